@@ -1,0 +1,137 @@
+//! Who sends to whom, as on the wire.
+
+use core::net::{IpAddr, SocketAddr};
+
+use crate::flow_key::{Direction, FlowKey};
+
+/// The addresses, ports and protocol of one packet, in the packet's own direction.
+///
+/// ICMP echo carries its identifier in both ports; protocols without ports, and fragments that
+/// do not hold the transport header, carry zero.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_flow_key::FiveTuple;
+/// let tuple = FiveTuple::v4([192, 0, 2, 1], [192, 0, 2, 2], 1024, 80, 6);
+/// assert_eq!(tuple.to_string(), "192.0.2.1:1024 > 192.0.2.2:80 proto 6");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FiveTuple {
+    /// Sender's address.
+    pub source: IpAddr,
+    /// Receiver's address; of the same family as `source`.
+    pub destination: IpAddr,
+    /// Sender's port.
+    pub source_port: u16,
+    /// Receiver's port.
+    pub destination_port: u16,
+    /// IP protocol number (6 is TCP, 17 UDP).
+    pub protocol: u8,
+}
+
+impl FiveTuple {
+    /// Returns an IPv4 tuple from address octets.
+    pub fn v4(
+        source: [u8; 4],
+        destination: [u8; 4],
+        source_port: u16,
+        destination_port: u16,
+        protocol: u8,
+    ) -> Self {
+        Self {
+            source: IpAddr::from(source),
+            destination: IpAddr::from(destination),
+            source_port,
+            destination_port,
+            protocol,
+        }
+    }
+
+    /// Returns an IPv6 tuple from address octets.
+    pub fn v6(
+        source: [u8; 16],
+        destination: [u8; 16],
+        source_port: u16,
+        destination_port: u16,
+        protocol: u8,
+    ) -> Self {
+        Self {
+            source: IpAddr::from(source),
+            destination: IpAddr::from(destination),
+            source_port,
+            destination_port,
+            protocol,
+        }
+    }
+
+    /// Returns the tuple of the opposite direction.
+    #[must_use]
+    pub fn reversed(self) -> Self {
+        Self {
+            source: self.destination,
+            destination: self.source,
+            source_port: self.destination_port,
+            destination_port: self.source_port,
+            protocol: self.protocol,
+        }
+    }
+
+    /// Returns the direction-free key, and which way this packet goes.
+    ///
+    /// A tuple whose two addresses are of different families cannot come from a packet; its
+    /// IPv4 side is taken as an IPv4-mapped IPv6 address, so that the result is still a key.
+    pub fn canonical(&self) -> (FlowKey, Direction) {
+        match (self.source, self.destination) {
+            (IpAddr::V4(source), IpAddr::V4(destination)) => FlowKey::from_v4(
+                source.to_bits(),
+                destination.to_bits(),
+                self.source_port,
+                self.destination_port,
+                self.protocol,
+            ),
+            (source, destination) => FlowKey::from_v6(
+                v6_bits(source),
+                v6_bits(destination),
+                self.source_port,
+                self.destination_port,
+                self.protocol,
+            ),
+        }
+    }
+}
+
+fn v6_bits(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(v6) => v6.to_bits(),
+    }
+}
+
+impl core::fmt::Display for FiveTuple {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(
+            f,
+            "{} > {} proto {}",
+            SocketAddr::new(self.source, self.source_port),
+            SocketAddr::new(self.destination, self.destination_port),
+            self.protocol
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_gives_its_tuple_back() {
+        let tuple = FiveTuple::v4([10, 0, 0, 9], [10, 0, 0, 2], 53, 4096, 17);
+        let (key, direction) = tuple.canonical();
+        assert_eq!(key.tuple(direction), tuple);
+        assert_eq!(key.tuple(direction.reversed()), tuple.reversed());
+        let tuple = FiveTuple::v6([0xfe; 16], [1; 16], 7, 8, 6);
+        let (key, direction) = tuple.canonical();
+        assert_eq!(key.tuple(direction), tuple);
+    }
+}

@@ -1,0 +1,186 @@
+//! One digest per packet, and who may use which of its bits.
+//!
+//! ```text
+//!  FlowHash.table    bits 63 … 32   bucket: high bits, by fast range  (any bucket count)
+//!                    bits 31 … 0    signature, and alternates derived from it
+//!  FlowHash.worker   32 bits        placement: worker, indirection entry, HRW weight
+//! ```
+//!
+//! Worker and table take separate folds of the same mixed key. Were a worker chosen by bucket bits, its
+//! table would only ever use its share of the buckets; were the bucket cut from signature bits,
+//! flows of one bucket would have alike signatures.
+
+use crate::flow_key::{FlowKey, IpFamily};
+use crate::hash::fold::{fold, split_mix};
+
+/// The digest of a flow's key: two halves that share no bit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FlowHash {
+    /// For the flow table: bucket above, signature below.
+    pub table: u64,
+    /// For placement, and for nothing else.
+    pub worker: u32,
+}
+
+impl FlowHash {
+    /// Returns an index below `bucket_count` from the bucket bits of [`FlowHash::table`].
+    ///
+    /// Multiplying replaces the modulo, so any count will do.
+    #[inline]
+    #[must_use]
+    pub const fn bucket_of(table: u64, bucket_count: u32) -> u32 {
+        (((table >> 32) * bucket_count as u64) >> 32) as u32
+    }
+
+    /// Returns the signature bits of [`FlowHash::table`].
+    #[inline]
+    #[must_use]
+    pub const fn signature_of(table: u64) -> u32 {
+        table as u32
+    }
+}
+
+/// A keyed hash of [`FlowKey`]s: the default wherever traffic chooses the keys.
+///
+/// Three multiplications for IPv4, five for IPv6. A practical mixer, not a proven pseudo-random function: what
+/// protects a table from chosen keys is that the secret stays secret.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_flow_key::{FlowHasher, FlowKey};
+/// let (key, _) = FlowKey::from_v4(1, 2, 3, 4, 6);
+/// assert_eq!(FlowHasher::with_seed(7).hash(&key), FlowHasher::with_seed(7).hash(&key));
+/// assert_ne!(FlowHasher::with_seed(7).hash(&key), FlowHasher::with_seed(8).hash(&key));
+/// ```
+#[derive(Clone)]
+pub struct FlowHasher {
+    secrets: [u64; 8],
+}
+
+impl core::fmt::Debug for FlowHasher {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("FlowHasher(secret)")
+    }
+}
+
+impl FlowHasher {
+    /// Returns the hasher of a seed, the same on every machine and in every version 0.1.
+    ///
+    /// For experiments that must repeat. A seed that an attacker can guess protects nothing.
+    #[must_use]
+    pub fn with_seed(seed: u64) -> Self {
+        let mut state = seed;
+        Self { secrets: core::array::from_fn(|_| split_mix(&mut state)) }
+    }
+
+    /// Returns a hasher with a secret drawn from the operating system.
+    #[cfg(feature = "std")]
+    #[must_use]
+    pub fn random() -> Self {
+        use std::hash::{BuildHasher, Hasher, RandomState};
+        // `RandomState` is the standard library's door to the system's entropy.
+        Self {
+            secrets: core::array::from_fn(|i| {
+                let mut hasher = RandomState::new().build_hasher();
+                hasher.write_usize(i);
+                hasher.finish()
+            }),
+        }
+    }
+
+    /// Returns the digest of a key.
+    #[inline]
+    #[must_use]
+    pub fn hash(&self, key: &FlowKey) -> FlowHash {
+        let s = &self.secrets;
+        let w = key.words();
+        let mixed = match key.family() {
+            IpFamily::V4 => fold(w[0] ^ s[0], w[4] ^ s[1]),
+            IpFamily::V6 => {
+                let low = fold(w[0] ^ s[0], w[1] ^ s[2]);
+                let high = fold(w[2] ^ s[3], w[3] ^ s[4]);
+                fold(low ^ w[4] ^ s[1], high.rotate_left(32) ^ s[5])
+            }
+        };
+        let mixed = mixed ^ w[5];
+        FlowHash { table: fold(mixed ^ s[5], s[6]), worker: (fold(mixed ^ s[7], s[2]) >> 32) as u32 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(count: u32) -> impl Iterator<Item = FlowKey> {
+        // One server, neighbouring clients, rising ports: the least random keys that real traffic has.
+        (0..count).map(|i| {
+            FlowKey::from_v4(0x0A00_0000 + i / 64, 0xC000_0201, 1024 + (i % 64) as u16, 80, 6).0
+        })
+    }
+
+    #[test]
+    fn different_keys_have_different_digests() {
+        let hasher = FlowHasher::with_seed(1);
+        let mut seen: Vec<u64> = keys(200_000).map(|key| hasher.hash(&key).table).collect();
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), 200_000);
+    }
+
+    #[test]
+    fn zones_and_passes_have_digests_of_their_own() {
+        let hasher = FlowHasher::with_seed(1);
+        let (key, _) = FlowKey::from_v4(1, 2, 3, 4, 6);
+        let mut seen: Vec<u64> = (0..1000)
+            .flat_map(|i| [hasher.hash(&key.with_zone(i + 1)).table, hasher.hash(&key.with_pass(i)).table])
+            .collect();
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), 2000);
+    }
+
+    /// Chi-square over `cells` equally likely cells, as a z-score: about N(0, 1) when uniform.
+    fn z_score(counts: &[u32]) -> f64 {
+        let total: u32 = counts.iter().sum();
+        let expected = f64::from(total) / counts.len() as f64;
+        let chi: f64 = counts.iter().map(|&c| (f64::from(c) - expected).powi(2) / expected).sum();
+        let freedom = counts.len() as f64 - 1.0;
+        (chi - freedom) / (2.0 * freedom).sqrt()
+    }
+
+    #[test]
+    fn workers_buckets_and_signatures_are_even_and_independent() {
+        let hasher = FlowHasher::with_seed(3);
+        let mut worker = [0_u32; 7];
+        let mut bucket = [0_u32; 1000];
+        let mut signature = [0_u32; 1 << 10];
+        let mut bucket_of_one_worker = [0_u32; 64];
+        for key in keys(300_000) {
+            let hash = hasher.hash(&key);
+            let w = ((u64::from(hash.worker) * 7) >> 32) as usize;
+            worker[w] += 1;
+            bucket[FlowHash::bucket_of(hash.table, 1000) as usize] += 1;
+            signature[(FlowHash::signature_of(hash.table) & 0x3FF) as usize] += 1;
+            if w == 3 {
+                bucket_of_one_worker[FlowHash::bucket_of(hash.table, 64) as usize] += 1;
+            }
+        }
+        for (name, counts) in [
+            ("worker", &worker[..]),
+            ("bucket", &bucket[..]),
+            ("signature", &signature[..]),
+            ("bucket of worker 3", &bucket_of_one_worker[..]),
+        ] {
+            let z = z_score(counts);
+            assert!(z.abs() < 5.0, "{name}: z = {z}");
+        }
+    }
+
+    #[cfg(feature = "std")]
+    #[test]
+    fn two_processes_would_place_flows_differently() {
+        let (key, _) = FlowKey::from_v4(1, 2, 3, 4, 6);
+        assert_ne!(FlowHasher::random().hash(&key), FlowHasher::random().hash(&key));
+    }
+}

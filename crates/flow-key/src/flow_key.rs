@@ -1,0 +1,290 @@
+//! One name for both directions of a conversation.
+//!
+//! ```text
+//!  word   bits 63 … 32                  31 … 0
+//!   0     IPv4: low address             high address      IPv6: low address, first half
+//!   1     IPv4: 0                                         IPv6: low address, second half
+//!   2     IPv4: 0                                         IPv6: high address, first half
+//!   3     IPv4: 0                                         IPv6: high address, second half
+//!   4     low port (16) high port (16)  protocol (8) family (8) 0 (16)
+//!   5     zone                          pass
+//! ```
+//!
+//! *Low* and *high* order the two endpoints by (address, port), so the key does not depend on who
+//! speaks. Forty-eight bytes hold either family: one table serves both, and the key, the table's
+//! own words and a small state share one cache line.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::five_tuple::FiveTuple;
+
+/// The address family of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum IpFamily {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+/// Which way a packet goes, relative to its flow's key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Direction {
+    /// From the low endpoint to the high one.
+    LowToHigh = 0,
+    /// From the high endpoint to the low one.
+    HighToLow = 1,
+}
+
+impl Direction {
+    /// Returns the other direction.
+    #[must_use]
+    pub fn reversed(self) -> Self {
+        match self {
+            Self::LowToHigh => Self::HighToLow,
+            Self::HighToLow => Self::LowToHigh,
+        }
+    }
+
+    /// Returns 0 or 1, for arrays of two.
+    #[inline]
+    pub fn index(self) -> usize {
+        self as usize
+    }
+}
+
+const FAMILY_V4: u64 = 4 << 16;
+const FAMILY_V6: u64 = 6 << 16;
+
+/// The name of a flow: canonical five-tuple, zone and pass.
+///
+/// The *zone* separates flows that share a five-tuple: VLAN ids, a tunnel id, a tenant. The *pass*
+/// separates the rounds of a looped capture, so that a second round makes new flows instead of
+/// finding the old ones; it is zero everywhere else.
+///
+/// Equality and order compare six words; the order is total and stable but not the numeric order of
+/// addresses for IPv6 against IPv4.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[repr(C)]
+pub struct FlowKey {
+    words: [u64; 6],
+}
+
+const _: () = assert!(size_of::<FlowKey>() == 48, "a key, 16 bytes of table words: one cache line");
+
+impl FlowKey {
+    /// Returns the key of an IPv4 packet and the packet's direction.
+    ///
+    /// Addresses are in host order (`10.0.0.1` is `0x0A00_0001`).
+    #[inline]
+    pub fn from_v4(
+        source: u32,
+        destination: u32,
+        source_port: u16,
+        destination_port: u16,
+        protocol: u8,
+    ) -> (Self, Direction) {
+        let from = u64::from(source) << 16 | u64::from(source_port);
+        let to = u64::from(destination) << 16 | u64::from(destination_port);
+        let swap = from > to;
+        let (low, high) = if swap { (to, from) } else { (from, to) };
+        let words = [
+            (low >> 16) << 32 | (high >> 16),
+            0,
+            0,
+            0,
+            low << 48 | (high & 0xFFFF) << 32 | u64::from(protocol) << 24 | FAMILY_V4,
+            0,
+        ];
+        (Self { words }, if swap { Direction::HighToLow } else { Direction::LowToHigh })
+    }
+
+    /// Returns the key of an IPv6 packet and the packet's direction.
+    #[inline]
+    pub fn from_v6(
+        source: u128,
+        destination: u128,
+        source_port: u16,
+        destination_port: u16,
+        protocol: u8,
+    ) -> (Self, Direction) {
+        let swap = (source, source_port) > (destination, destination_port);
+        let (low, low_port, high, high_port) = if swap {
+            (destination, destination_port, source, source_port)
+        } else {
+            (source, source_port, destination, destination_port)
+        };
+        let words = [
+            (low >> 64) as u64,
+            low as u64,
+            (high >> 64) as u64,
+            high as u64,
+            u64::from(low_port) << 48
+                | u64::from(high_port) << 32
+                | u64::from(protocol) << 24
+                | FAMILY_V6,
+            0,
+        ];
+        (Self { words }, if swap { Direction::HighToLow } else { Direction::LowToHigh })
+    }
+
+    /// Returns the same key in a zone (0: none).
+    #[inline]
+    #[must_use]
+    pub fn with_zone(mut self, zone: u32) -> Self {
+        self.words[5] = u64::from(zone) << 32 | (self.words[5] & 0xFFFF_FFFF);
+        self
+    }
+
+    /// Returns the same key in a pass over a looped capture (0: the first).
+    #[inline]
+    #[must_use]
+    pub fn with_pass(mut self, pass: u32) -> Self {
+        self.words[5] = (self.words[5] & !0xFFFF_FFFF) | u64::from(pass);
+        self
+    }
+
+    /// Returns the zone, 0 for none.
+    pub fn zone(&self) -> u32 {
+        (self.words[5] >> 32) as u32
+    }
+
+    /// Returns the pass over a looped capture, 0 for the first.
+    pub fn pass(&self) -> u32 {
+        self.words[5] as u32
+    }
+
+    /// Returns the IP protocol number.
+    #[inline]
+    pub fn protocol(&self) -> u8 {
+        (self.words[4] >> 24) as u8
+    }
+
+    /// Returns the address family.
+    #[inline]
+    pub fn family(&self) -> IpFamily {
+        if self.words[4] & 0xFF_0000 == FAMILY_V6 { IpFamily::V6 } else { IpFamily::V4 }
+    }
+
+    /// Returns the lower endpoint's address.
+    pub fn low_address(&self) -> IpAddr {
+        match self.family() {
+            IpFamily::V4 => IpAddr::V4(Ipv4Addr::from_bits((self.words[0] >> 32) as u32)),
+            IpFamily::V6 => IpAddr::V6(v6(self.words[0], self.words[1])),
+        }
+    }
+
+    /// Returns the higher endpoint's address.
+    pub fn high_address(&self) -> IpAddr {
+        match self.family() {
+            IpFamily::V4 => IpAddr::V4(Ipv4Addr::from_bits(self.words[0] as u32)),
+            IpFamily::V6 => IpAddr::V6(v6(self.words[2], self.words[3])),
+        }
+    }
+
+    /// Returns the lower endpoint's port.
+    pub fn low_port(&self) -> u16 {
+        (self.words[4] >> 48) as u16
+    }
+
+    /// Returns the higher endpoint's port.
+    pub fn high_port(&self) -> u16 {
+        (self.words[4] >> 32) as u16
+    }
+
+    /// Returns the five-tuple of a packet of this flow that goes the given way.
+    pub fn tuple(&self, direction: Direction) -> FiveTuple {
+        let tuple = FiveTuple {
+            source: self.low_address(),
+            destination: self.high_address(),
+            source_port: self.low_port(),
+            destination_port: self.high_port(),
+            protocol: self.protocol(),
+        };
+        match direction {
+            Direction::LowToHigh => tuple,
+            Direction::HighToLow => tuple.reversed(),
+        }
+    }
+
+    /// Returns the six words of the layout above, for hashing and serialising.
+    #[inline]
+    pub fn words(&self) -> &[u64; 6] {
+        &self.words
+    }
+}
+
+fn v6(first: u64, second: u64) -> Ipv6Addr {
+    Ipv6Addr::from_bits(u128::from(first) << 64 | u128::from(second))
+}
+
+impl core::fmt::Debug for FlowKey {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        core::fmt::Display::fmt(self, f)
+    }
+}
+
+impl core::fmt::Display for FlowKey {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let tuple = self.tuple(Direction::LowToHigh);
+        write!(
+            f,
+            "{} <> {} proto {}",
+            core::net::SocketAddr::new(tuple.source, tuple.source_port),
+            core::net::SocketAddr::new(tuple.destination, tuple.destination_port),
+            tuple.protocol
+        )?;
+        if self.zone() != 0 {
+            write!(f, " zone {:#x}", self.zone())?;
+        }
+        if self.pass() != 0 {
+            write!(f, " pass {}", self.pass())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_directions_share_one_key() {
+        let (there, way) = FlowKey::from_v4(0x0A00_0001, 0x0A00_0002, 1, 2, 6);
+        let (back, other) = FlowKey::from_v4(0x0A00_0002, 0x0A00_0001, 2, 1, 6);
+        assert_eq!(there, back);
+        assert_eq!(way.reversed(), other);
+        let (there, way) = FlowKey::from_v6(9, 3, 80, 1000, 6);
+        let (back, other) = FlowKey::from_v6(3, 9, 1000, 80, 6);
+        assert_eq!(there, back);
+        assert_eq!(way.reversed(), other);
+    }
+
+    #[test]
+    fn equal_addresses_are_ordered_by_port() {
+        let (a, _) = FlowKey::from_v4(7, 7, 5, 9, 17);
+        let (b, _) = FlowKey::from_v4(7, 7, 9, 5, 17);
+        assert_eq!(a, b);
+        assert_eq!((a.low_port(), a.high_port()), (5, 9));
+    }
+
+    #[test]
+    fn crossed_ports_are_another_flow() {
+        let (a, _) = FlowKey::from_v4(1, 2, 5, 9, 6);
+        let (b, _) = FlowKey::from_v4(1, 2, 9, 5, 6);
+        assert_ne!(a, b);
+    }
+
+    #[test]
+    fn zone_pass_protocol_and_family_separate_flows() {
+        let (key, _) = FlowKey::from_v4(0, 1, 2, 3, 6);
+        assert_ne!(key, key.with_zone(1));
+        assert_ne!(key, key.with_pass(1));
+        assert_ne!(key.with_zone(1), key.with_pass(1));
+        assert_ne!(key, FlowKey::from_v4(0, 1, 2, 3, 17).0);
+        assert_ne!(FlowKey::from_v4(0, 0, 2, 3, 6).0, FlowKey::from_v6(0, 0, 2, 3, 6).0);
+        assert_eq!(key.with_zone(5).with_pass(6).zone(), 5);
+        assert_eq!(key.with_zone(5).with_pass(6).pass(), 6);
+    }
+}

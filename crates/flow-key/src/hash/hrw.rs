@@ -1,0 +1,38 @@
+//! Highest random weight: every worker bids for every flow, the highest bid wins [HRWTREE §3.1].
+
+/// The paper's modulus, 2³¹.
+pub const MODULUS: u64 = 1 << 31;
+
+/// Returns the weight of a worker for a flow's digest, below 2³¹.
+///
+/// `(A·((A·worker + B) xor digest) + B) mod 2³¹` with the constants of the BSD generator,
+/// A = 1103515245 and B = 12345, as [HRWTREE §3.1] takes them from the original HRW proposal.
+#[inline]
+#[must_use]
+pub const fn weight(worker: u32, digest: u32) -> u32 {
+    const A: u64 = 1_103_515_245;
+    const B: u64 = 12_345;
+    let own = (A.wrapping_mul(worker as u64).wrapping_add(B)) ^ digest as u64;
+    (A.wrapping_mul(own).wrapping_add(B) % MODULUS) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn removing_a_worker_moves_only_its_own_flows() {
+        let best = |workers: &[u32], digest| {
+            workers.iter().copied().max_by_key(|&w| (weight(w, digest), w)).expect("workers are not empty")
+        };
+        let mut state = 5;
+        for _ in 0..10_000 {
+            let digest = crate::hash::fold::split_mix(&mut state) as u32;
+            let before = best(&[0, 1, 2, 3], digest);
+            let after = best(&[0, 1, 3], digest);
+            if before != 2 {
+                assert_eq!(before, after);
+            }
+        }
+    }
+}

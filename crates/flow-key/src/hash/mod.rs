@@ -1,0 +1,16 @@
+//! The only home of hash functions.
+//!
+//! | function | keyed | for |
+//! | --- | --- | --- |
+//! | [`fold`] | yes | whatever meets traffic: the default |
+//! | [`crc32`] | no | the CRC unit of a network processor [FLOWNP §4.1]; files |
+//! | [`crc32c`] | no | the SSE4.2 instruction [DHASH §III-B] |
+//! | [`hrw`] | no | the weight of a worker for a flow [HRWTREE §3.1] |
+//!
+//! CRCs are linear: an attacker can build any number of keys that share one, whatever the seed.
+//! They stay for the papers' modes.
+
+pub mod crc32;
+pub mod crc32c;
+pub mod fold;
+pub mod hrw;

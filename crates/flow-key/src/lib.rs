@@ -1,0 +1,38 @@
+//! The name of a flow, and the numbers derived from it.
+//!
+//! A [`FiveTuple`] is what one packet says: who sends, who receives. A [`FlowKey`] is the same for
+//! both directions of a conversation, with the [`Direction`] kept beside it. A [`FlowHasher`]
+//! turns a key into a [`FlowHash`], once per packet; everything downstream (worker, bucket,
+//! signature) takes its own bits of that one digest.
+//!
+//! ```
+//! use flowloom_flow_key::{FiveTuple, FlowHasher};
+//!
+//! let request = FiveTuple::v4([10, 0, 0, 1], [10, 0, 0, 2], 40_000, 443, 6);
+//! let reply = request.reversed();
+//! let (key, there) = request.canonical();
+//! let (same, back) = reply.canonical();
+//! assert_eq!(key, same);
+//! assert_ne!(there, back);
+//!
+//! let hasher = FlowHasher::with_seed(1);
+//! assert_eq!(hasher.hash(&key), hasher.hash(&same));
+//! ```
+//!
+//! # Features
+//!
+//! * `std` (default): [`FlowHasher::random`] draws a secret from the operating system. Without it the
+//!   crate is `no_std` and a seed must be given.
+//! * `proptest`: exports the strategies in `strategies`.
+#![cfg_attr(not(feature = "std"), no_std)]
+
+pub mod five_tuple;
+pub mod flow_hash;
+pub mod flow_key;
+pub mod hash;
+#[cfg(feature = "proptest")]
+pub mod strategies;
+
+pub use five_tuple::FiveTuple;
+pub use flow_hash::{FlowHash, FlowHasher};
+pub use flow_key::{Direction, FlowKey, IpFamily};

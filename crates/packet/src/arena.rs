@@ -1,0 +1,45 @@
+//! Where packet bytes lie.
+//!
+//! Bytes are loaded once: a mapped file is one large block, a stream is read into recycled blocks. What
+//! travels afterwards is a position in a block. A block is shared by counting references, once per
+//! block and worker, never per packet; it is refilled only when its source holds the last reference.
+
+use std::sync::Arc;
+
+/// A run of bytes that packets lie in.
+pub enum Block {
+    /// Bytes that the source owns and may refill once nobody else holds the block.
+    Owned(Vec<u8>),
+    /// Bytes that lie elsewhere, such as a mapped file.
+    Foreign(Box<dyn AsRef<[u8]> + Send + Sync>),
+}
+
+/// A block held by the source and by every worker that still has packets in it.
+pub type SharedBlock = Arc<Block>;
+
+impl Block {
+    /// Returns the bytes. Take the slice once per batch: a foreign block costs an indirect call.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Owned(bytes) => bytes,
+            Self::Foreign(bytes) => (**bytes).as_ref(),
+        }
+    }
+}
+
+impl std::fmt::Debug for Block {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let kind = match self {
+            Self::Owned(_) => "owned",
+            Self::Foreign(_) => "foreign",
+        };
+        write!(f, "Block({kind}, {} bytes)", self.bytes().len())
+    }
+}
+
+impl Default for Block {
+    fn default() -> Self {
+        Self::Owned(Vec::new())
+    }
+}

@@ -1,0 +1,139 @@
+//! Why a packet has no flow key. Every packet is decoded or has one of these.
+
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal;)*) => {
+        /// Why a packet was dropped instead of processed.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        #[non_exhaustive]
+        pub enum DropReason { $($(#[$doc])* $variant,)* }
+
+        impl DropReason {
+            /// Every reason, in declaration order: `ALL[reason as usize] == reason`.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// Returns the reason's name in reports and JSON.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// The record ends inside the link-layer header (Ethernet, cooked, PPP, 802.11, radiotap, …).
+    TruncatedLink = "truncated_link";
+    /// The record ends inside a VLAN tag.
+    TruncatedVlan = "truncated_vlan";
+    /// The record ends inside an MPLS label stack.
+    TruncatedMpls = "truncated_mpls";
+    /// The record ends inside a PPPoE or PPP header.
+    TruncatedPppoe = "truncated_pppoe";
+    /// The record ends inside the IPv4 header.
+    TruncatedIpv4 = "truncated_ipv4";
+    /// The record ends inside the IPv6 header or its extensions.
+    TruncatedIpv6 = "truncated_ipv6";
+    /// The record ends before the ports (or the ICMP identifier).
+    TruncatedTransport = "truncated_transport";
+    /// The record ends inside a tunnel's header (`--decap`).
+    TruncatedTunnel = "truncated_tunnel";
+    /// A link-layer header contradicts itself.
+    MalformedLink = "malformed_link";
+    /// A PPPoE or PPP header contradicts itself.
+    MalformedPppoe = "malformed_pppoe";
+    /// IPv4: a version other than 4, a header length below 20, or a total length below the header's.
+    MalformedIpv4 = "malformed_ipv4";
+    /// IPv6: a version other than 6.
+    MalformedIpv6 = "malformed_ipv6";
+    /// The transport header contradicts itself or the IP length before its ports.
+    MalformedTransport = "malformed_transport";
+    /// A tunnel's header contradicts itself (`--decap`).
+    MalformedTunnel = "malformed_tunnel";
+    /// A well-formed frame that carries something other than IP.
+    NotIp = "not_ip";
+    /// 802.11 data whose payload is encrypted.
+    Encrypted = "encrypted";
+    /// More nested headers than the decoder follows.
+    Depth = "depth";
+    /// A link type that is not decoded.
+    Unsupported = "unsupported";
+    /// The flow table is full and refused a new flow.
+    TableFull = "table_full";
+    /// The worker's ring was full and the run drops instead of waiting.
+    RingFull = "ring_full";
+    /// The worker that had the packet died.
+    WorkerLost = "worker_lost";
+}
+
+/// Packets dropped, by reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DropCounts([u64; DropReason::ALL.len()]);
+
+impl Default for DropCounts {
+    fn default() -> Self {
+        Self([0; DropReason::ALL.len()])
+    }
+}
+
+impl DropCounts {
+    /// Counts one packet.
+    #[inline]
+    pub fn count(&mut self, reason: DropReason) {
+        self.0[reason as usize] += 1;
+    }
+
+    /// Counts several packets of one reason.
+    pub fn add(&mut self, reason: DropReason, packets: u64) {
+        self.0[reason as usize] += packets;
+    }
+
+    /// Adds another count to this one.
+    pub fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.0.iter_mut().zip(other.0) {
+            *mine += theirs;
+        }
+    }
+
+    /// Returns how many packets were dropped for `reason`.
+    pub fn of(&self, reason: DropReason) -> u64 {
+        self.0[reason as usize]
+    }
+
+    /// Returns how many packets were dropped for any reason.
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// Returns the reasons that occurred, with their counts.
+    pub fn nonzero(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
+        DropReason::ALL.iter().map(|&reason| (reason, self.of(reason))).filter(|&(_, n)| n > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_distinct_and_indices_match() {
+        let mut names: Vec<_> = DropReason::ALL.iter().map(|r| r.name()).collect();
+        for (i, &reason) in DropReason::ALL.iter().enumerate() {
+            assert_eq!(reason as usize, i);
+        }
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), DropReason::ALL.len());
+    }
+
+    #[test]
+    fn counts_add_up() {
+        let mut a = DropCounts::default();
+        a.count(DropReason::NotIp);
+        let mut b = DropCounts::default();
+        b.add(DropReason::NotIp, 2);
+        b.add(DropReason::Depth, 3);
+        a.merge(&b);
+        assert_eq!(a.total(), 6);
+        assert_eq!(a.nonzero().collect::<Vec<_>>(), [(DropReason::NotIp, 3), (DropReason::Depth, 3)]);
+    }
+}
