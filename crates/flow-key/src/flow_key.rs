@@ -120,10 +120,7 @@ impl FlowKey {
             low as u64,
             (high >> 64) as u64,
             high as u64,
-            u64::from(low_port) << 48
-                | u64::from(high_port) << 32
-                | u64::from(protocol) << 24
-                | FAMILY_V6,
+            u64::from(low_port) << 48 | u64::from(high_port) << 32 | u64::from(protocol) << 24 | FAMILY_V6,
             0,
         ];
         (Self { words }, if swap { Direction::HighToLow } else { Direction::LowToHigh })

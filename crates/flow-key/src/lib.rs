@@ -25,6 +25,7 @@
 //!   crate is `no_std` and a seed must be given.
 //! * `proptest`: exports the strategies in `strategies`.
 #![cfg_attr(not(feature = "std"), no_std)]
+#![expect(clippy::cast_possible_truncation, reason = "keys and hashes are cut from wider words on purpose")]
 
 pub mod five_tuple;
 pub mod flow_hash;

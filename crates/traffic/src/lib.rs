@@ -1,1 +1,3 @@
 //! Where packets come from: captures and generators.
+
+pub mod capture;

@@ -1,0 +1,66 @@
+//! Direct hash: a flow's digest decides, once and for all [FLOWNP §5.2.2].
+//!
+//! No state, and order within a flow by construction. A heavy flow cannot be helped: its worker has it for life.
+
+use super::{Decision, LoadView, OrderGuarantee, Placement, WorkItem, WorkerCount, WorkerId};
+
+/// Places each flow by its digest.
+///
+/// Unlike the paper, which takes a CRC modulo the number of threads, the digest is keyed and scaled by
+/// multiplication: the same spread without a division, and no attacker can aim at one worker.
+#[derive(Clone, Copy, Debug)]
+pub struct DirectHash {
+    workers: WorkerCount,
+}
+
+impl DirectHash {
+    /// Returns the policy over a number of workers.
+    #[must_use]
+    pub const fn new(workers: WorkerCount) -> Self {
+        Self { workers }
+    }
+
+    #[inline]
+    fn worker(self, digest: u32) -> WorkerId {
+        let scaled = (u64::from(digest) * u64::from(self.workers.get())) >> 32;
+        // Below the worker count, which is a u16.
+        WorkerId((scaled & 0xFFFF) as u16)
+    }
+}
+
+impl Placement for DirectHash {
+    fn place(&mut self, items: &[WorkItem], _load: &LoadView<'_>, decisions: &mut [Decision]) {
+        for (item, decision) in items.iter().zip(decisions) {
+            *decision = Decision::To(self.worker(item.digest));
+        }
+    }
+
+    fn order(&self) -> OrderGuarantee {
+        OrderGuarantee::PerFlow
+    }
+
+    fn name(&self) -> &'static str {
+        "dh"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::laws;
+
+    #[test]
+    fn it_keeps_the_laws() {
+        for workers in [1, 2, 3, 7, 64, 1024] {
+            let workers = WorkerCount::new(workers).unwrap();
+            laws::check(&mut DirectHash::new(workers), workers, 1);
+        }
+    }
+
+    #[test]
+    fn the_largest_digest_stays_below_the_count() {
+        let policy = DirectHash::new(WorkerCount::new(1024).unwrap());
+        assert_eq!(policy.worker(u32::MAX).index(), 1023);
+        assert_eq!(policy.worker(0).index(), 0);
+    }
+}

@@ -1,0 +1,83 @@
+//! Highest random weight over all workers at once [HRWTREE §3.1].
+//!
+//! Every worker bids for a flow with a pseudo-random weight; the highest bid wins. When the set of workers changes,
+//! only the flows of the workers that came or went move.
+
+use flowloom_flow_key::hash::hrw::weight;
+
+use super::{Decision, LoadView, OrderGuarantee, Placement, WorkItem, WorkerCount, WorkerId};
+
+/// Places each flow on the worker with the highest weight for it. Cost: one weight per worker and packet.
+#[derive(Clone, Copy, Debug)]
+pub struct HrwFlat {
+    workers: WorkerCount,
+}
+
+impl HrwFlat {
+    /// Returns the policy over a number of workers.
+    #[must_use]
+    pub const fn new(workers: WorkerCount) -> Self {
+        Self { workers }
+    }
+
+    #[inline]
+    fn worker(self, digest: u32) -> WorkerId {
+        // The paper's digest has 31 bits.
+        let digest = digest >> 1;
+        let mut best = (weight(0, digest), 0);
+        for worker in 1..self.workers.get() {
+            let bid = weight(u32::from(worker), digest);
+            // Ties go to the lower number, as a scan from the left finds it first.
+            if bid > best.0 {
+                best = (bid, worker);
+            }
+        }
+        WorkerId(best.1)
+    }
+}
+
+impl Placement for HrwFlat {
+    fn place(&mut self, items: &[WorkItem], _load: &LoadView<'_>, decisions: &mut [Decision]) {
+        for (item, decision) in items.iter().zip(decisions) {
+            *decision = Decision::To(self.worker(item.digest));
+        }
+    }
+
+    fn order(&self) -> OrderGuarantee {
+        OrderGuarantee::PerFlow
+    }
+
+    fn name(&self) -> &'static str {
+        "hrw"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::laws;
+
+    #[test]
+    fn it_keeps_the_laws() {
+        for workers in [1, 2, 3, 7, 16, 64] {
+            let workers = WorkerCount::new(workers).unwrap();
+            laws::check(&mut HrwFlat::new(workers), workers, 1);
+        }
+    }
+
+    #[test]
+    fn a_further_worker_takes_flows_but_moves_none_between_the_others() {
+        let (four, five) =
+            (HrwFlat::new(WorkerCount::new(4).unwrap()), HrwFlat::new(WorkerCount::new(5).unwrap()));
+        let mut moved = 0_u32;
+        for i in 0..20_000_u32 {
+            let digest = i.wrapping_mul(0x9E37_79B9);
+            let (before, after) = (four.worker(digest), five.worker(digest));
+            if before != after {
+                assert_eq!(after.index(), 4);
+                moved += 1;
+            }
+        }
+        assert!((3_000..5_000).contains(&moved), "about a fifth moves, not {moved} of 20000");
+    }
+}

@@ -1,0 +1,83 @@
+//! Why a capture cannot be read.
+
+use std::path::PathBuf;
+
+use flowloom_packet::LinkType;
+
+/// A capture that cannot be opened, or not be read any further.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CaptureError {
+    /// The operating system refused.
+    #[error("cannot read {}: {source}", path.display())]
+    Io {
+        /// What was to be read.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// There is not one byte in it.
+    #[error("{} is empty: not a capture file", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The content is none of the formats that are read.
+    #[error(
+        "{} is not a capture file\n  first bytes {first_bytes}: {why}\n  accepted: pcap, pcapng, and either of them in gzip or zstd",
+        path.display()
+    )]
+    NotACapture {
+        /// The file.
+        path: PathBuf,
+        /// Its first bytes, in hexadecimal.
+        first_bytes: String,
+        /// What is wrong with them.
+        why: String,
+    },
+    /// A directory without a single capture in it.
+    #[error("directory {} has no capture in it ({files} files looked at)\n  accepted: pcap, pcapng, and either of them in gzip or zstd", path.display())]
+    NoCaptures {
+        /// The directory.
+        path: PathBuf,
+        /// How many regular files it has.
+        files: usize,
+    },
+    /// Packets are there, but none of a link type that is decoded.
+    #[error(
+        "no interface of {} can be decoded: link type {}\n  supported: {}",
+        path.display(),
+        list(links),
+        LinkType::supported().map(|link| link.0.to_string()).collect::<Vec<_>>().join(" ")
+    )]
+    NothingDecodable {
+        /// The file.
+        path: PathBuf,
+        /// The link types it has.
+        links: Vec<LinkType>,
+    },
+    /// A compressed input grew beyond what was allowed.
+    #[error(
+        "{} unpacks to more than is allowed: {unpacked_bytes} bytes out of {packed_bytes} packed ones (limit {limit})\n  if the file is to be trusted, unpack it first and replay the plain file",
+        path.display()
+    )]
+    UnpackLimit {
+        /// The file.
+        path: PathBuf,
+        /// Packed bytes read so far.
+        packed_bytes: u64,
+        /// Bytes they became.
+        unpacked_bytes: u64,
+        /// Which limit stopped it, in words.
+        limit: String,
+    },
+    /// Standard input was to be read more than once.
+    #[error(
+        "standard input can be read only once\n  save it to a file to replay it several times, or name it once"
+    )]
+    StdinTwice,
+}
+
+fn list(links: &[LinkType]) -> String {
+    links.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}

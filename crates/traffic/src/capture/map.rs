@@ -1,0 +1,21 @@
+//! A plain file as one block of the arena, without copying a byte.
+#![expect(unsafe_code, reason = "mapping a file; the only unsafe room of this crate")]
+
+use std::fs::File;
+
+use flowloom_packet::Block;
+use memmap2::{Advice, Mmap};
+
+/// Returns a mapping of the whole file as a block.
+///
+/// Another process that cuts the file short while it is mapped makes reads beyond the new end fault (SIGBUS):
+/// nothing in this process can prevent it. Read such files as a stream (`--no-mmap`).
+pub(super) fn map(file: &File) -> std::io::Result<Block> {
+    // SAFETY: the mapping is private and read-only, so nothing in this process writes through it. `Mmap`
+    // asks that no other process changes the file; a change of contents is seen as other packet bytes,
+    // which every reader here takes for untrusted anyway, and a cut is the documented fault above.
+    let map = unsafe { Mmap::map(file)? };
+    // Advice is a hint; a kernel without it reads ahead as it likes.
+    let _ = map.advise(Advice::Sequential);
+    Ok(Block::Foreign(Box::new(map)))
+}

@@ -1,0 +1,39 @@
+//! Capture files into the arena.
+//!
+//! ```text
+//!  path, "-" or directory
+//!    └─ set      which files, in which order, how often
+//!        └─ open     what is it? (by content)
+//!            ├─ map      plain file: mapped, walked in place
+//!            └─ stream   pipe, gzip, zstd: read into recycled blocks
+//!                └─ unpack   decompression under a byte and a ratio limit
+//!        └─ walk     records, with the lines ahead prefetched: the same code for both
+//!            ├─ pcap     classic records
+//!            └─ pcapng   blocks, sections, interfaces
+//! ```
+
+pub mod error;
+mod format;
+mod map;
+pub mod notice;
+mod open;
+mod pcap;
+mod pcapng;
+pub mod set;
+
+mod stream;
+pub mod unpack;
+mod walk;
+
+pub use error::CaptureError;
+pub use format::Format;
+pub use notice::Notice;
+pub use open::{Capture, CaptureOptions};
+pub use set::{CaptureSet, FileSummary, Input, SetOptions, SetProgress};
+
+pub use unpack::UnpackLimits;
+
+/// The largest record that is believed: a longer one is a broken length field.
+///
+/// Twice the largest frame that offloading is known to build, many times a jumbo frame.
+pub const RECORD_BYTES_MAX: usize = 16 << 20;

@@ -1,0 +1,95 @@
+//! What a reader of the result should know about the input: nothing is skipped silently.
+
+use std::path::PathBuf;
+
+/// Something in a capture that did not stop the run, but should be known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Notice {
+    /// The capture ends inside a record; the whole packets before it were used.
+    CutRecord {
+        /// The file.
+        path: PathBuf,
+        /// Number of the packet that is cut, counted from 1.
+        packet: u64,
+        /// Where its record begins, in bytes from the start of the (unpacked) file.
+        offset: u64,
+        /// Bytes of the record that are there.
+        have: u64,
+        /// Bytes it should have.
+        need: u64,
+    },
+    /// A record or block contradicts itself; the packets before it were used.
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// Number of the next packet, counted from 1.
+        packet: u64,
+        /// Where the record begins, in bytes from the start of the (unpacked) file.
+        offset: u64,
+        /// What is wrong.
+        why: String,
+    },
+    /// The compressed stream is damaged or ends early; the packets before were used.
+    DamagedStream {
+        /// The file.
+        path: PathBuf,
+        /// Number of the next packet, counted from 1.
+        packet: u64,
+        /// What the decompressor said.
+        why: String,
+    },
+    /// A file among several in which nothing can be decoded.
+    Undecodable {
+        /// The file.
+        path: PathBuf,
+        /// Its link types, in words.
+        links: String,
+    },
+    /// A file of a directory that is not a capture.
+    NotACapture {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl Notice {
+    /// Says whether part of an input could not be used, which `--strict` makes an error.
+    pub fn is_partial_input(&self) -> bool {
+        !matches!(self, Self::NotACapture { .. })
+    }
+}
+
+impl std::fmt::Display for Notice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::CutRecord { path, packet, offset, have, need } => write!(
+                f,
+                "{} ends inside packet {packet} (byte {offset} of the file: {have} of {need} bytes present)\n  \
+                 the {} whole packets before it were used; --strict makes this an error",
+                path.display(),
+                packet - 1
+            ),
+            Self::Corrupt { path, packet, offset, why } => write!(
+                f,
+                "{} is corrupt at byte {offset}, before packet {packet}: {why}\n  \
+                 the {} packets before it were used; --strict makes this an error",
+                path.display(),
+                packet - 1
+            ),
+            Self::DamagedStream { path, packet, why } => write!(
+                f,
+                "{} does not unpack beyond packet {}: {why}\n  \
+                 the packets before were used; --strict makes this an error",
+                path.display(),
+                packet - 1
+            ),
+            Self::Undecodable { path, links } => write!(
+                f,
+                "no interface of {} can be decoded: link type {links}\n  its packets are counted as unsupported",
+                path.display()
+            ),
+            Self::NotACapture { path } => write!(f, "{} is not a capture and was left out", path.display()),
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! One capture: told by its content, mapped where that is possible, read as a stream otherwise.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use flowloom_packet::{Fill, LinkType, PacketBatch, SharedBlock};
+
+use super::error::CaptureError;
+use super::format::{Format, Packing, SNIFF_BYTES};
+use super::map::map;
+use super::notice::Notice;
+use super::stream::{Stream, StreamEnd, StreamFill};
+use super::unpack::{Counting, LimitBroken, UnpackLimits, unpack};
+use super::walk::{Stop, Walk};
+use super::{RECORD_BYTES_MAX, pcap};
+
+/// How captures are opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CaptureOptions {
+    /// Map plain files instead of reading them.
+    pub map: bool,
+    /// How far compressed captures may grow.
+    pub limits: UnpackLimits,
+}
+
+impl Default for CaptureOptions {
+    fn default() -> Self {
+        Self { map: true, limits: UnpackLimits::default() }
+    }
+}
+
+/// An opened capture, yielding its packets in batches.
+#[derive(Debug)]
+pub struct Capture {
+    path: PathBuf,
+    format: Format,
+    packing: Option<Packing>,
+    walk: Walk,
+    body: Body,
+    /// Bytes of the file as it lies on disk that were taken so far.
+    taken_bytes: Arc<AtomicU64>,
+    notice: Option<Notice>,
+}
+
+#[derive(Debug)]
+enum Body {
+    Mapped { block: SharedBlock, at: usize, numbered: bool },
+    Stream(Stream),
+    Done,
+}
+
+impl Capture {
+    /// Opens the capture at `path`.
+    ///
+    /// # Errors
+    ///
+    /// [`CaptureError`] when it cannot be read, is empty, or is no capture.
+    pub fn open(path: &Path, options: CaptureOptions) -> Result<Self, CaptureError> {
+        let io = |source| CaptureError::Io { path: path.to_path_buf(), source };
+        let mut file = File::open(path).map_err(io)?;
+        let metadata = file.metadata().map_err(io)?;
+        if metadata.is_dir() {
+            return Err(io(io::Error::new(io::ErrorKind::IsADirectory, "is a directory")));
+        }
+        let prefix = read_up_to(&mut file, SNIFF_BYTES).map_err(io)?;
+        if options.map && metadata.is_file() && Format::of(&prefix).is_some() {
+            // A file system that cannot map is read as a stream.
+            if let Ok(block) = map(&file) {
+                return Self::mapped(path, Arc::new(block));
+            }
+        }
+        Self::stream(path, prefix, file, options)
+    }
+
+    /// Opens a capture that comes from `inner`, under the name `path` in messages.
+    ///
+    /// # Errors
+    ///
+    /// As [`Capture::open`].
+    pub fn read_from(
+        path: &Path,
+        mut inner: impl Read + Send + 'static,
+        options: CaptureOptions,
+    ) -> Result<Self, CaptureError> {
+        let prefix = read_up_to(&mut inner, SNIFF_BYTES)
+            .map_err(|source| CaptureError::Io { path: path.to_path_buf(), source })?;
+        Self::stream(path, prefix, inner, options)
+    }
+
+    /// Opens a capture that lies in a block already, such as a mapping that is read once more.
+    ///
+    /// # Errors
+    ///
+    /// As [`Capture::open`].
+    pub fn mapped(path: &Path, block: SharedBlock) -> Result<Self, CaptureError> {
+        let format = recognise(path, block.bytes(), None)?;
+        let (walk, at) =
+            Walk::begin(format, block.bytes()).map_err(|why| not_a_capture(path, block.bytes(), why))?;
+        Ok(Self {
+            path: path.to_path_buf(),
+            format,
+            packing: None,
+            walk,
+            body: Body::Mapped { block, at, numbered: false },
+            taken_bytes: Arc::default(),
+            notice: None,
+        })
+    }
+
+    fn stream(
+        path: &Path,
+        prefix: Vec<u8>,
+        inner: impl Read + Send + 'static,
+        options: CaptureOptions,
+    ) -> Result<Self, CaptureError> {
+        if prefix.is_empty() {
+            return Err(CaptureError::Empty { path: path.to_path_buf() });
+        }
+        let taken_bytes = Arc::new(AtomicU64::new(0));
+        let packing = Packing::of(&prefix);
+        let Some(packing) = packing else {
+            taken_bytes.store(prefix.len() as u64, Ordering::Relaxed);
+            let inner = Counting::new(inner, Arc::clone(&taken_bytes));
+            return Self::unpacked(path, None, prefix, inner, taken_bytes);
+        };
+        let damaged = |why: io::Error| {
+            not_a_capture(
+                path,
+                &prefix,
+                format!("{} header, but the content does not decompress ({why})", packing.name()),
+            )
+        };
+        let joined = io::Cursor::new(prefix.clone()).chain(inner);
+        let mut inner = unpack(packing, joined, &taken_bytes, options.limits).map_err(damaged)?;
+        let unpacked = read_up_to(&mut inner, SNIFF_BYTES).map_err(damaged)?;
+        if unpacked.is_empty() {
+            return Err(not_a_capture(path, &prefix, format!("{} of nothing", packing.name())));
+        }
+        Self::unpacked(path, Some(packing), unpacked, inner, taken_bytes)
+    }
+
+    fn unpacked(
+        path: &Path,
+        packing: Option<Packing>,
+        mut prefix: Vec<u8>,
+        mut inner: impl Read + Send + 'static,
+        taken_bytes: Arc<AtomicU64>,
+    ) -> Result<Self, CaptureError> {
+        let format = recognise(path, &prefix, packing)?;
+        // The library's reader wants the whole header in its first read.
+        let header_bytes = match format {
+            Format::Pcap { .. } => pcap::FILE_HEADER_BYTES,
+            Format::Pcapng => section_header_bytes(&prefix),
+        };
+        if header_bytes > prefix.len() {
+            let more = read_up_to(&mut inner, header_bytes - prefix.len())
+                .map_err(|source| CaptureError::Io { path: path.to_path_buf(), source })?;
+            prefix.extend_from_slice(&more);
+        }
+        let (walk, start) =
+            Walk::begin(format, &prefix).map_err(|why| not_a_capture(path, &prefix, why))?;
+        let stream = Stream::new(format, prefix.clone(), start, inner)
+            .map_err(|why| not_a_capture(path, &prefix, why))?;
+        Ok(Self {
+            path: path.to_path_buf(),
+            format,
+            packing,
+            walk,
+            body: Body::Stream(stream),
+            taken_bytes,
+            notice: None,
+        })
+    }
+
+    /// Replaces the contents of `batch` by the next packets. A further block gets the next block number.
+    ///
+    /// # Errors
+    ///
+    /// When reading fails or an unpack limit is broken.
+    pub fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, CaptureError> {
+        batch.packets.clear();
+        batch.block = None;
+        match &mut self.body {
+            Body::Done => Ok(Fill::End),
+            Body::Mapped { block, at, numbered } => {
+                let bytes = block.bytes();
+                let (next, stop) = self.walk.step(bytes, *at, true, &mut batch.packets);
+                *at = next;
+                self.taken_bytes.store(next as u64, Ordering::Relaxed);
+                if !batch.packets.is_empty() {
+                    if !*numbered {
+                        *numbered = true;
+                        batch.block_number += 1;
+                    }
+                    batch.block = Some(Arc::clone(block));
+                    return Ok(Fill::Packets);
+                }
+                let offset = next as u64;
+                self.stopped(stop, offset);
+                Ok(Fill::End)
+            }
+            Body::Stream(stream) => match stream.fill(&mut self.walk, batch) {
+                StreamFill::Packets => Ok(Fill::Packets),
+                StreamFill::Starved => Ok(Fill::Starved),
+                StreamFill::End(StreamEnd::Stop(stop)) => {
+                    let offset = stream.offset();
+                    self.stopped(stop, offset);
+                    Ok(Fill::End)
+                }
+                StreamFill::End(StreamEnd::Error(error)) => {
+                    self.body = Body::Done;
+                    self.failed(error)
+                }
+            },
+        }
+    }
+
+    fn stopped(&mut self, stop: Stop, offset: u64) {
+        self.body = Body::Done;
+        let (path, packet) = (self.path.clone(), self.walk.packets() + 1);
+        self.notice = match stop {
+            Stop::Cut { have, need } => {
+                Some(Notice::CutRecord { path, packet, offset, have: have as u64, need: need as u64 })
+            }
+            Stop::Corrupt(why) => Some(Notice::Corrupt { path, packet, offset, why }),
+            Stop::Full | Stop::More { .. } | Stop::End => None,
+        };
+    }
+
+    fn failed(&mut self, error: io::Error) -> Result<Fill, CaptureError> {
+        let path = self.path.clone();
+        if let Some(broken) = error.get_ref().and_then(|inner| inner.downcast_ref::<LimitBroken>()) {
+            return Err(CaptureError::UnpackLimit {
+                path,
+                packed_bytes: broken.packed_bytes,
+                unpacked_bytes: broken.unpacked_bytes,
+                limit: broken.limit.clone(),
+            });
+        }
+        if self.packing.is_none() {
+            return Err(CaptureError::Io { path, source: error });
+        }
+        let packet = self.walk.packets() + 1;
+        self.notice = Some(Notice::DamagedStream { path, packet, why: error.to_string() });
+        Ok(Fill::End)
+    }
+
+    /// Returns what is to be known about the input, once it has ended.
+    pub fn notice(&self) -> Option<&Notice> {
+        self.notice.as_ref()
+    }
+
+    /// Returns the path it was opened under.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the format, in words: `pcap, little-endian, ns timestamps (zstd)`.
+    pub fn describe(&self) -> String {
+        let format = self.format.describe();
+        self.packing.map_or(format.clone(), |packing| format!("{format} ({})", packing.name()))
+    }
+
+    /// Returns the link types declared so far, each once.
+    pub fn links(&self) -> &[LinkType] {
+        self.walk.links()
+    }
+
+    /// Returns how many packets were yielded.
+    pub fn packets(&self) -> u64 {
+        self.walk.packets()
+    }
+
+    /// Returns how many packets stated a captured length that their record cannot hold; they were cut to fit.
+    pub fn lying_lengths(&self) -> u64 {
+        self.walk.lying_lengths()
+    }
+
+    /// Returns how many sections and interfaces the capture declared so far.
+    pub fn sections_and_interfaces(&self) -> (u64, u64) {
+        self.walk.sections_and_interfaces()
+    }
+
+    /// Returns how many bytes of the file, as it lies on disk, were taken so far.
+    pub fn taken_bytes(&self) -> u64 {
+        self.taken_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Returns the block of a mapped capture, to read it once more.
+    pub fn mapped_block(&self) -> Option<&SharedBlock> {
+        match &self.body {
+            Body::Mapped { block, .. } => Some(block),
+            _ => None,
+        }
+    }
+}
+
+fn section_header_bytes(prefix: &[u8]) -> usize {
+    let (Some(length), Some(mark)) = (prefix.get(4..8), prefix.get(8..12)) else { return 28 };
+    let length = [length[0], length[1], length[2], length[3]];
+    let length = if mark == [0x1A, 0x2B, 0x3C, 0x4D] {
+        u32::from_be_bytes(length)
+    } else {
+        u32::from_le_bytes(length)
+    };
+    (length as usize).min(RECORD_BYTES_MAX)
+}
+
+fn recognise(path: &Path, bytes: &[u8], packing: Option<Packing>) -> Result<Format, CaptureError> {
+    if bytes.is_empty() {
+        return Err(CaptureError::Empty { path: path.to_path_buf() });
+    }
+    Format::of(bytes).ok_or_else(|| {
+        let why = match packing {
+            Some(packing) => format!("the content of the {} is neither pcap nor pcapng", packing.name()),
+            None => String::from("no magic number of a capture format"),
+        };
+        not_a_capture(path, bytes, why)
+    })
+}
+
+fn not_a_capture(path: &Path, bytes: &[u8], why: String) -> CaptureError {
+    let first: Vec<String> = bytes.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    CaptureError::NotACapture { path: path.to_path_buf(), first_bytes: first.join(" "), why }
+}
+
+/// Reads until `count` bytes are there or the input ends.
+fn read_up_to(reader: &mut impl Read, count: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(count.min(64 << 10));
+    reader.take(count as u64).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

@@ -1,0 +1,294 @@
+//! Blocks: sections with a byte order of their own, interfaces with a link type and a clock of their own.
+//!
+//! Packet blocks are read here field by field: the library's parser would collect a block's options in a vector,
+//! an allocation per packet. Section headers and interface descriptions, which come once, go through it.
+
+use flowloom_packet::{BATCH_PACKETS, LinkType, RawPacket};
+use pcap_parser::pcapng::{Block, parse_block_be, parse_block_le, parse_sectionheaderblock};
+
+use super::RECORD_BYTES_MAX;
+use super::walk::{Ahead, Stop};
+
+const SECTION_HEADER: u32 = 0x0A0D_0D0A;
+const INTERFACE_DESCRIPTION: u32 = 1;
+const OBSOLETE_PACKET: u32 = 2;
+const SIMPLE_PACKET: u32 = 3;
+const ENHANCED_PACKET: u32 = 6;
+
+/// The most interfaces a section may declare: more is an attack on memory.
+const INTERFACES_MAX: usize = 1 << 16;
+/// The link type given to packets whose interface was never declared; it is nobody's number.
+const UNDECLARED: LinkType = LinkType(u16::MAX);
+
+#[derive(Clone, Copy, Debug)]
+struct Interface {
+    link: LinkType,
+    snaplen: u32,
+    clock: Clock,
+}
+
+/// How an interface counts time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Clock {
+    units_per_second: u64,
+    offset_seconds: i64,
+}
+
+impl Clock {
+    fn new(resolution: u8, offset_seconds: i64) -> Self {
+        let exponent = u32::from(resolution & 0x7F);
+        let units_per_second = if resolution & 0x80 != 0 {
+            1_u64.checked_shl(exponent).unwrap_or(1 << 63)
+        } else {
+            10_u64.checked_pow(exponent).unwrap_or(10_000_000_000_000_000_000)
+        };
+        Self { units_per_second, offset_seconds }
+    }
+
+    #[inline]
+    fn nanoseconds(self, units: u64) -> u64 {
+        match self {
+            Self { units_per_second: 1_000_000_000, offset_seconds: 0 } => units,
+            Self { units_per_second: 1_000_000, offset_seconds: 0 } => units.saturating_mul(1000),
+            _ => self.nanoseconds_slow(units),
+        }
+    }
+
+    fn nanoseconds_slow(self, units: u64) -> u64 {
+        let per_second = u128::from(self.units_per_second);
+        let ns = i128::try_from(u128::from(units) * 1_000_000_000 / per_second).unwrap_or(i128::MAX);
+        let ns = ns.saturating_add(i128::from(self.offset_seconds) * 1_000_000_000);
+        u64::try_from(ns.max(0)).unwrap_or(u64::MAX)
+    }
+}
+
+/// The state of a walk through blocks.
+#[derive(Debug)]
+pub(super) struct PcapngWalk {
+    big_endian: bool,
+    interfaces: Vec<Interface>,
+    links: Vec<LinkType>,
+    last_time_ns: u64,
+    lying_lengths: u64,
+    sections: u64,
+    interfaces_seen: u64,
+}
+
+impl PcapngWalk {
+    pub(super) fn begin(bytes: &[u8]) -> Result<Self, String> {
+        match parse_sectionheaderblock(bytes) {
+            Ok(_) => Ok(Self {
+                big_endian: false,
+                interfaces: Vec::new(),
+                links: Vec::new(),
+                last_time_ns: 0,
+                lying_lengths: 0,
+                sections: 0,
+                interfaces_seen: 0,
+            }),
+            Err(_) => Err(String::from("pcapng magic number, but no whole section header behind it")),
+        }
+    }
+
+    pub(super) fn links(&self) -> &[LinkType] {
+        &self.links
+    }
+
+    pub(super) fn lying_lengths(&self) -> u64 {
+        self.lying_lengths
+    }
+
+    pub(super) fn sections_and_interfaces(&self) -> (u64, u64) {
+        (self.sections, self.interfaces_seen)
+    }
+
+    fn word(&self, bytes: [u8; 4]) -> u32 {
+        if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
+    }
+
+    /// Returns word `index` of a block's body.
+    #[inline]
+    fn field(&self, body: &[u8], index: usize) -> Option<u32> {
+        body.get(index * 4..)?.first_chunk::<4>().map(|field| self.word(*field))
+    }
+
+    pub(super) fn step(
+        &mut self,
+        bytes: &[u8],
+        from: usize,
+        ahead: &mut Ahead,
+        out: &mut Vec<RawPacket>,
+    ) -> (usize, Stop) {
+        let mut at = from;
+        while out.len() < BATCH_PACKETS {
+            let rest = &bytes[at..];
+            let Some(head) = rest.first_chunk::<12>() else { return (at, Stop::More { need: 12 }) };
+            let mut kind = self.word([head[0], head[1], head[2], head[3]]);
+            if kind == SECTION_HEADER || kind.swap_bytes() == SECTION_HEADER {
+                kind = SECTION_HEADER;
+                match [head[8], head[9], head[10], head[11]] {
+                    [0x4D, 0x3C, 0x2B, 0x1A] => self.big_endian = false,
+                    [0x1A, 0x2B, 0x3C, 0x4D] => self.big_endian = true,
+                    other => {
+                        return (
+                            at,
+                            Stop::Corrupt(format!("section byte-order mark {other:02x?} is unknown")),
+                        );
+                    }
+                }
+            }
+            let length = self.word([head[4], head[5], head[6], head[7]]) as usize;
+            if length < 12 {
+                return (at, Stop::Corrupt(format!("a block of {length} bytes is too short to be one")));
+            }
+            if length > RECORD_BYTES_MAX {
+                return (
+                    at,
+                    Stop::Corrupt(format!(
+                        "a block claims {length} bytes, the largest that is believed has {RECORD_BYTES_MAX}"
+                    )),
+                );
+            }
+            let Some(block) = rest.get(..length) else { return (at, Stop::More { need: length }) };
+            if self.word([block[length - 4], block[length - 3], block[length - 2], block[length - 1]])
+                as usize
+                != length
+            {
+                return (at, Stop::Corrupt(format!("a block of {length} bytes does not end as it begins")));
+            }
+            if let Err(why) = self.block(kind, block, at, out) {
+                return (at, Stop::Corrupt(why));
+            }
+            at += length;
+            ahead.reach(bytes, at);
+        }
+        (at, Stop::Full)
+    }
+
+    /// Takes in one whole block that begins at offset `at`.
+    #[inline]
+    fn block(
+        &mut self,
+        kind: u32,
+        block: &[u8],
+        at: usize,
+        out: &mut Vec<RawPacket>,
+    ) -> Result<(), String> {
+        let body = &block[8..block.len() - 4];
+        match kind {
+            ENHANCED_PACKET | OBSOLETE_PACKET => {
+                let (Some(first), Some(high), Some(low), Some(captured), Some(wire)) = (
+                    self.field(body, 0),
+                    self.field(body, 1),
+                    self.field(body, 2),
+                    self.field(body, 3),
+                    self.field(body, 4),
+                ) else {
+                    return Err(format!(
+                        "a packet block of {} bytes has no room for its header",
+                        block.len()
+                    ));
+                };
+                // The obsolete block has a 16-bit interface and a drop count in its first word.
+                let interface = match (kind, self.big_endian) {
+                    (ENHANCED_PACKET, _) => first,
+                    (_, true) => first >> 16,
+                    (_, false) => first & 0xFFFF,
+                };
+                let interface = self.interfaces.get(interface as usize).copied();
+                let (link, clock) = interface.map_or((UNDECLARED, Clock::new(6, 0)), |i| (i.link, i.clock));
+                let time_ns = clock.nanoseconds(u64::from(high) << 32 | u64::from(low));
+                self.packet(at + 28, captured, body.len() - 20, wire, time_ns, link, out);
+            }
+            SIMPLE_PACKET => {
+                let Some(wire) = self.field(body, 0) else {
+                    return Err(String::from("a simple packet block has no room for its length"));
+                };
+                // It has neither interface nor time: the first interface, and the time of the packet before.
+                let (link, snaplen) =
+                    self.interfaces.first().map_or((UNDECLARED, 0), |i| (i.link, i.snaplen));
+                let limit = if snaplen == 0 { wire } else { wire.min(snaplen) };
+                let room = body.len() - 4;
+                let captured = limit.min(u32::try_from(room).unwrap_or(u32::MAX));
+                self.packet(at + 12, captured, room, wire, self.last_time_ns, link, out);
+            }
+            SECTION_HEADER => {
+                parse_sectionheaderblock(block).map_err(|e| format!("broken section header: {e:?}"))?;
+                self.interfaces.clear();
+                self.sections += 1;
+            }
+            INTERFACE_DESCRIPTION => self.interface(block)?,
+            _ => {} // Names, statistics, secrets, comments: nothing that the engine needs.
+        }
+        Ok(())
+    }
+
+    #[inline]
+    #[expect(clippy::too_many_arguments, reason = "the fields of one record, each used once")]
+    fn packet(
+        &mut self,
+        position: usize,
+        captured: u32,
+        room: usize,
+        wire: u32,
+        time_ns: u64,
+        link: LinkType,
+        out: &mut Vec<RawPacket>,
+    ) {
+        let mut captured = captured;
+        if captured as usize > room {
+            captured = u32::try_from(room).unwrap_or(u32::MAX);
+            self.lying_lengths += 1;
+        }
+        self.last_time_ns = time_ns;
+        out.push(RawPacket { position: position as u64, captured, wire, time_ns, link });
+    }
+
+    #[cold]
+    fn interface(&mut self, block: &[u8]) -> Result<(), String> {
+        let parsed = if self.big_endian { parse_block_be(block) } else { parse_block_le(block) };
+        let Ok((_, Block::InterfaceDescription(description))) = parsed else {
+            return Err(format!("an interface description of {} bytes cannot be read", block.len()));
+        };
+        if self.interfaces.len() >= INTERFACES_MAX {
+            return Err(format!("a section declares more than {INTERFACES_MAX} interfaces"));
+        }
+        let link = LinkType(u16::try_from(description.linktype.0).unwrap_or(u16::MAX));
+        // The parser reads the offset as little-endian in either byte order.
+        let offset =
+            if self.big_endian { description.if_tsoffset.swap_bytes() } else { description.if_tsoffset };
+        self.interfaces.push(Interface {
+            link,
+            snaplen: description.snaplen,
+            clock: Clock::new(description.if_tsresol, offset),
+        });
+        self.interfaces_seen += 1;
+        if !self.links.contains(&link) {
+            self.links.push(link);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_count_in_any_resolution() {
+        assert_eq!(Clock::new(6, 0).nanoseconds(1_500_000), 1_500_000_000);
+        assert_eq!(Clock::new(9, 0).nanoseconds(7), 7);
+        assert_eq!(Clock::new(3, 0).nanoseconds(1_001), 1_001_000_000);
+        assert_eq!(Clock::new(0x8A, 0).nanoseconds(512), 500_000_000);
+        assert_eq!(Clock::new(9, 2).nanoseconds(5), 2_000_000_005);
+        assert_eq!(Clock::new(9, -2).nanoseconds(3_000_000_000), 1_000_000_000);
+    }
+
+    #[test]
+    fn absurd_clocks_saturate() {
+        assert_eq!(Clock::new(0, i64::MAX).nanoseconds(u64::MAX), u64::MAX);
+        assert_eq!(Clock::new(6, i64::MIN).nanoseconds(5), 0);
+        assert_eq!(Clock::new(0x7F, 0).nanoseconds(u64::MAX), 1_844_674_407);
+        assert!(Clock::new(0xFF, 0).nanoseconds(u64::MAX) < 3_000_000_000);
+    }
+}

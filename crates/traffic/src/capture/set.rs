@@ -1,0 +1,399 @@
+//! Several captures as one source: files in order, directories by first timestamp, any number of passes.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use flowloom_packet::{Fill, LinkType, PacketBatch, PacketSource, SharedBlock, SourceError};
+
+use super::error::CaptureError;
+use super::notice::Notice;
+use super::open::{Capture, CaptureOptions};
+
+/// The most files taken from one directory: more would hold too many names in memory.
+const FILES_MAX: usize = 1 << 20;
+
+/// Where a capture comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// Standard input.
+    Stdin,
+    /// A file, a pipe, or a directory, which stands for all captures in it.
+    Path(PathBuf),
+}
+
+impl Input {
+    /// Returns the input a command-line argument names; `-` is standard input.
+    pub fn from_argument(argument: &Path) -> Self {
+        if argument.as_os_str() == "-" { Self::Stdin } else { Self::Path(argument.to_path_buf()) }
+    }
+}
+
+/// How a set of captures is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SetOptions {
+    /// How each capture is opened.
+    pub capture: CaptureOptions,
+    /// How often the whole set is read; `u32::MAX` stands for ever.
+    pub passes: u32,
+}
+
+impl Default for SetOptions {
+    fn default() -> Self {
+        Self { capture: CaptureOptions::default(), passes: 1 }
+    }
+}
+
+/// How far a set was read, for a progress bar on another thread.
+#[derive(Debug, Default)]
+pub struct SetProgress {
+    done_bytes: AtomicU64,
+    total_bytes: AtomicU64,
+}
+
+impl SetProgress {
+    /// Returns the bytes read so far (as they lie on disk), over all passes.
+    pub fn done_bytes(&self) -> u64 {
+        self.done_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Returns the bytes to be read over all passes; 0 where that is not known (a pipe, for ever).
+    pub fn total_bytes(&self) -> u64 {
+        self.total_bytes.load(Ordering::Relaxed)
+    }
+}
+
+/// One file of a set, as far as it is known.
+#[derive(Clone, Debug)]
+pub struct FileSummary {
+    /// Its path, or `-`.
+    pub path: PathBuf,
+    /// Format, in words.
+    pub format: String,
+    /// Link types, each once.
+    pub links: Vec<LinkType>,
+    /// Sections.
+    pub sections: u64,
+    /// Interfaces.
+    pub interfaces: u64,
+    /// Packets read from it in the last pass.
+    pub packets: u64,
+    /// Packets whose stated captured length does not fit into their record.
+    pub lying_lengths: u64,
+}
+
+#[derive(Debug)]
+struct Member {
+    input: Input,
+    /// The mapping, kept for the next pass.
+    block: Option<SharedBlock>,
+}
+
+/// A source that reads captures one after the other.
+///
+/// # Examples
+///
+/// ```no_run
+/// use flowloom_packet::{Fill, PacketBatch, PacketSource};
+/// use flowloom_traffic::capture::{CaptureSet, Input, SetOptions};
+///
+/// let inputs = [Input::Path("edge.pcapng.zst".into())];
+/// let mut set = CaptureSet::open(&inputs, SetOptions::default())?;
+/// let mut batch = PacketBatch::new();
+/// let mut packets = 0;
+/// while set.next_batch(&mut batch)? == Fill::Packets {
+///     packets += batch.packets.len();
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct CaptureSet {
+    members: Vec<Member>,
+    options: SetOptions,
+    current: Option<Capture>,
+    next_member: usize,
+    pass: u32,
+    /// Nanoseconds added to each time of this pass.
+    shift_ns: u64,
+    first_ns: u64,
+    last_ns: u64,
+    packets_of_pass: u64,
+    notices: Vec<Notice>,
+    files: Vec<FileSummary>,
+    progress: Arc<SetProgress>,
+    done_bytes: u64,
+    decodable_members: usize,
+    undecodable: Option<(PathBuf, Vec<LinkType>)>,
+}
+
+impl CaptureSet {
+    /// Opens a set: every regular file is looked at now, so that a mistake shows before the run.
+    ///
+    /// # Errors
+    ///
+    /// [`CaptureError`] for the first input that cannot be read, is no capture, or cannot be decoded at all.
+    pub fn open(inputs: &[Input], options: SetOptions) -> Result<Self, CaptureError> {
+        let mut members = Vec::new();
+        let mut notices = Vec::new();
+        let mut total_bytes = Some(0_u64);
+        if inputs.iter().filter(|input| **input == Input::Stdin).count() > 1
+            || (inputs.contains(&Input::Stdin) && options.passes > 1)
+        {
+            return Err(CaptureError::StdinTwice);
+        }
+        let several = inputs.len() > 1;
+        for input in inputs {
+            let Input::Path(path) = input else {
+                members.push(Member { input: input.clone(), block: None });
+                total_bytes = None;
+                continue;
+            };
+            let metadata = std::fs::metadata(path)
+                .map_err(|source| CaptureError::Io { path: path.clone(), source })?;
+            if metadata.is_dir() {
+                for (path, bytes) in captures_of(path, options.capture, &mut notices)? {
+                    members.push(Member { input: Input::Path(path), block: None });
+                    total_bytes = total_bytes.map(|total| total + bytes);
+                }
+            } else {
+                if metadata.is_file() {
+                    let capture = Capture::open(path, options.capture)?;
+                    let links = capture.links();
+                    if !several && !links.is_empty() && !links.iter().any(|link| link.is_supported()) {
+                        return Err(CaptureError::NothingDecodable {
+                            path: path.clone(),
+                            links: links.to_vec(),
+                        });
+                    }
+                    total_bytes = total_bytes.map(|total| total + metadata.len());
+                } else {
+                    total_bytes = None;
+                }
+                members.push(Member { input: input.clone(), block: None });
+            }
+        }
+        let total = match (total_bytes, options.passes) {
+            (Some(bytes), passes) if passes != u32::MAX => bytes.saturating_mul(u64::from(passes.max(1))),
+            _ => 0,
+        };
+        Ok(Self {
+            members,
+            options,
+            current: None,
+            next_member: 0,
+            pass: 0,
+            shift_ns: 0,
+            first_ns: u64::MAX,
+            last_ns: 0,
+            packets_of_pass: 0,
+            notices,
+            files: Vec::new(),
+            progress: Arc::new(SetProgress {
+                done_bytes: AtomicU64::new(0),
+                total_bytes: AtomicU64::new(total),
+            }),
+            done_bytes: 0,
+            decodable_members: 0,
+            undecodable: None,
+        })
+    }
+
+    /// Returns the counters that a progress bar reads.
+    pub fn progress(&self) -> Arc<SetProgress> {
+        Arc::clone(&self.progress)
+    }
+
+    /// Returns what is to be known about the inputs; complete once the source has ended.
+    pub fn notices(&self) -> &[Notice] {
+        &self.notices
+    }
+
+    /// Returns the files read so far; the one being read is not among them.
+    pub fn files(&self) -> &[FileSummary] {
+        &self.files
+    }
+
+    /// Returns the paths of the set in reading order; `-` is standard input.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.members.iter().map(|member| match &member.input {
+            Input::Stdin => Path::new("-"),
+            Input::Path(path) => path.as_path(),
+        })
+    }
+
+    /// Returns how many bytes of plain capture the set has on disk, as a bound for sizing tables: `None` where an
+    /// input is a pipe.
+    pub fn bytes_on_disk(&self) -> Option<u64> {
+        self.members
+            .iter()
+            .map(|member| match &member.input {
+                Input::Stdin => None,
+                Input::Path(path) => {
+                    std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file).map(|m| m.len())
+                }
+            })
+            .sum()
+    }
+
+    fn open_next(&mut self) -> Result<bool, CaptureError> {
+        if self.next_member == self.members.len() && !self.next_pass() {
+            return Ok(false);
+        }
+        let keep = self.options.passes > 1;
+        let member = &mut self.members[self.next_member];
+        self.next_member += 1;
+        let capture = match (&member.input, &member.block) {
+            (Input::Stdin, _) => Capture::read_from(Path::new("-"), io::stdin(), self.options.capture)?,
+            (Input::Path(path), Some(block)) => Capture::mapped(path, Arc::clone(block))?,
+            (Input::Path(path), None) => Capture::open(path, self.options.capture)?,
+        };
+        if keep {
+            member.block = capture.mapped_block().cloned();
+        }
+        self.current = Some(capture);
+        Ok(true)
+    }
+
+    /// Begins another pass, later by the span of the set and the mean gap between its packets.
+    fn next_pass(&mut self) -> bool {
+        let again = self.options.passes == u32::MAX || self.pass + 1 < self.options.passes;
+        if !again || self.members.is_empty() || self.packets_of_pass == 0 {
+            return false;
+        }
+        let span = self.last_ns.saturating_sub(self.first_ns);
+        let gap = (span / self.packets_of_pass.max(1)).max(1);
+        self.shift_ns = self.shift_ns.saturating_add(span).saturating_add(gap);
+        self.pass = self.pass.wrapping_add(1);
+        self.next_member = 0;
+        self.packets_of_pass = 0;
+        self.files.clear();
+        true
+    }
+
+    /// Puts a capture that has ended into the books.
+    fn finish(&mut self, capture: &Capture) {
+        if let Some(notice) = capture.notice().filter(|notice| !self.notices.contains(notice)) {
+            self.notices.push(notice.clone());
+        }
+        let links = capture.links();
+        if !links.is_empty() && !links.iter().any(|link| link.is_supported()) {
+            if self.undecodable.is_none() {
+                self.undecodable = Some((capture.path().to_path_buf(), links.to_vec()));
+            }
+            let names: Vec<String> = links.iter().map(ToString::to_string).collect();
+            let notice =
+                Notice::Undecodable { path: capture.path().to_path_buf(), links: names.join(", ") };
+            if !self.notices.contains(&notice) {
+                self.notices.push(notice);
+            }
+        } else {
+            self.decodable_members += 1;
+        }
+        let (sections, interfaces) = capture.sections_and_interfaces();
+        self.files.push(FileSummary {
+            path: capture.path().to_path_buf(),
+            format: capture.describe(),
+            links: links.to_vec(),
+            sections,
+            interfaces,
+            packets: capture.packets(),
+            lying_lengths: capture.lying_lengths(),
+        });
+        self.done_bytes += capture.taken_bytes();
+    }
+
+    fn next(&mut self, batch: &mut PacketBatch) -> Result<Fill, CaptureError> {
+        loop {
+            let Some(capture) = &mut self.current else {
+                if self.open_next()? {
+                    continue;
+                }
+                batch.packets.clear();
+                batch.block = None;
+                return match self.undecodable.take() {
+                    Some((path, links)) if self.decodable_members == 0 => {
+                        Err(CaptureError::NothingDecodable { path, links })
+                    }
+                    _ => Ok(Fill::End),
+                };
+            };
+            let fill = capture.next_batch(batch)?;
+            self.progress.done_bytes.store(self.done_bytes + capture.taken_bytes(), Ordering::Relaxed);
+            match fill {
+                Fill::Starved => return Ok(Fill::Starved),
+                Fill::Packets => {
+                    batch.pass = self.pass;
+                    self.packets_of_pass += batch.packets.len() as u64;
+                    for packet in &mut batch.packets {
+                        if self.pass == 0 {
+                            self.first_ns = self.first_ns.min(packet.time_ns);
+                            self.last_ns = self.last_ns.max(packet.time_ns);
+                        } else {
+                            packet.time_ns = packet.time_ns.saturating_add(self.shift_ns);
+                        }
+                    }
+                    return Ok(Fill::Packets);
+                }
+                Fill::End => {
+                    if let Some(capture) = self.current.take() {
+                        self.finish(&capture);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl PacketSource for CaptureSet {
+    fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
+        self.next(batch).map_err(|error| SourceError(Box::new(error)))
+    }
+}
+
+/// Returns the captures of a directory with their sizes, by first timestamp, then by name.
+fn captures_of(
+    directory: &Path,
+    options: CaptureOptions,
+    notices: &mut Vec<Notice>,
+) -> Result<Vec<(PathBuf, u64)>, CaptureError> {
+    let io = |source| CaptureError::Io { path: directory.to_path_buf(), source };
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(directory).map_err(io)?.take(FILES_MAX) {
+        let path = entry.map_err(io)?.path();
+        if path.is_file() {
+            files.push(path);
+        }
+    }
+    let looked_at = files.len();
+    let mut captures = Vec::new();
+    for path in files {
+        match first_time(&path, options) {
+            Ok(first_ns) => captures.push((first_ns, path)),
+            Err(CaptureError::NotACapture { .. } | CaptureError::Empty { .. }) => {
+                notices.push(Notice::NotACapture { path });
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    if captures.is_empty() {
+        return Err(CaptureError::NoCaptures { path: directory.to_path_buf(), files: looked_at });
+    }
+    captures.sort();
+    notices.sort_by_key(ToString::to_string);
+    Ok(captures
+        .into_iter()
+        .map(|(_, path)| {
+            let bytes = std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
+            (path, bytes)
+        })
+        .collect())
+}
+
+/// Returns the time of a capture's first packet; one without packets comes first.
+fn first_time(path: &Path, options: CaptureOptions) -> Result<u64, CaptureError> {
+    let mut capture = Capture::open(path, options)?;
+    let mut batch = PacketBatch::new();
+    capture.next_batch(&mut batch)?;
+    Ok(batch.packets.first().map_or(0, |packet| packet.time_ns))
+}

@@ -1,0 +1,108 @@
+//! Decompression under a limit, so that a small file cannot become an endless one.
+
+use std::io::{self, BufReader, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::format::Packing;
+
+/// How far a compressed capture may grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnpackLimits {
+    /// Unpacked bytes at most.
+    pub bytes_max: u64,
+    /// Unpacked bytes per packed one at most, once `ratio_after_bytes` were unpacked.
+    pub ratio_max: u64,
+    /// The ratio is not judged before this many unpacked bytes.
+    pub ratio_after_bytes: u64,
+}
+
+impl Default for UnpackLimits {
+    /// 1 TiB, and 250 to 1 beyond 256 MiB: real captures pack 2 to 20 to 1, bombs 1000 to 1 and more.
+    fn default() -> Self {
+        Self { bytes_max: 1 << 40, ratio_max: 250, ratio_after_bytes: 256 << 20 }
+    }
+}
+
+/// The limit that an input broke, carried through [`io::Error`].
+#[derive(Debug)]
+pub(super) struct LimitBroken {
+    pub(super) packed_bytes: u64,
+    pub(super) unpacked_bytes: u64,
+    pub(super) limit: String,
+}
+
+impl std::fmt::Display for LimitBroken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "unpack limit: {}", self.limit)
+    }
+}
+
+impl std::error::Error for LimitBroken {}
+
+/// Counts the bytes that pass.
+pub(super) struct Counting<R> {
+    inner: R,
+    count: Arc<AtomicU64>,
+}
+
+impl<R> Counting<R> {
+    pub(super) fn new(inner: R, count: Arc<AtomicU64>) -> Self {
+        Self { inner, count }
+    }
+}
+
+impl<R: Read> Read for Counting<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.inner.read(buffer)?;
+        self.count.fetch_add(bytes as u64, Ordering::Relaxed);
+        Ok(bytes)
+    }
+}
+
+/// Unpacks a stream and keeps it within its limits.
+struct Limited<R> {
+    inner: R,
+    packed: Arc<AtomicU64>,
+    unpacked: u64,
+    limits: UnpackLimits,
+}
+
+impl<R: Read> Read for Limited<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.inner.read(buffer)?;
+        self.unpacked += bytes as u64;
+        let packed = self.packed.load(Ordering::Relaxed);
+        let limit = if self.unpacked > self.limits.bytes_max {
+            format!("{} bytes", self.limits.bytes_max)
+        } else if self.unpacked > self.limits.ratio_after_bytes
+            && self.unpacked / packed.max(1) > self.limits.ratio_max
+        {
+            format!("{} to 1", self.limits.ratio_max)
+        } else {
+            return Ok(bytes);
+        };
+        Err(io::Error::other(LimitBroken { packed_bytes: packed, unpacked_bytes: self.unpacked, limit }))
+    }
+}
+
+/// Returns a reader of the unpacked bytes. `packed` counts the packed bytes taken from `inner`.
+pub(super) fn unpack<'a>(
+    packing: Packing,
+    inner: impl Read + Send + 'a,
+    packed: &Arc<AtomicU64>,
+    limits: UnpackLimits,
+) -> io::Result<Box<dyn Read + Send + 'a>> {
+    let counted = BufReader::with_capacity(128 << 10, Counting::new(inner, Arc::clone(packed)));
+    let packed = Arc::clone(packed);
+    Ok(match packing {
+        Packing::Gzip => {
+            let inner = flate2::bufread::MultiGzDecoder::new(counted);
+            Box::new(Limited { inner, packed, unpacked: 0, limits })
+        }
+        Packing::Zstd => {
+            let inner = zstd::stream::read::Decoder::with_buffer(counted)?;
+            Box::new(Limited { inner, packed, unpacked: 0, limits })
+        }
+    })
+}

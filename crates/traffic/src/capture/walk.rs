@@ -1,0 +1,142 @@
+//! The record walk: where each packet lies, with the lines ahead prefetched.
+//!
+//! The offset of a record is known only when the one before it was read, so a plain walk pays one memory
+//! latency per packet; the hardware prefetcher does not follow strides of a few hundred bytes. The walk
+//! therefore asks for every line once, [`AHEAD_BYTES`] before it is needed: several times faster, measured
+//! (`cargo xtask bench replay` prints the ratio to copying the same bytes).
+
+use flowloom_cpu::prefetch;
+use flowloom_packet::{BATCH_PACKETS, RawPacket};
+
+use super::format::Format;
+use super::pcap::PcapWalk;
+use super::pcapng::PcapngWalk;
+
+/// How far ahead of the walk lines are requested. Two, four and eight KiB measure alike.
+const AHEAD_BYTES: usize = 4096;
+
+/// Why a walk stopped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// The batch is full.
+    Full,
+    /// The bytes end inside a record; more may come. At least this many are needed from the record's start.
+    More { need: usize },
+    /// The bytes end where a record ends, and no more will come.
+    End,
+    /// The bytes end inside a record, and no more will come.
+    Cut { have: usize, need: usize },
+    /// The record contradicts itself.
+    Corrupt(String),
+}
+
+/// Requests lines ahead of a walk, each once.
+#[derive(Debug)]
+pub(super) struct Ahead {
+    next: usize,
+}
+
+impl Ahead {
+    pub(super) fn from(position: usize) -> Self {
+        Self { next: position }
+    }
+
+    /// Requests the lines up to [`AHEAD_BYTES`] past `position`.
+    #[inline(always)]
+    pub(super) fn reach(&mut self, bytes: &[u8], position: usize) {
+        let goal = position + AHEAD_BYTES;
+        // A record longer than the window would make this loop long; what was jumped over is not needed.
+        self.next = self.next.max(position.saturating_sub(AHEAD_BYTES));
+        while self.next < goal {
+            prefetch::read_at(bytes, self.next);
+            self.next += prefetch::LINE_BYTES;
+        }
+    }
+}
+
+/// The state of a walk through one capture, kept between batches.
+#[derive(Debug)]
+pub(super) struct Walk {
+    kind: Kind,
+    ahead: Ahead,
+    packets: u64,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Pcap(PcapWalk),
+    Pcapng(PcapngWalk),
+}
+
+impl Walk {
+    /// Returns a walk, and the offset of the first record, for a file that begins with `bytes`.
+    pub(super) fn begin(format: Format, bytes: &[u8]) -> Result<(Self, usize), String> {
+        let (kind, start) = match format {
+            Format::Pcap { big_endian, nanoseconds, modified } => {
+                let (walk, start) = PcapWalk::begin(bytes, big_endian, nanoseconds, modified)?;
+                (Kind::Pcap(walk), start)
+            }
+            Format::Pcapng => (Kind::Pcapng(PcapngWalk::begin(bytes)?), 0),
+        };
+        Ok((Self { kind, ahead: Ahead::from(start), packets: 0 }, start))
+    }
+
+    /// Appends the records from offset `from` on to `out` until it holds [`BATCH_PACKETS`].
+    ///
+    /// `last` says that nothing follows `bytes`. Returns the offset of the first record not taken, and why.
+    pub(super) fn step(
+        &mut self,
+        bytes: &[u8],
+        from: usize,
+        last: bool,
+        out: &mut Vec<RawPacket>,
+    ) -> (usize, Stop) {
+        debug_assert!(out.len() <= BATCH_PACKETS, "a batch never holds more than its capacity");
+        let before = out.len();
+        let (next, stop) = match &mut self.kind {
+            Kind::Pcap(walk) => walk.step(bytes, from, &mut self.ahead, out),
+            Kind::Pcapng(walk) => walk.step(bytes, from, &mut self.ahead, out),
+        };
+        self.packets += (out.len() - before) as u64;
+        let stop = match stop {
+            Stop::More { need: _ } if last && next == bytes.len() => Stop::End,
+            Stop::More { need } if last => Stop::Cut { have: bytes.len() - next, need },
+            stop => stop,
+        };
+        (next, stop)
+    }
+
+    /// Says that the bytes of the next step lie elsewhere, so that lines are requested from `from` on.
+    pub(super) fn moved(&mut self, from: usize) {
+        self.ahead = Ahead::from(from);
+    }
+
+    /// Returns how many packets were found so far.
+    pub(super) fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    /// Returns the link types declared so far, each once.
+    pub(super) fn links(&self) -> &[flowloom_packet::LinkType] {
+        match &self.kind {
+            Kind::Pcap(walk) => walk.links(),
+            Kind::Pcapng(walk) => walk.links(),
+        }
+    }
+
+    /// Returns how many packets stated a captured length that their record cannot hold.
+    pub(super) fn lying_lengths(&self) -> u64 {
+        match &self.kind {
+            Kind::Pcap(_) => 0,
+            Kind::Pcapng(walk) => walk.lying_lengths(),
+        }
+    }
+
+    /// Returns how many interfaces and sections the capture has declared so far.
+    pub(super) fn sections_and_interfaces(&self) -> (u64, u64) {
+        match &self.kind {
+            Kind::Pcap(_) => (1, 1),
+            Kind::Pcapng(walk) => walk.sections_and_interfaces(),
+        }
+    }
+}

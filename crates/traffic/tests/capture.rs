@@ -1,0 +1,525 @@
+//! Captures whole, cut, corrupt, packed and hostile: every way of reading yields the same packets, and nothing panics.
+
+#![expect(clippy::cast_possible_truncation, reason = "small numbers make test bytes")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::io::{Cursor, Read, Write};
+use std::path::{Path, PathBuf};
+
+use flowloom_packet::{Fill, PacketBatch, PacketSource};
+use flowloom_traffic::capture::{
+    Capture, CaptureError, CaptureOptions, CaptureSet, Input, Notice, SetOptions, UnpackLimits,
+};
+use proptest::prelude::*;
+
+/// A packet as a reader saw it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Seen {
+    bytes: Vec<u8>,
+    wire: u32,
+    time_ns: u64,
+    link: u16,
+}
+
+fn drain(capture: &mut Capture) -> Result<Vec<Seen>, CaptureError> {
+    let mut batch = PacketBatch::new();
+    let mut seen = Vec::new();
+    loop {
+        match capture.next_batch(&mut batch)? {
+            Fill::Packets => {
+                let block = batch.block.as_ref().expect("a batch with packets has a block");
+                seen.extend(batch.packets.iter().map(|raw| {
+                    let start = raw.position as usize;
+                    Seen {
+                        bytes: block.bytes()[start..start + raw.captured as usize].to_vec(),
+                        wire: raw.wire,
+                        time_ns: raw.time_ns,
+                        link: raw.link.0,
+                    }
+                }));
+            }
+            Fill::Starved => panic!("nobody holds a block"),
+            Fill::End => return Ok(seen),
+        }
+    }
+}
+
+/// Gives at most a few bytes at a time, as a slow pipe does.
+struct Trickle<R> {
+    inner: R,
+    step: usize,
+}
+
+impl<R: Read> Read for Trickle<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let room = buffer.len().min(self.step);
+        self.inner.read(&mut buffer[..room])
+    }
+}
+
+fn write_file(directory: &Path, name: &str, bytes: &[u8]) -> PathBuf {
+    let path = directory.join(name);
+    std::fs::write(&path, bytes).unwrap();
+    path
+}
+
+fn pcap_header(magic: u32, link: u32, big_endian: bool) -> Vec<u8> {
+    let word = |value: u32| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
+    let half = |value: u16| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
+    [&word(magic)[..], &half(2), &half(4), &word(0), &word(0), &word(65_535), &word(link)].concat()
+}
+
+fn pcap_record(seconds: u32, fraction: u32, data: &[u8], wire: u32, big_endian: bool) -> Vec<u8> {
+    let word = |value: u32| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
+    let captured = u32::try_from(data.len()).unwrap();
+    [&word(seconds)[..], &word(fraction), &word(captured), &word(wire), data].concat()
+}
+
+/// A classic capture of `packets` packets of rising size.
+fn pcap(packets: u32) -> Vec<u8> {
+    let mut file = pcap_header(0xA1B2_C3D4, 1, false);
+    for i in 0..packets {
+        let data: Vec<u8> = (0..20 + i % 300).map(|b| (b ^ i) as u8).collect();
+        file.extend(pcap_record(i, i % 1000, &data, 400, false));
+    }
+    file
+}
+
+fn block(kind: u32, body: &[u8], big_endian: bool) -> Vec<u8> {
+    let word = |value: u32| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
+    let mut body = body.to_vec();
+    body.resize(body.len().next_multiple_of(4), 0);
+    let length = u32::try_from(body.len() + 12).unwrap();
+    [&word(kind)[..], &word(length), &body, &word(length)].concat()
+}
+
+fn section(big_endian: bool) -> Vec<u8> {
+    let word = |value: u32| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
+    let version = if big_endian { [0, 1, 0, 0] } else { [1, 0, 0, 0] };
+    block(0x0A0D_0D0A, &[&word(0x1A2B_3C4D)[..], &version, &[0xFF; 8]].concat(), big_endian)
+}
+
+fn interface(link: u16, options: &[u8], big_endian: bool) -> Vec<u8> {
+    let half = |value: u16| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
+    block(1, &[&half(link)[..], &[0, 0], &[0; 4], options].concat(), big_endian)
+}
+
+fn enhanced(
+    interface: u32,
+    units: u64,
+    data: &[u8],
+    captured: u32,
+    wire: u32,
+    big_endian: bool,
+) -> Vec<u8> {
+    let word = |value: u32| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
+    let head =
+        [word(interface), word((units >> 32) as u32), word(units as u32), word(captured), word(wire)]
+            .concat();
+    block(6, &[&head[..], data].concat(), big_endian)
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut writer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    writer.write_all(bytes).unwrap();
+    writer.finish().unwrap()
+}
+
+fn open_bytes(bytes: Vec<u8>) -> Result<Capture, CaptureError> {
+    Capture::read_from(Path::new("test"), Cursor::new(bytes), CaptureOptions::default())
+}
+
+/// Reads the same bytes mapped, as a stream, and as a trickle; all must agree. Returns packets and notice.
+fn read_all_ways(bytes: &[u8]) -> Option<(Vec<Seen>, Option<Notice>)> {
+    let directory = tempfile::tempdir().unwrap();
+    let path = write_file(directory.path(), "test", bytes);
+    let mut mapped = Capture::open(&path, CaptureOptions::default()).ok();
+    let mapped_seen = mapped.as_mut().map(|capture| drain(capture).expect("a mapping has no read errors"));
+    for step in [usize::MAX, 7] {
+        let trickle = Trickle { inner: Cursor::new(bytes.to_vec()), step };
+        let mut streamed = Capture::read_from(&path, trickle, CaptureOptions::default()).ok();
+        let streamed_seen =
+            streamed.as_mut().map(|capture| drain(capture).expect("memory has no read errors"));
+        assert_eq!(mapped_seen, streamed_seen, "read {step} bytes at a time");
+        let notices =
+            (mapped.as_ref().and_then(Capture::notice), streamed.as_ref().and_then(Capture::notice));
+        assert_eq!(notices.0, notices.1, "read {step} bytes at a time");
+    }
+    Some((mapped_seen?, mapped?.notice().cloned()))
+}
+
+#[test]
+fn every_variant_of_pcap_gives_the_same_packets() {
+    let magics = [(0xA1B2_C3D4_u32, false, false), (0xA1B2_3C4D, true, false), (0xA1B2_CD34, false, true)];
+    for big_endian in [false, true] {
+        for (magic, nanoseconds, modified) in magics {
+            let mut file = pcap_header(magic, 1, big_endian);
+            for i in 0..50_u32 {
+                let data = vec![i as u8; 60];
+                let mut record = pcap_record(i, 7, &data, 1500, big_endian);
+                if modified {
+                    record.splice(16..16, [0; 8]);
+                }
+                file.extend(record);
+            }
+            let (seen, notice) = read_all_ways(&file).unwrap();
+            assert_eq!(notice, None);
+            assert_eq!(seen.len(), 50);
+            for (i, packet) in (0_u64..).zip(&seen) {
+                let fraction = if nanoseconds { 7 } else { 7000 };
+                assert_eq!(packet.time_ns, i * 1_000_000_000 + fraction);
+                assert_eq!((packet.wire, packet.link), (1500, 1));
+                assert_eq!(packet.bytes, vec![i as u8; 60]);
+            }
+        }
+    }
+}
+
+#[test]
+fn pcapng_sections_have_byte_orders_interfaces_and_clocks_of_their_own() {
+    let mut file = Vec::new();
+    for big_endian in [false, true] {
+        let half = |value: u16| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
+        // if_tsresol 9, then the end of options; and a second interface counting microseconds by default.
+        let nanoseconds = [&half(9)[..], &half(1), &[9, 0, 0, 0], &half(0), &half(0)].concat();
+        file.extend(section(big_endian));
+        file.extend(interface(1, &nanoseconds, big_endian));
+        file.extend(interface(101, &[], big_endian));
+        file.extend(enhanced(0, 5, &[1, 2, 3], 3, 100, big_endian));
+        file.extend(enhanced(1, 6, &[4, 5, 6, 7], 4, 4, big_endian));
+        file.extend(block(0x0BAD, &[0; 20], big_endian)); // A block nobody knows is passed over.
+        file.extend(block(
+            3,
+            &[&(if big_endian { 2_u32.to_be_bytes() } else { 2_u32.to_le_bytes() })[..], &[8, 9]].concat(),
+            big_endian,
+        ));
+    }
+    let (seen, notice) = read_all_ways(&file).unwrap();
+    assert_eq!(notice, None);
+    let expected = [
+        Seen { bytes: vec![1, 2, 3], wire: 100, time_ns: 5, link: 1 },
+        Seen { bytes: vec![4, 5, 6, 7], wire: 4, time_ns: 6000, link: 101 },
+        Seen { bytes: vec![8, 9], wire: 2, time_ns: 6000, link: 1 },
+    ];
+    assert_eq!(seen, [&expected[..], &expected[..]].concat());
+}
+
+#[test]
+fn a_big_endian_time_offset_is_read_as_such() {
+    let options = [&[0, 14, 0, 8][..], &10_i64.to_be_bytes(), &[0, 0, 0, 0]].concat();
+    let mut file = section(true);
+    file.extend(interface(1, &options, true));
+    file.extend(enhanced(0, 1, &[0], 1, 1, true));
+    assert_eq!(read_all_ways(&file).unwrap().0[0].time_ns, 10_000_001_000);
+}
+
+#[test]
+fn a_lying_captured_length_is_cut_to_its_block_and_counted() {
+    let mut file = section(false);
+    file.extend(interface(1, &[], false));
+    file.extend(enhanced(0, 1, &[1, 2, 3, 4], 4_000_000_000, 64, false));
+    file.extend(enhanced(0, 2, &[5, 6, 7, 8], 4, 64, false));
+    let mut capture = open_bytes(file.clone()).unwrap();
+    let seen = drain(&mut capture).unwrap();
+    assert_eq!(seen.len(), 2);
+    assert_eq!(seen[0].bytes, [1, 2, 3, 4]);
+    assert_eq!(capture.lying_lengths(), 1);
+    assert_eq!(read_all_ways(&file).unwrap().0, seen);
+}
+
+#[test]
+fn a_packet_of_an_undeclared_interface_has_no_known_link_type() {
+    let mut file = section(false);
+    file.extend(enhanced(3, 1, &[1], 1, 1, false));
+    assert_eq!(read_all_ways(&file).unwrap().0[0].link, u16::MAX);
+}
+
+#[test]
+fn a_cut_at_any_byte_keeps_the_whole_packets_before_it() {
+    let file = pcap(6);
+    let (whole, _) = read_all_ways(&file).unwrap();
+    let mut ends = vec![24];
+    for packet in &whole {
+        ends.push(ends.last().unwrap() + 16 + packet.bytes.len());
+    }
+    for cut in 24..file.len() {
+        let (seen, notice) = read_all_ways(&file[..cut]).unwrap();
+        let complete = ends.iter().filter(|&&end| end <= cut).count() - 1;
+        assert_eq!(seen, whole[..complete], "cut at {cut}");
+        if ends.contains(&cut) {
+            assert_eq!(notice, None, "cut at {cut}");
+        } else {
+            let Some(Notice::CutRecord { packet, offset, have, .. }) = notice else {
+                panic!("cut at {cut}: {notice:?}");
+            };
+            assert_eq!(packet, complete as u64 + 1);
+            assert_eq!(offset, ends[complete] as u64);
+            assert_eq!(have, (cut - ends[complete]) as u64);
+        }
+    }
+}
+
+#[test]
+fn a_record_longer_than_is_believed_stops_the_reading_with_a_word() {
+    let mut file = pcap(3);
+    file.extend([0; 8]);
+    file.extend(0x7FFF_FFFF_u32.to_le_bytes());
+    file.extend(60_u32.to_le_bytes());
+    file.extend([0; 100]);
+    let (seen, notice) = read_all_ways(&file).unwrap();
+    assert_eq!(seen.len(), 3);
+    assert!(matches!(notice, Some(Notice::Corrupt { packet: 4, .. })), "{notice:?}");
+}
+
+#[test]
+fn a_record_longer_than_the_buffer_is_read_whole() {
+    let mut file = pcap(2);
+    let long = vec![7; 3 << 20];
+    file.extend(pcap_record(9, 9, &long, 3 << 20, false));
+    file.extend(pcap_record(10, 9, &[1, 2], 2, false));
+    let (seen, notice) = read_all_ways(&file).unwrap();
+    assert_eq!(notice, None);
+    assert_eq!(seen.len(), 4);
+    assert_eq!(seen[2].bytes, long);
+}
+
+#[test]
+fn a_block_that_does_not_end_as_it_begins_is_corrupt() {
+    let mut file = section(false);
+    file.extend(interface(1, &[], false));
+    let mut bad = enhanced(0, 1, &[1, 2, 3, 4], 4, 4, false);
+    let end = bad.len() - 1;
+    bad[end] = 9;
+    file.extend(bad);
+    let (seen, notice) = read_all_ways(&file).unwrap();
+    assert_eq!(seen.len(), 0);
+    assert!(matches!(notice, Some(Notice::Corrupt { .. })));
+}
+
+#[test]
+fn packed_captures_are_told_by_content_and_read_the_same() {
+    let file = pcap(3000);
+    let (whole, _) = read_all_ways(&file).unwrap();
+    let two_members = [gzip(&file[..1000]), gzip(&file[1000..])].concat();
+    for packed in [gzip(&file), two_members, zstd::encode_all(&file[..], 1).unwrap()] {
+        let mut capture = open_bytes(packed).unwrap();
+        assert_eq!(drain(&mut capture).unwrap(), whole);
+        assert_eq!(capture.notice(), None);
+    }
+}
+
+#[test]
+fn a_damaged_packed_stream_keeps_what_came_before() {
+    let file = pcap(30_000);
+    for packed in [gzip(&file), zstd::encode_all(&file[..], 1).unwrap()] {
+        let mut capture = open_bytes(packed[..packed.len() * 2 / 3].to_vec()).unwrap();
+        let seen = drain(&mut capture).unwrap();
+        assert!(seen.len() > 1000, "{}", seen.len());
+        assert!(
+            matches!(capture.notice(), Some(Notice::DamagedStream { .. } | Notice::CutRecord { .. })),
+            "{:?}",
+            capture.notice()
+        );
+    }
+}
+
+#[test]
+fn a_bomb_is_stopped_by_ratio_and_by_size() {
+    let mut file = pcap_header(0xA1B2_C3D4, 1, false);
+    file.resize(64 << 20, 0);
+    let packed = gzip(&file);
+    for limits in [
+        UnpackLimits { ratio_after_bytes: 1 << 20, ..UnpackLimits::default() },
+        UnpackLimits { bytes_max: 8 << 20, ..UnpackLimits::default() },
+    ] {
+        let options = CaptureOptions { limits, ..CaptureOptions::default() };
+        let mut capture =
+            Capture::read_from(Path::new("bomb"), Cursor::new(packed.clone()), options).unwrap();
+        let error = drain(&mut capture).map(|seen| seen.len()).unwrap_err();
+        assert!(matches!(error, CaptureError::UnpackLimit { .. }), "{error}");
+        assert!(error.to_string().contains("unpacks to more than is allowed"));
+    }
+}
+
+#[test]
+fn what_is_no_capture_is_told_what_it_is() {
+    for (bytes, needle) in [
+        (&b"GIF89a and more"[..], "no magic number"),
+        (&[0x1F, 0x8B, 0x6E, 0x6F, 0x20][..], "does not decompress"),
+        (&gzip(b"hello, this is text")[..], "neither pcap nor pcapng"),
+        (&gzip(b"")[..], "gzip of nothing"),
+        (&pcap(1)[..20], "has 24 bytes"),
+        (&section(false)[..20], "no whole section header"),
+    ] {
+        let error = open_bytes(bytes.to_vec()).unwrap_err();
+        assert!(matches!(error, CaptureError::NotACapture { .. }), "{error}");
+        assert!(error.to_string().contains(needle), "{error}");
+    }
+    assert!(matches!(open_bytes(Vec::new()).unwrap_err(), CaptureError::Empty { .. }));
+    let missing = Capture::open(Path::new("/nonexistent/x.pcap"), CaptureOptions::default()).unwrap_err();
+    assert!(matches!(missing, CaptureError::Io { .. }));
+}
+
+fn drain_set(set: &mut CaptureSet) -> Vec<(u32, u64, usize)> {
+    let mut batch = PacketBatch::new();
+    let mut seen = Vec::new();
+    while set.next_batch(&mut batch).unwrap() == Fill::Packets {
+        seen.extend(batch.packets.iter().map(|raw| (batch.pass, raw.time_ns, raw.captured as usize)));
+    }
+    seen
+}
+
+fn one_packet_at(second: u32, size: usize) -> Vec<u8> {
+    let mut file = pcap_header(0xA1B2_C3D4, 1, false);
+    file.extend(pcap_record(second, 0, &vec![0; size], 60, false));
+    file
+}
+
+#[test]
+fn a_directory_is_read_by_first_timestamp_and_says_what_it_left_out() {
+    let directory = tempfile::tempdir().unwrap();
+    write_file(directory.path(), "a.pcap", &one_packet_at(30, 3));
+    write_file(directory.path(), "b.pcap", &one_packet_at(10, 1));
+    write_file(directory.path(), "c.pcap.gz", &gzip(&one_packet_at(20, 2)));
+    write_file(directory.path(), "notes.txt", b"not a capture");
+    write_file(directory.path(), "empty", b"");
+    let input = Input::Path(directory.path().to_path_buf());
+    let mut set = CaptureSet::open(&[input], SetOptions::default()).unwrap();
+    let sizes: Vec<usize> = drain_set(&mut set).into_iter().map(|(_, _, size)| size).collect();
+    assert_eq!(sizes, [1, 2, 3]);
+    assert_eq!(set.notices().len(), 2);
+    assert!(set.notices().iter().all(|notice| !notice.is_partial_input()));
+    assert_eq!(set.files().len(), 3);
+}
+
+#[test]
+fn a_directory_without_captures_is_an_error() {
+    let directory = tempfile::tempdir().unwrap();
+    write_file(directory.path(), "notes.txt", b"text");
+    let input = Input::Path(directory.path().to_path_buf());
+    let error = CaptureSet::open(&[input], SetOptions::default()).unwrap_err();
+    assert!(matches!(error, CaptureError::NoCaptures { files: 1, .. }), "{error}");
+}
+
+#[test]
+fn passes_are_numbered_and_time_goes_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = write_file(directory.path(), "a.pcap", &pcap(100));
+    for map in [true, false] {
+        let options =
+            SetOptions { capture: CaptureOptions { map, ..CaptureOptions::default() }, passes: 3 };
+        let mut set = CaptureSet::open(&[Input::Path(path.clone())], options).unwrap();
+        let seen = drain_set(&mut set);
+        assert_eq!(seen.len(), 300);
+        assert!(seen.windows(2).all(|pair| pair[0].1 < pair[1].1), "time goes on over passes");
+        assert_eq!(seen.iter().filter(|(pass, _, _)| *pass == 2).count(), 100);
+        assert_eq!(set.progress().done_bytes(), set.progress().total_bytes());
+    }
+}
+
+#[test]
+fn an_empty_capture_looped_for_ever_ends() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = write_file(directory.path(), "a.pcap", &pcap(0));
+    let options = SetOptions { passes: u32::MAX, ..SetOptions::default() };
+    let mut set = CaptureSet::open(&[Input::Path(path)], options).unwrap();
+    assert_eq!(drain_set(&mut set), []);
+}
+
+#[test]
+fn a_capture_of_which_nothing_can_be_decoded_is_an_error_that_names_the_link_type() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut can = pcap_header(0xA1B2_C3D4, 190, false);
+    can.extend(pcap_record(1, 0, &[0; 16], 16, false));
+    let classic = write_file(directory.path(), "can.pcap", &can);
+    let mut next = section(false);
+    next.extend(interface(190, &[], false));
+    next.extend(enhanced(0, 1, &[0; 16], 16, 16, false));
+    let next = write_file(directory.path(), "can.pcapng", &next);
+    let good = write_file(directory.path(), "good.pcap", &pcap(2));
+
+    let error = CaptureSet::open(&[Input::Path(classic.clone())], SetOptions::default()).unwrap_err();
+    assert!(error.to_string().contains("190 (CAN)"), "{error}");
+    let mut set = CaptureSet::open(&[Input::Path(next)], SetOptions::default()).unwrap();
+    let mut batch = PacketBatch::new();
+    assert_eq!(set.next_batch(&mut batch).unwrap(), Fill::Packets);
+    let error = set.next_batch(&mut batch).unwrap_err();
+    assert!(error.to_string().contains("190 (CAN)"), "{error}");
+
+    let both = [Input::Path(classic), Input::Path(good)];
+    let mut set = CaptureSet::open(&both, SetOptions::default()).unwrap();
+    assert_eq!(drain_set(&mut set).len(), 3);
+    assert!(matches!(set.notices(), [Notice::Undecodable { .. }]));
+}
+
+#[test]
+fn standard_input_is_read_once() {
+    let twice = [Input::Stdin, Input::Stdin];
+    assert!(matches!(
+        CaptureSet::open(&twice, SetOptions::default()).unwrap_err(),
+        CaptureError::StdinTwice
+    ));
+    let passes = SetOptions { passes: 2, ..SetOptions::default() };
+    assert!(matches!(CaptureSet::open(&[Input::Stdin], passes).unwrap_err(), CaptureError::StdinTwice));
+}
+
+#[test]
+fn real_captures_have_the_packets_and_bytes_that_other_tools_count() {
+    let Some(data) = std::env::var_os("FLOWLOOM_DATA") else {
+        eprintln!("skipped: FLOWLOOM_DATA is not set (the folder of real captures)");
+        return;
+    };
+    let folder = PathBuf::from(data).join("pcaps");
+    let table = std::fs::read_to_string(folder.join("expected.tsv")).unwrap();
+    let mut files = 0;
+    for line in table.lines().skip(1) {
+        let columns: Vec<&str> = line.split('\t').collect();
+        for map in [true, false] {
+            let options = CaptureOptions { map, ..CaptureOptions::default() };
+            let mut capture = Capture::open(&folder.join(columns[0]), options).unwrap();
+            let mut batch = PacketBatch::new();
+            let (mut packets, mut wire, mut captured) = (0_u64, 0_u64, 0_u64);
+            while capture.next_batch(&mut batch).unwrap() == Fill::Packets {
+                packets += batch.packets.len() as u64;
+                wire += batch.packets.iter().map(|raw| u64::from(raw.wire)).sum::<u64>();
+                captured += batch.packets.iter().map(|raw| u64::from(raw.captured)).sum::<u64>();
+            }
+            let ours = [packets, wire, captured].map(|number| number.to_string());
+            assert_eq!(ours[..], columns[1..4], "{} (mapped: {map})", columns[0]);
+        }
+        files += 1;
+    }
+    assert_eq!(files, 41);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 200 } else { 2000 }))]
+
+    #[test]
+    fn changed_bytes_never_panic_and_every_way_of_reading_agrees(
+        next_generation in any::<bool>(),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let mut file = if next_generation {
+            let mut file = section(false);
+            file.extend(interface(1, &[], false));
+            for i in 0..40_u32 {
+                let data = vec![i as u8; i as usize];
+                file.extend(enhanced(0, u64::from(i), &data, i, i, false));
+            }
+            file.extend(section(true));
+            file.extend(interface(1, &[], true));
+            file.extend(enhanced(0, 1, &[1, 2, 3], 3, 3, true));
+            file
+        } else {
+            pcap(40)
+        };
+        for (place, value) in changes {
+            let place = place.index(file.len());
+            file[place] = value;
+        }
+        file.truncate(cut.index(file.len() * 2).min(file.len()));
+        read_all_ways(&file);
+    }
+}
