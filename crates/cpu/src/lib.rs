@@ -1,7 +1,27 @@
 //! What the processor offers. Knows the machine and nothing of networks.
+//!
+//! | module | what |
+//! | --- | --- |
+//! | [`features`] | instruction sets, detected once; a value of [`features::Avx512`] is proof |
+//! | [`prefetch`] | a hint that a line will be read |
+//! | [`mod@crc32c`] | the CRC-32C of a byte string, by instruction or by table |
+//! | [`pages`] | zeroed memory that costs nothing until it is touched, huge pages |
+//! | `topology` | which CPUs this process may use, and how they are related |
+//! | `memory` | how many bytes the machine still has |
+//!
+//! # Features
+//!
+//! * `std` (default): detection at run time, huge pages, `topology` and `memory`. Without it the crate
+//!   is `no_std` with `alloc`, and knows the features it was compiled for.
 #![cfg_attr(not(feature = "std"), no_std)]
 
 extern crate alloc;
 
 pub mod crc32c;
+pub mod features;
+#[cfg(feature = "std")]
+pub mod memory;
+pub mod pages;
 pub mod prefetch;
+#[cfg(feature = "std")]
+pub mod topology;

@@ -1,1 +1,40 @@
-//! Placeholder.
+//! From a flow's key to its state.
+//!
+//! ```text
+//!  key, hash ──▶ index: signatures, a line per bucket ──▶ slot ──▶ state: key, time, value
+//!                (DHash; others share the rest)                    (SlotArray, ids, ageing)
+//! ```
+//!
+//! * [`FlowTable`] is the seam: what every table does.
+//! * [`DHash`] is the table of [DHASH], for production; [`dhash::reference`] is its letter.
+//! * [`Growing`] lets any table grow without moving a flow.
+//! * [`Indexed`] is how a table is made: it brings the index, the rest is here.
+//! * `oracle` and `laws` are the truth and the suite that hold every implementation.
+//!
+//! No table hashes, reads a clock, allocates after it is built (but [`Growing`], when it grows), or
+//! panics on what a packet brings.
+//!
+//! # Features
+//!
+//! * `std` (default): run-time detection of instruction sets, huge pages, `oracle` and `laws`. Without
+//!   it the crate is `no_std` with `alloc`.
+#![cfg_attr(not(feature = "std"), no_std)]
+
+extern crate alloc;
+
+mod arch;
+pub mod dhash;
+pub mod error;
+pub mod indexed;
+pub mod probe;
+pub mod state;
+pub mod table;
+
+pub use dhash::{DHash, DHashConfig};
+pub use error::BuildError;
+pub use indexed::Indexed;
+pub use state::Timeouts;
+pub use table::{
+    Cursor, Entry, Expired, FlowId, FlowTable, Full, FullReason, MemoryReport, TableKey, TableStats, Tick,
+    TimeoutClass,
+};

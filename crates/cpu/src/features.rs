@@ -1,0 +1,162 @@
+//! Which instruction sets this processor has.
+//!
+//! A token ([`Avx512`], [`Avx2`], [`Sse42`], [`Neon`]) can only be had from its `detect`, so
+//! whoever holds one has the proof that calling a function compiled for those features is sound. Tokens
+//! are zero-sized: passing one costs nothing.
+
+use core::fmt;
+use core::str::FromStr;
+
+/// Is each of the named features present? At run time with `std`, else as compiled.
+macro_rules! has {
+    ($($feature:tt),+) => {{
+        #[cfg(all(feature = "std", any(target_arch = "x86", target_arch = "x86_64")))]
+        let present = $(std::arch::is_x86_feature_detected!($feature))&&+;
+        #[cfg(not(all(feature = "std", any(target_arch = "x86", target_arch = "x86_64"))))]
+        let present = $(cfg!(target_feature = $feature))&&+;
+        present
+    }};
+}
+
+macro_rules! token {
+    ($(#[$doc:meta])* $name:ident, $present:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct $name(());
+
+        impl $name {
+            /// Returns the proof, if this processor has the features.
+            #[inline]
+            pub fn detect() -> Option<Self> {
+                let present: bool = $present;
+                present.then_some(Self(()))
+            }
+        }
+    };
+}
+
+token!(
+    /// Proof of `avx512f`, `avx512bw`, `avx512vl` and `bmi1`.
+    Avx512,
+    has!("avx512f", "avx512bw", "avx512vl", "bmi1")
+);
+token!(
+    /// Proof of `avx2` and `bmi1`.
+    Avx2,
+    has!("avx2", "bmi1")
+);
+token!(
+    /// Proof of `sse4.2`, which brings the CRC-32C instruction.
+    Sse42,
+    has!("sse4.2")
+);
+token!(
+    /// Proof of `neon`, which every 64-bit ARM processor that we know of has.
+    Neon,
+    cfg!(all(target_arch = "aarch64", target_feature = "neon"))
+);
+
+/// An instruction set that a back end is written for, as a value to choose and to print.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_cpu::features::Isa;
+/// assert!(Isa::available().any(|isa| isa == Isa::Scalar));
+/// assert_eq!("avx2".parse(), Ok(Isa::Avx2));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Isa {
+    /// No vector instructions; defines what the others compute.
+    Scalar,
+    /// SSE4.2.
+    Sse42,
+    /// AVX2.
+    Avx2,
+    /// AVX-512 with byte, word and short-vector instructions.
+    Avx512,
+    /// ARM's Advanced SIMD.
+    Neon,
+}
+
+impl Isa {
+    /// All of them, from the plainest to the widest.
+    pub const ALL: [Self; 5] = [Self::Scalar, Self::Sse42, Self::Neon, Self::Avx2, Self::Avx512];
+
+    /// Returns the widest one that this processor has.
+    pub fn detect() -> Self {
+        Self::available().last().unwrap_or(Self::Scalar)
+    }
+
+    /// Returns those that this processor has, from the plainest to the widest.
+    pub fn available() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(|isa| isa.is_available())
+    }
+
+    /// Returns whether this processor has it.
+    pub fn is_available(self) -> bool {
+        match self {
+            Self::Scalar => true,
+            Self::Sse42 => Sse42::detect().is_some(),
+            Self::Avx2 => Avx2::detect().is_some(),
+            Self::Avx512 => Avx512::detect().is_some(),
+            Self::Neon => Neon::detect().is_some(),
+        }
+    }
+
+    /// Returns the name that [`Isa::from_str`] reads.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Scalar => "scalar",
+            Self::Sse42 => "sse4.2",
+            Self::Avx2 => "avx2",
+            Self::Avx512 => "avx512",
+            Self::Neon => "neon",
+        }
+    }
+}
+
+impl fmt::Display for Isa {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// The text names no instruction set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownIsa;
+
+impl fmt::Display for UnknownIsa {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("unknown instruction set; known are scalar, sse4.2, avx2, avx512 and neon")
+    }
+}
+
+impl core::error::Error for UnknownIsa {}
+
+impl FromStr for Isa {
+    type Err = UnknownIsa;
+
+    fn from_str(text: &str) -> Result<Self, UnknownIsa> {
+        Self::ALL.into_iter().find(|isa| isa.name() == text).ok_or(UnknownIsa)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_reads_back() {
+        for isa in Isa::ALL {
+            assert_eq!(isa.name().parse(), Ok(isa));
+        }
+        assert_eq!("mmx".parse::<Isa>(), Err(UnknownIsa));
+    }
+
+    #[test]
+    fn the_detected_one_is_available() {
+        assert!(Isa::detect().is_available());
+        assert!(Isa::Scalar.is_available());
+    }
+}

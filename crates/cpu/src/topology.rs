@@ -1,0 +1,305 @@
+//! Which CPUs this process may use, and how they are related.
+//!
+//! Read once, at start: two workers on the siblings of one physical core, or on two ends of a machine, would
+//! otherwise be discovered in the measurements. Where the system tells nothing, each allowed
+//! CPU stands for itself.
+
+use core::fmt;
+use core::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// One CPU (hardware thread) that the process may run on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cpu {
+    /// The kernel's number.
+    pub id: u32,
+    /// Numbers of the hardware threads of the same physical core, itself included, ascending.
+    pub siblings: Vec<u32>,
+    /// The package (socket), 0 if unknown.
+    pub package: u32,
+    /// Numbers of the CPUs that share the last-level cache, itself included, ascending.
+    pub last_level_group: Vec<u32>,
+}
+
+/// Bytes of one CPU's caches; 0 if unknown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct CacheSizes {
+    /// First-level data cache.
+    pub level1_data_bytes: u64,
+    /// Second-level cache.
+    pub level2_bytes: u64,
+    /// Third-level cache.
+    pub level3_bytes: u64,
+}
+
+/// The CPUs of this process and their relations.
+///
+/// # Examples
+///
+/// ```no_run
+/// let topology = flowloom_cpu::topology::Topology::read()?;
+/// println!("{} on {} CPUs", topology.model, topology.cpus.len());
+/// # Ok::<(), flowloom_cpu::topology::TopologyError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Topology {
+    /// The processor's name, empty if unknown.
+    pub model: String,
+    /// The CPUs that the process may run on, by ascending number; at least one.
+    pub cpus: Vec<Cpu>,
+    /// The caches of the first of them.
+    pub caches: CacheSizes,
+}
+
+impl Topology {
+    /// Reads the topology from the system.
+    ///
+    /// # Errors
+    ///
+    /// [`TopologyError`] if the system describes the allowed CPUs in words that we cannot read.
+    pub fn read() -> Result<Self, TopologyError> {
+        Self::read_below(Path::new("/"))
+    }
+
+    /// Reads a topology from `proc` and `sys` folders below `root`.
+    fn read_below(root: &Path) -> Result<Self, TopologyError> {
+        let devices = root.join("sys/devices/system/cpu");
+        let mut cpus = Vec::new();
+        for id in allowed(root)? {
+            let folder = devices.join(format!("cpu{id}"));
+            cpus.push(Cpu {
+                id,
+                siblings: list(folder.join("topology/thread_siblings_list"), id)?,
+                package: text(folder.join("topology/physical_package_id")).parse().unwrap_or(0),
+                last_level_group: match caches(&folder).into_iter().max_by_key(|cache| cache.level) {
+                    Some(cache) => list(cache.folder.join("shared_cpu_list"), id)?,
+                    None => vec![id],
+                },
+            });
+        }
+        let first = cpus.first().map_or(0, |cpu| cpu.id);
+        let mut sizes = CacheSizes::default();
+        for cache in caches(&devices.join(format!("cpu{first}"))) {
+            match cache.level {
+                1 => sizes.level1_data_bytes = cache.bytes,
+                2 => sizes.level2_bytes = cache.bytes,
+                3 => sizes.level3_bytes = cache.bytes,
+                _ => {}
+            }
+        }
+        Ok(Self { model: model(root), cpus, caches: sizes })
+    }
+
+    /// Returns one allowed CPU per physical core, ascending.
+    pub fn one_per_core(&self) -> Vec<u32> {
+        let mut taken = Vec::new();
+        for cpu in &self.cpus {
+            if !taken.iter().any(|other| cpu.siblings.contains(other)) {
+                taken.push(cpu.id);
+            }
+        }
+        taken
+    }
+}
+
+/// Returns the numbers of the CPUs that the process may run on.
+fn allowed(root: &Path) -> Result<Vec<u32>, TopologyError> {
+    let status = text(root.join("proc/self/status"));
+    if let Some(list) = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")) {
+        let cpus = parse_cpu_list(list.trim())?;
+        if !cpus.is_empty() {
+            return Ok(cpus);
+        }
+    }
+    let count = std::thread::available_parallelism().map_or(1, usize::from);
+    Ok((0..CPU_LIMIT).take(count).collect())
+}
+
+/// Returns the processor's name.
+fn model(root: &Path) -> String {
+    let cpuinfo = text(root.join("proc/cpuinfo"));
+    let name = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    name.map(|(_, name)| name.trim().to_owned()).unwrap_or_default()
+}
+
+struct Cache {
+    folder: PathBuf,
+    level: u32,
+    bytes: u64,
+}
+
+/// Returns the data and unified caches of the CPU described in `folder`.
+fn caches(folder: &Path) -> Vec<Cache> {
+    let mut caches = Vec::new();
+    for index in 0..16 {
+        let folder = folder.join(format!("cache/index{index}"));
+        let Ok(level) = text(folder.join("level")).parse() else { break };
+        if text(folder.join("type")) != "Instruction" {
+            let bytes = parse_size(&text(folder.join("size"))).unwrap_or(0);
+            caches.push(Cache { folder, level, bytes });
+        }
+    }
+    caches
+}
+
+/// Reads `32K`, `32M` or `32768`.
+fn parse_size(text: &str) -> Option<u64> {
+    let (digits, shift) = match text.as_bytes().last()? {
+        b'K' => (&text[..text.len() - 1], 10),
+        b'M' => (&text[..text.len() - 1], 20),
+        _ => (text, 0),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+fn text(path: PathBuf) -> String {
+    fs::read_to_string(path).map(|text| text.trim().to_owned()).unwrap_or_default()
+}
+
+fn list(path: PathBuf, own: u32) -> Result<Vec<u32>, TopologyError> {
+    let cpus = parse_cpu_list(&text(path))?;
+    Ok(if cpus.is_empty() { vec![own] } else { cpus })
+}
+
+/// A list of CPUs cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TopologyError {
+    /// A part between commas is neither a number nor a range of two numbers.
+    NotANumber {
+        /// The part.
+        part: String,
+    },
+    /// A range runs backwards.
+    Backwards {
+        /// Its first number.
+        first: u32,
+        /// Its last number.
+        last: u32,
+    },
+    /// A number is not below [`CPU_LIMIT`].
+    TooLarge {
+        /// The number.
+        cpu: u32,
+    },
+}
+
+/// CPU numbers are below this; a longer list is a mistake and not a machine.
+pub const CPU_LIMIT: u32 = 1 << 16;
+
+impl fmt::Display for TopologyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotANumber { part } => write!(f, "`{part}` is not a CPU number or a range such as 2-5"),
+            Self::Backwards { first, last } => write!(f, "the range {first}-{last} runs backwards"),
+            Self::TooLarge { cpu } => write!(f, "CPU {cpu} is past the limit of {CPU_LIMIT}"),
+        }
+    }
+}
+
+impl core::error::Error for TopologyError {}
+
+/// Reads a list of CPUs as the kernel writes it: ascending and without repeats, whatever the text's order.
+///
+/// # Errors
+///
+/// [`TopologyError`], with the part that cannot be read.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_cpu::topology::{format_cpu_list, parse_cpu_list};
+/// assert_eq!(parse_cpu_list("2-5,8"), Ok(vec![2, 3, 4, 5, 8]));
+/// assert_eq!(format_cpu_list(&[2, 3, 4, 5, 8]), "2-5,8");
+/// ```
+pub fn parse_cpu_list(text: &str) -> Result<Vec<u32>, TopologyError> {
+    let mut cpus = Vec::new();
+    for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        let number = |digits: &str| {
+            digits.trim().parse().map_err(|_| TopologyError::NotANumber { part: part.to_owned() })
+        };
+        let (first, last): (u32, u32) = match part.split_once('-') {
+            Some((first, last)) => (number(first)?, number(last)?),
+            None => (number(part)?, number(part)?),
+        };
+        if first > last {
+            return Err(TopologyError::Backwards { first, last });
+        }
+        if last >= CPU_LIMIT {
+            return Err(TopologyError::TooLarge { cpu: last });
+        }
+        cpus.extend(first..=last);
+    }
+    cpus.sort_unstable();
+    cpus.dedup();
+    Ok(cpus)
+}
+
+/// Writes a list of CPUs as the kernel does; the inverse of [`parse_cpu_list`] for ascending lists.
+pub fn format_cpu_list(cpus: &[u32]) -> String {
+    let mut text = String::new();
+    let mut rest = cpus;
+    while let Some(&first) = rest.first() {
+        let run = rest.iter().zip(first..).take_while(|&(&cpu, expected)| cpu == expected).count();
+        if !text.is_empty() {
+            text.push(',');
+        }
+        // Writing to a `String` cannot fail.
+        let _ = match run {
+            1 => write!(text, "{first}"),
+            _ => write!(text, "{first}-{}", rest[run - 1]),
+        };
+        rest = &rest[run..];
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_read_back_as_written() {
+        for cpus in [vec![], vec![0], vec![0, 1], vec![0, 2, 3, 4, 9], vec![65_535]] {
+            assert_eq!(parse_cpu_list(&format_cpu_list(&cpus)), Ok(cpus));
+        }
+        assert_eq!(parse_cpu_list(" 3, 0-1 ,1\n"), Ok(vec![0, 1, 3]));
+    }
+
+    #[test]
+    fn lists_that_are_none_are_refused() {
+        assert_eq!(parse_cpu_list("1,x"), Err(TopologyError::NotANumber { part: "x".to_owned() }));
+        assert_eq!(parse_cpu_list("1-"), Err(TopologyError::NotANumber { part: "1-".to_owned() }));
+        assert_eq!(parse_cpu_list("5-2"), Err(TopologyError::Backwards { first: 5, last: 2 }));
+        assert_eq!(parse_cpu_list("0-4294967295"), Err(TopologyError::TooLarge { cpu: u32::MAX }));
+    }
+
+    #[test]
+    fn cache_sizes_have_units() {
+        assert_eq!(parse_size("32K"), Some(32 << 10));
+        assert_eq!(parse_size("2M"), Some(2 << 20));
+        assert_eq!(parse_size("7"), Some(7));
+        assert_eq!(parse_size(""), None);
+    }
+
+    #[cfg(not(miri))]
+    #[test]
+    fn a_system_that_tells_nothing_still_has_a_cpu() {
+        let topology = Topology::read_below(Path::new("/nonexistent")).unwrap();
+        assert!(!topology.cpus.is_empty());
+        assert_eq!(topology.cpus[0].siblings, [topology.cpus[0].id]);
+        assert_eq!(topology.caches, CacheSizes::default());
+    }
+
+    #[cfg(all(target_os = "linux", not(miri)))]
+    #[test]
+    fn this_machine_has_a_topology() {
+        let topology = Topology::read().unwrap();
+        for cpu in &topology.cpus {
+            assert!(cpu.siblings.contains(&cpu.id));
+            assert!(cpu.last_level_group.contains(&cpu.id));
+        }
+        assert!(!topology.one_per_core().is_empty());
+    }
+}

@@ -1,0 +1,50 @@
+//! Two 32-byte compares.
+#![expect(unsafe_code, reason = "SIMD intrinsics, with the proof of their features in hand")]
+
+use core::arch::x86_64::{
+    __m256i, _mm256_castsi256_ps, _mm256_cmpeq_epi32, _mm256_load_si256, _mm256_movemask_ps,
+    _mm256_set1_epi32,
+};
+use core::ptr;
+
+use flowloom_cpu::features::Avx2;
+
+use super::{Kernel, Lanes};
+use crate::dhash::layout::Bucket;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Avx2Lanes(Avx2);
+
+impl Avx2Lanes {
+    pub(crate) fn detect() -> Option<Self> {
+        Avx2::detect().map(Self)
+    }
+}
+
+impl Lanes for Avx2Lanes {
+    #[inline(always)]
+    fn equal(self, bucket: &Bucket, word: u32) -> u32 {
+        let line: *const __m256i = ptr::from_ref(bucket).cast();
+        // SAFETY: a bucket is 64 bytes and 64-aligned (asserted in `layout.rs`), so it is two aligned
+        // 32-byte halves; `self` proves AVX2.
+        unsafe {
+            let wanted = _mm256_set1_epi32(word.cast_signed());
+            let low = _mm256_cmpeq_epi32(_mm256_load_si256(line), wanted);
+            let high = _mm256_cmpeq_epi32(_mm256_load_si256(line.add(1)), wanted);
+            let low = _mm256_movemask_ps(_mm256_castsi256_ps(low));
+            let high = _mm256_movemask_ps(_mm256_castsi256_ps(high));
+            (low | (high << 8)).cast_unsigned()
+        }
+    }
+}
+
+#[inline(always)]
+pub(crate) fn run<K: Kernel>(lanes: Avx2Lanes, kernel: K) -> K::Output {
+    // SAFETY: `lanes` proves AVX2 and BMI1.
+    unsafe { compiled(lanes, kernel) }
+}
+
+#[target_feature(enable = "avx2,bmi1")]
+fn compiled<K: Kernel>(lanes: Avx2Lanes, kernel: K) -> K::Output {
+    kernel.run(lanes)
+}

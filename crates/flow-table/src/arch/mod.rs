@@ -1,0 +1,142 @@
+//! Comparing one signature with a whole bucket; the unsafe room of this crate.
+//!
+//! A [`Kernel`] is a loop written once over [`Lanes`], the few operations that differ between
+//! instruction sets. [`Backend::run`] enters one function compiled for the instruction set and runs the
+//! whole kernel inside it, so the compare inlines into the loop. A `Lanes` value holds
+//! the token that proves its features, which is why its operations are safe to call.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+mod scalar;
+
+use flowloom_cpu::features::Isa;
+
+use crate::dhash::layout::Bucket;
+
+/// What a back end computes.
+pub(crate) trait Lanes: Copy {
+    /// Returns the slots that hold exactly this word: bit j for slot j.
+    fn equal(self, bucket: &Bucket, word: u32) -> u32;
+}
+
+/// A loop over buckets. `run` must be `#[inline(always)]`, or it is compiled for the wrong processor.
+pub(crate) trait Kernel {
+    type Output;
+
+    fn run<L: Lanes>(self, lanes: L) -> Self::Output;
+}
+
+/// The back end that a table uses, chosen once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Backend {
+    Scalar(scalar::Scalar),
+    #[cfg(target_arch = "x86_64")]
+    Avx2(avx2::Avx2Lanes),
+    #[cfg(target_arch = "x86_64")]
+    Avx512(avx512::Avx512Lanes),
+    #[cfg(target_arch = "aarch64")]
+    Neon(neon::NeonLanes),
+}
+
+impl Backend {
+    /// Returns the back end of an instruction set, `None` if this processor does not have it.
+    ///
+    /// SSE4.2 has no back end of its own: what the compiler makes of the scalar one is as good.
+    pub(crate) fn new(isa: Isa) -> Option<Self> {
+        match isa {
+            Isa::Scalar => Some(Self::Scalar(scalar::Scalar)),
+            Isa::Sse42 => isa.is_available().then_some(Self::Scalar(scalar::Scalar)),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => avx2::Avx2Lanes::detect().map(Self::Avx2),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => avx512::Avx512Lanes::detect().map(Self::Avx512),
+            #[cfg(target_arch = "aarch64")]
+            Isa::Neon => neon::NeonLanes::detect().map(Self::Neon),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Neon => None,
+            #[cfg(target_arch = "aarch64")]
+            Isa::Avx2 | Isa::Avx512 => None,
+            #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+            Isa::Avx2 | Isa::Avx512 | Isa::Neon => None,
+        }
+    }
+
+    /// Runs a kernel, compiled for this back end.
+    #[inline(always)]
+    pub(crate) fn run<K: Kernel>(self, kernel: K) -> K::Output {
+        match self {
+            Self::Scalar(lanes) => kernel.run(lanes),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2(lanes) => avx2::run(lanes, kernel),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512(lanes) => avx512::run(lanes, kernel),
+            #[cfg(target_arch = "aarch64")]
+            Self::Neon(lanes) => neon::run(lanes, kernel),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flowloom_flow_key::hash::fold::split_mix;
+
+    struct Equal<'a>(&'a Bucket, u32);
+
+    impl Kernel for Equal<'_> {
+        type Output = u32;
+
+        #[inline(always)]
+        fn run<L: Lanes>(self, lanes: L) -> u32 {
+            lanes.equal(self.0, self.1)
+        }
+    }
+
+    #[test]
+    fn every_back_end_computes_what_the_scalar_one_defines() {
+        let scalar = Backend::new(Isa::Scalar).unwrap();
+        for isa in Isa::available() {
+            let backend = Backend::new(isa).expect("available");
+            let mut state = 7;
+            for round in 0..500 {
+                // Few different words, so that many lanes agree; zero is among them.
+                let mut bucket = Bucket::default();
+                for slot in &mut bucket.0 {
+                    *slot = (split_mix(&mut state) as u32 & 3).wrapping_mul(0x8000_0001);
+                }
+                for word in [0, 0x8000_0001, 2, 0x8000_0003, u32::MAX] {
+                    let expected = scalar.run(Equal(&bucket, word));
+                    assert_eq!(
+                        backend.run(Equal(&bucket, word)),
+                        expected,
+                        "{isa} {round} {bucket:?} {word:#x}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn each_lane_answers_for_its_own_slot() {
+        for isa in Isa::available() {
+            let backend = Backend::new(isa).expect("available");
+            for slot in 0..16 {
+                let mut bucket = Bucket::default();
+                bucket.0[slot] = 0xFFFF_FFFF;
+                assert_eq!(backend.run(Equal(&bucket, 0xFFFF_FFFF)), 1 << slot, "{isa}");
+                assert_eq!(backend.run(Equal(&bucket, 0)), 0xFFFF ^ (1 << slot), "{isa}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_processor_lacks_is_not_offered() {
+        for isa in Isa::ALL {
+            assert_eq!(Backend::new(isa).is_some(), isa.is_available(), "{isa}");
+        }
+    }
+}

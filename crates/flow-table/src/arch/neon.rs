@@ -1,0 +1,49 @@
+//! Four 16-byte compares, each folded to four bits.
+#![expect(unsafe_code, reason = "SIMD intrinsics, with the proof of their features in hand")]
+
+use core::arch::aarch64::{vaddvq_u32, vandq_u32, vceqq_u32, vdupq_n_u32, vld1q_u32};
+
+use flowloom_cpu::features::Neon;
+
+use super::{Kernel, Lanes};
+use crate::dhash::layout::Bucket;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NeonLanes(Neon);
+
+impl NeonLanes {
+    pub(crate) fn detect() -> Option<Self> {
+        Neon::detect().map(Self)
+    }
+}
+
+/// The bit of each lane within its quarter.
+const BITS: [u32; 4] = [1, 2, 4, 8];
+
+impl Lanes for NeonLanes {
+    #[inline(always)]
+    fn equal(self, bucket: &Bucket, word: u32) -> u32 {
+        let (quarters, _) = bucket.0.as_chunks::<4>();
+        let mut mask = 0;
+        for (number, quarter) in quarters.iter().enumerate() {
+            // SAFETY: both loads read four words of an array of four; `self` proves NEON.
+            let bits = unsafe {
+                let equal = vceqq_u32(vld1q_u32(quarter.as_ptr()), vdupq_n_u32(word));
+                vaddvq_u32(vandq_u32(equal, vld1q_u32(BITS.as_ptr())))
+            };
+            mask |= bits << (4 * number);
+        }
+        mask
+    }
+}
+
+#[inline(always)]
+pub(crate) fn run<K: Kernel>(lanes: NeonLanes, kernel: K) -> K::Output {
+    // SAFETY: `lanes` proves NEON.
+    unsafe { compiled(lanes, kernel) }
+}
+
+#[target_feature(enable = "neon")]
+fn compiled<K: Kernel>(lanes: NeonLanes, kernel: K) -> K::Output {
+    kernel.run(lanes)
+}

@@ -1,0 +1,18 @@
+//! The definition: slot by slot.
+
+use super::Lanes;
+use crate::dhash::layout::Bucket;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scalar;
+
+impl Lanes for Scalar {
+    #[inline(always)]
+    fn equal(self, bucket: &Bucket, word: u32) -> u32 {
+        let mut mask = 0;
+        for (slot, &stored) in bucket.0.iter().enumerate() {
+            mask |= u32::from(stored == word) << slot;
+        }
+        mask
+    }
+}

@@ -1,0 +1,86 @@
+//! The bucket, and which state belongs to which slot.
+//!
+//! ```text
+//!  byte   0    4    8                 60   64
+//!         │ s0 │ s1 │ s2 │  …  │ s14 │ s15 │      0 is an empty slot
+//! ```
+//!
+//! Slot j of bucket i belongs to state 16·i + j; the states from 16·N on are the pool. Nothing is stored for
+//! this, which is what keeps the index at 4 bytes per slot.
+//!
+//! Paper: [DHASH §III-A], Fig. 1.
+
+use flowloom_cpu::pages::CacheLine;
+
+/// Signatures in a bucket: as many as fit a cache line.
+pub const SLOTS_PER_BUCKET: u32 = 16;
+
+/// Sixteen signatures; 0 is empty.
+pub type Bucket = CacheLine<[u32; SLOTS_PER_BUCKET as usize]>;
+
+const _: () =
+    assert!(size_of::<Bucket>() == 64 && align_of::<Bucket>() == 64, "a bucket is one cache line");
+
+/// The flows that the paper expects in a bucket, [DHASH §V-A]: ten of sixteen slots.
+pub const FLOWS_PER_BUCKET: u32 = 10;
+
+/// Returns the state of a bucket's slot.
+#[inline(always)]
+#[must_use]
+pub const fn state_of(bucket: u32, slot: u32) -> u32 {
+    bucket * SLOTS_PER_BUCKET + slot
+}
+
+/// Returns bucket and slot of a state that is not in the pool.
+#[inline]
+#[must_use]
+pub const fn place_of(state: u32) -> (u32, u32) {
+    (state / SLOTS_PER_BUCKET, state % SLOTS_PER_BUCKET)
+}
+
+/// Returns the bytes of so many buckets.
+#[must_use]
+pub const fn index_bytes(buckets: u64) -> u64 {
+    buckets * size_of::<Bucket>() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_and_states_are_one_to_one() {
+        for state in 0..64 {
+            let (bucket, slot) = place_of(state);
+            assert!(slot < SLOTS_PER_BUCKET);
+            assert_eq!(state_of(bucket, slot), state);
+        }
+    }
+
+    #[test]
+    fn the_papers_hundred_thousand_buckets_take_6_4_megabytes() {
+        assert_eq!(index_bytes(100_000), 6_400_000);
+    }
+
+    #[test]
+    fn the_papers_smallest_table_for_a_million_takes_4_5_megabytes() {
+        // [DHASH §IV-A]: 62,500 full buckets with 8 bytes each for a list.
+        assert_eq!(1_000_000_u64.div_ceil(u64::from(SLOTS_PER_BUCKET)), 62_500);
+        assert_eq!(index_bytes(62_500) + 62_500 * 8, 4_500_000);
+    }
+
+    #[test]
+    #[expect(clippy::float_cmp, reason = "exact powers of two")]
+    fn the_papers_load_factors() {
+        // [DHASH §IV-A, §V-A]: of the equivalent one-level table with N·2³² buckets.
+        let signatures = 2_f64.powi(32);
+        assert_eq!(16.0 / signatures, 2_f64.powi(-28));
+        assert!((16.0 / signatures - 3.72e-9).abs() < 0.01e-9);
+        assert!((1e6 / (1e5 * signatures) - 2.3e-9).abs() < 0.05e-9);
+        // [DHASH §IV-B]: some pair of k shares a signature.
+        let pair = |k: f64, n: f64| k * (k - 1.0) / (2.0 * n);
+        assert!((pair(16.0, signatures) - 2.79e-8).abs() < 0.01e-8);
+        assert!((pair(10.0, signatures) - 1.05e-8).abs() < 0.01e-8);
+        assert!((pair(1e6, 1e5 * signatures) - 1.16e-3).abs() < 0.01e-3);
+    }
+}

@@ -1,0 +1,72 @@
+//! Where in its bucket a signature would like to be stored.
+//!
+//! A lookup starts at the *major location* and walks the bucket from there, so a signature stored at
+//! its preferred slot is found with one comparison. That is how [`reference`](super::reference) works; the
+//! production table compares all sixteen slots with one instruction and has nothing left to save.
+//!
+//! Paper: [DHASH §III-C], functions (1) and (2).
+
+use super::layout::SLOTS_PER_BUCKET;
+
+/// A way to choose the slot at which a search begins.
+pub trait MajorLocation {
+    /// Returns a slot below [`SLOTS_PER_BUCKET`].
+    fn of(signature: u32) -> u32;
+}
+
+/// Function (1): bits 0–3.
+///
+/// The same for both directions only if the signature is. The paper names Algorithm 4 as an example of
+/// that, which its own text contradicts: Algorithm 4 swaps halves, and needs [`Folded`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LowBits;
+
+impl MajorLocation for LowBits {
+    #[inline(always)]
+    fn of(signature: u32) -> u32 {
+        signature % SLOTS_PER_BUCKET
+    }
+}
+
+/// Function (2): bits 0–3 xor bits 16–19, the same when the halves are swapped.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_flow_table::dhash::major_location::{Folded, MajorLocation};
+/// assert_eq!(Folded::of(0x000A_0003), Folded::of(0x0003_000A));
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Folded;
+
+impl MajorLocation for Folded {
+    #[inline(always)]
+    fn of(signature: u32) -> u32 {
+        (signature ^ (signature >> 16)) % SLOTS_PER_BUCKET
+    }
+}
+
+/// No major location: every search begins at slot 0, [DHASH Tab. V] "w/o ML".
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FirstSlot;
+
+impl MajorLocation for FirstSlot {
+    #[inline(always)]
+    fn of(_signature: u32) -> u32 {
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_read_the_bits_that_the_paper_names() {
+        for signature in [0, 1, 0xF, 0x10, 0x000F_0000, 0x0010_0000, 0x1234_5678, u32::MAX] {
+            assert_eq!(LowBits::of(signature), signature & 0x0F);
+            assert_eq!(Folded::of(signature), (signature & 0x0F) ^ ((signature & 0xF_0000) >> 16));
+            assert_eq!(Folded::of(signature), Folded::of(signature.rotate_left(16)));
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Thirty-two bits that stand for a session in its bucket.
+//!
+//! | type | formula | directions |
+//! | --- | --- | --- |
+//! | [`Algorithm1`] | sip ⊕ dip ⊕ sp ⊕ dp | same |
+//! | [`Algorithm2`] | CRC(sip ⊕ dip ∣ sp ⊕ dp) | same |
+//! | [`Algorithm3`] | CRC(sip ∣ dip ∣ sp ⊕ dp) ⊕ CRC(dip ∣ sip ∣ sp ⊕ dp) | same |
+//! | [`Algorithm4`] | high half of CRC(sip ∣ dip ∣ sp ∣ dp), high half of CRC(dip ∣ sip ∣ dp ∣ sp) | halves swapped |
+//! | [`Keyed`] | low half of the caller's hash | whatever the hash is |
+//!
+//! CRC is CRC-32C, the one of the SSE4.2 instruction. All four are linear and unkeyed: an
+//! attacker can make any number of sessions that share one. They are here for the paper's
+//! measurements; [`Keyed`] is for traffic.
+//!
+//! Paper: [DHASH §III-B].
+
+use flowloom_flow_key::FiveTuple;
+use flowloom_flow_key::hash::crc32c::crc32c;
+
+use crate::table::TableKey;
+
+/// A way to make signatures.
+pub trait Signature<K> {
+    /// The two directions have signatures with swapped halves, so a search that failed is repeated so.
+    const SWAPPED_BY_DIRECTION: bool = false;
+
+    /// Returns the signature before zero is taken out of it; see [`non_zero`].
+    fn raw(key: &K, hash: u64) -> u32;
+}
+
+/// What stands for a signature that came out as zero, the mark of an empty slot.
+///
+/// Its halves are equal: swapped, it is still the same, as zero was.
+pub const FOR_ZERO: u32 = 0x0001_0001;
+
+/// Returns the signature to store.
+#[inline(always)]
+#[must_use]
+pub const fn non_zero(raw: u32) -> u32 {
+    if raw == 0 { FOR_ZERO } else { raw }
+}
+
+/// The paper's session: an IPv4 4-tuple, equal to the one of the opposite direction.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_flow_table::dhash::signature::Session;
+/// let there = Session { source: 1, destination: 2, source_port: 3, destination_port: 4 };
+/// assert_eq!(there, there.reversed());
+/// ```
+#[derive(Clone, Copy, Debug, Eq)]
+pub struct Session {
+    /// Sender's address.
+    pub source: u32,
+    /// Receiver's address.
+    pub destination: u32,
+    /// Sender's port.
+    pub source_port: u16,
+    /// Receiver's port.
+    pub destination_port: u16,
+}
+
+impl Session {
+    /// Returns the session of a packet, `None` for IPv6; the protocol is not part of it.
+    pub fn from_tuple(tuple: &FiveTuple) -> Option<Self> {
+        match (tuple.source, tuple.destination) {
+            (core::net::IpAddr::V4(source), core::net::IpAddr::V4(destination)) => Some(Self {
+                source: source.to_bits(),
+                destination: destination.to_bits(),
+                source_port: tuple.source_port,
+                destination_port: tuple.destination_port,
+            }),
+            _ => None,
+        }
+    }
+
+    /// Returns the opposite direction.
+    #[must_use]
+    pub fn reversed(self) -> Self {
+        Self {
+            source: self.destination,
+            destination: self.source,
+            source_port: self.destination_port,
+            destination_port: self.source_port,
+        }
+    }
+
+    fn is_exactly(&self, other: &Self) -> bool {
+        (self.source, self.destination, self.source_port, self.destination_port)
+            == (other.source, other.destination, other.source_port, other.destination_port)
+    }
+
+    /// Returns the addresses and ports in network order.
+    fn octets(&self) -> [u8; 12] {
+        let mut octets = [0; 12];
+        octets[..4].copy_from_slice(&self.source.to_be_bytes());
+        octets[4..8].copy_from_slice(&self.destination.to_be_bytes());
+        octets[8..10].copy_from_slice(&self.source_port.to_be_bytes());
+        octets[10..].copy_from_slice(&self.destination_port.to_be_bytes());
+        octets
+    }
+
+    /// Returns the addresses and the xor of the ports in network order.
+    fn octets_with_folded_ports(&self) -> [u8; 10] {
+        let mut octets = [0; 10];
+        octets[..4].copy_from_slice(&self.source.to_be_bytes());
+        octets[4..8].copy_from_slice(&self.destination.to_be_bytes());
+        octets[8..].copy_from_slice(&(self.source_port ^ self.destination_port).to_be_bytes());
+        octets
+    }
+}
+
+impl PartialEq for Session {
+    fn eq(&self, other: &Self) -> bool {
+        self.is_exactly(other) || self.is_exactly(&other.reversed())
+    }
+}
+
+impl TableKey for Session {}
+
+/// Xor of everything.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Algorithm1;
+
+impl Signature<Session> for Algorithm1 {
+    fn raw(key: &Session, _hash: u64) -> u32 {
+        key.source ^ key.destination ^ u32::from(key.source_port ^ key.destination_port)
+    }
+}
+
+/// CRC of xors.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Algorithm2;
+
+impl Signature<Session> for Algorithm2 {
+    fn raw(key: &Session, _hash: u64) -> u32 {
+        let mut octets = [0; 6];
+        octets[..4].copy_from_slice(&(key.source ^ key.destination).to_be_bytes());
+        octets[4..].copy_from_slice(&(key.source_port ^ key.destination_port).to_be_bytes());
+        crc32c(&octets)
+    }
+}
+
+/// Xor of CRCs. The ports cancel out: all sessions between two hosts share one signature.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Algorithm3;
+
+impl Signature<Session> for Algorithm3 {
+    fn raw(key: &Session, _hash: u64) -> u32 {
+        crc32c(&key.octets_with_folded_ports()) ^ crc32c(&key.reversed().octets_with_folded_ports())
+    }
+}
+
+/// Halves of two CRCs, one for each direction.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Algorithm4;
+
+impl Signature<Session> for Algorithm4 {
+    const SWAPPED_BY_DIRECTION: bool = true;
+
+    fn raw(key: &Session, _hash: u64) -> u32 {
+        (crc32c(&key.octets()) & 0xFFFF_0000) | (crc32c(&key.reversed().octets()) >> 16)
+    }
+}
+
+/// The low half of the caller's hash: independent of the bucket, and keyed if the hash is.
+///
+/// Unlike the paper, which computes a signature from the 4-tuple beside the bucket's hash: one
+/// digest per packet serves both, and no attacker can aim at it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Keyed;
+
+impl<K> Signature<K> for Keyed {
+    #[inline(always)]
+    fn raw(_key: &K, hash: u64) -> u32 {
+        flowloom_flow_key::FlowHash::signature_of(hash)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+    use flowloom_flow_key::hash::fold::split_mix;
+
+    fn sessions(count: u32) -> impl Iterator<Item = Session> {
+        let mut state = 1;
+        (0..count).map(move |_| {
+            let (a, b) = (split_mix(&mut state), split_mix(&mut state));
+            Session {
+                source: a as u32,
+                destination: (a >> 32) as u32,
+                source_port: b as u16,
+                destination_port: (b >> 16) as u16,
+            }
+        })
+    }
+
+    #[test]
+    fn algorithms_1_to_3_do_not_see_the_direction() {
+        for session in sessions(200) {
+            let back = session.reversed();
+            assert_eq!(Algorithm1::raw(&session, 0), Algorithm1::raw(&back, 0));
+            assert_eq!(Algorithm2::raw(&session, 0), Algorithm2::raw(&back, 0));
+            assert_eq!(Algorithm3::raw(&session, 0), Algorithm3::raw(&back, 0));
+        }
+    }
+
+    #[test]
+    fn algorithm_4_swaps_its_halves_with_the_direction() {
+        for session in sessions(200) {
+            let (there, back) = (Algorithm4::raw(&session, 0), Algorithm4::raw(&session.reversed(), 0));
+            assert_eq!(there, back.rotate_left(16));
+        }
+    }
+
+    #[test]
+    fn zero_is_remapped_alike_for_both_directions() {
+        assert_eq!(non_zero(0), FOR_ZERO);
+        assert_eq!(FOR_ZERO.rotate_left(16), FOR_ZERO);
+        assert_eq!(non_zero(5), 5);
+    }
+
+    #[test]
+    fn algorithm_3_forgets_the_ports() {
+        let mut seen: Vec<u32> = (0..1000)
+            .map(|port| Session { source: 1, destination: 2, source_port: port, destination_port: 80 })
+            .map(|session| Algorithm3::raw(&session, 0))
+            .collect();
+        seen.dedup();
+        assert_eq!(seen.len(), 1);
+    }
+}

@@ -1,0 +1,476 @@
+//! DHash for production: the whole bucket with one compare, batches in stages.
+//!
+//! The idea is the paper's: one line of signatures, states by arithmetic, the overflow in lists. The
+//! letter is not:
+//!
+//! * One instruction compares all sixteen slots, so there is no major location ([DHASH §III-C] saves
+//!   comparisons that no longer cost anything) and the lowest empty slot is taken.
+//! * The signature is cut from the caller's keyed hash; nobody outside can aim at a bucket.
+//! * A batch is looked up in stages: all buckets are prefetched, then all compared and the states of
+//!   those that match prefetched, then all keys verified. A state is prefetched only after a match, so
+//!   a miss costs one line.
+//! * Conflict lists have a length cap and the pool is sized for churn, not for a fresh fill.
+//!
+//! A hit reads two lines, bucket and state; a miss one, and a bit that stays in the first-level cache.
+
+use core::fmt;
+
+use flowloom_cpu::features::Isa;
+use flowloom_cpu::pages::{HugePages, LineArray, PageReport};
+use flowloom_cpu::prefetch;
+use flowloom_flow_key::FlowHash;
+
+use super::conflict::ConflictLists;
+use super::layout::{Bucket, FLOWS_PER_BUCKET, SLOTS_PER_BUCKET, index_bytes, place_of, state_of};
+use super::signature::non_zero;
+use crate::arch::{Backend, Kernel, Lanes};
+use crate::error::BuildError;
+use crate::indexed::Indexed;
+use crate::state::wheel::SLOTS_MAX;
+use crate::state::{States, Timeouts};
+use crate::table::{FlowId, FullReason, MemoryReport, TableKey, TableStats};
+
+/// Keys whose lines are in flight together.
+const STAGE: usize = 32;
+
+/// How a [`DHash`] is built.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_flow_table::{DHash, DHashConfig, FlowTable};
+/// let config = DHashConfig { pool: Some(500), ..DHashConfig::for_flows(10_000) };
+/// let table = DHash::<u64, ()>::try_new(&config)?;
+/// assert_eq!(table.capacity(), 10_000);
+/// # Ok::<(), flowloom_flow_table::BuildError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct DHashConfig {
+    /// The most flows that the table will hold, up to 2³⁰.
+    pub flows: u32,
+    /// Buckets; `None` for the paper's ten flows per bucket.
+    pub buckets: Option<u32>,
+    /// States in the pool behind the buckets; `None` for 3 % of the flows and 64, which is what flows
+    /// that come and go need (see [`steady_share`](super::conflict::steady_share)).
+    pub pool: Option<u32>,
+    /// Flows in the conflict list of one bucket, at most.
+    pub list_cap: u32,
+    /// How long flows may stay unseen.
+    pub timeouts: Timeouts,
+    /// The instruction set; `None` for the best that this processor has.
+    pub isa: Option<Isa>,
+    /// Whether to ask for huge pages.
+    pub huge_pages: HugePages,
+    /// Bytes that the table may reserve.
+    pub memory_limit_bytes: u64,
+}
+
+impl DHashConfig {
+    /// The most flows of one table.
+    pub const FLOWS_MAX: u32 = 1 << 30;
+
+    /// Returns the configuration for so many flows: the paper's load, no timeouts, no memory limit.
+    #[must_use]
+    pub const fn for_flows(flows: u32) -> Self {
+        Self {
+            flows,
+            buckets: None,
+            pool: None,
+            list_cap: 16,
+            timeouts: Timeouts::NEVER,
+            isa: None,
+            huge_pages: HugePages::Try,
+            memory_limit_bytes: u64::MAX,
+        }
+    }
+
+    /// Returns the number of buckets.
+    pub fn bucket_count(&self) -> u32 {
+        self.buckets.unwrap_or(self.flows.div_ceil(FLOWS_PER_BUCKET)).max(1)
+    }
+
+    /// Returns the number of states in the pool.
+    pub fn pool_size(&self) -> u32 {
+        self.pool.unwrap_or((u64::from(self.flows) * 3).div_ceil(100) as u32 + 64)
+    }
+
+    /// Returns the bytes that a table of keys `K` and values `V` reserves.
+    pub fn bytes_needed<K: Copy, V>(&self) -> u64 {
+        let (buckets, pool) = (u64::from(self.bucket_count()), u64::from(self.pool_size()));
+        index_bytes(buckets)
+            + ConflictLists::bytes_needed(buckets, pool)
+            + States::<K, V>::bytes_needed(self.places(), &self.timeouts)
+    }
+
+    /// Returns the slots of all buckets and the pool together.
+    fn places(&self) -> u64 {
+        u64::from(self.bucket_count()) * u64::from(SLOTS_PER_BUCKET) + u64::from(self.pool_size())
+    }
+
+    /// Returns the number of states, if the numbers go together and fit the limit.
+    pub(super) fn check<K: Copy, V>(&self) -> Result<u32, BuildError> {
+        let flows = u64::from(self.flows);
+        if flows == 0 {
+            return Err(BuildError::NoCapacity);
+        }
+        if self.flows > Self::FLOWS_MAX || self.places() > u64::from(SLOTS_MAX) {
+            return Err(BuildError::TooManyFlows { flows, flows_max: u64::from(Self::FLOWS_MAX) });
+        }
+        if self.places() < flows {
+            return Err(BuildError::TooFewPlaces { flows, places: self.places() });
+        }
+        let (needed_bytes, limit_bytes) = (self.bytes_needed::<K, V>(), self.memory_limit_bytes);
+        if needed_bytes > limit_bytes {
+            return Err(BuildError::TooLarge { needed_bytes, limit_bytes });
+        }
+        Ok(self.places() as u32)
+    }
+}
+
+/// The table of [DHASH §III], compared sixteen slots at a time. See the [module](self).
+pub struct DHash<K, V> {
+    buckets: LineArray<Bucket>,
+    bucket_count: u32,
+    lists: ConflictLists,
+    states: States<K, V>,
+    backend: Backend,
+}
+
+impl<K: TableKey, V> DHash<K, V> {
+    /// Returns an empty table.
+    ///
+    /// Memory is reserved and not touched.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`] if the configuration cannot be, or does not fit the memory.
+    pub fn try_new(config: &DHashConfig) -> Result<Self, BuildError> {
+        let places = config.check::<K, V>()?;
+        let isa = config.isa.unwrap_or_else(Isa::detect);
+        let backend = Backend::new(isa).ok_or(BuildError::IsaUnavailable { isa })?;
+        let bucket_count = config.bucket_count();
+        Ok(Self {
+            buckets: LineArray::try_new(bucket_count as usize, config.huge_pages)?,
+            bucket_count,
+            lists: ConflictLists::try_new(bucket_count, config.pool_size(), config.list_cap)?,
+            states: States::try_new(places, config.flows, config.timeouts, config.huge_pages)?,
+            backend,
+        })
+    }
+
+    /// Returns what huge pages were asked for and obtained; asks the kernel, which is slow.
+    pub fn pages_obtained(&self) -> PageReport {
+        self.buckets.pages_obtained().and(self.states.pages(true))
+    }
+
+    /// Returns the number of buckets.
+    pub fn bucket_count(&self) -> u32 {
+        self.bucket_count
+    }
+
+    #[inline(always)]
+    fn bucket_of(&self, hash: u64) -> u32 {
+        FlowHash::bucket_of(hash, self.bucket_count)
+    }
+
+    #[inline(always)]
+    fn signature_of(hash: u64) -> u32 {
+        non_zero(FlowHash::signature_of(hash))
+    }
+
+    /// Returns the first state of the pool.
+    #[inline(always)]
+    fn pool_start(&self) -> u32 {
+        self.bucket_count * SLOTS_PER_BUCKET
+    }
+
+    /// Returns the matching slots of a bucket.
+    #[inline(always)]
+    fn compare<L: Lanes>(&self, lanes: L, bucket: u32, signature: u32) -> u32 {
+        self.buckets.get(bucket as usize).map_or(0, |line| lanes.equal(line, signature))
+    }
+
+    /// Finishes a lookup: verifies the matching slots, then the list.
+    #[inline(always)]
+    fn finish(&self, bucket: u32, mut matching: u32, key: &K, hash: u64) -> Option<FlowId> {
+        while matching != 0 {
+            let state = state_of(bucket, matching.trailing_zeros());
+            if let Some(id) = self.states.verify(state, key) {
+                return Some(id);
+            }
+            matching &= matching - 1;
+        }
+        if self.lists.is_listed(bucket) { self.find_listed(bucket, key, hash) } else { None }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_listed(&self, bucket: u32, key: &K, hash: u64) -> Option<FlowId> {
+        let wanted = Self::signature_of(hash);
+        self.lists
+            .list(bucket)
+            .filter(|&(_, signature)| signature == wanted)
+            .find_map(|(number, _)| self.states.verify(self.pool_start() + number, key))
+    }
+}
+
+/// One key.
+struct Find<'a, K, V> {
+    table: &'a DHash<K, V>,
+    key: &'a K,
+    hash: u64,
+}
+
+impl<K: TableKey, V> Kernel for Find<'_, K, V> {
+    type Output = Option<FlowId>;
+
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) -> Option<FlowId> {
+        let Self { table, key, hash } = self;
+        let bucket = table.bucket_of(hash);
+        let matching = table.compare(lanes, bucket, DHash::<K, V>::signature_of(hash));
+        table.finish(bucket, matching, key, hash)
+    }
+}
+
+/// Many keys, in stages.
+struct FindBatch<'a, K, V> {
+    table: &'a DHash<K, V>,
+    keys: &'a [K],
+    hashes: &'a [u64],
+    ids: &'a mut [Option<FlowId>],
+}
+
+impl<K: TableKey, V> Kernel for FindBatch<'_, K, V> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) {
+        let Self { table, keys, hashes, ids } = self;
+        let fetch = |hashes: &[u64]| {
+            for &hash in hashes {
+                prefetch::read_at(&table.buckets, table.bucket_of(hash) as usize);
+            }
+        };
+        let stages = keys.chunks(STAGE).zip(hashes.chunks(STAGE)).zip(ids.chunks_mut(STAGE));
+        let mut ahead = hashes.chunks(STAGE);
+        fetch(ahead.next().unwrap_or_default());
+        for ((keys, hashes), ids) in stages {
+            let mut matching = [0_u32; STAGE];
+            for (&hash, matching) in hashes.iter().zip(&mut matching) {
+                let bucket = table.bucket_of(hash);
+                *matching = table.compare(lanes, bucket, DHash::<K, V>::signature_of(hash));
+                if *matching != 0 {
+                    table.states.prefetch(state_of(bucket, matching.trailing_zeros()));
+                }
+            }
+            // The next stage's buckets travel while this one's states arrive.
+            fetch(ahead.next().unwrap_or_default());
+            for (((key, &hash), &matching), id) in keys.iter().zip(hashes).zip(&matching).zip(ids) {
+                *id = table.finish(table.bucket_of(hash), matching, key, hash);
+            }
+        }
+    }
+}
+
+/// The lowest empty slot of a bucket.
+struct FindEmpty<'a>(&'a Bucket);
+
+impl Kernel for FindEmpty<'_> {
+    type Output = u32;
+
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) -> u32 {
+        lanes.equal(self.0, 0).trailing_zeros()
+    }
+}
+
+impl<K: TableKey, V> Indexed for DHash<K, V> {
+    type Key = K;
+    type Value = V;
+
+    #[inline(always)]
+    fn states(&self) -> &States<K, V> {
+        &self.states
+    }
+
+    #[inline(always)]
+    fn states_mut(&mut self) -> &mut States<K, V> {
+        &mut self.states
+    }
+
+    #[inline(always)]
+    fn prefetch_index(&self, hash: u64) {
+        prefetch::read_at(&self.buckets, self.bucket_of(hash) as usize);
+    }
+
+    #[inline]
+    fn find(&self, key: &K, hash: u64) -> Option<FlowId> {
+        self.backend.run(Find { table: self, key, hash })
+    }
+
+    #[inline]
+    fn find_batch(&self, keys: &[K], hashes: &[u64], ids: &mut [Option<FlowId>]) {
+        self.backend.run(FindBatch { table: self, keys, hashes, ids });
+    }
+
+    #[inline]
+    fn vacancy(&self, _key: &K, hash: u64) -> Result<u32, FullReason> {
+        let bucket = self.bucket_of(hash);
+        let slot = self.backend.run(FindEmpty(&self.buckets[bucket as usize]));
+        if slot < SLOTS_PER_BUCKET {
+            return Ok(state_of(bucket, slot));
+        }
+        self.lists.vacancy(bucket).map(|number| self.pool_start() + number)
+    }
+
+    #[inline]
+    fn link(&mut self, slot: u32, _key: &K, hash: u64) {
+        let signature = Self::signature_of(hash);
+        match slot.checked_sub(self.pool_start()) {
+            None => {
+                let (bucket, slot) = place_of(slot);
+                self.buckets[bucket as usize].0[slot as usize] = signature;
+            }
+            Some(number) => self.lists.link(number, self.bucket_of(hash), signature),
+        }
+    }
+
+    #[inline]
+    fn unlink(&mut self, slot: u32) {
+        match slot.checked_sub(self.pool_start()) {
+            None => {
+                let (bucket, slot) = place_of(slot);
+                self.buckets[bucket as usize].0[slot as usize] = 0;
+            }
+            Some(number) => self.lists.unlink(number),
+        }
+    }
+
+    fn next_linked(&self, slot: u32) -> u32 {
+        let mut slot = slot;
+        while slot < self.pool_start() {
+            let (bucket, lane) = place_of(slot);
+            let rest = &self.buckets[bucket as usize].0[lane as usize..];
+            match rest.iter().position(|&signature| signature != 0) {
+                Some(skipped) => return slot + skipped as u32,
+                None => slot = state_of(bucket + 1, 0),
+            }
+        }
+        slot
+    }
+
+    fn complete_stats(&self, stats: &mut TableStats) {
+        stats.displaced = self.lists.used();
+        stats.list_length_max = self.lists.length_max();
+        stats.pool_size = self.lists.pool_size();
+    }
+
+    fn complete_memory(&self, memory: &mut MemoryReport) {
+        memory.index_bytes = self.buckets.pages().bytes;
+        memory.list_bytes = self.lists.bytes();
+        memory.pages = memory.pages.and(self.buckets.pages());
+    }
+}
+
+impl<K, V> fmt::Debug for DHash<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DHash")
+            .field("buckets", &self.bucket_count)
+            .field("states", &self.states)
+            .field("backend", &self.backend)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::{FlowTable, Full, Tick, TimeoutClass};
+    use alloc::vec::Vec;
+    use flowloom_flow_key::FlowKey;
+
+    const CLASS: TimeoutClass = TimeoutClass(0);
+
+    #[test]
+    fn the_papers_configuration_takes_its_megabytes() {
+        let config = DHashConfig::for_flows(1_000_000);
+        assert_eq!(config.bucket_count(), 100_000);
+        let table = DHash::<FlowKey, ()>::try_new(&config).unwrap();
+        let memory = table.memory();
+        assert_eq!(memory.index_bytes, 6_400_000);
+        assert_eq!(memory.state_bytes, (1_600_000 + 30_064) * 64);
+        assert_eq!(memory.wheel_bytes, 0);
+        // [DHASH §V-A] says 7.2 MB with a pool of 0.8 MB, [DHASH §VI-B] 7.5 MB with lists.
+        assert!((7_200_000..7_500_000).contains(&(memory.index_bytes + memory.list_bytes)));
+        assert_eq!(memory.total_bytes(), config.bytes_needed::<FlowKey, ()>());
+    }
+
+    #[test]
+    fn what_cannot_be_built_is_refused_with_numbers() {
+        let build = |config: DHashConfig| DHash::<u64, ()>::try_new(&config).err();
+        let base = DHashConfig::for_flows(1000);
+        assert_eq!(build(DHashConfig::for_flows(0)), Some(BuildError::NoCapacity));
+        assert_eq!(
+            build(DHashConfig::for_flows((1 << 30) + 1)),
+            Some(BuildError::TooManyFlows { flows: (1 << 30) + 1, flows_max: 1 << 30 })
+        );
+        assert_eq!(
+            build(DHashConfig { buckets: Some(2), pool: Some(10), ..base.clone() }),
+            Some(BuildError::TooFewPlaces { flows: 1000, places: 42 })
+        );
+        let needed_bytes = base.bytes_needed::<u64, ()>();
+        let limit_bytes = needed_bytes - 1;
+        assert_eq!(
+            build(DHashConfig { memory_limit_bytes: limit_bytes, ..base.clone() }),
+            Some(BuildError::TooLarge { needed_bytes, limit_bytes })
+        );
+        for isa in Isa::ALL.into_iter().filter(|isa| !isa.is_available()) {
+            let config = DHashConfig { isa: Some(isa), ..base.clone() };
+            assert_eq!(build(config), Some(BuildError::IsaUnavailable { isa }));
+        }
+    }
+
+    #[test]
+    fn a_full_bucket_overflows_into_its_list_and_stops_at_the_cap() {
+        let config =
+            DHashConfig { buckets: Some(1), pool: Some(10), list_cap: 3, ..DHashConfig::for_flows(20) };
+        let mut table = DHash::<u64, u64>::try_new(&config).unwrap();
+        // One signature for all, zero at that: keys decide.
+        let ids: Vec<_> =
+            (0..19_u64).map(|key| table.insert(key, 0, key, CLASS, Tick(0)).unwrap()).collect();
+        assert_eq!(table.insert(19, 0, 19, CLASS, Tick(0)), Err(Full { reason: FullReason::ListCap }));
+        assert_eq!(table.stats().displaced, 3);
+        for (key, &id) in (0..19_u64).zip(&ids) {
+            assert_eq!(table.lookup(&key, 0), Some(id));
+            assert_eq!(table.get(id), Some(&key));
+        }
+        // An empty slot does not hide the list behind it.
+        assert_eq!(table.remove(ids[0]), Some((0, 0)));
+        assert_eq!(table.lookup(&18, 0), Some(ids[18]));
+        assert_eq!(table.insert(18, 0, 99, CLASS, Tick(0)), Ok(ids[18]));
+        assert_eq!(table.get(ids[18]), Some(&99));
+    }
+
+    #[test]
+    fn capacity_is_a_promise_and_a_limit() {
+        let mut table = DHash::<u64, ()>::try_new(&DHashConfig::for_flows(5)).unwrap();
+        for key in 0..5_u64 {
+            table.insert(key, key << 60 | key, (), CLASS, Tick(0)).unwrap();
+        }
+        assert_eq!(table.insert(9, 9, (), CLASS, Tick(0)), Err(Full { reason: FullReason::Capacity }));
+        assert_eq!(table.stats().refused, 1);
+        assert!(table.insert(3, 3 << 60 | 3, (), CLASS, Tick(0)).is_ok());
+    }
+
+    #[test]
+    fn a_table_without_use_leaves_its_memory_untouched() {
+        // More than two gigabytes: were they written, this would be the slowest of all tests.
+        if cfg!(miri) {
+            return;
+        }
+        let config = DHashConfig { huge_pages: HugePages::No, ..DHashConfig::for_flows(20_000_000) };
+        let table = DHash::<FlowKey, ()>::try_new(&config).unwrap();
+        assert!(table.memory().total_bytes() > 2 << 30);
+    }
+}

@@ -1,0 +1,72 @@
+//! Why a table cannot be built.
+
+use core::fmt;
+
+use flowloom_cpu::features::Isa;
+use flowloom_cpu::pages::AllocError;
+
+/// A table cannot be built with these parameters on this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// A table for no flows.
+    NoCapacity,
+    /// More flows than slots can be numbered.
+    TooManyFlows {
+        /// Flows asked for.
+        flows: u64,
+        /// The most that will do.
+        flows_max: u64,
+    },
+    /// Fewer places than flows: buckets and pool together are too small.
+    TooFewPlaces {
+        /// Flows asked for.
+        flows: u64,
+        /// Places that buckets and pool have.
+        places: u64,
+    },
+    /// The table would exceed the memory limit.
+    TooLarge {
+        /// Bytes the table would need.
+        needed_bytes: u64,
+        /// Bytes the parameters allow.
+        limit_bytes: u64,
+    },
+    /// The allocator has no room.
+    OutOfMemory {
+        /// Bytes of the array that could not be had.
+        bytes: u64,
+    },
+    /// This processor does not have the instruction set that was asked for.
+    IsaUnavailable {
+        /// What was asked for.
+        isa: Isa,
+    },
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoCapacity => f.write_str("a table needs room for at least one flow"),
+            Self::TooManyFlows { flows, flows_max } => {
+                write!(f, "{flows} flows are more than the {flows_max} that a table can number")
+            }
+            Self::TooFewPlaces { flows, places } => {
+                write!(f, "{flows} flows do not fit the {places} places of buckets and pool")
+            }
+            Self::TooLarge { needed_bytes, limit_bytes } => {
+                write!(f, "table needs {needed_bytes} bytes, the limit is {limit_bytes}")
+            }
+            Self::OutOfMemory { bytes } => write!(f, "no memory for an array of {bytes} bytes"),
+            Self::IsaUnavailable { isa } => write!(f, "this processor does not have {isa}"),
+        }
+    }
+}
+
+impl core::error::Error for BuildError {}
+
+impl From<AllocError> for BuildError {
+    fn from(error: AllocError) -> Self {
+        Self::OutOfMemory { bytes: error.bytes }
+    }
+}

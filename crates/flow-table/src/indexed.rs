@@ -1,0 +1,219 @@
+//! How a table is made: an index decides which slot is whose, and everything else is shared.
+//!
+//! A table that implements [`Indexed`] is a [`FlowTable`]: ids, values, times, ageing, walking and
+//! counting are the same for all. The steps of an insertion are apart, [`vacancy`](Indexed::vacancy)
+//! without effect and [`link`](Indexed::link) without failure, so that a value whose making
+//! panics leaves the table as it was.
+
+use crate::state::States;
+use crate::state::slab::Verdict;
+use crate::table::{
+    Cursor, Entry, Expired, FlowId, FlowTable, Full, FullReason, MemoryReport, TableKey, TableStats, Tick,
+    TimeoutClass,
+};
+
+/// An index over [`States`].
+pub trait Indexed {
+    /// What names a flow.
+    type Key: TableKey;
+    /// What is kept for it.
+    type Value;
+
+    /// Returns the states.
+    fn states(&self) -> &States<Self::Key, Self::Value>;
+
+    /// Returns the states for changing.
+    fn states_mut(&mut self) -> &mut States<Self::Key, Self::Value>;
+
+    /// Hints that a flow with this hash will be looked up soon.
+    fn prefetch_index(&self, hash: u64);
+
+    /// Returns the flow of a key.
+    fn find(&self, key: &Self::Key, hash: u64) -> Option<FlowId>;
+
+    /// Looks up keys; the three slices are of one length.
+    fn find_batch(&self, keys: &[Self::Key], hashes: &[u64], ids: &mut [Option<FlowId>]) {
+        for ((key, &hash), id) in keys.iter().zip(hashes).zip(ids) {
+            *id = self.find(key, hash);
+        }
+    }
+
+    /// Returns the slot that a new flow would get.
+    ///
+    /// # Errors
+    ///
+    /// The reason why there is none.
+    fn vacancy(&self, key: &Self::Key, hash: u64) -> Result<u32, FullReason>;
+
+    /// Links the slot that [`Indexed::vacancy`] just returned for this key.
+    fn link(&mut self, slot: u32, key: &Self::Key, hash: u64);
+
+    /// Unlinks a slot whose flow is gone.
+    fn unlink(&mut self, slot: u32);
+
+    /// Returns a slot at or after the given one, before which no flow is skipped.
+    ///
+    /// Lets a walk read the index instead of every state.
+    fn next_linked(&self, slot: u32) -> u32 {
+        slot
+    }
+
+    /// Adds what only the index knows to the counters.
+    fn complete_stats(&self, stats: &mut TableStats);
+
+    /// Adds the index's bytes to the report.
+    fn complete_memory(&self, memory: &mut MemoryReport);
+}
+
+impl<T, K, V> FlowTable<K, V> for T
+where
+    T: Indexed<Key = K, Value = V>,
+    K: TableKey,
+{
+    fn capacity(&self) -> u32 {
+        self.states().capacity()
+    }
+
+    #[inline]
+    fn len(&self) -> u32 {
+        self.states().len()
+    }
+
+    fn slot_count(&self) -> u32 {
+        self.states().slot_count()
+    }
+
+    fn generation_max(&self) -> u32 {
+        self.states().generation_max()
+    }
+
+    #[inline]
+    fn prefetch(&self, hash: u64) {
+        self.prefetch_index(hash);
+    }
+
+    #[inline]
+    fn lookup(&self, key: &K, hash: u64) -> Option<FlowId> {
+        self.find(key, hash)
+    }
+
+    #[inline]
+    fn lookup_batch(&self, keys: &[K], hashes: &[u64], ids: &mut [Option<FlowId>]) {
+        assert!(
+            keys.len() == hashes.len() && keys.len() == ids.len(),
+            "a batch has as many hashes and ids as keys"
+        );
+        self.find_batch(keys, hashes, ids);
+    }
+
+    #[inline]
+    fn entry_with(
+        &mut self,
+        key: K,
+        hash: u64,
+        class: TimeoutClass,
+        now: Tick,
+        make: impl FnOnce() -> V,
+    ) -> Result<Entry, Full> {
+        if let Some(id) = self.find(&key, hash) {
+            return Ok(Entry { id, is_new: false });
+        }
+        let vacancy = if self.states().len() < self.states().capacity() {
+            self.vacancy(&key, hash)
+        } else {
+            Err(FullReason::Capacity)
+        };
+        match vacancy {
+            Ok(slot) => {
+                let value = make();
+                self.link(slot, &key, hash);
+                Ok(Entry { id: self.states_mut().occupy(slot, key, value, class, now), is_new: true })
+            }
+            Err(reason) => {
+                self.states_mut().refuse();
+                Err(Full { reason })
+            }
+        }
+    }
+
+    #[inline]
+    fn get(&self, id: FlowId) -> Option<&V> {
+        self.states().get(id)
+    }
+
+    #[inline]
+    fn get_mut(&mut self, id: FlowId) -> Option<&mut V> {
+        self.states_mut().get_mut(id)
+    }
+
+    #[inline]
+    fn get_mut_touch(&mut self, id: FlowId, now: Tick) -> Option<(&mut V, Tick)> {
+        self.states_mut().get_mut_touch(id, now)
+    }
+
+    #[inline]
+    fn key_of(&self, id: FlowId) -> Option<K> {
+        self.states().key_of(id)
+    }
+
+    #[inline]
+    fn last_seen(&self, id: FlowId) -> Option<Tick> {
+        self.states().last_seen(id)
+    }
+
+    fn set_class(&mut self, id: FlowId, class: TimeoutClass) -> bool {
+        self.states_mut().set_class(id, class)
+    }
+
+    fn remove(&mut self, id: FlowId) -> Option<(K, V)> {
+        let flow = self.states_mut().vacate(id)?;
+        self.unlink(id.slot());
+        Some(flow)
+    }
+
+    fn next_live(&self, cursor: Cursor) -> Option<(FlowId, Cursor)> {
+        let mut slot = cursor.0;
+        loop {
+            slot = self.next_linked(slot);
+            if slot >= self.states().slot_count() {
+                return None;
+            }
+            if let Some(found) = self.states().next_live(slot) {
+                return Some(found);
+            }
+            slot += 1;
+        }
+    }
+
+    fn expire(&mut self, now: Tick, budget: u32, on_flow: &mut impl FnMut(FlowId, K, V)) -> Expired {
+        let mut outcome = Expired::default();
+        while outcome.examined < budget {
+            let Some(verdict) = self.states_mut().age_next(now) else { return outcome };
+            outcome.examined += 1;
+            if let Verdict::Removed(id, key, value) = verdict {
+                self.unlink(id.slot());
+                outcome.removed += 1;
+                on_flow(id, key, value);
+            }
+        }
+        outcome.more = true;
+        outcome
+    }
+
+    fn stats(&self) -> TableStats {
+        let mut stats = self.states().stats();
+        self.complete_stats(&mut stats);
+        stats
+    }
+
+    fn memory(&self) -> MemoryReport {
+        let mut memory = MemoryReport {
+            state_bytes: self.states().state_bytes(),
+            wheel_bytes: self.states().wheel_bytes(),
+            pages: self.states().pages(false),
+            ..MemoryReport::default()
+        };
+        self.complete_memory(&mut memory);
+        memory
+    }
+}

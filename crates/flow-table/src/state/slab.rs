@@ -1,0 +1,237 @@
+//! The array of states: who lives in a slot, since when, and how it is named.
+//!
+//! ```text
+//! cell   | generation u32 | class u32 | last seen u64 | key 48 | value … |
+//!          0                4           8               16       64
+//! ```
+//!
+//! With a [`FlowKey`](flowloom_flow_key::FlowKey) everything that a packet needs before its value
+//! (identity, time, key) is one cache line, and a small value makes it two neighbouring ones.
+
+use flowloom_cpu::pages::{AllocError, HugePages, PageReport, SlotArray};
+
+use crate::state::wheel::{Timeouts, Wheel};
+use crate::table::{Cursor, FlowId, TableStats, Tick, TimeoutClass};
+
+/// What a cell holds of a flow.
+#[repr(C)]
+struct State<K, V> {
+    last_seen: Tick,
+    key: K,
+    value: V,
+}
+
+const _: () = assert!(
+    SlotArray::<State<flowloom_flow_key::FlowKey, ()>>::CELL_BYTES == 64,
+    "identity, time and key of a flow share one cache line"
+);
+
+/// What became of a flow that the wheel brought up.
+pub(crate) enum Verdict<K, V> {
+    /// It is past its deadline and was taken out.
+    Removed(FlowId, K, V),
+    /// It was seen since, and is armed again.
+    Kept,
+}
+
+/// The states of a table, their ids, their times and the table's counters.
+///
+/// An [`Indexed`](crate::Indexed) table owns one and decides only which slot is whose.
+pub struct States<K, V> {
+    slots: SlotArray<State<K, V>>,
+    wheel: Wheel,
+    timeouts: Timeouts,
+    capacity: u32,
+    generation_max: u32,
+    stats: TableStats,
+}
+
+impl<K: Copy, V> States<K, V> {
+    /// Returns the bytes that so many slots take, wheel included.
+    pub fn bytes_needed(slots: u64, timeouts: &Timeouts) -> u64 {
+        slots * SlotArray::<State<K, V>>::CELL_BYTES as u64 + Wheel::bytes_needed(slots, timeouts)
+    }
+
+    /// Returns vacant slots of which at most `capacity` will be taken.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if the allocator has no room.
+    pub fn try_new(
+        slots: u32,
+        capacity: u32,
+        timeouts: Timeouts,
+        huge: HugePages,
+    ) -> Result<Self, AllocError> {
+        Ok(Self {
+            slots: SlotArray::try_new(slots, huge)?,
+            wheel: Wheel::try_new(slots, &timeouts)?,
+            timeouts,
+            capacity,
+            generation_max: 0,
+            stats: TableStats::default(),
+        })
+    }
+
+    /// Hints that a slot's state will be read soon.
+    #[inline(always)]
+    pub fn prefetch(&self, slot: u32) {
+        self.slots.prefetch(slot);
+    }
+
+    /// Returns the tenant of a slot, if its key is this one: the end of every successful lookup.
+    #[inline(always)]
+    pub fn verify(&self, slot: u32, key: &K) -> Option<FlowId>
+    where
+        K: Eq,
+    {
+        let (generation, state) = self.slots.get_live(slot)?;
+        if state.key == *key { FlowId::new(slot, generation) } else { None }
+    }
+
+    /// Returns whether a slot has a tenant.
+    #[inline]
+    pub fn is_live(&self, slot: u32) -> bool {
+        self.slots.get_live(slot).is_some()
+    }
+
+    pub(crate) fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> u32 {
+        self.stats.len
+    }
+
+    pub(crate) fn slot_count(&self) -> u32 {
+        self.slots.len()
+    }
+
+    pub(crate) fn generation_max(&self) -> u32 {
+        self.generation_max
+    }
+
+    #[inline]
+    pub(crate) fn key_of(&self, id: FlowId) -> Option<K> {
+        self.slots.get(id.slot(), id.generation()).map(|state| state.key)
+    }
+
+    #[inline]
+    pub(crate) fn last_seen(&self, id: FlowId) -> Option<Tick> {
+        self.slots.get(id.slot(), id.generation()).map(|state| state.last_seen)
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, id: FlowId) -> Option<&V> {
+        self.slots.get(id.slot(), id.generation()).map(|state| &state.value)
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, id: FlowId) -> Option<&mut V> {
+        self.slots.get_mut(id.slot(), id.generation()).map(|state| &mut state.value)
+    }
+
+    #[inline(always)]
+    pub(crate) fn get_mut_touch(&mut self, id: FlowId, now: Tick) -> Option<(&mut V, Tick)> {
+        let state = self.slots.get_mut(id.slot(), id.generation())?;
+        let previous = core::mem::replace(&mut state.last_seen, now);
+        Some((&mut state.value, previous))
+    }
+
+    pub(crate) fn refuse(&mut self) {
+        self.stats.refused += 1;
+    }
+
+    /// Moves a flow into a vacant slot.
+    pub(crate) fn occupy(&mut self, slot: u32, key: K, value: V, class: TimeoutClass, now: Tick) -> FlowId {
+        let state = State { last_seen: now, key, value };
+        let id = self
+            .slots
+            .occupy(slot, u32::from(class.0), state)
+            .ok()
+            .and_then(|generation| FlowId::new(slot, generation))
+            .expect("an index offers only vacant slots of its own");
+        self.generation_max = self.generation_max.max(id.generation());
+        self.stats.inserted += 1;
+        self.stats.len += 1;
+        if let Some(deadline) = self.timeouts.deadline(class, now) {
+            self.wheel.arm(slot, deadline, now);
+        }
+        id
+    }
+
+    pub(crate) fn set_class(&mut self, id: FlowId, class: TimeoutClass) -> bool {
+        let Some(last_seen) = self.last_seen(id) else { return false };
+        self.slots.set_tag(id.slot(), u32::from(class.0));
+        self.wheel.disarm(id.slot());
+        if let Some(deadline) = self.timeouts.deadline(class, last_seen) {
+            self.wheel.arm(id.slot(), deadline, last_seen);
+        }
+        true
+    }
+
+    /// Moves a flow out.
+    pub(crate) fn vacate(&mut self, id: FlowId) -> Option<(K, V)> {
+        self.slots.get(id.slot(), id.generation())?;
+        let state = self.slots.vacate(id.slot())?;
+        self.wheel.disarm(id.slot());
+        self.stats.removed += 1;
+        self.stats.len -= 1;
+        Some((state.key, state.value))
+    }
+
+    /// Looks at the next flow whose time may have come; `None` once there is none up to `now`.
+    pub(crate) fn age_next(&mut self, now: Tick) -> Option<Verdict<K, V>> {
+        let (slot, next) = self.wheel.pop(now)?;
+        if let Some(next) = next {
+            self.slots.prefetch(next);
+        }
+        let Some((generation, state)) = self.slots.get_live(slot) else { return Some(Verdict::Kept) };
+        let class = TimeoutClass(self.slots.tag(slot) as u8);
+        match self.timeouts.deadline(class, state.last_seen) {
+            Some(deadline) if deadline > now => self.wheel.arm(slot, deadline, now),
+            Some(_) => {
+                let id = FlowId::new(slot, generation).expect("the generation of a live slot is odd");
+                if let Some(state) = self.slots.vacate(slot) {
+                    self.stats.expired += 1;
+                    self.stats.len -= 1;
+                    return Some(Verdict::Removed(id, state.key, state.value));
+                }
+            }
+            None => {}
+        }
+        Some(Verdict::Kept)
+    }
+
+    /// Returns the first live slot from `slot` on.
+    pub(crate) fn next_live(&self, slot: u32) -> Option<(FlowId, Cursor)> {
+        let (generation, _) = self.slots.get_live(slot)?;
+        Some((FlowId::new(slot, generation)?, Cursor(slot + 1)))
+    }
+
+    pub(crate) fn stats(&self) -> TableStats {
+        TableStats { segments: 1, granule_ticks: self.wheel.granule_ticks(), ..self.stats }
+    }
+
+    pub(crate) fn state_bytes(&self) -> u64 {
+        self.slots.pages().bytes
+    }
+
+    pub(crate) fn wheel_bytes(&self) -> u64 {
+        self.wheel.bytes()
+    }
+
+    pub(crate) fn pages(&self, look: bool) -> PageReport {
+        if look { self.slots.pages_obtained() } else { self.slots.pages() }
+    }
+}
+
+impl<K, V> core::fmt::Debug for States<K, V> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("States")
+            .field("slots", &self.slots)
+            .field("stats", &self.stats)
+            .finish_non_exhaustive()
+    }
+}

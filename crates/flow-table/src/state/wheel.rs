@@ -1,0 +1,259 @@
+//! Ageing by a timer wheel over slots.
+//!
+//! ```text
+//!  spoke   0   1   2   3  …  W-1        spoke s holds the flows to look at in granules s, s+W, …
+//!          │       │
+//!          7       4 ─ 9 ─ 2            doubly linked through arrays that are indexed by slot
+//! ```
+//!
+//! Seeing a flow does not touch the wheel: that would be a second and a third line per packet. The
+//! flow stays on the spoke of the deadline it had when it was armed; when that spoke comes up, a
+//! flow that was seen since is put on the spoke of its new deadline. So a flow is looked at about once
+//! per timeout, however many packets it has.
+//!
+//! Everything is allocated when the table is built: 8 bytes per slot, and nothing at all when no class
+//! has a timeout.
+
+use core::num::NonZeroU64;
+
+use flowloom_cpu::pages::{AllocError, HugePages, LineArray};
+
+use crate::table::{Tick, TimeoutClass};
+
+/// Most spokes of a wheel: longer timeouts are looked at more than once.
+const SPOKES_MAX: u64 = 4096;
+
+/// In a `previous` link: what precedes is a spoke and not a slot.
+const SPOKE: u32 = 1 << 31;
+
+/// Slots that a wheel can link; the top bit of a link is [`SPOKE`].
+pub(crate) const SLOTS_MAX: u32 = SPOKE - 1;
+
+/// How long flows of each class may stay unseen, in ticks.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_flow_table::{Tick, TimeoutClass, Timeouts};
+/// let timeouts = Timeouts::NEVER.with(TimeoutClass(0), 300).with(TimeoutClass(1), 5);
+/// assert_eq!(timeouts.deadline(TimeoutClass(1), Tick(10)), Some(Tick(15)));
+/// assert_eq!(timeouts.deadline(TimeoutClass(2), Tick(10)), None);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Timeouts {
+    ticks: [Option<NonZeroU64>; Self::CLASSES],
+}
+
+impl Timeouts {
+    /// How many classes there are; higher ones never time out.
+    pub const CLASSES: usize = 16;
+
+    /// No class has a timeout; the table then keeps no wheel.
+    pub const NEVER: Self = Self { ticks: [None; Self::CLASSES] };
+
+    /// Returns the same timeouts with one class changed; 0 ticks mean never, as does a class past the last.
+    #[must_use]
+    pub const fn with(mut self, class: TimeoutClass, ticks: u64) -> Self {
+        if (class.0 as usize) < Self::CLASSES {
+            self.ticks[class.0 as usize] = NonZeroU64::new(ticks);
+        }
+        self
+    }
+
+    /// Returns the first moment at which a flow may be removed that was last seen at a given one.
+    #[inline]
+    pub fn deadline(&self, class: TimeoutClass, last_seen: Tick) -> Option<Tick> {
+        let ticks = (*self.ticks.get(usize::from(class.0))?)?;
+        Some(Tick(last_seen.0.saturating_add(ticks.get())))
+    }
+
+    fn shortest(&self) -> Option<u64> {
+        self.ticks.iter().flatten().map(|ticks| ticks.get()).min()
+    }
+
+    fn longest(&self) -> u64 {
+        self.ticks.iter().flatten().map(|ticks| ticks.get()).max().unwrap_or(0)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Wheel {
+    /// Ticks per spoke: an eighth of the shortest timeout.
+    granule: u64,
+    /// The last granule whose flows have all been looked at.
+    done: u64,
+    /// First slot of each spoke plus one, 0 for none; a power of two long.
+    spokes: LineArray<u32>,
+    /// Per slot: next (slot plus one, 0 for none) and previous (the same, or `SPOKE` and its number).
+    links: LineArray<[u32; 2]>,
+    armed: u32,
+}
+
+const NEXT: usize = 0;
+const PREVIOUS: usize = 1;
+
+impl Wheel {
+    /// Returns the bytes that a wheel over so many slots would take.
+    pub(crate) fn bytes_needed(slots: u64, timeouts: &Timeouts) -> u64 {
+        if timeouts.shortest().is_none() { 0 } else { slots * 8 + Self::spoke_count(timeouts) * 4 }
+    }
+
+    fn granule(timeouts: &Timeouts) -> u64 {
+        (timeouts.shortest().unwrap_or(0) / 8).max(1)
+    }
+
+    fn spoke_count(timeouts: &Timeouts) -> u64 {
+        let wanted = timeouts.longest() / Self::granule(timeouts);
+        (wanted.min(SPOKES_MAX - 2) + 2).next_power_of_two().clamp(64, SPOKES_MAX)
+    }
+
+    pub(crate) fn try_new(slots: u32, timeouts: &Timeouts) -> Result<Self, AllocError> {
+        let used = timeouts.shortest().is_some();
+        let spokes = if used { Self::spoke_count(timeouts) as usize } else { 0 };
+        let slots = if used { slots as usize } else { 0 };
+        Ok(Self {
+            granule: Self::granule(timeouts),
+            done: 0,
+            spokes: LineArray::try_new(spokes, HugePages::No)?,
+            links: LineArray::try_new(slots, HugePages::No)?,
+            armed: 0,
+        })
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.spokes.pages().bytes + self.links.pages().bytes
+    }
+
+    pub(crate) fn granule_ticks(&self) -> u64 {
+        self.granule
+    }
+
+    /// Puts a slot that is on no spoke onto the one of its deadline.
+    pub(crate) fn arm(&mut self, slot: u32, deadline: Tick, now: Tick) {
+        if self.armed == 0 {
+            // Nothing is due before now: start here, however far the clock was when time began.
+            self.done = now.0 / self.granule;
+        }
+        let last = self.done.saturating_add(self.spokes.len() as u64 - 1);
+        let granule = deadline.0.div_ceil(self.granule).clamp(self.done.saturating_add(1).min(last), last);
+        let spoke = self.spoke_of(granule);
+        let next = core::mem::replace(&mut self.spokes[spoke], slot + 1);
+        if next != 0 {
+            self.links[next as usize - 1][PREVIOUS] = slot + 1;
+        }
+        self.links[slot as usize] = [next, SPOKE | spoke as u32];
+        self.armed += 1;
+    }
+
+    /// Takes a slot off its spoke, if it is on one.
+    pub(crate) fn disarm(&mut self, slot: u32) {
+        let Some(&[next, previous]) = self.links.get(slot as usize) else { return };
+        if previous == 0 {
+            return;
+        }
+        if previous & SPOKE != 0 {
+            self.spokes[(previous & !SPOKE) as usize] = next;
+        } else {
+            self.links[previous as usize - 1][NEXT] = next;
+        }
+        if next != 0 {
+            self.links[next as usize - 1][PREVIOUS] = previous;
+        }
+        self.links[slot as usize] = [0, 0];
+        self.armed -= 1;
+    }
+
+    /// Takes the next slot to look at off its spoke; `None` once all granules up to `now` are done.
+    ///
+    /// With it comes the slot after it, to be prefetched.
+    pub(crate) fn pop(&mut self, now: Tick) -> Option<(u32, Option<u32>)> {
+        let current = now.0 / self.granule;
+        if self.armed == 0 {
+            return None;
+        }
+        // After a long pause one turn visits every spoke; more would visit them again.
+        self.done = self.done.max(current.saturating_sub(self.spokes.len() as u64));
+        while self.done < current {
+            let spoke = self.spoke_of(self.done + 1);
+            if let Some(slot) = self.spokes[spoke].checked_sub(1) {
+                let next = self.links[slot as usize][NEXT].checked_sub(1);
+                self.disarm(slot);
+                return Some((slot, next));
+            }
+            self.done += 1;
+        }
+        None
+    }
+
+    fn spoke_of(&self, granule: u64) -> usize {
+        (granule & (self.spokes.len() as u64 - 1)) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    const CLASS: TimeoutClass = TimeoutClass(0);
+
+    fn wheel(timeouts: &Timeouts) -> Wheel {
+        Wheel::try_new(32, timeouts).unwrap()
+    }
+
+    fn popped(wheel: &mut Wheel, now: u64) -> Vec<u32> {
+        core::iter::from_fn(|| wheel.pop(Tick(now)).map(|(slot, _)| slot)).collect()
+    }
+
+    #[test]
+    fn without_timeouts_there_is_no_memory() {
+        assert_eq!(wheel(&Timeouts::NEVER).bytes(), 0);
+        assert_eq!(Wheel::bytes_needed(1 << 30, &Timeouts::NEVER), 0);
+    }
+
+    #[test]
+    fn slots_come_up_at_their_deadline_and_not_before() {
+        let timeouts = Timeouts::NEVER.with(CLASS, 80);
+        let mut wheel = wheel(&timeouts);
+        assert_eq!(wheel.granule_ticks(), 10);
+        assert_eq!(wheel.bytes(), Wheel::bytes_needed(32, &timeouts));
+        for (slot, deadline) in [(1, 100), (2, 105), (3, 110)] {
+            wheel.arm(slot, Tick(deadline), Tick(20));
+        }
+        assert_eq!(popped(&mut wheel, 99), []);
+        assert_eq!(popped(&mut wheel, 100), [1]);
+        assert_eq!(popped(&mut wheel, 109), []);
+        assert_eq!(popped(&mut wheel, 110), [3, 2]);
+    }
+
+    #[test]
+    fn a_slot_can_leave_from_anywhere() {
+        let mut wheel = wheel(&Timeouts::NEVER.with(CLASS, 8));
+        for slot in 0..5 {
+            wheel.arm(slot, Tick(8), Tick(0));
+        }
+        for slot in [2, 4, 0, 0] {
+            wheel.disarm(slot);
+        }
+        assert_eq!(popped(&mut wheel, 8), [3, 1]);
+        assert_eq!(wheel.armed, 0);
+    }
+
+    #[test]
+    fn far_deadlines_and_long_pauses_lose_nobody() {
+        let mut wheel = wheel(&Timeouts::NEVER.with(CLASS, 8));
+        wheel.arm(0, Tick(u64::MAX), Tick(0));
+        wheel.arm(1, Tick(3), Tick(0));
+        let mut found = popped(&mut wheel, 1 << 40);
+        found.sort_unstable();
+        assert_eq!(found, [0, 1]);
+        wheel.arm(7, Tick(u64::MAX), Tick(u64::MAX));
+        assert_eq!(popped(&mut wheel, u64::MAX), []);
+        wheel.disarm(7);
+        // Time that runs backwards delays, and loses nobody either.
+        wheel.arm(9, Tick(100), Tick(50));
+        wheel.arm(8, Tick(5), Tick(1));
+        assert_eq!(popped(&mut wheel, 60), [8]);
+        assert_eq!(popped(&mut wheel, 100), [9]);
+    }
+}

@@ -1,0 +1,392 @@
+//! The seam: from a key and its hash to a flow's state.
+//!
+//! The caller computes the hash once per packet and hands it in; a table never hashes. Bits 63 … 32
+//! choose the bucket, bits 31 … 0 are the signature (the ledger is in
+//! [`flowloom_flow_key::flow_hash`]). Two keys that are equal must come with equal hashes.
+//!
+//! Time is an argument too: a [`Tick`] means what the caller says it means.
+//!
+//! A flow is named by its [`FlowId`] from its insertion to its removal. No table moves a flow, whatever
+//! happens to others, so an id may be kept in a descriptor, a timer or another table; after
+//! the removal it names nothing, even when the slot has a new tenant.
+
+use core::fmt;
+use core::num::NonZeroU32;
+
+use flowloom_cpu::pages::PageReport;
+use flowloom_flow_key::FlowKey;
+
+/// What may be the key of a flow: plain words of fixed size, compared whole.
+pub trait TableKey: Copy + Eq + fmt::Debug + 'static {}
+
+impl TableKey for FlowKey {}
+impl TableKey for u64 {}
+impl<const N: usize> TableKey for [u8; N] {}
+
+/// A moment, in the caller's unit; only differences to timeouts matter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Tick(pub u64);
+
+/// Which of the table's timeouts applies to a flow; see [`Timeouts`](crate::state::Timeouts).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct TimeoutClass(pub u8);
+
+/// The name of one flow in one table: a slot, and which of the slot's tenants.
+///
+/// Eight bytes, also as an `Option`. Stable for the life of the flow. A slot's generation repeats after
+/// 2³¹ tenants; an id kept for longer than that may name a stranger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FlowId {
+    slot: u32,
+    generation: NonZeroU32,
+}
+
+const _: () = assert!(size_of::<Option<FlowId>>() == 8, "a batch of 32 ids is four lines");
+
+impl FlowId {
+    /// Returns the id of a slot's tenant; `None` unless the generation is odd, as all tenants' are.
+    #[inline]
+    pub const fn new(slot: u32, generation: u32) -> Option<Self> {
+        if generation & 1 == 0 {
+            return None;
+        }
+        match NonZeroU32::new(generation) {
+            Some(generation) => Some(Self { slot, generation }),
+            None => None,
+        }
+    }
+
+    /// Returns the slot, below [`FlowTable::slot_count`].
+    #[inline]
+    pub const fn slot(self) -> u32 {
+        self.slot
+    }
+
+    /// Returns which tenant of the slot.
+    #[inline]
+    pub const fn generation(self) -> u32 {
+        self.generation.get()
+    }
+}
+
+/// What find-or-insert did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The flow of the key.
+    pub id: FlowId,
+    /// It was not there before.
+    pub is_new: bool,
+}
+
+/// Why a flow was not taken in. An outcome to count, not a failure of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FullReason {
+    /// The table holds as many flows as it was built for.
+    Capacity,
+    /// The bucket is full, and no state is left in the pool behind it.
+    PoolExhausted,
+    /// The bucket's conflict list is as long as it may get: chance if rare, an attack if not.
+    ListCap,
+    /// Growing further would exceed the memory limit, or the machine had no memory.
+    Memory,
+}
+
+/// No room for a new flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full {
+    /// Which room was missing.
+    pub reason: FullReason,
+}
+
+impl fmt::Display for Full {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.reason {
+            FullReason::Capacity => "the table holds as many flows as it was built for",
+            FullReason::PoolExhausted => "the bucket is full and the pool is empty",
+            FullReason::ListCap => "the bucket's conflict list is at its cap",
+            FullReason::Memory => "no memory to grow",
+        })
+    }
+}
+
+impl core::error::Error for Full {}
+
+/// A place in the order of slots, for walking over a table that changes meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Cursor(pub(crate) u32);
+
+/// What one call of [`FlowTable::expire`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Expired {
+    /// Flows whose time was looked at.
+    pub examined: u32,
+    /// Flows removed.
+    pub removed: u32,
+    /// The budget ran out first; call again.
+    pub more: bool,
+}
+
+/// Counters of a table, since it was built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct TableStats {
+    /// Flows now.
+    pub len: u32,
+    /// Flows that were taken in.
+    pub inserted: u64,
+    /// Flows that were removed by the caller, [`FlowTable::drain`] included.
+    pub removed: u64,
+    /// Flows that aged out.
+    pub expired: u64,
+    /// Flows that were refused as [`Full`].
+    pub refused: u64,
+    /// Flows that now live outside their bucket (conflict list, stash).
+    pub displaced: u32,
+    /// Length of the longest conflict list there ever was.
+    pub list_length_max: u32,
+    /// States in the pool.
+    pub pool_size: u32,
+    /// Parts of a growing table; 1 for any other.
+    pub segments: u32,
+    /// A flow is removed at most this many ticks after its time, if `expire` is called often enough.
+    pub granule_ticks: u64,
+}
+
+impl TableStats {
+    /// Returns the counters of two parts of one table.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            len: self.len + other.len,
+            inserted: self.inserted + other.inserted,
+            removed: self.removed + other.removed,
+            expired: self.expired + other.expired,
+            refused: self.refused + other.refused,
+            displaced: self.displaced + other.displaced,
+            list_length_max: self.list_length_max.max(other.list_length_max),
+            pool_size: self.pool_size + other.pool_size,
+            segments: self.segments + other.segments,
+            granule_ticks: self.granule_ticks.max(other.granule_ticks),
+        }
+    }
+}
+
+/// Where a table's bytes are. Reserved, not resident: untouched pages cost nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct MemoryReport {
+    /// What a lookup reads before it knows the flow: signatures.
+    pub index_bytes: u64,
+    /// Keys, times and values.
+    pub state_bytes: u64,
+    /// Conflict lists, or whatever takes the overflow.
+    pub list_bytes: u64,
+    /// Ageing; 0 when no class has a timeout.
+    pub wheel_bytes: u64,
+    /// Pages behind index and states.
+    pub pages: PageReport,
+}
+
+impl MemoryReport {
+    /// Returns all bytes.
+    pub fn total_bytes(&self) -> u64 {
+        self.index_bytes + self.state_bytes + self.list_bytes + self.wheel_bytes
+    }
+
+    /// Returns the bytes of two parts of one table.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            index_bytes: self.index_bytes + other.index_bytes,
+            state_bytes: self.state_bytes + other.state_bytes,
+            list_bytes: self.list_bytes + other.list_bytes,
+            wheel_bytes: self.wheel_bytes + other.wheel_bytes,
+            pages: self.pages.and(other.pages),
+        }
+    }
+}
+
+/// A table of flows.
+///
+/// Generic over key and value, and used generically: a table is chosen once, in one `match`, and
+/// everything per packet is compiled for it.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_flow_key::{FlowHasher, FlowKey};
+/// use flowloom_flow_table::{DHash, DHashConfig, FlowTable, Tick, TimeoutClass};
+///
+/// let hasher = FlowHasher::with_seed(1);
+/// let mut table = DHash::<FlowKey, u32>::try_new(&DHashConfig::for_flows(1000))?;
+/// let (key, _) = FlowKey::from_v4(0x0A00_0001, 0x0A00_0002, 40_000, 443, 6);
+/// let hash = hasher.hash(&key).table;
+///
+/// let entry = table.entry_with(key, hash, TimeoutClass(0), Tick(5), || 1)?;
+/// assert!(entry.is_new);
+/// assert_eq!(table.lookup(&key, hash), Some(entry.id));
+/// let (packets, previous) = table.get_mut_touch(entry.id, Tick(8)).expect("just inserted");
+/// *packets += 1;
+/// assert_eq!(previous, Tick(5));
+/// assert_eq!(table.remove(entry.id), Some((key, 2)));
+/// assert_eq!(table.get(entry.id), None);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait FlowTable<K: TableKey, V> {
+    /// Returns how many flows the table is built for.
+    fn capacity(&self) -> u32;
+
+    /// Returns how many flows there are.
+    fn len(&self) -> u32;
+
+    /// Returns whether there are none.
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the bound of [`FlowId::slot`].
+    fn slot_count(&self) -> u32;
+
+    /// Returns the greatest generation that an id of this table ever had.
+    fn generation_max(&self) -> u32;
+
+    /// Hints that a flow with this hash will be looked up soon.
+    fn prefetch(&self, hash: u64);
+
+    /// Returns the flow of a key.
+    fn lookup(&self, key: &K, hash: u64) -> Option<FlowId>;
+
+    /// Looks up many keys at once, hiding each one's memory latency behind the others'.
+    ///
+    /// Any length will do; 32 and more pay best.
+    ///
+    /// # Panics
+    ///
+    /// If the slices differ in length: that is a mistake of the program, not of a packet.
+    fn lookup_batch(&self, keys: &[K], hashes: &[u64], ids: &mut [Option<FlowId>]);
+
+    /// Returns the flow of a key, making it if it is not there.
+    ///
+    /// `make` is called only if there is room. A flow that is there keeps value, class and time.
+    ///
+    /// # Errors
+    ///
+    /// [`Full`], with nothing changed but the count of refusals.
+    fn entry_with(
+        &mut self,
+        key: K,
+        hash: u64,
+        class: TimeoutClass,
+        now: Tick,
+        make: impl FnOnce() -> V,
+    ) -> Result<Entry, Full>;
+
+    /// Puts a value under a key; a value that is there is replaced, its class and time renewed.
+    ///
+    /// # Errors
+    ///
+    /// [`Full`], with nothing changed but the count of refusals.
+    #[inline]
+    fn insert(
+        &mut self,
+        key: K,
+        hash: u64,
+        value: V,
+        class: TimeoutClass,
+        now: Tick,
+    ) -> Result<FlowId, Full> {
+        let mut value = Some(value);
+        let make = || value.take().expect("`make` is called once");
+        let entry = self.entry_with(key, hash, class, now, make)?;
+        if let Some(value) = value {
+            if let Some((old, _)) = self.get_mut_touch(entry.id, now) {
+                *old = value;
+            }
+            self.set_class(entry.id, class);
+        }
+        Ok(entry.id)
+    }
+
+    /// Returns a flow's value.
+    fn get(&self, id: FlowId) -> Option<&V>;
+
+    /// Returns a flow's value for changing.
+    fn get_mut(&mut self, id: FlowId) -> Option<&mut V>;
+
+    /// Returns a flow's value for changing and the time it was last seen, which becomes `now`.
+    ///
+    /// The one call of the packet path after a lookup: identity, time and value share a line.
+    fn get_mut_touch(&mut self, id: FlowId, now: Tick) -> Option<(&mut V, Tick)>;
+
+    /// Returns a flow's key.
+    fn key_of(&self, id: FlowId) -> Option<K>;
+
+    /// Returns when a flow was last seen.
+    fn last_seen(&self, id: FlowId) -> Option<Tick>;
+
+    /// Notes that a flow was seen; returns whether there is such a flow.
+    #[inline]
+    fn touch(&mut self, id: FlowId, now: Tick) -> bool {
+        self.get_mut_touch(id, now).is_some()
+    }
+
+    /// Puts a flow under another timeout, counted from when it was last seen; returns whether there is such a flow.
+    fn set_class(&mut self, id: FlowId, class: TimeoutClass) -> bool;
+
+    /// Removes a flow.
+    fn remove(&mut self, id: FlowId) -> Option<(K, V)>;
+
+    /// Removes the flow of a key.
+    #[inline]
+    fn remove_key(&mut self, key: &K, hash: u64) -> Option<V> {
+        let id = self.lookup(key, hash)?;
+        self.remove(id).map(|(_, value)| value)
+    }
+
+    /// Returns the first flow at or after a cursor, and the cursor behind it.
+    ///
+    /// The table may change between two calls: a flow that stays is met exactly once, one that comes or
+    /// goes at most once.
+    fn next_live(&self, cursor: Cursor) -> Option<(FlowId, Cursor)>;
+
+    /// Removes all flows, handing each over.
+    fn drain(&mut self, on_flow: &mut impl FnMut(FlowId, K, V)) {
+        let mut cursor = Cursor::default();
+        while let Some((id, next)) = self.next_live(cursor) {
+            if let Some((key, value)) = self.remove(id) {
+                on_flow(id, key, value);
+            }
+            cursor = next;
+        }
+    }
+
+    /// Removes all flows.
+    fn clear(&mut self) {
+        self.drain(&mut |_, _, _| {});
+    }
+
+    /// Removes flows that were not seen for as long as their class allows, handing each over.
+    ///
+    /// Looks at no more than `budget` flows, so the time of a call is bounded. A flow is never removed
+    /// early, and at most [`TableStats::granule_ticks`] late if calls keep up.
+    fn expire(&mut self, now: Tick, budget: u32, on_flow: &mut impl FnMut(FlowId, K, V)) -> Expired;
+
+    /// Returns the counters.
+    fn stats(&self) -> TableStats;
+
+    /// Returns where the bytes are.
+    fn memory(&self) -> MemoryReport;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_has_an_odd_generation() {
+        assert_eq!(FlowId::new(3, 4), None);
+        assert_eq!(FlowId::new(3, 0), None);
+        let id = FlowId::new(3, 5).unwrap();
+        assert_eq!((id.slot(), id.generation()), (3, 5));
+    }
+}
