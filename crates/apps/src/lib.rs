@@ -1,1 +1,12 @@
-//! Placeholder.
+//! What a worker does with a packet of a known flow.
+//!
+//! | application | keeps per flow | for |
+//! | --- | --- | --- |
+//! | [`Null`] | nothing | the cost of everything else |
+//! | [`TcpTracker`] | packets, bytes, times, flags per direction, TCP state | flow accounting, connection tracking |
+
+pub mod null;
+pub mod tcp_tracker;
+
+pub use null::{NoState, Null};
+pub use tcp_tracker::{TcpFlow, TcpState, TcpTracker};

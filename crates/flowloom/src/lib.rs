@@ -1,1 +1,25 @@
-//! Placeholder.
+//! Flow-level packet processing: captures and generators in, pinned workers with flow tables and
+//! applications behind them, counted and balanced results out.
+//!
+//! This crate re-exports the rooms of the house under one name each. A firewall that only needs a table takes
+//! `flowloom-flow-table` by itself.
+//!
+//! | room | holds |
+//! | --- | --- |
+//! | [`cpu`] | what the processor offers: features, prefetch, pages, topology |
+//! | [`flow_key`] | the name of a flow, and its keyed hash |
+//! | [`packet`] | bytes to headers; the arena; the `PacketSource` seam |
+//! | [`flow_table`] | from key to state: DHash, reference and production |
+//! | [`scheduler`] | which worker gets a packet |
+//! | [`traffic`] | captures and generators |
+//! | [`engine`] | input stage, rings, workers, report |
+//! | [`apps`] | what a worker does with a packet |
+
+pub use flowloom_apps as apps;
+pub use flowloom_cpu as cpu;
+pub use flowloom_engine as engine;
+pub use flowloom_flow_key as flow_key;
+pub use flowloom_flow_table as flow_table;
+pub use flowloom_packet as packet;
+pub use flowloom_scheduler as scheduler;
+pub use flowloom_traffic as traffic;

@@ -1,0 +1,285 @@
+//! Flow accounting and connection state: packets, bytes, times and TCP flags, per direction.
+
+use flowloom_engine::{App, FlowState, FlowValue, Verdict};
+use flowloom_packet::PacketView;
+
+const FIN: u8 = 1;
+const SYN: u8 = 2;
+const RST: u8 = 4;
+const ACK: u8 = 16;
+const TCP: u8 = 6;
+
+/// Where a TCP connection stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum TcpState {
+    /// The flow is not TCP.
+    #[default]
+    NotTcp,
+    /// Packets of a connection whose opening was not seen.
+    Midstream,
+    /// A SYN was seen.
+    SynSent,
+    /// A SYN and its answer were seen.
+    SynReceived,
+    /// Opened by a whole handshake.
+    Established,
+    /// One side has sent FIN.
+    HalfClosed,
+    /// Both sides have sent FIN.
+    Closed,
+    /// Ended by RST.
+    Reset,
+}
+
+impl TcpState {
+    /// Returns the state's name in flow files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NotTcp => "-",
+            Self::Midstream => "midstream",
+            Self::SynSent => "syn-sent",
+            Self::SynReceived => "syn-received",
+            Self::Established => "established",
+            Self::HalfClosed => "half-closed",
+            Self::Closed => "closed",
+            Self::Reset => "reset",
+        }
+    }
+
+    /// Returns the state after a packet with `flags`, when the other direction has shown `other_flags` so far.
+    #[must_use]
+    fn after(self, flags: u8, other_flags: u8) -> Self {
+        if flags & RST != 0 {
+            return Self::Reset;
+        }
+        if flags & SYN != 0 {
+            return match self {
+                _ if flags & ACK == 0 => Self::SynSent, // Opens, or opens again on the same ports.
+                // An answer, also one whose question was not seen.
+                Self::SynSent | Self::NotTcp | Self::Midstream => Self::SynReceived,
+                state => state,
+            };
+        }
+        if flags & FIN != 0 {
+            return if other_flags & FIN != 0 { Self::Closed } else { Self::HalfClosed };
+        }
+        match self {
+            Self::NotTcp => Self::Midstream,
+            Self::SynReceived if flags & ACK != 0 => Self::Established,
+            state => state,
+        }
+    }
+}
+
+/// What is kept of a flow: one cache line.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct TcpFlow {
+    packets: [u64; 2],
+    bytes: [u64; 2],
+    first_ns: u64,
+    last_ns: u64,
+    order: u64,
+    flags: [u8; 2],
+    state: TcpState,
+}
+
+const _: () = assert!(size_of::<TcpFlow>() == 64, "a flow's counters fill the line behind its key");
+
+impl TcpFlow {
+    /// Returns the packets from the low endpoint to the high one, and back.
+    pub fn packets(&self) -> [u64; 2] {
+        self.packets
+    }
+
+    /// Returns the bytes on the wire, per direction.
+    pub fn bytes(&self) -> [u64; 2] {
+        self.bytes
+    }
+
+    /// Returns the union of the TCP flags, per direction.
+    pub fn flags(&self) -> [u8; 2] {
+        self.flags
+    }
+
+    /// Returns the times of the first and the last packet, nanoseconds since 1970.
+    pub fn times_ns(&self) -> (u64, u64) {
+        (self.first_ns, self.last_ns)
+    }
+
+    /// Returns where the connection stands.
+    pub fn state(&self) -> TcpState {
+        self.state
+    }
+
+    /// Returns a digest of the flow's packets in the order they were seen: it differs when two are exchanged.
+    pub fn order(&self) -> u64 {
+        self.order
+    }
+
+    #[inline]
+    fn mix(order: u64, word: u64) -> u64 {
+        (order.rotate_left(29) ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    }
+}
+
+impl FlowState for TcpFlow {
+    const COLUMNS: &'static [&'static str] = &[
+        "packets_low_to_high",
+        "packets_high_to_low",
+        "bytes_low_to_high",
+        "bytes_high_to_low",
+        "first_ns",
+        "last_ns",
+        "tcp_flags_low_to_high",
+        "tcp_flags_high_to_low",
+        "tcp_state",
+        "order_digest",
+    ];
+
+    fn values(&self, out: &mut Vec<FlowValue>) {
+        out.extend([
+            FlowValue::Count(self.packets[0]),
+            FlowValue::Count(self.packets[1]),
+            FlowValue::Count(self.bytes[0]),
+            FlowValue::Count(self.bytes[1]),
+            FlowValue::TimeNs(self.first_ns),
+            FlowValue::TimeNs(self.last_ns),
+            FlowValue::Bits(u64::from(self.flags[0])),
+            FlowValue::Bits(u64::from(self.flags[1])),
+            FlowValue::Word(self.state.name()),
+            FlowValue::Bits(self.order),
+        ]);
+    }
+
+    fn merge(&mut self, later: Self) {
+        for way in 0..2 {
+            self.packets[way] += later.packets[way];
+            self.bytes[way] += later.bytes[way];
+            self.flags[way] |= later.flags[way];
+        }
+        self.last_ns = later.last_ns;
+        self.state = later.state;
+        self.order = Self::mix(self.order, later.order);
+    }
+}
+
+/// Accounts for every flow and follows the state of TCP connections.
+///
+/// It judges by flags alone: sequence numbers are not checked, so a forged RST ends a connection here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TcpTracker;
+
+impl App for TcpTracker {
+    type Flow = TcpFlow;
+
+    #[inline(always)]
+    fn on_packet(&mut self, packet: &PacketView<'_>, flow: &mut TcpFlow) -> Verdict {
+        let way = packet.headers.direction.index();
+        let flags = packet.headers.tcp_flags;
+        if flow.packets == [0, 0] {
+            flow.first_ns = packet.time_ns;
+        }
+        flow.packets[way] += 1;
+        flow.bytes[way] += u64::from(packet.wire_bytes);
+        flow.last_ns = packet.time_ns;
+        // Most packets change nothing: an acknowledgement on an open connection, or no TCP at all.
+        if packet.headers.key.protocol() == TCP && !packet.headers.later_fragment {
+            let settled = flow.state != TcpState::NotTcp && flow.state != TcpState::SynReceived;
+            if flags & (SYN | FIN | RST) != 0 || !settled {
+                flow.state = flow.state.after(flags, flow.flags[1 - way]);
+            }
+        }
+        flow.flags[way] |= flags;
+        let word = packet.time_ns ^ u64::from(packet.wire_bytes) << 32 ^ u64::from(flags) << 1 ^ way as u64;
+        flow.order = TcpFlow::mix(flow.order, word);
+        Verdict::Accept
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flowloom_flow_key::FlowKey;
+    use flowloom_packet::Headers;
+
+    use super::*;
+
+    /// Feeds packets given as (from the low endpoint, flags) one microsecond apart.
+    fn feed(packets: &[(bool, u8)]) -> TcpFlow {
+        let mut flow = TcpFlow::default();
+        for (i, &(from_low, tcp_flags)) in packets.iter().enumerate() {
+            let (key, direction) =
+                if from_low { FlowKey::from_v4(1, 2, 3, 4, 6) } else { FlowKey::from_v4(2, 1, 4, 3, 6) };
+            let headers = Headers {
+                key,
+                direction,
+                tcp_flags,
+                later_fragment: false,
+                network_offset: 14,
+                transport_offset: 34,
+                payload_offset: 54,
+                payload_bytes: 0,
+            };
+            let view = PacketView { bytes: &[], headers, time_ns: 1000 * (i as u64 + 1), wire_bytes: 60 };
+            TcpTracker.on_packet(&view, &mut flow);
+        }
+        flow
+    }
+
+    #[test]
+    fn a_whole_connection_opens_and_closes() {
+        use TcpState::{Closed, Established, HalfClosed, SynReceived, SynSent};
+        let talk = [
+            (true, SYN),
+            (false, SYN | ACK),
+            (true, ACK),
+            (true, ACK),
+            (false, FIN | ACK),
+            (true, FIN | ACK),
+            (false, ACK),
+        ];
+        let states: Vec<TcpState> = (1..=talk.len()).map(|n| feed(&talk[..n]).state()).collect();
+        assert_eq!(states, [SynSent, SynReceived, Established, Established, HalfClosed, Closed, Closed]);
+        let flow = feed(&talk);
+        assert_eq!(flow.packets(), [4, 3]);
+        assert_eq!(flow.bytes(), [240, 180]);
+        assert_eq!(flow.times_ns(), (1000, 7000));
+        assert_eq!(flow.flags(), [SYN | ACK | FIN, SYN | ACK | FIN]);
+    }
+
+    #[test]
+    fn a_connection_seen_from_the_middle_is_called_that() {
+        assert_eq!(feed(&[(true, ACK), (false, ACK)]).state(), TcpState::Midstream);
+        assert_eq!(feed(&[(true, ACK), (false, RST)]).state(), TcpState::Reset);
+        assert_eq!(feed(&[(true, RST), (false, SYN)]).state(), TcpState::SynSent);
+    }
+
+    #[test]
+    fn exchanging_two_packets_changes_the_order_digest() {
+        let mut a = TcpFlow::default();
+        let mut b = TcpFlow::default();
+        for word in [1, 2, 3] {
+            a.order = TcpFlow::mix(a.order, word);
+        }
+        for word in [2, 1, 3] {
+            b.order = TcpFlow::mix(b.order, word);
+        }
+        assert_ne!(a.order, b.order);
+    }
+
+    #[test]
+    fn merging_adds_a_later_record() {
+        let mut flow = feed(&[(true, SYN), (false, SYN | ACK)]);
+        flow.merge(feed(&[(true, ACK), (true, FIN | ACK)]));
+        assert_eq!(flow.packets(), [3, 1]);
+        assert_eq!(flow.state(), TcpState::HalfClosed);
+    }
+
+    #[test]
+    fn one_value_per_column() {
+        let mut values = Vec::new();
+        feed(&[(true, SYN)]).values(&mut values);
+        assert_eq!(values.len(), TcpFlow::COLUMNS.len());
+    }
+}

@@ -1,0 +1,78 @@
+//! The seam between a worker and what it does with a packet of a known flow.
+
+use flowloom_packet::PacketView;
+
+/// What an application decides about a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It passes.
+    Accept,
+    /// It is refused.
+    Deny,
+}
+
+/// What a worker does with each packet. One instance per worker; it never sees another worker's flows.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_engine::{App, FlowState, FlowValue, Verdict};
+/// use flowloom_packet::PacketView;
+///
+/// /// Counts the packets of each flow.
+/// #[derive(Default)]
+/// struct Count(u64);
+///
+/// impl FlowState for Count {
+///     const COLUMNS: &'static [&'static str] = &["packets"];
+///     fn values(&self, out: &mut Vec<FlowValue>) {
+///         out.push(FlowValue::Count(self.0));
+///     }
+///     fn merge(&mut self, later: Self) {
+///         self.0 += later.0;
+///     }
+/// }
+///
+/// struct Counter;
+/// impl App for Counter {
+///     type Flow = Count;
+///     fn on_packet(&mut self, _packet: &PacketView<'_>, flow: &mut Count) -> Verdict {
+///         flow.0 += 1;
+///         Verdict::Accept
+///     }
+/// }
+/// ```
+pub trait App: Send {
+    /// What the application keeps per flow; the table holds it.
+    type Flow: FlowState;
+
+    /// Takes in one packet of `flow`, in arrival order within the flow.
+    ///
+    /// Called once per packet: no allocation, lock, system call or formatting in here.
+    fn on_packet(&mut self, packet: &PacketView<'_>, flow: &mut Self::Flow) -> Verdict;
+}
+
+/// The state of one flow, and its results at the end.
+pub trait FlowState: Default + Send + 'static {
+    /// Names of the results, as the columns of a flow file.
+    const COLUMNS: &'static [&'static str];
+
+    /// Appends one value per column.
+    fn values(&self, out: &mut Vec<FlowValue>);
+
+    /// Adds a later record of the same flow, one that was begun after an idle timeout had ended this one.
+    fn merge(&mut self, later: Self);
+}
+
+/// One result of a flow, in base units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlowValue {
+    /// A number of things: packets, bytes.
+    Count(u64),
+    /// Nanoseconds since 1970.
+    TimeNs(u64),
+    /// A set of bits, such as TCP flags.
+    Bits(u64),
+    /// One of a fixed set of words.
+    Word(&'static str),
+}

@@ -1,0 +1,113 @@
+//! What a run is to be, checked once before anything starts.
+
+use flowloom_flow_key::FlowHasher;
+use flowloom_packet::DecodeOptions;
+
+use crate::error::ConfigError;
+use crate::pace::Pace;
+
+/// How the stages are laid out on threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// One thread does everything; there is no ring.
+    Inline,
+    /// One input thread and this many workers.
+    Pipeline {
+        /// Worker threads, 1 to [`Mode::WORKERS_MAX`].
+        workers: usize,
+    },
+}
+
+impl Mode {
+    /// The most worker threads of a run.
+    pub const WORKERS_MAX: usize = 256;
+
+    /// Returns how many flow tables the mode has: one per worker, or one.
+    #[must_use]
+    pub fn tables(self) -> usize {
+        match self {
+            Self::Inline => 1,
+            Self::Pipeline { workers } => workers,
+        }
+    }
+}
+
+/// What happens when a worker's ring is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenFull {
+    /// The input stage waits: nothing is lost.
+    Block,
+    /// The packet is dropped and counted.
+    Drop,
+}
+
+/// Which CPUs the threads run on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cores {
+    /// One CPU per thread, the first ones allowed, as far as they go; threads beyond are not pinned.
+    Auto,
+    /// These CPUs: the first for the input stage, the others for the workers in turn.
+    List(Vec<u32>),
+    /// No thread is pinned.
+    Unpinned,
+}
+
+/// The parameters of a run.
+#[derive(Clone, Debug)]
+pub struct EngineConfig {
+    /// Layout on threads.
+    pub mode: Mode,
+    /// CPUs.
+    pub cores: Cores,
+    /// The keyed hash of the run; its secret decides buckets and workers.
+    pub hasher: FlowHasher,
+    /// What the decoder does with tunnels.
+    pub decode: DecodeOptions,
+    /// Descriptors per ring, a power of two; 32 bytes each.
+    pub ring_slots: usize,
+    /// What happens when a ring is full.
+    pub when_full: WhenFull,
+    /// Flows idle for longer end, in nanoseconds of packet time. `None`: flows last as long as the run.
+    pub idle_timeout_ns: Option<u64>,
+    /// The most records of ended flows that a worker keeps for the results.
+    pub records_max: usize,
+    /// Stop after so many packets.
+    pub packet_limit: Option<u64>,
+    /// How fast packets are taken from the source.
+    pub pace: Pace,
+}
+
+impl EngineConfig {
+    /// Returns the parameters of a run in `mode`, with a random secret and nothing special asked for.
+    #[must_use]
+    pub fn new(mode: Mode) -> Self {
+        Self {
+            mode,
+            cores: Cores::Auto,
+            hasher: FlowHasher::random(),
+            decode: DecodeOptions::default(),
+            ring_slots: 16 << 10,
+            when_full: WhenFull::Block,
+            idle_timeout_ns: None,
+            records_max: 16 << 20,
+            packet_limit: None,
+            pace: Pace::Max,
+        }
+    }
+
+    /// Checks the parameters against each other.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] for a number of workers or ring slots that cannot be.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let workers = self.mode.tables();
+        if workers == 0 || workers > Mode::WORKERS_MAX {
+            return Err(ConfigError::Workers { workers, max: Mode::WORKERS_MAX });
+        }
+        if !self.ring_slots.is_power_of_two() || !(64..=1 << 24).contains(&self.ring_slots) {
+            return Err(ConfigError::RingSlots { slots: self.ring_slots });
+        }
+        Ok(())
+    }
+}

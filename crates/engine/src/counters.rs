@@ -1,0 +1,57 @@
+//! What the stages count. Each stage counts for itself; the report adds up.
+
+use flowloom_packet::reason::DropCounts;
+
+/// Counted by the input stage.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InputCounters {
+    /// Packets taken from the source.
+    pub packets: u64,
+    /// Bytes they had on the wire, as their records state.
+    pub bytes_on_wire: u64,
+    /// Bytes of them that are in the capture.
+    pub bytes_captured: u64,
+    /// Packets with a flow key.
+    pub decoded: u64,
+    /// Packets dropped before a worker had them.
+    pub dropped: DropCounts,
+    /// Packets whose time stamp lies before that of an earlier one; their time was clamped.
+    pub time_backwards: u64,
+    /// Packets that state more captured bytes than bytes on the wire.
+    pub captured_over_wire: u64,
+    /// Packets of link types that are not decoded, by type; a short list, as captures have few.
+    pub unsupported_links: Vec<(flowloom_packet::LinkType, u64)>,
+    /// Time of the first packet, nanoseconds since 1970.
+    pub first_ns: u64,
+    /// Latest time seen.
+    pub last_ns: u64,
+}
+
+/// Counted by each worker (or by the one thread of inline mode).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorkerCounters {
+    /// Packets that an application has seen.
+    pub processed: u64,
+    /// Packets it refused.
+    pub denied: u64,
+    /// Packets dropped by the worker.
+    pub dropped: DropCounts,
+    /// Flows begun.
+    pub flows_begun: u64,
+    /// Flows ended by their idle timeout.
+    pub flows_expired: u64,
+    /// Records of ended flows that were not kept, because the limit was reached.
+    pub records_forgotten: u64,
+}
+
+impl WorkerCounters {
+    /// Adds another worker's counts.
+    pub fn merge(&mut self, other: &Self) {
+        self.processed += other.processed;
+        self.denied += other.denied;
+        self.dropped.merge(&other.dropped);
+        self.flows_begun += other.flows_begun;
+        self.flows_expired += other.flows_expired;
+        self.records_forgotten += other.records_forgotten;
+    }
+}

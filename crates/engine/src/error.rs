@@ -1,0 +1,94 @@
+//! What can go wrong before a run, and during one.
+
+use flowloom_packet::SourceError;
+
+/// Parameters that contradict themselves or the machine.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// A number of workers that cannot be.
+    #[error("{workers} workers cannot be run: between 1 and {max} can")]
+    Workers {
+        /// What was asked for.
+        workers: usize,
+        /// The most there may be.
+        max: usize,
+    },
+    /// A ring size that cannot be.
+    #[error("a ring of {slots} slots cannot be: a power of two between 64 and 16777216 can")]
+    RingSlots {
+        /// What was asked for.
+        slots: usize,
+    },
+    /// A CPU that this process may not use.
+    #[error(
+        "CPU {cpu} does not exist or is not allowed for this process (allowed: {allowed})\n  in a container the cgroup cpuset decides"
+    )]
+    Cpu {
+        /// What was asked for.
+        cpu: u32,
+        /// The CPUs that may be used, as a list of ranges.
+        allowed: String,
+    },
+    /// Fewer CPUs were named than the mode has threads.
+    #[error("{named} CPUs are named, but the run has {threads} threads (one for input, one per worker)")]
+    TooFewCpus {
+        /// How many were named.
+        named: usize,
+        /// How many are needed.
+        threads: usize,
+    },
+    /// The machine's CPUs cannot be found out.
+    #[error("cannot find out which CPUs may be used: {why}\n  --no-pin runs without pinning")]
+    Topology {
+        /// What failed.
+        why: String,
+    },
+}
+
+/// A run that could not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The parameters are not sound.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A flow table could not be built.
+    #[error("cannot build the flow table: {0}")]
+    Table(Box<dyn std::error::Error + Send + Sync>),
+    /// A thread could not be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(#[from] std::io::Error),
+}
+
+/// What ended a run before its input did. The report beside it is balanced all the same.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The source broke.
+    #[error("the source failed after {packets} packets: {error}")]
+    Source {
+        /// Packets taken before.
+        packets: u64,
+        /// What it said.
+        error: SourceError,
+    },
+    /// A worker panicked.
+    #[error("worker {worker} panicked after {processed} packets: {message}")]
+    WorkerPanicked {
+        /// Which one, counted from 0.
+        worker: usize,
+        /// Packets it had completed.
+        processed: u64,
+        /// The panic's message.
+        message: String,
+    },
+    /// The input stage panicked.
+    #[error("the input stage panicked after {packets} packets: {message}")]
+    InputPanicked {
+        /// Packets taken before.
+        packets: u64,
+        /// The panic's message.
+        message: String,
+    },
+}

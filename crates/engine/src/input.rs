@@ -1,0 +1,92 @@
+//! The input stage: one thread, as light as it can be. It takes batches from the source, gives each packet a key and
+//! a hash, and hands it on.
+
+use flowloom_flow_key::FlowHasher;
+use flowloom_packet::{DecodeOptions, DropReason, Headers, LinkType, RawPacket, decode};
+
+use crate::counters::InputCounters;
+
+/// The most link types that are counted by name; further ones are only in the total.
+const LINKS_MAX: usize = 64;
+
+/// Gives packets their keys, hashes and times, and counts them.
+#[derive(Debug)]
+pub(crate) struct Admission {
+    options: DecodeOptions,
+    hasher: FlowHasher,
+    counters: InputCounters,
+}
+
+/// A packet that goes on to a worker.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Admitted {
+    pub(crate) headers: Headers,
+    pub(crate) hash: flowloom_flow_key::FlowHash,
+    pub(crate) time_ns: u64,
+}
+
+impl Admission {
+    pub(crate) fn new(options: DecodeOptions, hasher: FlowHasher) -> Self {
+        Self { options, hasher, counters: InputCounters { first_ns: u64::MAX, ..InputCounters::default() } }
+    }
+
+    /// Counts a packet and returns it with its key, hash and time, unless it has no key.
+    #[inline(always)]
+    pub(crate) fn admit(&mut self, raw: &RawPacket, block: &[u8], pass: u32) -> Option<Admitted> {
+        let counters = &mut self.counters;
+        counters.packets += 1;
+        counters.bytes_on_wire += u64::from(raw.wire);
+        counters.bytes_captured += u64::from(raw.captured);
+        counters.captured_over_wire += u64::from(raw.captured > raw.wire);
+        let time_ns = raw.time_ns.max(counters.last_ns);
+        counters.time_backwards += u64::from(raw.time_ns < counters.last_ns);
+        counters.last_ns = time_ns;
+        counters.first_ns = counters.first_ns.min(time_ns);
+        let start = raw.position as usize;
+        let bytes = block.get(start..start.wrapping_add(raw.captured as usize)).unwrap_or_default();
+        match decode(raw.link, bytes, self.options) {
+            Ok(mut headers) => {
+                if pass != 0 {
+                    headers.key = headers.key.with_pass(pass);
+                }
+                let hash = self.hasher.hash(&headers.key);
+                self.counters.decoded += 1;
+                Some(Admitted { headers, hash, time_ns })
+            }
+            Err(reason) => {
+                self.refuse(reason, raw.link);
+                None
+            }
+        }
+    }
+
+    #[cold]
+    fn refuse(&mut self, reason: DropReason, link: LinkType) {
+        self.counters.dropped.count(reason);
+        if reason == DropReason::Unsupported {
+            let links = &mut self.counters.unsupported_links;
+            if let Some((_, packets)) = links.iter_mut().find(|(known, _)| *known == link) {
+                *packets += 1;
+            } else if links.len() < LINKS_MAX {
+                links.push((link, 1));
+            }
+        }
+    }
+
+    /// Counts a packet that a worker should have had and will not get.
+    pub(crate) fn lose(&mut self, reason: DropReason, packets: u64) {
+        self.counters.dropped.add(reason, packets);
+    }
+
+    pub(crate) fn packets(&self) -> u64 {
+        self.counters.packets
+    }
+
+    /// Returns the counts; a run without packets has a first time of 0.
+    pub(crate) fn finish(mut self) -> InputCounters {
+        if self.counters.packets == 0 {
+            self.counters.first_ns = 0;
+        }
+        self.counters
+    }
+}

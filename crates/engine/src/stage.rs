@@ -1,0 +1,195 @@
+//! From a burst of keys to flows to the application: the same for inline mode and for workers.
+
+use flowloom_flow_key::FlowKey;
+use flowloom_flow_table::{FlowId, FlowTable, Tick, TimeoutClass};
+use flowloom_packet::{BATCH_PACKETS, DropReason, Headers, PacketView};
+
+use crate::app::{App, Verdict};
+use crate::counters::WorkerCounters;
+
+/// Nanoseconds in a tick of the table's clock, as a power of two: about a millisecond.
+const TICK_SHIFT: u32 = 20;
+/// Wheel entries looked at per burst, so that ageing never makes a burst long.
+const EXPIRE_BUDGET: u32 = 32;
+
+/// A decoded packet in a burst.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pending {
+    pub(crate) headers: Headers,
+    pub(crate) position: usize,
+    pub(crate) captured: u32,
+    pub(crate) wire: u32,
+    pub(crate) time_ns: u64,
+}
+
+/// Packets that are looked up together, at most [`BATCH_PACKETS`].
+#[derive(Debug, Default)]
+pub(crate) struct Burst {
+    keys: Vec<FlowKey>,
+    hashes: Vec<u64>,
+    packets: Vec<Pending>,
+}
+
+impl Burst {
+    /// Returns an empty burst with room for a batch.
+    pub(crate) fn new() -> Self {
+        Self {
+            keys: Vec::with_capacity(BATCH_PACKETS),
+            hashes: Vec::with_capacity(BATCH_PACKETS),
+            packets: Vec::with_capacity(BATCH_PACKETS),
+        }
+    }
+
+    /// Adds a packet.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, hash: u64, packet: Pending) {
+        self.keys.push(packet.headers.key);
+        self.hashes.push(hash);
+        self.packets.push(packet);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+}
+
+/// One worker's table and application.
+#[derive(Debug)]
+pub(crate) struct FlowStage<A: App, T> {
+    app: A,
+    table: T,
+    ids: [Option<FlowId>; BATCH_PACKETS],
+    idle_timeout_ticks: Option<u64>,
+    records_max: usize,
+    ended: Vec<(FlowKey, A::Flow)>,
+    counters: WorkerCounters,
+}
+
+impl<A: App, T: FlowTable<FlowKey, A::Flow>> FlowStage<A, T> {
+    pub(crate) fn new(app: A, table: T, idle_timeout_ns: Option<u64>, records_max: usize) -> Self {
+        Self {
+            app,
+            table,
+            ids: [None; BATCH_PACKETS],
+            idle_timeout_ticks: idle_timeout_ns.map(|ns| (ns >> TICK_SHIFT).max(1)),
+            records_max,
+            ended: Vec::new(),
+            counters: WorkerCounters::default(),
+        }
+    }
+
+    /// Hints that a packet of this hash is about to be looked up.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, hash: u64) {
+        self.table.prefetch(hash);
+    }
+
+    /// Finds the flow of each packet, runs the application on it, and empties the burst.
+    #[inline]
+    pub(crate) fn run(&mut self, block: &[u8], burst: &mut Burst) {
+        let count = burst.packets.len();
+        self.table.lookup_batch(&burst.keys, &burst.hashes, &mut self.ids[..count]);
+        for (i, packet) in burst.packets.iter().enumerate() {
+            let now = Tick(packet.time_ns >> TICK_SHIFT);
+            let Some(flow) = self.flow(self.ids[i], &burst.keys[i], burst.hashes[i], now) else {
+                self.counters.dropped.count(DropReason::TableFull);
+                continue;
+            };
+            let bytes = block.get(packet.position..packet.position + packet.captured as usize);
+            let view = PacketView {
+                bytes: bytes.unwrap_or_default(),
+                headers: packet.headers,
+                time_ns: packet.time_ns,
+                wire_bytes: packet.wire,
+            };
+            let Some((state, last_seen)) = self.table.get_mut_touch(flow, now) else {
+                unreachable!(
+                    "the flow was found or made a moment ago, and nothing removes flows in between"
+                )
+            };
+            if self.idle_timeout_ticks.is_some_and(|timeout| now.0.saturating_sub(last_seen.0) > timeout) {
+                // The flow was idle for too long: this packet begins another of the same key. Judged by the
+                // flow's own times, so the cut does not depend on workers or on when the wheel turns.
+                let ended = std::mem::take(state);
+                self.counters.flows_expired += 1;
+                self.counters.flows_begun += 1;
+                keep(&mut self.ended, self.records_max, &mut self.counters, burst.keys[i], ended);
+            }
+            if self.app.on_packet(&view, state) == Verdict::Deny {
+                self.counters.denied += 1;
+            }
+            self.counters.processed += 1;
+        }
+        if let (Some(_), Some(last)) = (self.idle_timeout_ticks, burst.packets.last()) {
+            self.expire(Tick(last.time_ns >> TICK_SHIFT));
+        }
+        burst.keys.clear();
+        burst.hashes.clear();
+        burst.packets.clear();
+    }
+
+    /// Returns the flow of a key, begun now where the batch lookup has not found it.
+    #[inline]
+    fn flow(&mut self, found: Option<FlowId>, key: &FlowKey, hash: u64, now: Tick) -> Option<FlowId> {
+        if found.is_some() {
+            return found;
+        }
+        self.begin(key, hash, now)
+    }
+
+    #[inline(never)]
+    fn begin(&mut self, key: &FlowKey, hash: u64, now: Tick) -> Option<FlowId> {
+        // An earlier packet of the burst may have begun the flow since the lookup.
+        let entry = self.table.entry_with(*key, hash, TimeoutClass(0), now, A::Flow::default).ok()?;
+        if entry.is_new {
+            self.counters.flows_begun += 1;
+        }
+        Some(entry.id)
+    }
+
+    fn expire(&mut self, now: Tick) {
+        let Self { table, ended, records_max, counters, .. } = self;
+        table.expire(now, EXPIRE_BUDGET, &mut |_, key, state| {
+            counters.flows_expired += 1;
+            keep(ended, *records_max, counters, key, state);
+        });
+    }
+
+    /// Counts a packet that was sent here and could not be read.
+    pub(crate) fn lose(&mut self, reason: DropReason) {
+        self.counters.dropped.count(reason);
+    }
+
+    /// Ends the stage: returns its counters, its table's figures, and one record per flow, oldest record of a key first.
+    pub(crate) fn finish(mut self) -> StageResult<A::Flow> {
+        let stats = self.table.stats();
+        let memory = self.table.memory();
+        let mut records = self.ended;
+        records.reserve(self.table.len() as usize);
+        self.table.drain(&mut |_, key, state| records.push((key, state)));
+        StageResult { counters: self.counters, records, table: stats, memory }
+    }
+}
+
+fn keep<F>(
+    ended: &mut Vec<(FlowKey, F)>,
+    records_max: usize,
+    counters: &mut WorkerCounters,
+    key: FlowKey,
+    state: F,
+) {
+    if ended.len() < records_max {
+        ended.push((key, state));
+    } else {
+        counters.records_forgotten += 1;
+    }
+}
+
+/// What a stage leaves.
+#[derive(Debug)]
+pub(crate) struct StageResult<F> {
+    pub(crate) counters: WorkerCounters,
+    pub(crate) records: Vec<(FlowKey, F)>,
+    pub(crate) table: flowloom_flow_table::TableStats,
+    pub(crate) memory: flowloom_flow_table::MemoryReport,
+}
