@@ -1,1 +1,4 @@
 //! Where packets come from: captures and generators.
+
+pub mod synth;
+pub mod write;
