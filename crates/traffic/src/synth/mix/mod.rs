@@ -2,7 +2,7 @@
 //!
 //! Sessions of TCP, name look-ups, QUIC-like datagrams and pings between clients and popular servers; some in
 //! IPv6, some tagged, some in fragments, and now and then a frame that is not IP. A few flows have most of the
-//! packets (Zipf), and each sends at its own pace, from 65 µs to half a second between packets, so that flows
+//! packets (Zipf), and each sends at its own pace, from 65 µs to two seconds between packets, so that flows
 //! interleave as they do on a link.
 //!
 //! The numbers of packets and of distinct flow keys are exact. A later fragment has no ports and so a key of its
@@ -137,10 +137,10 @@ impl Mix {
         }
     }
 
-    /// Returns the slots a flow would like to leave between its trains: 2^16 to 2^29 ns, alike on a log scale.
+    /// Returns the slots a flow would like to leave between its trains: 2^16 to 2^31 ns, alike on a log scale.
     fn pace(&self, flow: u64) -> u64 {
         let word = word_of(self.config.seed ^ 0x5041_4345, flow);
-        let octave = 1_u64 << (16 + scale(word, 13));
+        let octave = 1_u64 << (16 + scale(word, 15));
         let gap_ns = octave + scale(word.rotate_left(32), octave);
         let slot_ns = (self.clock.span_ns / self.calendar.slots()).max(1);
         (gap_ns / slot_ns).max(1)
