@@ -1,1 +1,43 @@
-fn main() {}
+//! The workshop: `cargo xtask tidy` checks the house rules, `cargo xtask ci` runs what CI runs.
+
+mod ci;
+mod source;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+const USAGE: &str = "usage: cargo xtask <verb>
+
+  tidy   check the rules that neither rustc nor clippy knows: floors, unsafe rooms, citations, sizes
+  ci     run exactly what CI runs (.ci/run)";
+
+fn main() -> ExitCode {
+    match run(&std::env::args().skip(1).collect::<Vec<_>>()) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(arguments: &[String]) -> Result<ExitCode> {
+    let root = root();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["tidy"] => tidy::run(&root),
+        ["ci"] => ci::run(&root),
+        [] | ["help" | "--help" | "-h"] => {
+            eprintln!("{USAGE}");
+            Ok(ExitCode::from(u8::from(arguments.is_empty()) * 2))
+        }
+        _ => bail!("unknown verb '{}'\n{USAGE}", arguments.join(" ")),
+    }
+}
+
+/// Returns the root of the workspace, from where this package lies in it.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
+}

@@ -1,3 +1,5 @@
 //! Where packets come from: captures and generators.
 
 pub mod capture;
+pub mod synth;
+pub mod write;

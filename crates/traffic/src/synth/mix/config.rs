@@ -1,0 +1,268 @@
+//! What is asked of a mixture, and why it may be refused.
+
+use std::str::FromStr;
+
+use thiserror::Error;
+
+use crate::synth::START_NS;
+
+/// The most flows of a mixture.
+pub const FLOWS_MAX: u64 = 1 << 26;
+/// The most packets of a mixture.
+pub const PACKETS_MAX: u64 = u32::MAX as u64;
+/// The least and greatest length of frames of one size.
+pub const FIXED_BYTES: (u16, u16) = (64, 9018);
+/// The greatest exponent of the popularity of flows.
+pub const ZIPF_MAX: f64 = 4.0;
+/// The most packets of a train, on average.
+pub const BURST_PACKETS_MAX: u32 = 256;
+
+/// How long frames are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum FrameSize {
+    /// IP lengths of at most 64, 576 and 1,500 bytes in the ratio 7 : 4 : 1.
+    #[default]
+    Imix,
+    /// Frames of that many bytes (without check sequence), 64 to 9,018.
+    ///
+    /// Data fills the frame; packets that carry none are padded to 64 bytes, and headers that are longer stay
+    /// as they are (74 bytes for TCP in IPv6).
+    Fixed(u16),
+}
+
+impl FromStr for FrameSize {
+    type Err = MixError;
+
+    /// Reads `imix` or a number of bytes.
+    fn from_str(text: &str) -> Result<Self, MixError> {
+        if text.eq_ignore_ascii_case("imix") {
+            return Ok(Self::Imix);
+        }
+        match text.parse() {
+            Ok(bytes) if (FIXED_BYTES.0..=FIXED_BYTES.1).contains(&bytes) => Ok(Self::Fixed(bytes)),
+            _ => Err(MixError::Size { given: text.to_owned() }),
+        }
+    }
+}
+
+/// A mixture's parameters. Only [`Mix::new`](super::Mix::new) validates them.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_traffic::synth::{Mix, MixConfig};
+/// let config = MixConfig { flows: 100, packets: 1000, zipf: 1.1, ..MixConfig::default() };
+/// assert!(Mix::new(config).is_ok());
+/// let error = Mix::new(MixConfig { flows: 9, packets: 4, ..MixConfig::default() }).unwrap_err();
+/// assert_eq!(error.to_string(), "4 packets cannot show 9 flows: each flow needs at least one");
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct MixConfig {
+    /// Distinct flow keys, exactly: 1 to [`FLOWS_MAX`].
+    pub flows: u64,
+    /// Packets, exactly: `flows` to [`PACKETS_MAX`].
+    pub packets: u64,
+    /// Exponent of the popularity of flows, 0 (all alike) to [`ZIPF_MAX`].
+    pub zipf: f64,
+    /// Length of frames.
+    pub size: FrameSize,
+    /// Flows in IPv6, of a thousand.
+    pub v6_permille: u16,
+    /// Flows with a VLAN tag, of a thousand; one in eight of these has two.
+    pub vlan_permille: u16,
+    /// Flows of fragmented datagrams, of a thousand, at most one in 32.
+    pub fragment_permille: u16,
+    /// Packets that are not IP (ARP, LLDP, spanning tree), of a thousand.
+    pub other_permille: u16,
+    /// Mean packets a flow sends in one go, 1 (none) to [`BURST_PACKETS_MAX`].
+    pub burst_packets: u32,
+    /// Flows that are one SYN each to one victim, in the middle fifth of the trace; fewer than `flows`, which
+    /// includes them.
+    pub syn_flood: u64,
+    /// Mean packets a second, above 0.
+    pub rate_pps: u64,
+    /// Time of the first packet.
+    pub start_ns: u64,
+    /// The same seed and parameters give the same bytes.
+    pub seed: u64,
+}
+
+impl Default for MixConfig {
+    /// A million packets of a hundred thousand flows, one million a second.
+    fn default() -> Self {
+        Self {
+            flows: 100_000,
+            packets: 1_000_000,
+            zipf: 1.0,
+            size: FrameSize::Imix,
+            v6_permille: 100,
+            vlan_permille: 20,
+            fragment_permille: 2,
+            other_permille: 4,
+            burst_packets: 1,
+            syn_flood: 0,
+            rate_pps: 1_000_000,
+            start_ns: START_NS,
+            seed: 1,
+        }
+    }
+}
+
+/// Why a mixture cannot be made.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[non_exhaustive]
+pub enum MixError {
+    /// No flow, or too many.
+    #[error("{flows} flows: a mixture has at least 1 and at most {FLOWS_MAX}")]
+    Flows {
+        /// What was asked for.
+        flows: u64,
+    },
+    /// Too many packets.
+    #[error("{packets} packets: a mixture has at most {PACKETS_MAX}")]
+    Packets {
+        /// What was asked for.
+        packets: u64,
+    },
+    /// Some flow would have no packet.
+    #[error("{packets} packets cannot show {flows} flows: each flow needs at least one")]
+    FewerPacketsThanFlows {
+        /// Packets asked for.
+        packets: u64,
+        /// Flows asked for.
+        flows: u64,
+    },
+    /// An exponent that is no number, negative or too great.
+    #[error("zipf exponent {given}: it is a number from 0 (flows alike) to {ZIPF_MAX}")]
+    Zipf {
+        /// What was asked for.
+        given: f64,
+    },
+    /// A size that is neither `imix` nor within bounds.
+    #[error("frame size {given}: it is 'imix' or a number of bytes from {} to {}", FIXED_BYTES.0, FIXED_BYTES.1)]
+    Size {
+        /// What was asked for.
+        given: String,
+    },
+    /// More than all.
+    #[error("{name} of {given} in a thousand: at most 1000 are possible")]
+    Share {
+        /// Which share.
+        name: &'static str,
+        /// What was asked for.
+        given: u16,
+    },
+    /// No packet in a train, or too many.
+    #[error("trains of {given} packets: a train has at least 1 and on average at most {BURST_PACKETS_MAX}")]
+    Burst {
+        /// What was asked for.
+        given: u32,
+    },
+    /// The flood leaves no ordinary flow.
+    #[error("a flood of {flood} of {flows} flows: it must leave at least one ordinary flow")]
+    Flood {
+        /// Flows of the flood.
+        flood: u64,
+        /// All flows.
+        flows: u64,
+    },
+    /// No rate.
+    #[error("a rate of 0 packets a second: packets would never come")]
+    Rate,
+    /// The last packet would be later than captures can say.
+    #[error("{packets} packets at {rate_pps} a second end after the year 2106, where pcap's clock ends")]
+    Span {
+        /// Packets asked for.
+        packets: u64,
+        /// Rate asked for.
+        rate_pps: u64,
+    },
+}
+
+impl MixConfig {
+    /// Says what is wrong, if anything.
+    pub(super) fn validate(&self) -> Result<(), MixError> {
+        let Self { flows, packets, .. } = *self;
+        if !(1..=FLOWS_MAX).contains(&flows) {
+            return Err(MixError::Flows { flows });
+        }
+        if packets > PACKETS_MAX {
+            return Err(MixError::Packets { packets });
+        }
+        if packets < flows {
+            return Err(MixError::FewerPacketsThanFlows { packets, flows });
+        }
+        if !(0.0..=ZIPF_MAX).contains(&self.zipf) {
+            return Err(MixError::Zipf { given: self.zipf });
+        }
+        if let FrameSize::Fixed(bytes) = self.size
+            && !(FIXED_BYTES.0..=FIXED_BYTES.1).contains(&bytes)
+        {
+            return Err(MixError::Size { given: bytes.to_string() });
+        }
+        let shares = [
+            ("IPv6 share", self.v6_permille),
+            ("VLAN share", self.vlan_permille),
+            ("share of fragmented flows", self.fragment_permille),
+            ("share of other packets", self.other_permille),
+        ];
+        if let Some(&(name, given)) = shares.iter().find(|(_, given)| *given > 1000) {
+            return Err(MixError::Share { name, given });
+        }
+        if !(1..=BURST_PACKETS_MAX).contains(&self.burst_packets) {
+            return Err(MixError::Burst { given: self.burst_packets });
+        }
+        if self.syn_flood >= flows {
+            return Err(MixError::Flood { flood: self.syn_flood, flows });
+        }
+        if self.rate_pps == 0 {
+            return Err(MixError::Rate);
+        }
+        let end_ns = u128::from(self.start_ns) + self.span_ns();
+        if end_ns >= 1_000_000_000 << 32 {
+            return Err(MixError::Span { packets, rate_pps: self.rate_pps });
+        }
+        Ok(())
+    }
+
+    /// Nanoseconds from the first packet to the end.
+    pub(super) fn span_ns(&self) -> u128 {
+        u128::from(self.packets) * 1_000_000_000 / u128::from(self.rate_pps.max(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(change: impl FnOnce(&mut MixConfig)) -> String {
+        let mut config = MixConfig::default();
+        change(&mut config);
+        config.validate().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn every_limit_is_named_in_the_refusal() {
+        assert!(refused(|c| c.flows = 0).contains("at least 1"));
+        assert!(refused(|c| c.flows = FLOWS_MAX + 1).contains("67108864"));
+        assert!(refused(|c| c.packets = 1 << 32).contains("4294967295"));
+        assert!(refused(|c| c.packets = 5).contains("each flow needs at least one"));
+        assert!(refused(|c| c.zipf = f64::NAN).contains("from 0 (flows alike) to 4"));
+        assert!(refused(|c| c.zipf = -0.1).contains("-0.1"));
+        assert!(refused(|c| c.size = FrameSize::Fixed(63)).contains("from 64 to 9018"));
+        assert!(refused(|c| c.v6_permille = 1001).contains("IPv6 share of 1001"));
+        assert!(refused(|c| c.burst_packets = 0).contains("at least 1"));
+        assert!(refused(|c| c.syn_flood = c.flows).contains("at least one ordinary flow"));
+        assert!(refused(|c| c.rate_pps = 0).contains("never come"));
+        assert!(refused(|c| (c.rate_pps, c.packets) = (1, 3_000_000_000)).contains("2106"));
+    }
+
+    #[test]
+    fn sizes_are_read_from_text() {
+        assert_eq!("IMIX".parse(), Ok(FrameSize::Imix));
+        assert_eq!("1514".parse(), Ok(FrameSize::Fixed(1514)));
+        for bad in ["63", "9019", "-1", "", "64b"] {
+            assert_eq!(bad.parse::<FrameSize>(), Err(MixError::Size { given: bad.to_owned() }));
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Packets made to order: the same seed gives the same bytes on every machine.
+//!
+//! | module | makes |
+//! | --- | --- |
+//! | [`sessions`] | the paper's traces: N sessions at the greatest reuse distance |
+//! | [`mix`] | traffic like that of a site: protocols, flow sizes, trains, a SYN flood |
+//! | [`sample`] | the traces that are committed under `traces/`, by name |
+//! | [`reuse`] | the figures of a trace: concurrent sessions, reuse distance, mean length |
+//!
+//! Generators stream. Nothing here reads a clock, the system's entropy or the environment, and no number that
+//! decides a byte comes from a function whose last digit differs between mathematical libraries.
+
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "fields of headers are cut out of wider words; sizes are bounded by the configurations' limits"
+)]
+
+mod hosts;
+pub mod mix;
+mod random;
+pub mod reuse;
+pub mod sample;
+pub mod sessions;
+mod wire;
+mod zipf;
+
+pub use mix::{FrameSize, Mix, MixConfig, MixError};
+pub use reuse::TraceProfile;
+pub use sample::Sample;
+pub use sessions::{PaperTrace, PaperTraceError};
+
+/// When generated traces begin, unless told otherwise: 2026-01-01 00:00:00 UTC.
+pub const START_NS: u64 = 1_767_225_600 * 1_000_000_000;
+
+/// What is known of a generated packet beside its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Meta {
+    /// Nanoseconds since 1970. Never goes backwards.
+    pub time_ns: u64,
+    /// Length of the frame.
+    pub wire_bytes: u32,
+    /// The generator's number of the flow; `None` for packets that belong to none, such as ARP.
+    ///
+    /// A number is a conversation: the later fragments of its datagrams have the same number, but another flow key,
+    /// since they show no ports.
+    pub flow: Option<u32>,
+}
+
+/// Something that makes packets, one after the other.
+pub trait Generate {
+    /// Replaces the contents of `frame` by the next packet, an Ethernet frame without check sequence.
+    ///
+    /// Returns `None` at the end, and ever after.
+    fn next_into(&mut self, frame: &mut Vec<u8>) -> Option<Meta>;
+
+    /// Returns what [`next_into`](Self::next_into) would have, where the bytes are not wanted.
+    fn next_meta(&mut self) -> Option<Meta> {
+        self.next_into(&mut Vec::new())
+    }
+
+    /// Returns the number of packets of the whole trace.
+    fn packets(&self) -> u64;
+}

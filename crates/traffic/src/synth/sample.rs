@@ -1,0 +1,116 @@
+//! The traces that are committed, by name.
+
+use super::{FrameSize, Generate, Mix, MixConfig, MixError, PaperTrace, PaperTraceError};
+
+/// What a sample is made by.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Recipe {
+    /// A mixture.
+    Mix(MixConfig),
+    /// The paper's pattern.
+    Paper {
+        /// Number of sessions.
+        sessions: u64,
+        /// Seed of their endpoints.
+        seed: u64,
+    },
+}
+
+/// A committed trace: its name, what makes it, and how much of each packet is kept.
+///
+/// The file is a classic pcap with nanoseconds, little-endian, Ethernet:
+/// [`PcapOptions::default`](crate::write::PcapOptions) but for the snaplen.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample {
+    /// Name; the file is `<name>.pcap`.
+    pub name: &'static str,
+    /// What it is good for.
+    pub about: &'static str,
+    /// What makes it.
+    pub recipe: Recipe,
+    /// Bytes kept of each packet.
+    pub snaplen_bytes: u32,
+}
+
+impl Sample {
+    /// Returns every sample.
+    pub fn all() -> Vec<Self> {
+        vec![campus(), paper_file_mini()]
+    }
+
+    /// Returns the sample of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::all().into_iter().find(|sample| sample.name == name)
+    }
+
+    /// Returns the generator of its packets.
+    pub fn generator(&self) -> Box<dyn Generate> {
+        fn valid<T, E: std::fmt::Display>(made: Result<T, E>, name: &str) -> T {
+            made.unwrap_or_else(|error| panic!("the recipe of sample {name} is ours and valid: {error}"))
+        }
+        match &self.recipe {
+            Recipe::Mix(config) => {
+                let made: Result<Mix, MixError> = Mix::new(config.clone());
+                Box::new(valid(made, self.name))
+            }
+            Recipe::Paper { sessions, seed } => {
+                let made: Result<PaperTrace, PaperTraceError> = PaperTrace::with_sessions(*sessions, *seed);
+                Box::new(valid(made, self.name))
+            }
+        }
+    }
+}
+
+/// Returns a minute of a small site: every kind of packet the mixture knows, cut after the headers.
+pub fn campus() -> Sample {
+    Sample {
+        name: "campus",
+        about: "a minute of a small site, cut after the headers",
+        recipe: Recipe::Mix(MixConfig {
+            flows: 400,
+            packets: 6000,
+            zipf: 1.05,
+            size: FrameSize::Imix,
+            v6_permille: 150,
+            vlan_permille: 50,
+            fragment_permille: 8,
+            other_permille: 8,
+            burst_packets: 2,
+            syn_flood: 0,
+            rate_pps: 100,
+            seed: 20_260_101,
+            ..MixConfig::default()
+        }),
+        snaplen_bytes: 96,
+    }
+}
+
+/// Returns the paper's trace in small: 256 sessions at the greatest reuse distance [DHASH §V-B].
+pub fn paper_file_mini() -> Sample {
+    Sample {
+        name: "paper-file-mini",
+        about: "256 sessions of twenty packets, any two of a session 255 others apart",
+        recipe: Recipe::Paper { sessions: 256, seed: 1 },
+        snaplen_bytes: 262_144,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_sample_can_be_made_and_fits_into_a_mebibyte() {
+        for sample in Sample::all() {
+            let mut generator = sample.generator();
+            let mut file_bytes = 24;
+            while let Some(meta) = generator.next_meta() {
+                file_bytes += 16 + meta.wire_bytes.min(sample.snaplen_bytes);
+            }
+            assert!(file_bytes < 1 << 20, "{} has {file_bytes} bytes", sample.name);
+            assert_eq!(Sample::named(sample.name), Some(sample));
+        }
+        assert_eq!(Sample::named("unknown"), None);
+    }
+}

@@ -1,0 +1,235 @@
+//! Papers are cited by a known key, and by a place that their ledger knows.
+
+use super::{Finding, Tree};
+
+const KEYS: [&str; 5] = ["DHASH", "FLOWNP", "TCBCACHE", "HRWTREE", "LFB"];
+
+/// Papers whose ledger is not written yet. Writing one means deleting it here.
+const WITHOUT_LEDGER: [&str; 4] = ["FLOWNP", "TCBCACHE", "HRWTREE", "LFB"];
+
+const MARKS: [&str; 8] = ["§", "Tab.", "Table ", "Fig.", "Figs.", "Figure ", "Eq.", "Alg."];
+
+/// A place of a paper, as it is cited: `[DHASH §III-B]`.
+#[derive(Debug, PartialEq)]
+struct Citation {
+    line: usize,
+    key: String,
+    places: Vec<String>,
+}
+
+/// Checks citations in the Rust files of the crates, and the files that ledgers name.
+pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
+    for file in tree.rust().filter(|file| file.path.starts_with("crates/")) {
+        for citation in citations(&file.text) {
+            check_citation(tree, &file.path, &citation, findings);
+        }
+    }
+    for file in tree.sources.iter().filter(|file| is_ledger(&file.path)) {
+        check_ledger(tree, &file.path, &file.text, findings);
+    }
+}
+
+fn ledger_of(key: &str) -> String {
+    format!("docs/papers/{}.md", key.to_lowercase())
+}
+
+fn is_ledger(path: &str) -> bool {
+    KEYS.iter().any(|key| path == ledger_of(key))
+}
+
+fn check_citation(tree: &Tree, path: &str, citation: &Citation, findings: &mut Vec<Finding>) {
+    let Citation { line, key, places } = citation;
+    if !KEYS.contains(&key.as_str()) {
+        findings.push(Finding::new(
+            path,
+            *line,
+            format!("cites {key}, which is no paper of ours"),
+            "a key that nobody knows leads nowhere",
+            format!("use one of {}", KEYS.join(", ")),
+        ));
+        return;
+    }
+    let ledger = ledger_of(key);
+    let Some(file) = tree.get(&ledger) else {
+        if !WITHOUT_LEDGER.contains(&key.as_str()) {
+            findings.push(Finding::new(
+                path,
+                *line,
+                format!("cites {key}, but {ledger} does not exist"),
+                "the ledger says how we read the place, and what holds it",
+                format!("write {ledger}, or list {key} in WITHOUT_LEDGER of xtask/src/tidy/citations.rs"),
+            ));
+        }
+        return;
+    };
+    let known = normalised(&file.text);
+    for place in places.iter().filter(|place| !occurs(&known, place)) {
+        findings.push(Finding::new(
+            path,
+            *line,
+            format!("cites {key} {place}, which {ledger} does not mention"),
+            "the ledger says how we read the place, and what holds it",
+            format!("add a row for {place} to {ledger}, or correct the citation"),
+        ));
+    }
+}
+
+/// Every Rust file that stands in a row of the ledger must exist.
+fn check_ledger(tree: &Tree, path: &str, text: &str, findings: &mut Vec<Finding>) {
+    for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| line.trim_start().starts_with('|')) {
+        for quoted in line.split('`').skip(1).step_by(2) {
+            let Some(end) = quoted.find(".rs") else { continue };
+            let name = &quoted[..end + 3];
+            if name.contains(char::is_whitespace) {
+                continue;
+            }
+            for name in alternatives(name).iter().filter(|name| !exists(tree, name)) {
+                findings.push(Finding::new(
+                    path,
+                    number,
+                    format!("names {name}, which does not exist"),
+                    "a claim is held by the file that its row names",
+                    "name the file by its path, with or without `crates/` and `src/`",
+                ));
+            }
+        }
+    }
+}
+
+/// Says whether a file is in the tree, by its path or by the end of it; `crates/` and `src/` may be left out.
+fn exists(tree: &Tree, name: &str) -> bool {
+    let ends = |path: &str| path == name || path.strip_suffix(name).is_some_and(|rest| rest.ends_with('/'));
+    tree.holds(name) || tree.sizes.iter().any(|(path, _)| ends(path) || ends(&path.replace("/src/", "/")))
+}
+
+/// Writes out `a/{b,c}.rs`.
+fn alternatives(name: &str) -> Vec<String> {
+    match (name.find('{'), name.find('}')) {
+        (Some(open), Some(close)) if open < close => name[open + 1..close]
+            .split(',')
+            .map(|part| format!("{}{}{}", &name[..open], part.trim(), &name[close + 1..]))
+            .collect(),
+        _ => vec![name.to_owned()],
+    }
+}
+
+fn citations(text: &str) -> Vec<Citation> {
+    let mut found = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        for (at, _) in line.match_indices('[') {
+            let rest = &line[at + 1..];
+            let letters = rest.find(|c: char| !c.is_ascii_uppercase()).unwrap_or(rest.len());
+            let (key, rest) = rest.split_at(letters);
+            let Some(places) = rest.strip_prefix(' ') else { continue };
+            if key.len() < 2 || !MARKS.iter().any(|mark| places.starts_with(mark)) {
+                continue;
+            }
+            let Some(end) = places.find(']') else { continue };
+            found.push(Citation { line: number, key: key.to_owned(), places: split(&places[..end]) });
+        }
+    }
+    found
+}
+
+/// Splits `§3.1–3.2, Figs. 7–8` into `§3.1`, `§3.2`, `Fig. 7`, `Fig. 8`.
+fn split(places: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for part in normalised(places).split(", ") {
+        let mark: String = part.chars().take_while(|c| !c.is_alphanumeric() || c.is_lowercase()).collect();
+        let lettered = MARKS.iter().find(|mark| part.starts_with(**mark)).copied().unwrap_or_default();
+        let mark = if lettered.is_empty() { mark } else { part[..lettered.len()].to_owned() };
+        for (index, piece) in part.split('–').enumerate() {
+            let spaced = if mark == "§" { mark.clone() } else { format!("{mark} ") };
+            found.push(if index == 0 { piece.to_owned() } else { format!("{spaced}{piece}") });
+        }
+    }
+    found
+}
+
+/// Writes places in one way, so that `Table IV` and `Tab. IV` are the same.
+fn normalised(text: &str) -> String {
+    text.replace("Tables ", "Tab. ")
+        .replace("Table ", "Tab. ")
+        .replace("Tabs. ", "Tab. ")
+        .replace("Figures ", "Fig. ")
+        .replace("Figure ", "Fig. ")
+        .replace("Figs. ", "Fig. ")
+}
+
+/// Says whether a place stands in a text, and not as the beginning of a longer one.
+fn occurs(text: &str, place: &str) -> bool {
+    text.match_indices(place).any(|(at, _)| {
+        let mut after = text[at + place.len()..].chars();
+        match after.next() {
+            Some('.' | '-') => !after.next().is_some_and(char::is_alphanumeric),
+            next => !next.is_some_and(char::is_alphanumeric),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEDGER: &str =
+        "# DHASH\n| §III-B, Fig. 4 | `dhash/signature.rs` | `tests/laws.rs::holds` |\nTable IV\n";
+
+    fn findings(cited: &str, ledger: &str) -> Vec<String> {
+        let tree = Tree::of(&[
+            ("crates/flow-table/src/dhash/signature.rs", cited),
+            ("crates/flow-table/tests/laws.rs", ""),
+            ("docs/papers/dhash.md", ledger),
+        ]);
+        let mut findings = Vec::new();
+        check(&tree, &mut findings);
+        findings.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn places_of_the_ledger_may_be_cited() {
+        assert_eq!(
+            findings("//! Paper: [DHASH §III-B], [DHASH §III-B, Tab. IV] and [DHASH Figure 4].", LEDGER),
+            [""; 0]
+        );
+    }
+
+    #[test]
+    fn an_unknown_place_is_found() {
+        let found = findings("//! A.\n//! [DHASH §III]", LEDGER);
+        assert_eq!(found.len(), 1);
+        assert!(
+            found[0].contains("signature.rs:2: cites DHASH §III, which docs/papers/dhash.md"),
+            "{found:?}"
+        );
+        assert_eq!(findings("// [DHASH Tab. V]", LEDGER).len(), 1);
+        assert_eq!(findings("// [DHASH Tab. IV, Fig. 40]", LEDGER).len(), 1);
+    }
+
+    #[test]
+    fn an_unknown_key_is_found() {
+        assert!(findings("// [DHASCH §1]", LEDGER)[0].contains("no paper of ours"));
+    }
+
+    #[test]
+    fn a_paper_without_ledger_must_be_listed() {
+        let tree = Tree::of(&[("crates/a/src/lib.rs", "// [FLOWNP §4.1] [DHASH §1]")]);
+        let mut findings = Vec::new();
+        check(&tree, &mut findings);
+        assert_eq!(findings.len(), 1, "FLOWNP is listed: {findings:?}");
+        assert!(findings[0].what.contains("docs/papers/dhash.md does not exist"));
+    }
+
+    #[test]
+    fn a_ledger_names_files_that_exist() {
+        let ledger = "| a | `dhash/signature.rs` |\n| b | `dhash/{signature,layout}.rs` |\n`prose.rs`\n";
+        let found = findings("", ledger);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].starts_with("docs/papers/dhash.md:2: names dhash/layout.rs"), "{found:?}");
+    }
+
+    #[test]
+    fn ranges_and_lists_are_taken_apart() {
+        assert_eq!(split("§3.1–3.2, Figs. 7–8"), ["§3.1", "§3.2", "Fig. 7", "Fig. 8"]);
+        assert_eq!(citations("let a = b[KEY]; // [see §4] [RFC 791 §3]"), []);
+    }
+}

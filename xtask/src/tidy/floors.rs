@@ -1,0 +1,197 @@
+//! Each crate has a floor, and its dependencies lie below it.
+
+use std::collections::BTreeMap;
+
+use toml::{Table, Value};
+
+use super::{Finding, Tree};
+
+const WHY: &str =
+    "arrows point down only, so that a room can be taken without the house (docs/adr/0001-floors.md)";
+const NORMAL: [&str; 2] = ["dependencies", "build-dependencies"];
+const BLIND_FLOOR: i64 = 2;
+
+struct Member<'a> {
+    path: &'a str,
+    text: &'a str,
+    name: String,
+    floor: Option<i64>,
+    manifest: Table,
+}
+
+/// Checks the manifest of every crate.
+pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
+    let mut members = Vec::new();
+    for file in tree.sources.iter().filter(|file| is_member(&file.path)) {
+        match file.text.parse::<Table>() {
+            Ok(manifest) => members.push(Member {
+                path: &file.path,
+                text: &file.text,
+                name: text(&manifest, &["package", "name"]),
+                floor: get(&manifest, &["package", "metadata", "flowloom", "floor"])
+                    .and_then(Value::as_integer),
+                manifest,
+            }),
+            Err(error) => findings.push(Finding::new(
+                &file.path,
+                0,
+                format!("is no valid TOML: {}", error.message()),
+                "cargo cannot read it either",
+                "mend the manifest",
+            )),
+        }
+    }
+    let floors: BTreeMap<&str, i64> =
+        members.iter().filter_map(|member| Some((member.name.as_str(), member.floor?))).collect();
+    for member in &members {
+        check_member(member, &floors, findings);
+    }
+}
+
+fn is_member(path: &str) -> bool {
+    let parts: Vec<&str> = path.split('/').collect();
+    matches!(parts[..], ["crates", _, "Cargo.toml"] | ["benches" | "xtask" | "fuzz", "Cargo.toml"])
+}
+
+fn check_member(member: &Member<'_>, floors: &BTreeMap<&str, i64>, findings: &mut Vec<Finding>) {
+    let standalone = member.path.starts_with("fuzz/");
+    let inherits = get(&member.manifest, &["lints", "workspace"]).and_then(Value::as_bool) == Some(true);
+    if !inherits && !standalone {
+        findings.push(Finding::new(
+            member.path,
+            0,
+            format!("{} does not inherit the workspace's lints", member.name),
+            "one set of lints holds everywhere",
+            "add `[lints]` with `workspace = true`",
+        ));
+    }
+    let Some(floor) = member.floor else {
+        findings.push(Finding::new(
+            member.path,
+            0,
+            format!("{} states no floor", member.name),
+            WHY,
+            "add `[package.metadata.flowloom]` with `floor = N`; docs/ARCHITECTURE.md lists the floors",
+        ));
+        return;
+    };
+    for (kind, dependency) in dependencies(&member.manifest) {
+        let Some(&below) = floors.get(dependency.as_str()) else { continue };
+        if dependency == member.name {
+            continue;
+        }
+        let for_tests = kind == "dev-dependencies";
+        let allowed = below < floor || (for_tests && below == floor && floor != BLIND_FLOOR);
+        if allowed {
+            continue;
+        }
+        let what = if below == floor && floor == BLIND_FLOOR {
+            format!(
+                "{} and {dependency} both stand on floor 2, whose rooms do not see each other",
+                member.name
+            )
+        } else {
+            format!("{} (floor {floor}) depends on {dependency} (floor {below}), in {kind}", member.name)
+        };
+        findings.push(Finding::new(
+            member.path,
+            line_of(member.text, &dependency),
+            what,
+            WHY,
+            "move what is shared to a lower floor, or what joins them to a higher one",
+        ));
+    }
+}
+
+/// Returns the tables' kinds and the packages they name, those for single targets included.
+fn dependencies(manifest: &Table) -> Vec<(&'static str, String)> {
+    let mut tables = vec![manifest];
+    if let Some(targets) = manifest.get("target").and_then(Value::as_table) {
+        tables.extend(targets.values().filter_map(Value::as_table));
+    }
+    let mut found = Vec::new();
+    for table in tables {
+        for kind in NORMAL.into_iter().chain(["dev-dependencies"]) {
+            for (name, value) in table.get(kind).and_then(Value::as_table).into_iter().flatten() {
+                let package = value.get("package").and_then(Value::as_str).unwrap_or(name);
+                found.push((kind, package.to_owned()));
+            }
+        }
+    }
+    found
+}
+
+fn get<'a>(table: &'a Table, path: &[&str]) -> Option<&'a Value> {
+    let (first, rest) = path.split_first()?;
+    rest.iter().try_fold(table.get(*first)?, |value, key| value.get(*key))
+}
+
+fn text(table: &Table, path: &[&str]) -> String {
+    get(table, path).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn line_of(text: &str, name: &str) -> usize {
+    (1..)
+        .zip(text.lines())
+        .find(|(_, line)| line.trim_start().starts_with(name))
+        .map_or(0, |(number, _)| number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manifest(name: &str, floor: i64, rest: &str) -> String {
+        format!(
+            "[package]\nname = \"{name}\"\n[package.metadata.flowloom]\nfloor = {floor}\n[lints]\nworkspace = true\n{rest}"
+        )
+    }
+
+    fn findings(a: &str, b: &str) -> Vec<String> {
+        let tree = Tree::of(&[("crates/a/Cargo.toml", a), ("crates/b/Cargo.toml", b)]);
+        let mut findings = Vec::new();
+        check(&tree, &mut findings);
+        findings.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn dependencies_on_lower_floors_are_fine() {
+        let a = manifest("a", 3, "[dependencies]\nb = { workspace = true }\nserde = \"1\"\n");
+        assert_eq!(findings(&a, &manifest("b", 2, "")), [""; 0]);
+    }
+
+    #[test]
+    fn dependencies_upwards_are_found_in_every_table() {
+        for table in
+            ["dependencies", "build-dependencies", "dev-dependencies", "target.'cfg(unix)'.dependencies"]
+        {
+            let a = manifest("a", 3, &format!("[{table}]\nb = {{ workspace = true }}\n"));
+            let found = findings(&a, &manifest("b", 4, ""));
+            assert_eq!(found.len(), 1, "{table}");
+            assert!(found[0].contains("a (floor 3) depends on b (floor 4)"), "{}", found[0]);
+            assert!(found[0].starts_with("crates/a/Cargo.toml:8:"), "{}", found[0]);
+        }
+    }
+
+    #[test]
+    fn rooms_of_floor_two_do_not_see_each_other_even_in_tests() {
+        for table in ["dependencies", "dev-dependencies"] {
+            let a = manifest("a", 2, &format!("[{table}]\nb = \"1\"\n"));
+            let found = findings(&a, &manifest("b", 2, ""));
+            assert!(found[0].contains("do not see each other"), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_renamed_dependency_is_still_known() {
+        let a = manifest("a", 1, "[dependencies]\nx = { package = \"b\", version = \"1\" }\n");
+        assert_eq!(findings(&a, &manifest("b", 1, "")).len(), 1);
+    }
+
+    #[test]
+    fn a_crate_without_floor_or_lints_is_found() {
+        let found = findings("[package]\nname = \"a\"\n", &manifest("b", 2, ""));
+        assert_eq!(found.len(), 2);
+        assert!(found[0].contains("does not inherit") && found[1].contains("states no floor"));
+    }
+}

@@ -1,0 +1,138 @@
+//! `cargo xtask tidy`: the house rules that neither rustc nor clippy knows.
+//!
+//! | rule | file |
+//! | --- | --- |
+//! | floors, lints inherited | [`floors`] |
+//! | unsafe only in its rooms | [`unsafe_rooms`] |
+//! | papers are cited by known key and place | [`citations`] |
+//! | words that must not stand in code, output, clocks | [`words`] |
+//! | sizes, machine paths, hosts | [`files`] |
+
+mod citations;
+mod files;
+mod floors;
+mod unsafe_rooms;
+mod words;
+
+use std::fmt;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+
+use crate::source::{self, SourceFile};
+
+/// A broken rule: where, what, why it is one, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Finding {
+    pub(crate) path: String,
+    /// Line from 1; 0 where the whole file is meant.
+    pub(crate) line: usize,
+    pub(crate) what: String,
+    pub(crate) why: &'static str,
+    pub(crate) remedy: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, line, what, why, remedy } = self;
+        match line {
+            0 => write!(f, "{path}")?,
+            _ => write!(f, "{path}:{line}")?,
+        }
+        write!(f, ": {what}\n    why: {why}\n    do:  {remedy}")
+    }
+}
+
+impl Finding {
+    fn new(
+        path: &str,
+        line: usize,
+        what: impl Into<String>,
+        why: &'static str,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self { path: path.to_owned(), line, what: what.into(), why, remedy: remedy.into() }
+    }
+}
+
+/// Everything the rules look at.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tree {
+    /// Files that are text, by path.
+    pub(crate) sources: Vec<SourceFile>,
+    /// Every file with its size in bytes.
+    pub(crate) sizes: Vec<(String, u64)>,
+}
+
+impl Tree {
+    fn read(root: &Path) -> Result<Self> {
+        let mut tree = Self::default();
+        for path in source::files(root).context("the files of the tree cannot be listed")? {
+            let bytes =
+                std::fs::read(root.join(&path)).with_context(|| format!("{path} cannot be read"))?;
+            tree.sizes.push((path.clone(), bytes.len() as u64));
+            if let Ok(text) = String::from_utf8(bytes) {
+                tree.sources.push(SourceFile::new(&path, &text));
+            }
+        }
+        Ok(tree)
+    }
+
+    fn rust(&self) -> impl Iterator<Item = &SourceFile> {
+        self.sources.iter().filter(|file| file.is_rust())
+    }
+
+    fn get(&self, path: &str) -> Option<&SourceFile> {
+        self.sources.iter().find(|file| file.path == path)
+    }
+
+    fn holds(&self, path: &str) -> bool {
+        self.sizes.iter().any(|(known, _)| known == path)
+    }
+
+    /// Returns a tree of these files, for the tests of the rules.
+    #[cfg(test)]
+    fn of(files: &[(&str, &str)]) -> Self {
+        Self {
+            sources: files.iter().map(|(path, text)| SourceFile::new(path, text)).collect(),
+            sizes: files.iter().map(|(path, text)| ((*path).to_owned(), text.len() as u64)).collect(),
+        }
+    }
+}
+
+fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for rule in [floors::check, unsafe_rooms::check, citations::check, words::check, files::check] {
+        rule(tree, &mut findings);
+    }
+    findings.sort();
+    findings
+}
+
+/// Checks the tree at `root`, prints what is wrong, and succeeds if nothing is.
+pub(crate) fn run(root: &Path) -> Result<ExitCode> {
+    let tree = Tree::read(root)?;
+    let findings = check(&tree);
+    for finding in &findings {
+        eprintln!("{finding}\n");
+    }
+    if findings.is_empty() {
+        eprintln!("tidy: {} files, nothing to mend", tree.sizes.len());
+        return Ok(ExitCode::SUCCESS);
+    }
+    eprintln!("tidy: {} findings in {} files", findings.len(), tree.sizes.len());
+    Ok(ExitCode::FAILURE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finding_says_where_what_why_and_what_to_do() {
+        let finding = Finding::new("a.rs", 3, "x", "y", "z");
+        assert_eq!(finding.to_string(), "a.rs:3: x\n    why: y\n    do:  z");
+        assert!(Finding::new("a.rs", 0, "x", "y", "z").to_string().starts_with("a.rs: x\n"));
+    }
+}

@@ -1,0 +1,174 @@
+//! Words that must not stand in code: silenced lints, owed work, printing, clocks, hashed sets with chosen keys.
+
+use super::{Finding, Tree};
+use crate::source::{SourceFile, has_word};
+
+/// The floors whose libraries must be the same from run to run, by folder.
+const STEADY: [&str; 9] = [
+    "crates/cpu/",
+    "crates/flow-key/",
+    "crates/packet/",
+    "crates/flow-table/",
+    "crates/classifier/",
+    "crates/scheduler/",
+    "crates/tcb-cache/",
+    "crates/traffic/",
+    "crates/engine/",
+];
+const STEADY_TOO: &str = "crates/apps/";
+
+/// Files of these that may hash with the standard library or read the clock.
+fn is_exempt(path: &str) -> bool {
+    path == "crates/engine/src/report.rs" || path.ends_with("/oracle.rs")
+}
+
+/// Looks at every Rust file.
+pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
+    for file in tree.rust() {
+        silenced_lints(file, findings);
+        owed_work(file, findings);
+        printing(file, findings);
+        unsteady(file, findings);
+    }
+}
+
+fn silenced_lints(file: &SourceFile, findings: &mut Vec<Finding>) {
+    for (number, line) in file.code_lines() {
+        let packed: String = line.chars().filter(|c| !c.is_whitespace()).collect();
+        if packed.contains("#[allow(") || packed.contains("#![allow(") {
+            findings.push(Finding::new(
+                &file.path,
+                number,
+                "silences a lint with `allow`",
+                "an `allow` stays when its reason is gone; an `expect` then warns",
+                "write #[expect(lint, reason = \"…\")] at the smallest scope",
+            ));
+        }
+    }
+}
+
+fn owed_work(file: &SourceFile, findings: &mut Vec<Finding>) {
+    const MACROS: [&str; 3] = ["todo!", "unimplemented!", "dbg!"];
+    // Put together here, or this file would owe work.
+    let notes = [concat!("TO", "DO"), concat!("FIX", "ME")];
+    for ((number, code), text) in file.code_lines().zip(file.text.lines()) {
+        let in_code = MACROS.iter().find(|&&word| {
+            code.match_indices(word)
+                .any(|(at, _)| !code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_'))
+        });
+        let found = in_code.copied().or_else(|| notes.into_iter().find(|word| has_word(text, word)));
+        if let Some(word) = found {
+            findings.push(Finding::new(
+                &file.path,
+                number,
+                format!("{word} stands in the code"),
+                "what is committed is finished; what is planned is an issue",
+                "finish it, or take it out",
+            ));
+        }
+    }
+}
+
+fn printing(file: &SourceFile, findings: &mut Vec<Finding>) {
+    if !file.is_library() || file.path.starts_with("crates/cli/") {
+        return;
+    }
+    for (number, line) in file.product_lines() {
+        let printed = ["println", "eprintln", "print", "eprint"]
+            .into_iter()
+            .find(|name| has_word(line, name) && line.contains(&format!("{name}!")));
+        if let Some(name) = printed {
+            findings.push(Finding::new(
+                &file.path,
+                number,
+                format!("{name}! in a library"),
+                "only the command prints; a library returns values",
+                "return what is to be said, and let crates/cli say it",
+            ));
+        }
+    }
+}
+
+fn unsteady(file: &SourceFile, findings: &mut Vec<Finding>) {
+    let steady =
+        STEADY.iter().any(|folder| file.path.starts_with(folder)) || file.path.starts_with(STEADY_TOO);
+    if !steady || !file.is_library() || is_exempt(&file.path) {
+        return;
+    }
+    for (number, line) in file.product_lines() {
+        let found = if has_word(line, "HashMap") || has_word(line, "HashSet") {
+            Some((
+                "uses the standard library's hash table",
+                "tables are what we make: theirs allocates, and its order changes from run to run",
+                "use flow-table, a sorted Vec or a BTreeMap; oracles live in oracle.rs",
+            ))
+        } else if line.contains("Instant::now") || has_word(line, "SystemTime") {
+            Some((
+                "reads the clock",
+                "time enters as a value, so that a run can be repeated",
+                "take the time as an argument; only engine/report.rs and the front ends read the clock",
+            ))
+        } else {
+            None
+        };
+        if let Some((what, why, remedy)) = found {
+            findings.push(Finding::new(&file.path, number, what, why, remedy));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn findings(path: &str, text: &str) -> Vec<String> {
+        let mut findings = Vec::new();
+        check(&Tree::of(&[(path, text)]), &mut findings);
+        findings.iter().map(|finding| format!("{}: {}", finding.line, finding.what)).collect()
+    }
+
+    #[test]
+    fn allow_is_found_and_expect_is_not() {
+        let text =
+            "#[allow(dead_code)]\nfn a() {}\n#![allow( x )]\n#[expect(x, reason = \"\")]\n// #[allow(x)]\n";
+        let found = findings("crates/a/src/b.rs", text);
+        assert_eq!(found, ["1: silences a lint with `allow`", "3: silences a lint with `allow`"]);
+    }
+
+    #[test]
+    fn owed_work_is_found_in_code_and_comments() {
+        let text = format!(
+            "fn a() {{ todo!() }}\n// {}: later\nlet x = my_todo!(); // todo!\ndbg!(x);\n",
+            concat!("FIX", "ME")
+        );
+        let found = findings("crates/a/src/b.rs", &text);
+        assert_eq!(found.len(), 3, "{found:?}");
+        assert!(found[1].starts_with("2:") && found[2].starts_with("4: dbg!"));
+    }
+
+    #[test]
+    fn libraries_do_not_print_but_the_command_and_tests_do() {
+        let text =
+            "fn a() { println!(\"x\"); }\n#[cfg(test)]\nmod tests { fn b() { eprintln!(\"y\"); } }\n";
+        assert_eq!(findings("crates/engine/src/b.rs", text), ["1: println! in a library"]);
+        for path in [
+            "crates/cli/src/b.rs",
+            "xtask/src/b.rs",
+            "crates/engine/tests/b.rs",
+            "crates/engine/examples/b.rs",
+        ] {
+            assert!(findings(path, text).is_empty(), "{path}");
+        }
+    }
+
+    #[test]
+    fn clocks_and_standard_tables_stay_out_of_the_lower_floors() {
+        let text = "use std::collections::HashMap;\nfn a() { Instant::now(); SystemTime::now(); }\n";
+        assert_eq!(findings("crates/flow-table/src/b.rs", text).len(), 2);
+        for path in
+            ["crates/flow-table/src/oracle.rs", "crates/engine/src/report.rs", "crates/cli/src/b.rs"]
+        {
+            assert!(findings(path, text).is_empty(), "{path}");
+        }
+    }
+}
