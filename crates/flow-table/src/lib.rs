@@ -26,13 +26,19 @@ mod arch;
 pub mod dhash;
 pub mod error;
 pub mod indexed;
+#[cfg(feature = "std")]
+pub mod laws;
+#[cfg(feature = "std")]
+pub mod oracle;
 pub mod probe;
+pub mod segments;
 pub mod state;
 pub mod table;
 
 pub use dhash::{DHash, DHashConfig};
 pub use error::BuildError;
 pub use indexed::Indexed;
+pub use segments::Growing;
 pub use state::Timeouts;
 pub use table::{
     Cursor, Entry, Expired, FlowId, FlowTable, Full, FullReason, MemoryReport, TableKey, TableStats, Tick,

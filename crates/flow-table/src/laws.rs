@@ -1,0 +1,308 @@
+//! What every [`FlowTable`] must satisfy.
+//!
+//! [`check`] performs operations on a table and on the [`Oracle`] and compares everything that can be
+//! seen, after each step. Whoever implements a table, here or elsewhere, feeds it random operations.
+
+use std::collections::HashSet;
+use std::hash::Hash;
+use std::vec::Vec;
+
+use crate::oracle::{Flow, Oracle};
+use crate::state::Timeouts;
+use crate::table::{Cursor, FlowId, FlowTable, TableKey, Tick, TimeoutClass};
+
+/// One step. Keys are numbers, for the caller to turn into keys and hashes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Find or insert.
+    Entry {
+        /// Whose.
+        key: u16,
+        /// Class of a new flow.
+        class: u8,
+    },
+    /// Insert or replace.
+    Insert {
+        /// Whose.
+        key: u16,
+        /// The class.
+        class: u8,
+    },
+    /// Look up `count` neighbouring keys at once; every third is asked for twice.
+    Batch {
+        /// The first.
+        first: u16,
+        /// How many.
+        count: u16,
+    },
+    /// See a flow.
+    Touch {
+        /// Whose.
+        key: u16,
+    },
+    /// Change a flow's class.
+    SetClass {
+        /// Whose.
+        key: u16,
+        /// The new class.
+        class: u8,
+    },
+    /// Remove by id.
+    Remove {
+        /// Whose.
+        key: u16,
+    },
+    /// Remove by key.
+    RemoveKey {
+        /// Whose.
+        key: u16,
+    },
+    /// Let time pass.
+    Advance {
+        /// How long.
+        ticks: u64,
+    },
+    /// Let flows age out.
+    Expire {
+        /// How many may be looked at.
+        budget: u32,
+    },
+    /// Walk over the table, removing every `stride`-th flow met.
+    Walk {
+        /// 0 removes none.
+        stride: u16,
+    },
+    /// Remove everything.
+    Clear,
+}
+
+/// A table under check.
+struct Trial<'a, K, T> {
+    table: &'a mut T,
+    key_of: &'a dyn Fn(u16) -> (K, u64),
+    oracle: Oracle<K>,
+    now: Tick,
+    /// Ids whose flows are gone.
+    stale: Vec<FlowId>,
+    next_value: u64,
+    roomy: bool,
+}
+
+/// Performs operations on an empty table and panics at the first disagreement.
+///
+/// `key_of` turns numbers into keys and their hashes; distinct numbers must give distinct keys. A `roomy` table
+/// must not refuse a flow; any other may, and must then be unchanged.
+///
+/// # Panics
+///
+/// If the table breaks a law; the message says which, at which operation.
+pub fn check<K, T>(
+    table: &mut T,
+    key_of: &dyn Fn(u16) -> (K, u64),
+    timeouts: Timeouts,
+    roomy: bool,
+    operations: &[Operation],
+) where
+    K: TableKey + Hash,
+    T: FlowTable<K, u64>,
+{
+    assert!(table.is_empty(), "a table begins empty");
+    let oracle = Oracle::new(timeouts);
+    let mut trial =
+        Trial { table, key_of, oracle, now: Tick(1000), stale: Vec::new(), next_value: 0, roomy };
+    for (number, &operation) in operations.iter().enumerate() {
+        trial.perform(operation, number);
+        trial.compare(operation, number);
+    }
+}
+
+impl<K: TableKey + Hash, T: FlowTable<K, u64>> Trial<'_, K, T> {
+    fn perform(&mut self, operation: Operation, number: usize) {
+        match operation {
+            Operation::Entry { key, class } => self.entry(key, TimeoutClass(class), number),
+            Operation::Insert { key, class } => self.insert(key, TimeoutClass(class), number),
+            Operation::Batch { first, count } => self.batch(first, count, number),
+            Operation::Touch { key } => {
+                let (key, _) = (self.key_of)(key);
+                if let Some(flow) = self.oracle.flows.get_mut(&key) {
+                    flow.value += 1 << 32;
+                    let seen = self.table.get_mut_touch(flow.id, self.now);
+                    let (value, previous) = seen.expect("a live flow can be seen");
+                    assert_eq!(previous, flow.last_seen, "{number}: the time before");
+                    *value += 1 << 32;
+                    flow.last_seen = self.now;
+                }
+            }
+            Operation::SetClass { key, class } => {
+                let (key, _) = (self.key_of)(key);
+                if let Some(flow) = self.oracle.flows.get_mut(&key) {
+                    flow.class = TimeoutClass(class);
+                    flow.class_set = self.now;
+                    assert!(self.table.set_class(flow.id, flow.class), "{number}: a live flow has a class");
+                }
+            }
+            Operation::Remove { key } => {
+                let (key, _) = (self.key_of)(key);
+                if let Some(flow) = self.forget(&key) {
+                    assert_eq!(self.table.remove(flow.id), Some((key, flow.value)), "{number}: removed");
+                }
+            }
+            Operation::RemoveKey { key } => {
+                let (key, hash) = (self.key_of)(key);
+                let value = self.forget(&key).map(|flow| flow.value);
+                assert_eq!(self.table.remove_key(&key, hash), value, "{number}: removed by key");
+            }
+            Operation::Advance { ticks } => self.now.0 += ticks,
+            Operation::Expire { budget } => self.expire(budget, number),
+            Operation::Walk { stride } => self.walk(stride, number),
+            Operation::Clear => {
+                let mut drained = HashSet::new();
+                self.table.drain(&mut |id, key, value| {
+                    let flow = self.oracle.flows[&key];
+                    assert_eq!((flow.id, flow.value), (id, value), "{number}: drained as it was");
+                    assert!(drained.insert(key), "{number}: {key:?} drained twice");
+                });
+                for key in drained {
+                    self.forget(&key);
+                }
+            }
+        }
+    }
+
+    fn entry(&mut self, key: u16, class: TimeoutClass, number: usize) {
+        let (key, hash) = (self.key_of)(key);
+        self.next_value += 1;
+        let value = self.next_value;
+        match self.table.entry_with(key, hash, class, self.now, || value) {
+            Ok(entry) => {
+                let known = self.oracle.flows.get(&key).map(|flow| flow.id);
+                assert_eq!(entry.is_new, known.is_none(), "{number}: new or not");
+                if entry.is_new {
+                    self.learn(key, entry.id, value, class);
+                } else {
+                    assert_eq!(Some(entry.id), known, "{number}: the same flow");
+                }
+            }
+            Err(full) => self.refused(&key, &full, number),
+        }
+    }
+
+    fn insert(&mut self, key: u16, class: TimeoutClass, number: usize) {
+        let (key, hash) = (self.key_of)(key);
+        self.next_value += 1;
+        let value = self.next_value;
+        match self.table.insert(key, hash, value, class, self.now) {
+            Ok(id) => {
+                if let Some(flow) = self.oracle.flows.get(&key) {
+                    assert_eq!(flow.id, id, "{number}: replacing keeps the id");
+                }
+                self.learn(key, id, value, class);
+            }
+            Err(full) => self.refused(&key, &full, number),
+        }
+    }
+
+    fn learn(&mut self, key: K, id: FlowId, value: u64, class: TimeoutClass) {
+        let flow = Flow { id, value, class, last_seen: self.now, class_set: self.now };
+        self.oracle.flows.insert(key, flow);
+    }
+
+    fn forget(&mut self, key: &K) -> Option<Flow> {
+        let flow = self.oracle.flows.remove(key)?;
+        self.stale.push(flow.id);
+        Some(flow)
+    }
+
+    fn refused(&self, key: &K, full: &impl std::fmt::Debug, number: usize) {
+        assert!(!self.roomy, "{number}: refused {full:?} with room for all");
+        assert!(!self.oracle.flows.contains_key(key), "{number}: refused a flow that is there");
+    }
+
+    fn batch(&self, first: u16, count: u16, number: usize) {
+        let numbers = (0..count).map(|i| first.wrapping_add(i - u16::from(i % 3 == 2)));
+        let (keys, hashes): (Vec<K>, Vec<u64>) = numbers.map(self.key_of).unzip();
+        // What the slice held before must not shine through.
+        let mut ids: Vec<_> = keys.iter().map(|_| FlowId::new(u32::MAX, 1)).collect();
+        hashes.iter().for_each(|&hash| self.table.prefetch(hash));
+        self.table.lookup_batch(&keys, &hashes, &mut ids);
+        for (key, id) in keys.iter().zip(ids) {
+            let known = self.oracle.flows.get(key).map(|flow| flow.id);
+            assert_eq!(id, known, "{number}: {key:?} in a batch of {count}");
+        }
+    }
+
+    fn expire(&mut self, budget: u32, number: usize) {
+        let mut gone = Vec::new();
+        let outcome =
+            self.table.expire(self.now, budget, &mut |id, key, value| gone.push((id, key, value)));
+        assert!(outcome.examined <= budget, "{number}: bounded work");
+        assert_eq!(outcome.removed as usize, gone.len(), "{number}: removed");
+        for (id, key, value) in gone {
+            assert!(self.oracle.is_due(&key, self.now), "{number}: {key:?} is not due");
+            let flow = self.forget(&key).expect("due flows are known");
+            assert_eq!((flow.id, flow.value), (id, value), "{number}: expired as it was");
+        }
+        if !outcome.more {
+            let granule = self.table.stats().granule_ticks;
+            for key in self.oracle.flows.keys() {
+                assert!(!self.oracle.is_overdue(key, self.now, granule), "{number}: {key:?} is overdue");
+            }
+        }
+    }
+
+    fn walk(&mut self, stride: u16, number: usize) {
+        let (mut cursor, mut met) = (Cursor::default(), HashSet::new());
+        let all = self.oracle.flows.len();
+        while let Some((id, next)) = self.table.next_live(cursor) {
+            cursor = next;
+            assert!(met.insert(id.slot()), "{number}: slot {} met twice", id.slot());
+            if stride != 0 && met.len() % usize::from(stride) == 0 {
+                let (key, value) = self.table.remove(id).expect("a flow that was met lives");
+                assert_eq!(self.forget(&key).map(|flow| flow.value), Some(value), "{number}: {key:?}");
+            }
+        }
+        assert_eq!(met.len(), all, "{number}: the walk meets every flow");
+    }
+
+    /// Compares all that can be seen.
+    fn compare(&mut self, operation: Operation, number: usize) {
+        let at = (number, operation);
+        let table = &mut *self.table;
+        let stats = table.stats();
+        assert_eq!(table.len() as usize, self.oracle.flows.len(), "{at:?}: len");
+        assert_eq!(table.is_empty(), self.oracle.flows.is_empty(), "{at:?}: is_empty");
+        assert_eq!(stats.len, table.len(), "{at:?}: counted");
+        assert_eq!(
+            stats.inserted,
+            u64::from(stats.len) + stats.removed + stats.expired,
+            "{at:?}: every flow comes once and goes once"
+        );
+        assert!(table.len() <= table.capacity(), "{at:?}: capacity");
+        let mut slots = HashSet::new();
+        for (key, flow) in &self.oracle.flows {
+            let hash = self.hash_of(key);
+            let table = &mut *self.table;
+            assert_eq!(table.lookup(key, hash), Some(flow.id), "{at:?}: {key:?} is found");
+            assert_eq!(table.get(flow.id), Some(&flow.value), "{at:?}: value of {key:?}");
+            assert_eq!(table.get_mut(flow.id).copied(), Some(flow.value), "{at:?}: value of {key:?}");
+            assert_eq!(table.key_of(flow.id), Some(*key), "{at:?}: key");
+            assert_eq!(table.last_seen(flow.id), Some(flow.last_seen), "{at:?}: time of {key:?}");
+            assert!(slots.insert(flow.id.slot()), "{at:?}: two flows in one slot");
+            assert!(flow.id.slot() < table.slot_count(), "{at:?}: slot");
+            assert!(flow.id.generation() <= table.generation_max(), "{at:?}: generation");
+        }
+        let table = &mut *self.table;
+        for &id in self.stale.iter().rev().take(64) {
+            assert_eq!(table.get(id), None, "{at:?}: {id:?} is stale");
+            assert_eq!(table.key_of(id), None, "{at:?}: {id:?} is stale");
+            assert!(!table.touch(id, self.now), "{at:?}: {id:?} is stale");
+            assert!(!table.set_class(id, TimeoutClass(0)), "{at:?}: {id:?} is stale");
+            assert_eq!(table.remove(id), None, "{at:?}: {id:?} is stale");
+        }
+    }
+
+    fn hash_of(&self, key: &K) -> u64 {
+        let number = (0..=u16::MAX).find(|&number| (self.key_of)(number).0 == *key);
+        (self.key_of)(number.expect("every flow's key came from a number")).1
+    }
+}

@@ -1,0 +1,560 @@
+//! Growth without moving a flow.
+//!
+//! ```text
+//!  slots   0 ……… │ ……………………… │ ………………………………………………………
+//!          place 0     place 1: ×4     place 2: ×16           at most eight
+//!          oldest                      newest: takes new flows
+//! ```
+//!
+//! When the newest segment is full, a further one opens, four times as large. Flows stay where they
+//! are, so ids stay valid; the older segments drain as their flows end, and an older segment
+//! without flows is given back. A lookup asks the newest first and the older ones, if they
+//! hold anything, for what is still missing. While there is one segment this costs a comparison per
+//! batch.
+//!
+//! Each place keeps its range of slots for good. A segment that opens in a place that was used before
+//! continues its predecessor's generations, so an id never comes to life again.
+//!
+//! Opening and giving back a segment allocate and free memory: the only steps of a table that do.
+
+use alloc::vec::Vec;
+use core::fmt;
+use core::marker::PhantomData;
+
+use crate::error::BuildError;
+use crate::table::{
+    Cursor, Entry, Expired, FlowId, FlowTable, Full, FullReason, MemoryReport, TableKey, TableStats, Tick,
+    TimeoutClass,
+};
+
+/// Most segments at a time.
+const PLACES: usize = 8;
+
+/// Each segment is so many times the one before.
+const GROWTH: u32 = 4;
+
+/// Keys that are asked again of older segments at once.
+const RETRY: usize = 32;
+
+/// How far a [`Growing`] table may grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GrowthLimits {
+    /// Flows of the first segment.
+    pub first_flows: u32,
+    /// Flows of all segments together.
+    pub flows_max: u32,
+    /// Bytes of all segments together.
+    pub memory_max_bytes: u64,
+}
+
+/// A range of slots, and what its next tenant must know.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    base: u32,
+    slots: u32,
+    flows: u32,
+    /// Added to the generations of the segment that lives here; even.
+    salt: u32,
+    open: bool,
+}
+
+#[derive(Debug)]
+struct Segment<T> {
+    table: T,
+    base: u32,
+    slots: u32,
+    salt: u32,
+    place: usize,
+}
+
+impl<T> Segment<T> {
+    /// Returns an id of this segment as the world knows it.
+    #[inline(always)]
+    fn outer(&self, id: FlowId) -> FlowId {
+        if self.base == 0 && self.salt == 0 {
+            return id;
+        }
+        FlowId::new(self.base + id.slot(), id.generation().wrapping_add(self.salt))
+            .expect("an odd generation and an even salt")
+    }
+
+    /// Returns an id as this segment knows it, `None` if it belongs to another.
+    #[inline(always)]
+    fn inner(&self, id: FlowId) -> Option<FlowId> {
+        let slot = id.slot().wrapping_sub(self.base);
+        if slot >= self.slots {
+            return None;
+        }
+        FlowId::new(slot, id.generation().wrapping_sub(self.salt))
+    }
+}
+
+/// A table made of tables, see the [module](self).
+///
+/// `F` builds a segment for so many flows. A build that fails, for memory or for its own limits, ends growth
+/// until a segment is given back; flows are then refused as [`FullReason::Memory`].
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_flow_table::segments::GrowthLimits;
+/// use flowloom_flow_table::{DHash, DHashConfig, FlowTable, Growing, Tick, TimeoutClass};
+///
+/// let limits = GrowthLimits { first_flows: 100, flows_max: 10_000, memory_max_bytes: 1 << 30 };
+/// let build = |flows| DHash::<u64, ()>::try_new(&DHashConfig::for_flows(flows));
+/// let mut table = Growing::try_new(limits, build)?;
+/// for key in 0..5000_u64 {
+///     let hash = key.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+///     table.insert(key, hash, (), TimeoutClass(0), Tick(0))?;
+/// }
+/// assert_eq!((table.len(), table.stats().segments), (5000, 4));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Growing<K, V, T, F> {
+    /// By age, the newest last; never empty.
+    segments: Vec<Segment<T>>,
+    places: Vec<Place>,
+    limits: GrowthLimits,
+    build: F,
+    /// Growth failed and nothing was given back since.
+    stuck: bool,
+    /// Counters of segments that were given back.
+    past: TableStats,
+    refused: u64,
+    flow: PhantomData<fn() -> (K, V)>,
+}
+
+impl<K, V, T, F> Growing<K, V, T, F>
+where
+    K: TableKey,
+    T: FlowTable<K, V>,
+    F: FnMut(u32) -> Result<T, BuildError>,
+{
+    /// Returns an empty table of one segment.
+    ///
+    /// # Errors
+    ///
+    /// What the first segment's building fails with; [`BuildError::TooLarge`] if it exceeds the limit.
+    pub fn try_new(limits: GrowthLimits, build: F) -> Result<Self, BuildError> {
+        let mut table = Self {
+            segments: Vec::with_capacity(PLACES),
+            places: Vec::with_capacity(PLACES),
+            limits,
+            build,
+            stuck: false,
+            past: TableStats::default(),
+            refused: 0,
+            flow: PhantomData,
+        };
+        table.open(None, limits.first_flows.min(limits.flows_max))?;
+        Ok(table)
+    }
+
+    /// Opens a segment in a place that was used before, or in a new one.
+    fn open(&mut self, place: Option<usize>, flows: u32) -> Result<(), BuildError> {
+        let table = (self.build)(flows)?;
+        let needed_bytes = self.memory().total_bytes() + table.memory().total_bytes();
+        if needed_bytes > self.limits.memory_max_bytes {
+            return Err(BuildError::TooLarge { needed_bytes, limit_bytes: self.limits.memory_max_bytes });
+        }
+        let slots = table.slot_count();
+        let base = self.slot_count();
+        let too_many =
+            BuildError::TooManyFlows { flows: u64::from(flows), flows_max: u64::from(u32::MAX - base) };
+        let number = match place {
+            Some(number) if self.places[number].slots == slots => number,
+            Some(_) => return Err(too_many),
+            None => {
+                base.checked_add(slots).ok_or(too_many)?;
+                self.places.push(Place { base, slots, flows, salt: 0, open: false });
+                self.places.len() - 1
+            }
+        };
+        let place = &mut self.places[number];
+        place.open = true;
+        let (base, salt) = (place.base, place.salt);
+        self.segments.push(Segment { table, base, slots, salt, place: number });
+        Ok(())
+    }
+
+    /// Opens a further segment; returns whether it could.
+    #[cold]
+    fn grow(&mut self) -> bool {
+        if self.stuck {
+            return false;
+        }
+        let flows = self.places.last().map_or(0, |place| place.flows);
+        let next = flows.saturating_mul(GROWTH).min(self.limits.flows_max);
+        if self.places.len() < PLACES && self.open(None, next).is_ok() {
+            return true;
+        }
+        // No larger one: the largest of those that were given back.
+        for number in (0..self.places.len()).rev() {
+            let Place { open, flows, .. } = self.places[number];
+            if !open && self.open(Some(number), flows).is_ok() {
+                return true;
+            }
+        }
+        self.stuck = true;
+        false
+    }
+
+    /// Gives older segments without flows back.
+    fn retire(&mut self) {
+        let newest = self.segments.len() - 1;
+        for number in (0..newest).rev() {
+            if self.segments[number].table.is_empty() {
+                let segment = self.segments.remove(number);
+                let stats = segment.table.stats();
+                self.past = self.past.and(TableStats {
+                    inserted: stats.inserted,
+                    removed: stats.removed,
+                    expired: stats.expired,
+                    list_length_max: stats.list_length_max,
+                    ..TableStats::default()
+                });
+                let place = &mut self.places[segment.place];
+                place.open = false;
+                let generation_max = segment.table.generation_max();
+                place.salt = place.salt.wrapping_add(generation_max + (generation_max & 1));
+                self.stuck = false;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn newest(&self) -> &Segment<T> {
+        self.segments.last().expect("there is always a newest segment")
+    }
+
+    #[inline(always)]
+    fn newest_mut(&mut self) -> &mut Segment<T> {
+        self.segments.last_mut().expect("there is always a newest segment")
+    }
+
+    /// Returns the segment of an id, and the id as that segment knows it.
+    #[inline(always)]
+    fn segment(&self, id: FlowId) -> Option<(&Segment<T>, FlowId)> {
+        self.segments.iter().rev().find_map(|segment| Some((segment, segment.inner(id)?)))
+    }
+
+    #[inline(always)]
+    fn segment_mut(&mut self, id: FlowId) -> Option<(&mut Segment<T>, FlowId)> {
+        self.segments.iter_mut().rev().find_map(|segment| {
+            let id = segment.inner(id)?;
+            Some((segment, id))
+        })
+    }
+
+    /// Returns the segments but the newest that hold flows, from the younger to the older.
+    fn older(&self) -> impl Iterator<Item = &Segment<T>> {
+        self.segments.iter().rev().skip(1).filter(|segment| !segment.table.is_empty())
+    }
+
+    /// Asks older segments for the keys of a batch that are still missing.
+    #[cold]
+    fn retry(&self, keys: &[K], hashes: &[u64], ids: &mut [Option<FlowId>]) {
+        let Some(&any) = keys.first() else { return };
+        for segment in self.older() {
+            let mut from = 0;
+            while from < ids.len() {
+                let (mut places, mut some_keys) = ([0; RETRY], [any; RETRY]);
+                let (mut some_hashes, mut some_ids) = ([0; RETRY], [None; RETRY]);
+                let mut count = 0;
+                while from < ids.len() && count < RETRY {
+                    if ids[from].is_none() {
+                        (places[count], some_keys[count], some_hashes[count]) =
+                            (from, keys[from], hashes[from]);
+                        count += 1;
+                    }
+                    from += 1;
+                }
+                segment.table.lookup_batch(
+                    &some_keys[..count],
+                    &some_hashes[..count],
+                    &mut some_ids[..count],
+                );
+                for (&place, id) in places[..count].iter().zip(some_ids) {
+                    ids[place] = id.map(|id| segment.outer(id));
+                }
+            }
+        }
+    }
+}
+
+impl<K, V, T, F> FlowTable<K, V> for Growing<K, V, T, F>
+where
+    K: TableKey,
+    T: FlowTable<K, V>,
+    F: FnMut(u32) -> Result<T, BuildError>,
+{
+    fn capacity(&self) -> u32 {
+        self.limits.flows_max
+    }
+
+    #[inline]
+    fn len(&self) -> u32 {
+        self.segments.iter().map(|segment| segment.table.len()).sum()
+    }
+
+    fn slot_count(&self) -> u32 {
+        self.places.last().map_or(0, |place| place.base + place.slots)
+    }
+
+    fn generation_max(&self) -> u32 {
+        let live = self.segments.iter().map(|segment| segment.salt + segment.table.generation_max());
+        live.chain(self.places.iter().map(|place| place.salt)).max().unwrap_or(0)
+    }
+
+    #[inline]
+    fn prefetch(&self, hash: u64) {
+        self.newest().table.prefetch(hash);
+        self.older().for_each(|segment| segment.table.prefetch(hash));
+    }
+
+    #[inline]
+    fn lookup(&self, key: &K, hash: u64) -> Option<FlowId> {
+        let newest = self.newest();
+        match newest.table.lookup(key, hash) {
+            Some(id) => Some(newest.outer(id)),
+            None => {
+                self.older().find_map(|segment| segment.table.lookup(key, hash).map(|id| segment.outer(id)))
+            }
+        }
+    }
+
+    #[inline]
+    fn lookup_batch(&self, keys: &[K], hashes: &[u64], ids: &mut [Option<FlowId>]) {
+        let newest = self.newest();
+        newest.table.lookup_batch(keys, hashes, ids);
+        if newest.base != 0 || newest.salt != 0 {
+            for id in ids.iter_mut() {
+                *id = id.map(|id| newest.outer(id));
+            }
+        }
+        if self.segments.len() > 1 {
+            self.retry(keys, hashes, ids);
+        }
+    }
+
+    fn entry_with(
+        &mut self,
+        key: K,
+        hash: u64,
+        class: TimeoutClass,
+        now: Tick,
+        make: impl FnOnce() -> V,
+    ) -> Result<Entry, Full> {
+        // A segment calls `make` only when it takes the flow, so after a refusal it is still there.
+        let mut make = Some(make);
+        let mut make = || make.take().expect("one segment takes the flow")();
+        let older = self.older().find_map(|segment| Some(segment.outer(segment.table.lookup(&key, hash)?)));
+        if let Some(id) = older {
+            return Ok(Entry { id, is_new: false });
+        }
+        if self.len() >= self.limits.flows_max {
+            return match self.newest().table.lookup(&key, hash) {
+                Some(id) => Ok(Entry { id: self.newest().outer(id), is_new: false }),
+                None => {
+                    self.refused += 1;
+                    Err(Full { reason: FullReason::Capacity })
+                }
+            };
+        }
+        let mut enter = |segment: &mut Segment<T>| {
+            let entry = segment.table.entry_with(key, hash, class, now, &mut make)?;
+            Ok(Entry { id: segment.outer(entry.id), ..entry })
+        };
+        let mut outcome = enter(self.newest_mut());
+        // A list at its cap is chance or attack: neither should cost memory.
+        if let Err(Full { reason: FullReason::Capacity | FullReason::PoolExhausted }) = outcome {
+            if self.grow() {
+                outcome = enter(self.newest_mut());
+            }
+            let mut number = self.segments.len();
+            while let (true, Err(_)) = (number > 0, outcome) {
+                number -= 1;
+                outcome = enter(&mut self.segments[number]);
+            }
+            if outcome.is_err() {
+                outcome = Err(Full { reason: FullReason::Memory });
+            }
+        }
+        self.refused += u64::from(outcome.is_err());
+        outcome
+    }
+
+    #[inline]
+    fn get(&self, id: FlowId) -> Option<&V> {
+        let (segment, id) = self.segment(id)?;
+        segment.table.get(id)
+    }
+
+    #[inline]
+    fn get_mut(&mut self, id: FlowId) -> Option<&mut V> {
+        let (segment, id) = self.segment_mut(id)?;
+        segment.table.get_mut(id)
+    }
+
+    #[inline]
+    fn get_mut_touch(&mut self, id: FlowId, now: Tick) -> Option<(&mut V, Tick)> {
+        let (segment, id) = self.segment_mut(id)?;
+        segment.table.get_mut_touch(id, now)
+    }
+
+    #[inline]
+    fn key_of(&self, id: FlowId) -> Option<K> {
+        let (segment, id) = self.segment(id)?;
+        segment.table.key_of(id)
+    }
+
+    #[inline]
+    fn last_seen(&self, id: FlowId) -> Option<Tick> {
+        let (segment, id) = self.segment(id)?;
+        segment.table.last_seen(id)
+    }
+
+    fn set_class(&mut self, id: FlowId, class: TimeoutClass) -> bool {
+        self.segment_mut(id).is_some_and(|(segment, id)| segment.table.set_class(id, class))
+    }
+
+    fn remove(&mut self, id: FlowId) -> Option<(K, V)> {
+        let (segment, id) = self.segment_mut(id)?;
+        segment.table.remove(id)
+    }
+
+    fn next_live(&self, cursor: Cursor) -> Option<(FlowId, Cursor)> {
+        // Segments are ordered by age, a walk by slots; there are at most eight of them.
+        let mut from = cursor.0;
+        loop {
+            let behind = self.segments.iter().filter(|segment| segment.base + segment.slots > from);
+            let segment = behind.min_by_key(|segment| segment.base)?;
+            let local = Cursor(from.saturating_sub(segment.base));
+            if let Some((id, next)) = segment.table.next_live(local) {
+                return Some((segment.outer(id), Cursor(segment.base + next.0)));
+            }
+            from = segment.base + segment.slots;
+        }
+    }
+
+    fn drain(&mut self, on_flow: &mut impl FnMut(FlowId, K, V)) {
+        for segment in &mut self.segments {
+            let (base, slots, salt, place) = (segment.base, segment.slots, segment.salt, segment.place);
+            let names = Segment { table: (), base, slots, salt, place };
+            segment.table.drain(&mut |id, key, value| on_flow(names.outer(id), key, value));
+        }
+        self.retire();
+    }
+
+    fn expire(&mut self, now: Tick, budget: u32, on_flow: &mut impl FnMut(FlowId, K, V)) -> Expired {
+        let mut outcome = Expired::default();
+        for segment in &mut self.segments {
+            let (base, slots, salt, place) = (segment.base, segment.slots, segment.salt, segment.place);
+            let names = Segment { table: (), base, slots, salt, place };
+            let part = segment.table.expire(now, budget - outcome.examined, &mut |id, key, value| {
+                on_flow(names.outer(id), key, value);
+            });
+            outcome.examined += part.examined;
+            outcome.removed += part.removed;
+            outcome.more |= part.more;
+        }
+        if self.segments.len() > 1 {
+            self.retire();
+        }
+        outcome
+    }
+
+    fn stats(&self) -> TableStats {
+        let live = self.segments.iter().map(|segment| segment.table.stats());
+        let stats = live.fold(self.past, TableStats::and);
+        TableStats { refused: self.refused, ..stats }
+    }
+
+    fn memory(&self) -> MemoryReport {
+        let live = self.segments.iter().map(|segment| segment.table.memory());
+        live.fold(MemoryReport::default(), MemoryReport::and)
+    }
+}
+
+impl<K, V, T: fmt::Debug, F> fmt::Debug for Growing<K, V, T, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Growing")
+            .field("segments", &self.segments)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dhash::{DHash, DHashConfig};
+    use crate::state::Timeouts;
+    use flowloom_flow_key::hash::fold::split_mix;
+
+    const CLASS: TimeoutClass = TimeoutClass(0);
+
+    fn hash(key: u64) -> u64 {
+        split_mix(&mut key.clone())
+    }
+
+    fn build(flows: u32) -> Result<DHash<u64, u64>, BuildError> {
+        let timeouts = Timeouts::NEVER.with(CLASS, 80);
+        DHash::try_new(&DHashConfig { timeouts, ..DHashConfig::for_flows(flows) })
+    }
+
+    const LIMITS: GrowthLimits =
+        GrowthLimits { first_flows: 10, flows_max: 200, memory_max_bytes: u64::MAX };
+
+    #[test]
+    fn flows_keep_their_ids_while_the_table_grows_and_shrinks() {
+        let mut table = Growing::try_new(LIMITS, build).unwrap();
+        let ids: Vec<_> =
+            (0..150).map(|key| table.insert(key, hash(key), key, CLASS, Tick(key)).unwrap()).collect();
+        assert_eq!(table.stats().segments, 3);
+        for (key, &id) in (0..150).zip(&ids) {
+            assert_eq!(table.lookup(&key, hash(key)), Some(id));
+        }
+        // The first ten age out, and their segment with them.
+        table.expire(Tick(90), 1000, &mut |_, key, _| assert!(key <= 10));
+        assert_eq!(table.stats().segments, 2);
+        assert_eq!(table.get(ids[3]), None);
+        assert_eq!(table.get(ids[100]), Some(&100));
+    }
+
+    #[test]
+    fn an_id_stays_stale_when_its_place_opens_again() {
+        let mut table = Growing::try_new(LIMITS, build).unwrap();
+        let mut stale = Vec::new();
+        for round in 0..20 {
+            for key in 0..100 {
+                table.insert(key, hash(key), key, CLASS, Tick(round)).unwrap();
+            }
+            table.drain(&mut |id, _, _| stale.push(id));
+            assert_eq!(table.stats().segments, 1);
+            assert!(stale.iter().all(|&id| table.get(id).is_none()));
+        }
+        stale.sort_unstable();
+        stale.dedup();
+        assert_eq!(stale.len(), 2000, "no id was given twice");
+    }
+
+    #[test]
+    fn limits_hold() {
+        let mut table = Growing::try_new(LIMITS, build).unwrap();
+        let taken =
+            (0..300).filter(|&key| table.insert(key, hash(key), key, CLASS, Tick(0)).is_ok()).count();
+        assert_eq!(taken, 200);
+        assert_eq!(table.stats().refused, 100);
+        let one = build(10).unwrap().memory().total_bytes();
+        let limits = GrowthLimits { memory_max_bytes: one, ..LIMITS };
+        let mut table = Growing::try_new(limits, build).unwrap();
+        for key in 0..10 {
+            table.insert(key, hash(key), key, CLASS, Tick(0)).unwrap();
+        }
+        let refused = table.insert(10, hash(10), 10, CLASS, Tick(0));
+        assert_eq!(refused, Err(Full { reason: FullReason::Memory }));
+        let limits = GrowthLimits { memory_max_bytes: one - 1, ..LIMITS };
+        assert!(matches!(Growing::try_new(limits, build), Err(BuildError::TooLarge { .. })));
+    }
+}

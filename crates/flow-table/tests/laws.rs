@@ -1,0 +1,174 @@
+//! Every table keeps every law: production on each instruction set, the paper's letter, and growth.
+
+use flowloom_cpu::features::Isa;
+use flowloom_flow_key::hash::fold::split_mix;
+use flowloom_flow_key::{FlowHasher, FlowKey};
+use flowloom_flow_table::dhash::ReferenceDHash;
+use flowloom_flow_table::dhash::major_location::{FirstSlot, Folded, LowBits};
+use flowloom_flow_table::dhash::signature::Keyed;
+use flowloom_flow_table::laws::{Operation, check};
+use flowloom_flow_table::segments::GrowthLimits;
+use flowloom_flow_table::{DHash, DHashConfig, Growing, TimeoutClass, Timeouts};
+use proptest::prelude::*;
+
+const CASES: u32 = if cfg!(miri) { 2 } else { 96 };
+const STEPS: usize = if cfg!(miri) { 30 } else { 160 };
+
+fn timeouts() -> Timeouts {
+    Timeouts::NEVER.with(TimeoutClass(0), 100).with(TimeoutClass(1), 1000).with(TimeoutClass(2), 1_000_000)
+}
+
+fn operations(keys: u16) -> impl Strategy<Value = Vec<Operation>> {
+    let (key, class) = (0..keys, 0_u8..4);
+    let count = prop_oneof![Just(0_u16), Just(1), Just(31), Just(32), Just(33), 0_u16..100];
+    let budget = prop_oneof![0_u32..5, Just(1000)];
+    let ticks = prop_oneof![0_u64..30, 50_u64..2000, Just(1 << 40)];
+    let operation = prop_oneof![
+        8 => (key.clone(), class.clone()).prop_map(|(key, class)| Operation::Entry { key, class }),
+        4 => (key.clone(), class.clone()).prop_map(|(key, class)| Operation::Insert { key, class }),
+        4 => (key.clone(), count).prop_map(|(first, count)| Operation::Batch { first, count }),
+        4 => key.clone().prop_map(|key| Operation::Touch { key }),
+        1 => (key.clone(), class).prop_map(|(key, class)| Operation::SetClass { key, class }),
+        2 => key.clone().prop_map(|key| Operation::Remove { key }),
+        1 => key.prop_map(|key| Operation::RemoveKey { key }),
+        3 => ticks.prop_map(|ticks| Operation::Advance { ticks }),
+        3 => budget.prop_map(|budget| Operation::Expire { budget }),
+        1 => (0_u16..5).prop_map(|stride| Operation::Walk { stride }),
+        1 => Just(Operation::Clear),
+    ];
+    // The rarest is rarer still: a table that is cleared all the time never fills.
+    prop::collection::vec(operation, 1..STEPS).prop_map(|mut operations| {
+        let mut clears = 0;
+        operations.retain(|operation| {
+            clears += u32::from(*operation == Operation::Clear);
+            *operation != Operation::Clear || clears == 2
+        });
+        operations
+    })
+}
+
+/// How many bits a hash keeps: all, few in both halves, none.
+fn mask() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(u64::MAX), Just(0xC000_0000_0000_0003), Just(1 << 63), Just(3), Just(0)]
+}
+
+fn numbered(mask: u64) -> impl Fn(u16) -> (u64, u64) {
+    move |number| (u64::from(number), split_mix(&mut u64::from(number)) & mask)
+}
+
+fn config(flows: u32, buckets: u32, pool: u32, list_cap: u32) -> DHashConfig {
+    DHashConfig {
+        buckets: Some(buckets),
+        pool: Some(pool),
+        list_cap,
+        timeouts: timeouts(),
+        ..DHashConfig::for_flows(flows)
+    }
+}
+
+/// Room for all keys even if they share one bucket.
+fn roomy(buckets: u32) -> DHashConfig {
+    config(64, buckets, 64, 64)
+}
+
+/// Refuses in every way: capacity, pool, cap.
+fn tight() -> impl Strategy<Value = DHashConfig> {
+    (1_u32..4, 0_u32..8, 0_u32..6, 1_u32..40).prop_map(|(buckets, pool, list_cap, flows)| {
+        config(flows.min(buckets * 16 + pool), buckets, pool, list_cap)
+    })
+}
+
+fn check_production(config: &DHashConfig, mask: u64, roomy: bool, operations: &[Operation]) {
+    for isa in Isa::available() {
+        let config = DHashConfig { isa: Some(isa), ..config.clone() };
+        let mut table = DHash::<u64, u64>::try_new(&config).expect("a small table");
+        check(&mut table, &numbered(mask), timeouts(), roomy, operations);
+    }
+}
+
+fn check_reference(config: &DHashConfig, mask: u64, roomy: bool, operations: &[Operation]) {
+    let keys = numbered(mask);
+    let mut table = ReferenceDHash::<u64, u64>::try_new(config).expect("a small table");
+    check(&mut table, &keys, timeouts(), roomy, operations);
+    let mut table = ReferenceDHash::<u64, u64, Keyed, LowBits>::try_new(config).expect("a small table");
+    check(&mut table, &keys, timeouts(), roomy, operations);
+    let mut table = ReferenceDHash::<u64, u64, Keyed, FirstSlot>::try_new(config).expect("a small table");
+    check(&mut table, &keys, timeouts(), roomy, operations);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: CASES, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn production_keeps_the_laws(operations in operations(64), mask in mask(), buckets in 1_u32..6) {
+        check_production(&roomy(buckets), mask, true, &operations);
+    }
+
+    #[test]
+    fn a_tight_production_table_keeps_the_laws(
+        operations in operations(64), mask in mask(), config in tight(),
+    ) {
+        check_production(&config, mask, false, &operations);
+    }
+
+    #[test]
+    fn the_reference_keeps_the_laws(operations in operations(64), mask in mask(), buckets in 1_u32..6) {
+        check_reference(&roomy(buckets), mask, true, &operations);
+    }
+
+    #[test]
+    fn a_tight_reference_keeps_the_laws(operations in operations(64), mask in mask(), config in tight()) {
+        check_reference(&config, mask, false, &operations);
+    }
+
+    #[test]
+    fn a_growing_table_keeps_the_laws(operations in operations(64), mask in mask(), first in 1_u32..10) {
+        let limits = GrowthLimits { first_flows: first, flows_max: 64, memory_max_bytes: u64::MAX };
+        let build = |flows| {
+            let room = DHashConfig { list_cap: 64, pool: Some(64), ..DHashConfig::for_flows(flows) };
+            DHash::<u64, u64>::try_new(&DHashConfig { timeouts: timeouts(), ..room })
+        };
+        let mut table = Growing::try_new(limits, build).expect("a small table");
+        check(&mut table, &numbered(mask), timeouts(), true, &operations);
+    }
+
+    #[test]
+    fn a_tight_growing_table_keeps_the_laws(operations in operations(64), mask in mask()) {
+        let limits = GrowthLimits { first_flows: 2, flows_max: 30, memory_max_bytes: 40_000 };
+        let build = |flows| {
+            let room = DHashConfig { list_cap: 3, pool: Some(4), ..DHashConfig::for_flows(flows) };
+            DHash::<u64, u64>::try_new(&DHashConfig { timeouts: timeouts(), ..room })
+        };
+        let mut table = Growing::try_new(limits, build).expect("a small table");
+        check(&mut table, &numbered(mask), timeouts(), false, &operations);
+    }
+
+    #[test]
+    fn flow_keys_keep_the_laws(operations in operations(64), seed in any::<u64>()) {
+        let hasher = FlowHasher::with_seed(seed);
+        let keys = |number: u16| {
+            let (key, _) = match number % 2 {
+                0 => FlowKey::from_v4(u32::from(number), 7, number, 80, 6),
+                _ => FlowKey::from_v6(u128::from(number), 7, number, 80, 17),
+            };
+            (key, hasher.hash(&key).table)
+        };
+        let mut table = DHash::<FlowKey, u64>::try_new(&roomy(4)).expect("a small table");
+        check(&mut table, &keys, timeouts(), true, &operations);
+        let mut table = ReferenceDHash::<FlowKey, u64, Keyed, Folded>::try_new(&roomy(4)).expect("a small table");
+        check(&mut table, &keys, timeouts(), true, &operations);
+    }
+}
+
+#[test]
+fn a_table_without_timeouts_never_ages() {
+    let config = DHashConfig { timeouts: Timeouts::NEVER, ..roomy(2) };
+    let mut table = DHash::<u64, u64>::try_new(&config).expect("a small table");
+    let operations = [
+        Operation::Entry { key: 1, class: 0 },
+        Operation::Advance { ticks: u64::MAX / 2 },
+        Operation::Expire { budget: 10 },
+        Operation::Batch { first: 0, count: 3 },
+    ];
+    check(&mut table, &numbered(u64::MAX), Timeouts::NEVER, true, &operations);
+}
