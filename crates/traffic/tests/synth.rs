@@ -212,6 +212,42 @@ fn frames_of_one_size_have_it() {
 }
 
 #[test]
+fn fragments_join_to_datagrams_with_valid_checksums() {
+    for size in [FrameSize::Imix, FrameSize::Fixed(64), FrameSize::Fixed(1514), FrameSize::Fixed(9018)] {
+        let config = MixConfig {
+            flows: 640,
+            packets: 20_000,
+            size,
+            fragment_permille: 1000,
+            vlan_permille: 0,
+            ..MixConfig::default()
+        };
+        let mut mix = Mix::new(config).unwrap();
+        let (mut frame, mut waiting, mut joined) = (Vec::new(), HashMap::new(), 0);
+        let mut keys = HashSet::new();
+        while mix.next_into(&mut frame).is_some() {
+            keys.extend(decode(&frame).map(|decoded| decoded.key));
+            let flags = if frame[12..14] == [8, 0] { word(&frame, 20) & 0x3FFF } else { 0 };
+            let id = (frame[26..34].to_vec(), word(&frame, 18));
+            let payload = || frame[34..14 + usize::from(word(&frame, 16))].to_vec();
+            if flags == 0x2000 {
+                assert_eq!(waiting.insert(id, payload()), None);
+            } else if flags != 0 {
+                let mut datagram = waiting.remove(&id).expect("the first piece comes first");
+                assert_eq!(datagram.len(), usize::from(flags) * 8);
+                datagram.extend(payload());
+                assert_eq!(datagram.len(), usize::from(word(&datagram, 4)));
+                let pseudo = [0, 17, (datagram.len() >> 8) as u8, datagram.len() as u8];
+                assert_eq!(sum(&[&id.0, &pseudo, &datagram]), 0xFFFF);
+                joined += 1;
+            }
+        }
+        assert_eq!(keys.len(), 640, "a fragmenting flow counts as two keys");
+        assert!(joined >= 20, "{joined} datagrams of {size:?}");
+    }
+}
+
+#[test]
 fn a_flood_is_one_syn_a_flow_at_one_victim() {
     let config = MixConfig { flows: 3000, packets: 10_000, syn_flood: 2000, ..MixConfig::default() };
     let mut mix = Mix::new(config).unwrap();

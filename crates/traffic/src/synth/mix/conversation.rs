@@ -28,7 +28,7 @@ pub(super) enum Kind {
     Flood,
 }
 
-/// Numbers the flows: ordinary ones first, the first of each sixteenth client fragmenting, then the flood.
+/// Numbers the flows: ordinary ones first, then the flood. Of the first few clients the first flow fragments.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     pub(super) seed: u64,

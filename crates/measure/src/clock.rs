@@ -1,0 +1,117 @@
+//! Time as the processor spent it, and as the wall saw it.
+
+use std::io;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// Returns the processor time of the calling thread, in nanoseconds.
+///
+/// What other programs do while this thread waits is not in it; what they do to its caches is.
+pub fn thread_cpu_ns() -> u64 {
+    nanoseconds(ClockId::ThreadCPUTime)
+}
+
+/// Returns the processor time of all threads of this process, in nanoseconds.
+pub fn process_cpu_ns() -> u64 {
+    nanoseconds(ClockId::ProcessCPUTime)
+}
+
+/// Returns the time of a clock that is never set, in nanoseconds.
+pub fn wall_ns() -> u64 {
+    nanoseconds(ClockId::Monotonic)
+}
+
+fn nanoseconds(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+}
+
+/// Returns the processor time, in nanoseconds, of the children that this process has waited for.
+///
+/// Linux counts it in ticks, usually of 10 ms: children that run for less than a second are better timed by
+/// themselves.
+///
+/// # Errors
+///
+/// Where `/proc/self/stat` cannot be read, as on other systems than Linux.
+pub fn children_cpu_ns() -> io::Result<u64> {
+    let text = std::fs::read_to_string("/proc/self/stat")?;
+    let ticks = children_ticks(&text).ok_or_else(|| {
+        io::Error::new(io::ErrorKind::InvalidData, "/proc/self/stat has no cutime and cstime")
+    })?;
+    Ok(ticks * 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1))
+}
+
+/// Returns cutime and cstime, fields 16 and 17 of `stat`.
+fn children_ticks(stat: &str) -> Option<u64> {
+    // The second field is the program's name in brackets, which may hold blanks and brackets itself.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace().skip(13);
+    let user: u64 = fields.next()?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    Some(user + system)
+}
+
+/// Time that has passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Elapsed {
+    /// Processor time of the thread that held the stopwatch.
+    pub cpu_ns: u64,
+    /// Time on the wall.
+    pub wall_ns: u64,
+}
+
+/// Takes the processor time of one thread and the wall's time at once.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_measure::Stopwatch;
+/// let stopwatch = Stopwatch::start();
+/// let sum: u64 = (0..1000).sum();
+/// let elapsed = stopwatch.elapsed();
+/// assert!(sum == 499_500 && elapsed.wall_ns > 0);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Stopwatch {
+    cpu_ns: u64,
+    wall_ns: u64,
+}
+
+impl Stopwatch {
+    /// Starts.
+    pub fn start() -> Self {
+        Self { wall_ns: wall_ns(), cpu_ns: thread_cpu_ns() }
+    }
+
+    /// Returns the time since the start. To be called on the thread that started it.
+    pub fn elapsed(&self) -> Elapsed {
+        let cpu_ns = thread_cpu_ns();
+        Elapsed {
+            cpu_ns: cpu_ns.saturating_sub(self.cpu_ns),
+            wall_ns: wall_ns().saturating_sub(self.wall_ns),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sleeping_costs_wall_time_but_no_processor_time() {
+        let stopwatch = Stopwatch::start();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        let elapsed = stopwatch.elapsed();
+        assert!(elapsed.wall_ns >= 20_000_000, "{elapsed:?}");
+        assert!(elapsed.cpu_ns < elapsed.wall_ns, "{elapsed:?}");
+    }
+
+    #[test]
+    fn names_with_brackets_do_not_move_the_fields() {
+        let stat = "7 (a) b) c) S 1 7 7 0 -1 4194560 1 2 3 4 100 200 30 12 20 0 1 0 5";
+        assert_eq!(children_ticks(stat), Some(42));
+        assert_eq!(children_ticks("7 (a) S 1"), None);
+    }
+}

@@ -1,0 +1,266 @@
+//! The JSON that figures are published in.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::host::Host;
+use crate::rounds::Samples;
+use crate::stats::{Ratio, Summary};
+
+/// Name and version of the schema.
+pub const SCHEMA: &str = "flowloom/bench/1";
+
+/// Which program took the figures.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tool {
+    /// Version of the program.
+    pub version: String,
+    /// Commit it was built from; empty where that is not known.
+    pub git: String,
+}
+
+/// One run: rows under one host header.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// The program.
+    pub tool: Tool,
+    /// The machine.
+    pub host: Host,
+    /// What was worked on, where one description fits all rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Value>,
+    /// Times of single variants.
+    pub results: Vec<ResultRow>,
+    /// Comparisons.
+    pub ratios: Vec<RatioRow>,
+    /// Whether the run went to its end.
+    pub complete: bool,
+}
+
+impl Report {
+    /// Returns a report without rows.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_measure::{Host, Report, rows::Tool};
+    /// let tool = Tool { version: "0.1.0".into(), git: "1a2b3c".into() };
+    /// let report = Report::new(tool, Host::read("scalar", &[]));
+    /// assert!(report.to_json().starts_with("{\n  \"schema\": \"flowloom/bench/1\""));
+    /// ```
+    pub fn new(tool: Tool, host: Host) -> Self {
+        Self {
+            schema: SCHEMA.to_owned(),
+            tool,
+            host,
+            input: None,
+            results: Vec::new(),
+            ratios: Vec::new(),
+            complete: true,
+        }
+    }
+
+    /// Returns the report as JSON, indented.
+    ///
+    /// # Panics
+    ///
+    /// Never: every key is text, and numbers that are none become `null`.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("rows are maps with text for keys")
+    }
+}
+
+/// The times of one variant, with every round, so that a reader can draw another statistic.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ResultRow {
+    /// The variant.
+    pub variant: String,
+    /// What was done.
+    pub work: String,
+    /// How much of it, in the work's own items: flows, packets, rules.
+    pub size: u64,
+    /// Unit of the figures, such as `ns/op`.
+    pub unit: String,
+    /// Number of rounds.
+    pub n: usize,
+    /// The quickest round.
+    pub min: f64,
+    /// The median.
+    pub median: f64,
+    /// The 5th percentile.
+    pub p5: f64,
+    /// The 95th percentile.
+    pub p95: f64,
+    /// Every round, in order.
+    pub samples: Vec<f64>,
+}
+
+impl ResultRow {
+    /// Returns the row of a variant's processor times, divided by the `items` that a round works on.
+    pub fn new(work: impl Into<String>, size: u64, items: u64, samples: &Samples) -> Self {
+        let each: Vec<f64> = per_item(&samples.cpu_ns, items).collect();
+        let summary = Summary::of(each.iter().copied());
+        Self {
+            variant: samples.name.clone(),
+            work: work.into(),
+            size,
+            unit: "ns/op".to_owned(),
+            n: summary.count,
+            min: summary.min,
+            median: summary.median,
+            p5: summary.p5,
+            p95: summary.p95,
+            samples: each,
+        }
+    }
+}
+
+/// The time of an item: the quickest round, and the median.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PerItem {
+    /// Nanoseconds in the quickest round.
+    pub min_ns: f64,
+    /// Nanoseconds in the median round.
+    pub median_ns: f64,
+}
+
+/// A comparison: the rival's time divided by ours, so above 1 we are faster.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RatioRow {
+    /// What was done.
+    pub work: String,
+    /// How much of it.
+    pub size: u64,
+    /// Who we were compared with.
+    pub rival: String,
+    /// The median of the rounds' ratios.
+    pub ratio_median: f64,
+    /// Lower end of its interval.
+    pub ratio_low: f64,
+    /// Upper end of its interval.
+    pub ratio_high: f64,
+    /// Number of rounds.
+    pub rounds: usize,
+    /// Our time for one item.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ours: Option<PerItem>,
+    /// The rival's time for one item.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub theirs: Option<PerItem>,
+}
+
+impl RatioRow {
+    /// Returns the row of two variants' processor times.
+    pub fn new(work: impl Into<String>, size: u64, rival: &Samples, ours: &Samples) -> Self {
+        Self::of_times(work, size, &rival.name, &rival.cpu_ns, &ours.cpu_ns)
+    }
+
+    /// Returns the row of two lists of times, of whichever clock: work on several threads is timed on the wall.
+    pub fn of_times(
+        work: impl Into<String>,
+        size: u64,
+        rival: &str,
+        rival_ns: &[u64],
+        ours_ns: &[u64],
+    ) -> Self {
+        let ratio = Ratio::of_rounds(rival_ns, ours_ns);
+        Self {
+            work: work.into(),
+            size,
+            rival: rival.to_owned(),
+            ratio_median: ratio.median,
+            ratio_low: ratio.low,
+            ratio_high: ratio.high,
+            rounds: ratio.rounds,
+            ours: None,
+            theirs: None,
+        }
+    }
+
+    /// Adds both sides' times for one of the `items` that a round works on.
+    #[must_use]
+    pub fn with_items(mut self, items: u64, rival_ns: &[u64], ours_ns: &[u64]) -> Self {
+        let of = |times: &[u64]| {
+            let summary = Summary::of(per_item(times, items));
+            Some(PerItem { min_ns: summary.min, median_ns: summary.median })
+        };
+        (self.theirs, self.ours) = (of(rival_ns), of(ours_ns));
+        self
+    }
+
+    /// Returns the ratio, with the confidence of its interval.
+    pub fn ratio(&self) -> Ratio {
+        Ratio {
+            median: self.ratio_median,
+            low: self.ratio_low,
+            high: self.ratio_high,
+            rounds: self.rounds,
+            confidence: Ratio::confidence_of(self.rounds),
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "times of a round and its items are far below 2^53")]
+fn per_item(times_ns: &[u64], items: u64) -> impl Iterator<Item = f64> {
+    times_ns.iter().map(move |&time| time as f64 / items.max(1) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::Verdict;
+
+    fn report() -> Report {
+        let host = Host {
+            cpu: "a".to_owned(),
+            isa: "avx2".to_owned(),
+            cores: vec![1],
+            load1: 0.5,
+            kernel: "6.1".to_owned(),
+            rustc: None,
+            noise_p95_over_p5: 1.5,
+        };
+        let tool = Tool { version: "0.1.0".to_owned(), git: "1a2b3c".to_owned() };
+        let ours = Samples { name: "ours".to_owned(), cpu_ns: vec![10; 8], wall_ns: vec![11; 8] };
+        let rival = Samples { name: "std".to_owned(), cpu_ns: vec![20; 8], wall_ns: vec![21; 8] };
+        let mut report = Report::new(tool, host);
+        report.results.push(ResultRow::new("lookup hit", 1000, 5, &ours));
+        report.ratios.push(RatioRow::new("lookup hit", 1000, &rival, &ours).with_items(
+            5,
+            &rival.cpu_ns,
+            &ours.cpu_ns,
+        ));
+        report
+    }
+
+    #[test]
+    fn json_has_the_published_names() {
+        let value: Value = serde_json::from_str(&report().to_json()).unwrap();
+        let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ");
+        assert_eq!(keys(&value), "complete host ratios results schema tool");
+        assert_eq!(keys(&value["tool"]), "git version");
+        assert_eq!(keys(&value["host"]), "cores cpu isa kernel load1 noise_p95_over_p5");
+        assert_eq!(keys(&value["results"][0]), "median min n p5 p95 samples size unit variant work");
+        assert_eq!(
+            keys(&value["ratios"][0]),
+            "ours ratio_high ratio_low ratio_median rival rounds size theirs work"
+        );
+        assert_eq!(value["results"][0]["median"], 2.0);
+        assert_eq!(value["ratios"][0]["ratio_median"], 2.0);
+        assert_eq!(value["ratios"][0]["theirs"]["min_ns"], 4.0);
+        assert_eq!(value["complete"], true);
+    }
+
+    #[test]
+    fn a_report_reads_back_as_it_was_written() {
+        let report = report();
+        assert_eq!(serde_json::from_str::<Report>(&report.to_json()).unwrap(), report);
+    }
+
+    #[test]
+    fn a_row_knows_its_verdict() {
+        assert_eq!(report().ratios[0].ratio().verdict(), Verdict::Faster);
+    }
+}
