@@ -203,6 +203,16 @@ impl<K: TableKey, V> DHash<K, V> {
         if self.lists.is_listed(bucket) { self.find_listed(bucket, key, hash) } else { None }
     }
 
+    /// Hints that the state of a flow that is in its bucket's list will be read soon.
+    #[cold]
+    #[inline(never)]
+    fn prefetch_listed(&self, bucket: u32, hash: u64) {
+        let wanted = Self::signature_of(hash);
+        if let Some((number, _)) = self.lists.list(bucket).find(|&(_, signature)| signature == wanted) {
+            self.states.prefetch(self.pool_start() + number);
+        }
+    }
+
     #[cold]
     #[inline(never)]
     fn find_listed(&self, bucket: u32, key: &K, hash: u64) -> Option<FlowId> {
@@ -262,6 +272,8 @@ impl<K: TableKey, V> Kernel for FindBatch<'_, K, V> {
                 *matching = table.compare(lanes, bucket, DHash::<K, V>::signature_of(hash));
                 if *matching != 0 {
                     table.states.prefetch(state_of(bucket, matching.trailing_zeros()));
+                } else if table.lists.is_listed(bucket) {
+                    table.prefetch_listed(bucket, hash);
                 }
             }
             // The next stage's buckets travel while this one's states arrive.
