@@ -370,13 +370,11 @@ where
             return Ok(Entry { id, is_new: false });
         }
         if self.len() >= self.limits.flows_max {
-            return match self.newest().table.lookup(&key, hash) {
-                Some(id) => Ok(Entry { id: self.newest().outer(id), is_new: false }),
-                None => {
-                    self.refused += 1;
-                    Err(Full { reason: FullReason::Capacity })
-                }
-            };
+            let known = self.newest().table.lookup(&key, hash).map(|id| self.newest().outer(id));
+            self.refused += u64::from(known.is_none());
+            return known
+                .map(|id| Entry { id, is_new: false })
+                .ok_or(Full { reason: FullReason::Capacity });
         }
         let mut enter = |segment: &mut Segment<T>| {
             let entry = segment.table.entry_with(key, hash, class, now, &mut make)?;
