@@ -223,7 +223,9 @@ impl<K: TableKey + Hash, T: FlowTable<K, u64>> Trial<'_, K, T> {
         let (keys, hashes): (Vec<K>, Vec<u64>) = numbers.map(self.key_of).unzip();
         // What the slice held before must not shine through.
         let mut ids: Vec<_> = keys.iter().map(|_| FlowId::new(u32::MAX, 1)).collect();
-        hashes.iter().for_each(|&hash| self.table.prefetch(hash));
+        for &hash in &hashes {
+            self.table.prefetch(hash);
+        }
         self.table.lookup_batch(&keys, &hashes, &mut ids);
         for (key, id) in keys.iter().zip(ids) {
             let known = self.oracle.flows.get(key).map(|flow| flow.id);

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! * [`FlowTable`] is the seam: what every table does.
-//! * [`DHash`] is the table of [DHASH], for production; [`dhash::reference`] is its letter.
+//! * [`DHash`] is the table of [DHASH §III], for production; [`dhash::reference`] is its letter.
 //! * [`Growing`] lets any table grow without moving a flow.
 //! * [`Indexed`] is how a table is made: it brings the index, the rest is here.
 //! * `oracle` and `laws` are the truth and the suite that hold every implementation.

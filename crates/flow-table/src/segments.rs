@@ -78,14 +78,18 @@ impl<T> Segment<T> {
             .expect("an odd generation and an even salt")
     }
 
-    /// Returns an id as this segment knows it, `None` if it belongs to another.
+    /// Returns an id of this segment's slots as it knows it.
     #[inline(always)]
     fn inner(&self, id: FlowId) -> Option<FlowId> {
-        let slot = id.slot().wrapping_sub(self.base);
-        if slot >= self.slots {
-            return None;
+        if self.base == 0 && self.salt == 0 {
+            return Some(id);
         }
-        FlowId::new(slot, id.generation().wrapping_sub(self.salt))
+        FlowId::new(id.slot().wrapping_sub(self.base), id.generation().wrapping_sub(self.salt))
+    }
+
+    #[inline(always)]
+    fn holds(&self, id: FlowId) -> bool {
+        id.slot().wrapping_sub(self.base) < self.slots
     }
 }
 
@@ -235,15 +239,28 @@ where
     /// Returns the segment of an id, and the id as that segment knows it.
     #[inline(always)]
     fn segment(&self, id: FlowId) -> Option<(&Segment<T>, FlowId)> {
-        self.segments.iter().rev().find_map(|segment| Some((segment, segment.inner(id)?)))
+        let number = self.number_of(id)?;
+        let segment = &self.segments[number];
+        Some((segment, segment.inner(id)?))
     }
 
     #[inline(always)]
     fn segment_mut(&mut self, id: FlowId) -> Option<(&mut Segment<T>, FlowId)> {
-        self.segments.iter_mut().rev().find_map(|segment| {
-            let id = segment.inner(id)?;
-            Some((segment, id))
-        })
+        let number = self.number_of(id)?;
+        let segment = &mut self.segments[number];
+        let id = segment.inner(id)?;
+        Some((segment, id))
+    }
+
+    #[inline(always)]
+    fn number_of(&self, id: FlowId) -> Option<usize> {
+        let newest = self.segments.len() - 1;
+        if self.segments[newest].holds(id) { Some(newest) } else { self.older_number_of(id) }
+    }
+
+    #[cold]
+    fn older_number_of(&self, id: FlowId) -> Option<usize> {
+        self.segments.iter().position(|segment| segment.holds(id))
     }
 
     /// Returns the segments but the newest that hold flows, from the younger to the older.
@@ -353,13 +370,11 @@ where
             return Ok(Entry { id, is_new: false });
         }
         if self.len() >= self.limits.flows_max {
-            return match self.newest().table.lookup(&key, hash) {
-                Some(id) => Ok(Entry { id: self.newest().outer(id), is_new: false }),
-                None => {
-                    self.refused += 1;
-                    Err(Full { reason: FullReason::Capacity })
-                }
-            };
+            let known = self.newest().table.lookup(&key, hash).map(|id| self.newest().outer(id));
+            self.refused += u64::from(known.is_none());
+            return known
+                .map(|id| Entry { id, is_new: false })
+                .ok_or(Full { reason: FullReason::Capacity });
         }
         let mut enter = |segment: &mut Segment<T>| {
             let entry = segment.table.entry_with(key, hash, class, now, &mut make)?;

@@ -97,6 +97,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::cast_possible_truncation, reason = "any bits of a random word will do")]
     fn every_back_end_computes_what_the_scalar_one_defines() {
         let scalar = Backend::new(Isa::Scalar).unwrap();
         for isa in Isa::available() {

@@ -33,6 +33,7 @@ pub struct ConflictLists {
     listed: LineArray<u64>,
     heads: LineArray<u32>,
     elements: LineArray<[u32; 4]>,
+    pool: u32,
     /// Elements below this were used at least once.
     fresh: u32,
     /// First of the freed elements plus one.
@@ -59,6 +60,7 @@ impl ConflictLists {
             listed: LineArray::try_new(buckets.div_ceil(64) as usize, HugePages::No)?,
             heads: LineArray::try_new(buckets as usize, HugePages::No)?,
             elements: LineArray::try_new(pool as usize, HugePages::No)?,
+            pool,
             fresh: 0,
             free: 0,
             used: 0,
@@ -95,7 +97,7 @@ impl ConflictLists {
         }
         match self.free.checked_sub(1) {
             Some(number) => Ok(number),
-            None if (self.fresh as usize) < self.elements.len() => Ok(self.fresh),
+            None if self.fresh < self.pool => Ok(self.fresh),
             None => Err(FullReason::PoolExhausted),
         }
     }
@@ -119,16 +121,14 @@ impl ConflictLists {
     /// Unlinks a pool state and gives it back to the pool; walks the list, which has a cap.
     pub fn unlink(&mut self, number: u32) {
         let [_, next, bucket, _] = self.elements[number as usize];
-        let bucket = bucket as usize;
         let before =
-            self.list(bucket as u32).find(|&(other, _)| self.elements[other as usize][NEXT] == number + 1);
-        match before {
-            Some((before, _)) => self.elements[before as usize][NEXT] = next,
-            None => {
-                self.heads[bucket] = next;
-                if next == 0 {
-                    self.listed[bucket / 64] &= !(1 << (bucket % 64));
-                }
+            self.list(bucket).find(|&(other, _)| self.elements[other as usize][NEXT] == number + 1);
+        if let Some((before, _)) = before {
+            self.elements[before as usize][NEXT] = next;
+        } else {
+            self.heads[bucket as usize] = next;
+            if next == 0 {
+                self.listed[bucket as usize / 64] &= !(1 << (bucket % 64));
             }
         }
         self.elements[number as usize][NEXT] = self.free;
@@ -143,7 +143,7 @@ impl ConflictLists {
 
     /// Returns the pool states there are.
     pub fn pool_size(&self) -> u32 {
-        self.elements.len() as u32
+        self.pool
     }
 
     /// Returns the length of the longest list there ever was.

@@ -184,6 +184,7 @@ mod tests {
     use alloc::vec::Vec;
     use flowloom_flow_key::hash::fold::split_mix;
 
+    #[expect(clippy::cast_possible_truncation, reason = "any bits of a random word will do")]
     fn sessions(count: u32) -> impl Iterator<Item = Session> {
         let mut state = 1;
         (0..count).map(move |_| {

@@ -91,7 +91,7 @@ impl DHashConfig {
 
     /// Returns the number of states in the pool.
     pub fn pool_size(&self) -> u32 {
-        self.pool.unwrap_or((u64::from(self.flows) * 3).div_ceil(100) as u32 + 64)
+        self.pool.unwrap_or(self.flows / 100 * 3 + (self.flows % 100 * 3).div_ceil(100) + 64)
     }
 
     /// Returns the bytes that a table of keys `K` and values `V` reserves.
@@ -113,17 +113,18 @@ impl DHashConfig {
         if flows == 0 {
             return Err(BuildError::NoCapacity);
         }
-        if self.flows > Self::FLOWS_MAX || self.places() > u64::from(SLOTS_MAX) {
-            return Err(BuildError::TooManyFlows { flows, flows_max: u64::from(Self::FLOWS_MAX) });
-        }
-        if self.places() < flows {
-            return Err(BuildError::TooFewPlaces { flows, places: self.places() });
+        let places = match u32::try_from(self.places()) {
+            Ok(places) if places <= SLOTS_MAX && self.flows <= Self::FLOWS_MAX => places,
+            _ => return Err(BuildError::TooManyFlows { flows, flows_max: u64::from(Self::FLOWS_MAX) }),
+        };
+        if u64::from(places) < flows {
+            return Err(BuildError::TooFewPlaces { flows, places: u64::from(places) });
         }
         let (needed_bytes, limit_bytes) = (self.bytes_needed::<K, V>(), self.memory_limit_bytes);
         if needed_bytes > limit_bytes {
             return Err(BuildError::TooLarge { needed_bytes, limit_bytes });
         }
-        Ok(self.places() as u32)
+        Ok(places)
     }
 }
 
@@ -203,6 +204,16 @@ impl<K: TableKey, V> DHash<K, V> {
         if self.lists.is_listed(bucket) { self.find_listed(bucket, key, hash) } else { None }
     }
 
+    /// Hints that the state of a flow that is in its bucket's list will be read soon.
+    #[cold]
+    #[inline(never)]
+    fn prefetch_listed(&self, bucket: u32, hash: u64) {
+        let wanted = Self::signature_of(hash);
+        if let Some((number, _)) = self.lists.list(bucket).find(|&(_, signature)| signature == wanted) {
+            self.states.prefetch(self.pool_start() + number);
+        }
+    }
+
     #[cold]
     #[inline(never)]
     fn find_listed(&self, bucket: u32, key: &K, hash: u64) -> Option<FlowId> {
@@ -262,6 +273,8 @@ impl<K: TableKey, V> Kernel for FindBatch<'_, K, V> {
                 *matching = table.compare(lanes, bucket, DHash::<K, V>::signature_of(hash));
                 if *matching != 0 {
                     table.states.prefetch(state_of(bucket, matching.trailing_zeros()));
+                } else if table.lists.is_listed(bucket) {
+                    table.prefetch_listed(bucket, hash);
                 }
             }
             // The next stage's buckets travel while this one's states arrive.
@@ -352,8 +365,8 @@ impl<K: TableKey, V> Indexed for DHash<K, V> {
         while slot < self.pool_start() {
             let (bucket, lane) = place_of(slot);
             let rest = &self.buckets[bucket as usize].0[lane as usize..];
-            match rest.iter().position(|&signature| signature != 0) {
-                Some(skipped) => return slot + skipped as u32,
+            match rest.iter().zip(slot..).find(|&(&signature, _)| signature != 0) {
+                Some((_, occupied)) => return occupied,
                 None => slot = state_of(bucket + 1, 0),
             }
         }

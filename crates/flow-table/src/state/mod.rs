@@ -1,7 +1,6 @@
 //! What every table shares behind its index.
 //!
-//! * [`slab`]: the array of states, ids, counters.
-//! * [`wheel`]: ageing.
+//! The array of states with ids and counters is in [`slab`], ageing in [`wheel`].
 
 pub mod slab;
 pub mod wheel;

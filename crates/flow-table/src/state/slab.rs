@@ -188,7 +188,7 @@ impl<K: Copy, V> States<K, V> {
             self.slots.prefetch(next);
         }
         let Some((generation, state)) = self.slots.get_live(slot) else { return Some(Verdict::Kept) };
-        let class = TimeoutClass(self.slots.tag(slot) as u8);
+        let class = TimeoutClass(self.slots.tag(slot).to_le_bytes()[0]);
         match self.timeouts.deadline(class, state.last_seen) {
             Some(deadline) if deadline > now => self.wheel.arm(slot, deadline, now),
             Some(_) => {

@@ -21,7 +21,7 @@ use flowloom_cpu::pages::{AllocError, HugePages, LineArray};
 use crate::table::{Tick, TimeoutClass};
 
 /// Most spokes of a wheel: longer timeouts are looked at more than once.
-const SPOKES_MAX: u64 = 4096;
+const SPOKES_MAX: u32 = 4096;
 
 /// In a `previous` link: what precedes is a spoke and not a slot.
 const SPOKE: u32 = 1 << 31;
@@ -82,6 +82,7 @@ pub(crate) struct Wheel {
     granule: u64,
     /// The last granule whose flows have all been looked at.
     done: u64,
+    spoke_count: u32,
     /// First slot of each spoke plus one, 0 for none; a power of two long.
     spokes: LineArray<u32>,
     /// Per slot: next (slot plus one, 0 for none) and previous (the same, or `SPOKE` and its number).
@@ -95,26 +96,32 @@ const PREVIOUS: usize = 1;
 impl Wheel {
     /// Returns the bytes that a wheel over so many slots would take.
     pub(crate) fn bytes_needed(slots: u64, timeouts: &Timeouts) -> u64 {
-        if timeouts.shortest().is_none() { 0 } else { slots * 8 + Self::spoke_count(timeouts) * 4 }
+        if timeouts.shortest().is_none() {
+            0
+        } else {
+            slots * 8 + u64::from(Self::spoke_count(timeouts)) * 4
+        }
     }
 
     fn granule(timeouts: &Timeouts) -> u64 {
         (timeouts.shortest().unwrap_or(0) / 8).max(1)
     }
 
-    fn spoke_count(timeouts: &Timeouts) -> u64 {
+    fn spoke_count(timeouts: &Timeouts) -> u32 {
         let wanted = timeouts.longest() / Self::granule(timeouts);
-        (wanted.min(SPOKES_MAX - 2) + 2).next_power_of_two().clamp(64, SPOKES_MAX)
+        let wanted = u32::try_from(wanted).unwrap_or(u32::MAX).min(SPOKES_MAX - 2) + 2;
+        wanted.next_power_of_two().max(64)
     }
 
     pub(crate) fn try_new(slots: u32, timeouts: &Timeouts) -> Result<Self, AllocError> {
         let used = timeouts.shortest().is_some();
-        let spokes = if used { Self::spoke_count(timeouts) as usize } else { 0 };
+        let spokes = if used { Self::spoke_count(timeouts) } else { 0 };
         let slots = if used { slots as usize } else { 0 };
         Ok(Self {
             granule: Self::granule(timeouts),
+            spoke_count: spokes,
             done: 0,
-            spokes: LineArray::try_new(spokes, HugePages::No)?,
+            spokes: LineArray::try_new(spokes as usize, HugePages::No)?,
             links: LineArray::try_new(slots, HugePages::No)?,
             armed: 0,
         })
@@ -134,14 +141,14 @@ impl Wheel {
             // Nothing is due before now: start here, however far the clock was when time began.
             self.done = now.0 / self.granule;
         }
-        let last = self.done.saturating_add(self.spokes.len() as u64 - 1);
+        let last = self.done.saturating_add(u64::from(self.spoke_count) - 1);
         let granule = deadline.0.div_ceil(self.granule).clamp(self.done.saturating_add(1).min(last), last);
         let spoke = self.spoke_of(granule);
-        let next = core::mem::replace(&mut self.spokes[spoke], slot + 1);
+        let next = core::mem::replace(&mut self.spokes[spoke as usize], slot + 1);
         if next != 0 {
             self.links[next as usize - 1][PREVIOUS] = slot + 1;
         }
-        self.links[slot as usize] = [next, SPOKE | spoke as u32];
+        self.links[slot as usize] = [next, SPOKE | spoke];
         self.armed += 1;
     }
 
@@ -172,10 +179,10 @@ impl Wheel {
             return None;
         }
         // After a long pause one turn visits every spoke; more would visit them again.
-        self.done = self.done.max(current.saturating_sub(self.spokes.len() as u64));
+        self.done = self.done.max(current.saturating_sub(u64::from(self.spoke_count)));
         while self.done < current {
             let spoke = self.spoke_of(self.done + 1);
-            if let Some(slot) = self.spokes[spoke].checked_sub(1) {
+            if let Some(slot) = self.spokes[spoke as usize].checked_sub(1) {
                 let next = self.links[slot as usize][NEXT].checked_sub(1);
                 self.disarm(slot);
                 return Some((slot, next));
@@ -185,8 +192,9 @@ impl Wheel {
         None
     }
 
-    fn spoke_of(&self, granule: u64) -> usize {
-        (granule & (self.spokes.len() as u64 - 1)) as usize
+    #[expect(clippy::cast_possible_truncation, reason = "masked below 4096")]
+    fn spoke_of(&self, granule: u64) -> u32 {
+        (granule as u32) & (self.spoke_count - 1)
     }
 }
 
