@@ -1,1 +1,46 @@
-fn main() {}
+//! The `flowloom` command: parses arguments, runs a verb, and turns its end into an exit status.
+
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "figures for people, and positions in this machine's memory"
+)]
+
+mod args;
+mod exit;
+mod flow_file;
+mod host;
+mod profile;
+mod progress;
+mod render;
+mod verbs;
+mod verify;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Arguments, Verb};
+use crate::exit::{Failure, Status};
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let outcome = match &arguments.verb {
+        Verb::Replay(verb) => verbs::replay::run(verb, &arguments.common),
+        Verb::Inspect(verb) => verbs::inspect::run(verb, &arguments.common),
+        Verb::Generate(verb) => verbs::generate::run(verb, &arguments.common),
+        Verb::Completions(verb) => verbs::shell::completions(verb),
+        Verb::Man(verb) => verbs::shell::man(verb),
+    };
+    match outcome {
+        Ok(status) => status.into(),
+        // Whoever reads our output has had enough: that is a normal end.
+        Err(Failure::BrokenPipe) => Status::Ok.into(),
+        Err(failure) => {
+            let status = failure.status();
+            eprintln!("error: {}", failure.with_status());
+            status.into()
+        }
+    }
+}

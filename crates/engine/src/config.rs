@@ -5,6 +5,7 @@ use flowloom_packet::DecodeOptions;
 
 use crate::error::ConfigError;
 use crate::pace::Pace;
+use crate::time::IdleTimeout;
 
 /// How the stages are laid out on threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,8 +68,9 @@ pub struct EngineConfig {
     pub ring_slots: usize,
     /// What happens when a ring is full.
     pub when_full: WhenFull,
-    /// Flows idle for longer end, in nanoseconds of packet time. `None`: flows last as long as the run.
-    pub idle_timeout_ns: Option<u64>,
+    /// Flows idle for longer end, in packet time; tables must be built with [`IdleTimeout::for_table`]. `None`: flows
+    /// last as long as the run.
+    pub idle_timeout: Option<IdleTimeout>,
     /// The most records of ended flows that a worker keeps for the results.
     pub records_max: usize,
     /// Stop after so many packets.
@@ -88,7 +90,7 @@ impl EngineConfig {
             decode: DecodeOptions::default(),
             ring_slots: 16 << 10,
             when_full: WhenFull::Block,
-            idle_timeout_ns: None,
+            idle_timeout: None,
             records_max: 16 << 20,
             packet_limit: None,
             pace: Pace::Max,

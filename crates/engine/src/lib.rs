@@ -32,6 +32,7 @@ pub mod report;
 mod ring;
 mod run;
 mod stage;
+pub mod time;
 mod wait;
 mod worker;
 
@@ -43,3 +44,4 @@ pub use error::{ConfigError, Fault, StartError};
 pub use pace::Pace;
 pub use report::{FlowRecord, RunReport, WorkerReport};
 pub use run::run;
+pub use time::IdleTimeout;

@@ -59,7 +59,7 @@ where
     let mut stages = Vec::with_capacity(config.mode.tables());
     for i in 0..config.mode.tables() {
         let table = table(i).map_err(|error| StartError::Table(Box::new(error)))?;
-        stages.push(FlowStage::new(app(i), table, config.idle_timeout_ns, config.records_max));
+        stages.push(FlowStage::new(app(i), table, config.idle_timeout, config.records_max));
     }
     match (config.mode, stages.pop()) {
         (Mode::Inline, Some(stage)) => run_inline(config, &pinning, source, stage, control),

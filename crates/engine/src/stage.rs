@@ -6,9 +6,8 @@ use flowloom_packet::{BATCH_PACKETS, DropReason, Headers, PacketView};
 
 use crate::app::{App, Verdict};
 use crate::counters::WorkerCounters;
+use crate::time::{IdleTimeout, tick_of};
 
-/// Nanoseconds in a tick of the table's clock, as a power of two: about a millisecond.
-const TICK_SHIFT: u32 = 20;
 /// Wheel entries looked at per burst, so that ageing never makes a burst long.
 const EXPIRE_BUDGET: u32 = 32;
 
@@ -59,19 +58,19 @@ pub(crate) struct FlowStage<A: App, T> {
     app: A,
     table: T,
     ids: [Option<FlowId>; BATCH_PACKETS],
-    idle_timeout_ticks: Option<u64>,
+    idle_timeout: Option<IdleTimeout>,
     records_max: usize,
     ended: Vec<(FlowKey, A::Flow)>,
     counters: WorkerCounters,
 }
 
 impl<A: App, T: FlowTable<FlowKey, A::Flow>> FlowStage<A, T> {
-    pub(crate) fn new(app: A, table: T, idle_timeout_ns: Option<u64>, records_max: usize) -> Self {
+    pub(crate) fn new(app: A, table: T, idle_timeout: Option<IdleTimeout>, records_max: usize) -> Self {
         Self {
             app,
             table,
             ids: [None; BATCH_PACKETS],
-            idle_timeout_ticks: idle_timeout_ns.map(|ns| (ns >> TICK_SHIFT).max(1)),
+            idle_timeout,
             records_max,
             ended: Vec::new(),
             counters: WorkerCounters::default(),
@@ -90,7 +89,7 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> FlowStage<A, T> {
         let count = burst.packets.len();
         self.table.lookup_batch(&burst.keys, &burst.hashes, &mut self.ids[..count]);
         for (i, packet) in burst.packets.iter().enumerate() {
-            let now = Tick(packet.time_ns >> TICK_SHIFT);
+            let now = tick_of(packet.time_ns);
             let Some(flow) = self.flow(self.ids[i], &burst.keys[i], burst.hashes[i], now) else {
                 self.counters.dropped.count(DropReason::TableFull);
                 continue;
@@ -107,7 +106,7 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> FlowStage<A, T> {
                     "the flow was found or made a moment ago, and nothing removes flows in between"
                 )
             };
-            if self.idle_timeout_ticks.is_some_and(|timeout| now.0.saturating_sub(last_seen.0) > timeout) {
+            if self.idle_timeout.is_some_and(|timeout| timeout.is_over(last_seen, now)) {
                 // The flow was idle for too long: this packet begins another of the same key. Judged by the
                 // flow's own times, so the cut does not depend on workers or on when the wheel turns.
                 let ended = std::mem::take(state);
@@ -120,8 +119,8 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> FlowStage<A, T> {
             }
             self.counters.processed += 1;
         }
-        if let (Some(_), Some(last)) = (self.idle_timeout_ticks, burst.packets.last()) {
-            self.expire(Tick(last.time_ns >> TICK_SHIFT));
+        if let (Some(_), Some(last)) = (self.idle_timeout, burst.packets.last()) {
+            self.expire(tick_of(last.time_ns));
         }
         burst.keys.clear();
         burst.hashes.clear();

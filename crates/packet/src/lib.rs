@@ -4,6 +4,7 @@
 //! what each one is: [`Headers`] with the flow's key, or the [`DropReason`] why there is none.
 
 pub mod arena;
+pub mod checksum;
 pub mod decode;
 pub mod link;
 pub mod reason;

@@ -1,0 +1,136 @@
+//! `flowloom generate`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use flowloom::traffic::synth::FrameSize;
+
+use super::parse;
+
+/// What to make.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum Generate {
+    /// A capture: a mixture of flows, one of the paper's traces, or a committed sample
+    Trace(Trace),
+}
+
+/// Arguments of `generate trace`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  flowloom generate trace --flows 10k --packets 1M --zipf 1.1 --v6 15% --seed 7 -o t.pcap
+  flowloom generate trace --paper-file 3 -o file-3.pcap      1,048,576 sessions of 20 packets
+  flowloom generate trace --syn-flood 100k -o flood.pcap     a flood among the traffic")]
+pub(crate) struct Trace {
+    /// Where to write: .pcapng for blocks, classic pcap otherwise; .zst or .gz behind it packs; - for standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+
+    /// Distinct flows
+    #[arg(long, value_name = "N", default_value = "1k", value_parser = parse::positive)]
+    pub(crate) flows: u64,
+
+    /// Packets
+    #[arg(long, value_name = "N", default_value = "20k", value_parser = parse::positive)]
+    pub(crate) packets: u64,
+
+    /// Skew of the flows' popularity; 0 makes all alike
+    #[arg(long, value_name = "EXPONENT", default_value_t = 1.1)]
+    pub(crate) zipf: f64,
+
+    /// Frame sizes: imix, or a number of bytes
+    #[arg(long, value_name = "SIZE", default_value = "imix", value_parser = frame_size)]
+    pub(crate) size: FrameSize,
+
+    /// Share of IPv6 flows
+    #[arg(long, value_name = "SHARE", default_value = "15%", value_parser = permille)]
+    pub(crate) v6: u16,
+
+    /// Share of flows in a VLAN
+    #[arg(long, value_name = "SHARE", default_value = "3%", value_parser = permille)]
+    pub(crate) vlan: u16,
+
+    /// Share of large UDP datagrams that come in fragments
+    #[arg(long, value_name = "SHARE", default_value = "0.5%", value_parser = permille)]
+    pub(crate) fragments: u16,
+
+    /// Share of packets that are not IP
+    #[arg(long, value_name = "SHARE", default_value = "0.5%", value_parser = permille)]
+    pub(crate) other: u16,
+
+    /// Longest train of packets of one flow
+    #[arg(long, value_name = "PACKETS", default_value_t = 8)]
+    pub(crate) bursts: u32,
+
+    /// Packets of a SYN flood, each a flow of its own, among the others
+    #[arg(long, value_name = "N", default_value = "0", value_parser = parse::count)]
+    pub(crate) syn_flood: u64,
+
+    /// Packets a second, on average
+    #[arg(long, value_name = "PPS", default_value = "100k", value_parser = parse::positive)]
+    pub(crate) rate: u64,
+
+    /// One of the paper's traces instead: sessions of 20 packets, every two of a session as far apart as can be
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=3), conflicts_with_all = ["sessions", "sample"])]
+    pub(crate) paper_file: Option<u8>,
+
+    /// Such a trace of any number of sessions
+    #[arg(long, value_name = "N", value_parser = parse::positive, conflicts_with = "sample")]
+    pub(crate) sessions: Option<u64>,
+
+    /// A sample as it is committed under traces/
+    #[arg(long, value_name = "NAME")]
+    pub(crate) sample: Option<String>,
+
+    /// Bytes captured of a packet at most [default: all; of a sample: as committed]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) snaplen: Option<u32>,
+
+    /// Unit of the time stamps in classic pcap
+    #[arg(long, value_enum, default_value_t = TimeUnitName::Ns)]
+    pub(crate) time_unit: TimeUnitName,
+
+    /// The same seed gives the same bytes on every machine
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+/// Units of time stamps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TimeUnitName {
+    /// Microseconds
+    Us,
+    /// Nanoseconds
+    Ns,
+}
+
+fn frame_size(text: &str) -> Result<FrameSize, String> {
+    if text == "imix" {
+        return Ok(FrameSize::Imix);
+    }
+    let bytes: u16 =
+        text.parse().map_err(|_| format!("'{text}' is not a size: imix, or a number of bytes"))?;
+    Ok(FrameSize::Fixed(bytes))
+}
+
+/// Reads a share such as `15%` or `0.15` as thousandths.
+fn permille(text: &str) -> Result<u16, String> {
+    let (number, factor) = text.strip_suffix('%').map_or((text, 1000.0), |number| (number.trim(), 10.0));
+    match number.parse::<f64>() {
+        Ok(share) if (0.0..=1000.0).contains(&(share * factor)) => Ok((share * factor).round() as u16),
+        _ => Err(format!("'{text}' is not a share: between 0% and 100%, or between 0 and 1")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_percentages_or_fractions() {
+        assert_eq!(permille("15%"), Ok(150));
+        assert_eq!(permille("0.5%"), Ok(5));
+        assert_eq!(permille("0.15"), Ok(150));
+        assert!(permille("101%").is_err() && permille("-1").is_err() && permille("x").is_err());
+    }
+}

@@ -1,0 +1,43 @@
+//! `flowloom inspect`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::parse;
+
+/// Arguments of `inspect`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Inspect {
+    /// Captures: files, directories, or - for standard input
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) inputs: Vec<PathBuf>,
+
+    /// List why packets have no flow key, with the first packets of each reason
+    #[arg(long)]
+    pub(crate) why: bool,
+
+    /// List the N largest flows
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) top: usize,
+
+    /// Follow tunnels to the innermost headers
+    #[arg(long)]
+    pub(crate) decap: bool,
+
+    /// Idle time that ends a flow, for the flow figures
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = parse::seconds)]
+    pub(crate) timeout: u64,
+
+    /// Stop after N packets
+    #[arg(long, value_name = "N", value_parser = parse::count)]
+    pub(crate) limit: Option<u64>,
+
+    /// Exit 4 when a capture is cut or corrupt
+    #[arg(long)]
+    pub(crate) strict: bool,
+
+    /// Read plain files instead of mapping them
+    #[arg(long)]
+    pub(crate) no_mmap: bool,
+}

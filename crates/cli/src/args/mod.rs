@@ -1,0 +1,111 @@
+//! The command line, a file per verb.
+
+pub(crate) mod generate;
+pub(crate) mod inspect;
+pub(crate) mod parse;
+pub(crate) mod replay;
+pub(crate) mod shell;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Flow-level packet processing: replay captures, look into them, make them.
+#[derive(Debug, Parser)]
+#[command(name = "flowloom", version, about, long_about = None, max_term_width = 106)]
+#[command(after_help = "\
+Examples:
+  flowloom inspect edge.pcapng.zst              what is in this capture
+  flowloom replay edge.pcapng.zst               run the engine over it, print what happened and how fast
+  flowloom replay - --format json < edge.pcap   from standard input, for a program to read
+  flowloom generate trace -o t.pcap --seed 7    a capture that is the same on every machine
+
+Exit status:
+  0 ok   1 a check failed   2 usage   3 input cannot be read   4 input cut or corrupt, with --strict
+  5 output cannot be written   6 the engine stopped on a fault   130 interrupted")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Run the engine over captures and say what happened and how fast
+    Replay(Box<replay::Replay>),
+    /// Say what is in a capture
+    Inspect(inspect::Inspect),
+    /// Make a capture
+    #[command(subcommand)]
+    Generate(generate::Generate),
+    /// Print a completion script for a shell
+    Completions(shell::Completions),
+    /// Write manual pages into a directory
+    Man(shell::Man),
+}
+
+/// Options of every command.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Common {
+    /// Form of the result on standard output
+    #[arg(long, value_enum, default_value_t = Format::Auto, global = true, value_name = "FORM")]
+    pub(crate) format: Format,
+
+    /// Colour in tables and errors
+    #[arg(long, value_enum, default_value_t = Color::Auto, global = true, value_name = "WHEN")]
+    pub(crate) color: Color,
+
+    /// Print the verdict line only; twice: nothing but errors
+    #[arg(short, long, action = clap::ArgAction::Count, global = true)]
+    pub(crate) quiet: u8,
+}
+
+/// Form of a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// A table on a terminal, plain lines otherwise
+    Auto,
+    /// Lines for people, with emphasis on a terminal
+    Table,
+    /// The same lines without emphasis
+    Plain,
+    /// One JSON document
+    Json,
+    /// One JSON document per line
+    Jsonl,
+    /// Comma-separated values with a header line
+    Csv,
+}
+
+/// When to use colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal, unless NO_COLOR is set or TERM is dumb
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+impl Common {
+    /// Says whether lines for people get emphasis.
+    pub(crate) fn emphasis(&self) -> bool {
+        use std::io::IsTerminal;
+        let lines = match self.format {
+            Format::Auto => std::io::stdout().is_terminal(),
+            Format::Table => true,
+            _ => false,
+        };
+        lines
+            && match self.color {
+                Color::Always => true,
+                Color::Never => false,
+                Color::Auto => {
+                    std::io::stdout().is_terminal()
+                        && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+                        && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+                }
+            }
+    }
+}

@@ -1,0 +1,84 @@
+//! Values of options that have a form of their own.
+
+use flowloom::engine::Pace;
+
+/// Reads a count: digits, with `k`, `M` or `G` for thousands, millions and thousand millions.
+pub(crate) fn count(text: &str) -> Result<u64, String> {
+    let (digits, factor) = match text.char_indices().last() {
+        Some((at, 'k' | 'K')) => (&text[..at], 1_000),
+        Some((at, 'm' | 'M')) => (&text[..at], 1_000_000),
+        Some((at, 'g' | 'G')) => (&text[..at], 1_000_000_000),
+        _ => (text, 1),
+    };
+    let number: u64 = digits
+        .replace('_', "")
+        .parse()
+        .map_err(|_| format!("'{text}' is not a count: digits, optionally with k, M or G behind"))?;
+    number.checked_mul(factor).ok_or_else(|| format!("'{text}' is too large"))
+}
+
+/// Reads a count that is not zero.
+pub(crate) fn positive(text: &str) -> Result<u64, String> {
+    match count(text)? {
+        0 => Err(String::from("must be at least 1")),
+        number => Ok(number),
+    }
+}
+
+/// Reads a pace: `max`, `x` and a factor, or packets a second.
+pub(crate) fn pace(text: &str) -> Result<Pace, String> {
+    if text == "max" {
+        return Ok(Pace::Max);
+    }
+    if let Some(factor) = text.strip_prefix('x') {
+        return match factor.parse::<f64>() {
+            Ok(factor) if factor.is_finite() && factor > 0.0 => Ok(Pace::Times(factor)),
+            _ => Err(format!("'{text}' is not a pace: x and a positive factor, as in x1, x10, x0.5")),
+        };
+    }
+    match count(text) {
+        Ok(rate) if rate > 0 => Ok(Pace::PerSecond(rate as f64)),
+        _ => Err(format!("'{text}' is not a pace: max, x1, x10, or packets a second such as 100k")),
+    }
+}
+
+/// Reads a positive number of seconds as nanoseconds.
+pub(crate) fn seconds(text: &str) -> Result<u64, String> {
+    let text = text.strip_suffix('s').unwrap_or(text);
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds.is_finite() && seconds > 0.0 && seconds < 1e9 => Ok((seconds * 1e9) as u64),
+        _ => Err(format!("'{text}' is not a number of seconds between 0 and 1e9")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_have_suffixes() {
+        assert_eq!(count("12k"), Ok(12_000));
+        assert_eq!(count("1_000"), Ok(1_000));
+        assert_eq!(count("3M"), Ok(3_000_000));
+        assert!(count("99999999999G").is_err());
+        assert!(count("").is_err() && count("k").is_err() && count("-1").is_err());
+        assert!(positive("0").is_err());
+    }
+
+    #[test]
+    fn paces_have_three_forms() {
+        assert_eq!(pace("max"), Ok(Pace::Max));
+        assert_eq!(pace("x10"), Ok(Pace::Times(10.0)));
+        assert_eq!(pace("5k"), Ok(Pace::PerSecond(5000.0)));
+        assert!(
+            pace("x0").is_err() && pace("0").is_err() && pace("fast").is_err() && pace("xinf").is_err()
+        );
+    }
+
+    #[test]
+    fn seconds_may_have_a_fraction() {
+        assert_eq!(seconds("0.5"), Ok(500_000_000));
+        assert_eq!(seconds("60s"), Ok(60_000_000_000));
+        assert!(seconds("0").is_err() && seconds("nan").is_err());
+    }
+}

@@ -1,0 +1,165 @@
+//! `flowloom replay`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use flowloom::engine::Pace;
+
+use super::parse;
+
+/// Arguments of `replay`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  flowloom replay edge.pcap --flows flows.csv        one line per flow
+  flowloom replay edge.pcap --workers 2 --verify     two workers, checked against a single-threaded oracle
+  flowloom replay captures/ --passes 3 --seed 1      a directory, three times, placement repeatable")]
+pub(crate) struct Replay {
+    /// Captures: files, directories, or - for standard input
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) inputs: Vec<PathBuf>,
+
+    /// One thread for everything, or an input thread and workers [default: inline, or pipeline with --workers]
+    #[arg(long, value_enum)]
+    pub(crate) mode: Option<ModeName>,
+
+    /// Worker threads of pipeline mode [default: one per further CPU]
+    #[arg(long, value_name = "N")]
+    pub(crate) workers: Option<usize>,
+
+    /// CPUs of the threads: the first for input, the others for workers; a list such as 0,2-5, or auto
+    #[arg(long, default_value = "auto", value_name = "LIST")]
+    pub(crate) cores: String,
+
+    /// Do not pin threads to CPUs
+    #[arg(long, conflicts_with = "cores")]
+    pub(crate) no_pin: bool,
+
+    /// What the workers do with packets
+    #[arg(long, value_enum, default_value_t = AppName::TcpTracker)]
+    pub(crate) app: AppName,
+
+    /// Flow table
+    #[arg(long, value_enum, default_value_t = TableName::Dhash)]
+    pub(crate) table: TableName,
+
+    /// Flows to build the table for; it grows when there are more [default: from a look at the capture]
+    #[arg(long, value_name = "N", value_parser = parse::positive)]
+    pub(crate) table_flows: Option<u64>,
+
+    /// The most flows at a time; further ones are dropped as table_full
+    #[arg(long, value_name = "N", default_value = "64M", value_parser = parse::positive)]
+    pub(crate) flows_max: u64,
+
+    /// Flows idle for longer, in packet time, end [default: never]
+    #[arg(long, value_name = "SECONDS", value_parser = parse::seconds)]
+    pub(crate) timeout: Option<u64>,
+
+    /// Who gets a packet: dh by hash, hrw by highest random weight
+    #[arg(long, value_enum, default_value_t = SchedulerName::Dh)]
+    pub(crate) scheduler: SchedulerName,
+
+    /// When a worker's ring is full: wait for it, or drop the packet and count it
+    #[arg(long, value_enum, default_value_t = FullName::Block)]
+    pub(crate) full: FullName,
+
+    /// Descriptors per ring, a power of two
+    #[arg(long, value_name = "N", default_value = "16384")]
+    pub(crate) ring: usize,
+
+    /// Follow tunnels to the innermost headers
+    #[arg(long)]
+    pub(crate) decap: bool,
+
+    /// Speed: max, x1 (as recorded), x10, or packets a second
+    #[arg(long, value_name = "PACE", default_value = "max", value_parser = parse::pace)]
+    pub(crate) speed: Pace,
+
+    /// Read the captures N times; each pass makes flows of its own
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) passes: u32,
+
+    /// Read the captures until interrupted (or --limit)
+    #[arg(long = "loop", conflicts_with = "passes")]
+    pub(crate) forever: bool,
+
+    /// Stop after N packets
+    #[arg(long, value_name = "N", value_parser = parse::count)]
+    pub(crate) limit: Option<u64>,
+
+    /// Write one record per flow; JSON lines for .jsonl, CSV otherwise
+    #[arg(long, value_name = "FILE")]
+    pub(crate) flows: Option<PathBuf>,
+
+    /// Compare with a single-threaded oracle; exit 1 at the first difference
+    #[arg(long)]
+    pub(crate) verify: bool,
+
+    /// Exit 4 when a capture is cut or corrupt
+    #[arg(long)]
+    pub(crate) strict: bool,
+
+    /// Secret of the hash, to make placement repeatable [default: a secret per process]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+
+    /// Read plain files instead of mapping them
+    #[arg(long)]
+    pub(crate) no_mmap: bool,
+
+    /// Instruction set of the table's bucket compare
+    #[arg(long, value_name = "NAME", default_value = "auto")]
+    pub(crate) isa: String,
+
+    /// Ask for huge pages behind the table
+    #[arg(long, value_enum, default_value_t = HugePagesName::Auto)]
+    pub(crate) hugepages: HugePagesName,
+
+    /// The most bytes that a compressed input may unpack to
+    #[arg(long, value_name = "BYTES", default_value = "1000G", value_parser = parse::positive)]
+    pub(crate) unpack_max: u64,
+}
+
+/// Layout on threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ModeName {
+    Inline,
+    Pipeline,
+}
+
+/// Applications.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AppName {
+    /// Nothing: the cost of everything else
+    Null,
+    /// Packets, bytes, times, flags and TCP state per flow
+    TcpTracker,
+}
+
+/// Flow tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TableName {
+    /// DHash: sixteen 32-bit signatures on a cache line
+    Dhash,
+}
+
+/// Placement policies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SchedulerName {
+    Dh,
+    Hrw,
+}
+
+/// What to do when a ring is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FullName {
+    Block,
+    Drop,
+}
+
+/// Huge pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum HugePagesName {
+    Auto,
+    Off,
+}

@@ -1,0 +1,98 @@
+//! How a command ends: the statuses that scripts rely on, and the failures behind them.
+
+use std::process::ExitCode;
+
+use flowloom::engine::StartError;
+use flowloom::traffic::capture::CaptureError;
+
+/// The exit status of the command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Status {
+    /// All is well.
+    Ok = 0,
+    /// The run finished, a check failed.
+    CheckFailed = 1,
+    /// Usage or configuration.
+    Usage = 2,
+    /// Input cannot be read.
+    Input = 3,
+    /// Input was read only in part, and `--strict` was asked for.
+    PartialInput = 4,
+    /// Output could not be written; the result was printed all the same.
+    Output = 5,
+    /// The engine stopped on a fault; the report is balanced.
+    Fault = 6,
+    /// Stopped by a signal.
+    Interrupted = 130,
+}
+
+impl From<Status> for ExitCode {
+    fn from(status: Status) -> Self {
+        Self::from(status as u8)
+    }
+}
+
+/// Why a command could not do its work.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The arguments contradict themselves or the machine.
+    Usage(String),
+    /// The input cannot be read.
+    Input(CaptureError),
+    /// Something cannot be written.
+    Output(String),
+    /// The reader of standard output went away.
+    BrokenPipe,
+}
+
+impl Failure {
+    pub(crate) fn status(&self) -> Status {
+        match self {
+            Self::Usage(_) => Status::Usage,
+            Self::Input(_) => Status::Input,
+            Self::Output(_) => Status::Output,
+            Self::BrokenPipe => Status::Ok,
+        }
+    }
+
+    /// Returns the failure with its exit status at the end of the first line.
+    pub(crate) fn with_status(&self) -> String {
+        let text = match self {
+            Self::Usage(text) | Self::Output(text) => text.clone(),
+            Self::Input(error) => error.to_string(),
+            Self::BrokenPipe => String::from("broken pipe"),
+        };
+        with_status(&text, self.status())
+    }
+}
+
+/// Appends the exit status to the first line of a message.
+pub(crate) fn with_status(text: &str, status: Status) -> String {
+    let (first, rest) = text.split_once('\n').map_or((text, None), |(first, rest)| (first, Some(rest)));
+    let head = format!("{first}   [exit {}]", status as u8);
+    rest.map_or(head.clone(), |rest| format!("{head}\n{rest}"))
+}
+
+impl From<CaptureError> for Failure {
+    fn from(error: CaptureError) -> Self {
+        match error {
+            CaptureError::StdinTwice => Self::Usage(error.to_string()),
+            error => Self::Input(error),
+        }
+    }
+}
+
+impl From<StartError> for Failure {
+    fn from(error: StartError) -> Self {
+        Self::Usage(error.to_string())
+    }
+}
+
+/// Turns an error of writing to standard output into a failure.
+pub(crate) fn stdout_failure(error: &std::io::Error) -> Failure {
+    if error.kind() == std::io::ErrorKind::BrokenPipe {
+        Failure::BrokenPipe
+    } else {
+        Failure::Output(format!("cannot write to standard output: {error}"))
+    }
+}

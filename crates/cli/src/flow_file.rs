@@ -1,0 +1,79 @@
+//! One record per flow, as CSV or JSON lines.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use flowloom::engine::{FlowRecord, FlowState, FlowValue};
+use flowloom::flow_key::FlowKey;
+
+/// The columns that every application's records begin with.
+const KEY_COLUMNS: [&str; 7] =
+    ["low_address", "low_port", "high_address", "high_port", "protocol", "zone", "pass"];
+
+/// Writes the records to `path`, in the order they come.
+pub(crate) fn write<F: FlowState>(path: &Path, flows: &[FlowRecord<F>]) -> io::Result<()> {
+    let lines = path.extension().is_some_and(|extension| {
+        extension.eq_ignore_ascii_case("jsonl") || extension.eq_ignore_ascii_case("json")
+    });
+    let out = BufWriter::new(File::create(path)?);
+    if lines { json_lines(out, flows) } else { csv(out, flows) }
+}
+
+fn csv<F: FlowState>(out: impl Write, flows: &[FlowRecord<F>]) -> io::Result<()> {
+    let mut writer = csv::Writer::from_writer(out);
+    writer.write_record(KEY_COLUMNS.iter().chain(F::COLUMNS))?;
+    let mut values = Vec::with_capacity(F::COLUMNS.len());
+    for flow in flows {
+        values.clear();
+        flow.state.values(&mut values);
+        let key = key_values(&flow.key);
+        writer.write_record(key.into_iter().chain(values.iter().map(|value| match *value {
+            FlowValue::Count(number) | FlowValue::TimeNs(number) => number.to_string(),
+            FlowValue::Bits(bits) => format!("{bits:#x}"),
+            FlowValue::Word(word) => word.to_owned(),
+        })))?;
+    }
+    writer.flush()
+}
+
+fn json_lines<F: FlowState>(mut out: impl Write, flows: &[FlowRecord<F>]) -> io::Result<()> {
+    let mut values = Vec::with_capacity(F::COLUMNS.len());
+    for flow in flows {
+        values.clear();
+        flow.state.values(&mut values);
+        let key = &flow.key;
+        let mut record = serde_json::Map::new();
+        record.insert("low_address".into(), key.low_address().to_string().into());
+        record.insert("low_port".into(), key.low_port().into());
+        record.insert("high_address".into(), key.high_address().to_string().into());
+        record.insert("high_port".into(), key.high_port().into());
+        record.insert("protocol".into(), key.protocol().into());
+        record.insert("zone".into(), key.zone().into());
+        record.insert("pass".into(), key.pass().into());
+        for (column, value) in F::COLUMNS.iter().zip(&values) {
+            let value = match *value {
+                FlowValue::Count(number) | FlowValue::TimeNs(number) | FlowValue::Bits(number) => {
+                    number.into()
+                }
+                FlowValue::Word(word) => word.into(),
+            };
+            record.insert((*column).into(), value);
+        }
+        serde_json::to_writer(&mut out, &record)?;
+        out.write_all(b"\n")?;
+    }
+    out.flush()
+}
+
+fn key_values(key: &FlowKey) -> [String; 7] {
+    [
+        key.low_address().to_string(),
+        key.low_port().to_string(),
+        key.high_address().to_string(),
+        key.high_port().to_string(),
+        key.protocol().to_string(),
+        key.zone().to_string(),
+        key.pass().to_string(),
+    ]
+}

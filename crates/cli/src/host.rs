@@ -1,0 +1,39 @@
+//! What a report says about the program and the machine.
+
+use flowloom::cpu::features::Isa;
+use flowloom::cpu::topology::Topology;
+use serde::Serialize;
+
+/// The program.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Tool {
+    version: &'static str,
+    git: &'static str,
+}
+
+impl Tool {
+    pub(crate) const THIS: Self = Self { version: env!("CARGO_PKG_VERSION"), git: env!("FLOWLOOM_COMMIT") };
+}
+
+impl std::fmt::Display for Tool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "flowloom {} ({})", self.version, self.git)
+    }
+}
+
+/// The machine, and what of it the run uses.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Host {
+    pub(crate) cpu: String,
+    pub(crate) cpus_allowed: usize,
+    pub(crate) isa: String,
+}
+
+impl Host {
+    /// Returns this machine, with the instruction set that the tables use.
+    pub(crate) fn with_isa(isa: Isa) -> Self {
+        let (cpu, cpus_allowed) = Topology::read()
+            .map_or((String::from("unknown"), 0), |topology| (topology.model, topology.cpus.len()));
+        Self { cpu, cpus_allowed, isa: isa.to_string() }
+    }
+}

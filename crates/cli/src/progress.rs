@@ -1,0 +1,71 @@
+//! The progress bar: on a terminal's stderr, drawn by a thread of its own from relaxed counters.
+
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use flowloom::engine::Control;
+use flowloom::traffic::capture::SetProgress;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Five times a second: often enough to see it move, too rare to disturb.
+const INTERVAL: Duration = Duration::from_millis(200);
+
+/// A progress bar that is drawn until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    /// Closing it ends the thread.
+    end: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Progress {
+    /// Starts drawing, if stderr is a terminal and `quiet` is not asked for.
+    pub(crate) fn start(label: String, set: Arc<SetProgress>, control: Arc<Control>, quiet: bool) -> Self {
+        if quiet || !std::io::stderr().is_terminal() {
+            return Self { end: None, thread: None };
+        }
+        let (end, ended) = channel();
+        let thread = std::thread::Builder::new()
+            .name("progress".into())
+            .spawn(move || draw(label, &set, &control, &ended))
+            .ok();
+        Self { end: Some(end), thread }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        if let Some(thread) = self.thread.take() {
+            // A bar that could not be drawn is no reason to fail.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn draw(label: String, set: &SetProgress, control: &Control, ended: &Receiver<()>) {
+    let total = set.total_bytes();
+    let bar =
+        ProgressBar::with_draw_target((total > 0).then_some(total), ProgressDrawTarget::stderr_with_hz(5));
+    let template = if total > 0 {
+        "{prefix}  {bar:30}  {percent:>3} %  {msg}  {eta}"
+    } else {
+        "{prefix}  {spinner}  {bytes}  {msg}  {elapsed}"
+    };
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style.progress_chars("━╸ "));
+    }
+    bar.set_prefix(label);
+    let mut before = (Instant::now(), 0_u64);
+    while ended.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
+        let now = (Instant::now(), control.packets());
+        let rate = (now.1 - before.1) as f64 / (now.0 - before.0).as_secs_f64() / 1e6;
+        before = now;
+        bar.set_position(set.done_bytes());
+        bar.set_message(format!("{rate:.1} Mpps  {} packets", crate::render::grouped(now.1)));
+    }
+    bar.finish_and_clear();
+}

@@ -1,0 +1,49 @@
+//! The result of `generate`.
+
+use serde::Serialize;
+
+use super::{Report, bytes, grouped};
+
+/// The document of `generate trace`.
+#[derive(Debug, Serialize)]
+pub(crate) struct GenerateResult {
+    pub(crate) schema: &'static str,
+    pub(crate) path: String,
+    pub(crate) what: String,
+    pub(crate) seed: u64,
+    pub(crate) packets: u64,
+    pub(crate) bytes_on_wire: u64,
+    pub(crate) bytes_captured: u64,
+    pub(crate) seconds: f64,
+}
+
+impl Report for GenerateResult {
+    fn lines(&self) -> Vec<String> {
+        vec![format!(
+            "{}   {}, {} packets, seed {}: {} captured of {} on the wire, in {:.2} s",
+            self.path,
+            self.what,
+            grouped(self.packets),
+            self.seed,
+            bytes(self.bytes_captured),
+            bytes(self.bytes_on_wire),
+            self.seconds
+        )]
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        vec![
+            ["path", "seed", "packets", "bytes_on_wire", "bytes_captured", "seconds"]
+                .map(str::to_owned)
+                .to_vec(),
+            vec![
+                self.path.clone(),
+                self.seed.to_string(),
+                self.packets.to_string(),
+                self.bytes_on_wire.to_string(),
+                self.bytes_captured.to_string(),
+                self.seconds.to_string(),
+            ],
+        ]
+    }
+}

@@ -1,0 +1,343 @@
+//! The result of `inspect`.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::{Report, bytes, grouped, percent, scaled};
+use crate::args::inspect::Inspect;
+use crate::profile::{Layers, Profile, Zipf};
+
+/// The document of `inspect`; `docs/schema/inspect-1.json` describes it.
+#[derive(Debug, Serialize)]
+pub(crate) struct InspectResult {
+    schema: &'static str,
+    files: Vec<FileFigures>,
+    packets: u64,
+    bytes_on_wire: u64,
+    bytes_captured: u64,
+    first_ns: u64,
+    last_ns: u64,
+    decoded: u64,
+    dropped: BTreeMap<&'static str, u64>,
+    unsupported_links: BTreeMap<String, u64>,
+    cut_packets: u64,
+    time_backwards: u64,
+    size_p50: u64,
+    size_p95: u64,
+    peak_packets_per_second: u64,
+    layers: Layers,
+    flows: u64,
+    flows_by_timeout: u64,
+    timeout_ns: u64,
+    concurrent_peak: u64,
+    concurrent_peak_at_ns: u64,
+    packets_per_flow_p50: u64,
+    packets_per_flow_p95: u64,
+    packets_per_flow_max: u64,
+    new_flows_peak_per_second: u64,
+    zipf: Option<Zipf>,
+    top_flows: Vec<TopFigures>,
+    fit: Vec<Fit>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    why: Vec<Why>,
+    interrupted: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fault: Option<String>,
+    #[serde(skip)]
+    top_share: String,
+    #[serde(skip)]
+    list_top: bool,
+}
+
+/// One capture.
+#[derive(Debug, Serialize)]
+pub(crate) struct FileFigures {
+    pub(crate) path: String,
+    pub(crate) format: String,
+    pub(crate) sections: u64,
+    pub(crate) interfaces: u64,
+    pub(crate) link_types: Vec<String>,
+    pub(crate) bytes: u64,
+    pub(crate) sha256: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct TopFigures {
+    flow: String,
+    packets: u64,
+    bytes_on_wire: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Fit {
+    experiment: &'static str,
+    verdict: &'static str,
+    why: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Why {
+    reason: &'static str,
+    packets: u64,
+    first_packets: Vec<u64>,
+}
+
+impl InspectResult {
+    pub(crate) fn new(
+        files: Vec<FileFigures>,
+        profile: &Profile,
+        arguments: &Inspect,
+        l3_bytes: u64,
+        interrupted: bool,
+        fault: Option<String>,
+    ) -> Self {
+        let decoded = profile.packets - profile.dropped.total();
+        let [p50, p95, max] = profile.packets_per_flow;
+        let top_flows: Vec<TopFigures> = profile
+            .top
+            .iter()
+            .map(|flow| TopFigures {
+                flow: flow.key.to_string(),
+                packets: flow.packets,
+                bytes_on_wire: flow.bytes,
+            })
+            .collect();
+        Self {
+            schema: "flowloom/inspect/1",
+            files,
+            packets: profile.packets,
+            bytes_on_wire: profile.bytes_on_wire,
+            bytes_captured: profile.bytes_captured,
+            first_ns: profile.first_ns,
+            last_ns: profile.last_ns,
+            decoded,
+            dropped: profile.dropped.nonzero().map(|(reason, packets)| (reason.name(), packets)).collect(),
+            unsupported_links: profile
+                .unsupported
+                .iter()
+                .map(|(link, &packets)| (link.to_string(), packets))
+                .collect(),
+            cut_packets: profile.cut_packets,
+            time_backwards: profile.time_backwards,
+            size_p50: profile.size_p50,
+            size_p95: profile.size_p95,
+            peak_packets_per_second: profile.peak_packets_per_second,
+            layers: profile.layers,
+            flows: profile.flows,
+            flows_by_timeout: profile.flows_by_timeout,
+            timeout_ns: arguments.timeout,
+            concurrent_peak: profile.concurrent_peak,
+            concurrent_peak_at_ns: profile.concurrent_peak_at_ns,
+            packets_per_flow_p50: p50,
+            packets_per_flow_p95: p95,
+            packets_per_flow_max: max,
+            new_flows_peak_per_second: profile.new_flows_peak_per_second,
+            zipf: profile.zipf,
+            top_share: percent(max, decoded),
+            list_top: arguments.top > 0,
+            top_flows,
+            fit: fit(profile, decoded, l3_bytes),
+            why: if arguments.why { why(profile) } else { Vec::new() },
+            interrupted,
+            fault,
+        }
+    }
+}
+
+fn why(profile: &Profile) -> Vec<Why> {
+    profile
+        .dropped
+        .nonzero()
+        .map(|(reason, packets)| Why {
+            reason: reason.name(),
+            packets,
+            first_packets: profile.examples.get(&reason).cloned().unwrap_or_default(),
+        })
+        .collect()
+}
+
+/// Judges what the capture can be used for.
+fn fit(profile: &Profile, decoded: u64, l3_bytes: u64) -> Vec<Fit> {
+    // A state of two cache lines and sixteen slots for ten flows.
+    let states = profile.concurrent_peak * 128 * 16 / 10;
+    let table = if profile.flows == 0 {
+        ("no", String::from("it has no flows"))
+    } else if profile.concurrent_peak < 1000 {
+        ("poor", format!("{} concurrent flows fit any cache", grouped(profile.concurrent_peak)))
+    } else {
+        let cache = if l3_bytes > 0 { format!("; L3 is {}", bytes(l3_bytes)) } else { String::new() };
+        (
+            "good",
+            format!(
+                "{} concurrent flows are {} of states{cache}",
+                grouped(profile.concurrent_peak),
+                bytes(states)
+            ),
+        )
+    };
+    let top = profile.packets_per_flow[2];
+    let scheduling = if profile.flows < 100 {
+        ("poor", format!("{} flows are too few to balance", grouped(profile.flows)))
+    } else if top * 10 > decoded {
+        ("good", format!("one flow has {} of the packets: a dominant one", percent(top, decoded)))
+    } else {
+        ("good", format!("{} flows, none dominant", grouped(profile.flows)))
+    };
+    vec![
+        Fit { experiment: "table", verdict: table.0, why: table.1 },
+        Fit { experiment: "scheduling", verdict: scheduling.0, why: scheduling.1 },
+    ]
+}
+
+impl Report for InspectResult {
+    fn lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for file in &self.files {
+            lines.push(format!(
+                "{}   {}, {} section{}, {} interface{}, {}",
+                file.path,
+                file.format,
+                file.sections,
+                if file.sections == 1 { "" } else { "s" },
+                file.interfaces,
+                if file.interfaces == 1 { "" } else { "s" },
+                if file.link_types.is_empty() {
+                    String::from("no link type")
+                } else {
+                    file.link_types.join(", ")
+                }
+            ));
+            if let Some(sha256) = &file.sha256 {
+                lines.push(format!("            sha256 {sha256}   {}", bytes(file.bytes)));
+            }
+        }
+        lines.push(String::new());
+        let span = self.last_ns.saturating_sub(self.first_ns) as f64 / 1e9;
+        let rate = |number: f64| if span > 0.0 { number / span } else { 0.0 };
+        lines.push(format!(
+            "Packets     {}   span {span:.3} s   mean {}packets/s, {}bit/s   peak second {} packets",
+            grouped(self.packets),
+            scaled(rate(self.packets as f64)),
+            scaled(rate(self.bytes_on_wire as f64 * 8.0)),
+            grouped(self.peak_packets_per_second)
+        ));
+        lines.push(format!(
+            "Sizes       p50 {} B   p95 {} B   {} captured of {} on the wire   {} packets cut by the snaplen",
+            grouped(self.size_p50),
+            grouped(self.size_p95),
+            bytes(self.bytes_captured),
+            bytes(self.bytes_on_wire),
+            grouped(self.cut_packets)
+        ));
+        let layers = &self.layers;
+        let share = |packets| percent(packets, self.packets);
+        lines.push(format!(
+            "Layers      IPv4 {}   IPv6 {}   no flow key {}      TCP {}   UDP {}   ICMP {}   SCTP {}   other {}   VLAN {}",
+            share(layers.ipv4),
+            share(layers.ipv6),
+            share(self.packets - self.decoded),
+            share(layers.tcp),
+            share(layers.udp),
+            share(layers.icmp),
+            share(layers.sctp),
+            share(layers.other_transport),
+            share(layers.in_vlan)
+        ));
+        lines.push(format!(
+            "            later fragments {}   bad IPv4 header checksum {}   time backwards {}   not parsed {}{}",
+            grouped(layers.later_fragments),
+            grouped(layers.bad_ipv4_checksum),
+            grouped(self.time_backwards),
+            grouped(self.packets - self.decoded),
+            if self.why.is_empty() && self.decoded < self.packets { "  (--why to list reasons)" } else { "" }
+        ));
+        for why in &self.why {
+            let first: Vec<String> = why.first_packets.iter().map(ToString::to_string).collect();
+            lines.push(format!(
+                "            {:<22} {:>10}   first: packet {}",
+                why.reason,
+                grouped(why.packets),
+                first.join(", ")
+            ));
+        }
+        for (link, packets) in &self.unsupported_links {
+            lines.push(format!("            link type {link}: {} packets", grouped(*packets)));
+        }
+        lines.push(String::new());
+        lines.push(format!(
+            "Flows       {}  ({} with an idle timeout of {} s)   concurrent peak {} at {:.1} s",
+            grouped(self.flows),
+            grouped(self.flows_by_timeout),
+            self.timeout_ns / 1_000_000_000,
+            grouped(self.concurrent_peak),
+            self.concurrent_peak_at_ns.saturating_sub(self.first_ns) as f64 / 1e9
+        ));
+        lines.push(format!(
+            "            packets/flow p50 {}  p95 {}  max {}   top flow {} of decoded packets",
+            grouped(self.packets_per_flow_p50),
+            grouped(self.packets_per_flow_p95),
+            grouped(self.packets_per_flow_max),
+            self.top_share
+        ));
+        let zipf = self.zipf.map_or(String::from("too few flows to fit a skew"), |zipf| {
+            format!("Zipf exponent ≈ {:.2} (fit r² {:.2})", zipf.exponent, zipf.r_squared)
+        });
+        lines.push(format!(
+            "            new flows/s mean {:.0}  peak {}   {zipf}",
+            rate(self.flows_by_timeout as f64),
+            grouped(self.new_flows_peak_per_second)
+        ));
+        if self.list_top {
+            for flow in &self.top_flows {
+                lines.push(format!(
+                    "            {:>12} packets  {:>10}   {}",
+                    grouped(flow.packets),
+                    bytes(flow.bytes_on_wire),
+                    flow.flow
+                ));
+            }
+        }
+        lines.push(String::new());
+        for (i, fit) in self.fit.iter().enumerate() {
+            let head = if i == 0 { "Fit for" } else { "" };
+            lines.push(format!("{head:<12}{:<12}{:<6}{}", fit.experiment, fit.verdict, fit.why));
+        }
+        lines.push(match (&self.fault, self.interrupted) {
+            (Some(fault), _) => format!("stopped on a fault: {fault}"),
+            (None, true) => format!("interrupted after {} packets", grouped(self.packets)),
+            (None, false) => {
+                let path = self.files.first().map_or("FILE", |file| file.path.as_str());
+                format!(
+                    "{} packets in {} flows. Next: flowloom replay {path}",
+                    grouped(self.packets),
+                    grouped(self.flows)
+                )
+            }
+        });
+        lines
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        let pairs: Vec<(&str, String)> = vec![
+            ("packets", self.packets.to_string()),
+            ("bytes_on_wire", self.bytes_on_wire.to_string()),
+            ("bytes_captured", self.bytes_captured.to_string()),
+            ("decoded", self.decoded.to_string()),
+            ("flows", self.flows.to_string()),
+            ("flows_by_timeout", self.flows_by_timeout.to_string()),
+            ("concurrent_peak", self.concurrent_peak.to_string()),
+            ("size_p50", self.size_p50.to_string()),
+            ("size_p95", self.size_p95.to_string()),
+            ("ipv4", self.layers.ipv4.to_string()),
+            ("ipv6", self.layers.ipv6.to_string()),
+            ("tcp", self.layers.tcp.to_string()),
+            ("udp", self.layers.udp.to_string()),
+            ("first_ns", self.first_ns.to_string()),
+            ("last_ns", self.last_ns.to_string()),
+        ];
+        let (head, row): (Vec<String>, Vec<String>) =
+            pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).unzip();
+        vec![head, row]
+    }
+}

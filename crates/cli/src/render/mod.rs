@@ -1,0 +1,131 @@
+//! How results look: lines for people, JSON and CSV for programs. The only place that prints.
+
+pub(crate) mod generate;
+pub(crate) mod inspect;
+pub(crate) mod replay;
+
+use std::io::Write;
+
+use serde::Serialize;
+
+use crate::args::{Common, Format};
+use crate::exit::{Failure, stdout_failure};
+
+/// A result that has every form.
+pub(crate) trait Report: Serialize {
+    /// Returns the lines for people, the verdict last.
+    fn lines(&self) -> Vec<String>;
+
+    /// Returns the rows of the CSV form, the header first.
+    fn rows(&self) -> Vec<Vec<String>>;
+}
+
+/// Prints a result in the form that was asked for.
+pub(crate) fn print(report: &impl Report, common: &Common) -> Result<(), Failure> {
+    if common.quiet > 1 {
+        return Ok(());
+    }
+    let text = match common.format {
+        Format::Json => json(serde_json::to_string_pretty(report))?,
+        Format::Jsonl => json(serde_json::to_string(report))?,
+        Format::Csv => csv(&report.rows())?,
+        Format::Auto | Format::Table | Format::Plain => people(report.lines(), common),
+    };
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| stdout_failure(&error))
+}
+
+fn json(text: serde_json::Result<String>) -> Result<String, Failure> {
+    text.map(|text| text + "\n").map_err(|error| Failure::Output(format!("cannot form the JSON: {error}")))
+}
+
+fn csv(rows: &[Vec<String>]) -> Result<String, Failure> {
+    let failed = |error: &dyn std::fmt::Display| Failure::Output(format!("cannot form the CSV: {error}"));
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    for row in rows {
+        writer.write_record(row).map_err(|error| failed(&error))?;
+    }
+    let bytes = writer.into_inner().map_err(|error| failed(&error))?;
+    String::from_utf8(bytes).map_err(|error| failed(&error))
+}
+
+fn people(lines: Vec<String>, common: &Common) -> String {
+    let verdict = lines.last().cloned().unwrap_or_default();
+    if common.quiet == 1 {
+        return verdict + "\n";
+    }
+    let mut text = String::new();
+    let last = lines.len().saturating_sub(1);
+    for (i, line) in lines.into_iter().enumerate() {
+        if common.emphasis() && (i == 0 || i == last) {
+            text.push_str(&format!("\u{1b}[1m{line}\u{1b}[0m\n"));
+        } else {
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// Prints a warning on stderr.
+pub(crate) fn warn(text: &str, common: &Common) {
+    if common.quiet < 2 {
+        eprintln!("warning: {text}");
+    }
+}
+
+/// Returns a number with its digits in groups of three.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Returns a number of bytes with a unit that keeps it short.
+pub(crate) fn bytes(number: u64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = number as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < units.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{number} B") } else { format!("{value:.2} {}", units[unit]) }
+}
+
+/// Returns a rate with a prefix that keeps it short: `18.2 M`.
+pub(crate) fn scaled(value: f64) -> String {
+    for (limit, prefix) in [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")] {
+        if value >= limit {
+            return format!("{:.2} {prefix}", value / limit);
+        }
+    }
+    format!("{value:.1} ")
+}
+
+/// Returns a share in percent.
+pub(crate) fn percent(part: u64, whole: u64) -> String {
+    if whole == 0 { String::from("0 %") } else { format!("{:.2} %", part as f64 * 100.0 / whole as f64) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped_and_scaled() {
+        assert_eq!(grouped(0), "0");
+        assert_eq!(grouped(999), "999");
+        assert_eq!(grouped(6_812_044), "6 812 044");
+        assert_eq!(bytes(1536), "1.50 KiB");
+        assert_eq!(scaled(18_200_000.0), "18.20 M");
+        assert_eq!(percent(1, 0), "0 %");
+        assert_eq!(percent(1, 8), "12.50 %");
+    }
+}

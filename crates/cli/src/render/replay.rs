@@ -1,0 +1,306 @@
+//! The result of `replay`.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::{Report, bytes, grouped, percent, scaled};
+use crate::host::{Host, Tool};
+
+/// The document of `replay`; `docs/schema/replay-1.json` describes it.
+#[derive(Debug, Serialize)]
+pub(crate) struct ReplayResult {
+    pub(crate) schema: &'static str,
+    pub(crate) tool: Tool,
+    pub(crate) host: Host,
+    pub(crate) run: RunFigures,
+    pub(crate) inputs: Vec<InputFigures>,
+    pub(crate) packets: u64,
+    pub(crate) bytes_on_wire: u64,
+    pub(crate) bytes_captured: u64,
+    pub(crate) decoded: u64,
+    pub(crate) processed: u64,
+    pub(crate) denied: u64,
+    pub(crate) flows: u64,
+    pub(crate) flows_expired: u64,
+    pub(crate) records_forgotten: u64,
+    pub(crate) seconds: f64,
+    pub(crate) packets_per_second: f64,
+    pub(crate) first_ns: u64,
+    pub(crate) last_ns: u64,
+    pub(crate) dropped: BTreeMap<&'static str, u64>,
+    pub(crate) unsupported_links: BTreeMap<String, u64>,
+    pub(crate) time_backwards: u64,
+    pub(crate) captured_over_wire: u64,
+    pub(crate) lying_lengths: u64,
+    pub(crate) digest: String,
+    pub(crate) workers: Vec<WorkerFigures>,
+    pub(crate) table: TableFigures,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) verify: Option<VerifyFigures>,
+    pub(crate) notices: Vec<String>,
+    pub(crate) interrupted: bool,
+    /// Share of the input that was read, of an interrupted run over inputs of known size.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) read_share: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) fault: Option<String>,
+    pub(crate) balanced: bool,
+    pub(crate) complete: bool,
+}
+
+/// How the run was set up.
+#[derive(Debug, Serialize)]
+pub(crate) struct RunFigures {
+    pub(crate) mode: &'static str,
+    pub(crate) workers: usize,
+    pub(crate) input_cpu: Option<u32>,
+    pub(crate) app: &'static str,
+    pub(crate) table: &'static str,
+    pub(crate) scheduler: Option<&'static str>,
+    pub(crate) when_full: &'static str,
+    pub(crate) ring_slots: Option<usize>,
+    pub(crate) seed: Option<u64>,
+    pub(crate) passes: Option<u32>,
+    pub(crate) decap: bool,
+    pub(crate) idle_timeout_ns: Option<u64>,
+    pub(crate) mapped: bool,
+}
+
+/// One capture.
+#[derive(Debug, Serialize)]
+pub(crate) struct InputFigures {
+    pub(crate) path: String,
+    pub(crate) format: String,
+    pub(crate) link_types: Vec<u16>,
+    pub(crate) interfaces: u64,
+    pub(crate) packets: u64,
+}
+
+/// One worker.
+#[derive(Debug, Serialize)]
+pub(crate) struct WorkerFigures {
+    pub(crate) cpu: Option<u32>,
+    pub(crate) sent: u64,
+    pub(crate) processed: u64,
+    pub(crate) dropped: u64,
+    pub(crate) flows: u64,
+    pub(crate) full_waits: u64,
+}
+
+/// All workers' flow tables together.
+#[derive(Debug, Serialize)]
+pub(crate) struct TableFigures {
+    pub(crate) flows_at_end: u64,
+    pub(crate) inserted: u64,
+    pub(crate) refused: u64,
+    pub(crate) displaced: u64,
+    pub(crate) list_length_max: u32,
+    pub(crate) segments: u32,
+    pub(crate) index_bytes: u64,
+    pub(crate) state_bytes: u64,
+    pub(crate) memory_bytes: u64,
+}
+
+/// What the oracle said.
+#[derive(Debug, Serialize)]
+pub(crate) struct VerifyFigures {
+    pub(crate) flows: u64,
+    pub(crate) agrees: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) difference: Option<String>,
+}
+
+impl ReplayResult {
+    fn header(&self) -> String {
+        let run = &self.run;
+        let cpu = |cpu: Option<u32>| cpu.map_or(String::from("unpinned"), |cpu| format!("CPU {cpu}"));
+        let layout = if run.mode == "inline" {
+            format!("inline, {}", cpu(run.input_cpu))
+        } else {
+            let workers: Vec<String> = self.workers.iter().map(|worker| cpu(worker.cpu)).collect();
+            format!("pipeline, input {}, workers {}", cpu(run.input_cpu), workers.join(" "))
+        };
+        format!("{}   {} {}   {layout}", self.tool, std::env::consts::ARCH, self.host.isa)
+    }
+
+    fn setting(&self) -> String {
+        let run = &self.run;
+        let mut text = format!("app {}   table {}", run.app, run.table);
+        if let (Some(scheduler), Some(slots)) = (run.scheduler, run.ring_slots) {
+            text +=
+                &format!("   scheduler {scheduler}   rings {slots} × 32 B, {} when full", run.when_full);
+        }
+        match run.passes {
+            Some(1) => {}
+            Some(passes) => text += &format!("   {passes} passes"),
+            None => text += "   passes until stopped",
+        }
+        if run.decap {
+            text += "   tunnels followed";
+        }
+        match run.seed {
+            Some(seed) => text += &format!("   seed {seed}"),
+            None => text += "   seed secret",
+        }
+        text
+    }
+
+    fn verdict(&self) -> String {
+        let rate =
+            format!("{}packets/s over {} flows", scaled(self.packets_per_second), grouped(self.flows));
+        if let Some(fault) = &self.fault {
+            return format!("stopped on a fault: {fault}");
+        }
+        if let Some(VerifyFigures { agrees: false, difference: Some(difference), .. }) = &self.verify {
+            return format!("differs from the oracle: {difference}");
+        }
+        let mut text = rate;
+        if self.interrupted {
+            text = match self.read_share {
+                Some(share) => format!("interrupted at {:.0} %: {text}", share * 100.0),
+                None => format!("interrupted: {text}"),
+            };
+        }
+        if let Some(verify) = &self.verify {
+            text += &format!("; verified, {} flows as the oracle has them", grouped(verify.flows));
+        }
+        text
+    }
+}
+
+impl Report for ReplayResult {
+    fn lines(&self) -> Vec<String> {
+        let mut lines = vec![self.header(), self.setting()];
+        for input in self.inputs.iter().take(8) {
+            let links: Vec<String> = input
+                .link_types
+                .iter()
+                .map(|&link| flowloom::packet::LinkType(link).name().to_owned())
+                .collect();
+            lines.push(format!(
+                "{}   {}, {}   {} packets",
+                input.path,
+                input.format,
+                links.join(" + "),
+                grouped(input.packets)
+            ));
+        }
+        if self.inputs.len() > 8 {
+            lines.push(format!("… and {} more captures", self.inputs.len() - 8));
+        }
+        lines.push(String::new());
+        let dropped: u64 = self.dropped.values().sum();
+        lines.push(format!(
+            "Packets     {}   decoded {} ({})   processed {}   dropped {}",
+            grouped(self.packets),
+            grouped(self.decoded),
+            percent(self.decoded, self.packets),
+            grouped(self.processed),
+            grouped(dropped)
+        ));
+        lines.push(format!(
+            "Bytes       {} captured   {} on the wire",
+            bytes(self.bytes_captured),
+            bytes(self.bytes_on_wire)
+        ));
+        let span = self.last_ns.saturating_sub(self.first_ns) as f64 / 1e9;
+        lines.push(format!("Span        {span:.6} s of packet time"));
+        let mut flows = format!("Flows       {}", grouped(self.flows));
+        if self.flows_expired > 0 {
+            flows += &format!("   ended by timeout {}", grouped(self.flows_expired));
+        }
+        if self.denied > 0 {
+            flows += &format!("   packets denied {}", grouped(self.denied));
+        }
+        lines.push(flows);
+        let table = &self.table;
+        lines.push(format!(
+            "Flow table  {} flows at the end   in conflict lists {} (longest {})   refused {}   segments {}   {}",
+            grouped(table.flows_at_end),
+            grouped(table.displaced),
+            table.list_length_max,
+            grouped(table.refused),
+            table.segments,
+            bytes(table.memory_bytes)
+        ));
+        if self.workers.len() > 1 {
+            for (i, worker) in self.workers.iter().enumerate() {
+                lines.push(format!(
+                    "Worker {i:<4} {} packets ({})   {} flows   ring full {} times",
+                    grouped(worker.processed),
+                    percent(worker.processed, self.processed),
+                    grouped(worker.flows),
+                    grouped(worker.full_waits)
+                ));
+            }
+        }
+        for (reason, packets) in &self.dropped {
+            lines.push(format!("Dropped     {reason} {}", grouped(*packets)));
+        }
+        for (link, packets) in &self.unsupported_links {
+            lines.push(format!("            link type {link}: {}", grouped(*packets)));
+        }
+        for (what, packets) in [
+            ("time goes backwards (clamped)", self.time_backwards),
+            ("captured length above the length on the wire", self.captured_over_wire),
+            ("captured length above the record's (cut to fit)", self.lying_lengths),
+            ("records of ended flows not kept", self.records_forgotten),
+        ] {
+            if packets > 0 {
+                lines.push(format!("Noted       {what}: {}", grouped(packets)));
+            }
+        }
+        lines.push(format!(
+            "Throughput  {}packets/s   {}B/s captured   in {:.6} s",
+            scaled(self.packets_per_second),
+            scaled(if self.seconds > 0.0 { self.bytes_captured as f64 / self.seconds } else { 0.0 }),
+            self.seconds
+        ));
+        lines.push(format!("Digest      {}", self.digest));
+        lines.push(String::new());
+        lines.push(self.verdict());
+        lines
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        let mut head = vec![
+            "packets",
+            "bytes_on_wire",
+            "bytes_captured",
+            "decoded",
+            "processed",
+            "flows",
+            "flows_expired",
+            "seconds",
+            "digest",
+            "mode",
+            "workers",
+            "app",
+            "table",
+            "interrupted",
+        ];
+        let mut row = vec![
+            self.packets.to_string(),
+            self.bytes_on_wire.to_string(),
+            self.bytes_captured.to_string(),
+            self.decoded.to_string(),
+            self.processed.to_string(),
+            self.flows.to_string(),
+            self.flows_expired.to_string(),
+            self.seconds.to_string(),
+            self.digest.clone(),
+            self.run.mode.to_owned(),
+            self.run.workers.to_string(),
+            self.run.app.to_owned(),
+            self.run.table.to_owned(),
+            self.interrupted.to_string(),
+        ];
+        // The columns are the same for every run, whether a reason occurred or not.
+        for reason in flowloom::packet::DropReason::ALL {
+            head.push(reason.name());
+            row.push(self.dropped.get(reason.name()).copied().unwrap_or(0).to_string());
+        }
+        vec![head.into_iter().map(str::to_owned).collect(), row]
+    }
+}

@@ -1,0 +1,190 @@
+//! Makes captures.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::time::Instant;
+
+use flowloom::traffic::synth::{Generate as Generator, Mix, MixConfig, PaperTrace, Sample};
+use flowloom::traffic::write::{Interface, PcapOptions, PcapWriter, PcapngWriter, TimeUnit};
+
+use crate::args::Common;
+use crate::args::generate::{Generate, TimeUnitName, Trace};
+use crate::exit::{Failure, Status};
+use crate::render::generate::GenerateResult;
+use crate::render::print;
+
+/// Runs the verb.
+pub(crate) fn run(arguments: &Generate, common: &Common) -> Result<Status, Failure> {
+    let Generate::Trace(trace) = arguments;
+    let begun = Instant::now();
+    let (mut generator, what, snaplen) = generator(trace)?;
+    let snaplen = trace.snaplen.unwrap_or(snaplen);
+    let to_stdout = trace.output.as_os_str() == "-";
+    let failed = |error: io::Error| -> Failure {
+        if to_stdout && error.kind() == io::ErrorKind::BrokenPipe {
+            Failure::BrokenPipe
+        } else {
+            Failure::Output(format!("cannot write {}: {error}", trace.output.display()))
+        }
+    };
+    let counts = if to_stdout {
+        write(io::stdout().lock(), trace, snaplen, &mut *generator)
+    } else {
+        File::create(&trace.output).and_then(|file| write(file, trace, snaplen, &mut *generator))
+    };
+    let counts = counts.map_err(failed)?;
+    let result = GenerateResult {
+        schema: "flowloom/generate/1",
+        path: trace.output.display().to_string(),
+        what,
+        seed: trace.seed,
+        packets: counts.packets,
+        bytes_on_wire: counts.bytes_on_wire,
+        bytes_captured: counts.bytes_captured,
+        seconds: begun.elapsed().as_secs_f64(),
+    };
+    // The capture itself is the result on standard output: nothing may stand beside it.
+    if !to_stdout {
+        print(&result, common)?;
+    }
+    Ok(Status::Ok)
+}
+
+/// Returns the generator that was asked for, what it makes in words, and its snaplen.
+fn generator(trace: &Trace) -> Result<(Box<dyn Generator>, String, u32), Failure> {
+    let usage = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
+    let whole = PcapOptions::default().snaplen_bytes;
+    if let Some(name) = &trace.sample {
+        let Some(sample) = Sample::named(name) else {
+            let names: Vec<&str> = Sample::all().iter().map(|sample| sample.name).collect();
+            return Err(Failure::Usage(format!(
+                "there is no sample '{name}'\n  samples: {}",
+                names.join(", ")
+            )));
+        };
+        return Ok((sample.generator(), format!("sample {name}: {}", sample.about), sample.snaplen_bytes));
+    }
+    let paper = match (trace.paper_file, trace.sessions) {
+        (Some(number), _) => Some(PaperTrace::file(number, trace.seed)),
+        (None, Some(sessions)) => Some(PaperTrace::with_sessions(sessions, trace.seed)),
+        (None, None) => None,
+    };
+    if let Some(paper) = paper {
+        let paper = paper.map_err(|error| usage(&error))?;
+        let what =
+            format!("{} sessions of 20 packets, reuse distance one less than that", paper.sessions());
+        return Ok((Box::new(paper), what, whole));
+    }
+    let config = MixConfig {
+        flows: trace.flows,
+        packets: trace.packets,
+        zipf: trace.zipf,
+        size: trace.size,
+        v6_permille: trace.v6,
+        vlan_permille: trace.vlan,
+        fragment_permille: trace.fragments,
+        other_permille: trace.other,
+        burst_packets: trace.bursts,
+        syn_flood: trace.syn_flood,
+        rate_pps: trace.rate,
+        seed: trace.seed,
+        ..MixConfig::default()
+    };
+    let what = format!("a mixture of {} flows", trace.flows);
+    let mix = Mix::new(config).map_err(|error| usage(&error))?;
+    Ok((Box::new(mix), what, whole))
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    packets: u64,
+    bytes_on_wire: u64,
+    bytes_captured: u64,
+}
+
+/// Writes everything through the packing that the path's ending asks for.
+fn write(
+    out: impl Write,
+    trace: &Trace,
+    snaplen: u32,
+    generator: &mut dyn Generator,
+) -> io::Result<Counts> {
+    let out = BufWriter::with_capacity(1 << 20, out);
+    match trace.output.extension().and_then(|extension| extension.to_str()) {
+        Some("zst") => {
+            let packed = zstd::Encoder::new(out, 3)?;
+            let (counts, packed) = records(packed, trace, snaplen, generator)?;
+            packed.finish()?.flush()?;
+            Ok(counts)
+        }
+        Some("gz") => {
+            let packed = flate2::write::GzEncoder::new(out, flate2::Compression::default());
+            let (counts, packed) = records(packed, trace, snaplen, generator)?;
+            packed.finish()?.flush()?;
+            Ok(counts)
+        }
+        _ => {
+            let (counts, mut out) = records(out, trace, snaplen, generator)?;
+            out.flush()?;
+            Ok(counts)
+        }
+    }
+}
+
+fn records<W: Write>(
+    out: W,
+    trace: &Trace,
+    snaplen: u32,
+    generator: &mut dyn Generator,
+) -> io::Result<(Counts, W)> {
+    let mut counts = Counts::default();
+    let mut frame = Vec::new();
+    let mut count = |wire: u32, frame: &[u8]| {
+        counts.packets += 1;
+        counts.bytes_on_wire += u64::from(wire);
+        counts.bytes_captured += (frame.len() as u64).min(u64::from(snaplen));
+    };
+    let out = if is_pcapng(&trace.output) {
+        let interface = Interface { snaplen_bytes: snaplen, ..Interface::default() };
+        let mut writer = PcapngWriter::new(out, vec![interface])?;
+        while let Some(meta) = generator.next_into(&mut frame) {
+            writer.write(0, meta.time_ns, meta.wire_bytes, &frame)?;
+            count(meta.wire_bytes, &frame);
+        }
+        writer.finish()?
+    } else {
+        let time_unit = match trace.time_unit {
+            TimeUnitName::Us => TimeUnit::Micro,
+            TimeUnitName::Ns => TimeUnit::Nano,
+        };
+        let options = PcapOptions { time_unit, snaplen_bytes: snaplen, ..PcapOptions::default() };
+        let mut writer = PcapWriter::new(out, options)?;
+        while let Some(meta) = generator.next_into(&mut frame) {
+            writer.write(meta.time_ns, meta.wire_bytes, &frame)?;
+            count(meta.wire_bytes, &frame);
+        }
+        writer.finish()?
+    };
+    Ok((counts, out))
+}
+
+/// Says whether a path asks for pcapng, packed or not.
+fn is_pcapng(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    let name = name.strip_suffix(".zst").or_else(|| name.strip_suffix(".gz")).unwrap_or(&name);
+    Path::new(name).extension().is_some_and(|extension| extension == "pcapng")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_says_the_format() {
+        assert!(is_pcapng(Path::new("a/b.pcapng")));
+        assert!(is_pcapng(Path::new("b.PCAPNG.zst")));
+        assert!(!is_pcapng(Path::new("b.pcap.gz")));
+        assert!(!is_pcapng(Path::new("-")));
+    }
+}

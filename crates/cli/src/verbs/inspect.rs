@@ -1,0 +1,109 @@
+//! Says what is in a capture, and what it is fit for.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use flowloom::cpu::topology::Topology;
+use flowloom::engine::Control;
+use flowloom::packet::{DecodeOptions, Fill, PacketBatch, PacketSource, decode};
+use flowloom::traffic::capture::{CaptureOptions, CaptureSet, Input, SetOptions};
+use sha2::{Digest, Sha256};
+
+use crate::args::Common;
+use crate::args::inspect::Inspect;
+use crate::exit::{Failure, Status, with_status};
+use crate::profile::Profiler;
+use crate::progress::Progress;
+use crate::render::inspect::{FileFigures, InspectResult};
+use crate::render::{print, warn};
+use crate::verbs::replay::{capture_error, label, stop_on_signals};
+
+/// Runs the verb.
+pub(crate) fn run(arguments: &Inspect, common: &Common) -> Result<Status, Failure> {
+    let inputs: Vec<Input> = arguments.inputs.iter().map(|path| Input::from_argument(path)).collect();
+    let capture = CaptureOptions { map: !arguments.no_mmap, ..CaptureOptions::default() };
+    let mut source = CaptureSet::open(&inputs, SetOptions { capture, ..SetOptions::default() })?;
+    let control = Arc::new(Control::default());
+    stop_on_signals(&control);
+    let title = format!("inspect  {}", label(&arguments.inputs));
+    let progress = Progress::start(title, source.progress(), Arc::clone(&control), common.quiet > 0);
+    let mut profiler = Profiler::new(arguments.timeout);
+    let options = DecodeOptions { decap: arguments.decap };
+    let mut batch = PacketBatch::new();
+    let mut left = arguments.limit.unwrap_or(u64::MAX);
+    let mut fault = None;
+    while left > 0 && !control.is_stopped() {
+        match source.next_batch(&mut batch) {
+            Ok(Fill::Packets) => {}
+            Ok(Fill::Starved) => continue,
+            Ok(Fill::End) => break,
+            Err(error) => {
+                fault = Some(capture_error(error)?);
+                break;
+            }
+        }
+        let Some(block) = &batch.block else { continue };
+        for raw in batch.packets.iter().take(usize::try_from(left).unwrap_or(usize::MAX)) {
+            left -= 1;
+            let start = raw.position as usize;
+            let bytes = block.bytes().get(start..start + raw.captured as usize).unwrap_or_default();
+            match decode(raw.link, bytes, options) {
+                Ok(headers) => profiler.add(raw, bytes, Ok(&headers)),
+                Err(reason) => profiler.add(raw, bytes, Err(reason)),
+            }
+        }
+    }
+    drop(progress);
+    let interrupted = control.is_stopped();
+    let files = source
+        .files()
+        .iter()
+        .map(|file| FileFigures {
+            path: file.path.display().to_string(),
+            format: file.format.clone(),
+            sections: file.sections,
+            interfaces: file.interfaces,
+            link_types: file.links.iter().map(ToString::to_string).collect(),
+            bytes: std::fs::metadata(&file.path).map_or(0, |metadata| metadata.len()),
+            sha256: if interrupted { None } else { sha256(&file.path) },
+        })
+        .collect();
+    let caches = Topology::read().map_or(0, |topology| topology.caches.level3_bytes);
+    let profile = profiler.finish(arguments.top);
+    let result = InspectResult::new(files, &profile, arguments, caches, interrupted, fault.clone());
+    let mut partial = false;
+    for notice in source.notices() {
+        partial |= notice.is_partial_input();
+        let status =
+            if arguments.strict && notice.is_partial_input() { Status::PartialInput } else { Status::Ok };
+        warn(&with_status(&notice.to_string(), status), common);
+    }
+    print(&result, common)?;
+    if let Some(fault) = fault {
+        eprintln!("error: {}", with_status(&fault, Status::Fault));
+        return Ok(Status::Fault);
+    }
+    if interrupted {
+        return Ok(Status::Interrupted);
+    }
+    Ok(if arguments.strict && partial { Status::PartialInput } else { Status::Ok })
+}
+
+/// Returns the digest of a regular file.
+fn sha256(path: &Path) -> Option<String> {
+    if !std::fs::metadata(path).ok()?.is_file() {
+        return None;
+    }
+    let mut file = File::open(path).ok()?;
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut buffer).ok()? {
+            0 => break,
+            bytes => hasher.update(&buffer[..bytes]),
+        }
+    }
+    Some(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}

@@ -1,0 +1,6 @@
+//! What each verb does, a file per verb.
+
+pub(crate) mod generate;
+pub(crate) mod inspect;
+pub(crate) mod replay;
+pub(crate) mod shell;

@@ -1,0 +1,427 @@
+//! Whole runs: whatever happens, every packet is accounted for, and the results do not depend on the layout.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use flowloom_engine::{
+    App, ConfigError, Control, Cores, EngineConfig, Fault, FlowState, FlowValue, IdleTimeout, Mode, Pace,
+    RunReport, StartError, Verdict, WhenFull, run,
+};
+use flowloom_flow_key::{FlowHasher, FlowKey};
+use flowloom_flow_table::{BuildError, DHash, DHashConfig, Timeouts};
+use flowloom_packet::{
+    BATCH_PACKETS, Block, DropReason, Fill, LinkType, PacketBatch, PacketSource, PacketView, RawPacket,
+    SharedBlock, SourceError,
+};
+use flowloom_scheduler::{DirectHash, HrwFlat, Placement, WorkerCount};
+use flowloom_traffic::synth::{Generate, Mix, MixConfig};
+
+/// Keeps the packets of a flow in the order it saw them.
+#[derive(Debug, Default)]
+struct Seen {
+    packets: u64,
+    out_of_order: u64,
+    last_ns: u64,
+    order: u64,
+}
+
+impl FlowState for Seen {
+    const COLUMNS: &'static [&'static str] = &["packets", "out_of_order", "last_ns", "order"];
+
+    fn values(&self, out: &mut Vec<FlowValue>) {
+        out.extend([
+            FlowValue::Count(self.packets),
+            FlowValue::Count(self.out_of_order),
+            FlowValue::TimeNs(self.last_ns),
+            FlowValue::Bits(self.order),
+        ]);
+    }
+
+    fn merge(&mut self, later: Self) {
+        self.packets += later.packets;
+        self.out_of_order += later.out_of_order;
+        self.last_ns = later.last_ns;
+        self.order = self.order.wrapping_mul(31) ^ later.order;
+    }
+}
+
+#[derive(Debug, Default)]
+struct Recorder {
+    /// Panic at this packet of this worker.
+    panic_at: Option<u64>,
+    /// Take this long per packet.
+    delay: Option<Duration>,
+    seen: u64,
+}
+
+impl App for Recorder {
+    type Flow = Seen;
+
+    fn on_packet(&mut self, packet: &PacketView<'_>, flow: &mut Seen) -> Verdict {
+        self.seen += 1;
+        assert!(self.panic_at != Some(self.seen), "told to panic");
+        if let Some(delay) = self.delay {
+            std::thread::sleep(delay);
+        }
+        flow.packets += 1;
+        flow.out_of_order += u64::from(packet.time_ns < flow.last_ns);
+        flow.last_ns = packet.time_ns;
+        flow.order = flow.order.wrapping_mul(31) ^ packet.time_ns;
+        Verdict::Accept
+    }
+}
+
+/// Packets in memory, spread over several blocks.
+#[derive(Clone)]
+struct Memory {
+    blocks: Vec<(SharedBlock, Vec<RawPacket>)>,
+    at: (usize, usize),
+    fail_after: Option<u64>,
+    yielded: u64,
+    asked: Arc<AtomicU64>,
+}
+
+impl Memory {
+    fn of(config: MixConfig) -> Self {
+        let mut mix = Mix::new(config).unwrap();
+        let mut blocks = Vec::new();
+        let mut bytes = Vec::new();
+        let mut packets = Vec::new();
+        let mut frame = Vec::new();
+        while let Some(meta) = mix.next_into(&mut frame) {
+            packets.push(RawPacket {
+                position: bytes.len() as u64,
+                captured: u32::try_from(frame.len()).unwrap(),
+                wire: meta.wire_bytes,
+                time_ns: meta.time_ns,
+                link: LinkType::ETHERNET,
+            });
+            bytes.extend_from_slice(&frame);
+            if packets.len() == 777 {
+                blocks.push((
+                    Arc::new(Block::Owned(std::mem::take(&mut bytes))),
+                    std::mem::take(&mut packets),
+                ));
+            }
+        }
+        blocks.push((Arc::new(Block::Owned(bytes)), packets));
+        Self { blocks, at: (0, 0), fail_after: None, yielded: 0, asked: Arc::default() }
+    }
+}
+
+impl PacketSource for Memory {
+    fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        batch.packets.clear();
+        if self.fail_after.is_some_and(|limit| self.yielded >= limit) {
+            return Err(SourceError("told to fail".into()));
+        }
+        while let Some((block, packets)) = self.blocks.get(self.at.0) {
+            let rest = &packets[self.at.1..];
+            if rest.is_empty() {
+                self.at = (self.at.0 + 1, 0);
+                continue;
+            }
+            batch.packets.extend(rest.iter().take(BATCH_PACKETS));
+            batch.block = Some(Arc::clone(block));
+            batch.block_number = self.at.0 as u64 + 1;
+            self.at.1 += batch.packets.len();
+            self.yielded += batch.packets.len() as u64;
+            return Ok(Fill::Packets);
+        }
+        Ok(Fill::End)
+    }
+}
+
+fn mix(packets: u64, flows: u64) -> MixConfig {
+    MixConfig { packets, flows, seed: 11, ..MixConfig::default() }
+}
+
+fn config(mode: Mode) -> EngineConfig {
+    EngineConfig {
+        cores: Cores::Unpinned,
+        ring_slots: 256,
+        hasher: FlowHasher::with_seed(5),
+        ..EngineConfig::new(mode)
+    }
+}
+
+fn table(flows: u32, timeout: Option<IdleTimeout>) -> Result<DHash<FlowKey, Seen>, BuildError> {
+    let timeouts = timeout.map_or(Timeouts::NEVER, IdleTimeout::for_table);
+    DHash::try_new(&DHashConfig { timeouts, ..DHashConfig::for_flows(flows) })
+}
+
+fn go(config: &EngineConfig, source: &mut Memory) -> RunReport<Seen> {
+    go_with(config, source, |_| Recorder::default(), &Control::default())
+}
+
+fn go_with(
+    config: &EngineConfig,
+    source: &mut Memory,
+    app: impl FnMut(usize) -> Recorder,
+    control: &Control,
+) -> RunReport<Seen> {
+    let workers = WorkerCount::new(config.mode.tables()).unwrap();
+    let mut placement = DirectHash::new(workers);
+    let timeout = config.idle_timeout;
+    let report = run(config, source, &mut placement, |_| table(100_000, timeout), app, control).unwrap();
+    assert!(report.is_balanced(), "{:?} {:?}", report.input, report.worker_totals());
+    report
+}
+
+const LAYOUTS: [Mode; 5] = [
+    Mode::Inline,
+    Mode::Pipeline { workers: 1 },
+    Mode::Pipeline { workers: 2 },
+    Mode::Pipeline { workers: 4 },
+    Mode::Pipeline { workers: 7 },
+];
+
+#[test]
+fn results_do_not_depend_on_layout_seed_or_policy() {
+    let source = Memory::of(mix(30_000, 900));
+    let expected = go(&config(Mode::Inline), &mut source.clone());
+    assert!(expected.flows.len() >= 900);
+    assert_eq!(expected.input.packets, 30_000);
+    for mode in LAYOUTS {
+        for seed in [1, 2] {
+            let config = EngineConfig { hasher: FlowHasher::with_seed(seed), ..config(mode) };
+            let workers = WorkerCount::new(mode.tables()).unwrap();
+            let policies: [Box<dyn Placement>; 2] =
+                [Box::new(DirectHash::new(workers)), Box::new(HrwFlat::new(workers))];
+            for mut policy in policies {
+                let report = run(
+                    &config,
+                    &mut source.clone(),
+                    &mut *policy,
+                    |_| table(100_000, None),
+                    |_| Recorder::default(),
+                    &Control::default(),
+                )
+                .unwrap();
+                assert!(report.is_balanced());
+                assert_eq!(report.digest(), expected.digest(), "{mode:?} seed {seed} {}", policy.name());
+                assert_eq!(report.flows.iter().map(|flow| flow.state.out_of_order).sum::<u64>(), 0);
+                assert_eq!(report.input, expected.input);
+            }
+        }
+    }
+}
+
+#[test]
+fn idle_flows_end_at_the_same_packets_in_every_layout() {
+    // Slow traffic, so that a short timeout ends many flows.
+    let source = Memory::of(MixConfig { rate_pps: 500, ..mix(8_000, 300) });
+    let timeout = Some(IdleTimeout::from_ns(200_000_000));
+    let expected = go(&EngineConfig { idle_timeout: timeout, ..config(Mode::Inline) }, &mut source.clone());
+    assert!(expected.worker_totals().flows_expired > 100, "{:?}", expected.worker_totals());
+    let whole = go(&config(Mode::Inline), &mut source.clone());
+    assert_eq!(expected.flows.len(), whole.flows.len(), "distinct keys do not depend on the timeout");
+    for mode in LAYOUTS {
+        let report = go(&EngineConfig { idle_timeout: timeout, ..config(mode) }, &mut source.clone());
+        assert_eq!(report.digest(), expected.digest(), "{mode:?}");
+    }
+}
+
+#[test]
+fn records_beyond_the_limit_are_counted() {
+    let source = Memory::of(MixConfig { rate_pps: 500, ..mix(8_000, 300) });
+    let config = EngineConfig {
+        idle_timeout: Some(IdleTimeout::from_ns(200_000_000)),
+        records_max: 10,
+        ..config(Mode::Inline)
+    };
+    let totals = go(&config, &mut source.clone()).worker_totals();
+    assert_eq!(totals.records_forgotten, totals.flows_expired - 10);
+}
+
+#[test]
+fn a_limit_stops_at_the_packet() {
+    let source = Memory::of(mix(5_000, 100));
+    for mode in LAYOUTS {
+        for limit in [0, 1, 33, 4_999, 5_000, 9_999] {
+            let config = EngineConfig { packet_limit: Some(limit), ..config(mode) };
+            let report = go(&config, &mut source.clone());
+            assert_eq!(report.input.packets, limit.min(5_000));
+            assert!(!report.interrupted);
+        }
+    }
+}
+
+#[test]
+fn a_worker_that_panics_is_named_and_its_packets_are_counted() {
+    let source = Memory::of(mix(20_000, 500));
+    for mode in LAYOUTS {
+        for k in [1, 40, 500] {
+            let begun = Instant::now();
+            let report = go_with(
+                &config(mode),
+                &mut source.clone(),
+                |worker| Recorder { panic_at: (worker == 0).then_some(k), ..Recorder::default() },
+                &Control::default(),
+            );
+            let fault = report.fault.as_ref().expect("a panic is a fault");
+            let text = fault.to_string();
+            assert!(text.contains("told to panic"), "{text}");
+            match (mode, fault) {
+                (Mode::Inline, Fault::InputPanicked { .. }) => {
+                    assert_eq!(report.processed(), k - 1);
+                }
+                (_, Fault::WorkerPanicked { worker: 0, processed, .. }) => assert!(*processed < k),
+                other => panic!("{other:?}"),
+            }
+            assert!(report.dropped().of(DropReason::WorkerLost) > 0);
+            assert!(begun.elapsed() < Duration::from_secs(5), "no hang");
+        }
+    }
+}
+
+#[test]
+fn a_source_that_breaks_leaves_what_came_before() {
+    let source = Memory::of(mix(5_000, 100));
+    for mode in LAYOUTS {
+        for after in [0, 1_000, 4_990] {
+            let mut source = Memory { fail_after: Some(after), ..source.clone() };
+            let report = go(&config(mode), &mut source);
+            assert!(matches!(report.fault, Some(Fault::Source { .. })), "{:?}", report.fault);
+            assert!(report.input.packets >= after);
+            assert_eq!(report.processed() + report.dropped().total(), report.input.packets);
+        }
+    }
+}
+
+#[test]
+fn a_stop_before_the_start_is_a_balanced_empty_run() {
+    let control = Control::default();
+    control.stop();
+    for mode in LAYOUTS {
+        let mut source = Memory::of(mix(1_000, 100));
+        let report = go_with(&config(mode), &mut source, |_| Recorder::default(), &control);
+        assert!(report.interrupted);
+        assert_eq!(report.input.packets, 0);
+        assert_eq!(source.asked.load(Ordering::Relaxed), 0);
+    }
+}
+
+#[test]
+fn a_stop_in_the_middle_drains_the_rings() {
+    let source = Memory::of(mix(20_000, 500));
+    for mode in LAYOUTS {
+        let control = Control::default();
+        let mut source = source.clone();
+        // A thousand packets a second would take twenty seconds.
+        let config = EngineConfig { pace: Pace::PerSecond(1_000.0), ..config(mode) };
+        let report = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while control.packets() < 50 {
+                    std::thread::yield_now();
+                }
+                control.stop();
+            });
+            go_with(&config, &mut source, |_| Recorder::default(), &control)
+        });
+        assert!(report.interrupted);
+        assert!((50..5_000).contains(&report.input.packets), "{}", report.input.packets);
+        assert!(report.dropped().of(DropReason::WorkerLost) == 0);
+    }
+}
+
+#[test]
+fn full_rings_lose_nothing_when_blocking_and_count_when_dropping() {
+    let source = Memory::of(mix(4_000, 200));
+    let slow = |_| Recorder { delay: Some(Duration::from_micros(1)), ..Recorder::default() };
+    let mode = Mode::Pipeline { workers: 2 };
+    let blocking = EngineConfig { ring_slots: 64, ..config(mode) };
+    let report = go_with(&blocking, &mut source.clone(), slow, &Control::default());
+    assert_eq!(report.dropped().of(DropReason::RingFull), 0);
+    assert!(report.workers.iter().any(|worker| worker.full_waits > 0));
+    let dropping = EngineConfig { when_full: WhenFull::Drop, ..blocking };
+    let report = go_with(&dropping, &mut source.clone(), slow, &Control::default());
+    assert!(report.dropped().of(DropReason::RingFull) > 0);
+    let worker_sent: u64 = report.workers.iter().map(|worker| worker.sent).sum();
+    assert_eq!(worker_sent, report.processed());
+}
+
+#[test]
+fn a_full_table_refuses_new_flows_and_keeps_the_others() {
+    let source = Memory::of(mix(20_000, 5_000));
+    for mode in [Mode::Inline, Mode::Pipeline { workers: 2 }] {
+        let config = config(mode);
+        let workers = WorkerCount::new(mode.tables()).unwrap();
+        let report = run(
+            &config,
+            &mut source.clone(),
+            &mut DirectHash::new(workers),
+            |_| table(500, None),
+            |_| Recorder::default(),
+            &Control::default(),
+        )
+        .unwrap();
+        assert!(report.is_balanced());
+        assert!(report.dropped().of(DropReason::TableFull) > 1000);
+        let packets: u64 = report.flows.iter().map(|flow| flow.state.packets).sum();
+        assert_eq!(packets, report.processed());
+    }
+}
+
+#[test]
+fn times_that_go_back_are_clamped_and_counted() {
+    let mut source = Memory::of(mix(1_000, 50));
+    source.blocks[0].1[10].time_ns = 5;
+    source.blocks[0].1[20].time_ns = 0;
+    let report = go(&config(Mode::Inline), &mut source);
+    assert_eq!(report.input.time_backwards, 2);
+    assert_eq!(report.flows.iter().map(|flow| flow.state.out_of_order).sum::<u64>(), 0);
+}
+
+#[test]
+fn what_cannot_be_is_refused_before_anything_starts() {
+    let start = |config: EngineConfig| {
+        let mut source = Memory::of(mix(100, 10));
+        let asked = Arc::clone(&source.asked);
+        let workers = WorkerCount::new(1).unwrap();
+        let result = run(
+            &config,
+            &mut source,
+            &mut DirectHash::new(workers),
+            |_| table(10, None),
+            |_| Recorder::default(),
+            &Control::default(),
+        );
+        assert_eq!(asked.load(Ordering::Relaxed), 0);
+        result.unwrap_err()
+    };
+    let error = start(config(Mode::Pipeline { workers: 0 }));
+    assert!(matches!(error, StartError::Config(ConfigError::Workers { workers: 0, .. })));
+    let error = start(EngineConfig { ring_slots: 100, ..config(Mode::Inline) });
+    assert!(matches!(error, StartError::Config(ConfigError::RingSlots { slots: 100 })));
+    let error = start(EngineConfig { cores: Cores::List(vec![100_000]), ..config(Mode::Inline) });
+    assert!(error.to_string().contains("CPU 100000 does not exist"), "{error}");
+    let mut source = Memory::of(mix(100, 10));
+    let error = run(
+        &config(Mode::Inline),
+        &mut source,
+        &mut DirectHash::new(WorkerCount::new(1).unwrap()),
+        |_| table(0, None),
+        |_| Recorder::default(),
+        &Control::default(),
+    )
+    .unwrap_err();
+    assert!(matches!(error, StartError::Table(_)));
+}
+
+#[test]
+fn packets_that_cannot_be_decoded_are_counted_by_reason() {
+    let mut source = Memory::of(mix(1_000, 50));
+    for packet in source.blocks[0].1.iter_mut().take(7) {
+        packet.link = LinkType(190);
+    }
+    source.blocks[0].1[8].captured = 3;
+    let report = go(&config(Mode::Pipeline { workers: 2 }), &mut source);
+    assert_eq!(report.dropped().of(DropReason::Unsupported), 7);
+    assert_eq!(report.input.unsupported_links, [(LinkType(190), 7)]);
+    assert!(report.dropped().of(DropReason::TruncatedLink) >= 1);
+}
