@@ -65,6 +65,23 @@ reasons! {
     WorkerLost = "worker_lost";
 }
 
+impl DropReason {
+    /// Says whether the record ended before the headers did.
+    pub fn is_truncated(self) -> bool {
+        matches!(
+            self,
+            Self::TruncatedLink
+                | Self::TruncatedVlan
+                | Self::TruncatedMpls
+                | Self::TruncatedPppoe
+                | Self::TruncatedIpv4
+                | Self::TruncatedIpv6
+                | Self::TruncatedTransport
+                | Self::TruncatedTunnel
+        )
+    }
+}
+
 /// Packets dropped, by reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DropCounts([u64; DropReason::ALL.len()]);

@@ -1,8 +1,37 @@
 //! From a record's bytes to [`Headers`].
+//!
+//! ```text
+//!  link layer ─▶ tags and labels ─▶ IP ─▶ transport ─▶ Headers
+//!                     ▲                      │
+//!                     └────── tunnel ◀───────┘   only with `decap`
+//! ```
+//!
+//! Almost every packet is Ethernet, perhaps one VLAN tag, IP without options, TCP or UDP: [`fast`] reads those with one
+//! length check. Everything else takes the layered way, a file per layer; on what both know they agree, which a
+//! property test holds.
+//!
+//! The key is that of the *outermost* IP header. With [`DecodeOptions::decap`] tunnels are followed to the innermost
+//! one; a tunnel that turns out to be none, or that carries no IP, leaves the outer key, and one whose inner
+//! headers are cut is [`DropReason::TruncatedTunnel`].
+
+mod cooked;
+mod ethernet;
+mod fast;
+mod ieee80211;
+mod ipv4;
+mod ipv6;
+mod layers;
+mod mpls;
+mod ppp;
+mod transport;
+mod tunnel;
+mod vlan;
 
 use crate::link::LinkType;
 use crate::reason::DropReason;
 use crate::view::Headers;
+
+use layers::Layers;
 
 /// What the decoder does with tunnels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -13,11 +42,36 @@ pub struct DecodeOptions {
 
 /// Returns what a packet is: its headers and flow key, or the reason why it has none.
 ///
+/// Cost: a few nanoseconds for the usual packet, without allocation.
+///
 /// # Errors
 ///
 /// The [`DropReason`] to count the packet under. Never panics, whatever the bytes.
-#[inline]
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_packet::{DecodeOptions, DropReason, LinkType, decode};
+///
+/// let mut frame = vec![0; 12];
+/// frame.extend([0x08, 0x06]); // ARP
+/// assert_eq!(decode(LinkType::ETHERNET, &frame, DecodeOptions::default()), Err(DropReason::NotIp));
+/// ```
+#[inline(always)]
 pub fn decode(link: LinkType, bytes: &[u8], options: DecodeOptions) -> Result<Headers, DropReason> {
-    let _ = (link, bytes, options);
-    Err(DropReason::Unsupported)
+    let usual = if link == LinkType::ETHERNET && !options.decap { fast::ethernet(bytes) } else { None };
+    match usual {
+        Some(headers) => Ok(headers),
+        None => decode_layered(link, bytes, options),
+    }
+}
+
+/// Decodes layer by layer: all that [`decode`] knows, without its shortcut.
+///
+/// # Errors
+///
+/// As [`decode`].
+#[inline(never)]
+pub fn decode_layered(link: LinkType, bytes: &[u8], options: DecodeOptions) -> Result<Headers, DropReason> {
+    Layers::new(bytes, options).link(link)
 }

@@ -1,0 +1,55 @@
+//! Ethernet II and 802.3 with LLC/SNAP, and whatever an Ethernet type announces.
+
+use super::layers::{Decoded, Layers};
+use crate::reason::DropReason;
+
+const HEADER_BYTES: usize = 14;
+/// Type fields up to here are lengths of 802.3 frames.
+const LENGTH_MAX: u16 = 1500;
+
+pub(super) const IPV4: u16 = 0x0800;
+pub(super) const IPV6: u16 = 0x86DD;
+pub(super) const TRANSPARENT_ETHERNET: u16 = 0x6558;
+const MPLS: [u16; 2] = [0x8847, 0x8848];
+const VLAN: [u16; 4] = [0x8100, 0x88A8, 0x9100, 0x9200];
+const PPPOE_SESSION: u16 = 0x8864;
+
+impl Layers<'_> {
+    pub(super) fn ethernet(self, at: usize) -> Decoded {
+        let header = self.take::<HEADER_BYTES>(at, DropReason::TruncatedLink)?;
+        self.ether_type(u16::from_be_bytes([header[12], header[13]]), at + HEADER_BYTES)
+    }
+
+    /// Decodes what an Ethernet type announces.
+    pub(super) fn ether_type(self, ether_type: u16, at: usize) -> Decoded {
+        match ether_type {
+            IPV4 => self.ipv4(at),
+            IPV6 => self.ipv6(at),
+            _ if VLAN.contains(&ether_type) => self.vlan(at),
+            _ if MPLS.contains(&ether_type) => self.mpls(at),
+            PPPOE_SESSION => self.pppoe(at),
+            0..=LENGTH_MAX => self.llc(at),
+            _ => Err(DropReason::NotIp),
+        }
+    }
+
+    /// Decodes from a logical link control header on.
+    pub(super) fn llc(self, at: usize) -> Decoded {
+        match self.take::<3>(at, DropReason::TruncatedLink)? {
+            // A subnetwork access point: an organisation, and a type in its numbering.
+            [0xAA, 0xAA, 0x03] => {
+                let snap = self.take::<5>(at + 3, DropReason::TruncatedLink)?;
+                let ether_type = u16::from_be_bytes([snap[3], snap[4]]);
+                match snap[..3] {
+                    // Ethernet's own numbers, also for bridged 802.1H frames.
+                    [0, 0, 0 | 0xF8] if ether_type > LENGTH_MAX => {
+                        self.deeper()?.ether_type(ether_type, at + 8)
+                    }
+                    _ => Err(DropReason::NotIp),
+                }
+            }
+            [0x06, 0x06, 0x03] => self.ipv4(at + 3),
+            _ => Err(DropReason::NotIp),
+        }
+    }
+}

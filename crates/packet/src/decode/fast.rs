@@ -1,0 +1,112 @@
+//! The shortcut for the usual packet: Ethernet, at most one VLAN tag, IP without options, TCP or UDP, unfragmented, with
+//! all its headers captured. Anything else is left to the layers.
+
+use flowloom_flow_key::{Direction, FlowKey};
+
+use crate::view::Headers;
+
+const ETHERNET_BYTES: usize = 14;
+const TAG_BYTES: usize = 4;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+
+/// Returns the headers of a usual packet.
+#[inline(always)]
+pub(super) fn ethernet(bytes: &[u8]) -> Option<Headers> {
+    let header = bytes.first_chunk::<18>()?;
+    match [header[12], header[13]] {
+        [0x08, 0x00] => ipv4(bytes, ETHERNET_BYTES, 0),
+        [0x86, 0xDD] => ipv6(bytes, ETHERNET_BYTES, 0),
+        [0x81, 0x00] => {
+            let zone = u32::from(u16::from_be_bytes([header[14], header[15]]) & 0xFFF);
+            match [header[16], header[17]] {
+                [0x08, 0x00] => ipv4(bytes, ETHERNET_BYTES + TAG_BYTES, zone),
+                [0x86, 0xDD] => ipv6(bytes, ETHERNET_BYTES + TAG_BYTES, zone),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+#[inline(always)]
+fn ipv4(bytes: &[u8], at: usize, zone: u32) -> Option<Headers> {
+    // Forty bytes reach to the end of a TCP header, and one length check is for all of them.
+    let ip = bytes.get(at..)?.first_chunk::<40>()?;
+    let fragment = u16::from_be_bytes([ip[6], ip[7]]) & 0x3FFF;
+    if ip[0] != 0x45 || fragment != 0 {
+        return None;
+    }
+    let (transport_bytes, tcp_flags) = transport(ip[9], ip[32], ip[33])?;
+    let total = u32::from(u16::from_be_bytes([ip[2], ip[3]]));
+    let payload_bytes = total.checked_sub(20 + transport_bytes)?;
+    let (key, direction) = FlowKey::from_v4(
+        u32::from_be_bytes([ip[12], ip[13], ip[14], ip[15]]),
+        u32::from_be_bytes([ip[16], ip[17], ip[18], ip[19]]),
+        u16::from_be_bytes([ip[20], ip[21]]),
+        u16::from_be_bytes([ip[22], ip[23]]),
+        ip[9],
+    );
+    Some(headers(bytes, key.with_zone(zone), direction, tcp_flags, at, 20, transport_bytes, payload_bytes))
+}
+
+#[inline(always)]
+fn ipv6(bytes: &[u8], at: usize, zone: u32) -> Option<Headers> {
+    let ip = bytes.get(at..)?.first_chunk::<60>()?;
+    if ip[0] >> 4 != 6 {
+        return None;
+    }
+    let (transport_bytes, tcp_flags) = transport(ip[6], ip[52], ip[53])?;
+    let length = u32::from(u16::from_be_bytes([ip[4], ip[5]]));
+    let payload_bytes = length.checked_sub(transport_bytes)?;
+    let address = |from: usize| {
+        let mut octets = [0; 16];
+        octets.copy_from_slice(&ip[from..from + 16]);
+        u128::from_be_bytes(octets)
+    };
+    let (key, direction) = FlowKey::from_v6(
+        address(8),
+        address(24),
+        u16::from_be_bytes([ip[40], ip[41]]),
+        u16::from_be_bytes([ip[42], ip[43]]),
+        ip[6],
+    );
+    Some(headers(bytes, key.with_zone(zone), direction, tcp_flags, at, 40, transport_bytes, payload_bytes))
+}
+
+/// Returns the length of the transport header and the TCP flags, for TCP and UDP.
+#[inline(always)]
+fn transport(protocol: u8, data_offset: u8, flags: u8) -> Option<(u32, u8)> {
+    match protocol {
+        TCP if data_offset >= 0x50 => Some((u32::from(data_offset >> 4) * 4, flags)),
+        UDP => Some((8, 0)),
+        _ => None,
+    }
+}
+
+#[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "the parts of one value, each used once")]
+#[expect(clippy::cast_possible_truncation, reason = "offsets of headers in the first hundred bytes; records are below 2^32")]
+fn headers(
+    bytes: &[u8],
+    key: FlowKey,
+    direction: Direction,
+    tcp_flags: u8,
+    at: usize,
+    ip_bytes: u32,
+    transport_bytes: u32,
+    payload_bytes: u32,
+) -> Headers {
+    let network_offset = at as u32;
+    let transport_offset = network_offset + ip_bytes;
+    Headers {
+        key,
+        direction,
+        tcp_flags,
+        later_fragment: false,
+        network_offset,
+        transport_offset,
+        payload_offset: (transport_offset + transport_bytes).min(bytes.len() as u32),
+        payload_bytes,
+    }
+}

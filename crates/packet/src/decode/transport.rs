@@ -1,0 +1,119 @@
+//! TCP, UDP, SCTP and ICMP: ports, flags, and where the payload begins.
+
+use flowloom_flow_key::{Direction, FlowKey};
+
+use super::layers::{Decoded, Layers};
+use crate::reason::DropReason;
+use crate::view::Headers;
+
+const ICMP: u8 = 1;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const ICMPV6: u8 = 58;
+const SCTP: u8 = 132;
+
+/// What an IP header says about what it carries.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Network {
+    /// Offset of the IP header.
+    pub(super) at: usize,
+    /// Offset behind its options or extensions.
+    pub(super) transport_at: usize,
+    /// Offset behind the IP packet, by its own length; may lie beyond what was captured.
+    pub(super) end: usize,
+    pub(super) protocol: u8,
+    pub(super) later_fragment: bool,
+    /// The types of an echo request and its reply in this family's ICMP.
+    pub(super) icmp_echo: [u8; 2],
+}
+
+/// What a transport header holds that the key or an application needs.
+#[derive(Clone, Copy, Debug, Default)]
+struct Transport {
+    source_port: u16,
+    destination_port: u16,
+    tcp_flags: u8,
+    header_bytes: usize,
+}
+
+impl Layers<'_> {
+    /// Ends the walk: reads the transport header and makes the key, or follows a tunnel.
+    pub(super) fn transport(
+        self,
+        network: Network,
+        key: impl FnOnce(u16, u16) -> (FlowKey, Direction),
+    ) -> Decoded {
+        let transport =
+            if network.later_fragment { Transport::default() } else { self.transport_header(network)? };
+        if self.options.decap && !network.later_fragment {
+            let ports = (transport.source_port, transport.destination_port);
+            if let Some(inner) = self.tunnel(network, ports) {
+                return inner;
+            }
+        }
+        let (key, direction) = key(transport.source_port, transport.destination_port);
+        let payload_at = network.transport_at + transport.header_bytes;
+        let clamp = |offset: usize| u32::try_from(offset.min(self.bytes.len())).unwrap_or(u32::MAX);
+        Ok(Headers {
+            key: key.with_zone(self.zone.value()),
+            direction,
+            tcp_flags: transport.tcp_flags,
+            later_fragment: network.later_fragment,
+            network_offset: clamp(network.at),
+            transport_offset: clamp(network.transport_at),
+            payload_offset: clamp(payload_at),
+            payload_bytes: u32::try_from(network.end.saturating_sub(payload_at)).unwrap_or(u32::MAX),
+        })
+    }
+
+    fn transport_header(&self, network: Network) -> Result<Transport, DropReason> {
+        let at = network.transport_at;
+        match network.protocol {
+            TCP => {
+                let (source_port, destination_port) = self.ports(network)?;
+                // Behind the ports everything may be cut: what is not there is not needed for the key.
+                let tcp_flags = self.bytes.get(at + 13).copied().unwrap_or(0);
+                let words = self.bytes.get(at + 12).map_or(5, |byte| usize::from(byte >> 4));
+                Ok(Transport { source_port, destination_port, tcp_flags, header_bytes: words.max(5) * 4 })
+            }
+            UDP => {
+                let (source_port, destination_port) = self.ports(network)?;
+                Ok(Transport { source_port, destination_port, tcp_flags: 0, header_bytes: 8 })
+            }
+            SCTP => {
+                let (source_port, destination_port) = self.ports(network)?;
+                Ok(Transport { source_port, destination_port, tcp_flags: 0, header_bytes: 12 })
+            }
+            ICMP | ICMPV6 => {
+                let kind = self.within(network, 1)?[0];
+                if !network.icmp_echo.contains(&kind) {
+                    return Ok(Transport { header_bytes: 8, ..Transport::default() });
+                }
+                // The identifier stands for both ports, so a request and its reply are one flow.
+                let header = self.within(network, 6)?;
+                let identifier = u16::from_be_bytes([header[4], header[5]]);
+                Ok(Transport {
+                    source_port: identifier,
+                    destination_port: identifier,
+                    tcp_flags: 0,
+                    header_bytes: 8,
+                })
+            }
+            _ => Ok(Transport::default()),
+        }
+    }
+
+    fn ports(&self, network: Network) -> Result<(u16, u16), DropReason> {
+        let ports = self.within(network, 4)?;
+        Ok((u16::from_be_bytes([ports[0], ports[1]]), u16::from_be_bytes([ports[2], ports[3]])))
+    }
+
+    /// Returns the first bytes of the transport header, which the IP packet must promise and the record hold.
+    fn within(&self, network: Network, count: usize) -> Result<&[u8], DropReason> {
+        let at = network.transport_at;
+        if at + count > network.end {
+            return Err(DropReason::MalformedTransport);
+        }
+        self.bytes.get(at..at + count).ok_or(DropReason::TruncatedTransport)
+    }
+}

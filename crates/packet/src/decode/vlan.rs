@@ -1,0 +1,77 @@
+//! VLAN tags, stacked to any depth, and the zone they make.
+
+use super::layers::{Decoded, Layers};
+use crate::reason::DropReason;
+
+const TAG_BYTES: usize = 4;
+
+/// The zone of a flow: its VLAN ids, outermost first.
+///
+/// One id, or two at twelve bits each, are kept as they are; deeper stacks and tunnel ids are mixed into 31 bits with the
+/// top bit set, so a mixed zone never equals an exact one. Id 0 is a priority tag, not a VLAN: a sender
+/// that sets priorities on some packets does not make two flows of one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Zone {
+    value: u32,
+}
+
+const MIXED: u32 = 1 << 31;
+
+impl Zone {
+    /// Returns the zone inside one more VLAN.
+    #[must_use]
+    pub(super) fn inside_vlan(self, id: u16) -> Self {
+        let id = u32::from(id & 0xFFF);
+        match self.value {
+            _ if id == 0 => self,
+            0 => Self { value: id },
+            outer if outer < 1 << 12 => Self { value: outer << 12 | id },
+            _ => self.mixed(id),
+        }
+    }
+
+    /// Returns the zone with a tunnel's id mixed in.
+    #[must_use]
+    pub(super) fn mixed(self, id: u32) -> Self {
+        let word = u64::from(self.value) << 32 | u64::from(id);
+        let mixed = word.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33;
+        Self { value: MIXED | (mixed & u64::from(!MIXED)) as u32 }
+    }
+
+    pub(super) fn value(self) -> u32 {
+        self.value
+    }
+}
+
+impl Layers<'_> {
+    /// Decodes what follows a tag's type field: the tag's control information, then another type.
+    pub(super) fn vlan(mut self, at: usize) -> Decoded {
+        let tag = self.take::<TAG_BYTES>(at, DropReason::TruncatedVlan)?;
+        self.zone = self.zone.inside_vlan(u16::from_be_bytes([tag[0], tag[1]]));
+        let ether_type = u16::from_be_bytes([tag[2], tag[3]]);
+        self.deeper()?.ether_type(ether_type, at + TAG_BYTES)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn up_to_two_ids_are_exact_and_deeper_ones_mixed() {
+        let one = Zone::default().inside_vlan(5);
+        assert_eq!(one.value(), 5);
+        let two = one.inside_vlan(7);
+        assert_eq!(two.value(), 5 << 12 | 7);
+        let three = two.inside_vlan(9);
+        assert!(three.value() & MIXED != 0);
+        assert_ne!(three, two.inside_vlan(8));
+        assert_ne!(Zone::default().mixed(5), one);
+    }
+
+    #[test]
+    fn a_priority_tag_is_no_vlan() {
+        assert_eq!(Zone::default().inside_vlan(0xE000), Zone::default());
+        assert_eq!(Zone::default().inside_vlan(0xE005).value(), 5);
+    }
+}
