@@ -281,6 +281,7 @@ impl<K: TableKey + Hash, T: FlowTable<K, u64>> Trial<'_, K, T> {
             "{at:?}: every flow comes once and goes once"
         );
         assert!(table.len() <= table.capacity(), "{at:?}: capacity");
+        assert!(stats.displaced <= stats.len, "{at:?}: places outside buckets belong to flows");
         let mut slots = BTreeSet::new();
         for (key, flow) in &self.oracle.flows {
             let hash = self.hash_of(key);
