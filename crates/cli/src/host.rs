@@ -1,7 +1,7 @@
 //! What a report says about the program and the machine.
 
 use flowloom::cpu::features::Isa;
-use flowloom::cpu::topology::Topology;
+use flowloom::cpu::topology::{allowed_cpus, model_name};
 use serde::Serialize;
 
 /// The program.
@@ -32,8 +32,8 @@ pub(crate) struct Host {
 impl Host {
     /// Returns this machine, with the instruction set that the tables use.
     pub(crate) fn with_isa(isa: Isa) -> Self {
-        let (cpu, cpus_allowed) = Topology::read()
-            .map_or((String::from("unknown"), 0), |topology| (topology.model, topology.cpus.len()));
+        let cpu = model_name();
+        let cpus_allowed = allowed_cpus().map_or(0, |cpus| cpus.len());
         Self { cpu, cpus_allowed, isa: isa.to_string() }
     }
 }

@@ -7,6 +7,7 @@
 use core::fmt;
 use core::fmt::Write as _;
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 /// One CPU (hardware thread) that the process may run on.
@@ -103,7 +104,22 @@ impl Topology {
     }
 }
 
-/// Returns the numbers of the CPUs that the process may run on.
+/// Returns the numbers of the CPUs that the calling thread may run on, without reading how they are related.
+///
+/// For a process that pins threads: ask before the first one is pinned, since threads inherit what their parent may.
+///
+/// # Errors
+///
+/// As [`Topology::read`].
+pub fn allowed_cpus() -> Result<Vec<u32>, TopologyError> {
+    allowed(Path::new("/"))
+}
+
+/// Returns the processor's name, empty if unknown.
+pub fn model_name() -> String {
+    model(Path::new("/"))
+}
+
 fn allowed(root: &Path) -> Result<Vec<u32>, TopologyError> {
     let status = text(root.join("proc/self/status"));
     if let Some(list) = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")) {
@@ -118,7 +134,12 @@ fn allowed(root: &Path) -> Result<Vec<u32>, TopologyError> {
 
 /// Returns the processor's name.
 fn model(root: &Path) -> String {
-    let cpuinfo = text(root.join("proc/cpuinfo"));
+    // The file has a paragraph per CPU, made while it is read: the first one is enough.
+    let mut cpuinfo = Vec::new();
+    if let Ok(file) = fs::File::open(root.join("proc/cpuinfo")) {
+        let _ = file.take(4096).read_to_end(&mut cpuinfo);
+    }
+    let cpuinfo = String::from_utf8_lossy(&cpuinfo);
     let name = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
     name.map(|(_, name)| name.trim().to_owned()).unwrap_or_default()
 }

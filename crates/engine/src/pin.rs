@@ -4,7 +4,7 @@
 //! threads it starts inherit that. `core_affinity` is used to set, never to list.
 
 use core_affinity::CoreId;
-use flowloom_cpu::topology::{Topology, format_cpu_list};
+use flowloom_cpu::topology::{allowed_cpus, format_cpu_list};
 
 use crate::config::{Cores, Mode};
 use crate::error::ConfigError;
@@ -32,8 +32,8 @@ pub(crate) fn plan(mode: Mode, cores: &Cores) -> Result<Pinning, ConfigError> {
     if *cores == Cores::Unpinned {
         return Ok(unpinned);
     }
-    let allowed = match Topology::read() {
-        Ok(topology) => topology.cpus.iter().map(|cpu| cpu.id).collect::<Vec<_>>(),
+    let allowed = match allowed_cpus() {
+        Ok(cpus) => cpus,
         // Without a list nothing is pinned by itself; who asks for a CPU must hear why not.
         Err(_) if *cores == Cores::Auto => return Ok(unpinned),
         Err(error) => return Err(ConfigError::Topology { why: error.to_string() }),

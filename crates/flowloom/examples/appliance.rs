@@ -1,6 +1,5 @@
-//! An appliance in forty lines: who talks most? Reads a capture, keeps two counters per flow, prints the largest ones.
-//!
-//! `cargo run --release -p flowloom --example appliance -- traces/small/campus.pcap`
+//! Who talks most? An appliance in forty lines: two counters per flow, and the largest flows at the end.
+#![expect(clippy::print_stdout, reason = "an example says what it found")]
 
 use flowloom::engine::{App, Control, EngineConfig, FlowState, FlowValue, Mode, Verdict, run};
 use flowloom::flow_table::{DHash, DHashConfig};
@@ -9,18 +8,15 @@ use flowloom::scheduler::{DirectHash, WorkerCount};
 use flowloom::traffic::capture::{CaptureSet, Input, SetOptions};
 
 #[derive(Default)]
-struct Talk {
-    packets: u64,
-    bytes: u64,
-}
+struct Talk(u64, u64);
 
 impl FlowState for Talk {
     const COLUMNS: &'static [&'static str] = &["packets", "bytes"];
     fn values(&self, out: &mut Vec<FlowValue>) {
-        out.extend([FlowValue::Count(self.packets), FlowValue::Count(self.bytes)]);
+        out.extend([FlowValue::Count(self.0), FlowValue::Count(self.1)]);
     }
     fn merge(&mut self, later: Self) {
-        (self.packets, self.bytes) = (self.packets + later.packets, self.bytes + later.bytes);
+        *self = Self(self.0 + later.0, self.1 + later.1);
     }
 }
 
@@ -29,8 +25,7 @@ struct TopTalkers;
 impl App for TopTalkers {
     type Flow = Talk;
     fn on_packet(&mut self, packet: &PacketView<'_>, flow: &mut Talk) -> Verdict {
-        flow.packets += 1;
-        flow.bytes += u64::from(packet.wire_bytes);
+        *flow = Talk(flow.0 + 1, flow.1 + u64::from(packet.wire_bytes));
         Verdict::Accept
     }
 }
@@ -42,11 +37,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut placement = DirectHash::new(WorkerCount::new(2)?);
     let table = |_| DHash::try_new(&DHashConfig::for_flows(100_000));
     let report = run(&config, &mut source, &mut placement, table, |_| TopTalkers, &Control::default())?;
-    println!("{} packets, {} flows", report.input.packets, report.flows.len());
     let mut flows: Vec<_> = report.flows.iter().collect();
-    flows.sort_by_key(|flow| std::cmp::Reverse(flow.state.bytes));
+    flows.sort_by_key(|flow| std::cmp::Reverse(flow.state.1));
+    println!("{} packets, {} flows", report.input.packets, report.flows.len());
     for flow in flows.iter().take(10) {
-        println!("{:>12} bytes {:>8} packets  {}", flow.state.bytes, flow.state.packets, flow.key);
+        println!("{:>12} bytes {:>8} packets  {}", flow.state.1, flow.state.0, flow.key);
     }
     Ok(())
 }

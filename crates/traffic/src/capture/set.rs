@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use flowloom_packet::{Fill, LinkType, PacketBatch, PacketSource, SourceError};
+use flowloom_packet::{Fill, LinkType, PacketBatch, PacketSource, SharedBlock, SourceError};
 
 use super::error::CaptureError;
-use super::map::Mapping;
 use super::notice::Notice;
 use super::open::{Capture, CaptureOptions};
 
@@ -88,7 +87,7 @@ pub struct FileSummary {
 struct Member {
     input: Input,
     /// The mapping, kept for the next pass.
-    mapping: Option<Mapping>,
+    mapping: Option<SharedBlock>,
 }
 
 /// A source that reads captures one after the other.
@@ -246,7 +245,7 @@ impl CaptureSet {
         self.next_member += 1;
         let capture = match (&member.input, &member.mapping) {
             (Input::Stdin, _) => Capture::read_from(Path::new("-"), io::stdin(), self.options.capture)?,
-            (Input::Path(path), Some(mapping)) => Capture::mapped(path, mapping.clone())?,
+            (Input::Path(path), Some(mapping)) => Capture::mapped(path, Arc::clone(mapping))?,
             (Input::Path(path), None) => Capture::open(path, self.options.capture)?,
         };
         if keep {

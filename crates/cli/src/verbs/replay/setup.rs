@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use flowloom::cpu::features::Isa;
 use flowloom::cpu::memory;
 use flowloom::cpu::pages::HugePages;
-use flowloom::cpu::topology::{Topology, parse_cpu_list};
+use flowloom::cpu::topology::{allowed_cpus, parse_cpu_list};
 use flowloom::engine::{Cores, EngineConfig, IdleTimeout, Mode, WhenFull};
 use flowloom::flow_key::{FlowHasher, FlowKey};
 use flowloom::flow_table::segments::GrowthLimits;
@@ -41,7 +41,7 @@ pub(super) fn engine_config(arguments: &Replay) -> Result<EngineConfig, Failure>
         (Some(ModeName::Inline) | None, None) => Mode::Inline,
         (Some(ModeName::Pipeline) | None, Some(workers)) => Mode::Pipeline { workers },
         (Some(ModeName::Pipeline), None) => {
-            let cpus = Topology::read().map_or(2, |topology| topology.cpus.len());
+            let cpus = allowed_cpus().map_or(2, |cpus| cpus.len());
             Mode::Pipeline { workers: cpus.saturating_sub(1).clamp(1, 16) }
         }
     };
