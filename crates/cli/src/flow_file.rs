@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use flowloom::engine::{FlowRecord, FlowState, FlowValue};
+use flowloom::engine::{FlowResults, FlowState, FlowValue};
 use flowloom::flow_key::FlowKey;
 
 /// The columns that every application's records begin with.
@@ -12,7 +12,7 @@ const KEY_COLUMNS: [&str; 7] =
     ["low_address", "low_port", "high_address", "high_port", "protocol", "zone", "pass"];
 
 /// Writes the records to `path`, in the order they come.
-pub(crate) fn write<F: FlowState>(path: &Path, flows: &[FlowRecord<F>]) -> io::Result<()> {
+pub(crate) fn write<F: FlowState>(path: &Path, flows: &FlowResults<F>) -> io::Result<()> {
     let lines = path.extension().is_some_and(|extension| {
         extension.eq_ignore_ascii_case("jsonl") || extension.eq_ignore_ascii_case("json")
     });
@@ -20,11 +20,11 @@ pub(crate) fn write<F: FlowState>(path: &Path, flows: &[FlowRecord<F>]) -> io::R
     if lines { json_lines(out, flows) } else { csv(out, flows) }
 }
 
-fn csv<F: FlowState>(out: impl Write, flows: &[FlowRecord<F>]) -> io::Result<()> {
+fn csv<F: FlowState>(out: impl Write, flows: &FlowResults<F>) -> io::Result<()> {
     let mut writer = csv::Writer::from_writer(out);
     writer.write_record(KEY_COLUMNS.iter().chain(F::COLUMNS))?;
     let mut values = Vec::with_capacity(F::COLUMNS.len());
-    for flow in flows {
+    for flow in flows.iter() {
         values.clear();
         flow.state.values(&mut values);
         let key = key_values(&flow.key);
@@ -37,9 +37,9 @@ fn csv<F: FlowState>(out: impl Write, flows: &[FlowRecord<F>]) -> io::Result<()>
     writer.flush()
 }
 
-fn json_lines<F: FlowState>(mut out: impl Write, flows: &[FlowRecord<F>]) -> io::Result<()> {
+fn json_lines<F: FlowState>(mut out: impl Write, flows: &FlowResults<F>) -> io::Result<()> {
     let mut values = Vec::with_capacity(F::COLUMNS.len());
-    for flow in flows {
+    for flow in flows.iter() {
         values.clear();
         flow.state.values(&mut values);
         let key = &flow.key;

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use flowloom::engine::time::tick_of;
-use flowloom::engine::{App, FlowRecord, FlowState, FlowValue, IdleTimeout};
+use flowloom::engine::{App, FlowResults, FlowState, FlowValue, IdleTimeout};
 use flowloom::flow_key::FlowKey;
 use flowloom::packet::{DecodeOptions, Fill, PacketBatch, PacketSource, PacketView, SourceError, decode};
 
@@ -76,10 +76,10 @@ fn finish<F: FlowState>(results: &mut HashMap<FlowKey, F>, key: FlowKey, flow: F
 
 /// Compares the engine's records with the oracle's. The error names the first flow that differs, and how.
 pub(crate) fn compare<F: FlowState>(
-    records: &[FlowRecord<F>],
+    records: &FlowResults<F>,
     oracle: &HashMap<FlowKey, F>,
 ) -> Result<(), String> {
-    for record in records {
+    for record in records.iter() {
         let Some(expected) = oracle.get(&record.key) else {
             return Err(format!("flow {} is not the oracle's", record.key));
         };

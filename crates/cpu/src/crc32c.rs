@@ -1,5 +1,7 @@
 //! CRC-32C (Castagnoli): a table version that defines it, and the SSE4.2 instruction.
-#![expect(unsafe_code, reason = "calls a function compiled for SSE4.2, with the proof in hand")]
+
+#[cfg(target_arch = "x86_64")]
+mod sse42;
 
 const POLYNOMIAL: u32 = 0x82F6_3B78;
 
@@ -31,9 +33,8 @@ const TABLE: [u32; 256] = {
 #[must_use]
 pub fn crc32c(bytes: &[u8]) -> u32 {
     #[cfg(target_arch = "x86_64")]
-    if crate::features::Sse42::detect().is_some() {
-        // SAFETY: the token proves that the processor has SSE4.2.
-        return unsafe { by_instruction(bytes) };
+    if let Some(proof) = crate::features::Sse42::detect() {
+        return sse42::crc32c(proof, bytes);
     }
     by_table(bytes)
 }
@@ -42,16 +43,6 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
 #[must_use]
 pub fn by_table(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |crc, &byte| TABLE[((crc ^ u32::from(byte)) & 0xFF) as usize] ^ (crc >> 8))
-}
-
-#[cfg(target_arch = "x86_64")]
-#[expect(clippy::cast_possible_truncation, reason = "the instruction leaves the upper half zero")]
-#[target_feature(enable = "sse4.2")]
-fn by_instruction(bytes: &[u8]) -> u32 {
-    use core::arch::x86_64::{_mm_crc32_u8, _mm_crc32_u64};
-    let (words, rest) = bytes.as_chunks::<8>();
-    let crc = words.iter().fold(0xFFFF_FFFF, |crc, &word| _mm_crc32_u64(crc, u64::from_le_bytes(word)));
-    !rest.iter().fold(crc as u32, |crc, &byte| _mm_crc32_u8(crc, byte))
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ops::{Deref, DerefMut};
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 use core::slice;
 
 use crate::prefetch::{self, LINE_BYTES};
@@ -33,6 +33,9 @@ pub enum HugePages {
     /// Ask, for arrays of at least [`HUGE_PAGE_BYTES`]; being refused is not an error.
     Try,
 }
+
+/// Bytes of the smallest page: touching one word in each makes an array resident.
+const PAGE_BYTES: usize = 4096;
 
 /// The allocator could not provide the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -238,6 +241,14 @@ impl<T: Zeroable> LineArray<T> {
         Ok(Self { memory, len, elements: PhantomData })
     }
 
+    /// Makes all of it resident now, so that no first touch interrupts later work.
+    pub fn prefault(&mut self) {
+        for element in self.iter_mut().step_by((PAGE_BYTES / size_of::<T>().max(1)).max(1)) {
+            // SAFETY: a reference is valid for writing; the value written is the one that is there.
+            unsafe { ptr::write_volatile(element, *element) };
+        }
+    }
+
     /// Returns what was asked for.
     pub fn pages(&self) -> PageReport {
         self.memory.report()
@@ -337,6 +348,16 @@ impl<T> SlotArray<T> {
     pub fn try_new(len: u32, huge: HugePages) -> Result<Self, AllocError> {
         let memory = ZeroedMemory::try_new(Self::CELL_BYTES, len as usize, align_of::<Cell<T>>(), huge)?;
         Ok(Self { memory, len, cells: PhantomData })
+    }
+
+    /// Makes all of it resident now, so that no first touch interrupts later work.
+    ///
+    /// Of a cell that is larger than a page only the first page is touched.
+    pub fn prefault(&mut self) {
+        for cell in self.cells_mut().iter_mut().step_by((PAGE_BYTES / Self::CELL_BYTES).max(1)) {
+            // SAFETY: a reference is valid for writing; the word written is the one that is there.
+            unsafe { ptr::write_volatile(&raw mut cell.generation, cell.generation) };
+        }
     }
 
     /// Returns the number of cells.
@@ -518,6 +539,19 @@ mod tests {
         assert_eq!(slots.get(1, new), Some(&13));
         assert_eq!(slots.get_live(1), Some((new, &13)));
         assert_eq!(slots.get(1, new - 1), None);
+    }
+
+    #[test]
+    fn prefaulting_changes_nothing() {
+        let mut slots = SlotArray::try_new(200, HugePages::No).unwrap();
+        let generation = slots.occupy(64, 3, 'x').unwrap();
+        slots.prefault();
+        assert_eq!(slots.get_live(64), Some((generation, &'x')));
+        assert_eq!(slots.get_live(65), None);
+        let mut words = LineArray::<u64>::try_new(2000, HugePages::No).unwrap();
+        words[512] = 9;
+        words.prefault();
+        assert_eq!(words.iter().sum::<u64>(), 9);
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::{MemoryReport, TableStats};
 use flowloom_packet::reason::DropCounts;
 
@@ -10,6 +9,7 @@ use crate::app::FlowState;
 use crate::counters::{InputCounters, WorkerCounters};
 use crate::digest::ResultDigest;
 use crate::error::Fault;
+use crate::results::FlowResults;
 
 /// One worker's part of a report.
 #[derive(Clone, Debug)]
@@ -28,15 +28,6 @@ pub struct WorkerReport {
     pub full_waits: u64,
 }
 
-/// The result of one flow.
-#[derive(Debug)]
-pub struct FlowRecord<F> {
-    /// The flow.
-    pub key: FlowKey,
-    /// What the application knows of it.
-    pub state: F,
-}
-
 /// The result of a run.
 #[derive(Debug)]
 pub struct RunReport<F> {
@@ -48,8 +39,8 @@ pub struct RunReport<F> {
     pub input_cpu: Option<u32>,
     /// From the first batch asked for until the last packet was done.
     pub elapsed: Duration,
-    /// One record per distinct key, in the order of keys.
-    pub flows: Vec<FlowRecord<F>>,
+    /// One record per distinct key.
+    pub flows: FlowResults<F>,
     /// The run was asked to stop before its input had ended.
     pub interrupted: bool,
     /// What ended the run early, if anything did.
@@ -90,25 +81,11 @@ impl<F: FlowState> RunReport<F> {
     pub fn digest(&self) -> String {
         let mut digest = ResultDigest::default();
         let mut values = Vec::with_capacity(F::COLUMNS.len());
-        for record in &self.flows {
+        for record in self.flows.iter() {
             values.clear();
             record.state.values(&mut values);
             digest.add(&record.key, &values);
         }
         digest.finish()
     }
-}
-
-/// Returns one record per key, in the order of keys. Records of one key must come oldest first.
-pub(crate) fn merge_records<F: FlowState>(mut records: Vec<(FlowKey, F)>) -> Vec<FlowRecord<F>> {
-    // Stable: records of one key stay in their order.
-    records.sort_by_key(|record| record.0);
-    let mut merged: Vec<FlowRecord<F>> = Vec::with_capacity(records.len());
-    for (key, state) in records {
-        match merged.last_mut() {
-            Some(last) if last.key == key => last.state.merge(state),
-            _ => merged.push(FlowRecord { key, state }),
-        }
-    }
-    merged
 }

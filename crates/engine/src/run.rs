@@ -18,7 +18,8 @@ use crate::error::{Fault, StartError};
 use crate::inline::InlineSink;
 use crate::input::Admission;
 use crate::pin::{Pinning, pin, plan};
-use crate::report::{RunReport, WorkerReport, merge_records};
+use crate::report::{RunReport, WorkerReport};
+use crate::results::FlowResults;
 use crate::ring::{Outbox, connect};
 use crate::stage::{Burst, FlowStage};
 use crate::worker::{self, WorkerResult};
@@ -110,7 +111,7 @@ fn run_inline<A: App, T: FlowTable<FlowKey, A::Flow> + Send>(
         input: end.counters,
         workers: vec![worker],
         input_cpu: cpu.filter(|_| end.pinned),
-        flows: merge_records(result.records),
+        flows: FlowResults::new(result.records),
         interrupted: end.interrupted,
         fault: end.fault,
     })
@@ -160,7 +161,11 @@ fn run_pipeline<A: App, T: FlowTable<FlowKey, A::Flow> + Send>(
             let (report, result) = join_worker(i, thread.join(), &outbox, pinning.workers[i], &mut end);
             if let Some(result) = result {
                 done = done.max(result.done);
-                records.extend(result.stage.records);
+                if records.is_empty() {
+                    records = result.stage.records;
+                } else {
+                    records.extend(result.stage.records);
+                }
             }
             workers.push(report);
         }
@@ -169,7 +174,7 @@ fn run_pipeline<A: App, T: FlowTable<FlowKey, A::Flow> + Send>(
             input: end.counters,
             workers,
             input_cpu: input_cpu.filter(|_| end.pinned),
-            flows: merge_records(records),
+            flows: FlowResults::new(records),
             interrupted: end.interrupted,
             fault: end.fault,
         })

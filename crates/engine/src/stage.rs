@@ -1,11 +1,12 @@
 //! From a burst of keys to flows to the application: the same for inline mode and for workers.
 
 use flowloom_flow_key::FlowKey;
-use flowloom_flow_table::{FlowId, FlowTable, Tick, TimeoutClass};
+use flowloom_flow_table::{Cursor, FlowId, FlowTable, Tick, TimeoutClass};
 use flowloom_packet::{BATCH_PACKETS, DropReason, Headers, PacketView};
 
 use crate::app::{App, Verdict};
 use crate::counters::WorkerCounters;
+use crate::results::FlowRecord;
 use crate::time::{IdleTimeout, tick_of};
 
 /// Wheel entries looked at per burst, so that ageing never makes a burst long.
@@ -60,7 +61,7 @@ pub(crate) struct FlowStage<A: App, T> {
     ids: [Option<FlowId>; BATCH_PACKETS],
     idle_timeout: Option<IdleTimeout>,
     records_max: usize,
-    ended: Vec<(FlowKey, A::Flow)>,
+    ended: Vec<FlowRecord<A::Flow>>,
     counters: WorkerCounters,
 }
 
@@ -165,20 +166,27 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> FlowStage<A, T> {
         let memory = self.table.memory();
         let mut records = self.ended;
         records.reserve(self.table.len() as usize);
-        self.table.drain(&mut |_, key, state| records.push((key, state)));
+        // The table is dropped as a whole afterwards: taking the states out one by one would only write to it.
+        let mut cursor = Cursor::default();
+        while let Some((id, next)) = self.table.next_live(cursor) {
+            cursor = next;
+            if let (Some(key), Some(state)) = (self.table.key_of(id), self.table.get_mut(id)) {
+                records.push(FlowRecord { key, state: std::mem::take(state) });
+            }
+        }
         StageResult { counters: self.counters, records, table: stats, memory }
     }
 }
 
 fn keep<F>(
-    ended: &mut Vec<(FlowKey, F)>,
+    ended: &mut Vec<FlowRecord<F>>,
     records_max: usize,
     counters: &mut WorkerCounters,
     key: FlowKey,
     state: F,
 ) {
     if ended.len() < records_max {
-        ended.push((key, state));
+        ended.push(FlowRecord { key, state });
     } else {
         counters.records_forgotten += 1;
     }
@@ -188,7 +196,7 @@ fn keep<F>(
 #[derive(Debug)]
 pub(crate) struct StageResult<F> {
     pub(crate) counters: WorkerCounters,
-    pub(crate) records: Vec<(FlowKey, F)>,
+    pub(crate) records: Vec<FlowRecord<F>>,
     pub(crate) table: flowloom_flow_table::TableStats,
     pub(crate) memory: flowloom_flow_table::MemoryReport,
 }

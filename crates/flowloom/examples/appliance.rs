@@ -41,10 +41,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let config = EngineConfig::new(Mode::Pipeline { workers: 2 });
     let mut placement = DirectHash::new(WorkerCount::new(2)?);
     let table = |_| DHash::try_new(&DHashConfig::for_flows(100_000));
-    let mut report = run(&config, &mut source, &mut placement, table, |_| TopTalkers, &Control::default())?;
-    report.flows.sort_by_key(|flow| std::cmp::Reverse(flow.state.bytes));
+    let report = run(&config, &mut source, &mut placement, table, |_| TopTalkers, &Control::default())?;
     println!("{} packets, {} flows", report.input.packets, report.flows.len());
-    for flow in report.flows.iter().take(10) {
+    let mut flows: Vec<_> = report.flows.iter().collect();
+    flows.sort_by_key(|flow| std::cmp::Reverse(flow.state.bytes));
+    for flow in flows.iter().take(10) {
         println!("{:>12} bytes {:>8} packets  {}", flow.state.bytes, flow.state.packets, flow.key);
     }
     Ok(())

@@ -8,6 +8,7 @@ use super::parse;
 
 /// Arguments of `inspect`.
 #[derive(Clone, Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub(crate) struct Inspect {
     /// Captures: files, directories, or - for standard input
     #[arg(required = true, value_name = "FILE")]

@@ -80,7 +80,7 @@ pub(crate) enum Format {
 /// When to use colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Color {
-    /// On a terminal, unless NO_COLOR is set or TERM is dumb
+    /// On a terminal, unless `NO_COLOR` is set or `TERM` is dumb
     Auto,
     /// Always
     Always,

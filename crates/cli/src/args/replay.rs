@@ -14,6 +14,7 @@ Examples:
   flowloom replay edge.pcap --flows flows.csv        one line per flow
   flowloom replay edge.pcap --workers 2 --verify     two workers, checked against a single-threaded oracle
   flowloom replay captures/ --passes 3 --seed 1      a directory, three times, placement repeatable")]
+#[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub(crate) struct Replay {
     /// Captures: files, directories, or - for standard input
     #[arg(required = true, value_name = "FILE")]
@@ -47,7 +48,7 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "N", value_parser = parse::positive)]
     pub(crate) table_flows: Option<u64>,
 
-    /// The most flows at a time; further ones are dropped as table_full
+    /// The most flows at a time; further ones are dropped and counted
     #[arg(long, value_name = "N", default_value = "64M", value_parser = parse::positive)]
     pub(crate) flows_max: u64,
 

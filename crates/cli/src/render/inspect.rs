@@ -143,6 +143,130 @@ impl InspectResult {
             fault,
         }
     }
+
+    fn file_lines(&self, lines: &mut Vec<String>) {
+        for file in &self.files {
+            lines.push(format!(
+                "{}   {}, {} section{}, {} interface{}, {}",
+                file.path,
+                file.format,
+                file.sections,
+                if file.sections == 1 { "" } else { "s" },
+                file.interfaces,
+                if file.interfaces == 1 { "" } else { "s" },
+                if file.link_types.is_empty() {
+                    String::from("no link type")
+                } else {
+                    file.link_types.join(", ")
+                }
+            ));
+            if let Some(sha256) = &file.sha256 {
+                lines.push(format!("            sha256 {sha256}   {}", bytes(file.bytes)));
+            }
+        }
+    }
+
+    /// Returns the span of packet time in seconds.
+    fn span(&self) -> f64 {
+        self.last_ns.saturating_sub(self.first_ns) as f64 / 1e9
+    }
+
+    /// Returns a number per second of packet time, 0 for a single moment.
+    fn rate(&self, number: f64) -> f64 {
+        if self.span() > 0.0 { number / self.span() } else { 0.0 }
+    }
+
+    fn packet_lines(&self, lines: &mut Vec<String>) {
+        let span = self.span();
+        lines.push(format!(
+            "Packets     {}   span {span:.3} s   mean {}packets/s, {}bit/s   peak second {} packets",
+            grouped(self.packets),
+            scaled(self.rate(self.packets as f64)),
+            scaled(self.rate(self.bytes_on_wire as f64 * 8.0)),
+            grouped(self.peak_packets_per_second)
+        ));
+        lines.push(format!(
+            "Sizes       p50 {} B   p95 {} B   {} captured of {} on the wire   {} packets cut by the snaplen",
+            grouped(self.size_p50),
+            grouped(self.size_p95),
+            bytes(self.bytes_captured),
+            bytes(self.bytes_on_wire),
+            grouped(self.cut_packets)
+        ));
+        let layers = &self.layers;
+        let share = |packets| percent(packets, self.packets);
+        lines.push(format!(
+            "Layers      IPv4 {}   IPv6 {}   no flow key {}      TCP {}   UDP {}   ICMP {}   SCTP {}   other {}   VLAN {}",
+            share(layers.ipv4),
+            share(layers.ipv6),
+            share(self.packets - self.decoded),
+            share(layers.tcp),
+            share(layers.udp),
+            share(layers.icmp),
+            share(layers.sctp),
+            share(layers.other_transport),
+            share(layers.in_vlan)
+        ));
+        lines.push(format!(
+            "            later fragments {}   bad IPv4 header checksum {}   time backwards {}   not parsed {}{}",
+            grouped(layers.later_fragments),
+            grouped(layers.bad_ipv4_checksum),
+            grouped(self.time_backwards),
+            grouped(self.packets - self.decoded),
+            if self.why.is_empty() && self.decoded < self.packets { "  (--why to list reasons)" } else { "" }
+        ));
+    }
+
+    fn why_lines(&self, lines: &mut Vec<String>) {
+        for why in &self.why {
+            let first: Vec<String> = why.first_packets.iter().map(ToString::to_string).collect();
+            lines.push(format!(
+                "            {:<22} {:>10}   first: packet {}",
+                why.reason,
+                grouped(why.packets),
+                first.join(", ")
+            ));
+        }
+        for (link, packets) in &self.unsupported_links {
+            lines.push(format!("            link type {link}: {} packets", grouped(*packets)));
+        }
+    }
+
+    fn flow_lines(&self, lines: &mut Vec<String>) {
+        lines.push(format!(
+            "Flows       {}  ({} with an idle timeout of {} s)   concurrent peak {} at {:.1} s",
+            grouped(self.flows),
+            grouped(self.flows_by_timeout),
+            self.timeout_ns / 1_000_000_000,
+            grouped(self.concurrent_peak),
+            self.concurrent_peak_at_ns.saturating_sub(self.first_ns) as f64 / 1e9
+        ));
+        lines.push(format!(
+            "            packets/flow p50 {}  p95 {}  max {}   top flow {} of decoded packets",
+            grouped(self.packets_per_flow_p50),
+            grouped(self.packets_per_flow_p95),
+            grouped(self.packets_per_flow_max),
+            self.top_share
+        ));
+        let zipf = self.zipf.map_or(String::from("too few flows to fit a skew"), |zipf| {
+            format!("Zipf exponent ≈ {:.2} (fit r² {:.2})", zipf.exponent, zipf.r_squared)
+        });
+        lines.push(format!(
+            "            new flows/s mean {:.0}  peak {}   {zipf}",
+            self.rate(self.flows_by_timeout as f64),
+            grouped(self.new_flows_peak_per_second)
+        ));
+        if self.list_top {
+            for flow in &self.top_flows {
+                lines.push(format!(
+                    "            {:>12} packets  {:>10}   {}",
+                    grouped(flow.packets),
+                    bytes(flow.bytes_on_wire),
+                    flow.flow
+                ));
+            }
+        }
+    }
 }
 
 fn why(profile: &Profile) -> Vec<Why> {
@@ -193,111 +317,12 @@ fn fit(profile: &Profile, decoded: u64, l3_bytes: u64) -> Vec<Fit> {
 impl Report for InspectResult {
     fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
-        for file in &self.files {
-            lines.push(format!(
-                "{}   {}, {} section{}, {} interface{}, {}",
-                file.path,
-                file.format,
-                file.sections,
-                if file.sections == 1 { "" } else { "s" },
-                file.interfaces,
-                if file.interfaces == 1 { "" } else { "s" },
-                if file.link_types.is_empty() {
-                    String::from("no link type")
-                } else {
-                    file.link_types.join(", ")
-                }
-            ));
-            if let Some(sha256) = &file.sha256 {
-                lines.push(format!("            sha256 {sha256}   {}", bytes(file.bytes)));
-            }
-        }
+        self.file_lines(&mut lines);
         lines.push(String::new());
-        let span = self.last_ns.saturating_sub(self.first_ns) as f64 / 1e9;
-        let rate = |number: f64| if span > 0.0 { number / span } else { 0.0 };
-        lines.push(format!(
-            "Packets     {}   span {span:.3} s   mean {}packets/s, {}bit/s   peak second {} packets",
-            grouped(self.packets),
-            scaled(rate(self.packets as f64)),
-            scaled(rate(self.bytes_on_wire as f64 * 8.0)),
-            grouped(self.peak_packets_per_second)
-        ));
-        lines.push(format!(
-            "Sizes       p50 {} B   p95 {} B   {} captured of {} on the wire   {} packets cut by the snaplen",
-            grouped(self.size_p50),
-            grouped(self.size_p95),
-            bytes(self.bytes_captured),
-            bytes(self.bytes_on_wire),
-            grouped(self.cut_packets)
-        ));
-        let layers = &self.layers;
-        let share = |packets| percent(packets, self.packets);
-        lines.push(format!(
-            "Layers      IPv4 {}   IPv6 {}   no flow key {}      TCP {}   UDP {}   ICMP {}   SCTP {}   other {}   VLAN {}",
-            share(layers.ipv4),
-            share(layers.ipv6),
-            share(self.packets - self.decoded),
-            share(layers.tcp),
-            share(layers.udp),
-            share(layers.icmp),
-            share(layers.sctp),
-            share(layers.other_transport),
-            share(layers.in_vlan)
-        ));
-        lines.push(format!(
-            "            later fragments {}   bad IPv4 header checksum {}   time backwards {}   not parsed {}{}",
-            grouped(layers.later_fragments),
-            grouped(layers.bad_ipv4_checksum),
-            grouped(self.time_backwards),
-            grouped(self.packets - self.decoded),
-            if self.why.is_empty() && self.decoded < self.packets { "  (--why to list reasons)" } else { "" }
-        ));
-        for why in &self.why {
-            let first: Vec<String> = why.first_packets.iter().map(ToString::to_string).collect();
-            lines.push(format!(
-                "            {:<22} {:>10}   first: packet {}",
-                why.reason,
-                grouped(why.packets),
-                first.join(", ")
-            ));
-        }
-        for (link, packets) in &self.unsupported_links {
-            lines.push(format!("            link type {link}: {} packets", grouped(*packets)));
-        }
+        self.packet_lines(&mut lines);
+        self.why_lines(&mut lines);
         lines.push(String::new());
-        lines.push(format!(
-            "Flows       {}  ({} with an idle timeout of {} s)   concurrent peak {} at {:.1} s",
-            grouped(self.flows),
-            grouped(self.flows_by_timeout),
-            self.timeout_ns / 1_000_000_000,
-            grouped(self.concurrent_peak),
-            self.concurrent_peak_at_ns.saturating_sub(self.first_ns) as f64 / 1e9
-        ));
-        lines.push(format!(
-            "            packets/flow p50 {}  p95 {}  max {}   top flow {} of decoded packets",
-            grouped(self.packets_per_flow_p50),
-            grouped(self.packets_per_flow_p95),
-            grouped(self.packets_per_flow_max),
-            self.top_share
-        ));
-        let zipf = self.zipf.map_or(String::from("too few flows to fit a skew"), |zipf| {
-            format!("Zipf exponent ≈ {:.2} (fit r² {:.2})", zipf.exponent, zipf.r_squared)
-        });
-        lines.push(format!(
-            "            new flows/s mean {:.0}  peak {}   {zipf}",
-            rate(self.flows_by_timeout as f64),
-            grouped(self.new_flows_peak_per_second)
-        ));
-        if self.list_top {
-            for flow in &self.top_flows {
-                lines.push(format!(
-                    "            {:>12} packets  {:>10}   {}",
-                    grouped(flow.packets),
-                    bytes(flow.bytes_on_wire),
-                    flow.flow
-                ));
-            }
-        }
+        self.flow_lines(&mut lines);
         lines.push(String::new());
         for (i, fit) in self.fit.iter().enumerate() {
             let head = if i == 0 { "Fit for" } else { "" };

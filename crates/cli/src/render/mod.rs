@@ -58,7 +58,7 @@ fn people(lines: Vec<String>, common: &Common) -> String {
     let last = lines.len().saturating_sub(1);
     for (i, line) in lines.into_iter().enumerate() {
         if common.emphasis() && (i == 0 || i == last) {
-            text.push_str(&format!("\u{1b}[1m{line}\u{1b}[0m\n"));
+            text.extend(["\u{1b}[1m", &line, "\u{1b}[0m\n"]);
         } else {
             text.push_str(line.trim_end());
             text.push('\n');
@@ -79,7 +79,7 @@ pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
     for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             text.push(' ');
         }
         text.push(digit);

@@ -126,24 +126,111 @@ impl ReplayResult {
 
     fn setting(&self) -> String {
         let run = &self.run;
-        let mut text = format!("app {}   table {}", run.app, run.table);
+        let mut parts = vec![format!("app {}", run.app), format!("table {}", run.table)];
         if let (Some(scheduler), Some(slots)) = (run.scheduler, run.ring_slots) {
-            text +=
-                &format!("   scheduler {scheduler}   rings {slots} × 32 B, {} when full", run.when_full);
+            parts.push(format!("scheduler {scheduler}"));
+            parts.push(format!("rings {slots} × 32 B, {} when full", run.when_full));
         }
         match run.passes {
             Some(1) => {}
-            Some(passes) => text += &format!("   {passes} passes"),
-            None => text += "   passes until stopped",
+            Some(passes) => parts.push(format!("{passes} passes")),
+            None => parts.push(String::from("passes until stopped")),
         }
         if run.decap {
-            text += "   tunnels followed";
+            parts.push(String::from("tunnels followed"));
         }
-        match run.seed {
-            Some(seed) => text += &format!("   seed {seed}"),
-            None => text += "   seed secret",
+        parts.push(run.seed.map_or(String::from("seed secret"), |seed| format!("seed {seed}")));
+        parts.join("   ")
+    }
+
+    fn input_lines(&self, lines: &mut Vec<String>) {
+        for input in self.inputs.iter().take(8) {
+            let links: Vec<String> = input
+                .link_types
+                .iter()
+                .map(|&link| flowloom::packet::LinkType(link).name().to_owned())
+                .collect();
+            lines.push(format!(
+                "{}   {}, {}   {} packets",
+                input.path,
+                input.format,
+                links.join(" + "),
+                grouped(input.packets)
+            ));
         }
-        text
+        if self.inputs.len() > 8 {
+            lines.push(format!("… and {} more captures", self.inputs.len() - 8));
+        }
+    }
+
+    fn count_lines(&self, lines: &mut Vec<String>) {
+        let dropped: u64 = self.dropped.values().sum();
+        lines.push(format!(
+            "Packets     {}   decoded {} ({})   processed {}   dropped {}",
+            grouped(self.packets),
+            grouped(self.decoded),
+            percent(self.decoded, self.packets),
+            grouped(self.processed),
+            grouped(dropped)
+        ));
+        lines.push(format!(
+            "Bytes       {} captured   {} on the wire",
+            bytes(self.bytes_captured),
+            bytes(self.bytes_on_wire)
+        ));
+        let span = self.last_ns.saturating_sub(self.first_ns) as f64 / 1e9;
+        lines.push(format!("Span        {span:.6} s of packet time"));
+        let mut flows = vec![format!("Flows       {}", grouped(self.flows))];
+        if self.flows_expired > 0 {
+            flows.push(format!("ended by timeout {}", grouped(self.flows_expired)));
+        }
+        if self.denied > 0 {
+            flows.push(format!("packets denied {}", grouped(self.denied)));
+        }
+        lines.push(flows.join("   "));
+        let table = &self.table;
+        lines.push(format!(
+            "Flow table  {} flows at the end   in conflict lists {} (longest {})   refused {}   segments {}   {}",
+            grouped(table.flows_at_end),
+            grouped(table.displaced),
+            table.list_length_max,
+            grouped(table.refused),
+            table.segments,
+            bytes(table.memory_bytes)
+        ));
+    }
+
+    fn worker_lines(&self, lines: &mut Vec<String>) {
+        if self.workers.len() > 1 {
+            for (i, worker) in self.workers.iter().enumerate() {
+                lines.push(format!(
+                    "Worker {i:<4} {} packets ({})   {} flows   ring full {} times",
+                    grouped(worker.processed),
+                    percent(worker.processed, self.processed),
+                    grouped(worker.flows),
+                    grouped(worker.full_waits)
+                ));
+            }
+        }
+    }
+
+    fn drop_lines(&self, lines: &mut Vec<String>) {
+        for (reason, packets) in &self.dropped {
+            lines.push(format!("Dropped     {reason} {}", grouped(*packets)));
+        }
+        for (link, packets) in &self.unsupported_links {
+            lines.push(format!("            link type {link}: {}", grouped(*packets)));
+        }
+        for (what, packets) in [
+            ("time goes backwards (clamped)", self.time_backwards),
+            ("captured length above the length on the wire", self.captured_over_wire),
+            ("captured length above the record's (cut to fit)", self.lying_lengths),
+            ("records of ended flows not kept", self.records_forgotten),
+        ] {
+            if packets > 0 {
+                lines.push(format!("Noted       {what}: {}", grouped(packets)));
+            }
+        }
     }
 
     fn verdict(&self) -> String {
@@ -162,95 +249,23 @@ impl ReplayResult {
                 None => format!("interrupted: {text}"),
             };
         }
-        if let Some(verify) = &self.verify {
-            text += &format!("; verified, {} flows as the oracle has them", grouped(verify.flows));
+        match &self.verify {
+            Some(verify) => {
+                format!("{text}; verified, {} flows as the oracle has them", grouped(verify.flows))
+            }
+            None => text,
         }
-        text
     }
 }
 
 impl Report for ReplayResult {
     fn lines(&self) -> Vec<String> {
         let mut lines = vec![self.header(), self.setting()];
-        for input in self.inputs.iter().take(8) {
-            let links: Vec<String> = input
-                .link_types
-                .iter()
-                .map(|&link| flowloom::packet::LinkType(link).name().to_owned())
-                .collect();
-            lines.push(format!(
-                "{}   {}, {}   {} packets",
-                input.path,
-                input.format,
-                links.join(" + "),
-                grouped(input.packets)
-            ));
-        }
-        if self.inputs.len() > 8 {
-            lines.push(format!("… and {} more captures", self.inputs.len() - 8));
-        }
+        self.input_lines(&mut lines);
         lines.push(String::new());
-        let dropped: u64 = self.dropped.values().sum();
-        lines.push(format!(
-            "Packets     {}   decoded {} ({})   processed {}   dropped {}",
-            grouped(self.packets),
-            grouped(self.decoded),
-            percent(self.decoded, self.packets),
-            grouped(self.processed),
-            grouped(dropped)
-        ));
-        lines.push(format!(
-            "Bytes       {} captured   {} on the wire",
-            bytes(self.bytes_captured),
-            bytes(self.bytes_on_wire)
-        ));
-        let span = self.last_ns.saturating_sub(self.first_ns) as f64 / 1e9;
-        lines.push(format!("Span        {span:.6} s of packet time"));
-        let mut flows = format!("Flows       {}", grouped(self.flows));
-        if self.flows_expired > 0 {
-            flows += &format!("   ended by timeout {}", grouped(self.flows_expired));
-        }
-        if self.denied > 0 {
-            flows += &format!("   packets denied {}", grouped(self.denied));
-        }
-        lines.push(flows);
-        let table = &self.table;
-        lines.push(format!(
-            "Flow table  {} flows at the end   in conflict lists {} (longest {})   refused {}   segments {}   {}",
-            grouped(table.flows_at_end),
-            grouped(table.displaced),
-            table.list_length_max,
-            grouped(table.refused),
-            table.segments,
-            bytes(table.memory_bytes)
-        ));
-        if self.workers.len() > 1 {
-            for (i, worker) in self.workers.iter().enumerate() {
-                lines.push(format!(
-                    "Worker {i:<4} {} packets ({})   {} flows   ring full {} times",
-                    grouped(worker.processed),
-                    percent(worker.processed, self.processed),
-                    grouped(worker.flows),
-                    grouped(worker.full_waits)
-                ));
-            }
-        }
-        for (reason, packets) in &self.dropped {
-            lines.push(format!("Dropped     {reason} {}", grouped(*packets)));
-        }
-        for (link, packets) in &self.unsupported_links {
-            lines.push(format!("            link type {link}: {}", grouped(*packets)));
-        }
-        for (what, packets) in [
-            ("time goes backwards (clamped)", self.time_backwards),
-            ("captured length above the length on the wire", self.captured_over_wire),
-            ("captured length above the record's (cut to fit)", self.lying_lengths),
-            ("records of ended flows not kept", self.records_forgotten),
-        ] {
-            if packets > 0 {
-                lines.push(format!("Noted       {what}: {}", grouped(packets)));
-            }
-        }
+        self.count_lines(&mut lines);
+        self.worker_lines(&mut lines);
+        self.drop_lines(&mut lines);
         lines.push(format!(
             "Throughput  {}packets/s   {}B/s captured   in {:.6} s",
             scaled(self.packets_per_second),

@@ -105,5 +105,6 @@ fn sha256(path: &Path) -> Option<String> {
             bytes => hasher.update(&buffer[..bytes]),
         }
     }
-    Some(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    let bytes: Vec<String> = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    Some(bytes.concat())
 }

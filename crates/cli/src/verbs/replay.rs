@@ -14,11 +14,13 @@ use flowloom::engine::{
 };
 use flowloom::flow_key::{FlowHasher, FlowKey};
 use flowloom::flow_table::segments::GrowthLimits;
-use flowloom::flow_table::{BuildError, DHash, DHashConfig, FlowTable, Growing, Timeouts};
+use flowloom::flow_table::{
+    BuildError, DHash, DHashConfig, FlowTable, Growing, MemoryReport, TableStats, Timeouts,
+};
 use flowloom::packet::{DecodeOptions, Fill, PacketBatch, SourceError, decode};
 use flowloom::scheduler::{DirectHash, HrwFlat, Placement, WorkerCount};
 use flowloom::traffic::capture::{
-    Capture, CaptureError, CaptureOptions, CaptureSet, Input, SetOptions, UnpackLimits,
+    Capture, CaptureError, CaptureOptions, CaptureSet, Input, Notice, SetOptions, UnpackLimits,
 };
 
 use crate::args::Common;
@@ -141,9 +143,9 @@ fn run_app<A: App>(
     }
     print(&result, common)?;
     if let Some(path) = &arguments.flows {
-        if let Err(error) = flow_file::write(path, &report.flows) {
-            return Err(Failure::Output(format!("cannot write flows to {}: {error}", path.display())));
-        }
+        flow_file::write(path, &report.flows).map_err(|error| {
+            Failure::Output(format!("cannot write flows to {}: {error}", path.display()))
+        })?;
     }
     Ok(status(arguments, &source, &result, common))
 }
@@ -188,7 +190,7 @@ fn status(arguments: &Replay, source: &CaptureSet, result: &ReplayResult, common
         warn("packets and drops do not add up: this is a mistake of flowloom, please report it", common);
         return Status::CheckFailed;
     }
-    if arguments.strict && source.notices().iter().any(|notice| notice.is_partial_input()) {
+    if arguments.strict && source.notices().iter().any(Notice::is_partial_input) {
         return Status::PartialInput;
     }
     Status::Ok
@@ -292,7 +294,9 @@ fn guess_flows(source: &CaptureSet, options: SetOptions, decode_options: DecodeO
         }
         let share = total as f64 / capture.taken_bytes().max(1) as f64;
         let passes = f64::from(options.passes.min(64));
-        Some((keys.len() as f64 * share * passes) as u64)
+        // New flows become rarer as a capture goes on: half of the straight line is closer than all of it, and a
+        // table that is too small grows.
+        Some((keys.len() as f64 * share * passes / 2.0) as u64)
     };
     guess().unwrap_or(FLOWS_UNKNOWN).clamp(*FLOWS_GUESS.start(), *FLOWS_GUESS.end())
 }
@@ -441,12 +445,12 @@ fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
 
 fn table_figures<F: FlowState>(report: &RunReport<F>) -> TableFigures {
     let stats =
-        report.workers.iter().filter_map(|worker| worker.table).reduce(|a, b| a.and(b)).unwrap_or_default();
+        report.workers.iter().filter_map(|worker| worker.table).reduce(TableStats::and).unwrap_or_default();
     let memory = report
         .workers
         .iter()
         .filter_map(|worker| worker.memory)
-        .reduce(|a, b| a.and(b))
+        .reduce(MemoryReport::and)
         .unwrap_or_default();
     TableFigures {
         flows_at_end: u64::from(stats.len),

@@ -69,6 +69,13 @@ impl ConflictLists {
         })
     }
 
+    /// Makes all lists resident now.
+    pub fn prefault(&mut self) {
+        self.listed.prefault();
+        self.heads.prefault();
+        self.elements.prefault();
+    }
+
     /// Returns whether a bucket has a list.
     #[inline(always)]
     pub fn is_listed(&self, bucket: u32) -> bool {

@@ -73,6 +73,12 @@ impl<K: Copy, V> States<K, V> {
         })
     }
 
+    /// Makes states and wheel resident now.
+    pub fn prefault(&mut self) {
+        self.slots.prefault();
+        self.wheel.prefault();
+    }
+
     /// Hints that a slot's state will be read soon.
     #[inline(always)]
     pub fn prefetch(&self, slot: u32) {

@@ -127,6 +127,11 @@ impl Wheel {
         })
     }
 
+    pub(crate) fn prefault(&mut self) {
+        self.spokes.prefault();
+        self.links.prefault();
+    }
+
     pub(crate) fn bytes(&self) -> u64 {
         self.spokes.pages().bytes + self.links.pages().bytes
     }

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use flowloom_packet::{Fill, LinkType, PacketBatch, SharedBlock};
+use flowloom_packet::{Fill, LinkType, PacketBatch};
 
 use super::error::CaptureError;
 use super::format::{Format, Packing, SNIFF_BYTES};
-use super::map::map;
+use super::map::Mapping;
 use super::notice::Notice;
 use super::stream::{Stream, StreamEnd, StreamFill};
 use super::unpack::{Counting, LimitBroken, UnpackLimits, unpack};
@@ -47,7 +47,7 @@ pub struct Capture {
 
 #[derive(Debug)]
 enum Body {
-    Mapped { block: SharedBlock, at: usize, numbered: bool },
+    Mapped { mapping: Mapping, at: usize, numbered: bool },
     Stream(Stream),
     Done,
 }
@@ -68,8 +68,8 @@ impl Capture {
         let prefix = read_up_to(&mut file, SNIFF_BYTES).map_err(io)?;
         if options.map && metadata.is_file() && Format::of(&prefix).is_some() {
             // A file system that cannot map is read as a stream.
-            if let Ok(block) = map(&file) {
-                return Self::mapped(path, Arc::new(block));
+            if let Ok(mapping) = Mapping::of(&file) {
+                return Self::mapped(path, mapping);
             }
         }
         Self::stream(path, prefix, file, options)
@@ -90,12 +90,9 @@ impl Capture {
         Self::stream(path, prefix, inner, options)
     }
 
-    /// Opens a capture that lies in a block already, such as a mapping that is read once more.
-    ///
-    /// # Errors
-    ///
-    /// As [`Capture::open`].
-    pub fn mapped(path: &Path, block: SharedBlock) -> Result<Self, CaptureError> {
+    /// Opens a capture that is mapped already, to read it once more.
+    pub(super) fn mapped(path: &Path, mapping: Mapping) -> Result<Self, CaptureError> {
+        let block = mapping.block();
         let format = recognise(path, block.bytes(), None)?;
         let (walk, at) =
             Walk::begin(format, block.bytes()).map_err(|why| not_a_capture(path, block.bytes(), why))?;
@@ -104,7 +101,7 @@ impl Capture {
             format,
             packing: None,
             walk,
-            body: Body::Mapped { block, at, numbered: false },
+            body: Body::Mapped { mapping, at, numbered: false },
             taken_bytes: Arc::default(),
             notice: None,
         })
@@ -185,7 +182,9 @@ impl Capture {
         batch.block = None;
         match &mut self.body {
             Body::Done => Ok(Fill::End),
-            Body::Mapped { block, at, numbered } => {
+            Body::Mapped { mapping, at, numbered } => {
+                mapping.ahead_of(*at);
+                let block = mapping.block();
                 let bytes = block.bytes();
                 let (next, stop) = self.walk.step(bytes, *at, true, &mut batch.packets);
                 *at = next;
@@ -289,10 +288,10 @@ impl Capture {
         self.taken_bytes.load(Ordering::Relaxed)
     }
 
-    /// Returns the block of a mapped capture, to read it once more.
-    pub fn mapped_block(&self) -> Option<&SharedBlock> {
+    /// Returns the mapping of a mapped capture, to read it once more.
+    pub(super) fn mapping(&self) -> Option<&Mapping> {
         match &self.body {
-            Body::Mapped { block, .. } => Some(block),
+            Body::Mapped { mapping, .. } => Some(mapping),
             _ => None,
         }
     }

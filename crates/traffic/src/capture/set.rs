@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use flowloom_packet::{Fill, LinkType, PacketBatch, PacketSource, SharedBlock, SourceError};
+use flowloom_packet::{Fill, LinkType, PacketBatch, PacketSource, SourceError};
 
 use super::error::CaptureError;
+use super::map::Mapping;
 use super::notice::Notice;
 use super::open::{Capture, CaptureOptions};
 
@@ -87,7 +88,7 @@ pub struct FileSummary {
 struct Member {
     input: Input,
     /// The mapping, kept for the next pass.
-    block: Option<SharedBlock>,
+    mapping: Option<Mapping>,
 }
 
 /// A source that reads captures one after the other.
@@ -145,7 +146,7 @@ impl CaptureSet {
         let several = inputs.len() > 1;
         for input in inputs {
             let Input::Path(path) = input else {
-                members.push(Member { input: input.clone(), block: None });
+                members.push(Member { input: input.clone(), mapping: None });
                 total_bytes = None;
                 continue;
             };
@@ -153,7 +154,7 @@ impl CaptureSet {
                 .map_err(|source| CaptureError::Io { path: path.clone(), source })?;
             if metadata.is_dir() {
                 for (path, bytes) in captures_of(path, options.capture, &mut notices)? {
-                    members.push(Member { input: Input::Path(path), block: None });
+                    members.push(Member { input: Input::Path(path), mapping: None });
                     total_bytes = total_bytes.map(|total| total + bytes);
                 }
             } else {
@@ -170,7 +171,7 @@ impl CaptureSet {
                 } else {
                     total_bytes = None;
                 }
-                members.push(Member { input: input.clone(), block: None });
+                members.push(Member { input: input.clone(), mapping: None });
             }
         }
         let total = match (total_bytes, options.passes) {
@@ -243,13 +244,13 @@ impl CaptureSet {
         let keep = self.options.passes > 1;
         let member = &mut self.members[self.next_member];
         self.next_member += 1;
-        let capture = match (&member.input, &member.block) {
+        let capture = match (&member.input, &member.mapping) {
             (Input::Stdin, _) => Capture::read_from(Path::new("-"), io::stdin(), self.options.capture)?,
-            (Input::Path(path), Some(block)) => Capture::mapped(path, Arc::clone(block))?,
+            (Input::Path(path), Some(mapping)) => Capture::mapped(path, mapping.clone())?,
             (Input::Path(path), None) => Capture::open(path, self.options.capture)?,
         };
         if keep {
-            member.block = capture.mapped_block().cloned();
+            member.mapping = capture.mapping().cloned();
         }
         self.current = Some(capture);
         Ok(true)

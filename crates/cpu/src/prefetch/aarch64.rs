@@ -1,0 +1,15 @@
+//! PRFM.
+#![expect(unsafe_code, reason = "a prefetch instruction; it never faults, whatever the address")]
+
+#[inline(always)]
+pub(super) fn read<T>(address: *const T) {
+    // SAFETY: PRFM is a hint; it changes no register, no flag and no memory, and an address that cannot
+    // be translated is ignored.
+    unsafe {
+        core::arch::asm!(
+            "prfm pldl1keep, [{address}]",
+            address = in(reg) address,
+            options(nostack, preserves_flags, readonly)
+        );
+    }
+}

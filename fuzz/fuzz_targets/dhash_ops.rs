@@ -1,0 +1,97 @@
+//! Any sequence of operations on any small table keeps the laws of flow tables.
+//!
+//! The input chooses the table's sizes, how many bits its hashes keep, and the operations. Nothing may
+//! panic but a broken law.
+#![no_main]
+
+use arbitrary::Arbitrary;
+use flowloom_flow_key::hash::fold::split_mix;
+use flowloom_flow_table::dhash::ReferenceDHash;
+use flowloom_flow_table::laws::{Operation, check};
+use flowloom_flow_table::segments::GrowthLimits;
+use flowloom_flow_table::{DHash, DHashConfig, Growing, TimeoutClass, Timeouts};
+use libfuzzer_sys::fuzz_target;
+
+/// One step as bytes; keys and classes are few, so that flows meet.
+#[derive(Arbitrary, Clone, Copy, Debug)]
+enum Step {
+    Entry { key: u8, class: u8 },
+    Insert { key: u8, class: u8 },
+    Batch { first: u8, count: u8 },
+    Touch { key: u8 },
+    SetClass { key: u8, class: u8 },
+    Remove { key: u8 },
+    RemoveKey { key: u8 },
+    Advance { ticks: u16, far: bool },
+    Expire { budget: u8 },
+    Walk { stride: u8 },
+    Clear,
+}
+
+impl From<Step> for Operation {
+    fn from(step: Step) -> Self {
+        let key_of = |key: u8| u16::from(key % 64);
+        match step {
+            Step::Entry { key, class } => Self::Entry { key: key_of(key), class: class % 4 },
+            Step::Insert { key, class } => Self::Insert { key: key_of(key), class: class % 4 },
+            Step::Batch { first, count } => Self::Batch { first: key_of(first), count: u16::from(count) },
+            Step::Touch { key } => Self::Touch { key: key_of(key) },
+            Step::SetClass { key, class } => Self::SetClass { key: key_of(key), class },
+            Step::Remove { key } => Self::Remove { key: key_of(key) },
+            Step::RemoveKey { key } => Self::RemoveKey { key: key_of(key) },
+            Step::Advance { ticks, far } => {
+                Self::Advance { ticks: u64::from(ticks) << if far { 24 } else { 0 } }
+            }
+            Step::Expire { budget } => Self::Expire { budget: u32::from(budget) },
+            Step::Walk { stride } => Self::Walk { stride: u16::from(stride) },
+            Step::Clear => Self::Clear,
+        }
+    }
+}
+
+#[derive(Arbitrary, Debug)]
+struct Input {
+    buckets: u8,
+    pool: u8,
+    list_cap: u8,
+    flows: u8,
+    hash_bits: u64,
+    steps: Vec<Step>,
+}
+
+fuzz_target!(|input: Input| {
+    let timeouts = Timeouts::NEVER.with(TimeoutClass(0), 100).with(TimeoutClass(1), 60_000);
+    let (buckets, pool) = (u32::from(input.buckets % 6) + 1, u32::from(input.pool % 80));
+    let config = DHashConfig {
+        buckets: Some(buckets),
+        pool: Some(pool),
+        list_cap: u32::from(input.list_cap % 80),
+        timeouts,
+        ..DHashConfig::for_flows(u32::from(input.flows).clamp(1, buckets * 16 + pool))
+    };
+    // Every step compares the whole table: long inputs only repeat.
+    let operations: Vec<Operation> = input.steps.iter().take(256).map(|&step| step.into()).collect();
+    let keys = |number: u16| (u64::from(number), split_mix(&mut u64::from(number)) & input.hash_bits);
+
+    let mut table = DHash::<u64, u64>::try_new(&config).expect("a small table");
+    check(&mut table, &keys, timeouts, false, &operations);
+
+    let mut table = ReferenceDHash::<u64, u64>::try_new(&config).expect("a small table");
+    check(&mut table, &keys, timeouts, false, &operations);
+
+    let limits = GrowthLimits {
+        first_flows: u32::from(input.flows % 16) + 1,
+        flows_max: 64,
+        memory_max_bytes: 1 << 20,
+    };
+    let build = |flows| {
+        DHash::<u64, u64>::try_new(&DHashConfig {
+            buckets: None,
+            flows,
+            pool: Some(pool + flows),
+            ..config.clone()
+        })
+    };
+    let mut table = Growing::try_new(limits, build).expect("a small table");
+    check(&mut table, &keys, timeouts, false, &operations);
+});
