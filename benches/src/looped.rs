@@ -89,10 +89,12 @@ pub fn count(path: &Path) -> Result<u64, SourceError> {
 ///
 /// # Errors
 ///
-/// Where it cannot be read, or is no plain file.
+/// Where it cannot be read, or has no packets.
 pub fn mapping(path: &Path) -> Result<SharedBlock, String> {
-    let capture = Capture::open(path, CaptureOptions::default()).map_err(|error| error.to_string())?;
-    capture.mapped_block().cloned().ok_or_else(|| format!("{} cannot be mapped", path.display()))
+    let mut capture = Capture::open(path, CaptureOptions::default()).map_err(|error| error.to_string())?;
+    let mut batch = PacketBatch::new();
+    capture.next_batch(&mut batch).map_err(|error| error.to_string())?;
+    batch.block.ok_or_else(|| format!("{} has no packets", path.display()))
 }
 
 #[cfg(test)]
