@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use flowloom::engine::StartError;
+use flowloom::packet::SourceError;
 use flowloom::traffic::capture::CaptureError;
 
 /// The exit status of the command.
@@ -38,7 +39,7 @@ pub(crate) enum Failure {
     /// The arguments contradict themselves or the machine.
     Usage(String),
     /// The input cannot be read.
-    Input(CaptureError),
+    Input(String),
     /// Something cannot be written.
     Output(String),
     /// The reader of standard output went away.
@@ -58,8 +59,7 @@ impl Failure {
     /// Returns the failure with its exit status at the end of the first line.
     pub(crate) fn with_status(&self) -> String {
         let text = match self {
-            Self::Usage(text) | Self::Output(text) => text.clone(),
-            Self::Input(error) => error.to_string(),
+            Self::Usage(text) | Self::Input(text) | Self::Output(text) => text.clone(),
             Self::BrokenPipe => String::from("broken pipe"),
         };
         with_status(&text, self.status())
@@ -77,7 +77,7 @@ impl From<CaptureError> for Failure {
     fn from(error: CaptureError) -> Self {
         match error {
             CaptureError::StdinTwice => Self::Usage(error.to_string()),
-            error => Self::Input(error),
+            error => Self::Input(error.to_string()),
         }
     }
 }
@@ -85,6 +85,15 @@ impl From<CaptureError> for Failure {
 impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {
         Self::Usage(error.to_string())
+    }
+}
+
+/// Passes a source's error on as a failure where it means that the input is nothing for us; anything else is a fault of
+/// the run, to be reported with its result.
+pub(crate) fn check_decodable(error: &SourceError) -> Result<(), Failure> {
+    match error.0.downcast_ref() {
+        Some(error @ CaptureError::NothingDecodable { .. }) => Err(Failure::Input(error.to_string())),
+        _ => Ok(()),
     }
 }
 

@@ -14,6 +14,7 @@ mod host;
 mod profile;
 mod progress;
 mod render;
+mod signals;
 mod verbs;
 mod verify;
 

@@ -1,6 +1,7 @@
 //! The progress bar: on a terminal's stderr, drawn by a thread of its own from relaxed counters.
 
 use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -44,6 +45,13 @@ impl Drop for Progress {
             let _ = thread.join();
         }
     }
+}
+
+/// Returns a short name for what is read.
+pub(crate) fn label(inputs: &[PathBuf]) -> String {
+    let name = inputs.first().map_or(Path::new("-"), |path| path.as_path());
+    let name = name.file_name().unwrap_or(name.as_os_str()).to_string_lossy().into_owned();
+    if inputs.len() > 1 { format!("{name} and {} more", inputs.len() - 1) } else { name }
 }
 
 fn draw(label: String, set: &SetProgress, control: &Control, ended: &Receiver<()>) {

@@ -16,6 +16,7 @@
 )]
 
 pub mod app;
+mod clock;
 pub mod config;
 pub mod control;
 pub mod counters;

@@ -1,8 +1,8 @@
 //! How fast packets are taken from the source: as fast as can be, in proportion to their times, or at a rate.
-//!
-//! The one place of the packet path that reads a clock, and only when a pace is asked for.
 
 use std::time::{Duration, Instant};
+
+use crate::clock;
 
 /// A pace.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,7 +34,7 @@ impl Pacer {
     pub(crate) fn new(pace: Pace) -> Option<Self> {
         match pace {
             Pace::Max => None,
-            pace => Some(Self { pace, start: Instant::now(), first_ns: None, packets: 0 }),
+            pace => Some(Self { pace, start: clock::now(), first_ns: None, packets: 0 }),
         }
     }
 

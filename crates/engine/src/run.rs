@@ -9,6 +9,7 @@ use flowloom_packet::{DropReason, PacketSource};
 use flowloom_scheduler::Placement;
 
 use crate::app::App;
+use crate::clock;
 use crate::config::{EngineConfig, Mode, WhenFull};
 use crate::control::Control;
 use crate::counters::{InputCounters, WorkerCounters};
@@ -82,11 +83,11 @@ fn run_inline<A: App, T: FlowTable<FlowKey, A::Flow> + Send>(
     let (begun, end, stage) = std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("inline".into()).spawn_scoped(scope, move || {
             let pinned = pin(cpu);
-            let begun = Instant::now();
+            let begun = clock::now();
             let mut input = Admission::new(config.decode, config.hasher.clone());
             let mut sink = InlineSink { stage, burst: Burst::new() };
             let caught = drive(config, source, &mut input, &mut sink, control);
-            let done = Instant::now();
+            let done = clock::now();
             let end = end_of(input, caught, pinned, done, control);
             (begun, end, sink.stage)
         })?;
@@ -145,12 +146,12 @@ fn run_pipeline<A: App, T: FlowTable<FlowKey, A::Flow> + Send>(
         let input_cpu = pinning.input;
         let input = std::thread::Builder::new().name("input".into()).spawn_scoped(scope, move || {
             let pinned = pin(input_cpu);
-            let begun = Instant::now();
+            let begun = clock::now();
             let mut input = Admission::new(config.decode, config.hasher.clone());
             let mut sink = PipelineSink::new(outboxes, placement, config.when_full == WhenFull::Drop);
             let caught = drive(config, source, &mut input, &mut sink, control);
             sink.end();
-            (begun, end_of(input, caught, pinned, Instant::now(), control), sink.outboxes)
+            (begun, end_of(input, caught, pinned, clock::now(), control), sink.outboxes)
         })?;
         let (begun, mut end, outboxes) =
             input.join().map_err(|_| std::io::Error::other("the input thread died outside its loop"))?;

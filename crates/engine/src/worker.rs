@@ -9,6 +9,7 @@ use flowloom_flow_table::FlowTable;
 use flowloom_packet::{BATCH_PACKETS, DecodeOptions, DropReason, SharedBlock, decode};
 
 use crate::app::App;
+use crate::clock;
 use crate::descriptor::{Control, Descriptor};
 use crate::ring::Inbox;
 use crate::stage::{Burst, FlowStage, Pending, StageResult};
@@ -75,7 +76,7 @@ pub(crate) fn run<A: App, T: FlowTable<FlowKey, A::Flow>>(
             break 'input;
         }
     }
-    let done = Instant::now();
+    let done = clock::now();
     drop(block);
     WorkerResult { stage: stage.finish(), pinned, done }
 }

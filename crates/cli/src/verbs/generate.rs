@@ -5,6 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::time::Instant;
 
+use flowloom::traffic::synth::sample::Recipe;
 use flowloom::traffic::synth::{Generate as Generator, Mix, MixConfig, PaperTrace, Sample};
 use flowloom::traffic::write::{Interface, PcapOptions, PcapWriter, PcapngWriter, TimeUnit};
 
@@ -18,7 +19,7 @@ use crate::render::print;
 pub(crate) fn run(arguments: &Generate, common: &Common) -> Result<Status, Failure> {
     let Generate::Trace(trace) = arguments;
     let begun = Instant::now();
-    let (mut generator, what, snaplen) = generator(trace)?;
+    let Planned { mut generator, what, snaplen, seed } = plan(trace)?;
     let snaplen = trace.snaplen.unwrap_or(snaplen);
     let to_stdout = trace.output.as_os_str() == "-";
     let failed = |error: io::Error| -> Failure {
@@ -38,7 +39,7 @@ pub(crate) fn run(arguments: &Generate, common: &Common) -> Result<Status, Failu
         schema: "flowloom/generate/1",
         path: trace.output.display().to_string(),
         what,
-        seed: trace.seed,
+        seed,
         packets: counts.packets,
         bytes_on_wire: counts.bytes_on_wire,
         bytes_captured: counts.bytes_captured,
@@ -51,8 +52,17 @@ pub(crate) fn run(arguments: &Generate, common: &Common) -> Result<Status, Failu
     Ok(Status::Ok)
 }
 
-/// Returns the generator that was asked for, what it makes in words, and its snaplen.
-fn generator(trace: &Trace) -> Result<(Box<dyn Generator>, String, u32), Failure> {
+/// A generator that was asked for.
+struct Planned {
+    generator: Box<dyn Generator>,
+    /// What it makes, in words.
+    what: String,
+    snaplen: u32,
+    /// The seed behind its bytes; a sample has its own.
+    seed: u64,
+}
+
+fn plan(trace: &Trace) -> Result<Planned, Failure> {
     let usage = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
     let whole = PcapOptions::default().snaplen_bytes;
     if let Some(name) = &trace.sample {
@@ -63,7 +73,13 @@ fn generator(trace: &Trace) -> Result<(Box<dyn Generator>, String, u32), Failure
                 names.join(", ")
             )));
         };
-        return Ok((sample.generator(), format!("sample {name}: {}", sample.about), sample.snaplen_bytes));
+        let seed = match &sample.recipe {
+            Recipe::Mix(config) => config.seed,
+            Recipe::Paper { seed, .. } => *seed,
+            _ => trace.seed,
+        };
+        let what = format!("sample {name}: {}", sample.about);
+        return Ok(Planned { generator: sample.generator(), what, snaplen: sample.snaplen_bytes, seed });
     }
     let paper = match (trace.paper_file, trace.sessions) {
         (Some(number), _) => Some(PaperTrace::file(number, trace.seed)),
@@ -74,7 +90,7 @@ fn generator(trace: &Trace) -> Result<(Box<dyn Generator>, String, u32), Failure
         let paper = paper.map_err(|error| usage(&error))?;
         let what =
             format!("{} sessions of 20 packets, reuse distance one less than that", paper.sessions());
-        return Ok((Box::new(paper), what, whole));
+        return Ok(Planned { generator: Box::new(paper), what, snaplen: whole, seed: trace.seed });
     }
     let config = MixConfig {
         flows: trace.flows,
@@ -93,7 +109,7 @@ fn generator(trace: &Trace) -> Result<(Box<dyn Generator>, String, u32), Failure
     };
     let what = format!("a mixture of {} flows", trace.flows);
     let mix = Mix::new(config).map_err(|error| usage(&error))?;
-    Ok((Box::new(mix), what, whole))
+    Ok(Planned { generator: Box::new(mix), what, snaplen: whole, seed: trace.seed })
 }
 
 #[derive(Debug, Default)]

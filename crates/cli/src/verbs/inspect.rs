@@ -13,12 +13,12 @@ use sha2::{Digest, Sha256};
 
 use crate::args::Common;
 use crate::args::inspect::Inspect;
-use crate::exit::{Failure, Status, with_status};
+use crate::exit::{Failure, Status, check_decodable, with_status};
 use crate::profile::Profiler;
-use crate::progress::Progress;
+use crate::progress::{Progress, label};
 use crate::render::inspect::{FileFigures, InspectResult};
 use crate::render::{print, warn};
-use crate::verbs::replay::{capture_error, label, stop_on_signals};
+use crate::signals::stop_on_signals;
 
 /// Runs the verb.
 pub(crate) fn run(arguments: &Inspect, common: &Common) -> Result<Status, Failure> {
@@ -40,7 +40,8 @@ pub(crate) fn run(arguments: &Inspect, common: &Common) -> Result<Status, Failur
             Ok(Fill::Starved) => continue,
             Ok(Fill::End) => break,
             Err(error) => {
-                fault = Some(capture_error(error)?);
+                check_decodable(&error)?;
+                fault = Some(error.to_string());
                 break;
             }
         }

@@ -1,0 +1,137 @@
+//! From a report to the document that is printed.
+
+use std::collections::BTreeMap;
+
+use flowloom::cpu::features::Isa;
+use flowloom::engine::{EngineConfig, FlowState, Mode, RunReport, WhenFull};
+use flowloom::flow_table::{MemoryReport, TableStats};
+use flowloom::traffic::capture::CaptureSet;
+
+use crate::args::replay::Replay;
+use crate::host::{Host, Tool};
+use crate::render::replay::{
+    InputFigures, ReplayResult, RunFigures, TableFigures, VerifyFigures, WorkerFigures,
+};
+
+/// Everything that the figures are taken from.
+pub(super) struct Run<'a, F> {
+    pub(super) arguments: &'a Replay,
+    pub(super) app: &'static str,
+    pub(super) config: &'a EngineConfig,
+    pub(super) isa: Isa,
+    pub(super) scheduler: &'static str,
+    pub(super) source: &'a CaptureSet,
+    pub(super) report: &'a RunReport<F>,
+    pub(super) verified: Option<VerifyFigures>,
+    pub(super) read_share: Option<f64>,
+}
+
+/// Returns the document of a run.
+pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
+    let Run { arguments, config, source, report, .. } = run;
+    let input = &report.input;
+    let totals = report.worker_totals();
+    let pipeline = config.mode != Mode::Inline;
+    let seconds = report.elapsed.as_secs_f64();
+    let dropped: BTreeMap<&'static str, u64> =
+        report.dropped().nonzero().map(|(reason, packets)| (reason.name(), packets)).collect();
+    let files = source.files();
+    ReplayResult {
+        schema: "flowloom/replay/1",
+        tool: Tool::THIS,
+        host: Host::with_isa(run.isa),
+        run: RunFigures {
+            mode: if pipeline { "pipeline" } else { "inline" },
+            workers: report.workers.len(),
+            input_cpu: report.input_cpu,
+            app: run.app,
+            table: "dhash",
+            scheduler: pipeline.then_some(run.scheduler),
+            when_full: match config.when_full {
+                WhenFull::Block => "block",
+                WhenFull::Drop => "drop",
+            },
+            ring_slots: pipeline.then_some(config.ring_slots),
+            seed: arguments.seed,
+            passes: (!arguments.forever).then_some(arguments.passes),
+            decap: config.decode.decap,
+            idle_timeout_ns: arguments.timeout,
+            mapped: !arguments.no_mmap,
+        },
+        inputs: files
+            .iter()
+            .map(|file| InputFigures {
+                path: file.path.display().to_string(),
+                format: file.format.clone(),
+                link_types: file.links.iter().map(|link| link.0).collect(),
+                interfaces: file.interfaces,
+                packets: file.packets,
+            })
+            .collect(),
+        packets: input.packets,
+        bytes_on_wire: input.bytes_on_wire,
+        bytes_captured: input.bytes_captured,
+        decoded: input.decoded,
+        processed: totals.processed,
+        denied: totals.denied,
+        flows: report.flows.len() as u64,
+        flows_expired: totals.flows_expired,
+        records_forgotten: totals.records_forgotten,
+        seconds,
+        packets_per_second: if seconds > 0.0 { input.packets as f64 / seconds } else { 0.0 },
+        first_ns: input.first_ns,
+        last_ns: input.last_ns,
+        dropped,
+        unsupported_links: input
+            .unsupported_links
+            .iter()
+            .map(|(link, packets)| (link.to_string(), *packets))
+            .collect(),
+        time_backwards: input.time_backwards,
+        captured_over_wire: input.captured_over_wire,
+        lying_lengths: files.iter().map(|file| file.lying_lengths).sum(),
+        digest: report.digest(),
+        workers: report
+            .workers
+            .iter()
+            .map(|worker| WorkerFigures {
+                cpu: worker.cpu,
+                sent: worker.sent,
+                processed: worker.counters.processed,
+                dropped: worker.counters.dropped.total(),
+                flows: worker.counters.flows_begun,
+                full_waits: worker.full_waits,
+            })
+            .collect(),
+        table: table_figures(report),
+        verify: run.verified,
+        notices: source.notices().iter().map(ToString::to_string).collect(),
+        interrupted: report.interrupted,
+        read_share: if report.interrupted { run.read_share } else { None },
+        fault: report.fault.as_ref().map(ToString::to_string),
+        balanced: report.is_balanced(),
+        complete: !report.interrupted && report.fault.is_none(),
+    }
+}
+
+fn table_figures<F: FlowState>(report: &RunReport<F>) -> TableFigures {
+    let stats =
+        report.workers.iter().filter_map(|worker| worker.table).reduce(TableStats::and).unwrap_or_default();
+    let memory = report
+        .workers
+        .iter()
+        .filter_map(|worker| worker.memory)
+        .reduce(MemoryReport::and)
+        .unwrap_or_default();
+    TableFigures {
+        flows_at_end: u64::from(stats.len),
+        inserted: stats.inserted,
+        refused: stats.refused,
+        displaced: u64::from(stats.displaced),
+        list_length_max: stats.list_length_max,
+        segments: stats.segments,
+        index_bytes: memory.index_bytes,
+        state_bytes: memory.state_bytes,
+        memory_bytes: memory.total_bytes(),
+    }
+}

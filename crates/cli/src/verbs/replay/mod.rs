@@ -1,0 +1,146 @@
+//! Runs the engine over captures.
+
+mod figures;
+mod setup;
+
+use std::sync::Arc;
+
+use flowloom::apps::{Null, TcpTracker};
+use flowloom::engine::{App, Control, Fault};
+use flowloom::scheduler::{DirectHash, HrwFlat, Placement, WorkerCount};
+use flowloom::traffic::capture::{CaptureSet, Input, Notice};
+
+use crate::args::Common;
+use crate::args::replay::{AppName, Replay, SchedulerName, TableName};
+use crate::exit::{Failure, Status, check_decodable, with_status};
+use crate::progress::{Progress, label};
+use crate::render::replay::{ReplayResult, VerifyFigures};
+use crate::render::{print, warn};
+use crate::signals::stop_on_signals;
+use crate::{flow_file, verify};
+
+use figures::{Run, figures};
+use setup::{Tables, check_verifiable, engine_config, isa, set_options};
+
+/// Runs the verb.
+pub(crate) fn run(arguments: &Replay, common: &Common) -> Result<Status, Failure> {
+    match arguments.app {
+        AppName::Null => run_app(arguments, common, "null", || Null),
+        AppName::TcpTracker => run_app(arguments, common, "tcp-tracker", || TcpTracker),
+    }
+}
+
+fn run_app<A: App>(
+    arguments: &Replay,
+    common: &Common,
+    app_name: &'static str,
+    app: impl Fn() -> A,
+) -> Result<Status, Failure> {
+    let config = engine_config(arguments)?;
+    let isa = isa(arguments)?;
+    let inputs: Vec<Input> = arguments.inputs.iter().map(|path| Input::from_argument(path)).collect();
+    if arguments.verify {
+        check_verifiable(arguments, &inputs)?;
+    }
+    let options = set_options(arguments);
+    let mut source = CaptureSet::open(&inputs, options)?;
+    let tables = Tables::plan(arguments, &config, &source, options, isa);
+
+    let control = Arc::new(Control::default());
+    stop_on_signals(&control);
+    let label = format!("replay  {}", label(&arguments.inputs));
+    let progress = Progress::start(label, source.progress(), Arc::clone(&control), common.quiet > 0);
+    let workers =
+        WorkerCount::new(config.mode.tables()).map_err(|error| Failure::Usage(error.to_string()))?;
+    let mut placement: Box<dyn Placement> = match arguments.scheduler {
+        SchedulerName::Dh => Box::new(DirectHash::new(workers)),
+        SchedulerName::Hrw => Box::new(HrwFlat::new(workers)),
+    };
+    let report = match arguments.table {
+        TableName::Dhash => flowloom::engine::run(
+            &config,
+            &mut source,
+            &mut *placement,
+            |_| tables.build::<A::Flow>(),
+            |_| app(),
+            &control,
+        ),
+    };
+    let read_share = match source.progress().total_bytes() {
+        0 => None,
+        total => Some(source.progress().done_bytes() as f64 / total as f64),
+    };
+    drop(progress);
+    let report = report?;
+    if let Some(Fault::Source { error, .. }) = &report.fault {
+        check_decodable(error)?;
+    }
+
+    let verified = if arguments.verify {
+        let repeat = verify::Repeat {
+            packets: report.input.packets,
+            decode: config.decode,
+            idle_timeout: config.idle_timeout,
+        };
+        let mut again = CaptureSet::open(&inputs, options)?;
+        let oracle = verify::oracle(&mut again, app(), repeat)
+            .map_err(|error| Failure::Usage(format!("the oracle cannot read the input again: {error}")))?;
+        let difference = verify::compare(&report.flows, &oracle).err();
+        Some(VerifyFigures { flows: oracle.len() as u64, agrees: difference.is_none(), difference })
+    } else {
+        None
+    };
+
+    let result = figures(Run {
+        arguments,
+        app: app_name,
+        config: &config,
+        isa,
+        scheduler: placement.name(),
+        source: &source,
+        report: &report,
+        verified,
+        read_share,
+    });
+    for notice in source.notices() {
+        let status =
+            if arguments.strict && notice.is_partial_input() { Status::PartialInput } else { Status::Ok };
+        warn(&with_status(&notice.to_string(), status), common);
+    }
+    print(&result, common)?;
+    if let Some(path) = &arguments.flows {
+        flow_file::write(path, &report.flows).map_err(|error| {
+            Failure::Output(format!("cannot write flows to {}: {error}", path.display()))
+        })?;
+    }
+    Ok(status(arguments, &source, &result, common))
+}
+
+fn status(arguments: &Replay, source: &CaptureSet, result: &ReplayResult, common: &Common) -> Status {
+    if let Some(fault) = &result.fault {
+        eprintln!("error: {}", with_status(fault, Status::Fault));
+        return Status::Fault;
+    }
+    if result.interrupted {
+        return Status::Interrupted;
+    }
+    if let Some(VerifyFigures { agrees: false, difference, .. }) = &result.verify {
+        let difference = difference.as_deref().unwrap_or("no detail");
+        eprintln!(
+            "error: {}",
+            with_status(
+                &format!("the result differs from the oracle's: {difference}"),
+                Status::CheckFailed
+            )
+        );
+        return Status::CheckFailed;
+    }
+    if !result.balanced {
+        warn("packets and drops do not add up: this is a mistake of flowloom, please report it", common);
+        return Status::CheckFailed;
+    }
+    if arguments.strict && source.notices().iter().any(Notice::is_partial_input) {
+        return Status::PartialInput;
+    }
+    Status::Ok
+}

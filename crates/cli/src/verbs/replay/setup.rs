@@ -1,0 +1,181 @@
+//! From arguments to a source, an engine and tables; mistakes are found before anything starts.
+
+use std::collections::HashSet;
+
+use flowloom::cpu::features::Isa;
+use flowloom::cpu::memory;
+use flowloom::cpu::pages::HugePages;
+use flowloom::cpu::topology::{Topology, parse_cpu_list};
+use flowloom::engine::{Cores, EngineConfig, IdleTimeout, Mode, WhenFull};
+use flowloom::flow_key::{FlowHasher, FlowKey};
+use flowloom::flow_table::segments::GrowthLimits;
+use flowloom::flow_table::{BuildError, DHash, DHashConfig, FlowTable, Growing, Timeouts};
+use flowloom::packet::{DecodeOptions, Fill, PacketBatch, decode};
+use flowloom::traffic::capture::{Capture, CaptureOptions, CaptureSet, Input, SetOptions, UnpackLimits};
+
+use crate::args::replay::{FullName, HugePagesName, ModeName, Replay};
+use crate::exit::Failure;
+
+/// Packets looked at to guess how many flows a capture has.
+const SAMPLE_PACKETS: u64 = 4096;
+/// Flows to build for when nothing is known.
+const FLOWS_UNKNOWN: u64 = 64 << 10;
+/// The guess stays within these bounds; the table grows when there are more.
+const FLOWS_GUESS: std::ops::RangeInclusive<u64> = 1 << 10..=4 << 20;
+
+pub(super) fn set_options(arguments: &Replay) -> SetOptions {
+    let limits = UnpackLimits { bytes_max: arguments.unpack_max, ..UnpackLimits::default() };
+    SetOptions {
+        capture: CaptureOptions { map: !arguments.no_mmap, limits },
+        passes: if arguments.forever { u32::MAX } else { arguments.passes },
+    }
+}
+
+pub(super) fn engine_config(arguments: &Replay) -> Result<EngineConfig, Failure> {
+    let mode = match (arguments.mode, arguments.workers) {
+        (Some(ModeName::Inline), Some(_)) => {
+            return Err(Failure::Usage(String::from(
+                "--mode inline has no workers\n  leave --workers away, or use --mode pipeline",
+            )));
+        }
+        (Some(ModeName::Inline) | None, None) => Mode::Inline,
+        (Some(ModeName::Pipeline) | None, Some(workers)) => Mode::Pipeline { workers },
+        (Some(ModeName::Pipeline), None) => {
+            let cpus = Topology::read().map_or(2, |topology| topology.cpus.len());
+            Mode::Pipeline { workers: cpus.saturating_sub(1).clamp(1, 16) }
+        }
+    };
+    let mut config = EngineConfig::new(mode);
+    config.cores = if arguments.no_pin {
+        Cores::Unpinned
+    } else if arguments.cores == "auto" {
+        Cores::Auto
+    } else {
+        Cores::List(parse_cpu_list(&arguments.cores).map_err(|error| Failure::Usage(error.to_string()))?)
+    };
+    if let Some(seed) = arguments.seed {
+        config.hasher = FlowHasher::with_seed(seed);
+    }
+    config.decode = DecodeOptions { decap: arguments.decap };
+    config.ring_slots = arguments.ring;
+    config.when_full = match arguments.full {
+        FullName::Block => WhenFull::Block,
+        FullName::Drop => WhenFull::Drop,
+    };
+    config.idle_timeout = arguments.timeout.map(IdleTimeout::from_ns);
+    config.packet_limit = arguments.limit;
+    config.pace = arguments.speed;
+    config.check().map_err(|error| Failure::Usage(error.to_string()))?;
+    Ok(config)
+}
+
+pub(super) fn isa(arguments: &Replay) -> Result<Isa, Failure> {
+    if arguments.isa == "auto" {
+        return Ok(Isa::detect());
+    }
+    let available = || Isa::available().map(|isa| isa.to_string()).collect::<Vec<_>>().join(", ");
+    match arguments.isa.parse::<Isa>() {
+        Ok(isa) if isa.is_available() => Ok(isa),
+        _ => Err(Failure::Usage(format!(
+            "this processor has no instruction set '{}'\n  available: auto, {}",
+            arguments.isa,
+            available()
+        ))),
+    }
+}
+
+pub(super) fn check_verifiable(arguments: &Replay, inputs: &[Input]) -> Result<(), Failure> {
+    if arguments.full == FullName::Drop {
+        return Err(Failure::Usage(String::from(
+            "--verify needs every packet, --full drop loses some\n  use --full block",
+        )));
+    }
+    if inputs.contains(&Input::Stdin) {
+        return Err(Failure::Usage(String::from(
+            "--verify reads the input twice, standard input can be read only once\n  save it to a file first",
+        )));
+    }
+    if arguments.forever && arguments.limit.is_none() {
+        return Err(Failure::Usage(String::from("--verify with --loop needs a --limit")));
+    }
+    Ok(())
+}
+
+/// Guesses how many flows a set of captures has, from its first packets and its size.
+fn guess_flows(source: &CaptureSet, options: SetOptions, decode_options: DecodeOptions) -> u64 {
+    let guess = || -> Option<u64> {
+        let total = source.bytes_on_disk()?;
+        let first = source.paths().next()?;
+        let mut capture = Capture::open(first, options.capture).ok()?;
+        let mut batch = PacketBatch::new();
+        let mut keys = HashSet::new();
+        while capture.packets() < SAMPLE_PACKETS && capture.next_batch(&mut batch).ok()? == Fill::Packets {
+            let block = batch.block.as_ref()?;
+            for raw in &batch.packets {
+                let start = raw.position as usize;
+                let bytes = &block.bytes()[start..start + raw.captured as usize];
+                if let Ok(headers) = decode(raw.link, bytes, decode_options) {
+                    keys.insert(headers.key);
+                }
+            }
+        }
+        let share = total as f64 / capture.taken_bytes().max(1) as f64;
+        let passes = f64::from(options.passes.min(64));
+        // New flows become rarer as a capture goes on: half of the straight line is closer than all of it, and a
+        // table that is too small grows.
+        Some((keys.len() as f64 * share * passes / 2.0) as u64)
+    };
+    guess().unwrap_or(FLOWS_UNKNOWN).clamp(*FLOWS_GUESS.start(), *FLOWS_GUESS.end())
+}
+
+/// The flow tables of a run: alike for every worker.
+#[derive(Clone, Debug)]
+pub(super) struct Tables {
+    limits: GrowthLimits,
+    template: DHashConfig,
+}
+
+impl Tables {
+    /// Sizes the tables, from the arguments or from a look at the captures.
+    pub(super) fn plan(
+        arguments: &Replay,
+        config: &EngineConfig,
+        source: &CaptureSet,
+        options: SetOptions,
+        isa: Isa,
+    ) -> Self {
+        let tables = config.mode.tables() as u64;
+        let flows = arguments.table_flows.unwrap_or_else(|| guess_flows(source, options, config.decode));
+        let share = |flows: u64| {
+            u32::try_from(flows.div_ceil(tables)).unwrap_or(u32::MAX).min(DHashConfig::FLOWS_MAX)
+        };
+        let memory_max_bytes = memory::available_bytes().unwrap_or(u64::MAX) / tables;
+        Self {
+            limits: GrowthLimits {
+                first_flows: share(flows),
+                flows_max: share(arguments.flows_max),
+                memory_max_bytes,
+            },
+            template: DHashConfig {
+                timeouts: config.idle_timeout.map_or(Timeouts::NEVER, IdleTimeout::for_table),
+                isa: Some(isa),
+                huge_pages: match arguments.hugepages {
+                    HugePagesName::Auto => HugePages::Try,
+                    HugePagesName::Off => HugePages::No,
+                },
+                memory_limit_bytes: memory_max_bytes,
+                ..DHashConfig::for_flows(1)
+            },
+        }
+    }
+
+    /// Builds one worker's table.
+    pub(super) fn build<V: Send + 'static>(
+        &self,
+    ) -> Result<impl FlowTable<FlowKey, V> + Send + use<V>, BuildError> {
+        let template = self.template.clone();
+        Growing::try_new(self.limits, move |flows| {
+            DHash::<FlowKey, V>::try_new(&DHashConfig { flows, ..template.clone() })
+        })
+    }
+}
