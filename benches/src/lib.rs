@@ -1,1 +1,25 @@
-//! b
+//! Benches: what `cargo xtask bench` runs, and what the criterion benches share.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`input`] | the capture that is worked on: given, unpacked or generated |
+//! | [`looped`] | a capture without end, cut into rounds of the same packets |
+//! | [`walk`] | the packet path up to the hash, and the copy it is held against |
+//! | [`engine`] | the engine over a round |
+//! | [`ring`] | moving descriptors between two threads, both sides apart |
+//! | [`process`] | whole programs, ours and others', by their processor time |
+//! | [`ledger`] | answers, compared before any time is looked at |
+//! | [`goal`] | comparisons that have something to reach |
+//! | [`replay`] | all of these in one interleaved run |
+
+pub mod engine;
+pub mod goal;
+pub mod input;
+pub mod ledger;
+#[cfg(feature = "libpcap")]
+pub mod libpcap;
+pub mod looped;
+pub mod process;
+pub mod replay;
+pub mod ring;
+pub mod walk;

@@ -1,5 +1,7 @@
-//! The workshop: `cargo xtask tidy` checks the house rules, `cargo xtask ci` runs what CI runs.
+//! The workshop: `cargo xtask tidy` checks the house rules, `cargo xtask ci` runs what CI runs, `cargo xtask bench`
+//! takes the figures that are published.
 
+mod bench;
 mod ci;
 mod source;
 mod tidy;
@@ -12,7 +14,8 @@ use anyhow::{Result, bail};
 const USAGE: &str = "usage: cargo xtask <verb>
 
   tidy   check the rules that neither rustc nor clippy knows: floors, unsafe rooms, citations, sizes
-  ci     run exactly what CI runs (.ci/run)";
+  ci     run exactly what CI runs (.ci/run)
+  bench  take the figures that docs/performance.md shows: bench replay [--help]";
 
 fn main() -> ExitCode {
     match run(&std::env::args().skip(1).collect::<Vec<_>>()) {
@@ -29,6 +32,7 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["tidy"] => tidy::run(&root),
         ["ci"] => ci::run(&root),
+        ["bench", ..] => bench::run(&root, &arguments[1..]),
         [] | ["help" | "--help" | "-h"] => {
             eprintln!("{USAGE}");
             Ok(ExitCode::from(u8::from(arguments.is_empty()) * 2))

@@ -1,0 +1,100 @@
+//! Times the packet path and prints rows; `cargo xtask bench replay` builds it, finds the peers, and runs it.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use flowloom::cpu::features::Isa;
+use flowloom_benches::goal::JudgedReport;
+use flowloom_benches::input::CaptureFile;
+use flowloom_benches::process::Programs;
+use flowloom_benches::replay;
+use flowloom_measure::Host;
+use flowloom_measure::rows::Tool;
+
+const USAGE: &str = "usage: replay [--rounds N] [--capture FILE] [--format json|text] [-o FILE]
+              [--flowloom PATH] [--nfpcapd PATH] [--softflowd PATH] [--git COMMIT] [--rustc VERSION]";
+
+#[derive(Debug, Default)]
+struct Arguments {
+    rounds: Option<usize>,
+    capture: Option<PathBuf>,
+    text: bool,
+    output: Option<PathBuf>,
+    programs: Programs,
+    git: String,
+    rustc: Option<String>,
+}
+
+fn main() -> ExitCode {
+    match parse(std::env::args().skip(1)).and_then(|arguments| run(&arguments)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
+    let mut arguments = Arguments::default();
+    while let Some(word) = words.next() {
+        if matches!(word.as_str(), "-h" | "--help") {
+            return Err(USAGE.to_owned());
+        }
+        let value = words.next().ok_or_else(|| format!("{word} needs a value\n{USAGE}"))?;
+        let path = || Some(PathBuf::from(&value));
+        match word.as_str() {
+            "--rounds" => match value.parse() {
+                Ok(rounds) if rounds > 0 => arguments.rounds = Some(rounds),
+                _ => return Err(format!("--rounds is a number from 1 on, not {value}")),
+            },
+            "--capture" => arguments.capture = path(),
+            "--format" if value == "text" => arguments.text = true,
+            "--format" if value == "json" => arguments.text = false,
+            "-o" | "--output" => arguments.output = path(),
+            "--flowloom" => arguments.programs.flowloom = path(),
+            "--nfpcapd" => arguments.programs.nfpcapd = path(),
+            "--softflowd" => arguments.programs.softflowd = path(),
+            "--git" => arguments.git = value,
+            "--rustc" => arguments.rustc = Some(value),
+            _ => return Err(format!("'{word} {value}' is not understood\n{USAGE}")),
+        }
+    }
+    Ok(arguments)
+}
+
+fn run(arguments: &Arguments) -> Result<(), String> {
+    let data = std::env::var_os("FLOWLOOM_DATA").map(PathBuf::from);
+    let capture = CaptureFile::choose(arguments.capture.as_deref(), data.as_deref())
+        .map_err(|error| format!("no capture: {error}"))?;
+    let mut host = Host::read(Isa::detect().to_string(), &[]);
+    host.rustc.clone_from(&arguments.rustc);
+    let outcome = replay::run(&capture, &arguments.programs, arguments.rounds.unwrap_or(15))?;
+    for missing in &outcome.missing {
+        eprintln!("missing row: {missing}");
+    }
+    let input = serde_json::json!({
+        "capture": capture.name,
+        "packets": outcome.pass_packets,
+        "passes": outcome.passes,
+        "bytes_captured": outcome.bytes / u64::from(outcome.passes.max(1)),
+        "flows_of_a_round": outcome.flows,
+    });
+    let tool = Tool { version: env!("CARGO_PKG_VERSION").to_owned(), git: arguments.git.clone() };
+    let mut report = JudgedReport::new(tool, host, input);
+    (report.results, report.ratios) = (outcome.results, outcome.ratios);
+    let mut text = if arguments.text {
+        report.to_text()
+    } else {
+        serde_json::to_string_pretty(&report).map_err(|error| error.to_string())?
+    };
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    let written = match &arguments.output {
+        Some(path) => std::fs::write(path, text),
+        None => std::io::stdout().write_all(text.as_bytes()),
+    };
+    written.map_err(|error| format!("cannot write the rows: {error}"))
+}

@@ -1,0 +1,123 @@
+//! A capture without end, cut into rounds of the same packets.
+//!
+//! The mapping is kept from round to round, as it is between the passes of a long run: what a round then costs is
+//! the packet path, and not the page faults of a new mapping. The rows of whole programs have those.
+
+use std::path::Path;
+
+use flowloom::packet::{Fill, PacketBatch, PacketSource, SharedBlock, SourceError};
+use flowloom::traffic::capture::{Capture, CaptureError, CaptureOptions, CaptureSet, Input, SetOptions};
+use flowloom_measure::{Elapsed, Stopwatch};
+
+/// A capture that is read in rounds of whole passes.
+#[derive(Debug)]
+pub struct Looped {
+    set: CaptureSet,
+    round_packets: u64,
+    left: u64,
+    stopwatch: Option<Stopwatch>,
+    elapsed: Elapsed,
+}
+
+impl Looped {
+    /// Returns the source of rounds of `round_packets`, which is a whole number of passes.
+    ///
+    /// # Errors
+    ///
+    /// Where the capture cannot be read.
+    pub fn open(path: &Path, round_packets: u64) -> Result<Self, CaptureError> {
+        let options = SetOptions { passes: u32::MAX, ..SetOptions::default() };
+        Ok(Self {
+            set: CaptureSet::open(&[Input::Path(path.to_path_buf())], options)?,
+            round_packets,
+            left: round_packets,
+            stopwatch: None,
+            elapsed: Elapsed::default(),
+        })
+    }
+
+    /// Begins another round; flows of another round are other flows.
+    pub fn rewind(&mut self) {
+        self.left = self.round_packets;
+        self.stopwatch = None;
+        self.elapsed = Elapsed::default();
+    }
+
+    /// Returns the time from the round's first batch to its end, as the thread that asked for them spent it.
+    ///
+    /// Whoever asks for the next batch has done all of the one before, so on a single thread this is the whole
+    /// packet path, and neither the building of tables nor the making of reports.
+    pub fn elapsed(&self) -> Elapsed {
+        self.elapsed
+    }
+}
+
+impl PacketSource for Looped {
+    #[inline]
+    fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
+        let stopwatch = *self.stopwatch.get_or_insert_with(Stopwatch::start);
+        if self.left == 0 {
+            self.elapsed = stopwatch.elapsed();
+            batch.packets.clear();
+            batch.block = None;
+            return Ok(Fill::End);
+        }
+        let fill = self.set.next_batch(batch)?;
+        // A pass ends a batch, so a round of whole passes ends with one.
+        self.left = self.left.saturating_sub(batch.packets.len() as u64);
+        Ok(fill)
+    }
+}
+
+/// Returns the packets of one pass.
+///
+/// # Errors
+///
+/// Where the capture cannot be read.
+pub fn count(path: &Path) -> Result<u64, SourceError> {
+    let open = CaptureSet::open(&[Input::Path(path.to_path_buf())], SetOptions::default());
+    let mut set = open.map_err(|error| SourceError(Box::new(error)))?;
+    let mut batch = PacketBatch::new();
+    let mut packets = 0;
+    while set.next_batch(&mut batch)? == Fill::Packets {
+        packets += batch.packets.len() as u64;
+    }
+    Ok(packets)
+}
+
+/// Returns the mapping of a capture.
+///
+/// # Errors
+///
+/// Where it cannot be read, or has no packets.
+pub fn mapping(path: &Path) -> Result<SharedBlock, String> {
+    let mut capture = Capture::open(path, CaptureOptions::default()).map_err(|error| error.to_string())?;
+    let mut batch = PacketBatch::new();
+    capture.next_batch(&mut batch).map_err(|error| error.to_string())?;
+    batch.block.ok_or_else(|| format!("{} has no packets", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input::CaptureFile;
+
+    #[test]
+    fn rounds_are_whole_passes_and_each_is_timed() {
+        let capture = CaptureFile::generate(300, 10).unwrap();
+        assert_eq!(count(capture.path()).unwrap(), 300);
+        let mut looped = Looped::open(capture.path(), 600).unwrap();
+        let mut batch = PacketBatch::new();
+        for round in 0..3 {
+            looped.rewind();
+            let (mut packets, mut passes) = (0, Vec::new());
+            while looped.next_batch(&mut batch).unwrap() == Fill::Packets {
+                packets += batch.packets.len();
+                passes.push(batch.pass);
+            }
+            passes.dedup();
+            assert_eq!((packets, passes), (600, vec![2 * round, 2 * round + 1]));
+            assert!(looped.elapsed().wall_ns > 0);
+        }
+    }
+}

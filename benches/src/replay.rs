@@ -1,0 +1,326 @@
+//! All of the packet path in one interleaved run.
+//!
+//! | variant | what a round does |
+//! | --- | --- |
+//! | `walk` | finds every record |
+//! | `walk+parse+hash` | and decodes it, and hashes its flow's key |
+//! | `open+walk+parse+hash` | the same on a new mapping, page faults included |
+//! | `copy-64KiB` | copies the same mapped bytes, 64 KiB at a time, into one buffer |
+//! | `libpcap` | libpcap's offline reader, then the same decoding and hashing |
+//! | `inline-null`, `inline-tcp-tracker` | the engine on one thread |
+//! | `pipeline-N` | the engine with N workers, `tcp-tracker` |
+//! | `replay`, `replay to file`, `nfpcapd`, `softflowd` | whole programs on one pass |
+
+use std::cell::RefCell;
+use std::num::NonZeroUsize;
+use std::path::Path;
+
+use flowloom::apps::{Null, TcpTracker};
+use flowloom::engine::{App, Mode};
+use flowloom::flow_key::FlowHasher;
+use flowloom_measure::{Elapsed, Lap, RatioRow, ResultRow, Rounds, Samples};
+
+use crate::engine::{SEED, Sizing};
+use crate::goal::{Clock, JudgedResult, JudgedRow};
+use crate::input::CaptureFile;
+use crate::ledger::Ledger;
+use crate::looped::{self, Looped};
+use crate::process::{Program, Programs, Repeated};
+use crate::ring;
+use crate::walk::{self, COPY_BYTES, Tally, walk_parse_hash};
+
+/// A round handles at least so many packets.
+pub const ROUND_PACKETS_MIN: u64 = 800_000;
+/// Descriptors that a round moves through the ring.
+const RING_ITEMS: u64 = 4 << 20;
+/// Processor time a descriptor may cost on either side.
+const RING_GOAL_NS: f64 = 10.0;
+
+/// Who is compared with whom, by which clock, and what should come out: ours, rival, clock, goal.
+const COMPARISONS: [(&str, &str, Clock, Option<f64>); 13] = [
+    ("walk", "copy-64KiB", Clock::Cpu, None),
+    ("walk+parse+hash", "copy-64KiB", Clock::Cpu, Some(1.0)),
+    ("walk+parse+hash", "libpcap", Clock::Cpu, Some(5.0)),
+    ("open+walk+parse+hash", "libpcap", Clock::Cpu, None),
+    ("inline-null", "walk+parse+hash", Clock::Cpu, Some(1.0 / 2.6)),
+    ("inline-tcp-tracker", "walk+parse+hash", Clock::Cpu, Some(1.0 / 3.2)),
+    ("pipeline-1", "inline-tcp-tracker", Clock::Wall, None),
+    ("pipeline-2", "inline-tcp-tracker", Clock::Wall, None),
+    ("pipeline-4", "inline-tcp-tracker", Clock::Wall, None),
+    ("replay", "nfpcapd", Clock::Cpu, Some(12.0)),
+    ("replay", "softflowd", Clock::Cpu, Some(8.0)),
+    ("replay to file", "nfpcapd", Clock::Cpu, None),
+    ("replay to file", "softflowd", Clock::Cpu, None),
+];
+
+/// What a run gave.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Packets of one pass.
+    pub pass_packets: u64,
+    /// Passes of a round.
+    pub passes: u32,
+    /// Flows of a round.
+    pub flows: u64,
+    /// Captured bytes of a round.
+    pub bytes: u64,
+    /// Times of single variants.
+    pub results: Vec<JudgedResult>,
+    /// Comparisons.
+    pub ratios: Vec<JudgedRow>,
+    /// What is missing, and why.
+    pub missing: Vec<String>,
+}
+
+/// Every variant returns this: what it found agrees with what others found, or a sentence.
+type Answer = Result<(), String>;
+
+/// What the variants share.
+struct Bench<'a> {
+    path: &'a Path,
+    passes: u32,
+    round_packets: u64,
+    hasher: FlowHasher,
+    sizing: Sizing,
+    ledger: Ledger,
+}
+
+/// Runs everything, that many rounds.
+///
+/// # Errors
+///
+/// Where something cannot be read or run, or two variants disagree: then no times are reported.
+pub fn run(capture: &CaptureFile, programs: &Programs, rounds: usize) -> Result<Outcome, String> {
+    let path = capture.path();
+    let pass_packets = looped::count(path).map_err(|error| error.to_string())?;
+    if pass_packets == 0 {
+        return Err(format!("{} has no packets", path.display()));
+    }
+    let passes = u32::try_from(ROUND_PACKETS_MIN.div_ceil(pass_packets)).unwrap_or(u32::MAX);
+    let bench = Bench {
+        path,
+        passes,
+        round_packets: pass_packets * u64::from(passes),
+        hasher: FlowHasher::with_seed(SEED),
+        sizing: Sizing::guess(path, u64::from(passes))?,
+        ledger: Ledger::default(),
+    };
+    let mut missing = Vec::new();
+    let all = bench.engines(Rounds::new(rounds))?;
+    let all = bench.walks(all)?;
+    let all = bench.libpcap(all, &mut missing);
+    let processes = processes(programs, path, pass_packets, &mut missing)?;
+    let all = processes
+        .iter()
+        .fold(all, |all, (name, process)| all.variant_with_lap(*name, move |lap| add(lap, process.run())));
+    let outcome = all.run().map_err(|error| error.to_string())?;
+    outcome.answer?;
+    let sides = RefCell::new(Vec::new());
+    for _ in 0..=rounds {
+        sides.borrow_mut().push(ring::transfer(RING_ITEMS)?);
+    }
+
+    let items = |name: &str| {
+        if processes.iter().any(|(process, _)| *process == name) {
+            pass_packets
+        } else {
+            bench.round_packets
+        }
+    };
+    let mut results: Vec<JudgedResult> = outcome
+        .samples
+        .iter()
+        .filter(|samples| !samples.name.starts_with("pipeline"))
+        .map(|samples| result("replay", "packet", items(&samples.name), samples, None))
+        .collect();
+    results.extend(ring_results(&sides.borrow()[1..]));
+    let of = |name: &str| outcome.samples.iter().find(|samples| samples.name == name);
+    let ratios = COMPARISONS
+        .iter()
+        .filter_map(|&(ours, rival, clock, goal)| {
+            Some(ratio(of(ours)?, of(rival)?, items(ours), clock, goal))
+        })
+        .collect();
+    Ok(Outcome {
+        pass_packets,
+        passes,
+        flows: bench.ledger.get("flows").unwrap_or(0),
+        bytes: bench.ledger.get("bytes").unwrap_or(0),
+        results,
+        ratios,
+        missing,
+    })
+}
+
+impl Bench<'_> {
+    fn source(&self) -> Result<Looped, String> {
+        Looped::open(self.path, self.round_packets).map_err(|error| error.to_string())
+    }
+
+    fn say(&self, who: &str, tally: &Tally) -> Answer {
+        let Tally { packets, bytes, decoded, checksum } = *tally;
+        let walked = [("packets", packets), ("bytes", bytes)];
+        self.ledger.say(who, &walked)?;
+        if decoded > 0 {
+            self.ledger.say(who, &[("decoded packets", decoded)])?;
+        }
+        // Whoever reads the same passes with the same seed has the same hashes.
+        if checksum > 0 { self.ledger.say(who, &[("as sum of hashes", checksum)]) } else { Ok(()) }
+    }
+
+    /// Adds a variant that walks a kept mapping.
+    fn walks<'b>(&'b self, rounds: Rounds<'b, Answer>) -> Result<Rounds<'b, Answer>, String> {
+        let (mut walked, mut hashed) = (self.source()?, self.source()?);
+        let mapped = looped::mapping(self.path)?;
+        let mut buffer = vec![0; COPY_BYTES];
+        Ok(rounds
+            .variant_with_lap("walk", move |lap| {
+                walked.rewind();
+                let tally = lap.time(|| walk::walk(&mut walked)).map_err(|error| error.to_string())?;
+                self.say("walk", &tally)
+            })
+            .variant_with_lap("walk+parse+hash", move |lap| {
+                hashed.rewind();
+                let tally = lap.time(|| walk_parse_hash(&mut hashed, &self.hasher));
+                // Passes count on from round to round, and so do the keys: the sum is another each time.
+                let tally = Tally { checksum: 0, ..tally.map_err(|error| error.to_string())? };
+                self.say("walk+parse+hash", &tally)
+            })
+            .variant_with_lap("open+walk+parse+hash", move |lap| {
+                let tally = lap
+                    .time(|| walk_parse_hash(&mut self.source()?, &self.hasher).map_err(|e| e.to_string()));
+                self.say("open+walk+parse+hash", &tally?)
+            })
+            .variant_with_lap("copy-64KiB", move |lap| {
+                let bytes = mapped.bytes();
+                lap.time(|| walk::copy(bytes, u64::from(self.passes), &mut buffer));
+                Ok(())
+            }))
+    }
+
+    /// Adds the engine in its modes.
+    fn engines<'b>(&'b self, rounds: Rounds<'b, Answer>) -> Result<Rounds<'b, Answer>, String> {
+        let rounds = self.engine(rounds, "inline-tcp-tracker", Mode::Inline, || TcpTracker)?;
+        let mut rounds = self.engine(rounds, "inline-null", Mode::Inline, || Null)?;
+        let cpus = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        for workers in [1, 2, 4].into_iter().filter(|workers| *workers == 1 || *workers < cpus) {
+            let name = format!("pipeline-{workers}");
+            rounds = self.engine(rounds, &name, Mode::Pipeline { workers }, || TcpTracker)?;
+        }
+        Ok(rounds)
+    }
+
+    fn engine<'b, A: App + 'b>(
+        &'b self,
+        rounds: Rounds<'b, Answer>,
+        name: &str,
+        mode: Mode,
+        app: fn() -> A,
+    ) -> Result<Rounds<'b, Answer>, String> {
+        let mut source = self.source()?;
+        let who = name.to_owned();
+        Ok(rounds.variant_with_lap(name, move |lap| {
+            let ran = self.sizing.run(&mut source, mode, app);
+            // A lap without a time would hide what went wrong.
+            lap.add(ran.as_ref().map_or_else(|_| Elapsed::default(), |ran| ran.elapsed));
+            self.ledger.say(&who, &ran?.facts())
+        }))
+    }
+
+    #[cfg(feature = "libpcap")]
+    fn libpcap<'b>(&'b self, rounds: Rounds<'b, Answer>, _missing: &mut [String]) -> Rounds<'b, Answer> {
+        rounds.variant_with_lap("libpcap", move |lap| {
+            let read = || crate::libpcap::read_parse_hash(self.path, self.passes, &self.hasher);
+            let tally = lap.time(read)?;
+            self.say("libpcap", &tally)
+        })
+    }
+
+    #[cfg(not(feature = "libpcap"))]
+    fn libpcap<'b>(&'b self, rounds: Rounds<'b, Answer>, missing: &mut Vec<String>) -> Rounds<'b, Answer> {
+        missing.push(String::from("libpcap: built without the feature of that name"));
+        rounds
+    }
+}
+
+fn processes(
+    programs: &Programs,
+    path: &Path,
+    pass_packets: u64,
+    missing: &mut Vec<String>,
+) -> Result<Vec<(&'static str, Repeated)>, String> {
+    let Programs { flowloom, nfpcapd, softflowd } = programs.clone();
+    let port = || std::net::UdpSocket::bind("127.0.0.1:0").ok();
+    let found = [
+        ("replay", flowloom.clone().map(Program::Flowloom)),
+        ("replay to file", flowloom.map(Program::FlowloomToFile)),
+        ("nfpcapd", nfpcapd.map(Program::Nfpcapd)),
+        ("softflowd", softflowd.and_then(|path| Some(Program::Softflowd(path, port()?)))),
+    ];
+    let mut processes = Vec::new();
+    for (name, program) in found {
+        let Some(program) = program else {
+            missing.push(format!("{name}: no such program was found"));
+            continue;
+        };
+        match Repeated::try_new(program, path) {
+            Ok(process) => {
+                if let Some(packets) = process.packets.filter(|packets| *packets != pass_packets) {
+                    return Err(format!("{name} found {packets} packets, there are {pass_packets}"));
+                }
+                processes.push((name, process));
+            }
+            Err(why) => missing.push(format!("{name}: {why}")),
+        }
+    }
+    Ok(processes)
+}
+
+fn add(lap: &mut Lap, elapsed: Result<Elapsed, String>) -> Answer {
+    lap.add(elapsed?);
+    Ok(())
+}
+
+fn result(work: &str, item: &str, items: u64, samples: &Samples, goal: Option<f64>) -> JudgedResult {
+    let mut row = ResultRow::new(work, items, items, samples);
+    row.unit = format!("ns/{item}");
+    JudgedResult::new(row, goal)
+}
+
+fn ring_results(sides: &[ring::Sides]) -> [JudgedResult; 2] {
+    let side = |name: &str, times: Vec<u64>| {
+        let samples = Samples { name: name.to_owned(), wall_ns: times.clone(), cpu_ns: times };
+        result("ring", "descriptor", RING_ITEMS, &samples, Some(RING_GOAL_NS))
+    };
+    [
+        side("producer", sides.iter().map(|sides| sides.producer_ns).collect()),
+        side("consumer", sides.iter().map(|sides| sides.consumer_ns).collect()),
+    ]
+}
+
+fn ratio(ours: &Samples, rival: &Samples, items: u64, clock: Clock, goal: Option<f64>) -> JudgedRow {
+    let (ours_ns, rival_ns) = match clock {
+        Clock::Cpu => (&ours.cpu_ns, &rival.cpu_ns),
+        Clock::Wall => (&ours.wall_ns, &rival.wall_ns),
+    };
+    let row = RatioRow::of_times(&ours.name, items, &rival.name, rival_ns, ours_ns)
+        .with_items(items, rival_ns, ours_ns);
+    JudgedRow::new(row, clock, goal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_on_a_small_capture_has_its_rows() {
+        let capture = CaptureFile::generate(100_000, 1000).unwrap();
+        let outcome = run(&capture, &Programs::default(), 1).unwrap();
+        assert_eq!((outcome.passes, outcome.flows), (8, 8000));
+        let rows: Vec<&str> = outcome.ratios.iter().map(|judged| judged.row.work.as_str()).collect();
+        for work in ["walk", "walk+parse+hash", "inline-null", "inline-tcp-tracker", "pipeline-1"] {
+            assert!(rows.contains(&work), "{work} in {rows:?}");
+        }
+        assert!(outcome.missing.iter().any(|line| line.starts_with("nfpcapd")));
+    }
+}

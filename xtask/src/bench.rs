@@ -1,0 +1,140 @@
+//! `cargo xtask bench`: builds what is timed, finds the peers that are installed, and hands over.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+
+const USAGE: &str =
+    "usage: cargo xtask bench replay [--rounds N] [--capture FILE] [--format json|text] [-o FILE]
+
+  Compares the packet path with copying the same bytes, with libpcap, nfpcapd and softflowd where they are
+  installed, and with itself step by step. Without --capture it works on pcaps/dev_mix_ether.pcap.zst below
+  $FLOWLOOM_DATA, or on a generated mixture.";
+
+/// Where libpcap's header lies on the systems we know.
+const LIBPCAP_HEADERS: [&str; 4] = [
+    "/usr/include/pcap/pcap.h",
+    "/usr/include/pcap.h",
+    "/usr/local/include/pcap/pcap.h",
+    "/opt/homebrew/include/pcap/pcap.h",
+];
+
+/// Folders of system programs, which are not in everybody's search path.
+const SYSTEM_PROGRAMS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
+
+/// Runs the bench of that name.
+pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
+    match arguments.split_first() {
+        Some((name, rest)) if name == "replay" => replay(root, rest),
+        Some((name, _)) if name != "help" && !name.starts_with('-') => {
+            bail!("no bench is called '{name}'\n{USAGE}")
+        }
+        _ => {
+            eprintln!("{USAGE}");
+            Ok(ExitCode::from(2))
+        }
+    }
+}
+
+fn replay(root: &Path, arguments: &[String]) -> Result<ExitCode> {
+    if arguments.iter().any(|argument| argument == "-h" || argument == "--help") {
+        eprintln!("{USAGE}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let flowloom = build(root, &["-p", "flowloom-cli", "--bin", "flowloom"])?;
+    let mut what = vec!["-p", "flowloom-benches", "--bin", "replay"];
+    if LIBPCAP_HEADERS.iter().any(|header| Path::new(header).is_file()) {
+        what.extend(["--features", "libpcap"]);
+    } else {
+        eprintln!("missing row: libpcap: its header pcap.h is not installed");
+    }
+    let mut command = Command::new(build(root, &what)?);
+    command.args(arguments).arg("--flowloom").arg(flowloom);
+    for peer in ["nfpcapd", "softflowd"] {
+        if let Some(path) = find(peer) {
+            command.arg(format!("--{peer}")).arg(path);
+        }
+    }
+    for (option, program, words) in [
+        ("--git", "git", &["describe", "--always", "--dirty", "--exclude", "*"][..]),
+        ("--rustc", "rustc", &["--version"][..]),
+    ] {
+        if let Some(text) = said(root, program, words) {
+            command.arg(option).arg(text);
+        }
+    }
+    let status = command.status().with_context(|| format!("{command:?} cannot be run"))?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A line of what cargo says while it builds, as far as it concerns us.
+#[derive(Deserialize)]
+struct Message {
+    executable: Option<PathBuf>,
+}
+
+/// Builds one program with optimisation and returns where it lies.
+fn build(root: &Path, what: &[&str]) -> Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["build", "--release", "--quiet", "--message-format=json-render-diagnostics"])
+        .args(what)
+        .current_dir(root)
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cargo cannot be run")?;
+    if !output.status.success() {
+        bail!("cargo build {} failed", what.join(" "));
+    }
+    executable(&String::from_utf8_lossy(&output.stdout))
+        .with_context(|| format!("cargo build {} built no program", what.join(" ")))
+}
+
+/// Returns the last program among cargo's messages.
+fn executable(messages: &str) -> Option<PathBuf> {
+    messages
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Message>(line).ok())
+        .filter_map(|message| message.executable)
+        .next_back()
+}
+
+/// Returns where a program lies, in the search path or among the system's.
+fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(SYSTEM_PROGRAMS.iter().map(PathBuf::from))
+        .map(|folder| folder.join(program))
+        .find(|candidate| candidate.is_file())
+}
+
+/// Returns what a program prints, where it can be run.
+fn said(root: &Path, program: &str, words: &[&str]) -> Option<String> {
+    let output = Command::new(program).args(words).current_dir(root).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| text.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_is_found_among_what_cargo_says() {
+        let messages = "\
+{\"reason\":\"compiler-artifact\",\"executable\":null}
+{\"reason\":\"compiler-artifact\",\"executable\":\"target/release/replay\"}
+{\"reason\":\"build-finished\",\"success\":true}
+";
+        assert_eq!(executable(messages), Some(PathBuf::from("target/release/replay")));
+        assert_eq!(executable("{\"reason\":\"build-finished\",\"success\":true}"), None);
+    }
+
+    #[test]
+    fn unknown_benches_are_refused() {
+        let error = run(Path::new("."), &[String::from("table")]).unwrap_err();
+        assert!(error.to_string().contains("no bench is called 'table'"));
+    }
+}
