@@ -49,7 +49,11 @@ pub fn walk(source: &mut impl PacketSource) -> Result<Tally, SourceError> {
     let mut tally = Tally::default();
     let mut batch = PacketBatch::new();
     while source.next_batch(&mut batch)? == Fill::Packets {
+        let Some(block) = &batch.block else { continue };
+        let block = block.bytes();
+        let mut ahead = batch.lookahead();
         for raw in &batch.packets {
+            ahead.request(block);
             tally.count(raw.captured);
         }
     }
@@ -88,7 +92,9 @@ fn each_decoded(
     while source.next_batch(&mut batch)? == Fill::Packets {
         let Some(block) = &batch.block else { continue };
         let block = block.bytes();
+        let mut ahead = batch.lookahead();
         for raw in &batch.packets {
+            ahead.request(block);
             tally.count(raw.captured);
             if let Some(headers) = headers_of(raw.link, bytes_of(raw, block), batch.pass) {
                 take(&mut tally, &headers);

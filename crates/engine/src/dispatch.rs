@@ -75,7 +75,9 @@ impl Sink for PipelineSink<'_> {
         let bytes = block.bytes();
         self.items.clear();
         self.descriptors.clear();
+        let mut ahead = batch.lookahead();
         for raw in &batch.packets[range] {
+            ahead.request(bytes);
             if let Some(admitted) = input.admit(raw, bytes, batch.pass) {
                 self.items.push(WorkItem { digest: admitted.hash.worker, bytes: raw.wire });
                 self.descriptors.push(Descriptor::packet(

@@ -28,16 +28,18 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> Sink for InlineSink<A, T> {
     ) -> Result<(), Gone> {
         let Some(block) = &batch.block else { return Ok(()) };
         let block = block.bytes();
+        let mut ahead = batch.lookahead();
         for raw in &batch.packets[range] {
+            ahead.request(block);
             if let Some(admitted) = input.admit(raw, block, batch.pass) {
                 let hash = admitted.hash.table;
                 self.stage.prefetch(hash);
                 let pending = Pending {
                     headers: admitted.headers,
-                    position: raw.position as usize,
+                    position: raw.position,
+                    time_ns: admitted.time_ns,
                     captured: raw.captured,
                     wire: raw.wire,
-                    time_ns: admitted.time_ns,
                 };
                 self.burst.push(hash, pending);
             }

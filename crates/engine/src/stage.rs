@@ -16,10 +16,10 @@ const EXPIRE_BUDGET: u32 = 32;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pending {
     pub(crate) headers: Headers,
-    pub(crate) position: usize,
+    pub(crate) position: u64,
+    pub(crate) time_ns: u64,
     pub(crate) captured: u32,
     pub(crate) wire: u32,
-    pub(crate) time_ns: u64,
 }
 
 /// Packets that are looked up together, at most [`BATCH_PACKETS`].
@@ -89,13 +89,21 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> FlowStage<A, T> {
     pub(crate) fn run(&mut self, block: &[u8], burst: &mut Burst) {
         let count = burst.packets.len();
         self.table.lookup_batch(&burst.keys, &burst.hashes, &mut self.ids[..count]);
+        // A flow that is to begin writes to a state that nobody has touched for long: all such lines of the burst
+        // are asked for before the first is written.
+        for (i, found) in self.ids[..count].iter().enumerate() {
+            if found.is_none() {
+                self.table.prefetch_vacancy(&burst.keys[i], burst.hashes[i]);
+            }
+        }
         for (i, packet) in burst.packets.iter().enumerate() {
             let now = tick_of(packet.time_ns);
             let Some(flow) = self.flow(self.ids[i], &burst.keys[i], burst.hashes[i], now) else {
                 self.counters.dropped.count(DropReason::TableFull);
                 continue;
             };
-            let bytes = block.get(packet.position..packet.position + packet.captured as usize);
+            let start = packet.position as usize;
+            let bytes = block.get(start..start + packet.captured as usize);
             let view = PacketView {
                 bytes: bytes.unwrap_or_default(),
                 headers: packet.headers,

@@ -107,7 +107,7 @@ fn process<A: App, T: FlowTable<FlowKey, A::Flow>>(
                 }
                 let pending = Pending {
                     headers,
-                    position: packet.position(),
+                    position: packet.position() as u64,
                     captured: bytes.len() as u32,
                     wire: packet.wire,
                     time_ns: packet.time_ns,

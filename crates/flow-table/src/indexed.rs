@@ -93,6 +93,13 @@ where
     }
 
     #[inline]
+    fn prefetch_vacancy(&self, key: &K, hash: u64) {
+        if let Ok(slot) = self.vacancy(key, hash) {
+            self.states().prefetch(slot);
+        }
+    }
+
+    #[inline]
     fn lookup(&self, key: &K, hash: u64) -> Option<FlowId> {
         self.find(key, hash)
     }

@@ -330,6 +330,11 @@ where
     }
 
     #[inline]
+    fn prefetch_vacancy(&self, key: &K, hash: u64) {
+        self.newest().table.prefetch_vacancy(key, hash);
+    }
+
+    #[inline]
     fn lookup(&self, key: &K, hash: u64) -> Option<FlowId> {
         let newest = self.newest();
         match newest.table.lookup(key, hash) {

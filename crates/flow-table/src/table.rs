@@ -253,6 +253,9 @@ pub trait FlowTable<K: TableKey, V> {
     /// Hints that a flow with this hash will be looked up soon.
     fn prefetch(&self, hash: u64);
 
+    /// Hints that a flow of this key, which is not there, is about to begin: asks for the state it would get.
+    fn prefetch_vacancy(&self, key: &K, hash: u64);
+
     /// Returns the flow of a key.
     fn lookup(&self, key: &K, hash: u64) -> Option<FlowId>;
 

@@ -1,5 +1,9 @@
 //! The seam between whatever yields packets and the engine's input stage.
 
+use std::ops::Range;
+
+use flowloom_cpu::prefetch::{self, LINE_BYTES};
+
 use crate::arena::SharedBlock;
 use crate::link::LinkType;
 
@@ -35,12 +39,46 @@ pub struct PacketBatch {
     pub pass: u32,
     /// At most [`BATCH_PACKETS`] records, in capture order.
     pub packets: Vec<RawPacket>,
+    /// Bytes of the block that the source will walk next and that nobody has requested yet.
+    pub ahead: Range<u64>,
 }
 
 impl PacketBatch {
     /// Returns an empty batch with room for [`BATCH_PACKETS`].
     pub fn new() -> Self {
         Self { packets: Vec::with_capacity(BATCH_PACKETS), ..Self::default() }
+    }
+
+    /// Returns what requests the lines that the source will need next, a share with each packet.
+    ///
+    /// Memory then works while packets are decoded; requested all at once, the walk would wait for memory and
+    /// memory for the decoder.
+    #[inline]
+    pub fn lookahead(&self) -> Lookahead {
+        // Positions in a block that lies in memory.
+        let [next, end] = [self.ahead.start, self.ahead.end].map(|at| usize::try_from(at).unwrap_or(usize::MAX));
+        let share = end.saturating_sub(next) / self.packets.len().max(1);
+        Lookahead { next, end, share: share.next_multiple_of(LINE_BYTES) }
+    }
+}
+
+/// Requests lines ahead of a walk, spread over the packets of a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct Lookahead {
+    next: usize,
+    end: usize,
+    share: usize,
+}
+
+impl Lookahead {
+    /// Requests one packet's share of the lines ahead; `block` is the batch's.
+    #[inline(always)]
+    pub fn request(&mut self, block: &[u8]) {
+        let goal = self.end.min(self.next + self.share);
+        while self.next < goal {
+            prefetch::read_at(block, self.next);
+            self.next += LINE_BYTES;
+        }
     }
 }
 

@@ -179,11 +179,13 @@ impl Capture {
     pub fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, CaptureError> {
         batch.packets.clear();
         batch.block = None;
+        batch.ahead = 0..0;
         match &mut self.body {
             Body::Done => Ok(Fill::End),
             Body::Mapped { block, at, numbered } => {
                 let bytes = block.bytes();
                 let (next, stop) = self.walk.step(bytes, *at, true, &mut batch.packets);
+                batch.ahead = self.walk.look_ahead(*at, next);
                 *at = next;
                 self.taken_bytes.store(next as u64, Ordering::Relaxed);
                 if !batch.packets.is_empty() {

@@ -2,8 +2,12 @@
 //!
 //! The offset of a record is known only when the one before it was read, so a plain walk pays one memory
 //! latency per packet; the hardware prefetcher does not follow strides of a few hundred bytes. The walk
-//! therefore asks for every line once, [`AHEAD_BYTES`] before it is needed: several times faster, measured
-//! (`cargo xtask bench replay` prints the ratio to copying the same bytes).
+//! therefore asks for every line once, well before it is needed: several times faster, measured
+//! (`cargo xtask bench replay` prints the ratio to copying the same bytes). Most of the asking is left to whoever decodes
+//! the batch ([`PacketBatch::lookahead`](flowloom_packet::PacketBatch::lookahead)), so that memory and decoder work
+//! at the same time; the walk itself asks for what that missed.
+
+use std::ops::Range;
 
 use flowloom_cpu::prefetch;
 use flowloom_packet::{BATCH_PACKETS, RawPacket};
@@ -12,8 +16,12 @@ use super::format::Format;
 use super::pcap::PcapWalk;
 use super::pcapng::PcapngWalk;
 
-/// How far ahead of the walk lines are requested. Two, four and eight KiB measure alike.
-const AHEAD_BYTES: usize = 4096;
+/// How far ahead of itself the walk makes sure of lines: a few records.
+const AHEAD_BYTES: usize = 1024;
+/// How far beyond the next batch, taken to be as long as this one, the decoder is asked to request.
+const BEYOND_BYTES: usize = 2048;
+/// The most that is requested ahead, also when records are long: half a first-level cache.
+const WINDOW_BYTES_MAX: usize = 16 << 10;
 
 /// Why a walk stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +47,14 @@ pub(super) struct Ahead {
 impl Ahead {
     pub(super) fn from(position: usize) -> Self {
         Self { next: position }
+    }
+
+    /// Leaves to somebody else the lines that a batch like the last one, from `from` to `to`, will need.
+    fn leave(&mut self, from: usize, to: usize) -> Range<u64> {
+        let start = self.next.max(to);
+        let end = to + (to - from + BEYOND_BYTES).min(WINDOW_BYTES_MAX);
+        self.next = self.next.max(end);
+        start as u64..end as u64
     }
 
     /// Requests the lines up to [`AHEAD_BYTES`] past `position`.
@@ -104,6 +120,11 @@ impl Walk {
             stop => stop,
         };
         (next, stop)
+    }
+
+    /// Returns the bytes to be requested by whoever decodes the batch that the last step, from `from` to `to`, filled.
+    pub(super) fn look_ahead(&mut self, from: usize, to: usize) -> Range<u64> {
+        self.ahead.leave(from, to)
     }
 
     /// Says that the bytes of the next step lie elsewhere, so that lines are requested from `from` on.
