@@ -13,6 +13,9 @@ pub(super) const TRANSPARENT_ETHERNET: u16 = 0x6558;
 const MPLS: [u16; 2] = [0x8847, 0x8848];
 const VLAN: [u16; 4] = [0x8100, 0x88A8, 0x9100, 0x9200];
 const PPPOE_SESSION: u16 = 0x8864;
+const BACKBONE: u16 = 0x88E7;
+const FABRIC_PATH: u16 = 0x8903;
+const VN_TAG: u16 = 0x8926;
 
 impl Layers<'_> {
     pub(super) fn ethernet(self, at: usize) -> Decoded {
@@ -28,6 +31,9 @@ impl Layers<'_> {
             _ if VLAN.contains(&ether_type) => self.vlan(at),
             _ if MPLS.contains(&ether_type) => self.mpls(at),
             PPPOE_SESSION => self.pppoe(at),
+            BACKBONE => self.backbone_tag(at),
+            FABRIC_PATH => self.fabric_path(at),
+            VN_TAG => self.vn_tag(at),
             0..=LENGTH_MAX => self.llc(at),
             _ => Err(DropReason::NotIp),
         }

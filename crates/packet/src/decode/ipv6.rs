@@ -13,6 +13,7 @@ const CUT: DropReason = DropReason::TruncatedIpv6;
 
 const FRAGMENT: u8 = 44;
 const AUTHENTICATION: u8 = 51;
+const NO_NEXT_HEADER: u8 = 59;
 
 impl Layers<'_> {
     /// Decodes from an IPv6 header on.
@@ -39,6 +40,8 @@ impl Layers<'_> {
         let mut later_fragment = false;
         for followed in 0.. {
             let length = match protocol {
+                // Mobility and host identity are messages, not wrappings, when nothing follows them.
+                135 | 139 if self.take::<1>(next_at, CUT)?[0] == NO_NEXT_HEADER => break,
                 // Hop by hop, routing, destination, mobility, host identity, shim.
                 0 | 43 | 60 | 135 | 139 | 140 => {
                     let extension = self.take::<2>(next_at, CUT)?;

@@ -16,6 +16,7 @@
 
 mod cooked;
 mod ethernet;
+mod fabric;
 mod fast;
 mod ieee80211;
 mod ipv4;
