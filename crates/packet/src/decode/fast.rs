@@ -86,7 +86,10 @@ fn transport(protocol: u8, data_offset: u8, flags: u8) -> Option<(u32, u8)> {
 
 #[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "the parts of one value, each used once")]
-#[expect(clippy::cast_possible_truncation, reason = "offsets of headers in the first hundred bytes; records are below 2^32")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "offsets of headers in the first hundred bytes; records are below 2^32"
+)]
 fn headers(
     bytes: &[u8],
     key: FlowKey,

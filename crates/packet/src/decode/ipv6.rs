@@ -69,7 +69,11 @@ impl Layers<'_> {
                 break; // What follows is the middle of something.
             }
         }
-        let network = Network { at, transport_at: next_at, end, protocol, later_fragment, icmp_echo: [128, 129] };
+        if next_at > self.bytes.len() {
+            return Err(CUT);
+        }
+        let network =
+            Network { at, transport_at: next_at, end, protocol, later_fragment, icmp_echo: [128, 129] };
         self.transport(network, |source_port, destination_port| {
             FlowKey::from_v6(source, destination, source_port, destination_port, protocol)
         })

@@ -51,7 +51,11 @@ impl<'a> Layers<'a> {
 
     /// Returns `N` bytes at an offset, or the reason to give when they are not all there.
     #[inline]
-    pub(super) fn take<const N: usize>(&self, at: usize, cut: DropReason) -> Result<&'a [u8; N], DropReason> {
+    pub(super) fn take<const N: usize>(
+        &self,
+        at: usize,
+        cut: DropReason,
+    ) -> Result<&'a [u8; N], DropReason> {
         self.bytes.get(at..).and_then(<[u8]>::first_chunk).ok_or(cut)
     }
 
