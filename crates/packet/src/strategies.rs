@@ -250,7 +250,8 @@ pub fn frame() -> impl Strategy<Value = Frame> {
     any::<bool>().prop_flat_map(|v6| {
         let front = prop_oneof![3 => front_with_type(v6), 1 => front_without_type(v6)];
         let kinds = vec((prop_oneof![Just(0_u8), Just(43), Just(60)], 0..3_u8), 0..4);
-        let (payload, padding) = (vec(any::<u8>(), 0..64), vec(any::<u8>(), 0..24));
+        // An IPv6 packet of length 0 would be a jumbogram: where nothing else is in it, there must be a payload.
+        let (payload, padding) = (vec(any::<u8>(), 1..64), vec(any::<u8>(), 0..24));
         (front, transport(v6), any::<[u8; 32]>(), 0..11_u8, kinds, piece(), payload, padding).prop_map(
             move |(front, transport, addresses, option_words, kinds, piece, payload, padding)| {
                 let later_fragment = piece == Piece::Later;
