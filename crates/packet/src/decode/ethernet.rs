@@ -59,3 +59,27 @@ impl Layers<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::frames::{QUERY, ethernet, on, plain, ports, query};
+    use crate::link::LinkType;
+    use crate::reason::DropReason;
+
+    #[test]
+    fn types_lengths_and_access_points_are_told_apart() {
+        let read =
+            |ether_type, inner: &[u8]| ports(plain(LinkType::ETHERNET, &ethernet(ether_type, inner)));
+        assert_eq!(read(0x0800, &query()), QUERY);
+        assert_eq!(read(0x0806, &[0; 46]), Err(DropReason::NotIp));
+        assert_eq!(read(40, &on(&[0xAA, 0xAA, 3, 0, 0, 0, 8, 0], &query())), QUERY);
+        assert_eq!(read(40, &on(&[0xAA, 0xAA, 3, 0, 0, 0xF8, 8, 0], &query())), QUERY);
+        assert_eq!(read(40, &on(&[0xAA, 0xAA, 3, 0, 0, 0x0C, 0x20, 0], &query())), Err(DropReason::NotIp));
+        assert_eq!(read(35, &on(&[6, 6, 3], &query())), QUERY);
+        assert_eq!(read(38, &[0x42, 0x42, 3, 0, 0]), Err(DropReason::NotIp));
+        assert_eq!(read(38, &[0xAA]), Err(DropReason::TruncatedLink));
+        assert_eq!(read(38, &[0xAA, 0xAA, 3, 0]), Err(DropReason::TruncatedLink));
+        assert_eq!(plain(LinkType::ETHERNET, &[0; 13]), Err(DropReason::TruncatedLink));
+        assert_eq!(plain(LinkType::CAN20B, &[0; 99]), Err(DropReason::Unsupported));
+    }
+}

@@ -26,3 +26,35 @@ impl Layers<'_> {
         self.deeper()?.ethernet(at + 4)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::frames::{QUERY, ethernet, on, plain, ports, query, tag};
+    use crate::link::LinkType;
+    use crate::reason::DropReason;
+
+    #[test]
+    fn a_frame_is_found_behind_the_fabric() {
+        let read = |bytes: &[u8]| ports(plain(LinkType::ETHERNET, bytes));
+        let host = ethernet(0x0800, &query());
+        assert_eq!(read(&ethernet(0x8903, &on(&[0, 0x60], &host))), QUERY);
+        assert_eq!(
+            read(&ethernet(0x8926, &on(&[0; 4], &tag(11, 0x0800, &query()))[..])),
+            Err(DropReason::NotIp)
+        );
+        assert_eq!(read(&ethernet(0x8926, &on(&[0, 0, 0, 0, 0x81, 0], &tag(11, 0x0800, &query())))), QUERY);
+        assert_eq!(read(&ethernet(0x8903, &[0])), Err(DropReason::TruncatedLink));
+        assert_eq!(read(&ethernet(0x8926, &[0; 5])), Err(DropReason::TruncatedLink));
+    }
+
+    #[test]
+    fn a_backbone_service_is_a_zone() {
+        let read = |service| {
+            let frame = ethernet(0x88E7, &on(&[0, 0, 0, service], &ethernet(0x0800, &query())));
+            plain(LinkType::ETHERNET, &frame).unwrap().key.zone()
+        };
+        assert_eq!(read(1), read(1));
+        assert_ne!(read(1), read(2));
+        assert_eq!(plain(LinkType::ETHERNET, &ethernet(0x88E7, &[0; 3])), Err(DropReason::TruncatedLink));
+    }
+}

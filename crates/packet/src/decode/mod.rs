@@ -18,6 +18,8 @@ mod cooked;
 mod ethernet;
 mod fabric;
 mod fast;
+#[cfg(test)]
+mod frames;
 mod ieee80211;
 mod ipv4;
 mod ipv6;

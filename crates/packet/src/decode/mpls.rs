@@ -32,3 +32,37 @@ impl Layers<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::frames::{QUERY, ethernet, inner, on, plain, ports, query};
+    use super::*;
+    use crate::link::LinkType;
+
+    fn stacked(labels: usize, under: &[u8]) -> Vec<u8> {
+        let mut stack = [0, 1, 0, 64].repeat(labels);
+        stack[labels * LABEL_BYTES - 2] |= BOTTOM;
+        ethernet(0x8847, &on(&stack, under))
+    }
+
+    #[test]
+    fn what_is_under_the_bottom_label_says_what_it_is() {
+        let read = |labels, under: &[u8]| ports(plain(LinkType::ETHERNET, &stacked(labels, under)));
+        assert_eq!(read(1, &query()), QUERY);
+        assert_eq!(read(LABELS_MAX, &query()), QUERY);
+        assert_eq!(read(LABELS_MAX + 1, &query()), Err(DropReason::Depth));
+        assert_eq!(read(1, &[0x70, 0, 0, 0]), Err(DropReason::NotIp));
+        assert_eq!(read(2, &[]), Err(DropReason::TruncatedMpls));
+        assert_eq!(
+            ports(plain(LinkType::ETHERNET, &ethernet(0x8848, &[0, 1, 0, 64]))),
+            Err(DropReason::TruncatedMpls)
+        );
+    }
+
+    #[test]
+    fn a_pseudowire_is_followed_as_a_tunnel_is() {
+        let wire = stacked(1, &on(&[0; 4], &ethernet(0x0800, &query())));
+        assert_eq!(plain(LinkType::ETHERNET, &wire), Err(DropReason::NotIp));
+        assert_eq!(ports(inner(LinkType::ETHERNET, &wire)), QUERY);
+    }
+}
