@@ -268,13 +268,13 @@ pub fn frame() -> impl Strategy<Value = Frame> {
                     ipv4_header(&addresses, transport.protocol, option_words, piece, rest)
                 };
                 let (source_port, destination_port) = if later_fragment { (0, 0) } else { transport.ports };
-                let part = |at: usize| addresses[at..].first_chunk().copied();
+                let wide = |at: usize| -> [u8; 16] { std::array::from_fn(|i| addresses[at + i]) };
+                let narrow = |at: usize| -> [u8; 4] { std::array::from_fn(|i| addresses[at + i]) };
+                let protocol = transport.protocol;
                 let tuple = if v6 {
-                    let wide = |at| addresses[at..].first_chunk().copied().expect("sixteen of thirty-two");
-                    FiveTuple::v6(wide(0), wide(16), source_port, destination_port, transport.protocol)
+                    FiveTuple::v6(wide(0), wide(16), source_port, destination_port, protocol)
                 } else {
-                    let [source, destination] = [0, 16].map(|at| part(at).expect("four of thirty-two"));
-                    FiveTuple::v4(source, destination, source_port, destination_port, transport.protocol)
+                    FiveTuple::v4(narrow(0), narrow(16), source_port, destination_port, protocol)
                 };
                 let network_offset = front.bytes.len();
                 let transport_offset = network_offset + ip.len();

@@ -22,7 +22,7 @@ mod oracle;
 ///   of half a header would be another flow's, so they are counted as `truncated_ipv4` and `truncated_ipv6`.
 /// - 3334 and 198778 are cut before the ports, 195121 ends before them by its own length: one five-tuple in two flows
 ///   is worse than a counted drop.
-/// - 12 packets (126254, 128468, …) behind Arista's time stamps, 5 behind MACsec that only signs (3142, …), 3 behind
+/// - 12 packets (126254, 128468, …) behind Arista's time stamps, 5 behind 802.1AE that only signs (3142, …), 3 behind
 ///   network service headers and Cisco's metadata (171032, 295056, 295911), one in a pseudowire (3540, a tunnel: see
 ///   `decap`): `not_ip`. Nothing says that such a frame is readable, or it takes more than a type to know.
 /// - 206329 nests twenty backbone tags: `depth`.

@@ -6,7 +6,7 @@ use crate::reason::DropReason;
 const CUT: DropReason = DropReason::TruncatedLink;
 
 impl Layers<'_> {
-    /// Skips Cisco's FabricPath: a forwarding tag and time to live, then the host's whole frame.
+    /// Skips Cisco's `FabricPath`: a forwarding tag and time to live, then the host's whole frame.
     pub(super) fn fabric_path(self, at: usize) -> Decoded {
         self.take::<2>(at, CUT)?;
         self.deeper()?.ethernet(at + 2)

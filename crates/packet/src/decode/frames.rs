@@ -27,7 +27,7 @@ pub(super) fn ipv4(protocol: u8, inner: &[u8]) -> Vec<u8> {
     on(&[0x45, 0, total[0], total[1], 0, 1, 0, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2], inner)
 }
 
-/// Returns a packet from fd00::1 to fd00::2; `inner` begins with the extension headers, if any.
+/// Returns a packet from `fd00::1` to `fd00::2`; `inner` begins with the extension headers, if any.
 pub(super) fn ipv6(next: u8, inner: &[u8]) -> Vec<u8> {
     let length = u16::try_from(inner.len()).unwrap().to_be_bytes();
     let mut header = vec![0x60, 0, 0, 0, length[0], length[1], next, 64];
