@@ -9,6 +9,8 @@ pub mod decode;
 pub mod link;
 pub mod reason;
 pub mod source;
+#[cfg(feature = "proptest")]
+pub mod strategies;
 pub mod view;
 
 pub use arena::{Block, SharedBlock};

@@ -56,7 +56,8 @@ impl PacketBatch {
     #[inline]
     pub fn lookahead(&self) -> Lookahead {
         // Positions in a block that lies in memory.
-        let [next, end] = [self.ahead.start, self.ahead.end].map(|at| usize::try_from(at).unwrap_or(usize::MAX));
+        let [next, end] =
+            [self.ahead.start, self.ahead.end].map(|at| usize::try_from(at).unwrap_or(usize::MAX));
         let share = end.saturating_sub(next) / self.packets.len().max(1);
         Lookahead { next, end, share: share.next_multiple_of(LINE_BYTES) }
     }

@@ -42,3 +42,47 @@ impl Layers<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::frames::{QUERY, ipv6, on, plain, ports, query, tag, udp};
+    use super::*;
+    use crate::link::LinkType;
+
+    fn sll(protocol: u16, inner: &[u8]) -> Vec<u8> {
+        on(&[&[0, 0, 0, 1, 0, 6, 1, 2, 3, 4, 5, 6, 0, 0][..], &protocol.to_be_bytes()].concat(), inner)
+    }
+
+    fn sll2(protocol: u16, inner: &[u8]) -> Vec<u8> {
+        on(&[&protocol.to_be_bytes()[..], &[0; 18]].concat(), inner)
+    }
+
+    #[test]
+    fn both_cooked_headers_name_their_protocol() {
+        for (link, frame) in
+            [(LinkType::LINUX_SLL, sll as fn(u16, &[u8]) -> Vec<u8>), (LinkType::LINUX_SLL2, sll2)]
+        {
+            let read = |protocol, inner: &[u8]| ports(plain(link, &frame(protocol, inner)));
+            assert_eq!(read(0x0800, &query()), QUERY);
+            assert_eq!(read(0x8100, &tag(5, 0x0800, &query())), QUERY);
+            assert_eq!(read(LLC, &on(&[0xAA, 0xAA, 3, 0, 0, 0, 8, 0], &query())), QUERY);
+            assert_eq!(read(1, &query()), Err(DropReason::NotIp));
+            assert_eq!(read(0x0806, &query()), Err(DropReason::NotIp));
+            assert_eq!(plain(link, &frame(0x0800, &[])[1..]), Err(DropReason::TruncatedLink));
+        }
+    }
+
+    #[test]
+    fn the_loopback_family_is_read_in_both_byte_orders() {
+        let six = ipv6(17, &udp(1000, 53, b"ask?"));
+        let read = |family: [u8; 4], inner: &[u8]| ports(plain(LinkType::NULL, &on(&family, inner)));
+        assert_eq!(read(2_u32.to_le_bytes(), &query()), QUERY);
+        assert_eq!(read(2_u32.to_be_bytes(), &query()), QUERY);
+        for family in AF_INET6 {
+            assert_eq!(read(family.to_le_bytes(), &six), QUERY);
+            assert_eq!(read(family.to_be_bytes(), &six), QUERY);
+        }
+        assert_eq!(read(7_u32.to_le_bytes(), &query()), Err(DropReason::NotIp));
+        assert_eq!(plain(LinkType::LOOP, &[0, 0, 2]), Err(DropReason::TruncatedLink));
+    }
+}

@@ -13,6 +13,9 @@ pub(super) const TRANSPARENT_ETHERNET: u16 = 0x6558;
 const MPLS: [u16; 2] = [0x8847, 0x8848];
 const VLAN: [u16; 4] = [0x8100, 0x88A8, 0x9100, 0x9200];
 const PPPOE_SESSION: u16 = 0x8864;
+const BACKBONE: u16 = 0x88E7;
+const FABRIC_PATH: u16 = 0x8903;
+const VN_TAG: u16 = 0x8926;
 
 impl Layers<'_> {
     pub(super) fn ethernet(self, at: usize) -> Decoded {
@@ -28,6 +31,9 @@ impl Layers<'_> {
             _ if VLAN.contains(&ether_type) => self.vlan(at),
             _ if MPLS.contains(&ether_type) => self.mpls(at),
             PPPOE_SESSION => self.pppoe(at),
+            BACKBONE => self.backbone_tag(at),
+            FABRIC_PATH => self.fabric_path(at),
+            VN_TAG => self.vn_tag(at),
             0..=LENGTH_MAX => self.llc(at),
             _ => Err(DropReason::NotIp),
         }
@@ -51,5 +57,29 @@ impl Layers<'_> {
             [0x06, 0x06, 0x03] => self.ipv4(at + 3),
             _ => Err(DropReason::NotIp),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::frames::{QUERY, ethernet, on, plain, ports, query};
+    use crate::link::LinkType;
+    use crate::reason::DropReason;
+
+    #[test]
+    fn types_lengths_and_access_points_are_told_apart() {
+        let read =
+            |ether_type, inner: &[u8]| ports(plain(LinkType::ETHERNET, &ethernet(ether_type, inner)));
+        assert_eq!(read(0x0800, &query()), QUERY);
+        assert_eq!(read(0x0806, &[0; 46]), Err(DropReason::NotIp));
+        assert_eq!(read(40, &on(&[0xAA, 0xAA, 3, 0, 0, 0, 8, 0], &query())), QUERY);
+        assert_eq!(read(40, &on(&[0xAA, 0xAA, 3, 0, 0, 0xF8, 8, 0], &query())), QUERY);
+        assert_eq!(read(40, &on(&[0xAA, 0xAA, 3, 0, 0, 0x0C, 0x20, 0], &query())), Err(DropReason::NotIp));
+        assert_eq!(read(35, &on(&[6, 6, 3], &query())), QUERY);
+        assert_eq!(read(38, &[0x42, 0x42, 3, 0, 0]), Err(DropReason::NotIp));
+        assert_eq!(read(38, &[0xAA]), Err(DropReason::TruncatedLink));
+        assert_eq!(read(38, &[0xAA, 0xAA, 3, 0]), Err(DropReason::TruncatedLink));
+        assert_eq!(plain(LinkType::ETHERNET, &[0; 13]), Err(DropReason::TruncatedLink));
+        assert_eq!(plain(LinkType::CAN20B, &[0; 99]), Err(DropReason::Unsupported));
     }
 }

@@ -70,3 +70,65 @@ impl Layers<'_> {
         self.llc(at)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::frames::{QUERY, on, plain, ports, query};
+    use super::*;
+    use crate::link::LinkType;
+
+    const SNAP: [u8; 8] = [0xAA, 0xAA, 3, 0, 0, 0, 8, 0];
+
+    /// Returns a frame with `more` bytes between the fixed header and the link control.
+    fn frame(control: [u8; 2], more: &[u8]) -> Vec<u8> {
+        on(&[&control[..], &[0; 22], more, &SNAP].concat(), &query())
+    }
+
+    fn read(frame: &[u8]) -> Result<(u16, u16), DropReason> {
+        ports(plain(LinkType::IEEE802_11, frame))
+    }
+
+    #[test]
+    fn the_header_is_as_long_as_its_flags_say() {
+        assert_eq!(read(&frame([0x08, 1], &[])), QUERY);
+        assert_eq!(read(&frame([0x88, 1], &[0; 2])), QUERY, "quality of service");
+        assert_eq!(read(&frame([0x88, 0x81], &[0; 6])), QUERY, "and high-throughput control");
+        assert_eq!(read(&frame([0x08, 3], &[0; 6])), QUERY, "four addresses");
+        assert_eq!(read(&frame([0x88, 0x83], &[0; 12])), QUERY, "all of them");
+        let aggregate = [&[0x80, 0][..], &[0; 14]].concat();
+        assert_eq!(read(&frame([0x88, 1], &aggregate)), QUERY, "the first of an aggregate");
+    }
+
+    #[test]
+    fn what_holds_no_readable_packet_has_its_reason() {
+        assert_eq!(read(&frame([0x08, 0x41], &[])), Err(DropReason::Encrypted));
+        assert_eq!(read(&frame([0x80, 0], &[])), Err(DropReason::NotIp), "a beacon");
+        assert_eq!(read(&frame([0x48, 1], &[])), Err(DropReason::NotIp), "no data");
+        assert_eq!(read(&frame([0x09, 1], &[])), Err(DropReason::MalformedLink));
+        let mut later = frame([0x08, 1], &[]);
+        later[22] = 1;
+        assert_eq!(read(&later), Err(DropReason::NotIp), "a later fragment");
+        assert_eq!(read(&frame([0x08, 1], &[])[..23]), Err(CUT));
+        assert_eq!(read(&frame([0x88, 1], &[])[..24]), Err(CUT));
+        assert_eq!(read(&[0x08]), Err(CUT));
+    }
+
+    #[test]
+    fn radiotap_words_and_padding_are_heeded() {
+        let read =
+            |header: &[u8], frame: &[u8]| ports(plain(LinkType::IEEE802_11_RADIOTAP, &on(header, frame)));
+        let usual = frame([0x08, 1], &[]);
+        assert_eq!(read(&[0, 0, 8, 0, 0, 0, 0, 0], &usual), QUERY);
+        assert_eq!(read(&[0, 0, 12, 0, 0, 0, 0, 0x80, 0, 0, 0, 0], &usual), QUERY, "one more word");
+        // Quality of service makes 26 bytes, which the flag says were padded to 28.
+        let padded = frame([0x88, 1], &[0; 4]);
+        assert_eq!(read(&[0, 0, 9, 0, 2, 0, 0, 0, 0x20], &padded), QUERY);
+        let after_time =
+            [&[0, 0, 25, 0, 3, 0, 0, 0x80, 0, 0, 0, 0][..], &[0; 4], &[0; 8], &[0x20]].concat();
+        assert_eq!(read(&after_time, &padded), QUERY, "the time stamp is aligned to eight bytes");
+        assert_eq!(read(&[1, 0, 8, 0, 0, 0, 0, 0], &usual), Err(DropReason::MalformedLink));
+        assert_eq!(read(&[0, 0, 7, 0, 0, 0, 0, 0], &usual), Err(DropReason::MalformedLink));
+        assert_eq!(read(&[0, 0, 8, 0], &[]), Err(CUT));
+        assert_eq!(read(&[0, 0, 99, 0, 0, 0, 0, 0x80], &[]), Err(CUT));
+    }
+}

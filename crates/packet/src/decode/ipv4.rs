@@ -45,3 +45,64 @@ impl Layers<'_> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::frames::{QUERY, ipv4, plain, ports, query, udp};
+    use super::*;
+    use crate::link::LinkType;
+
+    /// Returns the query with one byte of its header changed.
+    fn with(at: usize, value: u8) -> Vec<u8> {
+        let mut packet = query();
+        packet[at] = value;
+        packet
+    }
+
+    fn read(packet: &[u8]) -> Decoded {
+        plain(LinkType::IPV4, packet)
+    }
+
+    #[test]
+    fn options_are_skipped() {
+        let mut packet = ipv4(17, &[&[1; 4][..], &udp(1000, 53, b"ask?")].concat());
+        packet[0] = 0x46;
+        let headers = read(&packet).unwrap();
+        assert_eq!(ports(Ok(headers)), QUERY);
+        assert_eq!((headers.transport_offset, headers.payload_offset, headers.payload_bytes), (24, 32, 4));
+        assert_eq!(read(&packet[..22]), Err(DropReason::TruncatedIpv4));
+    }
+
+    #[test]
+    fn fragments_but_the_first_have_no_ports() {
+        let first = read(&with(6, 0x20)).unwrap();
+        assert_eq!((ports(Ok(first)), first.later_fragment), (QUERY, false));
+        let later = read(&with(7, 1)).unwrap();
+        assert_eq!((ports(Ok(later)), later.later_fragment), (Ok((0, 0)), true));
+        assert_eq!(later.payload_offset, 20);
+        assert!(read(&with(7, 1)[..20]).is_ok(), "its header is all a later fragment has");
+    }
+
+    #[test]
+    fn a_total_length_of_zero_is_the_record() {
+        let mut packet = query();
+        packet[2..4].fill(0);
+        assert_eq!(read(&packet).unwrap().payload_bytes, 4);
+        assert_eq!(
+            read(&[query(), vec![0; 18]].concat()).unwrap().payload_bytes,
+            4,
+            "padding is no payload"
+        );
+    }
+
+    #[test]
+    fn a_header_that_contradicts_itself_is_malformed() {
+        assert_eq!(read(&with(0, 0x44)), Err(DropReason::MalformedIpv4));
+        assert_eq!(read(&with(3, 19)), Err(DropReason::MalformedIpv4));
+        assert_eq!(read(&with(0, 0x75)), Err(DropReason::NotIp), "the version chose the decoder");
+        assert_eq!(read(&with(3, 23)), Err(DropReason::MalformedTransport), "it ends before the ports");
+        assert_eq!(read(&query()[..19]), Err(DropReason::TruncatedIpv4));
+        assert_eq!(read(&query()[..23]), Err(DropReason::TruncatedTransport));
+        assert_eq!(read(&[]), Err(DropReason::TruncatedIpv4));
+    }
+}

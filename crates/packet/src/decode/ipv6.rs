@@ -13,6 +13,7 @@ const CUT: DropReason = DropReason::TruncatedIpv6;
 
 const FRAGMENT: u8 = 44;
 const AUTHENTICATION: u8 = 51;
+const NO_NEXT_HEADER: u8 = 59;
 
 impl Layers<'_> {
     /// Decodes from an IPv6 header on.
@@ -39,6 +40,8 @@ impl Layers<'_> {
         let mut later_fragment = false;
         for followed in 0.. {
             let length = match protocol {
+                // Mobility and host identity are messages, not wrappings, when nothing follows them.
+                135 | 139 if self.take::<1>(next_at, CUT)?[0] == NO_NEXT_HEADER => break,
                 // Hop by hop, routing, destination, mobility, host identity, shim.
                 0 | 43 | 60 | 135 | 139 | 140 => {
                     let extension = self.take::<2>(next_at, CUT)?;
@@ -66,10 +69,81 @@ impl Layers<'_> {
                 break; // What follows is the middle of something.
             }
         }
+        if next_at > self.bytes.len() {
+            return Err(CUT);
+        }
         let network =
             Network { at, transport_at: next_at, end, protocol, later_fragment, icmp_echo: [128, 129] };
         self.transport(network, |source_port, destination_port| {
             FlowKey::from_v6(source, destination, source_port, destination_port, protocol)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::frames::{QUERY, ipv6, on, plain, ports, udp};
+    use super::*;
+    use crate::link::LinkType;
+
+    fn read(packet: &[u8]) -> Decoded {
+        plain(LinkType::IPV6, packet)
+    }
+
+    fn datagram() -> Vec<u8> {
+        udp(1000, 53, b"ask?")
+    }
+
+    #[test]
+    fn the_chain_of_extensions_is_followed() {
+        let routing = on(&[17, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], &datagram());
+        let options = on(&[43, 0, 0, 0, 0, 0, 0, 0], &routing);
+        let signed =
+            on(&[0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], &options);
+        let headers = read(&ipv6(AUTHENTICATION, &signed)).unwrap();
+        assert_eq!(ports(Ok(headers)), QUERY);
+        assert_eq!((headers.transport_offset, headers.payload_bytes), (88, 4));
+        assert_eq!(read(&ipv6(0, &options)[..41]), Err(CUT));
+        assert_eq!(read(&ipv6(43, &routing)[..50]), Err(CUT), "inside the extension");
+        assert_eq!(read(&ipv6(17, &datagram())[..39]), Err(CUT));
+        assert_eq!(read(&[0x60]), Err(CUT));
+    }
+
+    #[test]
+    fn eight_extensions_are_followed_and_nine_are_too_deep() {
+        let chain = |count: usize| {
+            let mut inner = datagram();
+            for level in 0..count {
+                inner = on(&[if level == 0 { 17 } else { 60 }, 0, 0, 0, 0, 0, 0, 0], &inner);
+            }
+            ports(read(&ipv6(60, &inner)))
+        };
+        assert_eq!(chain(8), QUERY);
+        assert_eq!(chain(9), Err(DropReason::Depth));
+    }
+
+    #[test]
+    fn fragments_but_the_first_have_no_ports() {
+        let piece =
+            |offset| read(&ipv6(FRAGMENT, &on(&[17, 0, 0, offset, 0, 0, 0, 1], &datagram()))).unwrap();
+        assert_eq!((ports(Ok(piece(1))), piece(1).later_fragment), (QUERY, false));
+        assert_eq!((ports(Ok(piece(9))), piece(9).later_fragment), (Ok((0, 0)), true));
+        assert_eq!(piece(9).tuple().protocol, 17);
+    }
+
+    #[test]
+    fn a_jumbogram_is_as_long_as_its_record() {
+        let jumbo = on(&[17, 0, 0xC2, 4, 0, 1, 0, 0], &datagram());
+        let mut packet = ipv6(0, &jumbo);
+        packet[4..6].fill(0);
+        let headers = read(&packet).unwrap();
+        assert_eq!((ports(Ok(headers)), headers.payload_bytes), (QUERY, 4));
+    }
+
+    #[test]
+    fn a_mobility_message_is_its_own_protocol() {
+        let headers = read(&ipv6(135, &[NO_NEXT_HEADER, 0, 0, 0, 0, 0, 0, 0])).unwrap();
+        assert_eq!((headers.tuple().protocol, headers.transport_offset), (135, 40));
+        assert_eq!(ports(read(&ipv6(135, &on(&[17, 0, 0, 0, 0, 0, 0, 0], &datagram())))), QUERY);
     }
 }

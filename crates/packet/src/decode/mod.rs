@@ -12,11 +12,14 @@
 //!
 //! The key is that of the *outermost* IP header. With [`DecodeOptions::decap`] tunnels are followed to the innermost
 //! one; a tunnel that turns out to be none, or that carries no IP, leaves the outer key, and one whose inner
-//! headers are cut is [`DropReason::TruncatedTunnel`].
+//! headers are missing because the record was cut is [`DropReason::TruncatedTunnel`].
 
 mod cooked;
 mod ethernet;
+mod fabric;
 mod fast;
+#[cfg(test)]
+mod frames;
 mod ieee80211;
 mod ipv4;
 mod ipv6;

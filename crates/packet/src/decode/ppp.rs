@@ -39,3 +39,45 @@ impl Layers<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::frames::{QUERY, ethernet, ipv6, on, plain, ports, query, udp};
+    use crate::link::LinkType;
+    use crate::reason::DropReason;
+
+    #[test]
+    fn address_control_and_protocol_may_be_compressed() {
+        let read = |header: &[u8]| ports(plain(LinkType::PPP, &on(header, &query())));
+        for header in [&[0xFF, 3, 0, 0x21][..], &[0xFF, 3, 0x21], &[0, 0x21], &[0x21], &[0x0F, 0, 8, 0]] {
+            assert_eq!(read(header), QUERY, "{header:?}");
+        }
+        assert_eq!(ports(plain(LinkType::PPP, &on(&[0x57], &ipv6(17, &udp(1000, 53, b""))))), QUERY);
+        assert_eq!(read(&[0x02, 0x81, 0, 1, 1, 64]), QUERY, "under a label");
+        assert_eq!(read(&[0xC0, 0x21]), Err(DropReason::NotIp));
+        assert_eq!(read(&[0, 0x53]), Err(DropReason::Encrypted));
+        assert_eq!(plain(LinkType::PPP, &[0xFF]), Err(DropReason::TruncatedPppoe));
+        assert_eq!(plain(LinkType::PPP, &[0xFF, 3]), Err(DropReason::TruncatedPppoe));
+    }
+
+    #[test]
+    fn only_sessions_over_ethernet_carry_packets() {
+        let read =
+            |header: &[u8]| ports(plain(LinkType::ETHERNET, &ethernet(0x8864, &on(header, &query()))));
+        assert_eq!(read(&[0x11, 0, 0, 1, 0, 34, 0, 0x21]), QUERY);
+        assert_eq!(read(&[0x11, 9, 0, 0, 0, 0]), Err(DropReason::NotIp));
+        assert_eq!(read(&[0x21, 0, 0, 1, 0, 34, 0, 0x21]), Err(DropReason::MalformedPppoe));
+        assert_eq!(
+            ports(plain(LinkType::ETHERNET, &ethernet(0x8864, &[0x11, 0]))),
+            Err(DropReason::TruncatedPppoe)
+        );
+        assert_eq!(
+            plain(LinkType::ETHERNET, &ethernet(0x8863, &[0x11, 9, 0, 0, 0, 0])),
+            Err(DropReason::NotIp)
+        );
+        assert_eq!(
+            ports(plain(LinkType::PPP_ETHER, &on(&[0x11, 0, 0, 1, 0, 34, 0, 0x21], &query()))),
+            QUERY
+        );
+    }
+}

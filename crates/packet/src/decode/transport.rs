@@ -117,3 +117,52 @@ impl Layers<'_> {
         self.bytes.get(at..at + count).ok_or(DropReason::TruncatedTransport)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::frames::{ipv4, ipv6, on, plain, ports};
+    use super::*;
+    use crate::link::LinkType;
+
+    fn read(protocol: u8, header: &[u8]) -> Decoded {
+        plain(LinkType::RAW, &ipv4(protocol, header))
+    }
+
+    #[test]
+    fn tcp_gives_ports_flags_and_the_end_of_its_options() {
+        let segment = on(
+            &[3, 0xE8, 0, 53, 0, 0, 0, 0, 0, 0, 0, 0, 0x60, 0x12, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1],
+            b"data",
+        );
+        let headers = read(TCP, &segment).unwrap();
+        assert_eq!((ports(Ok(headers)), headers.tcp_flags), (Ok((1000, 53)), 0x12));
+        assert_eq!((headers.payload_offset, headers.payload_bytes), (44, 4));
+        let cut = plain(LinkType::RAW, &ipv4(TCP, &segment)[..33]).unwrap();
+        assert_eq!((cut.tcp_flags, cut.payload_offset), (0, 33), "cut before its flags");
+        assert_eq!(plain(LinkType::RAW, &ipv4(TCP, &segment)[..23]), Err(DropReason::TruncatedTransport));
+        assert_eq!(read(TCP, &segment[..3]), Err(DropReason::MalformedTransport));
+    }
+
+    #[test]
+    fn sctp_has_ports_and_unknown_protocols_have_none() {
+        assert_eq!(ports(read(SCTP, &[3, 0xE8, 0, 53, 0, 0, 0, 0, 0, 0, 0, 0])), Ok((1000, 53)));
+        let headers = read(89, &[1; 24]).unwrap();
+        assert_eq!((ports(Ok(headers)), headers.payload_bytes), (Ok((0, 0)), 24));
+    }
+
+    #[test]
+    fn an_echo_and_its_reply_are_one_flow_by_their_identifier() {
+        let key = |kind, identifier| read(ICMP, &[kind, 0, 0, 0, 0, identifier, 0, 1]).unwrap().key;
+        assert_eq!(key(8, 7), key(0, 7));
+        assert_ne!(key(8, 7), key(8, 9));
+        assert_eq!(
+            ports(read(ICMP, &[3, 1, 0, 0, 0, 7, 0, 0])),
+            Ok((0, 0)),
+            "an error is not a part of what it quotes"
+        );
+        let six = |kind| ports(plain(LinkType::RAW, &ipv6(ICMPV6, &[kind, 0, 0, 0, 0, 7, 0, 1])));
+        assert_eq!((six(128), six(129), six(135)), (Ok((7, 7)), Ok((7, 7)), Ok((0, 0))));
+        assert_eq!(read(ICMP, &[8, 0, 0, 0, 0]), Err(DropReason::MalformedTransport));
+        assert_eq!(read(ICMP, &[]), Err(DropReason::MalformedTransport));
+    }
+}

@@ -50,7 +50,8 @@ impl Layers<'_> {
         match inner {
             Ok(headers) => Some(Ok(headers)),
             Err(DropReason::Depth) => Some(Err(DropReason::Depth)),
-            Err(reason) if reason.is_truncated() => Some(Err(CUT)),
+            // Only a record that is shorter than its packet was cut; in a whole one nothing else would have followed.
+            Err(reason) if reason.is_truncated() && network.end > self.bytes.len() => Some(Err(CUT)),
             Err(_) => None,
         }
     }
@@ -147,5 +148,114 @@ impl Layers<'_> {
             6 => self.ipv6(at),
             _ => Err(DropReason::MalformedTunnel),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::frames::{QUERY, ethernet, inner, ipv4, ipv6, on, plain, ports, query, tag, udp};
+    use super::*;
+    use crate::link::LinkType;
+
+    fn read(packet: &[u8]) -> Result<(u16, u16), DropReason> {
+        ports(inner(LinkType::RAW, packet))
+    }
+
+    fn gre(header: &[u8], carried: &[u8]) -> Vec<u8> {
+        ipv4(GRE, &on(header, carried))
+    }
+
+    fn over_udp(port: u16, carried: &[u8]) -> Vec<u8> {
+        ipv4(UDP, &udp(40_000, port, carried))
+    }
+
+    fn query6() -> Vec<u8> {
+        ipv6(UDP, &udp(1000, 53, b"ask?"))
+    }
+
+    #[test]
+    fn only_decapsulation_looks_inside() {
+        let packet = ipv4(IPV4_IN_IP, &query());
+        assert_eq!(ports(plain(LinkType::RAW, &packet)), Ok((0, 0)));
+        assert_eq!(read(&packet), QUERY);
+        assert_eq!(read(&ipv4(IPV6_IN_IP, &query6())), QUERY);
+        assert_eq!(read(&ipv6(IPV4_IN_IP, &query())), QUERY);
+    }
+
+    #[test]
+    fn gre_fields_are_skipped_and_its_passengers_told_apart() {
+        assert_eq!(read(&gre(&[0, 0, 8, 0], &query())), QUERY);
+        assert_eq!(read(&gre(&[0xB0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1], &query())), QUERY);
+        assert_eq!(read(&gre(&[0, 0, 0x65, 0x58], &ethernet(0x0800, &query()))), QUERY, "bridged");
+        assert_eq!(
+            read(&gre(&[0x30, 0x81, 0x88, 0x0B, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0x21], &query())),
+            QUERY,
+            "PPTP"
+        );
+        let mirrored = ethernet(0x0800, &query());
+        assert_eq!(read(&gre(&[0, 0, 0x88, 0xBE], &mirrored)), QUERY, "ERSPAN I");
+        assert_eq!(
+            read(&gre(&on(&[0x10, 0, 0x88, 0xBE, 0, 0, 0, 1], &[0x10; 8]), &mirrored)),
+            QUERY,
+            "ERSPAN II"
+        );
+        let third = [&[0x10, 0, 0x22, 0xEB, 0, 0, 0, 1][..], &[0x20; 11], &[1], &[0; 8]].concat();
+        assert_eq!(read(&gre(&third, &mirrored)), QUERY, "ERSPAN III with its subheader");
+        assert_eq!(read(&gre(&[0, 0, 8, 6], &[0; 28])), Ok((0, 0)), "ARP leaves the outer key");
+        assert_eq!(read(&gre(&[0, 5, 8, 0], &query())), Ok((0, 0)), "an unknown version");
+    }
+
+    #[test]
+    fn vxlan_and_geneve_make_zones_of_their_networks() {
+        let bridged = ethernet(0x8100, &tag(5, 0x0800, &query()));
+        let vxlan = |network| over_udp(4789, &on(&[8, 0, 0, 0, 0, 0, network, 0], &bridged));
+        assert_eq!(read(&vxlan(1)), QUERY);
+        let zone = |packet: &[u8]| inner(LinkType::RAW, packet).unwrap().key.zone();
+        assert_ne!(zone(&vxlan(1)), zone(&vxlan(2)));
+        assert_eq!(
+            read(&over_udp(6081, &on(&[2, 0, 0x65, 0x58, 0, 0, 1, 0, 1, 1, 1, 1, 1, 1, 1, 1], &bridged))),
+            QUERY
+        );
+        assert_eq!(read(&over_udp(6081, &on(&[0, 0, 8, 0, 0, 0, 1, 0], &query()))), QUERY);
+        assert_eq!(read(&over_udp(6081, &on(&[0x40, 0, 8, 0, 0, 0, 1, 0], &query()))), Ok((40_000, 6081)));
+        assert_eq!(read(&over_udp(4789, b"not VXLAN at all")), Ok((40_000, 4789)));
+    }
+
+    #[test]
+    fn gtp_extension_headers_are_skipped() {
+        let gtp = |header: &[u8]| read(&over_udp(2152, &on(header, &query())));
+        assert_eq!(gtp(&[0x30, 255, 0, 32, 0, 0, 0, 1]), QUERY);
+        assert_eq!(gtp(&[0x32, 255, 0, 36, 0, 0, 0, 1, 0, 1, 0, 0]), QUERY, "a sequence number");
+        assert_eq!(gtp(&[0x34, 255, 0, 40, 0, 0, 0, 1, 0, 0, 0, 0x85, 1, 0, 0, 0]), QUERY, "one extension");
+        assert_eq!(gtp(&[0x34, 255, 0, 40, 0, 0, 0, 1, 0, 0, 0, 0x85, 0, 0, 0, 0]), Ok((40_000, 2152)));
+        assert_eq!(gtp(&[0x30, 1, 0, 4, 0, 0, 0, 1]), Ok((40_000, 2152)), "an echo request");
+    }
+
+    #[test]
+    fn teredo_may_begin_with_authentication_and_origin() {
+        let teredo = |header: &[u8]| read(&over_udp(3544, &on(header, &query6())));
+        let authentication = [0, 1, 1, 2, 7, 7, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        let origin = [0, 0, 1, 2, 3, 4, 5, 6];
+        assert_eq!(teredo(&[]), QUERY);
+        assert_eq!(teredo(&origin), QUERY);
+        assert_eq!(teredo(&on(&authentication, &origin)), QUERY);
+        assert_eq!(teredo(b"\x45noise"), Ok((40_000, 3544)));
+    }
+
+    #[test]
+    fn tunnels_in_tunnels_end_at_the_cap() {
+        let nested = |count: usize| (0..count).fold(query(), |packet, _| ipv4(IPV4_IN_IP, &packet));
+        assert_eq!(read(&nested(16)), QUERY);
+        assert_eq!(read(&nested(17)), Err(DropReason::Depth));
+        assert_eq!(ports(plain(LinkType::RAW, &nested(17))), Ok((0, 0)));
+    }
+
+    #[test]
+    fn a_cut_inner_packet_is_told_from_a_false_tunnel() {
+        let packet = over_udp(4789, &on(&[8, 0, 0, 0, 0, 0, 1, 0], &ethernet(0x0800, &query())));
+        for length in 28..72 {
+            assert_eq!(read(&packet[..length]), Err(CUT), "{length} bytes");
+        }
+        assert_eq!(read(&packet[..74]), QUERY, "behind the ports nothing is needed");
     }
 }

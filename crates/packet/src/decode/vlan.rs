@@ -55,7 +55,9 @@ impl Layers<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::frames::{ethernet, plain, query, tag};
     use super::*;
+    use crate::link::LinkType;
 
     #[test]
     fn up_to_two_ids_are_exact_and_deeper_ones_mixed() {
@@ -73,5 +75,24 @@ mod tests {
     fn a_priority_tag_is_no_vlan() {
         assert_eq!(Zone::default().inside_vlan(0xE000), Zone::default());
         assert_eq!(Zone::default().inside_vlan(0xE005).value(), 5);
+    }
+
+    #[test]
+    fn tags_are_read_to_any_depth_below_the_cap() {
+        let zone = |bytes: &[u8]| plain(LinkType::ETHERNET, bytes).map(|headers| headers.key.zone());
+        let one = tag(5, 0x0800, &query());
+        let two = tag(7, 0x8100, &one);
+        let three = tag(9, 0x8100, &two);
+        assert_eq!(zone(&ethernet(0x8100, &one)), Ok(5));
+        assert_eq!(zone(&ethernet(0x88A8, &two)), Ok(7 << 12 | 5));
+        assert!(zone(&ethernet(0x9100, &three)).unwrap() & MIXED != 0);
+        assert_eq!(zone(&ethernet(0x8100, &tag(0xE000, 0x8100, &one))), Ok(5), "a priority tag");
+        let mut deep = query();
+        for level in 0..17 {
+            deep = tag(1, if level == 0 { 0x0800 } else { 0x8100 }, &deep);
+        }
+        assert_eq!(zone(&ethernet(0x8100, &deep)), Err(DropReason::Depth));
+        assert_eq!(zone(&ethernet(0x8100, &deep[4..])).map(|zone| zone & MIXED), Ok(MIXED));
+        assert_eq!(zone(&ethernet(0x8100, &[0, 5, 8])), Err(DropReason::TruncatedVlan));
     }
 }
