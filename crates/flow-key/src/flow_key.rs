@@ -87,8 +87,9 @@ impl FlowKey {
     ) -> (Self, Direction) {
         let from = u64::from(source) << 16 | u64::from(source_port);
         let to = u64::from(destination) << 16 | u64::from(destination_port);
+        // Which end is lower is a coin toss per packet: taken as numbers, not as a branch that is guessed wrong.
         let swap = from > to;
-        let (low, high) = if swap { (to, from) } else { (from, to) };
+        let (low, high) = (from.min(to), from.max(to));
         let words = [
             (low >> 16) << 32 | (high >> 16),
             0,

@@ -303,6 +303,20 @@ impl CaptureSet {
         self.done_bytes += capture.taken_bytes();
     }
 
+    /// Measures the span of the first pass, and moves the times of later ones behind it.
+    fn shift_times(&mut self, batch: &mut PacketBatch) {
+        if self.pass > 0 {
+            for packet in &mut batch.packets {
+                packet.time_ns = packet.time_ns.saturating_add(self.shift_ns);
+            }
+        } else if self.options.passes > 1 {
+            for packet in &batch.packets {
+                self.first_ns = self.first_ns.min(packet.time_ns);
+                self.last_ns = self.last_ns.max(packet.time_ns);
+            }
+        }
+    }
+
     fn next(&mut self, batch: &mut PacketBatch) -> Result<Fill, CaptureError> {
         loop {
             let Some(capture) = &mut self.current else {
@@ -325,14 +339,7 @@ impl CaptureSet {
                 Fill::Packets => {
                     batch.pass = self.pass;
                     self.packets_of_pass += batch.packets.len() as u64;
-                    for packet in &mut batch.packets {
-                        if self.pass == 0 {
-                            self.first_ns = self.first_ns.min(packet.time_ns);
-                            self.last_ns = self.last_ns.max(packet.time_ns);
-                        } else {
-                            packet.time_ns = packet.time_ns.saturating_add(self.shift_ns);
-                        }
-                    }
+                    self.shift_times(batch);
                     return Ok(Fill::Packets);
                 }
                 Fill::End => {
