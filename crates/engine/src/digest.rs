@@ -21,25 +21,34 @@ impl Default for ResultDigest {
 }
 
 impl ResultDigest {
-    /// Adds one flow's results.
-    pub fn add(&mut self, key: &FlowKey, values: &[FlowValue]) {
+    /// Returns the digest of one flow's results, to be added in the order of keys.
+    #[must_use]
+    pub fn of_flow(key: &FlowKey, values: &[FlowValue]) -> [u64; 2] {
+        let mut flow = Self::default();
         for &word in key.words() {
-            self.word(word);
+            flow.word(word);
         }
         for value in values {
             match *value {
                 FlowValue::Count(number) | FlowValue::TimeNs(number) | FlowValue::Bits(number) => {
-                    self.word(number);
+                    flow.word(number);
                 }
                 FlowValue::Word(text) => {
                     for chunk in text.as_bytes().chunks(8) {
                         let mut word = [0; 8];
                         word[..chunk.len()].copy_from_slice(chunk);
-                        self.word(u64::from_le_bytes(word));
+                        flow.word(u64::from_le_bytes(word));
                     }
                 }
             }
         }
+        flow.lanes
+    }
+
+    /// Adds one flow's digest.
+    pub fn add(&mut self, flow: [u64; 2]) {
+        self.word(flow[0]);
+        self.word(flow[1]);
     }
 
     #[inline]
@@ -67,7 +76,7 @@ mod tests {
         let (key, _) = FlowKey::from_v4(1, 2, 3, 4, 6);
         let digest = |values: &[FlowValue]| {
             let mut digest = ResultDigest::default();
-            digest.add(&key, values);
+            digest.add(ResultDigest::of_flow(&key, values));
             digest.finish()
         };
         let all = [

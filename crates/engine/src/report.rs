@@ -7,7 +7,6 @@ use flowloom_packet::reason::DropCounts;
 
 use crate::app::FlowState;
 use crate::counters::{InputCounters, WorkerCounters};
-use crate::digest::ResultDigest;
 use crate::error::Fault;
 use crate::results::FlowResults;
 
@@ -79,13 +78,6 @@ impl<F: FlowState> RunReport<F> {
     /// Returns the digest of the per-flow results: equal for runs that found the same, whatever seed, mode and
     /// number of workers.
     pub fn digest(&self) -> String {
-        let mut digest = ResultDigest::default();
-        let mut values = Vec::with_capacity(F::COLUMNS.len());
-        for record in self.flows.iter() {
-            values.clear();
-            record.state.values(&mut values);
-            digest.add(&record.key, &values);
-        }
-        digest.finish()
+        self.flows.digest()
     }
 }

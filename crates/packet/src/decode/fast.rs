@@ -80,7 +80,7 @@ fn ipv6(bytes: &[u8], at: usize, zone: u32) -> Option<Headers> {
 #[inline(always)]
 fn transport(protocol: u8, data_offset: u8, flags: u8) -> Option<(u32, u8)> {
     let is_tcp = protocol == TCP;
-    let is_usual = is_tcp & (data_offset >= 0x50) | (protocol == UDP);
+    let is_usual = (is_tcp && data_offset >= 0x50) || protocol == UDP;
     if !is_usual {
         return None;
     }
