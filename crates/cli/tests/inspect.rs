@@ -19,6 +19,7 @@ fn counts_are_those_of_replay() {
                 let base = ["inspect", &trace, "--format", "json"];
                 let inspected = flowloom([&base, &rest[..]].concat()).ends(0).silent().json();
                 assert_eq!(inspected["schema"], "flowloom/inspect/1");
+                assert_eq!(inspected["files"][0]["path"], trace.as_str());
                 for field in [
                     "packets",
                     "bytes_on_wire",

@@ -36,6 +36,8 @@ fn an_interrupted_run_prints_a_balanced_result() {
             assert_eq!(document["interrupted"], true, "{layout:?}");
             assert_eq!(document["complete"], false, "{layout:?}");
             assert!((1..60_000).contains(&number(&document, "packets")), "{layout:?}");
+            assert_eq!(document["inputs"][0]["path"], path.as_str(), "{layout:?}");
+            assert_eq!(document["inputs"][0]["packets"], document["packets"], "{layout:?}");
             let share = document["read_share"].as_f64();
             if layout != ["--loop"] {
                 assert!((0.0..1.0).contains(&share.unwrap()), "{layout:?}: {share:?}");
