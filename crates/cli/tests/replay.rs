@@ -179,6 +179,9 @@ fn a_limit_is_exact() {
             assert_eq!(number(&document, "packets").to_string(), limit, "{layout:?}");
         }
     }
+    let part = replay(&[&trace, "--limit", "100"]);
+    assert_eq!(part["inputs"][0]["path"], trace.as_str(), "a capture read in part is named too");
+    assert_eq!(part["inputs"][0]["packets"], 100);
     assert_eq!(number(&replay(&[&trace, "--limit", "1M"]), "packets"), 5000);
     assert_eq!(number(&replay(&[&trace, "--loop", "--limit", "12k"]), "packets"), 12_000);
 }
@@ -319,6 +322,8 @@ fn completions_and_manual_pages_know_every_verb() {
 
 #[test]
 fn help_and_version_are_results() {
+    let help = flowloom(["--help"]).ends(0);
+    assert!(help.text().starts_with("Flow-level packet processing"), "{}", help.text());
     for verb in [&[][..], &["replay"], &["inspect"], &["generate"], &["generate", "trace"]] {
         let help = flowloom([verb, &["--help"]].concat()).ends(0).silent();
         assert!(help.text().contains("Usage: flowloom"), "{verb:?}");
