@@ -88,11 +88,17 @@ impl From<StartError> for Failure {
     }
 }
 
-/// Passes a source's error on as a failure where it means that the input is nothing for us; anything else is a fault of
-/// the run, to be reported with its result.
-pub(crate) fn check_decodable(error: &SourceError) -> Result<(), Failure> {
+/// Passes a source's error, which came after `packets`, on as a failure where it means that the input is nothing for
+/// us; anything else is a fault of the run, to be reported with its result.
+pub(crate) fn check_decodable(packets: u64, error: &SourceError) -> Result<(), Failure> {
     match error.0.downcast_ref() {
         Some(error @ CaptureError::NothingDecodable { .. }) => Err(Failure::Input(error.to_string())),
+        // A pipe is looked at only when its turn comes; a regular file was, before the run.
+        Some(
+            error @ (CaptureError::NotACapture { .. }
+            | CaptureError::Empty { .. }
+            | CaptureError::Io { .. }),
+        ) if packets == 0 => Err(Failure::Input(error.to_string())),
         _ => Ok(()),
     }
 }

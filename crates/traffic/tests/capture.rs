@@ -393,6 +393,20 @@ fn a_directory_is_read_by_first_timestamp_and_says_what_it_left_out() {
 }
 
 #[test]
+fn a_capture_read_in_part_is_among_the_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = write_file(directory.path(), "a.pcap", &pcap(100));
+    let mut set = CaptureSet::open(&[Input::Path(path.clone())], SetOptions::default()).unwrap();
+    assert!(set.files().is_empty());
+    let mut batch = PacketBatch::new();
+    assert_eq!(set.next_batch(&mut batch).unwrap(), Fill::Packets);
+    let files = set.files();
+    assert_eq!((files.len(), &files[0].path, files[0].packets), (1, &path, batch.packets.len() as u64));
+    drain_set(&mut set);
+    assert_eq!((set.files().len(), set.files()[0].packets), (1, 100));
+}
+
+#[test]
 fn a_directory_without_captures_is_an_error() {
     let directory = tempfile::tempdir().unwrap();
     write_file(directory.path(), "notes.txt", b"text");

@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Flow-level packet processing: replay captures, look into them, make them.
 #[derive(Debug, Parser)]
-#[command(name = "flowloom", version, about, long_about = None, max_term_width = 106)]
+#[command(name = "flowloom", version, max_term_width = 106)]
 #[command(after_help = "\
 Examples:
   flowloom inspect edge.pcapng.zst              what is in this capture

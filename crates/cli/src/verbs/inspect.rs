@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &Inspect, common: &Common) -> Result<Status, Failur
             Ok(Fill::Starved) => continue,
             Ok(Fill::End) => break,
             Err(error) => {
-                check_decodable(&error)?;
+                check_decodable(arguments.limit.unwrap_or(u64::MAX) - left, &error)?;
                 fault = Some(error.to_string());
                 break;
             }

@@ -77,10 +77,25 @@ pub struct FileSummary {
     pub sections: u64,
     /// Interfaces.
     pub interfaces: u64,
-    /// Packets read from it in the last pass.
+    /// Packets read from it in this pass.
     pub packets: u64,
     /// Packets whose stated captured length does not fit into their record.
     pub lying_lengths: u64,
+}
+
+impl FileSummary {
+    fn of(capture: &Capture) -> Self {
+        let (sections, interfaces) = capture.sections_and_interfaces();
+        Self {
+            path: capture.path().to_path_buf(),
+            format: capture.describe(),
+            links: capture.links().to_vec(),
+            sections,
+            interfaces,
+            packets: capture.packets(),
+            lying_lengths: capture.lying_lengths(),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -119,6 +134,7 @@ pub struct CaptureSet {
     first_ns: u64,
     last_ns: u64,
     packets_of_pass: u64,
+    packets: u64,
     notices: Vec<Notice>,
     files: Vec<FileSummary>,
     progress: Arc<SetProgress>,
@@ -187,6 +203,7 @@ impl CaptureSet {
             first_ns: u64::MAX,
             last_ns: 0,
             packets_of_pass: 0,
+            packets: 0,
             notices,
             files: Vec::new(),
             progress: Arc::new(SetProgress {
@@ -209,9 +226,15 @@ impl CaptureSet {
         &self.notices
     }
 
-    /// Returns the files read so far; the one being read is not among them.
-    pub fn files(&self) -> &[FileSummary] {
-        &self.files
+    /// Returns the files of the current pass in reading order, the last as far as it was read.
+    pub fn files(&self) -> Vec<FileSummary> {
+        self.files.iter().cloned().chain(self.current.as_ref().map(FileSummary::of)).collect()
+    }
+
+    /// Returns how many packets were yielded, over all passes. A run that stops early may leave some of the last
+    /// batch unused; they are the last file's.
+    pub fn packets(&self) -> u64 {
+        self.packets
     }
 
     /// Returns the paths of the set in reading order; `-` is standard input.
@@ -290,16 +313,7 @@ impl CaptureSet {
         } else {
             self.decodable_members += 1;
         }
-        let (sections, interfaces) = capture.sections_and_interfaces();
-        self.files.push(FileSummary {
-            path: capture.path().to_path_buf(),
-            format: capture.describe(),
-            links: links.to_vec(),
-            sections,
-            interfaces,
-            packets: capture.packets(),
-            lying_lengths: capture.lying_lengths(),
-        });
+        self.files.push(FileSummary::of(capture));
         self.done_bytes += capture.taken_bytes();
     }
 
@@ -339,6 +353,7 @@ impl CaptureSet {
                 Fill::Packets => {
                     batch.pass = self.pass;
                     self.packets_of_pass += batch.packets.len() as u64;
+                    self.packets += batch.packets.len() as u64;
                     self.shift_times(batch);
                     return Ok(Fill::Packets);
                 }

@@ -35,7 +35,10 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
     let seconds = report.elapsed.as_secs_f64();
     let dropped: BTreeMap<&'static str, u64> =
         report.dropped().nonzero().map(|(reason, packets)| (reason.name(), packets)).collect();
-    let files = source.files();
+    let mut files = source.files();
+    if let Some(last) = files.last_mut() {
+        last.packets = last.packets.saturating_sub(source.packets().saturating_sub(input.packets));
+    }
     ReplayResult {
         schema: "flowloom/replay/1",
         tool: Tool::THIS,

@@ -72,8 +72,8 @@ fn run_app<A: App>(
     };
     drop(progress);
     let report = report?;
-    if let Some(Fault::Source { error, .. }) = &report.fault {
-        check_decodable(error)?;
+    if let Some(Fault::Source { packets, error }) = &report.fault {
+        check_decodable(*packets, error)?;
     }
 
     let verified = if arguments.verify {
@@ -107,12 +107,13 @@ fn run_app<A: App>(
             if arguments.strict && notice.is_partial_input() { Status::PartialInput } else { Status::Ok };
         warn(&with_status(&notice.to_string(), status), common);
     }
+    // A result that cannot be printed is no reason to lose the flows, nor the other way round.
+    let written = arguments.flows.as_ref().map_or(Ok(()), |path| {
+        flow_file::write(path, &report.flows)
+            .map_err(|error| Failure::Output(format!("cannot write flows to {}: {error}", path.display())))
+    });
     print(&result, common)?;
-    if let Some(path) = &arguments.flows {
-        flow_file::write(path, &report.flows).map_err(|error| {
-            Failure::Output(format!("cannot write flows to {}: {error}", path.display()))
-        })?;
-    }
+    written?;
     Ok(status(arguments, &source, &result, common))
 }
 

@@ -1,0 +1,382 @@
+//! What goes wrong, the exit status it gets, and the words a person needs.
+
+use std::fs::File;
+use std::io::Read;
+use std::process::Stdio;
+
+use crate::bytes::{block, enhanced, gzip, pcap, pcap_header, pcap_record, pcapng_header, udp_frame};
+use crate::support::{Folder, Outcome, check_balance, command, flowloom, flowloom_fed, number};
+
+const ACCEPTED: &str = "accepted: pcap, pcapng, and either of them in gzip or zstd";
+
+/// Runs `replay --format json` on a file and some options.
+fn json_of(path: &str, options: &[&str]) -> Outcome {
+    flowloom([&["replay", path, "--format", "json", "--no-pin"], options].concat())
+}
+
+#[test]
+fn what_is_no_capture_cannot_be_read() {
+    let folder = Folder::new();
+    let text = folder.write("notes.pcap", b"GIF89a, and more of it");
+    let empty = folder.write("empty.pcap", b"");
+    let cut_gzip = folder.write("cut.gz", &[0x1F, 0x8B, 0x6E, 0x6F]);
+    let packed_text = folder.write("text.gz", &gzip(b"hello, this is text"));
+    let missing = folder.path("missing.pcap");
+    std::fs::create_dir(folder.path("bare")).unwrap();
+    std::fs::create_dir(folder.path("texts")).unwrap();
+    folder.write("texts/notes.txt", b"nothing");
+    for verb in ["replay", "inspect"] {
+        for (path, parts) in [
+            (&text, &["notes.pcap is not a capture file", "47 49 46", ACCEPTED][..]),
+            (&empty, &["empty.pcap is empty"]),
+            (&cut_gzip, &["cut.gz is not a capture file", "1f 8b 6e 6f", "does not decompress", ACCEPTED]),
+            (&packed_text, &["text.gz is not a capture file", "neither pcap nor pcapng"]),
+            (&missing, &["cannot read", "missing.pcap", "No such file"]),
+            (&folder.path("bare"), &["directory", "bare has no capture in it", "0 files", ACCEPTED]),
+            (&folder.path("texts"), &["directory", "texts has no capture in it", "1 file", ACCEPTED]),
+        ] {
+            let outcome = flowloom([verb, path]).ends(3).says(&["error: ", "[exit 3]"]).says(parts);
+            assert_eq!(outcome.text(), "", "{verb}: no result without input");
+            assert!(outcome.stderr.lines().next().unwrap().ends_with("[exit 3]"), "{}", outcome.stderr);
+        }
+    }
+    for verb in ["replay", "inspect"] {
+        flowloom_fed([verb, "-"], b"GIF89a").ends(3).says(&["error: - is not a capture file", "[exit 3]"]);
+        flowloom_fed([verb, "-"], b"").ends(3).says(&["error: - is empty", "[exit 3]"]);
+    }
+    flowloom_fed(["replay", "-", "--workers", "2"], b"GIF89a").ends(3);
+    let good = folder.write("good.pcap", &pcap(3));
+    let outcome = flowloom_fed(["replay", &good, "-", "--format", "json"], b"GIF89a").ends(6);
+    check_balance(&outcome.json());
+    assert_eq!(number(&outcome.json(), "packets"), 3, "what was processed is not lost");
+}
+
+#[test]
+fn a_file_without_permission_cannot_be_read() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new();
+    let path = folder.write("t.pcap", &pcap(3));
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o000)).unwrap();
+    if File::open(&path).is_ok() {
+        eprintln!("skipped: this user may read every file");
+        return;
+    }
+    flowloom(["replay", &path]).ends(3).says(&["cannot read", "t.pcap", "ermission denied", "[exit 3]"]);
+}
+
+/// A capture whose good part is used: 0 with a warning, and 4 with `--strict`, the same result beside both.
+fn used_in_part(path: &str, packets: u64, parts: &[&str]) {
+    for layout in [&[][..], &["--workers", "2"], &["--no-mmap"]] {
+        let lax = json_of(path, layout).ends(0).says(&["warning: "]).says(parts);
+        let strict = json_of(path, &[layout, &["--strict"]].concat()).ends(4);
+        let strict = strict.says(&["warning: ", "[exit 4]"]).says(parts);
+        for document in [lax.json(), strict.json()] {
+            check_balance(&document);
+            assert_eq!(number(&document, "packets"), packets, "{path}");
+            assert_eq!(document["notices"].as_array().unwrap().len(), 1, "{path}");
+        }
+    }
+    flowloom(["inspect", path]).ends(0).says(&["warning: "]).says(parts);
+    let strict = flowloom(["inspect", path, "--strict", "--format", "json"]).ends(4).says(parts);
+    assert_eq!(number(&strict.json(), "packets"), packets, "{path}");
+}
+
+#[test]
+fn a_capture_cut_inside_a_record_is_used_up_to_there() {
+    let folder = Folder::new();
+    let whole = pcap(10);
+    // The last record begins 62 bytes before the end: 16 of header, 46 of packet.
+    let path = folder.write("cut.pcap", &whole[..whole.len() - 7]);
+    let offset = format!("byte {}", whole.len() - 62);
+    let parts =
+        ["cut.pcap ends inside packet 10", &offset, "55 of 62 bytes", "9 whole packets", "--strict"];
+    used_in_part(&path, 9, &parts);
+    let header = folder.write("header.pcap", &whole[..whole.len() - 50]);
+    used_in_part(&header, 9, &["header.pcap ends inside packet 10", "12 of "]);
+}
+
+#[test]
+fn a_length_that_cannot_be_true_ends_the_reading() {
+    let folder = Folder::new();
+    let mut file = pcap(5);
+    file.extend(pcap_record(9, 0x7FFF_FFFF, 60, &[0; 60]));
+    let path = folder.write("corrupt.pcap", &file);
+    used_in_part(&path, 5, &["corrupt.pcap is corrupt", "before packet 6", "2147483647"]);
+
+    let mut file = pcapng_header(&[1]);
+    file.extend(enhanced(0, 1, 46, &udp_frame(7)));
+    file.extend(6_u32.to_le_bytes());
+    file.extend(0x4000_0000_u32.to_le_bytes());
+    file.extend([0; 200]);
+    let path = folder.write("block.pcapng", &file);
+    used_in_part(&path, 1, &["block.pcapng is corrupt", "before packet 2", "1073741824"]);
+}
+
+#[test]
+fn a_packed_capture_cut_short_is_used_up_to_there() {
+    let folder = Folder::new();
+    let packed = gzip(&pcap(30_000));
+    let path = folder.write("cut.pcap.gz", &packed[..packed.len() / 2]);
+    let outcome = json_of(&path, &[]).ends(0).says(&["warning: ", "cut.pcap.gz", "--strict"]);
+    let document = outcome.json();
+    check_balance(&document);
+    assert!((1000..30_000).contains(&number(&document, "packets")));
+    json_of(&path, &["--strict"]).ends(4).says(&["[exit 4]"]);
+}
+
+#[test]
+fn a_lying_captured_length_is_cut_to_its_block_and_counted() {
+    let folder = Folder::new();
+    let mut file = pcapng_header(&[1]);
+    file.extend(enhanced(0, 1, 4_000_000_000, &udp_frame(7)));
+    file.extend(enhanced(0, 2, 46, &udp_frame(8)));
+    let path = folder.write("lie.pcapng", &file);
+    let document = json_of(&path, &[]).ends(0).json();
+    check_balance(&document);
+    assert_eq!(number(&document, "packets"), 2);
+    assert_eq!(number(&document, "lying_lengths"), 1);
+    let words = flowloom(["replay", &path]).ends(0);
+    assert!(words.text().contains("captured length above the record's"), "{}", words.text());
+}
+
+#[test]
+fn time_that_goes_backwards_is_counted() {
+    let folder = Folder::new();
+    let mut file = pcap_header(1);
+    for second in [10, 20, 15, 30, 5] {
+        file.extend(pcap_record(second, 46, 46, &udp_frame(7)));
+    }
+    let path = folder.write("back.pcap", &file);
+    let document = json_of(&path, &["--verify"]).ends(0).json();
+    assert_eq!(number(&document, "time_backwards"), 2);
+    assert_eq!(number(&document, "first_ns"), 10_000_000_000);
+    assert_eq!(number(&document, "last_ns"), 30_000_000_000);
+    let inspected = flowloom(["inspect", &path, "--format", "json"]).ends(0).json();
+    assert_eq!(number(&inspected, "time_backwards"), 2);
+}
+
+#[test]
+fn captured_bytes_beyond_the_wire_are_counted() {
+    let folder = Folder::new();
+    let mut file = pcap_header(1);
+    file.extend(pcap_record(1, 46, 40, &udp_frame(7)));
+    let path = folder.write("more.pcap", &file);
+    assert_eq!(number(&json_of(&path, &[]).ends(0).json(), "captured_over_wire"), 1);
+}
+
+#[test]
+fn a_capture_of_an_undecodable_link_type_is_refused_by_name() {
+    let folder = Folder::new();
+    let mut classic = pcap_header(190);
+    classic.extend(pcap_record(1, 16, 16, &[0; 16]));
+    let classic = folder.write("bus.pcap", &classic);
+    let mut next = pcapng_header(&[190]);
+    next.extend(enhanced(0, 1, 16, &[0; 16]));
+    let next = folder.write("bus.pcapng", &next);
+    for verb in ["replay", "inspect"] {
+        for path in [&classic, &next] {
+            flowloom([verb, path]).ends(3).says(&[
+                "no interface of ",
+                "can be decoded: link type 190 (CAN)",
+                "[exit 3]",
+                "supported: 0 1 9",
+            ]);
+        }
+    }
+    json_of(&next, &["--workers", "2"]).ends(3).says(&["190 (CAN)"]);
+}
+
+#[test]
+fn packets_of_an_undecodable_interface_among_others_are_counted_by_name() {
+    let folder = Folder::new();
+    let mut file = pcapng_header(&[1, 190]);
+    for i in 0..10 {
+        file.extend(enhanced(i % 2, i, 46, &udp_frame(7)));
+    }
+    let path = folder.write("mixed.pcapng", &file);
+    for layout in [&[][..], &["--workers", "2"]] {
+        let document = json_of(&path, &[&["--strict"], layout].concat()).ends(0).json();
+        check_balance(&document);
+        assert_eq!(document["dropped"]["unsupported"], 5);
+        assert_eq!(document["unsupported_links"]["190 (CAN)"], 5);
+        assert_eq!(number(&document, "decoded"), 5);
+    }
+    let words = flowloom(["replay", &path]).ends(0);
+    assert!(words.text().contains("link type 190 (CAN): 5"), "{}", words.text());
+}
+
+#[test]
+fn a_bomb_is_stopped_with_a_balanced_report() {
+    let folder = Folder::new();
+    // Records of zeroes up to 300 MiB: past the size where the ratio is judged.
+    let mut records = Vec::new();
+    while records.len() < 1 << 20 {
+        records.extend(pcap_record(1, 65_000, 65_000, &vec![0; 65_000]));
+    }
+    let mut writer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut writer, &pcap_header(1)).unwrap();
+    for _ in 0..300 {
+        std::io::Write::write_all(&mut writer, &records).unwrap();
+    }
+    let packed = writer.finish().unwrap();
+    let ratio = 300 * records.len() / packed.len();
+    let path = folder.write("bomb.gz", &packed);
+
+    let by_size = json_of(&path, &["--unpack-max", "8M"]).ends(6);
+    let by_size =
+        by_size.says(&["error: ", "bomb.gz unpacks to more than is allowed", "8000000 bytes", "[exit 6]"]);
+    let mut outcomes = vec![by_size, json_of(&path, &["--unpack-max", "8M", "--workers", "2"]).ends(6)];
+    if ratio > 250 {
+        outcomes.push(json_of(&path, &[]).ends(6).says(&["250 to 1"]));
+    } else {
+        eprintln!("skipped: this compressor reaches only {ratio} to 1");
+    }
+    for outcome in outcomes {
+        let document = outcome.json();
+        check_balance(&document);
+        assert!(number(&document, "packets") > 0);
+        assert_eq!(document["complete"], false);
+        assert!(document["fault"].as_str().unwrap().contains("unpacks to more than is allowed"));
+    }
+}
+
+#[test]
+fn arguments_that_cannot_be_met_are_refused_with_the_reason() {
+    let folder = Folder::new();
+    let path = folder.write("t.pcap", &pcap(5));
+    for (options, parts) in [
+        (
+            &["--cores", "4000"][..],
+            &["CPU 4000 does not exist or is not allowed", "allowed: ", "[exit 2]"][..],
+        ),
+        (&["--cores", "x,y"], &["`x` is not a CPU number", "[exit 2]"]),
+        (&["--cores", "5-2"], &["5-2 runs backwards"]),
+        (&["--cores", "0", "--workers", "2"], &["named", "3 threads", "one for input"]),
+        (&["--mode", "inline", "--workers", "2"], &["--mode inline has no workers", "--mode pipeline"]),
+        (&["--workers", "0"], &["0 workers cannot be run", "between 1 and"]),
+        (&["--workers", "100000"], &["100000 workers cannot be run"]),
+        (&["--workers", "1", "--ring", "100"], &["ring of 100 slots", "power of two"]),
+        (&["--verify", "--full", "drop"], &["--verify needs every packet", "--full block"]),
+        (&["--verify", "--loop"], &["--verify with --loop needs a --limit"]),
+        (&["--isa", "mmx"], &["no instruction set 'mmx'", "available: auto, scalar"]),
+        (&["--no-pin", "--cores", "0"], &["cannot be used with"]),
+        (&["--loop", "--passes", "2"], &["cannot be used with"]),
+        (&["--passes", "0"], &["--passes"]),
+        (&["--speed", "fast"], &["--speed", "'fast' is not a pace", "max, x1, x10"]),
+        (&["--speed", "0"], &["'0' is not a pace"]),
+        (&["--speed", "x-1"], &["x and a positive factor"]),
+        (&["--limit", "many"], &["--limit", "'many' is not a count", "k, M or G"]),
+        (&["--limit", "99999999999G"], &["too large"]),
+        (&["--timeout", "0"], &["--timeout", "number of seconds"]),
+        (&["--flows-max", "0"], &["--flows-max", "at least 1"]),
+        (&["--unpack-max", "0"], &["--unpack-max", "at least 1"]),
+        (&["--table", "tabel"], &["'tabel'", "dhash"]),
+        (&["--format", "xml"], &["'xml'", "json"]),
+        (&["--wrokers", "2"], &["--wrokers", "--workers"]),
+    ] {
+        let outcome =
+            flowloom([&["replay", &path], options].concat()).ends(2).says(&["error: "]).says(parts);
+        assert_eq!(outcome.text(), "", "{options:?}");
+    }
+    flowloom(["replay"]).ends(2).says(&["<FILE>"]);
+    flowloom(["rplay"]).ends(2).says(&["replay"]);
+}
+
+#[test]
+fn standard_input_is_read_once() {
+    let input = pcap(5);
+    flowloom_fed(["replay", "-", "--passes", "2"], &input).ends(2).says(&["only once", "[exit 2]"]);
+    flowloom_fed(["replay", "-", "--loop"], &input).ends(2).says(&["only once"]);
+    flowloom_fed(["replay", "-", "-"], &input).ends(2).says(&["only once"]);
+    flowloom_fed(["replay", "-", "--verify"], &input).ends(2).says(&["reads the input twice", "save it"]);
+    flowloom_fed(["replay", "-"], &input).ends(0);
+}
+
+#[test]
+fn a_result_outlives_a_flow_file_that_cannot_be_written() {
+    let folder = Folder::new();
+    let path = folder.write("t.pcap", &pcap(500));
+    for flows in ["/dev/full", &folder.path("no/such/folder.csv")] {
+        let outcome = json_of(&path, &["--flows", flows]).ends(5);
+        let outcome = outcome.says(&["error: cannot write flows to", flows, "[exit 5]"]);
+        check_balance(&outcome.json());
+        assert_eq!(number(&outcome.json(), "flows"), 500);
+    }
+}
+
+#[test]
+fn standard_output_that_is_full_is_an_error() {
+    let folder = Folder::new();
+    let path = folder.write("t.pcap", &pcap(5));
+    let to_full = |arguments: &[&str]| {
+        let mut command = command(arguments);
+        command.stdout(File::options().write(true).open("/dev/full").unwrap());
+        let output = command.output().unwrap();
+        Outcome::of(&command, output)
+    };
+    let flows = folder.path("flows.csv");
+    for arguments in [
+        &["replay", &path, "--flows", &flows][..],
+        &["inspect", &path],
+        &["completions", "bash"],
+        &["generate", "trace", "-o", "-"],
+        &["generate", "trace", "-o", &folder.path("u.pcap")],
+    ] {
+        to_full(arguments).ends(5).says(&["error: cannot write", "No space left", "[exit 5]"]);
+    }
+    let written = std::fs::read_to_string(&flows).expect("the flows are written all the same");
+    assert_eq!(written.lines().count(), 6);
+}
+
+#[test]
+fn a_reader_that_has_had_enough_is_no_error() {
+    let folder = Folder::new();
+    let path = folder.write("t.pcap", &pcap(5));
+    let flows = folder.path("flows.csv");
+    for arguments in [
+        &["replay", &path, "--format", "json", "--flows", &flows][..],
+        &["inspect", &path],
+        &["completions", "zsh"],
+        &["generate", "trace", "-o", "-"],
+    ] {
+        let mut command = command(arguments);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let mut said = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        let status = child.wait().unwrap();
+        assert_eq!((status.code(), said.as_str()), (Some(0), ""), "{arguments:?}");
+    }
+    let written = std::fs::read_to_string(&flows).expect("the flows are written all the same");
+    assert_eq!(written.lines().count(), 6);
+}
+
+#[test]
+fn a_pcapng_without_a_section_or_with_unknown_blocks_is_handled() {
+    let folder = Folder::new();
+    let cut = folder.write("cut.pcapng", &pcapng_header(&[])[..20]);
+    flowloom(["replay", &cut]).ends(3).says(&["no whole section header"]);
+    let mut file = pcapng_header(&[1]);
+    file.extend(block(0x0BAD, &[1; 40]));
+    file.extend(enhanced(0, 1, 46, &udp_frame(7)));
+    // A packet of an interface that was never declared.
+    file.extend(enhanced(9, 2, 46, &udp_frame(7)));
+    let path = folder.write("odd.pcapng", &file);
+    let document = json_of(&path, &[]).ends(0).json();
+    check_balance(&document);
+    assert_eq!(number(&document, "packets"), 2);
+    assert_eq!(document["dropped"]["unsupported"], 1);
+}
+
+#[test]
+fn an_empty_capture_has_an_empty_result() {
+    let folder = Folder::new();
+    let path = folder.write("none.pcap", &pcap(0));
+    for layout in [&[][..], &["--workers", "2"], &["--loop"], &["--verify"]] {
+        let document = json_of(&path, layout).ends(0).silent().json();
+        check_balance(&document);
+        assert_eq!(number(&document, "packets"), 0, "{layout:?}");
+        assert_eq!(number(&document, "flows"), 0, "{layout:?}");
+    }
+    flowloom(["inspect", &path, "--why", "--top", "3"]).ends(0).silent();
+}

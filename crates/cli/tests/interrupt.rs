@@ -1,0 +1,95 @@
+//! An interrupt ends a run with its result; a second one ends it at once.
+
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::bytes::pcap;
+use crate::support::{Folder, Outcome, check_balance, command, number};
+
+/// Starts a run that would take very long, and gives it time to read packets.
+fn start(arguments: &[&str]) -> (Command, Child) {
+    let mut command = command(arguments);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(700));
+    (command, child)
+}
+
+fn send(signal: &str, child: &Child) {
+    let status = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+    assert!(status.success());
+}
+
+#[test]
+fn an_interrupted_run_prints_a_balanced_result() {
+    let folder = Folder::new();
+    let path = folder.write("t.pcap", &pcap(60_000));
+    let paced = ["replay", &path, "--format", "json", "--speed", "1000"];
+    for layout in [&[][..], &["--workers", "2"], &["--no-mmap"], &["--loop"]] {
+        for signal in ["-INT", "-TERM"] {
+            let (command, child) = start(&[&paced[..], layout].concat());
+            let begun = Instant::now();
+            send(signal, &child);
+            let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130);
+            assert!(begun.elapsed() < Duration::from_secs(5), "{layout:?}");
+            let document = outcome.json();
+            check_balance(&document);
+            assert_eq!(document["interrupted"], true, "{layout:?}");
+            assert_eq!(document["complete"], false, "{layout:?}");
+            assert!((1..60_000).contains(&number(&document, "packets")), "{layout:?}");
+            assert_eq!(document["inputs"][0]["path"], path.as_str(), "{layout:?}");
+            assert_eq!(document["inputs"][0]["packets"], document["packets"], "{layout:?}");
+            let share = document["read_share"].as_f64();
+            if layout != ["--loop"] {
+                assert!((0.0..1.0).contains(&share.unwrap()), "{layout:?}: {share:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_verdict_says_that_a_run_was_interrupted() {
+    let folder = Folder::new();
+    let path = folder.write("t.pcap", &pcap(60_000));
+    let (command, child) = start(&["replay", &path, "--speed", "1000"]);
+    send("-INT", &child);
+    let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130).silent();
+    assert!(outcome.text().lines().last().unwrap().starts_with("interrupted at "), "{}", outcome.text());
+}
+
+#[test]
+fn an_interrupted_run_still_writes_its_flows_and_verifies() {
+    let folder = Folder::new();
+    let path = folder.write("t.pcap", &pcap(60_000));
+    let flows = folder.path("flows.csv");
+    let arguments = ["replay", &path, "--speed", "1000", "--format", "json", "--verify", "--flows", &flows];
+    let (command, child) = start(&[&arguments[..], &["--workers", "2"]].concat());
+    send("-INT", &child);
+    let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130);
+    let document = outcome.json();
+    assert_eq!(document["verify"]["agrees"], true, "{document:#}");
+    let records = std::fs::read_to_string(&flows).unwrap().lines().count() as u64 - 1;
+    assert_eq!(records, number(&document, "flows"));
+}
+
+#[test]
+fn a_run_that_waits_for_standard_input_ends_at_the_second_interrupt() {
+    for layout in [&[][..], &["--workers", "1"]] {
+        let mut command = command([&["replay", "-"], layout].concat());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        // Enough to begin with; then nothing more comes, and nothing tells the reader to give up.
+        std::io::Write::write_all(&mut stdin, &pcap(100)).unwrap();
+        std::thread::sleep(Duration::from_millis(700));
+        send("-INT", &child);
+        std::thread::sleep(Duration::from_millis(300));
+        let begun = Instant::now();
+        if child.try_wait().unwrap().is_none() {
+            send("-INT", &child);
+        }
+        let status = child.wait().unwrap();
+        drop(stdin);
+        assert_eq!(status.code(), Some(130), "{layout:?}");
+        assert!(begun.elapsed() < Duration::from_secs(5), "{layout:?}");
+    }
+}

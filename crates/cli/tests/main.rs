@@ -1,0 +1,14 @@
+//! The built command from outside: what it prints, what it writes, how it ends.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod bytes;
+mod errors;
+mod generate;
+mod inspect;
+mod interrupt;
+mod memory;
+mod real;
+mod replay;
+mod schema;
+mod support;

@@ -1,0 +1,332 @@
+//! `replay`: forms of the result, layouts that agree, limits, passes, flow records.
+
+use std::time::Instant;
+
+use serde_json::Value;
+
+use crate::bytes;
+use crate::support::{Folder, check_balance, dropped, flowloom, flowloom_fed, number, replay};
+
+#[test]
+fn json_has_the_figures_a_program_needs() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let document = replay(&[&trace]);
+    assert_eq!(document["schema"], "flowloom/replay/1");
+    for field in ["packets", "bytes_on_wire", "bytes_captured", "decoded", "flows"] {
+        assert!(number(&document, field) > 0, "{field}");
+    }
+    assert!(document["seconds"].as_f64().unwrap() > 0.0);
+    assert!(document["packets_per_second"].as_f64().unwrap() > 0.0);
+    assert!(document["dropped"].is_object());
+    assert!(!document["digest"].as_str().unwrap().is_empty());
+    assert_eq!(document["complete"], true);
+    assert_eq!(document["interrupted"], false);
+    assert_eq!(document["inputs"][0]["packets"], document["packets"]);
+}
+
+#[test]
+fn lines_for_people_end_with_the_verdict() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let plain = flowloom(["replay", &trace, "--format", "plain"]).ends(0).silent();
+    assert!(!plain.text().contains('\u{1b}'), "plain lines have no colour");
+    for part in ["Packets     5 000", "Flows", "Digest", "Throughput", "tcp-tracker"] {
+        assert!(plain.text().contains(part), "{part} in {}", plain.text());
+    }
+    let last = plain.text().lines().last().unwrap().to_owned();
+    assert!(last.contains("packets/s over"), "{last}");
+
+    let auto = flowloom(["replay", &trace]).ends(0);
+    assert!(!auto.text().contains('\u{1b}'), "a pipe gets plain lines");
+    let table = flowloom(["replay", &trace, "--format", "table", "--color", "always"]).ends(0);
+    assert!(table.text().contains('\u{1b}'));
+    let bare = flowloom(["replay", &trace, "--format", "table", "--color", "never"]).ends(0);
+    assert!(!bare.text().contains('\u{1b}'));
+
+    let quiet = flowloom(["replay", &trace, "-q"]).ends(0);
+    assert_eq!(quiet.text().lines().count(), 1);
+    assert!(quiet.text().contains("packets/s over"));
+    assert_eq!(flowloom(["replay", &trace, "-qq"]).ends(0).silent().text(), "");
+}
+
+#[test]
+fn jsonl_is_one_line_and_csv_a_header_and_a_row() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let lines = flowloom(["replay", &trace, "--format", "jsonl"]).ends(0).silent();
+    assert_eq!(lines.text().lines().count(), 1);
+    check_balance(&lines.json());
+
+    let text = flowloom(["replay", &trace, "--format", "csv"]).ends(0).silent();
+    let mut reader = csv::Reader::from_reader(&text.stdout[..]);
+    let header = reader.headers().unwrap().clone();
+    let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+    assert_eq!(rows.len(), 1);
+    for field in ["packets", "bytes_on_wire", "bytes_captured", "decoded", "flows", "digest", "not_ip"] {
+        let at = header.iter().position(|name| name == field).unwrap();
+        let document = lines.json();
+        let expected = match &document[field] {
+            Value::String(text) => text.clone(),
+            Value::Null => document["dropped"][field].as_u64().unwrap_or(0).to_string(),
+            value => value.to_string(),
+        };
+        assert_eq!(rows[0][at], expected, "{field}");
+    }
+}
+
+/// Every layout, seed, policy and way of reading the same packets has the same digest.
+#[test]
+fn the_digest_depends_on_the_packets_alone() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let other = folder.trace("other.pcap", &["--flows", "300", "--packets", "5000", "--seed", "2"]);
+    let next = folder.trace("t.pcapng", &[]);
+    let packed = folder.trace("t.pcap.zst", &[]);
+    let raw = std::fs::read(&trace).unwrap();
+    let gzip = folder.write("t.gz", &bytes::gzip(&raw));
+    let expected = replay(&[&trace]);
+    let ways: &[&[&str]] = &[
+        &["--workers", "1", &trace],
+        &["--workers", "2", &trace],
+        &["--workers", "4", &trace],
+        &["--workers", "2", "--seed", "1", &trace],
+        &["--workers", "2", "--seed", "2", &trace],
+        &["--workers", "4", "--scheduler", "hrw", &trace],
+        &["--workers", "2", "--ring", "64", &trace],
+        &["--mode", "pipeline", &trace],
+        &["--seed", "7", &trace],
+        &["--no-mmap", &trace],
+        &["--no-mmap", "--workers", "2", &trace],
+        &["--table-flows", "1", &trace],
+        &["--hugepages", "off", &trace],
+        &["--isa", "scalar", &trace],
+        &[&gzip],
+        &[&packed],
+        &["--workers", "2", &packed],
+        &[&next],
+        &["--workers", "2", "--no-mmap", &next],
+    ];
+    for way in ways {
+        let document = replay(way);
+        for field in ["digest", "packets", "bytes_on_wire", "bytes_captured", "decoded", "flows", "dropped"]
+        {
+            assert_eq!(document[field], expected[field], "{field} with {way:?}");
+        }
+    }
+    for input in [&raw, &std::fs::read(&packed).unwrap(), &std::fs::read(&next).unwrap()] {
+        for way in [
+            &["replay", "-", "--format", "json"][..],
+            &["replay", "-", "--workers", "2", "--format", "json"],
+        ] {
+            let document = flowloom_fed(way, input).ends(0).silent().json();
+            check_balance(&document);
+            assert_eq!(document["digest"], expected["digest"], "{way:?}");
+        }
+    }
+    assert_ne!(replay(&[&other])["digest"], expected["digest"], "other packets, other digest");
+}
+
+#[test]
+fn the_oracle_agrees_in_every_layout() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    for layout in
+        [&[][..], &["--workers", "1"], &["--workers", "2"], &["--workers", "4", "--scheduler", "hrw"]]
+    {
+        for option in [
+            &[][..],
+            &["--passes", "3"],
+            &["--timeout", "1"],
+            &["--timeout", "0.01", "--passes", "2"],
+            &["--decap"],
+            &["--limit", "1234"],
+            &["--app", "null"],
+        ] {
+            let document = replay(&[&[trace.as_str(), "--verify"], layout, option].concat());
+            assert_eq!(document["verify"]["agrees"], true, "{layout:?} {option:?}");
+            assert_eq!(document["verify"]["flows"], document["flows"], "{layout:?} {option:?}");
+        }
+    }
+    let words = flowloom(["replay", "--verify", &trace]).ends(0);
+    assert!(words.text().lines().last().unwrap().contains("verified"), "{}", words.text());
+}
+
+#[test]
+fn passes_multiply_packets_and_flows() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let once = replay(&[&trace]);
+    for passes in [2_u64, 3] {
+        for layout in [&[][..], &["--workers", "2"], &["--no-mmap"]] {
+            let text = passes.to_string();
+            let document = replay(&[&[trace.as_str(), "--passes", &text], layout].concat());
+            for field in ["packets", "bytes_on_wire", "bytes_captured", "decoded", "flows"] {
+                assert_eq!(number(&document, field), passes * number(&once, field), "{field} {layout:?}");
+            }
+            assert_eq!(dropped(&document), passes * dropped(&once));
+        }
+    }
+}
+
+#[test]
+fn a_limit_is_exact() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    for limit in ["0", "1", "31", "32", "33", "4999", "5000"] {
+        for layout in [&[][..], &["--workers", "2"]] {
+            let document = replay(&[&[trace.as_str(), "--limit", limit], layout].concat());
+            assert_eq!(number(&document, "packets").to_string(), limit, "{layout:?}");
+        }
+    }
+    let part = replay(&[&trace, "--limit", "100"]);
+    assert_eq!(part["inputs"][0]["path"], trace.as_str(), "a capture read in part is named too");
+    assert_eq!(part["inputs"][0]["packets"], 100);
+    assert_eq!(number(&replay(&[&trace, "--limit", "1M"]), "packets"), 5000);
+    assert_eq!(number(&replay(&[&trace, "--loop", "--limit", "12k"]), "packets"), 12_000);
+}
+
+#[test]
+fn flow_records_are_one_per_flow_and_add_up() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let mut all_sums = Vec::new();
+    for name in ["inline.csv", "inline.jsonl", "two.csv", "two.jsonl"] {
+        let flows = folder.path(name);
+        let layout: &[&str] = if name.starts_with("two") { &["--workers", "2"] } else { &[] };
+        let document = replay(&[&[trace.as_str(), "--flows", &flows], layout].concat());
+        let text = std::fs::read_to_string(&flows).unwrap();
+        let records: Vec<Value> =
+            if name.contains("csv") { csv_records(&text) } else { json_records(&text) };
+        assert_eq!(records.len() as u64, number(&document, "flows"), "{name}");
+        let sum = |field: &str| -> u64 { records.iter().map(|record| number(record, field)).sum() };
+        let packets = sum("packets_low_to_high") + sum("packets_high_to_low");
+        assert_eq!(packets, number(&document, "processed"), "{name}");
+        let bytes = sum("bytes_low_to_high") + sum("bytes_high_to_low");
+        assert!(bytes > 0 && bytes <= number(&document, "bytes_on_wire"), "{name}");
+        for record in &records {
+            assert!(number(record, "first_ns") <= number(record, "last_ns"), "{record}");
+            assert!(record["low_address"].is_string() && record["high_address"].is_string(), "{record}");
+        }
+        all_sums.push((packets, bytes));
+    }
+    assert!(all_sums.windows(2).all(|pair| pair[0] == pair[1]), "{all_sums:?}");
+    let same = |one: &str, other: &str| {
+        std::fs::read(folder.path(one)).unwrap() == std::fs::read(folder.path(other)).unwrap()
+    };
+    assert!(same("inline.csv", "two.csv"), "the order of the records does not depend on the layout");
+    assert!(same("inline.jsonl", "two.jsonl"));
+}
+
+fn json_records(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Reads CSV as records with numbers where a column is one.
+fn csv_records(text: &str) -> Vec<Value> {
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let header = reader.headers().unwrap().clone();
+    let value = |text: &str| text.parse::<u64>().map_or_else(|_| Value::from(text), Value::from);
+    reader
+        .records()
+        .map(|row| {
+            let row = row.unwrap();
+            header.iter().zip(&row).map(|(name, field)| (name.to_owned(), value(field))).collect()
+        })
+        .collect()
+}
+
+#[test]
+fn no_application_still_counts_flows() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let tracked = replay(&[&trace]);
+    for layout in [&[][..], &["--workers", "2"]] {
+        let document = replay(&[&[trace.as_str(), "--app", "null"], layout].concat());
+        assert_eq!(document["run"]["app"], "null");
+        for field in ["packets", "decoded", "processed", "flows"] {
+            assert_eq!(document[field], tracked[field], "{field}");
+        }
+    }
+}
+
+#[test]
+fn several_files_and_directories_are_one_input() {
+    let folder = Folder::new();
+    let first = folder.trace("a.pcap", &[]);
+    let second = folder.trace("b.pcapng.zst", &["--flows", "50", "--packets", "700", "--seed", "9"]);
+    let sum = number(&replay(&[&first]), "packets") + number(&replay(&[&second]), "packets");
+    let both = replay(&[&first, &second]);
+    assert_eq!(number(&both, "packets"), sum);
+    assert_eq!(both["inputs"].as_array().unwrap().len(), 2);
+
+    folder.write("notes.txt", b"not a capture");
+    let directory = folder.path("");
+    let outcome = flowloom(["replay", &directory, "--format", "json"]).ends(0);
+    assert_eq!(number(&outcome.json(), "packets"), sum);
+    outcome.says(&["warning: ", "notes.txt is not a capture and was left out"]);
+    flowloom(["replay", &directory, "--strict", "--format", "json"]).ends(0);
+}
+
+#[test]
+fn flows_beyond_the_maximum_are_dropped_and_counted() {
+    let folder = Folder::new();
+    let trace = folder.write("t.pcap", &bytes::pcap(2000));
+    for layout in [&[][..], &["--workers", "2"]] {
+        let document = replay(&[&[trace.as_str(), "--flows-max", "64"], layout].concat());
+        assert_eq!(number(&document, "packets"), 2000);
+        let refused = document["dropped"]["table_full"].as_u64().unwrap();
+        assert!(refused > 1000, "{layout:?}: {refused}");
+        assert_eq!(number(&document, "flows"), 2000 - refused);
+    }
+}
+
+#[test]
+fn a_pace_in_packets_a_second_takes_its_time() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &["--packets", "500", "--flows", "20"]);
+    for layout in [&[][..], &["--workers", "1"]] {
+        let begun = Instant::now();
+        let document = replay(&[&[trace.as_str(), "--speed", "1k"], layout].concat());
+        let seconds = document["seconds"].as_f64().unwrap();
+        assert!((0.4..5.0).contains(&seconds), "500 packets at 1000/s in {seconds} s");
+        assert!(begun.elapsed().as_secs_f64() >= seconds);
+    }
+}
+
+#[test]
+fn a_pace_as_recorded_takes_the_recorded_time() {
+    let folder = Folder::new();
+    // Four packets a second apart, ten times as fast.
+    let trace = folder.write("t.pcap", &bytes::pcap(4));
+    let seconds = replay(&[&trace, "--speed", "x10"])["seconds"].as_f64().unwrap();
+    assert!((0.25..3.0).contains(&seconds), "three seconds at x10 in {seconds} s");
+}
+
+#[test]
+fn completions_and_manual_pages_know_every_verb() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = flowloom(["completions", shell]).ends(0).silent();
+        for verb in ["replay", "inspect", "generate"] {
+            assert!(script.text().contains(verb), "{verb} for {shell}");
+        }
+    }
+    let folder = Folder::new();
+    let directory = folder.path("man/man1");
+    flowloom(["man", &directory]).ends(0).silent();
+    for page in ["flowloom.1", "flowloom-replay.1", "flowloom-inspect.1", "flowloom-generate.1"] {
+        let text = std::fs::read_to_string(folder.path(&format!("man/man1/{page}"))).unwrap();
+        assert!(text.contains(".TH"), "{page}");
+    }
+}
+
+#[test]
+fn help_and_version_are_results() {
+    let help = flowloom(["--help"]).ends(0);
+    assert!(help.text().starts_with("Flow-level packet processing"), "{}", help.text());
+    for verb in [&[][..], &["replay"], &["inspect"], &["generate"], &["generate", "trace"]] {
+        let help = flowloom([verb, &["--help"]].concat()).ends(0).silent();
+        assert!(help.text().contains("Usage: flowloom"), "{verb:?}");
+    }
+    assert!(flowloom(["--version"]).ends(0).silent().text().starts_with("flowloom "));
+}

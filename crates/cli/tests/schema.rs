@@ -1,0 +1,220 @@
+//! The documents are what `docs/schema/` says they are.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::bytes::{enhanced, pcap, pcapng_header, udp_frame};
+use crate::support::{Folder, flowloom};
+
+/// Keywords that [`Schema::check`] understands; a schema with another one would be checked only in part.
+const KEYWORDS: [&str; 14] = [
+    "$schema",
+    "$id",
+    "$defs",
+    "$ref",
+    "title",
+    "description",
+    "type",
+    "properties",
+    "required",
+    "additionalProperties",
+    "items",
+    "const",
+    "enum",
+    "minimum",
+];
+
+struct Schema(Value);
+
+impl Schema {
+    fn read(name: &str) -> Self {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema").join(name);
+        Self(serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap())
+    }
+
+    #[track_caller]
+    fn accepts(&self, document: &Value) {
+        let mistakes = self.mistakes(document);
+        assert!(mistakes.is_empty(), "{mistakes:#?}\n{document:#}");
+    }
+
+    fn mistakes(&self, document: &Value) -> Vec<String> {
+        let mut mistakes = Vec::new();
+        self.check(&self.0, document, "$", &mut mistakes);
+        mistakes
+    }
+
+    fn check(&self, schema: &Value, value: &Value, place: &str, mistakes: &mut Vec<String>) {
+        if let Some(name) = schema["$ref"].as_str() {
+            let target = self.0.pointer(name.strip_prefix('#').unwrap()).unwrap();
+            return self.check(target, value, place, mistakes);
+        }
+        let types = match &schema["type"] {
+            Value::String(one) => vec![one.as_str()],
+            several => several.as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect(),
+        };
+        if !types.iter().any(|name| is_of(value, name)) {
+            mistakes.push(format!("{place} is {value}, not {types:?}"));
+            return;
+        }
+        if !schema["const"].is_null() && schema["const"] != *value {
+            mistakes.push(format!("{place} is {value}, not {}", schema["const"]));
+        }
+        if schema["enum"].as_array().is_some_and(|values| !values.contains(value)) {
+            mistakes.push(format!("{place} is {value}, not one of {}", schema["enum"]));
+        }
+        if let (Some(least), Some(number)) = (schema["minimum"].as_f64(), value.as_f64())
+            && number < least
+        {
+            mistakes.push(format!("{place} is {value}, below {least}"));
+        }
+        for (i, item) in value.as_array().into_iter().flatten().enumerate() {
+            self.check(&schema["items"], item, &format!("{place}[{i}]"), mistakes);
+        }
+        let Some(fields) = value.as_object() else { return };
+        for name in schema["required"].as_array().into_iter().flatten() {
+            if !fields.contains_key(name.as_str().unwrap()) {
+                mistakes.push(format!("{place} lacks {name}"));
+            }
+        }
+        for (name, field) in fields {
+            let place = format!("{place}.{name}");
+            match (schema["properties"].get(name), &schema["additionalProperties"]) {
+                (Some(known), _) => self.check(known, field, &place, mistakes),
+                (None, Value::Object(_)) => {
+                    self.check(&schema["additionalProperties"], field, &place, mistakes);
+                }
+                (None, _) => mistakes.push(format!("{place} is not described")),
+            }
+        }
+    }
+}
+
+fn is_of(value: &Value, name: &str) -> bool {
+    match name {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "null" => value.is_null(),
+        "integer" => value.is_u64() || value.is_i64(),
+        "number" => value.is_number(),
+        _ => panic!("{name} is no type of JSON Schema"),
+    }
+}
+
+/// Visits a schema and all schemas in it.
+fn visit(schema: &Value, place: &str, visitor: &mut impl FnMut(&Value, &str)) {
+    visitor(schema, place);
+    for room in ["properties", "$defs"] {
+        for (name, inner) in schema[room].as_object().into_iter().flatten() {
+            visit(inner, &format!("{place}.{name}"), visitor);
+        }
+    }
+    for room in ["items", "additionalProperties"] {
+        if schema[room].is_object() {
+            visit(&schema[room], &format!("{place}.{room}"), visitor);
+        }
+    }
+}
+
+#[test]
+fn schemas_are_closed_described_and_of_known_words() {
+    for name in ["replay-1.json", "inspect-1.json", "generate-1.json"] {
+        let schema = Schema::read(name);
+        assert_eq!(schema.0["$schema"], "https://json-schema.org/draft/2020-12/schema");
+        visit(&schema.0, name, &mut |schema, place| {
+            for (keyword, _) in schema.as_object().unwrap() {
+                assert!(KEYWORDS.contains(&keyword.as_str()), "{place}: {keyword} is not checked");
+            }
+            assert!(schema["description"].is_string(), "{place} has no description");
+            if schema["type"] == "object" {
+                assert!(!schema["additionalProperties"].is_null(), "{place} is open");
+            }
+            for required in schema["required"].as_array().into_iter().flatten() {
+                assert!(!schema["properties"][required.as_str().unwrap()].is_null(), "{place}: {required}");
+            }
+        });
+    }
+}
+
+#[test]
+fn the_validator_sees_mistakes() {
+    let folder = Folder::new();
+    let path = folder.write("t.pcap", &pcap(3));
+    let document = flowloom(["replay", &path, "--format", "json"]).ends(0).json();
+    let schema = Schema::read("replay-1.json");
+    let spoiled = |place: &str, value: Value| {
+        let mut document = document.clone();
+        *document.pointer_mut(place).unwrap() = value;
+        schema.mistakes(&document)
+    };
+    assert_eq!(schema.mistakes(&document), [""; 0]);
+    assert_eq!(spoiled("/packets", "many".into()).len(), 1);
+    assert_eq!(spoiled("/packets", (-1).into()).len(), 1);
+    assert_eq!(spoiled("/packets", 1.5.into()).len(), 1);
+    assert_eq!(spoiled("/run/mode", "both".into()).len(), 1);
+    assert_eq!(spoiled("/schema", "flowloom/replay/2".into()).len(), 1);
+    assert_eq!(spoiled("/workers/0", Value::Array(Vec::new())).len(), 1);
+    assert!(spoiled("/table", serde_json::json!({ "new": 1 })).len() > 1);
+}
+
+#[test]
+fn replay_documents_conform() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let cut = folder.write("cut.pcap", &pcap(5)[..200]);
+    let none = folder.write("none.pcap", &pcap(0));
+    let mut mixed = pcapng_header(&[1, 190]);
+    mixed.extend(enhanced(0, 1, 46, &udp_frame(7)));
+    mixed.extend(enhanced(1, 2, 46, &udp_frame(7)));
+    let mixed = folder.write("mixed.pcapng", &mixed);
+    let bomb = folder.trace("t.pcap.gz", &["--flows", "10", "--packets", "2k"]);
+    let schema = Schema::read("replay-1.json");
+    for arguments in [
+        &[trace.as_str()][..],
+        &[&trace, "--workers", "2", "--scheduler", "hrw", "--seed", "3", "--timeout", "1"],
+        &[&trace, "--no-pin", "--workers", "2", "--full", "drop", "--ring", "64"],
+        &[&trace, "--verify", "--passes", "2", "--decap", "--no-mmap"],
+        &[&trace, "--loop", "--limit", "6000", "--app", "null"],
+        &[&trace, &mixed],
+        &[&cut],
+        &[&none],
+        &[&mixed],
+        &[&bomb, "--unpack-max", "100k"],
+    ] {
+        schema.accepts(&flowloom([&["replay", "--format", "json"], arguments].concat()).json());
+    }
+}
+
+#[test]
+fn inspect_documents_conform() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let packed = folder.trace("t.pcapng.zst", &["--flows", "10", "--packets", "2k"]);
+    let cut = folder.write("cut.pcap", &pcap(5)[..200]);
+    let none = folder.write("none.pcap", &pcap(0));
+    let schema = Schema::read("inspect-1.json");
+    for arguments in [
+        &[trace.as_str()][..],
+        &[&trace, "--why", "--top", "5", "--decap"],
+        &[&trace, &packed, "--limit", "100"],
+        &[&packed],
+        &[&cut, "--strict"],
+        &[&none, "--why"],
+    ] {
+        schema.accepts(&flowloom([&["inspect", "--format", "json"], arguments].concat()).json());
+    }
+}
+
+#[test]
+fn generate_documents_conform() {
+    let folder = Folder::new();
+    let schema = Schema::read("generate-1.json");
+    for (name, options) in [("a.pcap", &[][..]), ("b.pcapng.zst", &["--sessions", "10"])] {
+        let path = folder.path(name);
+        let base = ["generate", "trace", "--format", "json", "-o", &path];
+        schema.accepts(&flowloom([&base, options].concat()).ends(0).json());
+    }
+}

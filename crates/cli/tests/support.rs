@@ -1,0 +1,173 @@
+//! Runs the command and reads what it says.
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The command with arguments, ready to be run or altered.
+pub(crate) fn command<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_flowloom"));
+    command.args(arguments).env_remove("NO_COLOR").stdin(Stdio::null());
+    command
+}
+
+/// How a run ended, and what it said.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) line: String,
+    pub(crate) status: Option<i32>,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: String,
+}
+
+impl Outcome {
+    pub(crate) fn of(command: &Command, output: Output) -> Self {
+        let arguments: Vec<_> = command.get_args().map(OsStr::to_string_lossy).collect();
+        Self {
+            line: format!("flowloom {}", arguments.join(" ")),
+            status: output.status.code(),
+            stdout: output.stdout,
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        std::str::from_utf8(&self.stdout).unwrap()
+    }
+
+    /// Asserts the exit status.
+    #[track_caller]
+    pub(crate) fn ends(self, status: i32) -> Self {
+        assert_eq!(
+            self.status,
+            Some(status),
+            "{}\nstdout: {}\nstderr: {}",
+            self.line,
+            String::from_utf8_lossy(&self.stdout),
+            self.stderr
+        );
+        self
+    }
+
+    /// Asserts that stderr has all of these.
+    #[track_caller]
+    pub(crate) fn says(self, parts: &[&str]) -> Self {
+        for part in parts {
+            assert!(self.stderr.contains(part), "{}\nno {part:?} in: {}", self.line, self.stderr);
+        }
+        self
+    }
+
+    /// Asserts that stderr is empty.
+    #[track_caller]
+    pub(crate) fn silent(self) -> Self {
+        assert_eq!(self.stderr, "", "{}", self.line);
+        self
+    }
+
+    /// Returns the document on stdout.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.stdout).unwrap_or_else(|error| {
+            panic!("{}\n{error}\nstdout: {}", self.line, String::from_utf8_lossy(&self.stdout))
+        })
+    }
+}
+
+/// Runs the command to its end.
+pub(crate) fn flowloom<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Outcome {
+    let mut command = command(arguments);
+    let output = command.output().unwrap();
+    Outcome::of(&command, output)
+}
+
+/// Runs the command with these bytes on standard input.
+pub(crate) fn flowloom_fed<S: AsRef<OsStr>>(
+    arguments: impl IntoIterator<Item = S>,
+    input: &[u8],
+) -> Outcome {
+    let mut command = command(arguments);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let output = std::thread::scope(|scope| {
+        // The command may stop reading early: what it says then is what matters.
+        scope.spawn(move || stdin.write_all(input).ok());
+        child.wait_with_output().unwrap()
+    });
+    Outcome::of(&command, output)
+}
+
+/// Runs `replay` with these arguments, and returns its document after the checks that hold for each.
+#[track_caller]
+pub(crate) fn replay(arguments: &[&str]) -> Value {
+    let outcome = flowloom([&["replay", "--format", "json", "--no-pin"], arguments].concat()).ends(0);
+    let document = outcome.json();
+    check_balance(&document);
+    document
+}
+
+/// Asserts that every packet of a `replay` document was processed or has a reason why not.
+#[track_caller]
+pub(crate) fn check_balance(document: &Value) {
+    assert_eq!(document["schema"], "flowloom/replay/1");
+    let packets = number(document, "packets");
+    assert_eq!(packets, number(document, "processed") + dropped(document), "{document:#}");
+    assert_eq!(document["balanced"], true, "{document:#}");
+    let workers = document["workers"].as_array().unwrap();
+    let processed: u64 = workers.iter().map(|worker| number(worker, "processed")).sum();
+    assert_eq!(processed, number(document, "processed"), "{document:#}");
+}
+
+/// Returns a whole number of a document.
+#[track_caller]
+pub(crate) fn number(document: &Value, field: &str) -> u64 {
+    document[field].as_u64().unwrap_or_else(|| panic!("no number {field} in {document:#}"))
+}
+
+/// Returns how many packets a document says were dropped, over all reasons.
+#[track_caller]
+pub(crate) fn dropped(document: &Value) -> u64 {
+    document["dropped"].as_object().unwrap().values().map(|packets| packets.as_u64().unwrap()).sum()
+}
+
+/// A folder for one test.
+pub(crate) struct Folder(TempDir);
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub(crate) fn path(&self, name: &str) -> String {
+        self.0.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> String {
+        let path = self.path(name);
+        std::fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    /// Makes a trace of 5000 packets of 300 flows; a later `options` overrides.
+    #[track_caller]
+    pub(crate) fn trace(&self, name: &str, options: &[&str]) -> String {
+        let path = self.path(name);
+        let size: &[&str] = if options.is_empty() { &["--flows", "300", "--packets", "5000"] } else { &[] };
+        flowloom([&["generate", "trace", "-q", "-o", &path], size, options].concat()).ends(0);
+        path
+    }
+}
+
+/// The folder of real captures, or nothing and a word about it.
+pub(crate) fn real_captures() -> Option<PathBuf> {
+    let Some(data) = std::env::var_os("FLOWLOOM_DATA") else {
+        eprintln!("skipped: FLOWLOOM_DATA is not set (the folder of real captures)");
+        return None;
+    };
+    Some(PathBuf::from(data).join("pcaps"))
+}

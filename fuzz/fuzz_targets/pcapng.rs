@@ -1,0 +1,105 @@
+//! Any bytes as a pcapng capture: read to an end, within their blocks, whatever the blocks claim.
+//!
+//! The first byte chooses what is put before the rest: nothing, a section header, or a section with interfaces
+//! of either byte order. It also chooses whether the rest is taken as bytes or as the bodies of well-formed
+//! blocks, which a fuzzer would seldom find by itself because a block states its length twice.
+#![no_main]
+
+use std::io::Cursor;
+use std::path::Path;
+
+use flowloom_packet::{BATCH_PACKETS, Fill, PacketBatch};
+use flowloom_traffic::capture::{Capture, CaptureOptions, UnpackLimits};
+use libfuzzer_sys::fuzz_target;
+
+/// Block types: section, interface, obsolete packet, simple packet, enhanced packet, and one nobody knows.
+const KINDS: [u32; 6] = [0x0A0D_0D0A, 1, 2, 3, 6, 0x0BAD];
+
+/// Numbers in one of the two byte orders.
+#[derive(Clone, Copy)]
+struct Order {
+    big_endian: bool,
+}
+
+impl Order {
+    fn word(self, value: u32) -> [u8; 4] {
+        if self.big_endian { value.to_be_bytes() } else { value.to_le_bytes() }
+    }
+
+    fn half(self, value: u16) -> [u8; 2] {
+        if self.big_endian { value.to_be_bytes() } else { value.to_le_bytes() }
+    }
+
+    /// Returns a block whose two lengths are right.
+    fn block(self, kind: u32, body: &[u8]) -> Vec<u8> {
+        let mut body = body.to_vec();
+        body.resize(body.len().next_multiple_of(4), 0);
+        let length = self.word(u32::try_from(body.len() + 12).expect("an input is small"));
+        [&self.word(kind)[..], &length, &body, &length].concat()
+    }
+
+    fn section(self) -> Vec<u8> {
+        let body = [&self.word(0x1A2B_3C4D)[..], &self.half(1), &self.half(0), &[0xFF; 8]].concat();
+        self.block(KINDS[0], &body)
+    }
+
+    fn interface(self, link: u16) -> Vec<u8> {
+        self.block(1, &[&self.half(link)[..], &self.half(0), &self.word(0)].concat())
+    }
+}
+
+fuzz_target!(|input: &[u8]| {
+    let Some((&choice, rest)) = input.split_first() else { return };
+    let order = Order { big_endian: choice & 1 != 0 };
+    let mut bytes = Vec::new();
+    if choice & 6 != 0 {
+        bytes.extend(order.section());
+    }
+    if choice & 4 != 0 {
+        bytes.extend(order.interface(1));
+        bytes.extend(order.interface(u16::from(choice >> 4)));
+    }
+    if choice & 8 == 0 {
+        bytes.extend(rest);
+    } else {
+        // A kind, a length, and that much of what follows as the block's body.
+        let mut rest = rest;
+        while let [kind, length, body @ ..] = rest {
+            let (body, after) = body.split_at(body.len().min(usize::from(*length)));
+            bytes.extend(order.block(KINDS[usize::from(*kind) % KINDS.len()], body));
+            rest = after;
+        }
+    }
+    drain(bytes);
+});
+
+/// Reads a capture to its end and holds it to what readers rely on.
+fn drain(bytes: Vec<u8>) {
+    // A block has twelve bytes at least: there cannot be more packets than bytes, unpacked ones counted.
+    let limits = UnpackLimits { bytes_max: 4 << 20, ratio_max: 100, ratio_after_bytes: 1 << 20 };
+    let packets_max = bytes.len() as u64 + limits.bytes_max;
+    let options = CaptureOptions { map: false, limits };
+    let Ok(mut capture) = Capture::read_from(Path::new("fuzz"), Cursor::new(bytes), options) else {
+        return;
+    };
+    let mut batch = PacketBatch::new();
+    let mut packets = 0;
+    loop {
+        match capture.next_batch(&mut batch) {
+            Ok(Fill::Packets) => {}
+            Ok(Fill::Starved) => panic!("nobody holds a block"),
+            Ok(Fill::End) | Err(_) => break,
+        }
+        assert!(!batch.packets.is_empty() && batch.packets.len() <= BATCH_PACKETS);
+        let block = batch.block.as_ref().expect("a batch with packets has a block");
+        for packet in &batch.packets {
+            let end = packet.position + u64::from(packet.captured);
+            assert!(end <= block.bytes().len() as u64, "a packet lies in its block");
+        }
+        packets += batch.packets.len() as u64;
+        assert!(packets <= packets_max, "more packets than bytes");
+    }
+    assert_eq!(capture.packets(), packets);
+    assert!(matches!(capture.next_batch(&mut batch), Ok(Fill::End)), "an end stays one");
+    assert!(batch.packets.is_empty() && batch.block.is_none());
+}
