@@ -3,8 +3,12 @@
 use std::process::Command;
 
 fn main() {
-    println!("cargo:rerun-if-changed=../../.git/HEAD");
-    println!("cargo:rerun-if-changed=../../.git/refs/heads");
+    // A path that does not exist would make this run at every build: in a worktree `.git` is a file.
+    for path in ["../../.git/HEAD", "../../.git/refs/heads"] {
+        if std::path::Path::new(path).exists() {
+            println!("cargo:rerun-if-changed={path}");
+        }
+    }
     let commit = Command::new("git")
         .args(["rev-parse", "--short=9", "HEAD"])
         .output()

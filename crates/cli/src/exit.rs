@@ -76,7 +76,7 @@ pub(crate) fn with_status(text: &str, status: Status) -> String {
 impl From<CaptureError> for Failure {
     fn from(error: CaptureError) -> Self {
         match error {
-            CaptureError::StdinTwice => Self::Usage(error.to_string()),
+            CaptureError::ReadOnce { .. } => Self::Usage(error.to_string()),
             error => Self::Input(error.to_string()),
         }
     }

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use flowloom::engine::time::tick_of;
-use flowloom::engine::{App, FlowResults, FlowState, FlowValue, IdleTimeout};
+use flowloom::engine::{App, Control, FlowResults, FlowState, FlowValue, IdleTimeout};
 use flowloom::flow_key::FlowKey;
 use flowloom::packet::{DecodeOptions, Fill, PacketBatch, PacketSource, PacketView, SourceError, decode};
 
@@ -21,18 +21,24 @@ pub(crate) struct Repeat {
     pub(crate) idle_timeout: Option<IdleTimeout>,
 }
 
-/// The oracle's results: a record per distinct key.
+/// Returns the oracle's results, a record per distinct key; `None` when the run was stopped meanwhile.
 pub(crate) fn oracle<A: App>(
     source: &mut dyn PacketSource,
     mut app: A,
     repeat: Repeat,
-) -> Result<HashMap<FlowKey, A::Flow>, SourceError> {
+    control: &Control,
+) -> Result<Option<HashMap<FlowKey, A::Flow>>, SourceError> {
     let mut open: HashMap<FlowKey, (u64, A::Flow)> = HashMap::new();
     let mut results: HashMap<FlowKey, A::Flow> = HashMap::new();
     let mut batch = PacketBatch::new();
     let mut left = repeat.packets;
     let mut now = 0;
+    // A run that was interrupted is still compared, as far as it went; only a further signal ends the comparison.
+    let stopped_before = control.is_stopped();
     while left > 0 {
+        if control.is_stopped() && !stopped_before {
+            return Ok(None);
+        }
         match source.next_batch(&mut batch)? {
             Fill::Packets => {}
             Fill::Starved => continue,
@@ -62,7 +68,7 @@ pub(crate) fn oracle<A: App>(
     for (key, (_, flow)) in open {
         finish(&mut results, key, flow);
     }
-    Ok(results)
+    Ok(Some(results))
 }
 
 fn finish<F: FlowState>(results: &mut HashMap<FlowKey, F>, key: FlowKey, flow: F) {

@@ -31,7 +31,7 @@ pub enum ConfigError {
         allowed: String,
     },
     /// Fewer CPUs were named than the mode has threads.
-    #[error("{named} CPUs are named, but the run has {threads} threads (one for input, one per worker)")]
+    #[error("too few CPUs are named: {named} for {threads} threads (one for input, one per worker)")]
     TooFewCpus {
         /// How many were named.
         named: usize,

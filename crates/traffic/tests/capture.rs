@@ -471,10 +471,13 @@ fn standard_input_is_read_once() {
     let twice = [Input::Stdin, Input::Stdin];
     assert!(matches!(
         CaptureSet::open(&twice, SetOptions::default()).unwrap_err(),
-        CaptureError::StdinTwice
+        CaptureError::ReadOnce { .. }
     ));
     let passes = SetOptions { passes: 2, ..SetOptions::default() };
-    assert!(matches!(CaptureSet::open(&[Input::Stdin], passes).unwrap_err(), CaptureError::StdinTwice));
+    assert!(matches!(
+        CaptureSet::open(&[Input::Stdin], passes).unwrap_err(),
+        CaptureError::ReadOnce { .. }
+    ));
 }
 
 #[test]

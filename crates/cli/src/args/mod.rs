@@ -46,6 +46,7 @@ pub(crate) enum Verb {
 
 /// Options of every command.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Output")]
 pub(crate) struct Common {
     /// Form of the result on standard output
     #[arg(long, value_enum, default_value_t = Format::Auto, global = true, value_name = "FORM")]

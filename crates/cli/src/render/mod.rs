@@ -6,10 +6,11 @@ pub(crate) mod replay;
 
 use std::io::Write;
 
+use flowloom::traffic::capture::Notice;
 use serde::Serialize;
 
 use crate::args::{Common, Format};
-use crate::exit::{Failure, stdout_failure};
+use crate::exit::{Failure, Status, stdout_failure, with_status};
 
 /// A result that has every form.
 pub(crate) trait Report: Serialize {
@@ -71,6 +72,16 @@ fn people(lines: Vec<String>, common: &Common) -> String {
 pub(crate) fn warn(text: &str, common: &Common) {
     if common.quiet < 2 {
         eprintln!("warning: {text}");
+    }
+}
+
+/// Says what is to be known about an input. Under `strict` part of an input that cannot be used is an error.
+pub(crate) fn warn_of(notice: &Notice, strict: bool, common: &Common) {
+    let text = notice.to_string();
+    match (notice.is_partial_input(), strict) {
+        (true, true) => eprintln!("error: {}", with_status(&text, Status::PartialInput)),
+        (true, false) => warn(&format!("{text}; --strict makes this an error"), common),
+        (false, _) => warn(&text, common),
     }
 }
 

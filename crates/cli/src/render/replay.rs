@@ -119,6 +119,15 @@ impl ReplayResult {
             format!("inline, {}", cpu(run.input_cpu))
         } else {
             let workers: Vec<String> = self.workers.iter().map(|worker| cpu(worker.cpu)).collect();
+            if run.input_cpu.is_none() && self.workers.iter().all(|worker| worker.cpu.is_none()) {
+                return format!(
+                    "{}   {} {}   pipeline, input and {} workers, not pinned",
+                    self.tool,
+                    std::env::consts::ARCH,
+                    self.host.isa,
+                    workers.len()
+                );
+            }
             format!("pipeline, input {}, workers {}", cpu(run.input_cpu), workers.join(" "))
         };
         format!("{}   {} {}   {layout}", self.tool, std::env::consts::ARCH, self.host.isa)

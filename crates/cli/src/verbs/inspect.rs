@@ -17,7 +17,7 @@ use crate::exit::{Failure, Status, check_decodable, with_status};
 use crate::profile::Profiler;
 use crate::progress::{Progress, label};
 use crate::render::inspect::{FileFigures, InspectResult};
-use crate::render::{print, warn};
+use crate::render::{print, warn_of};
 use crate::signals::stop_on_signals;
 
 /// Runs the verb.
@@ -77,9 +77,7 @@ pub(crate) fn run(arguments: &Inspect, common: &Common) -> Result<Status, Failur
     let mut partial = false;
     for notice in source.notices() {
         partial |= notice.is_partial_input();
-        let status =
-            if arguments.strict && notice.is_partial_input() { Status::PartialInput } else { Status::Ok };
-        warn(&with_status(&notice.to_string(), status), common);
+        warn_of(notice, arguments.strict, common);
     }
     print(&result, common)?;
     if let Some(fault) = fault {

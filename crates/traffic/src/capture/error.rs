@@ -71,11 +71,12 @@ pub enum CaptureError {
         /// Which limit stopped it, in words.
         limit: String,
     },
-    /// Standard input was to be read more than once.
-    #[error(
-        "standard input can be read only once\n  save it to a file to replay it several times, or name it once"
-    )]
-    StdinTwice,
+    /// A pipe was to be read more than once.
+    #[error("{} can be read only once\n  save it to a file to read it several times", path.display())]
+    ReadOnce {
+        /// The pipe.
+        path: PathBuf,
+    },
 }
 
 fn list(links: &[LinkType]) -> String {

@@ -66,23 +66,23 @@ impl std::fmt::Display for Notice {
             Self::CutRecord { path, packet, offset, have, need } => write!(
                 f,
                 "{} ends inside packet {packet} (byte {offset} of the file: {have} of {need} bytes present)\n  \
-                 the {} whole packets before it were used; --strict makes this an error",
+                 {}",
                 path.display(),
-                packet - 1
+                before(*packet)
             ),
             Self::Corrupt { path, packet, offset, why } => write!(
                 f,
                 "{} is corrupt at byte {offset}, before packet {packet}: {why}\n  \
-                 the {} packets before it were used; --strict makes this an error",
+                 {}",
                 path.display(),
-                packet - 1
+                before(*packet)
             ),
             Self::DamagedStream { path, packet, why } => write!(
                 f,
-                "{} does not unpack beyond packet {}: {why}\n  \
-                 the packets before were used; --strict makes this an error",
+                "{} does not unpack beyond packet {}: {why}\n  {}",
                 path.display(),
-                packet - 1
+                packet - 1,
+                before(*packet)
             ),
             Self::Undecodable { path, links } => write!(
                 f,
@@ -91,5 +91,14 @@ impl std::fmt::Display for Notice {
             ),
             Self::NotACapture { path } => write!(f, "{} is not a capture and was left out", path.display()),
         }
+    }
+}
+
+/// Says what became of the packets before number `packet`.
+fn before(packet: u64) -> String {
+    match packet {
+        0 | 1 => String::from("no packet could be read before it"),
+        2 => String::from("the packet before it was used"),
+        _ => format!("the {} whole packets before it were used", packet - 1),
     }
 }

@@ -11,6 +11,8 @@ use super::error::CaptureError;
 use super::notice::Notice;
 use super::open::{Capture, CaptureOptions};
 
+/// What standard input is called in reports.
+const STDIN: &str = "standard input";
 /// The most files taken from one directory: more would hold too many names in memory.
 const FILES_MAX: usize = 1 << 20;
 
@@ -67,7 +69,7 @@ impl SetProgress {
 /// One file of a set, as far as it is known.
 #[derive(Clone, Debug)]
 pub struct FileSummary {
-    /// Its path, or `-`.
+    /// Its path, or `standard input`.
     pub path: PathBuf,
     /// Format, in words.
     pub format: String,
@@ -156,7 +158,7 @@ impl CaptureSet {
         if inputs.iter().filter(|input| **input == Input::Stdin).count() > 1
             || (inputs.contains(&Input::Stdin) && options.passes > 1)
         {
-            return Err(CaptureError::StdinTwice);
+            return Err(CaptureError::ReadOnce { path: STDIN.into() });
         }
         let several = inputs.len() > 1;
         for input in inputs {
@@ -184,6 +186,9 @@ impl CaptureSet {
                     }
                     total_bytes = total_bytes.map(|total| total + metadata.len());
                 } else {
+                    if options.passes > 1 {
+                        return Err(CaptureError::ReadOnce { path: path.clone() });
+                    }
                     total_bytes = None;
                 }
                 members.push(Member { input: input.clone(), mapping: None });
@@ -237,10 +242,10 @@ impl CaptureSet {
         self.packets
     }
 
-    /// Returns the paths of the set in reading order; `-` is standard input.
+    /// Returns the paths of the set in reading order; standard input has its name in words.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
         self.members.iter().map(|member| match &member.input {
-            Input::Stdin => Path::new("-"),
+            Input::Stdin => Path::new(STDIN),
             Input::Path(path) => path.as_path(),
         })
     }
@@ -267,7 +272,7 @@ impl CaptureSet {
         let member = &mut self.members[self.next_member];
         self.next_member += 1;
         let capture = match (&member.input, &member.mapping) {
-            (Input::Stdin, _) => Capture::read_from(Path::new("-"), io::stdin(), self.options.capture)?,
+            (Input::Stdin, _) => Capture::read_from(Path::new(STDIN), io::stdin(), self.options.capture)?,
             (Input::Path(path), Some(mapping)) => Capture::mapped(path, Arc::clone(mapping))?,
             (Input::Path(path), None) => Capture::open(path, self.options.capture)?,
         };

@@ -15,7 +15,7 @@ use crate::args::replay::{AppName, Replay, SchedulerName, TableName};
 use crate::exit::{Failure, Status, check_decodable, with_status};
 use crate::progress::{Progress, label};
 use crate::render::replay::{ReplayResult, VerifyFigures};
-use crate::render::{print, warn};
+use crate::render::{print, warn, warn_of};
 use crate::signals::stop_on_signals;
 use crate::{flow_file, verify};
 
@@ -83,10 +83,12 @@ fn run_app<A: App>(
             idle_timeout: config.idle_timeout,
         };
         let mut again = CaptureSet::open(&inputs, options)?;
-        let oracle = verify::oracle(&mut again, app(), repeat)
+        let oracle = verify::oracle(&mut again, app(), repeat, &control)
             .map_err(|error| Failure::Usage(format!("the oracle cannot read the input again: {error}")))?;
-        let difference = verify::compare(&report.flows, &oracle).err();
-        Some(VerifyFigures { flows: oracle.len() as u64, agrees: difference.is_none(), difference })
+        oracle.map(|oracle| {
+            let difference = verify::compare(&report.flows, &oracle).err();
+            VerifyFigures { flows: oracle.len() as u64, agrees: difference.is_none(), difference }
+        })
     } else {
         None
     };
@@ -103,18 +105,21 @@ fn run_app<A: App>(
         read_share,
     });
     for notice in source.notices() {
-        let status =
-            if arguments.strict && notice.is_partial_input() { Status::PartialInput } else { Status::Ok };
-        warn(&with_status(&notice.to_string(), status), common);
+        warn_of(notice, arguments.strict, common);
     }
     // A result that cannot be printed is no reason to lose the flows, nor the other way round.
     let written = arguments.flows.as_ref().map_or(Ok(()), |path| {
         flow_file::write(path, &report.flows)
             .map_err(|error| Failure::Output(format!("cannot write flows to {}: {error}", path.display())))
     });
-    print(&result, common)?;
+    let printed = print(&result, common);
+    // Who closes the pipe early has seen enough of the result, and is told how the run ended all the same.
+    if !matches!(printed, Err(Failure::BrokenPipe)) {
+        printed?;
+    }
     written?;
-    Ok(status(arguments, &source, &result, common))
+    let unverified = arguments.verify && result.verify.is_none();
+    Ok(if unverified { Status::Interrupted } else { status(arguments, &source, &result, common) })
 }
 
 fn status(arguments: &Replay, source: &CaptureSet, result: &ReplayResult, common: &Common) -> Status {

@@ -90,9 +90,13 @@ pub(super) fn check_verifiable(arguments: &Replay, inputs: &[Input]) -> Result<(
             "--verify needs every packet, --full drop loses some\n  use --full block",
         )));
     }
-    if inputs.contains(&Input::Stdin) {
+    let read_once = inputs.iter().any(|input| match input {
+        Input::Stdin => true,
+        Input::Path(path) => std::fs::metadata(path).is_ok_and(|m| !m.is_file() && !m.is_dir()),
+    });
+    if read_once {
         return Err(Failure::Usage(String::from(
-            "--verify reads the input twice, standard input can be read only once\n  save it to a file first",
+            "--verify reads the input twice, a pipe can be read only once\n  save it to a file first",
         )));
     }
     if arguments.forever && arguments.limit.is_none() {
