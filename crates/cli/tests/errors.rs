@@ -42,7 +42,7 @@ fn what_is_no_capture_cannot_be_read() {
     }
     for verb in ["replay", "inspect"] {
         flowloom_fed([verb, "-"], b"GIF89a").ends(3).says(&["error: standard input is not a capture file", "[exit 3]"]);
-        flowloom_fed([verb, "-"], b"").ends(3).says(&["error: - is empty", "[exit 3]"]);
+        flowloom_fed([verb, "-"], b"").ends(3).says(&["error: standard input is empty", "[exit 3]"]);
     }
     flowloom_fed(["replay", "-", "--workers", "2"], b"GIF89a").ends(3);
     let good = folder.write("good.pcap", &pcap(3));
