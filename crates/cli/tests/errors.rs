@@ -41,7 +41,9 @@ fn what_is_no_capture_cannot_be_read() {
         }
     }
     for verb in ["replay", "inspect"] {
-        flowloom_fed([verb, "-"], b"GIF89a").ends(3).says(&["error: standard input is not a capture file", "[exit 3]"]);
+        flowloom_fed([verb, "-"], b"GIF89a")
+            .ends(3)
+            .says(&["error: standard input is not a capture file", "[exit 3]"]);
         flowloom_fed([verb, "-"], b"").ends(3).says(&["error: standard input is empty", "[exit 3]"]);
     }
     flowloom_fed(["replay", "-", "--workers", "2"], b"GIF89a").ends(3);

@@ -9,7 +9,7 @@
 
 use std::ops::Range;
 
-use flowloom_cpu::prefetch;
+use flowloom_cpu::prefetch::{self, LINE_BYTES};
 use flowloom_packet::{BATCH_PACKETS, RawPacket};
 
 use super::format::Format;
@@ -17,11 +17,13 @@ use super::pcap::PcapWalk;
 use super::pcapng::PcapngWalk;
 
 /// How far ahead of itself the walk makes sure of lines: a few records.
-const AHEAD_BYTES: usize = 1024;
-/// How far beyond the next batch, taken to be as long as this one, the decoder is asked to request.
+const NEAR_BYTES: usize = 1024;
+/// How far beyond the next batch, taken to be as long as this one, lines are requested.
 const BEYOND_BYTES: usize = 2048;
-/// The most that is requested ahead, also when records are long: half a first-level cache.
-const WINDOW_BYTES_MAX: usize = 16 << 10;
+/// The most that is requested ahead, also when records are long: most of a first-level cache.
+const WINDOW_BYTES_MAX: usize = 24 << 10;
+/// The most that is requested with one record.
+const SHARE_BYTES_MAX: usize = 512;
 
 /// Why a walk stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,33 +41,54 @@ pub(super) enum Stop {
 }
 
 /// Requests lines ahead of a walk, each once.
+///
+/// Half of the lines of the next batch are requested while this one is walked, the other half while it is decoded, and
+/// each record requests as many as the one before: a loop of varying length would be guessed wrong once a record.
 #[derive(Debug)]
 pub(super) struct Ahead {
+    /// Every line before this one was requested.
     next: usize,
+    /// Bytes requested with each record.
+    share_bytes: usize,
 }
 
 impl Ahead {
     pub(super) fn from(position: usize) -> Self {
-        Self { next: position }
+        Self { next: position, share_bytes: 0 }
     }
 
-    /// Leaves to somebody else the lines that a batch like the last one, from `from` to `to`, will need.
+    /// Leaves to the decoder of a batch, walked from `from` to `to`, what is still to be requested for the next one.
     fn leave(&mut self, from: usize, to: usize) -> Range<u64> {
+        let span = to - from;
+        let records = BATCH_PACKETS;
+        self.share_bytes = (span / (2 * records)).min(SHARE_BYTES_MAX).next_multiple_of(LINE_BYTES);
         let start = self.next.max(to);
-        let end = to + (to - from + BEYOND_BYTES).min(WINDOW_BYTES_MAX);
+        let goal = to + (span + BEYOND_BYTES).min(WINDOW_BYTES_MAX);
+        let end = goal.min(start + span / 2 + NEAR_BYTES);
         self.next = self.next.max(end);
         start as u64..end as u64
     }
 
-    /// Requests the lines up to [`AHEAD_BYTES`] past `position`.
+    /// Makes sure of the lines of the next few records, and requests this record's share of those further on.
     #[inline(always)]
     pub(super) fn reach(&mut self, bytes: &[u8], position: usize) {
-        let goal = position + AHEAD_BYTES;
-        // A record longer than the window would make this loop long; what was jumped over is not needed.
-        self.next = self.next.max(position.saturating_sub(AHEAD_BYTES));
+        let near = position + NEAR_BYTES;
+        if self.next < near {
+            // What a long record jumped over is not needed.
+            self.next = self.next.max(position.saturating_sub(NEAR_BYTES));
+            self.request(bytes, near);
+        }
+        let share = self.next + self.share_bytes;
+        if share < position + WINDOW_BYTES_MAX {
+            self.request(bytes, share);
+        }
+    }
+
+    #[inline(always)]
+    fn request(&mut self, bytes: &[u8], goal: usize) {
         while self.next < goal {
             prefetch::read_at(bytes, self.next);
-            self.next += prefetch::LINE_BYTES;
+            self.next += LINE_BYTES;
         }
     }
 }
