@@ -5,11 +5,9 @@
 //! blocks, which a fuzzer would seldom find by itself because a block states its length twice.
 #![no_main]
 
-use std::io::Cursor;
-use std::path::Path;
+mod drain;
 
-use flowloom_packet::{BATCH_PACKETS, Fill, PacketBatch};
-use flowloom_traffic::capture::{Capture, CaptureOptions, UnpackLimits};
+use drain::drain;
 use libfuzzer_sys::fuzz_target;
 
 /// Block types: section, interface, obsolete packet, simple packet, enhanced packet, and one nobody knows.
@@ -72,34 +70,3 @@ fuzz_target!(|input: &[u8]| {
     }
     drain(bytes);
 });
-
-/// Reads a capture to its end and holds it to what readers rely on.
-fn drain(bytes: Vec<u8>) {
-    // A block has twelve bytes at least: there cannot be more packets than bytes, unpacked ones counted.
-    let limits = UnpackLimits { bytes_max: 4 << 20, ratio_max: 100, ratio_after_bytes: 1 << 20 };
-    let packets_max = bytes.len() as u64 + limits.bytes_max;
-    let options = CaptureOptions { map: false, limits };
-    let Ok(mut capture) = Capture::read_from(Path::new("fuzz"), Cursor::new(bytes), options) else {
-        return;
-    };
-    let mut batch = PacketBatch::new();
-    let mut packets = 0;
-    loop {
-        match capture.next_batch(&mut batch) {
-            Ok(Fill::Packets) => {}
-            Ok(Fill::Starved) => panic!("nobody holds a block"),
-            Ok(Fill::End) | Err(_) => break,
-        }
-        assert!(!batch.packets.is_empty() && batch.packets.len() <= BATCH_PACKETS);
-        let block = batch.block.as_ref().expect("a batch with packets has a block");
-        for packet in &batch.packets {
-            let end = packet.position + u64::from(packet.captured);
-            assert!(end <= block.bytes().len() as u64, "a packet lies in its block");
-        }
-        packets += batch.packets.len() as u64;
-        assert!(packets <= packets_max, "more packets than bytes");
-    }
-    assert_eq!(capture.packets(), packets);
-    assert!(matches!(capture.next_batch(&mut batch), Ok(Fill::End)), "an end stays one");
-    assert!(batch.packets.is_empty() && batch.block.is_none());
-}

@@ -14,9 +14,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 #[command(after_help = "\
 Examples:
   flowloom inspect edge.pcapng.zst              what is in this capture
-  flowloom replay edge.pcapng.zst               run the engine over it, print what happened and how fast
-  flowloom replay - --format json < edge.pcap   from standard input, for a program to read
-  flowloom generate trace -o t.pcap --seed 7    a capture that is the same on every machine
+  flowloom replay edge.pcapng.zst               run the engine over it
+  flowloom replay - --format json < edge.pcap   from a pipe, for a program to read
+  flowloom generate trace -o t.pcap --seed 7    the same bytes on every machine
 
 Exit status:
   0 ok   1 a check failed   2 usage   3 input cannot be read   4 input cut or corrupt, with --strict

@@ -12,8 +12,8 @@ use super::parse;
 #[command(after_help = "\
 Examples:
   flowloom replay edge.pcap --flows flows.csv        one line per flow
-  flowloom replay edge.pcap --workers 2 --verify     two workers, checked against a single-threaded oracle
-  flowloom replay captures/ --passes 3 --seed 1      a directory, three times, placement repeatable")]
+  flowloom replay edge.pcap --workers 2 --verify     two workers, checked by an oracle
+  flowloom replay captures/ --passes 3 --seed 1      a directory, three times")]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub(crate) struct Replay {
     /// Captures: files, directories, or - for standard input
