@@ -76,6 +76,7 @@ impl Sink for PipelineSink<'_> {
         self.items.clear();
         self.descriptors.clear();
         let mut ahead = batch.lookahead();
+        input.count(&batch.packets[range.clone()]);
         for raw in &batch.packets[range] {
             ahead.request(bytes);
             if let Some(admitted) = input.admit(raw, bytes, batch.pass) {

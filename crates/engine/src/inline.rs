@@ -10,7 +10,7 @@ use crate::app::App;
 use crate::drive::Sink;
 use crate::input::Admission;
 use crate::ring::Gone;
-use crate::stage::{Burst, FlowStage, Pending};
+use crate::stage::{Burst, FlowStage, Place};
 
 /// The whole path on one thread.
 pub(crate) struct InlineSink<A: App, T> {
@@ -29,19 +29,19 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> Sink for InlineSink<A, T> {
         let Some(block) = &batch.block else { return Ok(()) };
         let block = block.bytes();
         let mut ahead = batch.lookahead();
+        input.count(&batch.packets[range.clone()]);
         for raw in &batch.packets[range] {
             ahead.request(block);
             if let Some(admitted) = input.admit(raw, block, batch.pass) {
                 let hash = admitted.hash.table;
                 self.stage.prefetch(hash);
-                let pending = Pending {
-                    headers: admitted.headers,
+                let place = Place {
                     position: raw.position,
                     time_ns: admitted.time_ns,
                     captured: raw.captured,
                     wire: raw.wire,
                 };
-                self.burst.push(hash, pending);
+                self.burst.push(hash, &admitted.headers, place);
             }
         }
         if !self.burst.is_empty() {

@@ -15,6 +15,8 @@ pub(crate) struct Admission {
     options: DecodeOptions,
     hasher: FlowHasher,
     counters: InputCounters,
+    /// Packets without a key.
+    refused: u64,
 }
 
 /// A packet that goes on to a worker.
@@ -27,21 +29,32 @@ pub(crate) struct Admitted {
 
 impl Admission {
     pub(crate) fn new(options: DecodeOptions, hasher: FlowHasher) -> Self {
-        Self { options, hasher, counters: InputCounters { first_ns: u64::MAX, ..InputCounters::default() } }
+        Self { options, hasher, counters: InputCounters::default(), refused: 0 }
     }
 
-    /// Counts a packet and returns it with its key, hash and time, unless it has no key.
+    /// Counts packets that are admitted next.
+    #[inline]
+    pub(crate) fn count(&mut self, packets: &[RawPacket]) {
+        let counters = &mut self.counters;
+        if let (0, Some(first)) = (counters.packets, packets.first()) {
+            // Times are clamped to never go back: the first one is the least.
+            counters.first_ns = first.time_ns;
+        }
+        counters.packets += packets.len() as u64;
+        for raw in packets {
+            counters.bytes_on_wire += u64::from(raw.wire);
+            counters.bytes_captured += u64::from(raw.captured);
+            counters.captured_over_wire += u64::from(raw.captured > raw.wire);
+        }
+    }
+
+    /// Returns a packet with its key, hash and time, unless it has no key.
     #[inline(always)]
     pub(crate) fn admit(&mut self, raw: &RawPacket, block: &[u8], pass: u32) -> Option<Admitted> {
         let counters = &mut self.counters;
-        counters.packets += 1;
-        counters.bytes_on_wire += u64::from(raw.wire);
-        counters.bytes_captured += u64::from(raw.captured);
-        counters.captured_over_wire += u64::from(raw.captured > raw.wire);
         let time_ns = raw.time_ns.max(counters.last_ns);
         counters.time_backwards += u64::from(raw.time_ns < counters.last_ns);
         counters.last_ns = time_ns;
-        counters.first_ns = counters.first_ns.min(time_ns);
         let start = raw.position as usize;
         let bytes = block.get(start..start.wrapping_add(raw.captured as usize)).unwrap_or_default();
         match decode(raw.link, bytes, self.options) {
@@ -50,7 +63,6 @@ impl Admission {
                     headers.key = headers.key.with_pass(pass);
                 }
                 let hash = self.hasher.hash(&headers.key);
-                self.counters.decoded += 1;
                 Some(Admitted { headers, hash, time_ns })
             }
             Err(reason) => {
@@ -62,6 +74,7 @@ impl Admission {
 
     #[cold]
     fn refuse(&mut self, reason: DropReason, link: LinkType) {
+        self.refused += 1;
         self.counters.dropped.count(reason);
         if reason == DropReason::Unsupported {
             let links = &mut self.counters.unsupported_links;
@@ -84,9 +97,7 @@ impl Admission {
 
     /// Returns the counts; a run without packets has a first time of 0.
     pub(crate) fn finish(mut self) -> InputCounters {
-        if self.counters.packets == 0 {
-            self.counters.first_ns = 0;
-        }
+        self.counters.decoded = self.counters.packets - self.refused;
         self.counters
     }
 }

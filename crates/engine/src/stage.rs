@@ -1,6 +1,6 @@
 //! From a burst of keys to flows to the application: the same for inline mode and for workers.
 
-use flowloom_flow_key::FlowKey;
+use flowloom_flow_key::{Direction, FlowKey};
 use flowloom_flow_table::{Cursor, FlowId, FlowTable, Tick, TimeoutClass};
 use flowloom_packet::{BATCH_PACKETS, DropReason, Headers, PacketView};
 
@@ -12,10 +12,54 @@ use crate::time::{IdleTimeout, tick_of};
 /// Wheel entries looked at per burst, so that ageing never makes a burst long.
 const EXPIRE_BUDGET: u32 = 32;
 
-/// A decoded packet in a burst.
+/// What a burst keeps of a packet beside its key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pending {
-    pub(crate) headers: Headers,
+    pub(crate) position: u64,
+    pub(crate) time_ns: u64,
+    pub(crate) captured: u32,
+    pub(crate) wire: u32,
+    network_offset: u32,
+    transport_offset: u32,
+    payload_offset: u32,
+    payload_bytes: u32,
+    direction: Direction,
+    tcp_flags: u8,
+    later_fragment: bool,
+}
+
+impl Pending {
+    const NONE: Self = Self {
+        position: 0,
+        time_ns: 0,
+        captured: 0,
+        wire: 0,
+        network_offset: 0,
+        transport_offset: 0,
+        payload_offset: 0,
+        payload_bytes: 0,
+        direction: Direction::LowToHigh,
+        tcp_flags: 0,
+        later_fragment: false,
+    };
+
+    fn headers(&self, key: FlowKey) -> Headers {
+        Headers {
+            key,
+            direction: self.direction,
+            tcp_flags: self.tcp_flags,
+            later_fragment: self.later_fragment,
+            network_offset: self.network_offset,
+            transport_offset: self.transport_offset,
+            payload_offset: self.payload_offset,
+            payload_bytes: self.payload_bytes,
+        }
+    }
+}
+
+/// Where a packet lies and when it came.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
     pub(crate) position: u64,
     pub(crate) time_ns: u64,
     pub(crate) captured: u32,
@@ -23,33 +67,50 @@ pub(crate) struct Pending {
 }
 
 /// Packets that are looked up together, at most [`BATCH_PACKETS`].
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Burst {
-    keys: Vec<FlowKey>,
-    hashes: Vec<u64>,
-    packets: Vec<Pending>,
+    len: usize,
+    keys: [FlowKey; BATCH_PACKETS],
+    hashes: [u64; BATCH_PACKETS],
+    packets: [Pending; BATCH_PACKETS],
 }
 
 impl Burst {
-    /// Returns an empty burst with room for a batch.
+    /// Returns an empty burst.
     pub(crate) fn new() -> Self {
         Self {
-            keys: Vec::with_capacity(BATCH_PACKETS),
-            hashes: Vec::with_capacity(BATCH_PACKETS),
-            packets: Vec::with_capacity(BATCH_PACKETS),
+            len: 0,
+            keys: [FlowKey::default(); BATCH_PACKETS],
+            hashes: [0; BATCH_PACKETS],
+            packets: [Pending::NONE; BATCH_PACKETS],
         }
     }
 
-    /// Adds a packet.
+    /// Adds a packet, each part of it written once and where it stays.
     #[inline(always)]
-    pub(crate) fn push(&mut self, hash: u64, packet: Pending) {
-        self.keys.push(packet.headers.key);
-        self.hashes.push(hash);
-        self.packets.push(packet);
+    pub(crate) fn push(&mut self, hash: u64, headers: &Headers, place: Place) {
+        let at = self.len;
+        assert!(at < BATCH_PACKETS, "a burst is run before it is filled again");
+        self.len = at + 1;
+        self.keys[at] = headers.key;
+        self.hashes[at] = hash;
+        self.packets[at] = Pending {
+            position: place.position,
+            time_ns: place.time_ns,
+            captured: place.captured,
+            wire: place.wire,
+            network_offset: headers.network_offset,
+            transport_offset: headers.transport_offset,
+            payload_offset: headers.payload_offset,
+            payload_bytes: headers.payload_bytes,
+            direction: headers.direction,
+            tcp_flags: headers.tcp_flags,
+            later_fragment: headers.later_fragment,
+        };
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.packets.is_empty()
+        self.len == 0
     }
 }
 
@@ -87,8 +148,8 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> FlowStage<A, T> {
     /// Finds the flow of each packet, runs the application on it, and empties the burst.
     #[inline]
     pub(crate) fn run(&mut self, block: &[u8], burst: &mut Burst) {
-        let count = burst.packets.len();
-        self.table.lookup_batch(&burst.keys, &burst.hashes, &mut self.ids[..count]);
+        let count = burst.len;
+        self.table.lookup_batch(&burst.keys[..count], &burst.hashes[..count], &mut self.ids[..count]);
         // A flow that is to begin writes to a state that nobody has touched for long: all such lines of the burst
         // are asked for before the first is written.
         for (i, found) in self.ids[..count].iter().enumerate() {
@@ -96,7 +157,7 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> FlowStage<A, T> {
                 self.table.prefetch_vacancy(&burst.keys[i], burst.hashes[i]);
             }
         }
-        for (i, packet) in burst.packets.iter().enumerate() {
+        for (i, packet) in burst.packets[..count].iter().enumerate() {
             let now = tick_of(packet.time_ns);
             let Some(flow) = self.flow(self.ids[i], &burst.keys[i], burst.hashes[i], now) else {
                 self.counters.dropped.count(DropReason::TableFull);
@@ -106,7 +167,7 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> FlowStage<A, T> {
             let bytes = block.get(start..start + packet.captured as usize);
             let view = PacketView {
                 bytes: bytes.unwrap_or_default(),
-                headers: packet.headers,
+                headers: packet.headers(burst.keys[i]),
                 time_ns: packet.time_ns,
                 wire_bytes: packet.wire,
             };
@@ -128,12 +189,10 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> FlowStage<A, T> {
             }
             self.counters.processed += 1;
         }
-        if let (Some(_), Some(last)) = (self.idle_timeout, burst.packets.last()) {
+        if let (Some(_), Some(last)) = (self.idle_timeout, burst.packets[..count].last()) {
             self.expire(tick_of(last.time_ns));
         }
-        burst.keys.clear();
-        burst.hashes.clear();
-        burst.packets.clear();
+        burst.len = 0;
     }
 
     /// Returns the flow of a key, begun now where the batch lookup has not found it.

@@ -12,7 +12,7 @@ use crate::app::App;
 use crate::clock;
 use crate::descriptor::{Control, Descriptor};
 use crate::ring::Inbox;
-use crate::stage::{Burst, FlowStage, Pending, StageResult};
+use crate::stage::{Burst, FlowStage, Place, StageResult};
 use crate::wait::Wait;
 
 /// What a worker leaves when its input has ended.
@@ -105,14 +105,13 @@ fn process<A: App, T: FlowTable<FlowKey, A::Flow>>(
                 if pass != 0 {
                     headers.key = headers.key.with_pass(pass);
                 }
-                let pending = Pending {
-                    headers,
+                let place = Place {
                     position: packet.position() as u64,
+                    time_ns: packet.time_ns,
                     captured: bytes.len() as u32,
                     wire: packet.wire,
-                    time_ns: packet.time_ns,
                 };
-                burst.push(packet.hash, pending);
+                burst.push(packet.hash, &headers, place);
             }
             // The input stage decoded the same bytes. Should a mapped file change under us, nothing is lost unseen.
             Err(_) => stage.lose(DropReason::MalformedLink),

@@ -6,7 +6,7 @@
 //!                     └────── tunnel ◀───────┘   only with `decap`
 //! ```
 //!
-//! Almost every packet is Ethernet, perhaps one VLAN tag, IP without options, TCP or UDP: [`fast`] reads those with one
+//! Almost every packet is Ethernet, perhaps one VLAN tag, IP without options, TCP or UDP: a shortcut reads those with one
 //! length check. Everything else takes the layered way, a file per layer; on what both know they agree, which a
 //! property test holds.
 //!
