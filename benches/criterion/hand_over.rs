@@ -42,7 +42,9 @@ fn hand_over(criterion: &mut Criterion) {
     let mut one_by_one = || {
         let mut sum = 0;
         for chunk in items.chunks(CHUNK) {
-            chunk.iter().for_each(|&item| producer.push(item).expect("the ring was emptied"));
+            for &item in chunk {
+                producer.push(item).expect("the ring was emptied");
+            }
             sum += chunk.iter().map(|_| consumer.pop().expect("the ring was filled")[0]).sum::<u64>();
         }
         sum
@@ -54,7 +56,9 @@ fn hand_over(criterion: &mut Criterion) {
     let array_queue = || {
         let mut sum = 0;
         for chunk in items.chunks(CHUNK) {
-            chunk.iter().for_each(|&item| queue.push(item).expect("the queue was emptied"));
+            for &item in chunk {
+                queue.push(item).expect("the queue was emptied");
+            }
             sum += chunk.iter().map(|_| queue.pop().expect("the queue was filled")[0]).sum::<u64>();
         }
         sum
@@ -66,7 +70,9 @@ fn hand_over(criterion: &mut Criterion) {
     let channel = || {
         let mut sum = 0;
         for chunk in items.chunks(CHUNK) {
-            chunk.iter().for_each(|&item| sender.send(item).expect("the receiver is here"));
+            for &item in chunk {
+                sender.send(item).expect("the receiver is here");
+            }
             sum += chunk.iter().map(|_| receiver.recv().expect("the sender is here")[0]).sum::<u64>();
         }
         sum
