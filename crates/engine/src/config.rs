@@ -7,6 +7,11 @@ use crate::error::ConfigError;
 use crate::pace::Pace;
 use crate::time::IdleTimeout;
 
+/// Bytes of a descriptor in a ring.
+const DESCRIPTOR_BYTES: usize = 32;
+/// Bytes of all rings together at most: a ring is allocated whole.
+const RING_BYTES_MAX: u64 = 1 << 30;
+
 /// How the stages are laid out on threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
@@ -109,6 +114,10 @@ impl EngineConfig {
         }
         if !self.ring_slots.is_power_of_two() || !(64..=1 << 24).contains(&self.ring_slots) {
             return Err(ConfigError::RingSlots { slots: self.ring_slots });
+        }
+        let ring_bytes = (self.ring_slots * DESCRIPTOR_BYTES * workers) as u64;
+        if ring_bytes > RING_BYTES_MAX {
+            return Err(ConfigError::RingMemory { bytes: ring_bytes, max: RING_BYTES_MAX });
         }
         Ok(())
     }

@@ -20,6 +20,14 @@ pub enum ConfigError {
         /// What was asked for.
         slots: usize,
     },
+    /// Rings that together would take too much memory.
+    #[error("the rings would take {bytes} bytes, {max} are allowed\n  fewer workers or slots will do")]
+    RingMemory {
+        /// What they would take.
+        bytes: u64,
+        /// The most they may take.
+        max: u64,
+    },
     /// A CPU that this process may not use.
     #[error(
         "CPU {cpu} does not exist or is not allowed for this process (allowed: {allowed})\n  in a container the cgroup cpuset decides"

@@ -398,6 +398,8 @@ fn what_cannot_be_is_refused_before_anything_starts() {
     assert!(matches!(error, StartError::Config(ConfigError::Workers { workers: 0, .. })));
     let error = start(EngineConfig { ring_slots: 100, ..config(Mode::Inline) });
     assert!(matches!(error, StartError::Config(ConfigError::RingSlots { slots: 100 })));
+    let error = start(EngineConfig { ring_slots: 1 << 24, ..config(Mode::Pipeline { workers: 3 }) });
+    assert!(matches!(error, StartError::Config(ConfigError::RingMemory { .. })));
     let error = start(EngineConfig { cores: Cores::List(vec![100_000]), ..config(Mode::Inline) });
     assert!(error.to_string().contains("CPU 100000 does not exist"), "{error}");
     let mut source = Memory::of(mix(100, 10));
