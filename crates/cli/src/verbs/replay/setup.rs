@@ -21,7 +21,7 @@ const SAMPLE_PACKETS: u64 = 4096;
 /// Flows to build for when nothing is known.
 const FLOWS_UNKNOWN: u64 = 64 << 10;
 /// The guess stays within these bounds; the table grows when there are more.
-const FLOWS_GUESS: std::ops::RangeInclusive<u64> = 1 << 10..=4 << 20;
+const FLOWS_GUESS: std::ops::RangeInclusive<u64> = 1 << 10..=1 << 20;
 
 pub(super) fn set_options(arguments: &Replay) -> SetOptions {
     let limits = UnpackLimits { bytes_max: arguments.unpack_max, ..UnpackLimits::default() };
