@@ -50,6 +50,15 @@ impl<'a> PipelineSink<'a> {
         }
     }
 
+    /// After a panic of the source or the policy: hands on what is staged, and counts as lost what was taken in and is
+    /// neither with a worker nor dropped.
+    pub(crate) fn settle(&mut self, input: &mut Admission) {
+        // A worker that is gone as well has had its packets counted by `flush`.
+        let _ = self.flush(input);
+        let sent: u64 = self.outboxes.iter().map(|outbox| outbox.sent).sum();
+        input.lose(DropReason::WorkerLost, input.unaccounted(sent));
+    }
+
     /// Counts everything staged as lost with a worker, for a run that stops because one is gone.
     fn abandon(&mut self, input: &mut Admission) {
         for outbox in &mut self.outboxes {

@@ -91,6 +91,11 @@ impl Admission {
         self.counters.dropped.add(reason, packets);
     }
 
+    /// Returns how many packets were counted that are neither dropped nor among the `sent` ones.
+    pub(crate) fn unaccounted(&self, sent: u64) -> u64 {
+        self.counters.packets - self.counters.dropped.total() - sent
+    }
+
     pub(crate) fn packets(&self) -> u64 {
         self.counters.packets
     }

@@ -17,7 +17,8 @@ pub struct WorkerReport {
     pub cpu: Option<u32>,
     /// Packets that were put into its ring.
     pub sent: u64,
-    /// Its counts. Of a worker that died: what it had published.
+    /// Its counts. Of a worker that died: what it had published, in which packets that it dropped itself count as
+    /// processed.
     pub counters: WorkerCounters,
     /// Its table's figures at the end; `None` of a worker that died.
     pub table: Option<TableStats>,

@@ -150,6 +150,9 @@ fn run_pipeline<A: App, T: FlowTable<FlowKey, A::Flow> + Send>(
             let mut input = Admission::new(config.decode, config.hasher.clone());
             let mut sink = PipelineSink::new(outboxes, placement, config.when_full == WhenFull::Drop);
             let caught = drive(config, source, &mut input, &mut sink, control);
+            if caught.is_err() {
+                sink.settle(&mut input);
+            }
             sink.end();
             (begun, end_of(input, caught, pinned, clock::now(), control), sink.outboxes)
         })?;

@@ -16,7 +16,9 @@ use flowloom_packet::{
     BATCH_PACKETS, Block, DropReason, Fill, LinkType, PacketBatch, PacketSource, PacketView, RawPacket,
     SharedBlock, SourceError,
 };
-use flowloom_scheduler::{DirectHash, HrwFlat, Placement, WorkerCount};
+use flowloom_scheduler::{
+    Decision, DirectHash, HrwFlat, LoadView, OrderGuarantee, Placement, WorkItem, WorkerCount,
+};
 use flowloom_traffic::synth::{Generate, Mix, MixConfig};
 
 /// Keeps the packets of a flow in the order it saw them.
@@ -80,6 +82,7 @@ struct Memory {
     blocks: Vec<(SharedBlock, Vec<RawPacket>)>,
     at: (usize, usize),
     fail_after: Option<u64>,
+    panic_after: Option<u64>,
     yielded: u64,
     asked: Arc<AtomicU64>,
 }
@@ -108,7 +111,7 @@ impl Memory {
             }
         }
         blocks.push((Arc::new(Block::Owned(bytes)), packets));
-        Self { blocks, at: (0, 0), fail_after: None, yielded: 0, asked: Arc::default() }
+        Self { blocks, at: (0, 0), fail_after: None, panic_after: None, yielded: 0, asked: Arc::default() }
     }
 }
 
@@ -119,6 +122,7 @@ impl PacketSource for Memory {
         if self.fail_after.is_some_and(|limit| self.yielded >= limit) {
             return Err(SourceError("told to fail".into()));
         }
+        assert!(self.panic_after.is_none_or(|limit| self.yielded < limit), "told to panic");
         while let Some((block, packets)) = self.blocks.get(self.at.0) {
             let rest = &packets[self.at.1..];
             if rest.is_empty() {
@@ -289,6 +293,66 @@ fn a_source_that_breaks_leaves_what_came_before() {
             assert!(matches!(report.fault, Some(Fault::Source { .. })), "{:?}", report.fault);
             assert!(report.input.packets >= after);
             assert_eq!(report.processed() + report.dropped().total(), report.input.packets);
+        }
+    }
+}
+
+/// Places like the direct hash, until it panics.
+struct Panicking {
+    inner: DirectHash,
+    batches: u64,
+}
+
+impl Placement for Panicking {
+    fn place(&mut self, items: &[WorkItem], load: &LoadView<'_>, decisions: &mut [Decision]) {
+        assert!(self.batches > 0, "told to panic");
+        self.batches -= 1;
+        self.inner.place(items, load, decisions);
+    }
+
+    fn order(&self) -> OrderGuarantee {
+        self.inner.order()
+    }
+
+    fn name(&self) -> &'static str {
+        "panicking"
+    }
+}
+
+#[test]
+fn a_source_that_panics_is_a_fault_of_a_balanced_run() {
+    let source = Memory::of(mix(5_000, 100));
+    for mode in LAYOUTS {
+        for after in [0, 1_000, 4_990] {
+            let mut source = Memory { panic_after: Some(after), ..source.clone() };
+            let report = go(&config(mode), &mut source);
+            assert!(matches!(report.fault, Some(Fault::InputPanicked { .. })), "{:?}", report.fault);
+            assert!(report.input.packets >= after);
+            assert_eq!(report.dropped().of(DropReason::WorkerLost), 0, "what was taken in is processed");
+        }
+    }
+}
+
+#[test]
+fn a_policy_that_panics_loses_its_batch_and_nothing_else() {
+    let source = Memory::of(mix(5_000, 100));
+    for workers in [1, 2, 4] {
+        for batches in [0, 1, 50] {
+            let config = config(Mode::Pipeline { workers });
+            let inner = DirectHash::new(WorkerCount::new(workers).unwrap());
+            let report = run(
+                &config,
+                &mut source.clone(),
+                &mut Panicking { inner, batches },
+                |_| table(1_000, None),
+                |_| Recorder::default(),
+                &Control::default(),
+            )
+            .unwrap();
+            assert!(matches!(report.fault, Some(Fault::InputPanicked { .. })), "{:?}", report.fault);
+            assert!(report.is_balanced(), "{:?} {:?}", report.input, report.worker_totals());
+            let lost = report.dropped().of(DropReason::WorkerLost);
+            assert!((1..=BATCH_PACKETS as u64).contains(&lost), "{lost}");
         }
     }
 }

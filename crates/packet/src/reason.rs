@@ -61,7 +61,7 @@ reasons! {
     TableFull = "table_full";
     /// The worker's ring was full and the run drops instead of waiting.
     RingFull = "ring_full";
-    /// The worker that had the packet died.
+    /// The worker or the stage that had the packet died.
     WorkerLost = "worker_lost";
 }
 
