@@ -18,6 +18,7 @@
 //! # Ok::<(), flowloom_measure::RoundsError>(())
 //! ```
 
+pub mod chart;
 pub mod clock;
 pub mod host;
 pub mod rounds;
