@@ -21,6 +21,7 @@
 pub mod chart;
 pub mod clock;
 pub mod host;
+pub mod lookup;
 pub mod rounds;
 pub mod rows;
 pub mod stats;
