@@ -16,6 +16,7 @@ pub mod dhash;
 pub mod experiment;
 pub mod page;
 pub mod record;
+mod timing;
 
 pub use experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
 pub use record::{Record, RecordError, Reproduction, SCHEMA};
