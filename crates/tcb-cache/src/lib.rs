@@ -7,14 +7,17 @@
 
 pub mod access;
 mod banked;
+pub mod bounds;
 mod clock;
 pub mod counts;
+mod fully;
 pub mod geometry;
 pub mod index;
 pub mod lifetime;
 pub mod policy;
 pub mod random;
 pub mod reference;
+pub mod simulate;
 pub mod simulator;
 pub mod spec;
 
@@ -24,5 +27,6 @@ pub use counts::Counts;
 pub use geometry::{Geometry, GeometryError};
 pub use index::{IndexFunction, Indexing};
 pub use policy::{Policy, UnknownPolicy};
+pub use simulate::{SimulateError, Simulated, Trace};
 pub use simulator::Simulator;
 pub use spec::{CacheSpec, SpecError};

@@ -18,6 +18,16 @@ use crate::banked::srrip::Srrip;
 use crate::banked::timestamp::Timestamp;
 use crate::banked::zcache::Zcache;
 use crate::banked::{Banked, Replacement};
+use crate::fully::arc::Arc;
+use crate::fully::clock::Clock;
+use crate::fully::fifo::FullFifo;
+use crate::fully::lirs::Lirs;
+use crate::fully::lru::FullLru;
+use crate::fully::s3_fifo::S3Fifo;
+use crate::fully::sieve::Sieve;
+use crate::fully::two_q::TwoQ;
+use crate::fully::w_tiny_lfu::WTinyLfu;
+use crate::fully::{Full, FullCache};
 use crate::geometry::Geometry;
 use crate::index::{IndexFunction, Indexing};
 use crate::policy::Policy;
@@ -143,8 +153,21 @@ impl CacheSpec {
             Policy::Ship => self.banked(Ship::new(lines)),
             Policy::Zcache => self.banked(Zcache),
             Policy::FlowLru => self.banked(FlowLru),
-            policy => Err(SpecError::NeedsFuture { policy }),
+            Policy::FullLru => Ok(self.full(FullLru::new(lines))),
+            Policy::FullFifo => Ok(self.full(FullFifo::new(lines))),
+            Policy::Clock => Ok(self.full(Clock::new(lines))),
+            Policy::Sieve => Ok(self.full(Sieve::new(lines))),
+            Policy::S3Fifo => Ok(self.full(S3Fifo::new(lines))),
+            Policy::Arc => Ok(self.full(Arc::new(lines))),
+            Policy::TwoQ => Ok(self.full(TwoQ::new(lines))),
+            Policy::Lirs => Ok(self.full(Lirs::new(lines))),
+            Policy::WTinyLfu => Ok(self.full(WTinyLfu::new(lines))),
+            policy @ (Policy::Min | Policy::GreedyOpt) => Err(SpecError::NeedsFuture { policy }),
         }
+    }
+
+    fn full<P: Full + 'static>(&self, policy: P) -> Box<dyn Simulator> {
+        Box::new(FullCache::new(policy, self.uses_closing()))
     }
 
     /// Builds a cache of banks; common shapes have loops of their own.

@@ -51,14 +51,13 @@ fn spec() -> impl Strategy<Value = CacheSpec> {
 /// Accesses over a few sessions, with pauses long enough for lines to go OFF, and time that goes back.
 fn accesses() -> impl Strategy<Value = Vec<Access>> {
     let gap = prop_oneof![6 => 0_i64..40, 2 => 200_i64..800, 1 => -500_i64..0];
-    prop::collection::vec((0_u64..90, gap, 0_u32..8), 1..500).prop_map(|steps| {
+    prop::collection::vec((0_u16..90, gap, 0_u32..8), 1..500).prop_map(|steps| {
         let mut now = 1000_i64;
         steps
             .into_iter()
             .map(|(session, gap, close)| {
                 now = (now + gap).max(0);
-                let key =
-                    Access::session_key(0x0A00_0000 + session as u32 / 7 * 3, 1024 + session as u16 % 7);
+                let key = Access::session_key(0x0A00_0000 + u32::from(session / 7) * 3, 1024 + session % 7);
                 let access = Access::new(key, now.unsigned_abs());
                 if close == 0 { access.closing() } else { access }
             })
