@@ -3,6 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 
+use crate::banked::access_count::Counted;
 use crate::banked::fewer_on::Tie;
 
 /// What a cache throws out.
@@ -18,7 +19,10 @@ pub enum Policy {
     /// TCB(RR): the banks take turns [TCBCACHE §4.4].
     RoundRobin,
     /// TCB(Access): the bank whose set was accessed less [TCBCACHE §4.4].
-    AccessCount,
+    AccessCount {
+        /// What counts as an access.
+        counted: Counted,
+    },
     /// TCB(n): LRU by time stamps that wrap [TCBCACHE §4.4].
     Timestamp {
         /// Bits of a stamp, 1 to 32.
@@ -70,12 +74,13 @@ pub enum Policy {
 
 impl Policy {
     /// Every policy; of those with a parameter, the ones that the paper or we compare.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::Lru,
         Self::Fifo,
         Self::Enru,
         Self::RoundRobin,
-        Self::AccessCount,
+        Self::AccessCount { counted: Counted::Searches },
+        Self::AccessCount { counted: Counted::Uses },
         Self::Timestamp { bits: 8 },
         Self::Timestamp { bits: 16 },
         Self::Timestamp { bits: 24 },
@@ -147,7 +152,8 @@ impl fmt::Display for Policy {
             Self::Fifo => f.write_str("fifo"),
             Self::Enru => f.write_str("2-hash"),
             Self::RoundRobin => f.write_str("rr"),
-            Self::AccessCount => f.write_str("access"),
+            Self::AccessCount { counted: Counted::Searches } => f.write_str("access"),
+            Self::AccessCount { counted: Counted::Uses } => f.write_str("access-uses"),
             Self::Timestamp { bits } => write!(f, "ts-{bits}"),
             Self::NoMigrate { tie } => tied("no-migrate", tie, f),
             Self::Speculative { tie } => tied("spec", tie, f),

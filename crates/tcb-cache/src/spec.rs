@@ -144,7 +144,9 @@ impl CacheSpec {
             Policy::Fifo => self.banked(Fifo),
             Policy::Enru => self.banked(Enru::new(lines, seed)),
             Policy::RoundRobin => self.banked(RoundRobin::default()),
-            Policy::AccessCount => self.banked(AccessCount::new(lines, self.geometry.ways() as usize)),
+            Policy::AccessCount { counted } => {
+                self.banked(AccessCount::new(counted, lines, self.geometry.ways() as usize))
+            }
             Policy::Timestamp { bits } => self.banked(Timestamp::new(lines, bits)),
             Policy::NoMigrate { tie } => self.banked(FewerOn::new(tie)),
             Policy::Speculative { tie } => self.banked(Speculative::new(tie, seed)),

@@ -108,7 +108,7 @@ proptest! {
                 let spec = CacheSpec { geometry, policy, drops_closed: drops, ..CacheSpec::PAPER };
                 let is_own_set = matches!(
                     policy,
-                    Policy::Lru | Policy::Fifo | Policy::Enru | Policy::RoundRobin | Policy::AccessCount
+                    Policy::Lru | Policy::Fifo | Policy::Enru | Policy::RoundRobin | Policy::AccessCount { .. }
                         | Policy::Timestamp { .. } | Policy::NoMigrate { .. } | Policy::Srrip
                         | Policy::Drrip | Policy::Ship
                 );

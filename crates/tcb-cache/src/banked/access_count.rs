@@ -1,26 +1,52 @@
 //! TCB(Access): the bank whose candidate set was accessed less [TCBCACHE §4.4, Fig. 14].
 //!
-//! A set's count is of all hits and fills since the beginning; ties go left. Within a bank the oldest line goes.
+//! The paper does not say what an access to a set is. Every search looks into the sets of both banks, and by the
+//! letter that is an access to each: [`Counted::Searches`]. A set's count is then its popularity, and what the policy
+//! does has no influence on it. [`Counted::Uses`] counts only hits and fills, which balances the banks. Counts are
+//! since the beginning; ties go left; within a bank the oldest line goes.
 
 use super::cache::Replacement;
 use super::miss::Miss;
 
+/// What counts as an access to a set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Counted {
+    /// Every search, since it looks into the set.
+    #[default]
+    Searches,
+    /// Hits and fills.
+    Uses,
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct AccessCount {
+    counted: Counted,
     counts: Vec<u64>,
     ways: usize,
 }
 
 impl AccessCount {
-    pub(crate) fn new(lines: usize, ways: usize) -> Self {
-        Self { counts: vec![0; lines / ways], ways }
+    pub(crate) fn new(counted: Counted, lines: usize, ways: usize) -> Self {
+        Self { counted, counts: vec![0; lines / ways], ways }
     }
 }
 
 impl Replacement for AccessCount {
+    const SEES_SEARCHES: bool = true;
+
+    #[inline(always)]
+    fn searched(&mut self, base: usize) {
+        if self.counted == Counted::Searches {
+            self.counts[base / self.ways] += 1;
+        }
+    }
+
     #[inline(always)]
     fn hit(&mut self, line: usize) {
-        self.counts[line / self.ways] += 1;
+        if self.counted == Counted::Uses {
+            self.counts[line / self.ways] += 1;
+        }
     }
 
     #[inline(always)]
@@ -33,7 +59,9 @@ impl Replacement for AccessCount {
             }
         }
         let line = miss.oldest_in(best.1);
-        self.counts[line / self.ways] += 1;
+        if self.counted == Counted::Uses {
+            self.counts[line / self.ways] += 1;
+        }
         line
     }
 }

@@ -16,6 +16,12 @@ pub(crate) trait Replacement: core::fmt::Debug + Send {
     const AUXILIARY: bool = false;
     /// Whether a hit makes a line young.
     const TOUCHED_BY_HITS: bool = true;
+    /// Whether [`Replacement::searched`] is called.
+    const SEES_SEARCHES: bool = false;
+
+    /// Takes note that a search looks into the set that begins at `base`.
+    #[inline(always)]
+    fn searched(&mut self, _base: usize) {}
 
     /// Takes note of a hit.
     #[inline(always)]
@@ -72,6 +78,11 @@ impl<R: Replacement, const B: usize, const W: usize> Banked<R, B, W> {
         let key = access.key();
         self.clock.advance(access.time_ms());
         let primary = self.index.primary(key);
+        if R::SEES_SEARCHES {
+            for bank in 0..self.lines.banks() {
+                self.policy.searched(self.lines.base(primary, bank));
+            }
+        }
         if let Some(line) = self.lines.find(primary, key) {
             return self.hit(line, access);
         }

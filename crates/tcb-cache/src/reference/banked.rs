@@ -3,6 +3,7 @@
 //! Random choices are drawn in the same order as in production: one number a choice, candidates from bank 0 way 0 on.
 
 use crate::access::Access;
+use crate::banked::access_count::Counted;
 use crate::banked::fewer_on::Tie;
 use crate::banked::ship::signature;
 use crate::counts::Counts;
@@ -153,7 +154,7 @@ impl ReferenceCache {
         }
         let now = self.counts.accesses;
         let stamp = self.next_stamp();
-        self.set_accesses[place.bank][place.set] += 1;
+        self.count_use(place);
         let line = self.line_mut(place).as_mut().expect("a hit is on a line");
         line.touched = now;
         line.stamp = stamp;
@@ -163,6 +164,12 @@ impl ReferenceCache {
         self.hit_counters[signature] = (self.hit_counters[signature] + 1).min(7);
         let number = self.number(place);
         self.lifetime.touch(number);
+    }
+
+    fn count_use(&mut self, place: Place) {
+        if self.spec.policy == (Policy::AccessCount { counted: Counted::Uses }) {
+            self.set_accesses[place.bank][place.set] += 1;
+        }
     }
 
     fn next_stamp(&mut self) -> u64 {
@@ -178,6 +185,12 @@ impl ReferenceCache {
         self.lifetime.advance(self.latest_ms);
         self.counts.accesses += 1;
         let key = access.key();
+        if self.spec.policy == (Policy::AccessCount { counted: Counted::Searches }) {
+            for bank in 0..self.geometry.banks() {
+                let set = self.index.set(key, bank) as usize;
+                self.set_accesses[bank as usize][set] += 1;
+            }
+        }
         let holds = |place: &&Place| self.line(**place).is_some_and(|line| line.key == key);
         if let Some(place) = self.own(key).iter().find(holds) {
             return self.hits(*place, access);
@@ -209,7 +222,7 @@ impl ReferenceCache {
         };
         // SHiP asks whether a line was hit, ENRU whether it was used at all.
         let used = self.spec.policy == Policy::Enru;
-        self.set_accesses[place.bank][place.set] += 1;
+        self.count_use(place);
         *self.line_mut(place) =
             Some(Line { key, filled: now, touched: now, stamp, used, interval, signature });
         let number = self.number(place);
@@ -248,7 +261,7 @@ impl ReferenceCache {
                 self.turn = (self.turn + 1) % self.geometry.banks() as usize;
                 self.oldest_in(&own, bank)
             }
-            Policy::AccessCount => {
+            Policy::AccessCount { .. } => {
                 let banks = 0..self.geometry.banks() as usize;
                 let set = |bank: usize| self.index.set(key, bank as u32) as usize;
                 let bank = banks.min_by_key(|&bank| self.set_accesses[bank][set(bank)]).expect("a bank");
