@@ -3,8 +3,11 @@
 /// An access, in 16 bytes.
 ///
 /// Time is in milliseconds from the beginning of the trace, below 2⁶³. It may stand still; where it goes back, the
-/// caches take it as standing still. The key of a session is `address << 16 | port`, 48 bits; foreign traces bring
-/// identifiers of up to 64 bits.
+/// caches take it as standing still.
+///
+/// The key of a session is `address << 16 | port`, 48 bits. The 16 bits above them may tell apart sessions that had the
+/// same address and port one after the other: the state of a session that has ended is of no use to the next one, so
+/// finding it is no hit. Index functions do not see these bits. Foreign traces bring identifiers of up to 64 bits.
 ///
 /// # Examples
 ///
@@ -44,6 +47,13 @@ impl Access {
     #[must_use]
     pub const fn session_key(address: u32, port: u16) -> u64 {
         (address as u64) << 16 | port as u64
+    }
+
+    /// Returns the key of one of several sessions that have an address and port one after the other.
+    #[inline]
+    #[must_use]
+    pub const fn nth_session_key(address: u32, port: u16, session: u16) -> u64 {
+        (session as u64) << 48 | Self::session_key(address, port)
     }
 
     /// Returns the key.

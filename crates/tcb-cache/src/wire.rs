@@ -42,7 +42,7 @@ pub fn is_from_client(key: &FlowKey, direction: Direction) -> bool {
     low_is_client == (direction == Direction::LowToHigh)
 }
 
-/// How far a session's end has come, by the flags that were seen; one byte a session.
+/// How far a session's end has come, by the flags that were seen, and how many sessions its flow has had: four bytes.
 ///
 /// # Examples
 ///
@@ -59,6 +59,7 @@ pub fn is_from_client(key: &FlowKey, direction: Direction) -> bool {
 pub struct Closing {
     /// Bit 0: the client's FIN was seen; bit 1: the server's; bit 2: it is over.
     seen: u8,
+    sessions: u16,
 }
 
 /// What a packet is to a cache of sessions.
@@ -75,11 +76,19 @@ pub enum Seen {
 const OVER: u8 = 4;
 
 impl Closing {
-    /// Takes in the flags of a packet. A session ends with an RST or the second FIN, and a SYN begins another.
+    /// Returns the key of the flow's present session, given that of its address and port.
+    #[inline]
+    #[must_use]
+    pub const fn key(self, session_key: u64) -> u64 {
+        session_key | (self.sessions as u64) << 48
+    }
+
+    /// Takes in the flags of a packet. A session ends with an RST or the second FIN; then a SYN begins another.
     #[inline]
     pub fn packet(&mut self, tcp_flags: u8, from_client: bool) -> Seen {
-        if tcp_flags & SYN != 0 {
+        if tcp_flags & SYN != 0 && self.seen & OVER != 0 {
             self.seen = 0;
+            self.sessions = self.sessions.wrapping_add(1);
         }
         if self.seen & OVER != 0 {
             return Seen::Over;
@@ -115,7 +124,9 @@ mod tests {
         let mut session = Closing::default();
         assert_eq!(session.packet(RST, false), Seen::Closes);
         assert_eq!(session.packet(FIN, true), Seen::Over);
+        assert_eq!(session.key(5), 5);
         assert_eq!(session.packet(SYN, true), Seen::Open);
+        assert_eq!(session.key(5), 1 << 48 | 5);
         assert_eq!((session.packet(FIN, true), session.packet(FIN, true)), (Seen::Open, Seen::Open));
         assert_eq!(session.packet(FIN, false), Seen::Closes);
     }

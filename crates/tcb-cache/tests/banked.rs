@@ -57,7 +57,8 @@ fn accesses() -> impl Strategy<Value = Vec<Access>> {
             .into_iter()
             .map(|(session, gap, close)| {
                 now = (now + gap).max(0);
-                let key = Access::session_key(0x0A00_0000 + u32::from(session / 7) * 3, 1024 + session % 7);
+                let (address, port) = (0x0A00_0000 + u32::from(session / 7) * 3, 1024 + session % 7);
+                let key = Access::nth_session_key(address, port, session % 2);
                 let access = Access::new(key, now.unsigned_abs());
                 if close == 0 { access.closing() } else { access }
             })

@@ -71,6 +71,9 @@ pub const fn selected_bits(n: u32) -> u64 {
     }
 }
 
+/// Address and port in a key.
+const SESSION_BITS: u64 = ones(48);
+
 const fn ones(count: u32) -> u64 {
     if count >= 64 { u64::MAX } else { (1 << count) - 1 }
 }
@@ -96,7 +99,7 @@ impl Lanes {
     fn of(&self, key: u64) -> u64 {
         match self {
             Self::Affine(affine) => affine.lanes(key),
-            Self::PrimeModulo(primes) => pack(|bank| prime_modulo(key, primes[bank])),
+            Self::PrimeModulo(primes) => pack(|bank| prime_modulo(key & SESSION_BITS, primes[bank])),
             Self::PrimeDisplacement { multipliers, index_bits } => {
                 pack(|bank| prime_displacement(key, multipliers[bank], *index_bits))
             }
@@ -247,7 +250,27 @@ mod tests {
                 prop_assert!(a < geometry.sets() && b < geometry.sets());
             }
             let prime = largest_prime_at_most(geometry.sets());
-            prop_assert_eq!(set(IndexFunction::PrimeModulo, 0).0, prime_modulo(key, prime));
+            prop_assert_eq!(set(IndexFunction::PrimeModulo, 0).0, prime_modulo(key & SESSION_BITS, prime));
+        }
+    }
+
+    #[test]
+    fn sessions_of_one_address_and_port_lie_in_one_set() {
+        let functions = [
+            IndexFunction::Modulo,
+            IndexFunction::Xor,
+            IndexFunction::PrimeModulo,
+            IndexFunction::PrimeDisplacement,
+            IndexFunction::Crc,
+            IndexFunction::H3 { key_bits: 48, full_rank: false },
+        ];
+        for function in functions {
+            let indexing = Indexing::new(function, Geometry::PAPER, 3).unwrap();
+            let of = |session| {
+                let key = crate::Access::nth_session_key(0xC0A8_0105, 1031, session);
+                (indexing.primary(key), indexing.auxiliary(key))
+            };
+            assert_eq!(of(0), of(0xFFFE), "{function}");
         }
     }
 

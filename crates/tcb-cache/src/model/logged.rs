@@ -110,11 +110,14 @@ impl LoggedSessions {
         let mut accesses = Vec::new();
         let mut times = Vec::new();
         let mut earlier = std::collections::BTreeMap::new();
+        let mut connections = 0_u16;
         for (begin, session) in &self.sessions {
             for requests in packets.connections(session) {
                 packets.times(requests, &mut random, &mut times);
                 let count = earlier.entry(session.address).or_insert(0_u32);
-                let key = Access::session_key(session.address, ports.draw(&mut random, *count));
+                let port = ports.draw(&mut random, *count);
+                let key = Access::nth_session_key(session.address, port, connections);
+                connections = connections.wrapping_add(1);
                 *count = count.wrapping_add(1);
                 let at = |time: &u64| Access::new(key, begin - origin + time);
                 accesses.extend(times.iter().map(at));
