@@ -1,6 +1,6 @@
 //! What a simulation counts.
 
-use core::ops::Sub;
+use core::ops::{Add, Sub};
 
 /// Counts of one run. `accesses = hits + misses` always holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,5 +52,36 @@ impl Sub for Counts {
             closed: self.closed - earlier.closed,
             not_filled: self.not_filled - earlier.not_filled,
         }
+    }
+}
+
+impl Add for Counts {
+    type Output = Self;
+
+    /// Returns the sum, as over several caches.
+    fn add(self, other: Self) -> Self {
+        Self {
+            accesses: self.accesses + other.accesses,
+            hits: self.hits + other.hits,
+            auxiliary_hits: self.auxiliary_hits + other.auxiliary_hits,
+            misses: self.misses + other.misses,
+            evictions: self.evictions + other.evictions,
+            moves: self.moves + other.moves,
+            closed: self.closed + other.closed,
+            not_filled: self.not_filled + other.not_filled,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_of_nothing_are_zero_and_sums_come_apart_again() {
+        assert_eq!((Counts::default().miss_ratio(), Counts::default().auxiliary_share()), (0.0, 0.0));
+        let some = Counts { accesses: 8, hits: 6, auxiliary_hits: 3, misses: 2, ..Counts::default() };
+        assert_eq!((some.miss_ratio(), some.auxiliary_share()), (0.25, 0.5));
+        assert_eq!(some + some - some, some);
     }
 }

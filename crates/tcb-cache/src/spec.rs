@@ -109,6 +109,12 @@ impl CacheSpec {
         ..Self::PAPER
     };
 
+    /// Returns the baseline of another size: the same sets, all ways in one bank, low bits, LRU.
+    #[must_use]
+    pub fn baseline(geometry: Geometry) -> Self {
+        Self { geometry: geometry.single_bank(), ..Self::BASELINE }
+    }
+
     /// Returns this cache under another policy.
     #[must_use]
     pub const fn with_policy(self, policy: Policy) -> Self {

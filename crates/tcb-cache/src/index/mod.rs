@@ -57,6 +57,51 @@ impl fmt::Display for IndexFunction {
     }
 }
 
+/// A name that no index function has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownIndex {
+    /// What was asked for.
+    pub name: String,
+}
+
+impl fmt::Display for UnknownIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "no index function is called '{}'; functions: mod, xor, pmod, pdisp, crc, h3-N over N key bits (1 to 64) \
+             and h3-N-full for matrices of full rank only",
+            self.name
+        )
+    }
+}
+
+impl core::error::Error for UnknownIndex {}
+
+impl core::str::FromStr for IndexFunction {
+    type Err = UnknownIndex;
+
+    fn from_str(text: &str) -> Result<Self, UnknownIndex> {
+        let name = text.trim().to_ascii_lowercase();
+        Ok(match name.as_str() {
+            "mod" => Self::Modulo,
+            "xor" => Self::Xor,
+            "pmod" => Self::PrimeModulo,
+            "pdisp" => Self::PrimeDisplacement,
+            "crc" => Self::Crc,
+            "h3" => Self::PAPER,
+            _ => {
+                let (bits, full_rank) =
+                    name.strip_suffix("-full").map_or((&name[..], false), |bits| (bits, true));
+                let key_bits = bits.strip_prefix("h3-").and_then(|bits| bits.parse().ok());
+                match key_bits.filter(|bits| (1..=64).contains(bits)) {
+                    Some(key_bits) => Self::H3 { key_bits, full_rank },
+                    None => return Err(UnknownIndex { name: text.to_owned() }),
+                }
+            }
+        })
+    }
+}
+
 /// Returns a mask of the `n` bits of a key that an n-bit hash looks at [TCBCACHE §4.3].
 ///
 /// First the eight low bits of the port, then those of the address from its lowest, 40 in all; then the upper bits of
@@ -251,6 +296,17 @@ mod tests {
             }
             let prime = largest_prime_at_most(geometry.sets());
             prop_assert_eq!(set(IndexFunction::PrimeModulo, 0).0, prime_modulo(key & SESSION_BITS, prime));
+        }
+    }
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        for name in ["mod", "xor", "pmod", "pdisp", "crc", "h3-16", "h3-48-full"] {
+            assert_eq!(name.parse::<IndexFunction>().unwrap().to_string(), name);
+        }
+        assert_eq!("h3".parse(), Ok(IndexFunction::PAPER));
+        for bad in ["h3-0", "h3-65", "md5", "", "h3-full"] {
+            assert!(bad.parse::<IndexFunction>().unwrap_err().to_string().contains("h3-N"), "{bad}");
         }
     }
 

@@ -9,6 +9,7 @@
 //! is taken is drawn again.
 
 use core::fmt;
+use core::iter::repeat;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -16,6 +17,7 @@ use crate::access::Access;
 use crate::random::Random;
 
 use super::draw::exponential;
+use super::logged::LogEntry;
 use super::packets::PacketModel;
 use super::ports::Ports;
 use super::session::{Session, SessionSource};
@@ -60,6 +62,20 @@ pub struct Workload {
     pub connections: u64,
     /// Connections that found no free port of their model and took the next one.
     pub ports_moved: u64,
+}
+
+/// An access with the size of the reply it asks for.
+#[derive(Clone, Copy, Debug)]
+struct Emitted {
+    access: Access,
+    reply_bytes: u64,
+}
+
+/// Sessions laid over each other.
+struct Laid {
+    emitted: Vec<Emitted>,
+    connections: u64,
+    ports_moved: u64,
 }
 
 /// Why a trace cannot be made.
@@ -168,6 +184,31 @@ impl Overlap {
     ///
     /// [`OverlapError`] where the numbers are out of bounds, or too few accesses are asked for to have N sessions.
     pub fn make(&self, source: &mut dyn SessionSource) -> Result<Workload, OverlapError> {
+        let Laid { emitted, connections, ports_moved } = self.lay(source)?;
+        let accesses = emitted.into_iter().map(|emitted| emitted.access).collect();
+        Ok(Workload { accesses, connections, ports_moved })
+    }
+
+    /// Makes the log that a server would write of the same sessions: a request each, whatever packets are asked for.
+    ///
+    /// # Errors
+    ///
+    /// As [`Overlap::make`].
+    pub fn make_log(
+        &self,
+        source: &mut dyn SessionSource,
+        begin_ms: u64,
+    ) -> Result<Vec<LogEntry>, OverlapError> {
+        let laid = Self { packets: PacketModel::default(), ..*self }.lay(source)?;
+        let entry = |emitted: Emitted| LogEntry {
+            address: (emitted.access.key() >> 16) as u32,
+            time_ms: begin_ms + emitted.access.time_ms(),
+            reply_bytes: emitted.reply_bytes,
+        };
+        Ok(laid.emitted.into_iter().map(entry).collect())
+    }
+
+    fn lay(&self, source: &mut dyn SessionSource) -> Result<Laid, OverlapError> {
         if !(1..=Self::SESSIONS_MAX).contains(&self.sessions) {
             return Err(OverlapError::Sessions { sessions: self.sessions });
         }
@@ -178,7 +219,7 @@ impl Overlap {
         let mut slots: BinaryHeap<Reverse<(u64, u32)>> =
             (0..self.sessions).map(|slot| Reverse((random.below(BEGIN_MS), slot))).collect();
         let mut begun = 0_u32;
-        let mut emitted: Vec<(u64, Access)> = Vec::new();
+        let mut emitted: Vec<Emitted> = Vec::new();
         let mut live = Live::default();
         let mut connections = 0_u64;
         let mut session = Session::default();
@@ -188,7 +229,7 @@ impl Overlap {
         let mut horizon = u64::MAX;
         while let Some(Reverse((now, slot))) = slots.pop() {
             if emitted.len() >= look_at {
-                let complete = emitted.iter().filter(|(time, _)| *time < now).count();
+                let complete = emitted.iter().filter(|e| e.access.time_ms() < now).count();
                 if complete >= self.accesses {
                     horizon = now;
                     break;
@@ -208,9 +249,14 @@ impl Overlap {
                 // The connection's number tells it from others of the same address and port.
                 let key = key | (connections & 0xFFFF) << 48;
                 connections += 1;
-                emitted.extend(times.iter().map(|time| (now + time, Access::new(key, now + time))));
-                if let Some((_, access)) = emitted.last_mut() {
-                    *access = access.closing();
+                // With one access a request, the two go together; other views have packets that carry no reply.
+                let replies = requests.iter().map(|request| request.reply_bytes).chain(repeat(0));
+                emitted.extend(times.iter().zip(replies).map(|(time, reply_bytes)| Emitted {
+                    access: Access::new(key, now + time),
+                    reply_bytes,
+                }));
+                if let Some(last) = emitted.last_mut() {
+                    last.access = last.access.closing();
                 }
                 end = end.max(last);
             }
@@ -221,18 +267,17 @@ impl Overlap {
             return Err(OverlapError::NoSessions);
         }
         // Stable: of accesses at the same time, those of the session that began first come first.
-        emitted.sort_by_key(|(time, _)| *time);
-        let complete = emitted.partition_point(|(time, _)| *time < horizon);
+        emitted.sort_by_key(|emitted| emitted.access.time_ms());
+        let complete = emitted.partition_point(|emitted| emitted.access.time_ms() < horizon);
         emitted.truncate(complete.min(self.accesses));
-        let before_all = emitted.partition_point(|(time, _)| *time < BEGIN_MS);
+        let before_all = emitted.partition_point(|emitted| emitted.access.time_ms() < BEGIN_MS);
         if horizon <= BEGIN_MS || before_all >= self.accesses {
             return Err(OverlapError::TooShort {
                 accesses: self.accesses,
                 needed: before_all.max(self.accesses),
             });
         }
-        let accesses = emitted.into_iter().map(|(_, access)| access).collect();
-        Ok(Workload { accesses, connections, ports_moved: live.moved })
+        Ok(Laid { emitted, connections, ports_moved: live.moved })
     }
 }
 
@@ -303,6 +348,19 @@ mod tests {
         let packets = made(Connection::PerPage, View::Rx);
         assert!(per(&packets) < 1000 && per(&packets) > 10, "{}", per(&packets));
         assert!(request.accesses.iter().any(|access| access.key() & 0xFFFF > 1100));
+    }
+
+    #[test]
+    fn a_log_of_the_same_sessions_has_their_requests() {
+        let overlap = overlap(50, 5000);
+        let log = overlap.make_log(&mut surge(), 1_000_000).unwrap();
+        let work = overlap.make(&mut surge()).unwrap();
+        assert_eq!(log.len(), 5000);
+        for (entry, access) in log.iter().zip(&work.accesses) {
+            assert_eq!(u64::from(entry.address), access.key() >> 16 & 0xFFFF_FFFF);
+            assert_eq!(entry.time_ms, 1_000_000 + access.time_ms());
+        }
+        assert!(log.iter().filter(|entry| entry.reply_bytes > 100).count() > 4900);
     }
 
     /// A client that asks once a second, a hundred times.

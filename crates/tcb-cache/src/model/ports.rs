@@ -45,3 +45,64 @@ impl core::fmt::Display for Ports {
         }
     }
 }
+
+/// A name that no choice of ports has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownPorts {
+    /// What was asked for.
+    pub name: String,
+}
+
+impl core::fmt::Display for UnknownPorts {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(
+            f,
+            "no choice of ports is called '{}'; choices: paper-like, uniform, sequential, skewed-N with a mean of N",
+            self.name
+        )
+    }
+}
+
+impl core::error::Error for UnknownPorts {}
+
+impl core::str::FromStr for Ports {
+    type Err = UnknownPorts;
+
+    fn from_str(text: &str) -> Result<Self, UnknownPorts> {
+        Ok(match text {
+            "paper-like" => Self::PAPER_LIKE,
+            "uniform" => Self::Uniform,
+            "sequential" => Self::Sequential,
+            _ => {
+                let mean = text.strip_prefix("skewed-").and_then(|mean| mean.parse().ok());
+                match mean.filter(|mean| (1..=256).contains(mean)) {
+                    Some(mean) => Self::Skewed { mean },
+                    None => return Err(UnknownPorts { name: text.to_owned() }),
+                }
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        for ports in [Ports::PAPER_LIKE, Ports::Skewed { mean: 32 }, Ports::Uniform, Ports::Sequential] {
+            assert_eq!(ports.to_string().parse(), Ok(ports));
+        }
+        assert!("skewed-0".parse::<Ports>().unwrap_err().to_string().contains("paper-like"));
+    }
+
+    #[test]
+    fn ports_are_from_1024_to_1279() {
+        let mut random = Random::new(1);
+        for ports in [Ports::PAPER_LIKE, Ports::Skewed { mean: 256 }, Ports::Uniform, Ports::Sequential] {
+            for earlier in 0..2000 {
+                assert!((1024..1280).contains(&ports.draw(&mut random, earlier)), "{ports}");
+            }
+        }
+    }
+}
