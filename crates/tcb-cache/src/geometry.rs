@@ -136,6 +136,14 @@ impl Geometry {
         Self { banks: 1, ways: self.ways * self.banks, ..self }
     }
 
+    /// Returns the same lines as a cache without banks and sets, for policies that see it as a whole.
+    ///
+    /// It may have more ways than a cache of banks could be built with.
+    #[must_use]
+    pub fn single_set(self) -> Self {
+        Self { banks: 1, sets: 1, ways: self.lines(), ..self }
+    }
+
     /// Returns the number of banks.
     #[must_use]
     pub const fn banks(self) -> u32 {

@@ -6,6 +6,7 @@ pub(crate) mod parse;
 pub(crate) mod replay;
 pub(crate) mod reproduce;
 pub(crate) mod shell;
+pub(crate) mod simulate;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -42,6 +43,9 @@ pub(crate) enum Verb {
     Generate(generate::Generate),
     /// Run the papers' tables and figures again
     Reproduce(reproduce::Reproduce),
+    /// Simulate an algorithm over a trace or a model
+    #[command(subcommand)]
+    Simulate(simulate::Simulate),
     /// Print a completion script for a shell
     Completions(shell::Completions),
     /// Write manual pages into a directory
