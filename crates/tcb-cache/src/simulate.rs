@@ -80,6 +80,12 @@ impl Trace {
         &self.accesses
     }
 
+    /// Returns the accesses, and ends the trace.
+    #[must_use]
+    pub fn into_accesses(self) -> Vec<Access> {
+        self.accesses
+    }
+
     /// Returns how many accesses are not counted.
     #[must_use]
     pub fn warm(&self) -> usize {

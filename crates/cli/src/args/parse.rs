@@ -39,6 +39,14 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << shift).ok_or_else(|| format!("'{text}' is too large"))
 }
 
+/// Reads what pauses are multiplied by.
+pub(crate) fn think_factor(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(factor) if (0.0..=1e6).contains(&factor) => Ok(factor),
+        _ => Err(format!("'{text}' is not a factor between 0 and 1000000")),
+    }
+}
+
 /// Reads what has a form of its own.
 pub(crate) fn from_str<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, String> {
     text.parse().map_err(|error: T::Err| error.to_string())

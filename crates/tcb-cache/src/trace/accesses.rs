@@ -3,6 +3,7 @@
 use std::io::{self, Read};
 
 use crate::access::Access;
+use crate::lifetime::TICK_MS;
 
 use super::format::Format;
 use super::lines::{Line, Lines};
@@ -12,7 +13,7 @@ use super::{csv, oracle_general, vscsi};
 /// A trace that was read, and what was found.
 pub type AccessTrace = (Vec<Access>, ReadSummary);
 
-/// Collects accesses; time begins at the first, and does not go back.
+/// Collects accesses; time begins in the tick of the first, and does not go back.
 #[derive(Debug, Default)]
 struct Collector {
     accesses: Vec<Access>,
@@ -26,7 +27,9 @@ impl Collector {
         match read {
             Ok(access) => {
                 self.summary.take();
-                let origin = *self.origin_ms.get_or_insert(access.time_ms());
+                // Whole ticks are taken off, so that lines go OFF when they would have.
+                let first_ms = access.time_ms();
+                let origin = *self.origin_ms.get_or_insert(first_ms - first_ms % TICK_MS);
                 let time = access.time_ms().saturating_sub(origin);
                 self.summary.time_backwards += u64::from(access.time_ms() < origin + self.latest_ms);
                 self.latest_ms = self.latest_ms.max(time);
@@ -46,7 +49,7 @@ impl Collector {
 /// Reads a trace of accesses: [`Format::Csv`], [`Format::OracleGeneral`] or [`Format::Vscsi`]; any other is taken for
 /// the first.
 ///
-/// Time begins with the first record and never goes back: one that would is counted, and takes the time before it.
+/// Time begins within a quarter of a second before the first record and never goes back: one that would is counted, and takes the time before it.
 ///
 /// # Errors
 ///

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use flowloom::tcb_cache::model::Ports;
+use flowloom::tcb_cache::model::{Connection, PacketModel, Ports, View};
 use flowloom::tcb_cache::trace::Format;
 use flowloom::tcb_cache::{IndexFunction, Policy};
 
@@ -63,7 +63,7 @@ pub(crate) struct TcbCache {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "4")]
     pub(crate) ways: Vec<u32>,
 
-    /// Index functions: mod, xor, pmod, pdisp, crc, h3-N, h3-N-full [default: h3-16; h3-64 for foreign identifiers]
+    /// Index functions: mod, xor, pmod, pdisp, crc, h3-N, h3-N-full [default: h3-16; h3-64 for oracleGeneral and VSCSI]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse::from_str::<IndexFunction>)]
     pub(crate) hash: Vec<IndexFunction>,
 
@@ -107,7 +107,7 @@ pub(crate) struct TcbCache {
     pub(crate) ports: Ports,
 
     /// Model: what pauses between pages are multiplied by
-    #[arg(long, value_name = "FACTOR", default_value_t = 16.0, value_parser = think, help_heading = "Workload")]
+    #[arg(long, value_name = "FACTOR", default_value_t = 16.0, value_parser = parse::think_factor, help_heading = "Workload")]
     pub(crate) think: f64,
 
     /// Records that are read at most
@@ -140,6 +140,29 @@ pub(crate) struct TcbCache {
 pub(crate) enum PolicyName {
     Baseline,
     Policy(Policy),
+}
+
+impl TcbCache {
+    /// Returns how sessions become accesses.
+    pub(crate) fn packet_model(&self) -> PacketModel {
+        packet_model(self.connection, self.view)
+    }
+}
+
+/// Returns how sessions become accesses.
+pub(crate) fn packet_model(connection: ConnectionName, view: ViewName) -> PacketModel {
+    PacketModel {
+        connection: match connection {
+            ConnectionName::Session => Connection::PerSession,
+            ConnectionName::Page => Connection::PerPage,
+            ConnectionName::Request => Connection::PerRequest,
+        },
+        view: match view {
+            ViewName::Request => View::Request,
+            ViewName::Rx => View::Rx,
+            ViewName::Rxtx => View::RxTx,
+        },
+    }
 }
 
 /// Models of sessions.
@@ -204,13 +227,6 @@ fn warm(text: &str) -> Result<Warm, String> {
         };
     }
     parse::count(text).map(Warm::Accesses)
-}
-
-fn think(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(factor) if factor.is_finite() && (0.0..=1e6).contains(&factor) => Ok(factor),
-        _ => Err(format!("'{text}' is not a factor between 0 and 1000000")),
-    }
 }
 
 #[cfg(test)]

@@ -126,7 +126,7 @@ impl PointFigures {
             name.push_str(" +fin");
         }
         if let (Some(hash), Some(banks), Some(ways)) = (&self.hash, self.banks, self.ways) {
-            name.push_str(&format!("  {hash} {banks}×{ways}"));
+            return format!("{name}  {hash} {banks}×{ways}");
         }
         name
     }
@@ -203,17 +203,17 @@ impl Report for SimulateResult {
             ),
         ];
         if let Some(read) = &trace.read {
-            let mut line = format!("{} of {} records used", grouped(read.used), grouped(read.records));
-            for (reason, count) in &read.skipped {
-                line.push_str(&format!(", {} skipped ({reason})", grouped(*count)));
-            }
+            let mut parts =
+                vec![format!("{} of {} records used", grouped(read.used), grouped(read.records))];
+            let skipped = read.skipped.iter();
+            parts.extend(skipped.map(|(reason, count)| format!("{} skipped ({reason})", grouped(*count))));
             if read.time_backwards > 0 {
-                line.push_str(&format!(", {} back in time", grouped(read.time_backwards)));
+                parts.push(format!("{} back in time", grouped(read.time_backwards)));
             }
             if read.limited {
-                line.push_str(", stopped at --limit");
+                parts.push(String::from("stopped at --limit"));
             }
-            lines.push(line);
+            lines.push(parts.join(", "));
         }
         lines.push(String::new());
         let width = self.points.iter().map(|point| point.name().chars().count()).max().unwrap_or(0).max(5);

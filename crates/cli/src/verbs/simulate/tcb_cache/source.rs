@@ -3,12 +3,10 @@
 use std::path::Path;
 
 use flowloom::tcb_cache::Access;
-use flowloom::tcb_cache::model::{
-    Connection, LoggedSessions, Overlap, PacketModel, SessionSource, Surge, SurgeConfig, View,
-};
+use flowloom::tcb_cache::model::{LoggedSessions, Overlap, SessionSource, Surge, SurgeConfig};
 use flowloom::tcb_cache::trace::{Format, ReadError, ReadLimits, ReadSummary, read_accesses, read_log};
 
-use crate::args::simulate::tcb_cache::{ConnectionName, ModelName, TcbCache, ViewName};
+use crate::args::simulate::tcb_cache::{ModelName, TcbCache};
 use crate::exit::Failure;
 use crate::render::simulate::tcb_cache::{ReadFigures, TraceFigures};
 use crate::unpacked::{open, plain_name};
@@ -64,7 +62,7 @@ pub(super) fn load(arguments: &TcbCache, stop: &dyn Fn() -> bool) -> Result<Load
         no_overlap(arguments, "a trace of accesses")?;
         let (accesses, summary) = read_accesses(unpacked.input, format, limits).map_err(read_failed)?;
         figures.read = Some(read_figures(&summary));
-        let foreign = format != Format::Csv || accesses.iter().any(|access| access.key() >> 48 != 0);
+        let foreign = format != Format::Csv;
         return Ok(Loaded { accesses, figures, skipped: summary.skipped_in_all(), foreign });
     }
     let (entries, summary) = read_log(unpacked.input, format, limits).map_err(read_failed)?;
@@ -76,7 +74,7 @@ pub(super) fn load(arguments: &TcbCache, stop: &dyn Fn() -> bool) -> Result<Load
     let accesses = if arguments.overlap.is_some() {
         overlapped(arguments, &mut sessions.drawn(), &mut figures)?
     } else {
-        let packets = packet_model(arguments);
+        let packets = arguments.packet_model();
         figures.packets = Some(packets.to_string());
         figures.ports = Some(arguments.ports.to_string());
         sessions.as_logged(packets, arguments.ports, arguments.seed)
@@ -112,21 +110,6 @@ fn no_overlap(arguments: &TcbCache, what: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-fn packet_model(arguments: &TcbCache) -> PacketModel {
-    PacketModel {
-        connection: match arguments.connection {
-            ConnectionName::Session => Connection::PerSession,
-            ConnectionName::Page => Connection::PerPage,
-            ConnectionName::Request => Connection::PerRequest,
-        },
-        view: match arguments.view {
-            ViewName::Request => View::Request,
-            ViewName::Rx => View::Rx,
-            ViewName::Rxtx => View::RxTx,
-        },
-    }
-}
-
 fn overlapped(
     arguments: &TcbCache,
     source: &mut dyn SessionSource,
@@ -135,7 +118,7 @@ fn overlapped(
     let overlap = Overlap {
         sessions: arguments.overlap.unwrap_or(1),
         accesses: usize::try_from(arguments.accesses).unwrap_or(usize::MAX),
-        packets: packet_model(arguments),
+        packets: arguments.packet_model(),
         ports: arguments.ports,
         seed: arguments.seed,
     };
