@@ -16,6 +16,7 @@ pub mod dhash;
 pub mod experiment;
 pub mod page;
 pub mod record;
+pub mod tcbcache;
 
 pub use experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
 pub use record::{Record, RecordError, Reproduction, SCHEMA};
@@ -32,11 +33,18 @@ pub struct Paper {
 }
 
 /// All papers of which anything is reproduced.
-pub const PAPERS: &[Paper] = &[Paper {
-    key: "dhash",
-    title: "DHash: A Cache-Friendly TCP Lookup Algorithm for Fast Network Processing",
-    items: dhash::ITEMS,
-}];
+pub const PAPERS: &[Paper] = &[
+    Paper {
+        key: "dhash",
+        title: "DHash: A Cache-Friendly TCP Lookup Algorithm for Fast Network Processing",
+        items: dhash::ITEMS,
+    },
+    Paper {
+        key: "tcbcache",
+        title: "A New TCB Cache to Efficiently Manage TCP Sessions for Web Servers",
+        items: tcbcache::ITEMS,
+    },
+];
 
 /// Returns the items that a name stands for: `all`, a paper, or an item; empty if there is none.
 pub fn select(name: &str) -> Vec<&'static Item> {

@@ -40,3 +40,8 @@ fn complaints(paper: &str) -> Vec<String> {
 fn dhash() {
     assert_eq!(complaints("dhash"), Vec::<String>::new());
 }
+
+#[test]
+fn tcbcache() {
+    assert_eq!(complaints("tcbcache"), Vec::<String>::new());
+}
