@@ -15,6 +15,7 @@ mod profile;
 mod progress;
 mod render;
 mod signals;
+mod unpacked;
 mod verbs;
 mod verify;
 
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         Verb::Generate(verb) => verbs::generate::run(verb, &arguments.common),
         Verb::Bench(verb) => verbs::bench::run(verb, &arguments.common),
         Verb::Reproduce(verb) => verbs::reproduce::run(verb, &arguments.common),
+        Verb::Simulate(verb) => verbs::simulate::run(verb, &arguments.common),
         Verb::Completions(verb) => verbs::shell::completions(verb),
         Verb::Man(verb) => verbs::shell::man(verb),
     };

@@ -13,3 +13,4 @@ mod replay;
 mod reproduce;
 mod schema;
 mod support;
+mod tcb_cache;

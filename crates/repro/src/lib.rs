@@ -17,6 +17,7 @@ pub mod experiment;
 pub mod flownp;
 pub mod page;
 pub mod record;
+pub mod tcbcache;
 mod timing;
 
 pub use experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
@@ -44,6 +45,11 @@ pub const PAPERS: &[Paper] = &[
         key: "flownp",
         title: "Towards High-performance Flow-level Packet Processing on Multi-core Network Processors",
         items: flownp::ITEMS,
+    },
+    Paper {
+        key: "tcbcache",
+        title: "A New TCB Cache to Efficiently Manage TCP Sessions for Web Servers",
+        items: tcbcache::ITEMS,
     },
 ];
 

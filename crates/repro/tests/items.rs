@@ -45,3 +45,8 @@ fn dhash() {
 fn flownp() {
     assert_eq!(complaints("flownp"), Vec::<String>::new());
 }
+
+#[test]
+fn tcbcache() {
+    assert_eq!(complaints("tcbcache"), Vec::<String>::new());
+}

@@ -7,6 +7,7 @@ pub(crate) mod parse;
 pub(crate) mod replay;
 pub(crate) mod reproduce;
 pub(crate) mod shell;
+pub(crate) mod simulate;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -47,6 +48,9 @@ pub(crate) enum Verb {
     Bench(bench::Bench),
     /// Run the papers' tables and figures again
     Reproduce(reproduce::Reproduce),
+    /// Simulate an algorithm over a trace or a model
+    #[command(subcommand)]
+    Simulate(simulate::Simulate),
     /// Print a completion script for a shell
     Completions(shell::Completions),
     /// Write manual pages into a directory

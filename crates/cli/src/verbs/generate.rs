@@ -1,4 +1,6 @@
-//! Makes captures.
+//! Makes captures and logs.
+
+mod weblog;
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -17,7 +19,13 @@ use crate::render::print;
 
 /// Runs the verb.
 pub(crate) fn run(arguments: &Generate, common: &Common) -> Result<Status, Failure> {
-    let Generate::Trace(trace) = arguments;
+    match arguments {
+        Generate::Trace(trace) => capture(trace, common),
+        Generate::Weblog(weblog) => weblog::run(weblog, common),
+    }
+}
+
+fn capture(trace: &Trace, common: &Common) -> Result<Status, Failure> {
     let begun = Instant::now();
     let Planned { mut generator, what, snaplen, seed } = plan(trace)?;
     let snaplen = trace.snaplen.unwrap_or(snaplen);

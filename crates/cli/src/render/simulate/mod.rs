@@ -1,0 +1,3 @@
+//! The results of `simulate`, a file each.
+
+pub(crate) mod tcb_cache;
