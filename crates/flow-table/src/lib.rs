@@ -28,6 +28,7 @@ pub mod error;
 pub mod indexed;
 #[cfg(feature = "std")]
 pub mod laws;
+pub mod linehash;
 #[cfg(feature = "std")]
 pub mod oracle;
 pub mod probe;
@@ -38,6 +39,7 @@ pub mod table;
 pub use dhash::{DHash, DHashConfig};
 pub use error::BuildError;
 pub use indexed::Indexed;
+pub use linehash::{LineHash, LineHashConfig};
 pub use segments::Growing;
 pub use state::Timeouts;
 pub use table::{

@@ -22,6 +22,7 @@ pub trait TableKey: Copy + Eq + fmt::Debug + 'static {}
 impl TableKey for FlowKey {}
 impl TableKey for u64 {}
 impl<const N: usize> TableKey for [u8; N] {}
+impl<const N: usize> TableKey for [u64; N] {}
 
 /// A moment, in the caller's unit; only differences to timeouts matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -142,6 +143,8 @@ pub struct TableStats {
     pub refused: u64,
     /// Flows that now live outside their bucket (conflict list, stash).
     pub displaced: u32,
+    /// Of these, flows in a list or stash; the others live in another bucket.
+    pub stashed: u32,
     /// Length of the longest conflict list there ever was.
     pub list_length_max: u32,
     /// States in the pool.
@@ -163,6 +166,7 @@ impl TableStats {
             expired: self.expired + other.expired,
             refused: self.refused + other.refused,
             displaced: self.displaced + other.displaced,
+            stashed: self.stashed + other.stashed,
             list_length_max: self.list_length_max.max(other.list_length_max),
             pool_size: self.pool_size + other.pool_size,
             segments: self.segments + other.segments,
@@ -190,6 +194,11 @@ impl MemoryReport {
     /// Returns all bytes.
     pub fn total_bytes(&self) -> u64 {
         self.index_bytes + self.state_bytes + self.list_bytes + self.wheel_bytes
+    }
+
+    /// Returns the bytes of the lookup structure: what is there besides keys, times and values.
+    pub fn lookup_bytes(&self) -> u64 {
+        self.index_bytes + self.list_bytes
     }
 
     /// Returns the bytes of two parts of one table.

@@ -8,7 +8,7 @@ use flowloom_flow_table::dhash::major_location::{FirstSlot, Folded, LowBits};
 use flowloom_flow_table::dhash::signature::Keyed;
 use flowloom_flow_table::laws::{Operation, check};
 use flowloom_flow_table::segments::GrowthLimits;
-use flowloom_flow_table::{DHash, DHashConfig, Growing, TimeoutClass, Timeouts};
+use flowloom_flow_table::{DHash, DHashConfig, Growing, LineHash, LineHashConfig, TimeoutClass, Timeouts};
 use proptest::prelude::*;
 
 const CASES: u32 = if cfg!(miri) { 2 } else { 96 };
@@ -86,6 +86,30 @@ fn check_production(config: &DHashConfig, mask: u64, roomy: bool, operations: &[
     }
 }
 
+fn line_config(flows: u32, lines: u32, pool: u32, list_cap: u32) -> LineHashConfig {
+    LineHashConfig {
+        lines: Some(lines),
+        pool: Some(pool),
+        list_cap,
+        timeouts: timeouts(),
+        ..LineHashConfig::for_flows(flows)
+    }
+}
+
+fn tight_lines() -> impl Strategy<Value = LineHashConfig> {
+    (1_u32..4, 0_u32..8, 0_u32..6, 1_u32..70).prop_map(|(lines, pool, list_cap, flows)| {
+        line_config(flows.min(lines * 30 + pool), lines, pool, list_cap)
+    })
+}
+
+fn check_lines(config: &LineHashConfig, mask: u64, roomy: bool, operations: &[Operation]) {
+    for isa in Isa::available() {
+        let config = LineHashConfig { isa: Some(isa), ..config.clone() };
+        let mut table = LineHash::<u64, u64>::try_new(&config).expect("a small table");
+        check(&mut table, &numbered(mask), timeouts(), roomy, operations);
+    }
+}
+
 fn check_reference(config: &DHashConfig, mask: u64, roomy: bool, operations: &[Operation]) {
     let keys = numbered(mask);
     let mut table = ReferenceDHash::<u64, u64>::try_new(config).expect("a small table");
@@ -109,6 +133,16 @@ proptest! {
         operations in operations(64), mask in mask(), config in tight(),
     ) {
         check_production(&config, mask, false, &operations);
+    }
+
+    #[test]
+    fn lines_keep_the_laws(operations in operations(100), mask in mask(), lines in 1_u32..6) {
+        check_lines(&line_config(100, lines, 100, 100), mask, true, &operations);
+    }
+
+    #[test]
+    fn tight_lines_keep_the_laws(operations in operations(100), mask in mask(), config in tight_lines()) {
+        check_lines(&config, mask, false, &operations);
     }
 
     #[test]

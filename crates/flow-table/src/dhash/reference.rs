@@ -180,6 +180,7 @@ impl<K: TableKey, V, S: Signature<K>, M: MajorLocation> Indexed for ReferenceDHa
 
     fn complete_stats(&self, stats: &mut TableStats) {
         stats.displaced = self.lists.used();
+        stats.stashed = stats.displaced;
         stats.list_length_max = self.lists.length_max();
         stats.pool_size = self.lists.pool_size();
     }
