@@ -4,12 +4,12 @@ use flowloom_cpu::features::Isa;
 use flowloom_cpu::pages::HugePages;
 use flowloom_flow_key::FiveTuple;
 
-use crate::arch::{Backend, Program};
+use crate::arch::{Backend, ClassifyBatch, Program};
 use crate::error::BuildError;
 use crate::flowcuts::plan::Plan;
 use crate::flowcuts::tune::{self, Limits, Tuned};
 use crate::key::{AnyKey, Key, KeyV4, KeyV6, Match};
-use crate::lookup::{ClassifyBatch, Reads, classify_counting};
+use crate::lookup::{Reads, classify_counting};
 use crate::rule_set::{Flat, RuleSet};
 
 /// How to search.
@@ -73,10 +73,10 @@ impl ClassifierBuilder {
         self
     }
 
-    /// Sets the most steps for each rule that all tries may take together; a step is some nanoseconds.
+    /// Sets the most steps that all tries may take together; a step is some nanoseconds.
     #[must_use]
-    pub fn steps_per_rule_max(mut self, steps: u64) -> Self {
-        self.limits.steps_per_rule_max = steps;
+    pub fn steps_max(mut self, steps: u64) -> Self {
+        self.limits.steps_max = Some(steps);
         self
     }
 
@@ -183,7 +183,7 @@ impl Classifier {
     /// If `matches` is not as long as `keys`.
     pub fn classify_batch<K: ClassifierKey>(&self, keys: &[K], matches: &mut [Match]) {
         assert_eq!(keys.len(), matches.len(), "a batch has a place for the match of each key");
-        self.backend.run(ClassifyBatch { program: K::program(self), keys, out: matches });
+        ClassifyBatch { program: K::program(self), keys, out: matches }.run_on(self.backend);
     }
 
     /// Returns the first rule that matches a key, and what the lookup read. Slow.

@@ -9,17 +9,17 @@ use crate::rule_set::Flat;
 /// Rules in a block.
 pub(crate) const LANES: usize = 8;
 
-/// Appends the blocks of these rules, which ascend.
+/// Appends the blocks of these rules, which ascend; one without rules if there are none.
 pub(crate) fn push_blocks<'a, K: Key>(rows: &mut Vec<[u32; 8]>, rules: impl Iterator<Item = &'a Flat<K>>) {
     let n = K::ADDRESS_DIMENSIONS;
+    let mut rules = rules.peekable();
+    if rules.peek().is_none() {
+        push_padding::<K>(rows);
+    }
     for (position, rule) in rules.enumerate() {
         let lane = position % LANES;
         if lane == 0 {
-            rows.resize(rows.len() + Program::<K>::BLOCK_ROWS, [0; 8]);
-            let start = rows.len() - 4;
-            // Ports low above high: only a packet without ports can match, and then the rule says "none".
-            rows[start + 1] = [u32::MAX; 8];
-            rows[start + 3] = [u32::MAX; 8];
+            push_padding::<K>(rows);
         }
         let start = rows.len() - Program::<K>::BLOCK_ROWS;
         let block = &mut rows[start..];
@@ -36,4 +36,13 @@ pub(crate) fn push_blocks<'a, K: Key>(rows: &mut Vec<[u32; 8]>, rules: impl Iter
         block[2 * n + 2][lane] = source.high << 16 | destination.high;
         block[2 * n + 3][lane] = rule.id;
     }
+}
+
+/// Appends a block without rules.
+fn push_padding<K: Key>(rows: &mut Vec<[u32; 8]>) {
+    rows.resize(rows.len() + Program::<K>::BLOCK_ROWS, [0; 8]);
+    let start = rows.len() - 4;
+    // Ports low above high: only a packet without ports can match, and then the rule says "none".
+    rows[start + 1] = [u32::MAX; 8];
+    rows[start + 3] = [u32::MAX; 8];
 }

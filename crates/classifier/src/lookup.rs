@@ -1,43 +1,7 @@
-//! Classifying a batch, and walking one packet with a tally.
+//! Walking one packet with a tally.
 
-use crate::arch::{FLIGHT, Flight, Kernel, LEAF, Lanes, Program, child_index, leaf_blocks};
+use crate::arch::{LEAF, Program, child_index, leaf_blocks, scan_block};
 use crate::key::{Key, Match};
-
-/// Looks a batch up: a flight of packets at a time, tree by tree.
-pub(crate) struct ClassifyBatch<'a, K: Key> {
-    pub(crate) program: &'a Program<K>,
-    pub(crate) keys: &'a [K],
-    pub(crate) out: &'a mut [Match],
-}
-
-impl<K: Key> Kernel for ClassifyBatch<'_, K> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<L: Lanes>(self, lanes: L) {
-        let mut flight = Flight::new();
-        for (keys, out) in self.keys.chunks(FLIGHT).zip(self.out.chunks_mut(FLIGHT)) {
-            out.fill(Match::NONE);
-            let mut entering = [0_u8; FLIGHT];
-            for tree in self.program.trees() {
-                let mut count = 0;
-                for (i, key) in keys.iter().enumerate() {
-                    entering[count % FLIGHT] = i as u8;
-                    for word in 0..K::WORDS {
-                        flight.words[word][count % FLIGHT] = key.word(word);
-                    }
-                    count += usize::from(out[i].0 > tree.least);
-                }
-                lanes.descend(self.program, tree.root, &mut flight, count);
-                for (&i, &leaf) in entering[..count].iter().zip(&flight.at) {
-                    let found = lanes.leaf(self.program, leaf, &keys[usize::from(i)]);
-                    let best = &mut out[usize::from(i)].0;
-                    *best = found.min(*best);
-                }
-            }
-        }
-    }
-}
 
 /// What one lookup read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,7 +35,7 @@ pub(crate) fn classify_counting<K: Key>(program: &Program<K>, key: &K) -> (Match
         for block in first..first + count {
             reads.blocks += 1;
             reads.words += 4 * Program::<K>::BLOCK_ROWS as u32;
-            let found = crate::arch::scan_block(program.block(block), key);
+            let found = scan_block(program.block(block), key);
             if found != u32::MAX {
                 best = best.min(found);
                 break;

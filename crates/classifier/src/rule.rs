@@ -295,7 +295,7 @@ pub struct Rule {
     pub priority: i32,
     /// The caller's own: an action, a class, a line.
     pub value: u32,
-    /// The flags column of a `ClassBench` file.
+    /// The flags column of a ClassBench file.
     pub flags: Option<FlagsColumn>,
 }
 
@@ -383,7 +383,7 @@ impl Rule {
 }
 
 impl fmt::Display for Rule {
-    /// Writes the rule as a line of a `ClassBench` file, without the `@` and the flags.
+    /// Writes the rule as a line of a ClassBench file, without the `@` and the flags.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.addresses {
             Addresses::Any => f.write_str("any any")?,

@@ -1,4 +1,9 @@
 //! Every classifier equals the definition: the first rule that matches.
+#![expect(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "strategies build what is right by construction; parts of a box are as wide as their fields"
+)]
 
 use flowloom_classifier::flowcuts::plan::{Plan, Split};
 use flowloom_classifier::headers::{Traffic, headers};

@@ -9,7 +9,7 @@ use core::arch::x86_64::{
 
 use flowloom_cpu::features::Avx2;
 
-use super::program::{Program, leaf_blocks};
+use super::program::Program;
 use super::{Flight, Kernel, Lanes, scalar};
 use crate::key::Key;
 
@@ -24,42 +24,35 @@ impl Avx2Lanes {
 
 impl Lanes for Avx2Lanes {
     #[inline(always)]
-    fn descend<K: Key>(self, program: &Program<K>, root: u64, flight: &mut Flight, count: usize) {
-        scalar::descend(program, root, flight, count);
+    unsafe fn descend<K: Key>(self, program: &Program<K>, flight: &mut Flight, count: usize) {
+        // SAFETY: the caller's promise is the same.
+        unsafe { scalar::descend(program, flight, count) };
     }
 
     #[inline(always)]
-    fn leaf<K: Key>(self, program: &Program<K>, leaf: u64, key: &K) -> u32 {
-        // SAFETY: `self` proves AVX2 and the bit instructions; the leaf comes from this program.
-        unsafe { scan(program, leaf, key) }
+    unsafe fn block<K: Key>(self, program: &Program<K>, block: usize, key: &K) -> u32 {
+        // SAFETY: `self` proves AVX2 and the bit instructions; the block is the caller's promise.
+        unsafe { scan(program, block, key) }
     }
 }
 
-/// Returns the first rule of a leaf that matches.
+/// Returns the first rule of a block that matches.
 ///
 /// # Safety
 ///
-/// The processor has AVX2 and BMI1, and the leaf is one of this program's.
+/// The processor has AVX2 and BMI1, and the block is one of this program's.
 #[expect(clippy::cast_ptr_alignment, reason = "rows are loaded as unaligned")]
 #[inline(always)]
-pub(super) unsafe fn scan<K: Key>(program: &Program<K>, leaf: u64, key: &K) -> u32 {
-    let (first, count) = leaf_blocks(leaf);
+pub(super) unsafe fn scan<K: Key>(program: &Program<K>, block: usize, key: &K) -> u32 {
     let rows = program.rows();
-    let mut start = first * Program::<K>::BLOCK_ROWS;
-    let end = start + count * Program::<K>::BLOCK_ROWS;
-    while start < end {
-        // SAFETY: `Program::new` holds `first + count` blocks inside the rows; the caller vouches for the rest.
-        unsafe {
-            let block = rows.as_ptr().add(start).cast::<__m256i>();
-            let hits = matches(block, key);
-            if hits != 0 {
-                let lane = hits.trailing_zeros() as usize;
-                return *rows.get_unchecked(start + Program::<K>::BLOCK_ROWS - 1).get_unchecked(lane & 7);
-            }
-        }
-        start += Program::<K>::BLOCK_ROWS;
+    let start = block * Program::<K>::BLOCK_ROWS;
+    // SAFETY: the caller's promise: all rows of the block lie inside `rows`.
+    unsafe {
+        let hits = matches(rows.as_ptr().add(start).cast::<__m256i>(), key);
+        let rules = rows.get_unchecked(start + Program::<K>::BLOCK_ROWS - 1);
+        let rule = rules[hits.trailing_zeros() as usize & 7];
+        if hits == 0 { u32::MAX } else { rule }
     }
-    u32::MAX
 }
 
 /// Returns the lanes of a block that match.

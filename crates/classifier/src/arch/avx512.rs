@@ -29,17 +29,12 @@ const GROUPS: usize = 4;
 
 impl Lanes for Avx512Lanes {
     #[inline(always)]
-    fn descend<K: Key>(self, program: &Program<K>, root: u64, flight: &mut Flight, count: usize) {
-        flight.at[..count].fill(root);
-        if root & LEAF != 0 {
-            return;
-        }
-        let mut start = 0;
-        while start < count {
-            // SAFETY: `self` proves the features; `start` is a multiple of 32 below the flight's 64, and each packet
-            // in it stands at a word of this program. Those past `count` stand at a leaf, see below.
-            unsafe { walk(program, flight, start, count) };
-            start += 8 * GROUPS;
+    unsafe fn descend<K: Key>(self, program: &Program<K>, flight: &mut Flight, count: usize) {
+        flight.at[count..].fill(LEAF);
+        for start in (0..count).step_by(8 * GROUPS) {
+            // SAFETY: `self` proves the features; `start` is a multiple of 32 below the flight's 64. Packets below `count`
+            // stand at words of this program by the caller's promise, the others at a leaf, which is not followed.
+            unsafe { walk(program, flight, start) };
         }
         for &leaf in &flight.at[..count] {
             program.prefetch_block(leaf as u32);
@@ -47,9 +42,9 @@ impl Lanes for Avx512Lanes {
     }
 
     #[inline(always)]
-    fn leaf<K: Key>(self, program: &Program<K>, leaf: u64, key: &K) -> u32 {
-        // SAFETY: `self` proves AVX-512, which implies AVX2, and the bit instructions; the leaf comes from this program.
-        unsafe { avx2::scan(program, leaf, key) }
+    unsafe fn block<K: Key>(self, program: &Program<K>, block: usize, key: &K) -> u32 {
+        // SAFETY: `self` proves AVX-512, which implies AVX2, and the bit instructions; the block is the caller's promise.
+        unsafe { avx2::scan(program, block, key) }
     }
 }
 
@@ -57,14 +52,11 @@ impl Lanes for Avx512Lanes {
 ///
 /// # Safety
 ///
-/// The processor has what [`Avx512Popcount`] proves. `start` is a multiple of 32 below [`super::FLIGHT`], and the first
-/// `count` packets stand at words of this program.
+/// The processor has what [`Avx512Popcount`] proves. `start` is a multiple of 32 below [`super::FLIGHT`], and packets that
+/// do not stand at a leaf stand at nodes of this program.
 #[inline(always)]
-unsafe fn walk<K: Key>(program: &Program<K>, flight: &mut Flight, start: usize, count: usize) {
+unsafe fn walk<K: Key>(program: &Program<K>, flight: &mut Flight, start: usize) {
     let words = program.words().as_ptr();
-    for packet in count..(start + 8 * GROUPS).min(super::FLIGHT) {
-        flight.at[packet] = LEAF;
-    }
     // SAFETY: the features are the caller's promise. Loads and stores lie in the flight's arrays, which are aligned to 64
     // bytes, at multiples of eight packets. A gather reads the child of a node for each lane that is not at a leaf:
     // `Program::new` holds all of these inside the words.

@@ -3,11 +3,13 @@
 //! A [`Kernel`] is a loop written once over [`Lanes`], the few operations that differ between instruction sets.
 //! [`Backend::run`] enters one function compiled for the instruction set and runs the whole kernel in it. A `Lanes` value
 //! holds the token that proves its features, and a `Program` has been checked: that is why its operations are safe to call.
+#![expect(unsafe_code, reason = "the operations have promises that their callers keep")]
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod batch;
 mod program;
 mod scalar;
 
@@ -15,39 +17,49 @@ use flowloom_cpu::features::Isa;
 
 use crate::key::Key;
 
+pub(crate) use batch::ClassifyBatch;
 pub(crate) use program::{FaultyProgram, Program};
 pub(crate) use program::{LEAF, Tree, child_index, leaf_blocks, leaf_word, node_word};
 pub(crate) use scalar::scan_block;
 
 /// Packets in flight.
-pub(crate) const FLIGHT: usize = 64;
+const FLIGHT: usize = 64;
 
 /// The packets of one flight that still walk: their key's words, word by word.
 #[repr(C, align(64))]
 #[derive(Debug)]
-pub(crate) struct Flight {
-    pub(crate) words: [[u64; FLIGHT]; 5],
+struct Flight {
+    words: [[u64; FLIGHT]; 5],
     /// Where each packet stands: a word of the program.
-    pub(crate) at: [u64; FLIGHT],
+    at: [u64; FLIGHT],
 }
 
 impl Flight {
-    pub(crate) fn new() -> Self {
+    fn new() -> Self {
         Self { words: [[0; FLIGHT]; 5], at: [LEAF; FLIGHT] }
     }
 }
 
 /// What a back end computes.
-pub(crate) trait Lanes: Copy {
-    /// Moves the first `count` packets from the root to their leaves, and hints that these will be read.
-    fn descend<K: Key>(self, program: &Program<K>, root: u64, flight: &mut Flight, count: usize);
+trait Lanes: Copy {
+    /// Moves the first `count` packets from where they stand to their leaves, and hints that these will be read.
+    ///
+    /// # Safety
+    ///
+    /// Each of them stands at a word of this program: a root, or a word that was read from it. `count` is at most
+    /// [`FLIGHT`].
+    unsafe fn descend<K: Key>(self, program: &Program<K>, flight: &mut Flight, count: usize);
 
-    /// Returns the first rule of a leaf that matches, `u32::MAX` if none does.
-    fn leaf<K: Key>(self, program: &Program<K>, leaf: u64, key: &K) -> u32;
+    /// Returns the first rule of the block that matches, `u32::MAX` if none does.
+    ///
+    /// # Safety
+    ///
+    /// The block is one of this program's.
+    unsafe fn block<K: Key>(self, program: &Program<K>, block: usize, key: &K) -> u32;
 }
 
 /// A loop over packets. `run` must be `#[inline(always)]`, or it is compiled for the wrong processor.
-pub(crate) trait Kernel {
+trait Kernel {
     type Output;
 
     fn run<L: Lanes>(self, lanes: L) -> Self::Output;
@@ -84,7 +96,7 @@ impl Backend {
 
     /// Runs a kernel, compiled for this back end.
     #[inline(always)]
-    pub(crate) fn run<K: Kernel>(self, kernel: K) -> K::Output {
+    fn run<K: Kernel>(self, kernel: K) -> K::Output {
         match self {
             Self::Scalar(lanes) => kernel.run(lanes),
             #[cfg(target_arch = "x86_64")]

@@ -4,7 +4,7 @@
 //! node  63‥58  57‥55  54‥51   50    49‥48  47‥32   31‥0
 //!       shift  word   u       0     0      HABS    index of the first sub-array
 //! leaf  63‥51          50    49‥32           31‥0
-//!       0              1     blocks          first block
+//!       0              1     blocks, ≥ 1     first block
 //! ```
 //!
 //! A node cuts `u + 4` bits of a word of the key, from bit `shift` on, into 16 sub-arrays of 2ᵘ children each. Bit m of HABS says
@@ -34,6 +34,8 @@ use crate::key::Key;
 
 /// The bit that tells a leaf from a node.
 pub(crate) const LEAF: u64 = 1 << 50;
+/// What a leaf less its first block is smaller by: one block fewer, the first one later.
+pub(crate) const LEAF_STEP: u64 = (1 << 32) - 1;
 /// The most bits that a node cuts.
 const WIDTH_MAX: u32 = 16;
 
@@ -49,7 +51,7 @@ pub(crate) fn node_word(word: usize, shift: u32, width: u32, habs: u16, index: u
 
 /// Returns a leaf's word.
 pub(crate) fn leaf_word(first: u32, count: u32) -> u64 {
-    debug_assert!(count < 1 << 18);
+    debug_assert!((1..1 << 18).contains(&count));
     LEAF | u64::from(count) << 32 | u64::from(first)
 }
 
@@ -165,7 +167,7 @@ impl<K: Key> Program<K> {
             let end = position.min(words.len());
             let found = if word & LEAF != 0 {
                 let (first, count) = leaf_blocks(word);
-                if first + count > blocks {
+                if count == 0 || first + count > blocks {
                     return Err(FaultyProgram::Word { position });
                 }
                 let count = count as u32;

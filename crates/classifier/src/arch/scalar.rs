@@ -3,7 +3,7 @@
 
 use flowloom_cpu::prefetch;
 
-use super::program::{LEAF, Program, child_index, leaf_blocks};
+use super::program::{LEAF, Program, child_index};
 use super::{Flight, Lanes};
 use crate::key::Key;
 
@@ -12,33 +12,31 @@ pub(crate) struct Scalar;
 
 impl Lanes for Scalar {
     #[inline(always)]
-    fn descend<K: Key>(self, program: &Program<K>, root: u64, flight: &mut Flight, count: usize) {
-        descend(program, root, flight, count);
+    unsafe fn descend<K: Key>(self, program: &Program<K>, flight: &mut Flight, count: usize) {
+        // SAFETY: the caller's promise is the same.
+        unsafe { descend(program, flight, count) };
     }
 
     #[inline(always)]
-    fn leaf<K: Key>(self, program: &Program<K>, leaf: u64, key: &K) -> u32 {
-        let (first, count) = leaf_blocks(leaf);
-        for block in first..first + count {
-            let rule = scan_block(program.block(block), key);
-            if rule != u32::MAX {
-                return rule;
-            }
-        }
-        u32::MAX
+    unsafe fn block<K: Key>(self, program: &Program<K>, block: usize, key: &K) -> u32 {
+        scan_block(program.block(block), key)
     }
 }
 
 /// Walks packet by packet, a level at a time, so that the loads of a level are in flight together.
+///
+/// # Safety
+///
+/// As of [`Lanes::descend`].
 #[inline(always)]
-pub(super) fn descend<K: Key>(program: &Program<K>, root: u64, flight: &mut Flight, count: usize) {
-    flight.at[..count].fill(root);
-    if root & LEAF != 0 {
-        return;
-    }
+pub(super) unsafe fn descend<K: Key>(program: &Program<K>, flight: &mut Flight, count: usize) {
     let words = program.words();
-    let mut walking: [u8; super::FLIGHT] = core::array::from_fn(|i| i as u8);
-    let mut left = count;
+    let mut walking = [0_u8; super::FLIGHT];
+    let mut left = 0;
+    for packet in 0..count {
+        walking[left % super::FLIGHT] = packet as u8;
+        left += usize::from(flight.at[packet] & LEAF == 0);
+    }
     while left > 0 {
         let mut still = 0;
         for position in 0..left {
@@ -46,7 +44,7 @@ pub(super) fn descend<K: Key>(program: &Program<K>, root: u64, flight: &mut Flig
             let node = flight.at[packet];
             let index = child_index(node, flight.words[(node >> 55) as usize & 7][packet]);
             // SAFETY: the check of a program (`Program::new`) holds every child of every node, and of every root, below
-            // the length; `at` holds the root or a word that was read from the program.
+            // the length; `at` holds such a node, by the caller's promise or because it was read from the program.
             let word = unsafe { *words.get_unchecked(index) };
             flight.at[packet] = word;
             walking[still] = packet as u8;

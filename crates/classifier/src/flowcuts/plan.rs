@@ -94,12 +94,13 @@ pub(super) fn cost<K: Key>(program: &Program<K>, sample: &[K]) -> f64 {
         blocks += u64::from(reads.blocks);
     }
     let (node, block) = match program.bytes() {
-        0..0x4_0000 => (4.0, 9.0),
-        0x4_0000..0x10_0000 => (5.0, 13.0),
-        0x10_0000..0x80_0000 => (8.0, 22.0),
-        _ => (13.0, 36.0),
+        0..0x4_0000 => (4.3, 10.0),
+        0x4_0000..0x10_0000 => (5.0, 11.5),
+        0x10_0000..0x80_0000 => (7.0, 13.0),
+        _ => (11.0, 24.0),
     };
-    // Half of all leaves end a guess about their length.
-    let total = trees as f64 * 14.0 + nodes as f64 * node + blocks as f64 * block;
-    total / sample.len().max(1) as f64
+    // Packets walk in groups, and the group waits for its last one.
+    let tail: u32 = program.worst().iter().map(|worst| worst.nodes).sum();
+    let total = trees as f64 * 18.0 + nodes as f64 * node + blocks as f64 * block;
+    0.4 * f64::from(tail) + total / sample.len().max(1) as f64
 }

@@ -199,7 +199,7 @@ impl<'a, K: Key> Forest<'a, K> {
         let first = self.rows.len() / Program::<K>::BLOCK_ROWS;
         push_blocks(&mut self.rows, list.iter().map(|&rule| &self.rules[rule as usize]));
         self.spend(list.len() as u64)?;
-        let word = leaf_word(first as u32, list.len().div_ceil(LANES) as u32);
+        let word = leaf_word(first as u32, list.len().div_ceil(LANES).max(1) as u32);
         debug_assert!(word & LEAF != 0);
         self.leaves.insert(list, word);
         Ok(word)

@@ -18,21 +18,25 @@ use crate::rule_set::Flat;
 pub struct Limits {
     /// Bytes of the classifier's arrays, at most. Arrays of a try that is given up stay below it too.
     pub memory_bytes_max: usize,
-    /// Steps for each rule, over all tries; a step is a rule looked at, some nanoseconds.
-    pub steps_per_rule_max: u64,
+    /// Steps over all tries; a step is a rule looked at, some nanoseconds. `None` is 6 million and 4,500 a rule.
+    pub steps_max: Option<u64>,
+}
+
+impl Limits {
+    fn steps(&self, rules: usize) -> u64 {
+        self.steps_max.unwrap_or(6_000_000 + 4_500 * rules as u64)
+    }
 }
 
 impl Default for Limits {
-    /// 1 GiB, and steps for some hundred microseconds a rule.
+    /// 1 GiB, and steps for some ten microseconds a rule.
     fn default() -> Self {
-        Self { memory_bytes_max: 1 << 30, steps_per_rule_max: 40_000 }
+        Self { memory_bytes_max: 1 << 30, steps_max: None }
     }
 }
 
 /// Headers that a plan is tried with.
 const SAMPLE: usize = 2048;
-/// Sets of so few rules are worth more steps each.
-const RULES_MIN: usize = 1000;
 
 /// What was built, and how.
 #[derive(Debug)]
@@ -50,7 +54,7 @@ pub(crate) fn tune<K: Key>(
     limits: Limits,
     huge: HugePages,
 ) -> Result<Tuned<K>, BuildError> {
-    let steps_max = limits.steps_per_rule_max.saturating_mul(rules.len().max(RULES_MIN) as u64);
+    let steps_max = limits.steps(rules.len());
     let mut trial = Trial {
         rules,
         keys: sample(rules, Traffic { random_permille: 150, zipf_flows: None }, SAMPLE, 0x0074_756e_6572),
@@ -89,8 +93,7 @@ pub(crate) fn build_one<K: Key>(
     limits: Limits,
     huge: HugePages,
 ) -> Result<Tuned<K>, BuildError> {
-    let steps = limits.steps_per_rule_max.saturating_mul(rules.len().max(RULES_MIN) as u64);
-    let allowance = Allowance { bytes: limits.memory_bytes_max, steps };
+    let allowance = Allowance { bytes: limits.memory_bytes_max, steps: limits.steps(rules.len()) };
     let (program, steps) = plan.build(rules, allowance, huge);
     let program = program?;
     let keys = sample(rules, Traffic { random_permille: 150, zipf_flows: None }, SAMPLE, 0x0074_756e_6572);
@@ -113,40 +116,42 @@ impl<K: Key> Trial<'_, K> {
     fn run(&mut self) {
         let bits = K::ADDRESS_BITS as u8;
         let lengths = |source: u8, destination: u8| Split::Lengths { source, destination };
-        let (short, half) = (bits / 4, bits / 2 - 1);
+        let half = bits / 2 - 1;
         let splits = [
-            lengths(short, short),
-            Split::Whole,
-            lengths(half, half),
-            lengths(0, 0),
-            lengths(bits / 8, bits / 8),
-            lengths(half, bits),
             lengths(bits, half),
+            lengths(half, bits),
+            lengths(half, half),
+            Split::Whole,
+            lengths(bits / 4, bits / 4),
+            lengths(0, 0),
         ];
+        let share = self.steps_left / 8;
         let mut results: Vec<(f64, Split)> = Vec::new();
         let mut seen: Vec<Vec<usize>> = Vec::new();
         for split in splits {
-            let plan = Plan { split, leaf_rules: 16, growth_max: 4.0 };
+            let plan = Plan { split, leaf_rules: 32, growth_max: 4.0 };
             let sizes: Vec<usize> = plan.lists(self.rules).iter().map(Vec::len).collect();
             if seen.contains(&sizes) {
                 continue;
             }
             seen.push(sizes);
-            if let Some(cost) = self.attempt(plan, 5) {
-                results.push((cost, split));
-            }
+            let cost = self.attempt(plan, share).or_else(|| {
+                // Too much is copied: cut only where little is.
+                self.attempt(Plan { leaf_rules: 16, growth_max: 2.0, ..plan }, share / 2)
+            });
+            results.extend(cost.map(|cost| (cost, split)));
         }
         results.sort_by(|a, b| a.0.total_cmp(&b.0));
         for &(_, split) in results.iter().take(2) {
-            for (leaf_rules, growth_max) in [(8, 4.0), (16, 2.0), (16, 8.0), (8, 8.0), (32, 4.0)] {
-                self.attempt(Plan { split, leaf_rules, growth_max }, 4);
+            for (leaf_rules, growth_max) in [(16, 16.0), (16, 4.0), (48, 4.0)] {
+                self.attempt(Plan { split, leaf_rules, growth_max }, 2 * share);
             }
         }
     }
 
-    /// Tries a plan with a share of the steps that are left; returns its cost if it was finished.
-    fn attempt(&mut self, plan: Plan, share: u64) -> Option<f64> {
-        let allowance = Allowance { bytes: self.memory_bytes_max, steps: self.steps_left / share };
+    /// Tries a plan with so many of the steps that are left; returns its cost if it was finished.
+    fn attempt(&mut self, plan: Plan, steps_max: u64) -> Option<f64> {
+        let allowance = Allowance { bytes: self.memory_bytes_max, steps: self.steps_left.min(steps_max) };
         let (built, steps) = plan.build(self.rules, allowance, self.huge);
         self.steps_left = self.steps_left.saturating_sub(steps);
         self.tried += 1;

@@ -23,22 +23,23 @@ impl Window {
         1 << self.width
     }
 
-    /// Returns whether packets of the cell can have that value in the bits.
-    pub(super) fn is_possible(self, known: Known, value: usize) -> bool {
-        let bits = ((value as u64) << self.shift) as u32;
-        let mask = (((self.cells() - 1) as u64) << self.shift) as u32 & known.mask;
-        if (bits ^ known.value) & mask != 0 {
-            return false;
-        }
+    /// Returns which values packets of the cell can have in the bits.
+    pub(super) fn possible(self, known: Known) -> Possible {
+        let all = (self.cells() - 1) as u32;
         // Only where all bits above are known do the bounds bear on the window.
         let above = u32::MAX.checked_shl(self.shift + self.width).unwrap_or(0);
         let bounds = known.bounds();
-        if (bounds.low ^ bounds.high) & above != 0 {
-            return true;
+        let (first, last) = if (bounds.low ^ bounds.high) & above == 0 {
+            (bounds.low >> self.shift & all, bounds.high >> self.shift & all)
+        } else {
+            (0, all)
+        };
+        Possible {
+            mask: known.mask >> self.shift & all,
+            value: known.value >> self.shift & all,
+            first,
+            last,
         }
-        let ones = (1_u32 << self.shift).wrapping_sub(1);
-        let low = bounds.low & above | bits;
-        low <= bounds.high && bounds.low <= low | ones
     }
 
     /// Returns the values that packets of a span can have in the bits: from the first to the second, round the end.
@@ -55,6 +56,24 @@ impl Window {
     }
 }
 
+/// Values of a window that packets of a cell can have.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Possible {
+    mask: u32,
+    value: u32,
+    first: u32,
+    last: u32,
+}
+
+impl Possible {
+    /// Returns whether a value is one of them.
+    #[inline(always)]
+    fn has(self, value: usize) -> bool {
+        let value = value as u32;
+        (value ^ self.value) & self.mask == 0 && self.first <= value && value <= self.last
+    }
+}
+
 /// How good a window is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Score {
@@ -64,20 +83,35 @@ pub(super) struct Score {
     pub(super) growth: f64,
 }
 
-/// Room for the counts of a window, used again and again.
+/// What begins or ends at a value of a window.
+#[derive(Clone, Copy, Debug, Default)]
+struct Edge {
+    /// Rules that begin less rules that ended before.
+    count: i32,
+    /// The same weighted by one over the rule's values.
+    weight: i32,
+    /// Not zero where some rule begins here or ended just before.
+    any: u32,
+}
+
+impl Edge {
+    #[inline(always)]
+    fn add(&mut self, count: i32, weight: i32) {
+        self.count += count;
+        self.weight += weight;
+        self.any = 1;
+    }
+}
+
+/// Room for the edges of a window, used again and again.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
-    /// Rules that begin less rules that end at each value.
-    counts: Vec<i32>,
-    /// The same weighted by one over the rule's values.
-    weights: Vec<i64>,
-    /// Whether some rule begins here or ended just before.
-    edges: Vec<bool>,
+    edges: Vec<Edge>,
     projected: Vec<(u32, u32)>,
 }
 
-/// One, as a weight.
-const UNIT: i64 = 1 << 20;
+/// One, as a weight: of so many sampled rules the sum stays below 2³¹.
+const UNIT: u32 = 1 << 20;
 
 /// What the choice of a window is weighed by.
 #[derive(Clone, Copy, Debug)]
@@ -89,7 +123,7 @@ pub(super) struct Weighing {
 }
 
 /// Rules looked at to compare windows; of a longer list every n-th.
-const SAMPLE: usize = 1024;
+const SAMPLE: usize = 512;
 
 /// Returns the best window for a list, `None` where none makes progress within the growth allowed; and the steps taken.
 pub(super) fn choose<K: Key>(
@@ -161,57 +195,45 @@ fn score<K: Key>(
     scratch: &mut Scratch,
 ) -> Option<Score> {
     let cells = window.cells();
-    let Scratch { counts, weights, edges, .. } = scratch;
-    counts.clear();
-    counts.resize(cells + 1, 0);
-    weights.clear();
-    weights.resize(cells + 1, 0);
+    let edges = &mut scratch.edges;
     edges.clear();
-    edges.resize(cells + 1, false);
+    edges.resize(cells + 1, Edge::default());
     let mut sampled = 0_usize;
     for &rule in list.iter().step_by(stride) {
         let (first, last) = window.project(bounds, rules[rule as usize].span(window.dimension));
         sampled += 1;
         let values = if first <= last { last - first + 1 } else { cells - first + last + 1 };
-        let weight = UNIT / values as i64;
-        counts[first] += 1;
-        weights[first] += weight;
-        counts[last + 1] -= 1;
-        weights[last + 1] -= weight;
+        let weight = (UNIT / values as u32) as i32;
+        edges[first].add(1, weight);
+        edges[last + 1].add(-1, -weight);
         if first > last {
-            counts[0] += 1;
-            weights[0] += weight;
-            counts[cells] -= 1;
-            weights[cells] -= weight;
+            edges[0].add(1, weight);
         }
-        edges[first] = true;
-        edges[last + 1] = true;
     }
-    let (mut count, mut weight) = (0_i64, 0_i64);
-    let (mut expected, mut entries, mut runs) = (0.0, 0_i64, 0_u32);
-    edges[0] = true;
-    let mut fresh = false;
-    let all_possible = known.mask == 0;
-    for value in 0..cells {
-        count += i64::from(counts[value]);
-        weight += weights[value];
-        fresh |= edges[value];
-        if !all_possible && !window.is_possible(known, value) {
+    let (mut count, mut weight) = (0_i32, 0_i32);
+    let (mut expected, mut entries, mut runs) = (0_u64, 0_u64, 0_u32);
+    let mut fresh = true;
+    let possible = window.possible(known);
+    for (value, edge) in edges[..cells].iter().enumerate() {
+        count += edge.count;
+        weight += edge.weight;
+        fresh |= edge.any != 0;
+        if !possible.has(value) {
             continue;
         }
         if fresh {
-            entries += count;
+            entries += u64::from(count.cast_unsigned());
             runs += 1;
             fresh = false;
         }
-        expected += weight as f64 * count as f64;
+        expected += u64::from(weight.cast_unsigned()) * u64::from(count.cast_unsigned());
     }
     if runs < 2 {
         return None;
     }
     let sampled = sampled as f64;
     let scale = list.len() as f64 / sampled;
-    let expected = expected * scale / (UNIT as f64 * sampled);
+    let expected = expected as f64 * scale / (f64::from(UNIT) * sampled);
     if expected > 0.98 * list.len() as f64 {
         return None;
     }
@@ -244,63 +266,67 @@ pub(super) fn divide<K: Key>(
 ) -> Runs {
     let cells = window.cells();
     let bounds = known.bounds();
-    let Scratch { edges, projected, .. } = scratch;
+    let Scratch { edges, projected } = scratch;
     edges.clear();
-    edges.resize(cells + 1, false);
+    edges.resize(cells + 1, Edge::default());
     projected.clear();
     for &rule in list {
         let (first, last) = window.project(bounds, rules[rule as usize].span(window.dimension));
-        edges[first] = true;
-        edges[last + 1] = true;
+        edges[first].any = 1;
+        edges[last + 1].any = 1;
         projected.push((first as u32, last as u32));
     }
     let mut of_value = vec![0; cells];
     let mut ends: Vec<(u32, u32)> = Vec::new();
     let mut fresh = true;
-    for value in 0..cells {
-        fresh |= edges[value];
-        if window.is_possible(known, value) {
-            if fresh || ends.is_empty() {
+    let possible = window.possible(known);
+    for (value, run) in of_value.iter_mut().enumerate() {
+        fresh |= edges[value].any != 0;
+        if possible.has(value) {
+            if fresh {
                 ends.push((value as u32, value as u32));
                 fresh = false;
-            } else if let Some(run) = ends.last_mut() {
-                run.1 = value as u32;
+            } else if let Some(last) = ends.last_mut() {
+                last.1 = value as u32;
             }
         }
-        of_value[value] = (ends.len() as u32).saturating_sub(1);
+        *run = (ends.len() as u32).saturating_sub(1);
     }
-    // A value before the first possible one counts to run 0 as well. Two passes: how long each list is, then the lists.
-    let each_run = |&(first, last): &(u32, u32), found: &mut dyn FnMut(usize)| {
-        let stretch = |from: u32, to: u32, found: &mut dyn FnMut(usize)| {
-            for run in of_value[from as usize]..=of_value[to as usize] {
-                let (run_first, run_last) = ends[run as usize];
-                if run_first <= to && from <= run_last {
-                    found(run as usize);
-                }
-            }
-        };
+    // The runs from one value to another. Ends may be impossible values, which belong to a run that the rule need not meet.
+    let stretch = |from: u32, to: u32| {
+        let (mut first, mut last) = (of_value[from as usize] as usize, of_value[to as usize] as usize + 1);
+        while first < last && ends[first].1 < from {
+            first += 1;
+        }
+        while first < last && ends[last - 1].0 > to {
+            last -= 1;
+        }
+        first..last
+    };
+    // A rule that goes round the end leaves a value out, so no run lies on both sides.
+    let runs_of = |&(first, last): &(u32, u32)| {
         if first <= last {
-            stretch(first, last, found);
+            [stretch(first, last), 0..0]
         } else {
-            // Round the end. A run may lie on both sides only if the rule has every value, which is no such stretch.
-            stretch(0, last, found);
-            stretch(first, cells as u32 - 1, found);
+            [stretch(0, last), stretch(first, cells as u32 - 1)]
         }
     };
     let mut starts = vec![0_usize; ends.len() + 1];
     for projection in projected.iter() {
-        each_run(projection, &mut |run| starts[run + 1] += 1);
+        for run in runs_of(projection).into_iter().flatten() {
+            starts[run + 1] += 1;
+        }
     }
     for run in 0..ends.len() {
         starts[run + 1] += starts[run];
     }
     let mut next = starts.clone();
-    let mut lists = vec![0; *starts.last().unwrap_or(&0)];
+    let mut lists = vec![0; starts[ends.len()]];
     for (projection, &rule) in projected.iter().zip(list) {
-        each_run(projection, &mut |run| {
+        for run in runs_of(projection).into_iter().flatten() {
             lists[next[run]] = rule;
             next[run] += 1;
-        });
+        }
     }
     Runs { of_value, ends, starts, lists }
 }

@@ -1,4 +1,4 @@
-//! `ClassBench` filter files, in the dialects that are about.
+//! ClassBench filter files, in the dialects that are about.
 //!
 //! ```text
 //! @10.0.0.0/8 <blank> 192.0.2.7/32 <blank> 0 : 65535 <blank> 80 : 80 <blank> 0x06/0xFF [<blank> 0x0000/0x0200]
