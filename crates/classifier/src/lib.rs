@@ -17,11 +17,14 @@
 
 extern crate alloc;
 
+pub mod aggrecuts;
 mod arch;
+mod boxes;
 pub mod classifier;
 pub mod error;
 pub mod flowcuts;
 pub mod headers;
+pub mod hicuts;
 mod intern;
 pub mod key;
 mod leaf_block;
