@@ -18,6 +18,7 @@
 extern crate alloc;
 
 pub mod aggrecuts;
+pub mod analysis;
 mod arch;
 mod boxes;
 pub mod classifier;
@@ -33,6 +34,7 @@ pub mod lookup;
 mod random;
 pub mod rule;
 pub mod rule_set;
+pub mod synth;
 
 pub use classifier::{Algorithm, Classifier, ClassifierBuilder, ClassifierKey};
 pub use error::BuildError;
