@@ -178,6 +178,15 @@ impl<K: TableKey, V, S: Signature<K>, M: MajorLocation> Indexed for ReferenceDHa
         }
     }
 
+    fn visit_rivals(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool) {
+        let start = state_of(FlowHash::bucket_of(hash, self.bucket_count), 0);
+        for slot in start..start + SLOTS_PER_BUCKET {
+            if !visit(slot) {
+                return;
+            }
+        }
+    }
+
     fn complete_stats(&self, stats: &mut TableStats) {
         stats.displaced = self.lists.used();
         stats.stashed = stats.displaced;

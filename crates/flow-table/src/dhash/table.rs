@@ -182,7 +182,11 @@ impl<K: TableKey, V> DHash<K, V> {
     /// Returns the matching slots of a bucket.
     #[inline(always)]
     fn compare<L: Lanes>(&self, lanes: L, bucket: u32, signature: u32) -> u32 {
-        self.buckets.get(bucket as usize).map_or(0, |line| lanes.equal(line, signature))
+        // No closure: it would be compiled for any processor, and the compare not inlined into it.
+        match self.buckets.get(bucket as usize) {
+            Some(line) => lanes.equal(line, signature),
+            None => 0,
+        }
     }
 
     /// Finishes a lookup: verifies the matching slots, then the list.
@@ -365,6 +369,15 @@ impl<K: TableKey, V> Indexed for DHash<K, V> {
             }
         }
         slot
+    }
+
+    fn visit_rivals(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool) {
+        let start = state_of(self.bucket_of(hash), 0);
+        for slot in start..start + SLOTS_PER_BUCKET {
+            if !visit(slot) {
+                return;
+            }
+        }
     }
 
     fn complete_stats(&self, stats: &mut TableStats) {

@@ -237,14 +237,33 @@ impl<K: TableKey, V> LineHash<K, V> {
     }
 
     /// Returns the lanes of a line that hold a half-word.
+    ///
+    /// No closure here or below: one is compiled for any processor, and what it calls is no longer inlined.
     #[inline(always)]
     fn lanes_with<L: Lanes>(&self, lanes: L, line: u32, half: u16) -> u32 {
-        self.lines.get(line as usize).map_or(0, |line| lanes.equal_halves(line, half) & ALL_LANES)
+        match self.lines.get(line as usize) {
+            Some(line) => lanes.equal_halves(line, half) & ALL_LANES,
+            None => 0,
+        }
     }
 
     /// Compares the matching lanes' keys.
     #[inline(always)]
-    fn verify(&self, line: u32, mut matching: u32, key: &K) -> Option<FlowId> {
+    fn verify(&self, line: u32, matching: u32, key: &K) -> Option<FlowId> {
+        if matching == 0 {
+            return None;
+        }
+        match self.states.verify(state_of(line, matching.trailing_zeros()), key) {
+            None if matching & (matching - 1) != 0 => self.verify_others(line, matching, key),
+            found => found,
+        }
+    }
+
+    /// Compares the keys of all matching lanes but the first.
+    #[cold]
+    #[inline(never)]
+    fn verify_others(&self, line: u32, matching: u32, key: &K) -> Option<FlowId> {
+        let mut matching = matching & (matching - 1);
         while matching != 0 {
             let found = self.states.verify(state_of(line, matching.trailing_zeros()), key);
             if found.is_some() {
@@ -255,19 +274,21 @@ impl<K: TableKey, V> LineHash<K, V> {
         None
     }
 
-    /// Returns the ways out of a home line that a flow of this hash may have taken.
+    /// Says whether a flow of this hash may have left its home line this way.
     #[inline(always)]
-    fn ways_of(home: &Line, hash: u64) -> impl Iterator<Item = Way> {
-        let filter = home.filter();
-        [Way::First, Way::Second].into_iter().filter(move |&way| filter & filter_bit(hash, way) != 0)
+    fn may_have_left(home: &Line, hash: u64, way: Way) -> bool {
+        home.filter() & filter_bit(hash, way) != 0
     }
 
     /// Looks where a flow may be that is not in its home line.
-    #[inline(never)]
+    #[inline(always)]
     fn find_elsewhere<L: Lanes>(&self, lanes: L, key: &K, hash: u64) -> Option<FlowId> {
         let place = self.place_of_hash(hash);
         let home = &self.lines[place.home as usize];
-        for way in Self::ways_of(home, hash) {
+        for way in [Way::First, Way::Second] {
+            if !Self::may_have_left(home, hash, way) {
+                continue;
+            }
             let line = place.alternate(hash, self.line_count, way);
             let found = self.verify(line, self.lanes_with(lanes, line, place.signature), key);
             if found.is_some() {
@@ -283,21 +304,43 @@ impl<K: TableKey, V> LineHash<K, V> {
             .find_map(|(number, _)| self.states.verify(self.pool_start() + number, key))
     }
 
-    /// Asks for the alternate lines that a flow of this hash may live in.
+    /// Looks a key up whose home line does not have it; apart, so that the way of most keys stays short.
+    #[inline(never)]
+    fn find_outside(&self, key: &K, hash: u64) -> Option<FlowId> {
+        self.backend.run(FindElsewhere(Find { table: self, key, hash }))
+    }
+
+    /// Looks a key up whose home line has its signature, but for another flow.
+    #[cold]
+    #[inline(never)]
+    fn find_after_false_match(&self, key: &K, hash: u64) -> Option<FlowId> {
+        self.find(key, hash)
+    }
+
+    /// Asks for the alternate lines that a flow of this hash may live in; says whether it may live outside its home at all.
     #[inline]
-    fn prefetch_ways(&self, hash: u64) {
+    fn prefetch_ways(&self, hash: u64) -> bool {
         let place = self.place_of_hash(hash);
-        for way in Self::ways_of(&self.lines[place.home as usize], hash) {
-            let line = place.alternate(hash, self.line_count, way);
-            prefetch::read_at(&self.lines, line as usize);
+        let home = &self.lines[place.home as usize];
+        let mut any = home.stashed() != 0;
+        for way in [Way::First, Way::Second] {
+            if Self::may_have_left(home, hash, way) {
+                prefetch::read_at(&self.lines, place.alternate(hash, self.line_count, way) as usize);
+                any = true;
+            }
         }
+        any
     }
 
     /// Asks for the states in alternate lines that a flow of this hash may have.
-    #[inline]
+    #[inline(always)]
     fn prefetch_states_elsewhere<L: Lanes>(&self, lanes: L, hash: u64) {
         let place = self.place_of_hash(hash);
-        for way in Self::ways_of(&self.lines[place.home as usize], hash) {
+        let home = &self.lines[place.home as usize];
+        for way in [Way::First, Way::Second] {
+            if !Self::may_have_left(home, hash, way) {
+                continue;
+            }
             let line = place.alternate(hash, self.line_count, way);
             let matching = self.lanes_with(lanes, line, place.signature);
             if matching != 0 {
@@ -325,6 +368,19 @@ impl<K: TableKey, V> Kernel for Find<'_, K, V> {
         if found.is_some() || table.lines[home as usize].is_plain() {
             return found;
         }
+        table.find_outside(key, hash)
+    }
+}
+
+/// One key, whose home line does not have it.
+struct FindElsewhere<'a, K, V>(Find<'a, K, V>);
+
+impl<K: TableKey, V> Kernel for FindElsewhere<'_, K, V> {
+    type Output = Option<FlowId>;
+
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) -> Option<FlowId> {
+        let Find { table, key, hash } = self.0;
         table.find_elsewhere(lanes, key, hash)
     }
 }
@@ -337,7 +393,7 @@ struct FindBatch<'a, K, V> {
     ids: &'a mut [Option<FlowId>],
 }
 
-/// Keys that may live in an alternate line; their lines are on their way.
+/// Keys that may live outside their home line; their lines are on their way.
 struct Strays {
     numbers: [u32; Self::ROOM],
     count: usize,
@@ -347,7 +403,76 @@ impl Strays {
     const ROOM: usize = 2 * STEP;
 }
 
+/// A lane that matched none of a line's.
+const NONE: u32 = u32::MAX;
+
+/// What is known of the keys of a step.
+#[derive(Clone, Copy)]
+struct Stage {
+    homes: [u32; STEP],
+    /// The state whose signature matched, or [`NONE`].
+    slots: [u32; STEP],
+}
+
 impl<K: TableKey, V> FindBatch<'_, K, V> {
+    /// Asks for the home lines of a step.
+    #[inline(always)]
+    fn fetch(table: &LineHash<K, V>, hashes: &[u64], stage: &mut Stage) {
+        for (&hash, home) in hashes.iter().zip(&mut stage.homes) {
+            *home = table.place_of_hash(hash).home;
+            prefetch::read_at(&table.lines, *home as usize);
+        }
+    }
+
+    /// Compares home lines with signatures and asks for the states of those that match. Where none does there is no flow,
+    /// or one that lives elsewhere.
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "no batch has 2³² keys")]
+    fn compare<L: Lanes>(
+        &mut self,
+        lanes: L,
+        start: usize,
+        hashes: &[u64],
+        stage: &mut Stage,
+        strays: &mut Strays,
+    ) {
+        let table = self.table;
+        let ids = &mut self.ids[start..start + hashes.len()];
+        let step = hashes.iter().zip(ids).zip(stage.homes.iter().zip(&mut stage.slots));
+        for (offset, ((&hash, id), (&home, slot))) in step.enumerate() {
+            let Some(line) = table.lines.get(home as usize) else { continue };
+            let matching = lanes.equal_halves(line, Place::signature_of(hash)) & ALL_LANES;
+            if matching != 0 {
+                *slot = state_of(home, matching.trailing_zeros());
+                table.states.prefetch(*slot);
+                continue;
+            }
+            *slot = NONE;
+            *id = None;
+            if !line.is_plain() && table.prefetch_ways(hash) {
+                strays.numbers[strays.count % Strays::ROOM] = (start + offset) as u32;
+                strays.count += 1;
+            }
+        }
+    }
+
+    /// Compares the keys of a step with the states that matched.
+    #[inline(always)]
+    fn verify(&mut self, start: usize, count: usize, stage: &Stage) {
+        let table = self.table;
+        let range = start..start + count;
+        let step = self.keys[range.clone()].iter().zip(&mut self.ids[range]).zip(&stage.slots);
+        for (offset, ((key, id), &slot)) in step.enumerate() {
+            if slot == NONE {
+                continue;
+            }
+            *id = table.states.verify(slot, key);
+            if id.is_none() {
+                *id = table.find_after_false_match(key, self.hashes[start + offset]);
+            }
+        }
+    }
+
     /// Finishes the strays: their lines have come, their states are asked for, then compared.
     #[inline(always)]
     fn settle<L: Lanes>(&mut self, lanes: L, strays: &mut Strays) {
@@ -361,61 +486,43 @@ impl<K: TableKey, V> FindBatch<'_, K, V> {
         }
         strays.count = 0;
     }
-
-    #[inline(always)]
-    fn fetch(table: &LineHash<K, V>, hashes: &[u64]) {
-        for &hash in hashes {
-            prefetch::read_at(&table.lines, table.place_of_hash(hash).home as usize);
-        }
-    }
-
-    /// Compares lines with signatures and asks for the states of those that match.
-    #[inline(always)]
-    fn compare<L: Lanes>(table: &LineHash<K, V>, lanes: L, hashes: &[u64], matching: &mut [u32; STEP]) {
-        for (&hash, matching) in hashes.iter().zip(matching) {
-            let Place { home, signature } = table.place_of_hash(hash);
-            *matching = table.lanes_with(lanes, home, signature);
-            if *matching != 0 {
-                table.states.prefetch(state_of(home, matching.trailing_zeros()));
-            }
-        }
-    }
 }
 
 impl<K: TableKey, V> Kernel for FindBatch<'_, K, V> {
     type Output = ();
 
     #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "more keys than 2³² do not fit a batch")]
     fn run<L: Lanes>(mut self, lanes: L) {
         let table = self.table;
-        let hashes = self.hashes;
         let mut strays = Strays { numbers: [0; Strays::ROOM], count: 0 };
-        let (mut current, mut next) = ([0_u32; STEP], [0_u32; STEP]);
-        let mut ahead = hashes.chunks(STEP);
-        Self::fetch(table, ahead.next().unwrap_or_default());
-        Self::fetch(table, ahead.next().unwrap_or_default());
-        let mut compared = hashes.chunks(STEP);
-        Self::compare(table, lanes, compared.next().unwrap_or_default(), &mut current);
-        for start in (0..hashes.len()).step_by(STEP) {
-            Self::fetch(table, ahead.next().unwrap_or_default());
-            Self::compare(table, lanes, compared.next().unwrap_or_default(), &mut next);
-            let end = (start + STEP).min(hashes.len());
-            let step = self.keys[start..end].iter().zip(&hashes[start..end]).zip(&mut self.ids[start..end]);
-            for ((number, ((key, &hash), id)), &matching) in (start..).zip(step).zip(&current) {
-                let home = table.place_of_hash(hash).home;
-                *id = table.verify(home, matching, key);
-                if id.is_none() && !table.lines[home as usize].is_plain() {
-                    table.prefetch_ways(hash);
-                    strays.numbers[strays.count] = number as u32;
-                    strays.count += 1;
-                }
+        let mut stages = [Stage { homes: [0; STEP], slots: [NONE; STEP] }; 3];
+        // Chunks of a fixed length: the compiler sees it and unrolls the stages.
+        let (steps, rest) = self.hashes.as_chunks::<STEP>();
+        let step = |number: usize| steps.get(number).map_or(rest, |step| step);
+        Self::fetch(table, step(0), &mut stages[0]);
+        if !steps.is_empty() {
+            Self::fetch(table, step(1), &mut stages[1]);
+        }
+        self.compare(lanes, 0, step(0), &mut stages[0], &mut strays);
+        for number in 0..steps.len() {
+            let [current, next, after] = &mut stages;
+            match steps.get(number + 2) {
+                Some(hashes) => Self::fetch(table, hashes, after),
+                None if number + 2 == steps.len() => Self::fetch(table, rest, after),
+                None => {}
             }
+            let start = (number + 1) * STEP;
+            match steps.get(number + 1) {
+                Some(hashes) => self.compare(lanes, start, hashes, next, &mut strays),
+                None => self.compare(lanes, start, rest, next, &mut strays),
+            }
+            self.verify(number * STEP, STEP, current);
             if strays.count > Strays::ROOM - STEP {
                 self.settle(lanes, &mut strays);
             }
-            core::mem::swap(&mut current, &mut next);
+            stages.rotate_left(1);
         }
+        self.verify(steps.len() * STEP, rest.len(), &stages[0]);
         self.settle(lanes, &mut strays);
     }
 }
@@ -542,6 +649,15 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
             slot = state_of(line + 1, 0);
         }
         slot
+    }
+
+    fn visit_rivals(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool) {
+        let start = state_of(self.place_of_hash(hash).home, 0);
+        for slot in start..start + LANES {
+            if !visit(slot) {
+                return;
+            }
+        }
     }
 
     fn complete_stats(&self, stats: &mut TableStats) {

@@ -13,6 +13,7 @@
 
 use flowloom_cpu::pages::{AllocError, HugePages, PageReport, SlotArray};
 
+use crate::evict::Candidate;
 use crate::state::wheel::{Timeouts, Wheel};
 use crate::table::{Cursor, FlowId, TableStats, Tick, TimeoutClass};
 
@@ -213,6 +214,21 @@ impl<K: Copy, V> States<K, V> {
         self.stats.removed += 1;
         self.stats.len -= 1;
         Some((state.key, state.value))
+    }
+
+    /// Moves a flow out to make room.
+    pub(crate) fn evict(&mut self, id: FlowId) -> Option<(K, V)> {
+        let flow = self.vacate(id)?;
+        self.stats.removed -= 1;
+        self.stats.evicted += 1;
+        Some(flow)
+    }
+
+    /// Returns what a policy of eviction gets to see of a slot's tenant.
+    pub(crate) fn candidate(&self, slot: u32) -> Option<Candidate<'_, K, V>> {
+        let (generation, state) = self.slots.get_live(slot)?;
+        let id = FlowId::new(slot, generation)?;
+        Some(Candidate { id, key: &state.key, value: &state.value, last_seen: state.last_seen })
     }
 
     /// Looks at the next flow whose time may have come; `None` once there is none up to `now`.

@@ -83,9 +83,11 @@ impl Tide {
     ) -> impl Iterator<Item = (&'a [u64; W], &'a [u64; W], u32)> + use<'a, W> {
         let turned = self.turned;
         self.turned = !turned;
-        flows.packets.iter().zip(&flows.strangers).take(CHURN_MAX).map(move |((key, number), stranger)| {
-            if turned { (stranger, key, *number) } else { (key, stranger, *number) }
-        })
+        flows.keys.iter().zip(&flows.numbers).zip(&flows.strangers).take(CHURN_MAX).map(
+            move |((key, number), stranger)| {
+                if turned { (stranger, key, *number) } else { (key, stranger, *number) }
+            },
+        )
     }
 }
 
@@ -139,14 +141,15 @@ where
                 let mut done = 0;
                 for (old, new, number) in tide.turn(flows) {
                     let removed = table.remove_key(old, flows.hash(old)).is_some();
-                    let put =
-                        table.insert(*new, flows.hash(new), state(number), TimeoutClass(0), Tick(0)).is_ok();
+                    let put = table
+                        .insert(*new, flows.hash(new), state(number), TimeoutClass(0), Tick(0))
+                        .is_ok();
                     done += u64::from(removed && put);
                 }
                 done
             }),
             Work::Build => {
-                let mut table = (self.build)(u32::try_from(flows.packets.len()).unwrap_or(u32::MAX)).ok()?;
+                let mut table = (self.build)(u32::try_from(flows.keys.len()).unwrap_or(u32::MAX)).ok()?;
                 lap.time(|| flows.fill(&mut table).ok())?;
                 u64::from(table.len())
             }
@@ -171,14 +174,14 @@ pub struct StdMap<'a, const W: usize> {
 impl<'a, const W: usize> StdMap<'a, W> {
     /// Returns the standard library's map, filled.
     pub fn new(flows: &'a Flows<W>) -> Self {
-        let mut map = HashMap::with_capacity_and_hasher(flows.packets.len(), RandomState::new());
+        let mut map = HashMap::with_capacity_and_hasher(flows.keys.len(), RandomState::new());
         fill(&mut map, flows);
         Self { flows, map, tide: Tide::default() }
     }
 }
 
 fn fill<const W: usize, S: BuildHasher>(map: &mut HashMap<[u64; W], State, S>, flows: &Flows<W>) {
-    for (key, number) in flows.packets.iter().rev() {
+    for (key, number) in flows.keys.iter().zip(&flows.numbers).rev() {
         map.insert(*key, state(*number));
     }
 }
@@ -192,8 +195,8 @@ impl<const W: usize> Contender for StdMap<'_, W> {
         let Self { flows, map, tide } = self;
         Some(match work {
             Work::Hit { .. } | Work::Single => lap.time(|| {
-                let found = |(key, _): &([u64; W], u32)| map.get(key).map_or(0, |state| state[0]);
-                flows.packets.iter().map(found).sum()
+                let found = |key: &[u64; W]| map.get(key).map_or(0, |state| state[0]);
+                flows.keys.iter().map(found).sum()
             }),
             Work::Miss { .. } => {
                 lap.time(|| flows.strangers.iter().filter(|key| map.contains_key(*key)).count() as u64)
@@ -207,7 +210,7 @@ impl<const W: usize> Contender for StdMap<'_, W> {
                 done
             }),
             Work::Build => {
-                let mut map = HashMap::with_capacity_and_hasher(flows.packets.len(), RandomState::new());
+                let mut map = HashMap::with_capacity_and_hasher(flows.keys.len(), RandomState::new());
                 lap.time(|| fill(&mut map, flows));
                 map.len() as u64
             }

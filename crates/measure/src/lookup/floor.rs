@@ -40,7 +40,7 @@ impl Floor {
         reason = "numbers of flows"
     )]
     pub fn new<const W: usize>(flows: &Flows<W>, spread: f64) -> Self {
-        let count = flows.packets.len();
+        let count = flows.keys.len();
         let array = |wanted: f64| wanted.ceil().max(1.0) as usize;
         let lines = array(count as f64 / FLOWS_PER_LINE);
         let states = array(count as f64 * spread);
@@ -51,7 +51,7 @@ impl Floor {
         };
         floor.index.prefault();
         floor.states.prefault();
-        for &(_, number) in &flows.packets {
+        for &number in &flows.numbers {
             let place = (f64::from(number) * spread) as u32;
             floor.states[place as usize].0[0] = u64::from(number);
             floor.places.push(place);
@@ -72,11 +72,10 @@ impl Floor {
         let (mut lines, mut next_lines) = ([0; STEP], [0; STEP]);
         let (mut found, mut next_found) = ([0; STEP], [0; STEP]);
         // Two stages are filled before the first is emptied.
-        let steps = flows.packets.len().div_ceil(STEP);
+        let steps = flows.keys.len().div_ceil(STEP);
         for step in 0..steps + 2 {
-            let packets = flows.packets.chunks(STEP);
-            let fetched = packets.clone().nth(step).unwrap_or_default();
-            for (line, (key, _)) in next_lines.iter_mut().zip(fetched) {
+            let fetched = flows.keys.chunks(STEP).nth(step).unwrap_or_default();
+            for (line, key) in next_lines.iter_mut().zip(fetched) {
                 *line = self.line_of(flows.hash(key));
                 prefetch::read_at(&self.index, *line);
             }
@@ -89,7 +88,7 @@ impl Floor {
                 }
             }
             if let Some(step) = step.checked_sub(2) {
-                let count = (flows.packets.len() - step * STEP).min(STEP);
+                let count = (flows.keys.len() - step * STEP).min(STEP);
                 for &place in &found[..count] {
                     sum += self.states[place].0[0];
                 }

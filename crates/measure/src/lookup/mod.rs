@@ -17,8 +17,10 @@ pub type State = [u64; 4];
 /// Flows to look up, and strangers that are not there.
 #[derive(Clone, Debug)]
 pub struct Flows<const W: usize> {
-    /// Key and number of each flow, in the order in which they are looked up.
-    pub packets: Vec<([u64; W], u32)>,
+    /// Key of each flow, in the order in which they are looked up.
+    pub keys: Vec<[u64; W]>,
+    /// Number of each flow, in the same order.
+    pub numbers: Vec<u32>,
     /// Keys that no flow has.
     pub strangers: Vec<[u64; W]>,
     /// Hashes all keys.
@@ -33,12 +35,13 @@ impl<const W: usize> Flows<W> {
         let mut state = seed;
         shuffle(&mut packets, &mut state);
         shuffle(&mut strangers, &mut state);
-        Self { packets, strangers, hasher: FlowHasher::with_seed(seed) }
+        let (keys, numbers) = packets.into_iter().unzip();
+        Self { keys, numbers, strangers, hasher: FlowHasher::with_seed(seed) }
     }
 
     /// Returns what a round of hits must answer.
     pub fn answer(&self) -> u64 {
-        self.packets.iter().map(|&(_, number)| u64::from(number)).sum()
+        self.numbers.iter().map(|&number| u64::from(number)).sum()
     }
 
     /// Returns the hash of a key, as a table takes it.
@@ -53,7 +56,7 @@ impl<const W: usize> Flows<W> {
     ///
     /// [`Full`] if one does not fit.
     pub fn fill(&self, table: &mut impl FlowTable<[u64; W], State>) -> Result<(), Full> {
-        for (key, number) in self.packets.iter().rev() {
+        for (key, number) in self.keys.iter().zip(&self.numbers).rev() {
             table.insert(*key, self.hash(key), state(*number), TimeoutClass(0), Tick(0))?;
         }
         Ok(())
@@ -63,13 +66,12 @@ impl<const W: usize> Flows<W> {
     pub fn hits(&self, table: &impl FlowTable<[u64; W], State>, batch: usize) -> u64 {
         let mut buffers = Buffers::new(batch);
         let mut sum = 0;
-        for packets in self.packets.chunks(batch) {
-            let count = packets.len();
-            for ((hash, key), packet) in buffers.hashes.iter_mut().zip(&mut buffers.keys).zip(packets) {
-                *key = packet.0;
+        for keys in self.keys.chunks(batch) {
+            let count = keys.len();
+            for (hash, key) in buffers.hashes.iter_mut().zip(keys) {
                 *hash = self.hash(key);
             }
-            table.lookup_batch(&buffers.keys[..count], &buffers.hashes[..count], &mut buffers.ids[..count]);
+            table.lookup_batch(keys, &buffers.hashes[..count], &mut buffers.ids[..count]);
             for &id in buffers.ids[..count].iter().flatten() {
                 sum += table.get(id).map_or(0, |state| state[0]);
             }
@@ -79,15 +81,15 @@ impl<const W: usize> Flows<W> {
 
     /// Looks all flows up one by one, and returns the sum of their numbers.
     pub fn single_hits(&self, table: &impl FlowTable<[u64; W], State>) -> u64 {
-        let found = |(key, _): &([u64; W], u32)| {
+        let found = |key: &[u64; W]| {
             table.lookup(key, self.hash(key)).and_then(|id| table.get(id)).map_or(0, |state| state[0])
         };
-        self.packets.iter().map(found).sum()
+        self.keys.iter().map(found).sum()
     }
 
     /// Looks all strangers up, `batch` at a time, and returns how many were found: none.
     pub fn misses(&self, table: &impl FlowTable<[u64; W], State>, batch: usize) -> u64 {
-        let mut buffers = Buffers::<W>::new(batch);
+        let mut buffers = Buffers::new(batch);
         let mut found = 0;
         for keys in self.strangers.chunks(batch) {
             let count = keys.len();
@@ -109,7 +111,7 @@ impl<const W: usize> Flows<W> {
         &self,
         build: impl FnOnce(u32) -> Result<T, BuildError>,
     ) -> Result<T, TrialError> {
-        let mut table = build(u32::try_from(self.packets.len()).unwrap_or(u32::MAX))?;
+        let mut table = build(u32::try_from(self.keys.len()).unwrap_or(u32::MAX))?;
         self.fill(&mut table)?;
         let (found, wanted) = (self.hits(&table, 32), self.answer());
         if found != wanted || self.single_hits(&table) != wanted {
@@ -148,15 +150,14 @@ pub enum TrialError {
     },
 }
 
-struct Buffers<const W: usize> {
-    keys: Vec<[u64; W]>,
+struct Buffers {
     hashes: Vec<u64>,
     ids: Vec<Option<flowloom_flow_table::FlowId>>,
 }
 
-impl<const W: usize> Buffers<W> {
+impl Buffers {
     fn new(batch: usize) -> Self {
-        Self { keys: vec![[0; W]; batch], hashes: vec![0; batch], ids: vec![None; batch] }
+        Self { hashes: vec![0; batch], ids: vec![None; batch] }
     }
 }
 
