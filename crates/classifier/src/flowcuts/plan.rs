@@ -30,7 +30,7 @@ pub struct Plan {
     pub split: Split,
     /// Rules that a leaf may hold.
     pub leaf_rules: usize,
-    /// Entries in the children's lists for each in the list that is cut, at most.
+    /// Entries in the leaves of a tree for each of its rules, at most.
     pub growth_max: f64,
 }
 
@@ -48,7 +48,7 @@ impl Plan {
                 usize::from(rule.lengths[0] > source) << 1 | usize::from(rule.lengths[1] > destination);
             lists[class].push(i as u32);
         }
-        let few = self.leaf_rules.max(rules.len() / 128);
+        let few = (rules.len() / 64).clamp(4, 16);
         let largest = (0..4).max_by_key(|&class| lists[class].len()).unwrap_or(0);
         let home = if lists[0].len() > few { 0 } else { largest };
         for class in 0..4 {
@@ -97,7 +97,8 @@ pub(super) fn cost<K: Key>(program: &Program<K>, sample: &[K]) -> f64 {
         0..0x4_0000 => (4.3, 10.0),
         0x4_0000..0x10_0000 => (5.0, 11.5),
         0x10_0000..0x80_0000 => (7.0, 13.0),
-        _ => (11.0, 24.0),
+        0x80_0000..0x180_0000 => (8.5, 16.0),
+        _ => (12.0, 28.0),
     };
     // Packets walk in groups, and the group waits for its last one.
     let tail: u32 = program.worst().iter().map(|worst| worst.nodes).sum();

@@ -25,7 +25,7 @@ pub(crate) struct Allowance {
 pub(crate) struct Shape {
     /// Rules that a leaf may hold.
     pub(crate) leaf_rules: usize,
-    /// Entries in the children's lists for each in the list that is cut, at most.
+    /// Entries in the leaves of a tree for each of its rules, at most, before equal leaves are stored once.
     pub(crate) growth_max: f64,
 }
 
@@ -70,7 +70,7 @@ impl<'a, K: Key> Forest<'a, K> {
     /// Builds the tree of a list of rules, which ascends and is not empty.
     pub(crate) fn add_tree(&mut self, list: &[u32]) -> Result<(), BuildError> {
         let least = self.rules[list[0] as usize].id;
-        let root = self.node(list, Cell::everything::<K>(), 0)?;
+        let root = self.node(list, Cell::everything::<K>(), self.shape.growth_max, 0)?;
         self.trees.push(Tree { root, least });
         Ok(())
     }
@@ -103,8 +103,9 @@ impl<'a, K: Key> Forest<'a, K> {
         Ok(())
     }
 
-    /// Returns the word of the tree for these rules and packets.
-    fn node(&mut self, list: &[u32], mut cell: Cell, depth: u32) -> Result<u64, BuildError> {
+    /// Returns the word of the tree for these rules and packets. `growth` is how many entries each rule of the list may become
+    /// in all leaves below: what a cut copies, its children cannot.
+    fn node(&mut self, list: &[u32], mut cell: Cell, growth: f64, depth: u32) -> Result<u64, BuildError> {
         self.spend(list.len() as u64 + 1)?;
         if list.len() <= self.shape.leaf_rules || depth == DEPTH_MAX {
             return self.leaf(list);
@@ -114,41 +115,55 @@ impl<'a, K: Key> Forest<'a, K> {
         if let Some(word) = self.built.get(&key) {
             return Ok(word);
         }
-        let weighing = Weighing { leaf_rules: self.shape.leaf_rules, growth_max: self.shape.growth_max };
+        let weighing = Weighing { leaf_rules: self.shape.leaf_rules, growth_max: growth };
         let (choice, steps) = window::choose(self.rules, list, &cell, weighing, &mut self.scratch);
         self.spend(steps)?;
         let word = match choice {
-            Some(window) => self.cut(list, &cell, window, depth)?,
+            Some(window) => self.cut(list, &cell, window, growth, depth)?,
             None => self.leaf(list)?,
         };
         self.built.insert(&key, word);
         Ok(word)
     }
 
-    fn cut(&mut self, list: &[u32], cell: &Cell, window: Window, depth: u32) -> Result<u64, BuildError> {
+    fn cut(
+        &mut self,
+        list: &[u32],
+        cell: &Cell,
+        window: Window,
+        growth: f64,
+        depth: u32,
+    ) -> Result<u64, BuildError> {
         let d = window.dimension;
         let runs = window::divide(self.rules, list, cell.known[d], window, &mut self.scratch);
         self.spend((runs.lists.len() + window.cells()) as u64)?;
-        let mut words = Vec::with_capacity(runs.ends.len());
-        let mut child_list = Vec::new();
+        let mut children: Vec<(Cell, usize)> = Vec::with_capacity(runs.ends.len());
+        let mut lists: Vec<u32> = Vec::with_capacity(runs.lists.len());
         for (run, &(first, last)) in runs.ends.iter().enumerate() {
             let mut child = *cell;
             narrow(&mut child, window, first, last);
-            child_list.clear();
             for &rule in &runs.lists[runs.starts[run]..runs.starts[run + 1]] {
                 if !child.meets(&self.rules[rule as usize]) {
                     continue;
                 }
-                child_list.push(rule);
+                lists.push(rule);
                 if child.is_covered_by(&self.rules[rule as usize]) {
                     break;
                 }
             }
+            children.push((child, lists.len()));
+        }
+        let below = growth * list.len() as f64 / lists.len().max(1) as f64;
+        let mut words = Vec::with_capacity(children.len());
+        let mut start = 0;
+        for (child, end) in children {
+            let child_list = &lists[start..end];
+            start = end;
             // A run that ends up where it began would be cut the same way for ever.
             let word = if child == *cell && child_list == list {
                 self.leaf(list)?
             } else {
-                self.node(&child_list, child, depth + 1)?
+                self.node(child_list, child, below, depth + 1)?
             };
             words.push(word);
         }

@@ -125,25 +125,26 @@ impl<K: Key> Trial<'_, K> {
             lengths(bits / 4, bits / 4),
             lengths(0, 0),
         ];
-        let share = self.steps_left / 8;
-        let mut results: Vec<(f64, Split)> = Vec::new();
-        let mut seen: Vec<Vec<usize>> = Vec::new();
+        let plan = |split| Plan { split, leaf_rules: 16, growth_max: 16.0 };
+        let mut distinct: Vec<(Split, Vec<usize>)> = Vec::new();
         for split in splits {
-            let plan = Plan { split, leaf_rules: 32, growth_max: 4.0 };
-            let sizes: Vec<usize> = plan.lists(self.rules).iter().map(Vec::len).collect();
-            if seen.contains(&sizes) {
-                continue;
+            let sizes = plan(split).lists(self.rules).iter().map(Vec::len).collect();
+            if distinct.iter().all(|(_, other)| *other != sizes) {
+                distinct.push((split, sizes));
             }
-            seen.push(sizes);
-            let cost = self.attempt(plan, share).or_else(|| {
+        }
+        let share = self.steps_left / (distinct.len() as u64 + 3);
+        let mut results: Vec<(f64, Split)> = Vec::new();
+        for &(split, _) in &distinct {
+            let cost = self.attempt(plan(split), share).or_else(|| {
                 // Too much is copied: cut only where little is.
-                self.attempt(Plan { leaf_rules: 16, growth_max: 2.0, ..plan }, share / 2)
+                self.attempt(Plan { leaf_rules: 32, growth_max: 4.0, ..plan(split) }, share)
             });
             results.extend(cost.map(|cost| (cost, split)));
         }
         results.sort_by(|a, b| a.0.total_cmp(&b.0));
         for &(_, split) in results.iter().take(2) {
-            for (leaf_rules, growth_max) in [(16, 16.0), (16, 4.0), (48, 4.0)] {
+            for (leaf_rules, growth_max) in [(32, 16.0), (16, 64.0), (8, 32.0), (48, 32.0)] {
                 self.attempt(Plan { split, leaf_rules, growth_max }, 2 * share);
             }
         }

@@ -118,7 +118,7 @@ const UNIT: u32 = 1 << 20;
 pub(super) struct Weighing {
     /// Rules that a leaf may hold.
     pub(super) leaf_rules: usize,
-    /// Children's entries a rule may cost.
+    /// Entries that a rule may become, here and below.
     pub(super) growth_max: f64,
 }
 
@@ -134,7 +134,7 @@ pub(super) fn choose<K: Key>(
     scratch: &mut Scratch,
 ) -> (Option<Window>, u64) {
     let stride = list.len().div_ceil(SAMPLE);
-    let width_max = (usize::BITS - list.len().leading_zeros() + 1).clamp(4, 12);
+    let width_max = (usize::BITS - list.len().leading_zeros() + 1).clamp(4, 14);
     let mut steps = 0;
     let mut best: Option<(Window, f64)> = None;
     for dimension in 0..K::DIMENSIONS {
@@ -150,7 +150,7 @@ pub(super) fn choose<K: Key>(
         }
         let top = 32 - open.leading_zeros();
         let bottom = open.trailing_zeros();
-        for width in [4, 6, 8, 10, 12] {
+        for width in [4, 6, 8, 10, 12, 14] {
             if width > width_max || width > bits {
                 break;
             }
@@ -239,8 +239,12 @@ fn score<K: Key>(
     }
     let growth = entries as f64 / sampled;
     let expected = expected.max(weighing.leaf_rules as f64 / 2.0);
-    let room = growth + cells as f64 / (8.0 * list.len() as f64);
-    Some(Score { cost: expected * expected * expected * room.max(1.0), growth })
+    let room = (growth + cells as f64 / (8.0 * list.len() as f64)).max(1.0);
+    // Copies are dear where few are left for the way to the leaves.
+    let way = list.len() as f64 / weighing.leaf_rules as f64;
+    let left = weighing.growth_max * weighing.growth_max;
+    let price = if left * left < way { room * room * room } else { room };
+    Some(Score { cost: expected * expected * expected * price, growth })
 }
 
 /// The runs of a window: neighbouring values with equal lists, which share a child.
