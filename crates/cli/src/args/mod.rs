@@ -1,5 +1,6 @@
 //! The command line, a file per verb.
 
+pub(crate) mod bench;
 pub(crate) mod generate;
 pub(crate) mod inspect;
 pub(crate) mod parse;
@@ -17,6 +18,7 @@ Examples:
   flowloom inspect edge.pcapng.zst              what is in this capture
   flowloom replay edge.pcapng.zst               run the engine over it
   flowloom replay - --format json < edge.pcap   from a pipe, for a program to read
+  flowloom bench table --flows 64k,1M           which flow table, at which size
   flowloom reproduce dhash                      the paper's tables and figures, run again
   flowloom generate trace -o t.pcap --seed 7    the same bytes on every machine
 
@@ -40,6 +42,9 @@ pub(crate) enum Verb {
     /// Make a capture
     #[command(subcommand)]
     Generate(generate::Generate),
+    /// Compare our parts with each other, side by side
+    #[command(subcommand)]
+    Bench(bench::Bench),
     /// Run the papers' tables and figures again
     Reproduce(reproduce::Reproduce),
     /// Print a completion script for a shell
