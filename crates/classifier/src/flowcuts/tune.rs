@@ -18,13 +18,13 @@ use crate::rule_set::Flat;
 pub struct Limits {
     /// Bytes of the classifier's arrays, at most. Arrays of a try that is given up stay below it too.
     pub memory_bytes_max: usize,
-    /// Steps over all tries; a step is a rule looked at, some nanoseconds. `None` is 6 million and 4,500 a rule.
+    /// Steps over all tries; a step is a rule looked at, some nanoseconds. `None` is 12 million and 4,000 a rule.
     pub steps_max: Option<u64>,
 }
 
 impl Limits {
     fn steps(&self, rules: usize) -> u64 {
-        self.steps_max.unwrap_or(6_000_000 + 4_500 * rules as u64)
+        self.steps_max.unwrap_or(12_000_000 + 4_000 * rules as u64)
     }
 }
 

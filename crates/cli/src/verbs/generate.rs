@@ -14,10 +14,15 @@ use crate::args::generate::{Generate, TimeUnitName, Trace};
 use crate::exit::{Failure, Status};
 use crate::render::generate::GenerateResult;
 use crate::render::print;
+use crate::verbs::generate_rules;
 
 /// Runs the verb.
 pub(crate) fn run(arguments: &Generate, common: &Common) -> Result<Status, Failure> {
-    let Generate::Trace(trace) = arguments;
+    let trace = match arguments {
+        Generate::Trace(trace) => trace,
+        Generate::Rules(profile) => return generate_rules::rules(profile, common),
+        Generate::Headers(headers) => return generate_rules::headers(headers, common),
+    };
     let begun = Instant::now();
     let Planned { mut generator, what, snaplen, seed } = plan(trace)?;
     let snaplen = trace.snaplen.unwrap_or(snaplen);
