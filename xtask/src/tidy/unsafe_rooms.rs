@@ -9,7 +9,7 @@ const ROOMS: [&str; 5] = [
     "crates/flow-table/src/arch/",
     "crates/classifier/src/arch/",
     "crates/traffic/src/capture/map.rs",
-    "benches/src/rte_acl.rs",
+    "benches/src/peers/",
 ];
 
 const OPENING: &str = "#![expect(unsafe_code,reason";

@@ -307,7 +307,7 @@ impl<K: TableKey, V> LineHash<K, V> {
     /// Looks a key up whose home line does not have it; apart, so that the way of most keys stays short.
     #[inline(never)]
     fn find_outside(&self, key: &K, hash: u64) -> Option<FlowId> {
-        self.backend.run(FindElsewhere(Find { table: self, key, hash }))
+        self.backend.run_one(FindElsewhere(Find { table: self, key, hash }))
     }
 
     /// Looks a key up whose home line has its signature, but for another flow.
@@ -539,9 +539,21 @@ impl Kernel for FindEmpty<'_> {
     }
 }
 
+/// The lanes of a line that hold a signature, and those that are empty.
+struct MatchingAndEmpty<'a>(&'a Line, u16);
+
+impl Kernel for MatchingAndEmpty<'_> {
+    type Output = (u32, u32);
+
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) -> (u32, u32) {
+        (lanes.equal_halves(self.0, self.1) & ALL_LANES, lanes.equal_halves(self.0, 0) & ALL_LANES)
+    }
+}
+
 impl<K: TableKey, V> LineHash<K, V> {
     fn empty_lanes(&self, line: u32) -> u32 {
-        self.backend.run(FindEmpty(&self.lines[line as usize]))
+        self.backend.run_one(FindEmpty(&self.lines[line as usize]))
     }
 
     /// Returns the state of a new flow whose home line is full.
@@ -562,6 +574,40 @@ impl<K: TableKey, V> LineHash<K, V> {
             return Err(FullReason::ListCap);
         }
         self.stash.vacancy(place.home / LINES_PER_LIST).map(|number| self.pool_start() + number)
+    }
+}
+
+impl<K: TableKey, V> LineHash<K, V> {
+    /// Links a flow that is not in its home line, and marks its state with the home that must hear of its end.
+    #[inline(never)]
+    fn link_elsewhere(&mut self, slot: u32, place: Place, hash: u64) {
+        self.states.set_mark(slot, place.home + 1);
+        if let Some(number) = slot.checked_sub(self.pool_start()) {
+            self.stash.link(number, place.home / LINES_PER_LIST, Self::stash_signature(hash));
+            self.lines[place.home as usize].stash();
+            return;
+        }
+        let (line, lane) = place_of(slot);
+        self.lines[line as usize].0[lane as usize] = place.signature;
+        let first = place.alternate(hash, self.line_count, Way::First);
+        let way = if line == first { Way::First } else { Way::Second };
+        self.lines[place.home as usize].send_away(filter_bit(hash, way));
+        self.away += 1;
+    }
+
+    #[inline(never)]
+    fn unlink_elsewhere(&mut self, slot: u32) {
+        let home = self.states.mark(slot) as usize - 1;
+        self.states.set_mark(slot, 0);
+        if let Some(number) = slot.checked_sub(self.pool_start()) {
+            self.stash.unlink(number);
+            self.lines[home].unstash();
+            return;
+        }
+        let (line, lane) = place_of(slot);
+        self.lines[line as usize].0[lane as usize] = 0;
+        self.lines[home].call_back();
+        self.away -= 1;
     }
 }
 
@@ -586,12 +632,28 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
 
     #[inline]
     fn find(&self, key: &K, hash: u64) -> Option<FlowId> {
-        self.backend.run(Find { table: self, key, hash })
+        self.backend.run_one(Find { table: self, key, hash })
     }
 
     #[inline]
     fn find_batch(&self, keys: &[K], hashes: &[u64], ids: &mut [Option<FlowId>]) {
         self.backend.run(FindBatch { table: self, keys, hashes, ids });
+    }
+
+    #[inline]
+    fn find_or_vacancy(&self, key: &K, hash: u64) -> Result<FlowId, Result<u32, FullReason>> {
+        let place = self.place_of_hash(hash);
+        let home = &self.lines[place.home as usize];
+        let (matching, empty) = self.backend.run_one(MatchingAndEmpty(home, place.signature));
+        let mut found = self.verify(place.home, matching, key);
+        if found.is_none() && !home.is_plain() {
+            found = self.find_outside(key, hash);
+        }
+        match (found, empty) {
+            (Some(id), _) => Ok(id),
+            (None, 0) => Err(self.vacancy_elsewhere(place, hash)),
+            (None, empty) => Err(Ok(state_of(place.home, empty.trailing_zeros()))),
+        }
     }
 
     #[inline]
@@ -606,35 +668,22 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
     #[inline]
     fn link(&mut self, slot: u32, _key: &K, hash: u64) {
         let place = self.place_of_hash(hash);
-        self.states.set_mark(slot, place.home);
-        if let Some(number) = slot.checked_sub(self.pool_start()) {
-            self.stash.link(number, place.home / LINES_PER_LIST, Self::stash_signature(hash));
-            self.lines[place.home as usize].stash();
-            return;
-        }
-        let (line, lane) = place_of(slot);
-        self.lines[line as usize].0[lane as usize] = place.signature;
-        if line != place.home {
-            let first = place.alternate(hash, self.line_count, Way::First);
-            let way = if line == first { Way::First } else { Way::Second };
-            self.lines[place.home as usize].send_away(filter_bit(hash, way));
-            self.away += 1;
+        let lane = slot.wrapping_sub(state_of(place.home, 0));
+        if lane < LANES {
+            self.lines[place.home as usize].0[lane as usize] = place.signature;
+        } else {
+            self.link_elsewhere(slot, place, hash);
         }
     }
 
     #[inline]
     fn unlink(&mut self, slot: u32) {
-        let home = self.states.mark(slot) as usize;
-        if let Some(number) = slot.checked_sub(self.pool_start()) {
-            self.stash.unlink(number);
-            self.lines[home].unstash();
-            return;
-        }
-        let (line, lane) = place_of(slot);
-        self.lines[line as usize].0[lane as usize] = 0;
-        if line as usize != home {
-            self.lines[home].call_back();
-            self.away -= 1;
+        // Only a flow that is not at home has a mark.
+        if self.states.mark(slot) == 0 {
+            let (line, lane) = place_of(slot);
+            self.lines[line as usize].0[lane as usize] = 0;
+        } else {
+            self.unlink_elsewhere(slot);
         }
     }
 
