@@ -29,6 +29,8 @@ pub mod hicuts;
 mod intern;
 pub mod key;
 mod leaf_block;
+#[cfg(feature = "std")]
+pub mod live;
 pub mod load;
 pub mod lookup;
 mod random;

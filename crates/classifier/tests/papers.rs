@@ -65,6 +65,7 @@ proptest! {
                 for (key, expected) in keys.iter().zip(&expected) {
                     let (found, accesses) = tree.classify(key);
                     prop_assert_eq!(found, *expected);
+                    prop_assert_eq!(tree.classify_key(key), *expected);
                     prop_assert!(accesses.0 <= tree.shape().depth);
                 }
             }

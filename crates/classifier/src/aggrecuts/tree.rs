@@ -105,6 +105,11 @@ impl AggreCuts {
         walk::step_by_step(self, key)
     }
 
+    /// Returns the first rule that matches, without counting.
+    pub fn classify_key(&self, key: &KeyV4) -> Match {
+        walk::single(self, key)
+    }
+
     /// Looks up any number of keys, 32 at a time, with their loads in flight together.
     ///
     /// # Panics

@@ -99,6 +99,22 @@ fn batch_of<const W: u32>(tree: &AggreCuts, keys: &[KeyV4], matches: &mut [Match
     }
 }
 
+/// The same for one packet.
+pub(super) fn single(tree: &AggreCuts, key: &KeyV4) -> Match {
+    match tree.stride() {
+        Stride::Eight => single_of::<8>(tree, key),
+        Stride::Four => single_of::<4>(tree, key),
+    }
+}
+
+fn single_of<const W: u32>(tree: &AggreCuts, key: &KeyV4) -> Match {
+    let (bytes, mut halved, mut word) = (header_bytes(key), 0, tree.root().0);
+    while word >> 28 != LEAF {
+        word = tree.words()[next::<W>(word, &bytes, &mut halved)];
+    }
+    leaf(word)
+}
+
 fn leaf(word: u32) -> Match {
     match Word(word).decode() {
         Decoded::Leaf(Some(rule)) => Match::from(RuleId(rule)),
