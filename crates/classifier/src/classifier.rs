@@ -1,5 +1,7 @@
 //! The classifier: rules in, matches out.
 
+use alloc::vec::Vec;
+
 use flowloom_cpu::features::Isa;
 use flowloom_cpu::pages::HugePages;
 use flowloom_flow_key::FiveTuple;
@@ -8,6 +10,7 @@ use crate::arch::{Backend, ClassifyBatch, Program};
 use crate::error::BuildError;
 use crate::flowcuts::plan::Plan;
 use crate::flowcuts::tune::{self, Limits, Tuned};
+use crate::image::{self, ImageError, Part};
 use crate::key::{AnyKey, Key, KeyV4, KeyV6, Match};
 use crate::lookup::{Reads, classify_counting};
 use crate::rule_set::{Flat, RuleSet};
@@ -105,6 +108,7 @@ impl ClassifierBuilder {
         Ok(Classifier {
             backend,
             isa,
+            rules: rules.len(),
             v4: self.half(&rules.flatten::<KeyV4>())?,
             v6: self.half(&rules.flatten::<KeyV6>())?,
         })
@@ -133,11 +137,21 @@ pub(crate) struct Half<K: Key> {
     tuned: Tuned<K>,
 }
 
+impl<K: Key> Half<K> {
+    /// Returns what an image held; how it was planned is not in it.
+    fn read(part: Part<K>) -> Self {
+        let tuned = Tuned { program: part.program, plan: None, tried: 0, steps: 0, expected_cost: 0.0 };
+        Self { rules: part.rules, tuned }
+    }
+}
+
 /// Rules in a form that is fast to look up. Immutable; share it among threads.
 #[derive(Debug)]
 pub struct Classifier {
     backend: Backend,
     isa: Isa,
+    /// Rules of the whole set.
+    rules: usize,
     v4: Half<KeyV4>,
     v6: Half<KeyV6>,
 }
@@ -196,6 +210,30 @@ impl Classifier {
         self.isa
     }
 
+    /// Returns the classifier as bytes, which [`Classifier::from_image`] reads: the same on every machine.
+    pub fn to_image(&self) -> Vec<u8> {
+        let (v4, v6) = (&self.v4, &self.v6);
+        image::write((&v4.tuned.program, v4.rules), (&v6.tuned.program, v6.rules), self.rules)
+    }
+
+    /// Reads a classifier from bytes that [`Classifier::to_image`] made, for the best instruction set there is. Any bytes may be
+    /// given: they are checked in time and memory in proportion to their length, and what is accepted is safe to look up in.
+    ///
+    /// # Errors
+    ///
+    /// [`ImageError`] where they are cut, corrupt or of another version.
+    pub fn from_image(bytes: &[u8]) -> Result<Self, ImageError> {
+        let isa = Isa::detect();
+        let backend = Backend::new(isa).ok_or(ImageError::IsaUnavailable { isa })?;
+        let (v4, v6, rules) = image::read(bytes, HugePages::Try)?;
+        Ok(Self { backend, isa, rules, v4: Half::read(v4), v6: Half::read(v6) })
+    }
+
+    /// Returns the number of rules of the set that it was built of.
+    pub fn rules(&self) -> usize {
+        self.rules
+    }
+
     /// Returns what was built for a family, and what it costs at worst.
     pub fn stats(&self) -> Stats {
         Stats { v4: FamilyStats::of(&self.v4), v6: FamilyStats::of(&self.v6) }
@@ -222,7 +260,7 @@ pub struct FamilyStats {
     pub leaf_bytes: usize,
     /// Trees.
     pub trees: usize,
-    /// The plan; `None` is linear search.
+    /// The plan; `None` is linear search, or an image, which does not say.
     pub plan: Option<Plan>,
     /// Plans that were tried.
     pub plans_tried: u32,

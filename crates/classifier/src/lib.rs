@@ -26,6 +26,7 @@ pub mod error;
 pub mod flowcuts;
 pub mod headers;
 pub mod hicuts;
+pub mod image;
 mod intern;
 pub mod key;
 mod leaf_block;
@@ -40,6 +41,7 @@ pub mod synth;
 
 pub use classifier::{Algorithm, Classifier, ClassifierBuilder, ClassifierKey};
 pub use error::BuildError;
+pub use image::ImageError;
 pub use key::{AnyKey, Key, KeyV4, KeyV6, Match};
 pub use rule::{Addresses, PortRange, Prefix, PrefixV4, PrefixV6, ProtocolMatch, Rule, RuleError, RuleId};
 pub use rule_set::RuleSet;
