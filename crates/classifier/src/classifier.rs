@@ -138,6 +138,14 @@ pub(crate) struct Half<K: Key> {
 }
 
 impl<K: Key> Half<K> {
+    fn try_clone(&self) -> Result<Self, BuildError> {
+        let tuned = &self.tuned;
+        let program = &tuned.program;
+        let program =
+            Program::new(program.words(), program.rows(), program.trees().to_vec(), HugePages::Try)?;
+        Ok(Self { rules: self.rules, tuned: Tuned { program, ..*tuned } })
+    }
+
     /// Returns what an image held; how it was planned is not in it.
     fn read(part: Part<K>) -> Self {
         let tuned = Tuned { program: part.program, plan: None, tried: 0, steps: 0, expected_cost: 0.0 };
@@ -227,6 +235,17 @@ impl Classifier {
         let backend = Backend::new(isa).ok_or(ImageError::IsaUnavailable { isa })?;
         let (v4, v6, rules) = image::read(bytes, HugePages::Try)?;
         Ok(Self { backend, isa, rules, v4: Half::read(v4), v6: Half::read(v6) })
+    }
+
+    /// Returns a classifier of the same arrays that looks up with another instruction set.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`] where the processor lacks it, or there is no memory for the copy.
+    pub fn with_isa(&self, isa: Isa) -> Result<Self, BuildError> {
+        let backend = Backend::new(isa).ok_or(BuildError::IsaUnavailable { isa })?;
+        let (v4, v6) = (self.v4.try_clone()?, self.v6.try_clone()?);
+        Ok(Self { backend, isa, rules: self.rules, v4, v6 })
     }
 
     /// Returns the number of rules of the set that it was built of.
