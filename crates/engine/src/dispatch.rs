@@ -101,11 +101,11 @@ impl Sink for PipelineSink<'_> {
             }
         }
         for (i, outbox) in self.outboxes.iter().enumerate() {
-            self.sent[i] = outbox.sent;
+            self.sent[i] = outbox.sent + outbox.staged() as u64;
             self.completed[i] = outbox.completed();
         }
         let count = self.items.len();
-        let load = LoadView { sent: &self.sent, completed: &self.completed };
+        let load = LoadView { sent: &self.sent, completed: &self.completed, ..LoadView::idle() };
         self.placement.place(&self.items, &load, &mut self.decisions[..count]);
         for i in 0..count {
             let pushed = match self.decisions[i] {

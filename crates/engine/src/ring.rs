@@ -75,6 +75,11 @@ impl Outbox {
         self.completed.load(Ordering::Acquire)
     }
 
+    /// Returns how many packets are staged and not yet in the ring.
+    pub(crate) fn staged(&self) -> usize {
+        self.staged.len()
+    }
+
     /// Stages a packet; a full stage is published, waiting while the ring is full.
     ///
     /// Returns how many packets were dropped because the ring was full and `drop_when_full` is set.
