@@ -14,11 +14,13 @@
 
 #![expect(
     clippy::cast_possible_truncation,
-    reason = "workers, nodes and slots are bounded far below their types by the constructors"
+    reason = "workers, nodes, slots and jobs are bounded far below their types by the constructors"
 )]
+#![cfg_attr(test, expect(clippy::cast_precision_loss, reason = "counts of tests, far below 2^52"))]
 
 pub mod laws;
 pub mod placement;
+pub mod sim;
 pub mod topology;
 
 pub use placement::adaptive::Adaptive;

@@ -76,7 +76,7 @@ mod tests {
         for _ in 0..10_000 {
             // Digests that repeat, that collide in the memory, and the largest one.
             let word = split_mix(&mut state);
-            let digest = if word % 5 == 0 { u32::MAX } else { (word % 97) as u32 * 16 };
+            let digest = if word.is_multiple_of(5) { u32::MAX } else { (word % 97) as u32 * 16 };
             let mut decision = [Decision::Drop];
             cached.place(&[WorkItem { digest, bytes: 1 }], &LoadView::idle(), &mut decision);
             assert_eq!(decision[0], Decision::To(plain.worker(digest)));

@@ -14,7 +14,7 @@ pub mod hrw_tree;
 pub mod indirection;
 pub mod min_load;
 pub mod modulo;
-mod rendezvous;
+pub(crate) mod rendezvous;
 pub mod round_robin;
 mod tree;
 pub mod two_choices;
