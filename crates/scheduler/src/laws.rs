@@ -2,7 +2,7 @@
 
 use flowloom_flow_key::hash::fold::split_mix;
 
-use crate::{Decision, LoadView, OrderGuarantee, Placement, WorkItem, WorkerCount};
+use crate::{Decision, Intake, LoadView, OrderGuarantee, Placement, WorkItem, WorkerCount, WorkerId};
 
 /// Checks that a policy which promises order keeps it, whatever workers and queues do; `seed` decides what they do.
 ///
@@ -89,6 +89,50 @@ pub fn order_broken(
         }
     }
     broken
+}
+
+/// Checks an intake: nothing is lost or made, a flow is in one hand at a time and in order, and no worker goes without
+/// work for ever while packets wait.
+///
+/// # Panics
+///
+/// When one of that does not hold.
+pub fn check_intake(intake: &mut dyn Intake, workers: WorkerCount, seed: u64) {
+    const FLOWS: u64 = 40;
+    let mut state = seed;
+    let mut flow_of = Vec::new();
+    let mut in_hand: Vec<Option<usize>> = vec![None; usize::from(workers.get())];
+    let mut last_done = vec![0_u32; FLOWS as usize];
+    let (mut fetched, mut rounds) = (0, 0);
+    let mut ask = |intake: &mut dyn Intake, worker: WorkerId, flow_of: &[usize]| {
+        in_hand[worker.index()] = None;
+        let Some(next) = intake.next(worker) else { return false };
+        let flow = flow_of[next.token as usize];
+        assert!(!in_hand.contains(&Some(flow)), "{}: a flow in two hands, seed {seed}", intake.name());
+        assert!(next.token + 1 > last_done[flow], "{}: a flow out of order, seed {seed}", intake.name());
+        last_done[flow] = next.token + 1;
+        in_hand[worker.index()] = Some(flow);
+        true
+    };
+    while rounds < 3000 || intake.waiting() > 0 {
+        rounds += 1;
+        assert!(rounds < 100_000, "{}: {} packets wait for ever", intake.name(), intake.waiting());
+        let word = split_mix(&mut state);
+        if rounds < 3000 && word.is_multiple_of(2) {
+            let flow = ((word >> 8) % FLOWS).min((word >> 20) % FLOWS) as usize;
+            let mut mix = flow as u64;
+            let digest = (split_mix(&mut mix) >> 32) as u32;
+            let before = intake.waiting();
+            let token = flow_of.len() as u32;
+            flow_of.push(flow);
+            intake.arrive(token, WorkItem { digest, bytes: 60 + (word >> 40) as u32 % 1400 });
+            assert_eq!(intake.waiting(), before + 1);
+        } else {
+            let worker = WorkerId::from((word >> 32) as u16 % workers.get());
+            fetched += u32::from(ask(intake, worker, &flow_of));
+        }
+    }
+    assert_eq!(fetched as usize, flow_of.len(), "{}", intake.name());
 }
 
 /// Checks a policy over `workers` workers with work drawn from `seed`.

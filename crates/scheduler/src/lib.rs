@@ -18,11 +18,16 @@
 )]
 #![cfg_attr(test, expect(clippy::cast_precision_loss, reason = "counts of tests, far below 2^52"))]
 
+pub mod intake;
 pub mod laws;
 pub mod placement;
 pub mod sim;
 pub mod topology;
 
+pub use intake::flow_pull::FlowPull;
+pub use intake::last_flow_bundle::LastFlowBundle;
+pub use intake::packet_handoff::PacketHandoff;
+pub use intake::{Fetched, Intake};
 pub use placement::adaptive::Adaptive;
 pub use placement::cached::Cached;
 pub use placement::direct_hash::DirectHash;

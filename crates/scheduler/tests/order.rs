@@ -10,26 +10,27 @@ use proptest::prelude::*;
 /// Every policy, with small tables, so that flows share slots.
 fn policies(topology: &Topology, bits: u32) -> Vec<Box<dyn Placement>> {
     let workers = topology.workers();
-    let adaptive = |form| Box::new(Adaptive::new(topology, form, Threshold::PAPER, bits).unwrap());
+    let adaptive =
+        |form| Box::new(Adaptive::new(topology, form, Threshold::PAPER, bits).expect("tables are small"));
     vec![
         Box::new(RoundRobin::new(workers)),
         Box::new(DirectHash::new(workers)),
         Box::new(Modulo::new(workers, "crc")),
-        Box::new(Indirection::fixed(topology, 128).unwrap()),
-        Box::new(Indirection::rebalanced(topology, 16, 100).unwrap()),
-        Box::new(Fixed::new(topology, bits).unwrap()),
+        Box::new(Indirection::fixed(topology, 128).expect("tables are small")),
+        Box::new(Indirection::rebalanced(topology, 16, 100).expect("tables are small")),
+        Box::new(Fixed::new(topology, bits).expect("tables are small")),
         Box::new(MinLoad::new(topology)),
         Box::new(HrwFlat::new(workers)),
-        Box::new(Cached::new(HrwFlat::new(workers), bits).unwrap()),
+        Box::new(Cached::new(HrwFlat::new(workers), bits).expect("tables are small")),
         Box::new(HrwTree::new(topology)),
-        Box::new(Cached::new(HrwTree::new(topology), bits).unwrap()),
+        Box::new(Cached::new(HrwTree::new(topology), bits).expect("tables are small")),
         Box::new(HrwTree2009::new(topology)),
         adaptive(Form::Corrected),
         adaptive(Form::OrderSafe),
         adaptive(Form::Printed),
-        Box::new(FlowBurst::new(topology, bits).unwrap()),
-        Box::new(TwoChoices::new(topology, bits, 1).unwrap()),
-        Box::new(FlowPin::new(topology, bits).unwrap()),
+        Box::new(FlowBurst::new(topology, bits).expect("tables are small")),
+        Box::new(TwoChoices::new(topology, bits, 1).expect("tables are small")),
+        Box::new(FlowPin::new(topology, bits).expect("tables are small")),
     ]
 }
 
@@ -42,7 +43,7 @@ proptest! {
         bits in prop::sample::select(vec![0_u32, 3, 8]),
         seed in any::<u64>(),
     ) {
-        let topology: Topology = shape.parse().unwrap();
+        let topology: Topology = shape.parse().expect("tables are small");
         for mut policy in policies(&topology, bits) {
             laws::check_order(&mut *policy, topology.workers(), seed);
         }

@@ -25,6 +25,8 @@ pub mod histogram;
 pub mod machine;
 pub mod models;
 
+pub mod ordering;
+pub mod pull;
 pub mod push;
 pub mod report;
 mod servers;
@@ -33,6 +35,8 @@ pub mod workload;
 
 pub use machine::{Machine, WhenFull};
 
+pub use ordering::{ExternalOrder, OrderingReport};
+pub use pull::pull;
 pub use push::push;
 pub use report::Report;
 pub use workload::{Job, Pace, Workload};
