@@ -42,6 +42,8 @@ pub(crate) enum Failure {
     Input(String),
     /// Something cannot be written.
     Output(String),
+    /// An experiment of ours could not be carried out.
+    Experiment(String),
     /// The reader of standard output went away.
     BrokenPipe,
 }
@@ -52,6 +54,7 @@ impl Failure {
             Self::Usage(_) => Status::Usage,
             Self::Input(_) => Status::Input,
             Self::Output(_) => Status::Output,
+            Self::Experiment(_) => Status::Fault,
             Self::BrokenPipe => Status::Ok,
         }
     }
@@ -59,7 +62,9 @@ impl Failure {
     /// Returns the failure with its exit status at the end of the first line.
     pub(crate) fn with_status(&self) -> String {
         let text = match self {
-            Self::Usage(text) | Self::Input(text) | Self::Output(text) => text.clone(),
+            Self::Usage(text) | Self::Input(text) | Self::Output(text) | Self::Experiment(text) => {
+                text.clone()
+            }
             Self::BrokenPipe => String::from("broken pipe"),
         };
         with_status(&text, self.status())

@@ -10,5 +10,6 @@ mod interrupt;
 mod memory;
 mod real;
 mod replay;
+mod reproduce;
 mod schema;
 mod support;

@@ -121,7 +121,7 @@ fn visit(schema: &Value, place: &str, visitor: &mut impl FnMut(&Value, &str)) {
 
 #[test]
 fn schemas_are_closed_described_and_of_known_words() {
-    for name in ["replay-1.json", "inspect-1.json", "generate-1.json"] {
+    for name in ["replay-1.json", "inspect-1.json", "generate-1.json", "reproduce-1.json"] {
         let schema = Schema::read(name);
         assert_eq!(schema.0["$schema"], "https://json-schema.org/draft/2020-12/schema");
         visit(&schema.0, name, &mut |schema, place| {
@@ -216,5 +216,14 @@ fn generate_documents_conform() {
         let path = folder.path(name);
         let base = ["generate", "trace", "--format", "json", "-o", &path];
         schema.accepts(&flowloom([&base, options].concat()).ends(0).json());
+    }
+}
+
+#[test]
+fn reproduce_is_what_its_schema_says() {
+    let schema = Schema::read("reproduce-1.json");
+    for what in ["dhash/table5", "dhash/section4_load_factor"] {
+        let arguments = ["reproduce", what, "--scale", "smoke", "--format", "json"];
+        schema.accepts(&flowloom(arguments).ends(0).json());
     }
 }

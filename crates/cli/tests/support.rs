@@ -62,6 +62,16 @@ impl Outcome {
         self
     }
 
+    /// Asserts that stdout has all of these.
+    #[track_caller]
+    pub(crate) fn shows(self, parts: &[&str]) -> Self {
+        let text = self.text();
+        for part in parts {
+            assert!(text.contains(part), "{}\nno {part:?} in: {text}", self.line);
+        }
+        self
+    }
+
     /// Asserts that stderr is empty.
     #[track_caller]
     pub(crate) fn silent(self) -> Self {

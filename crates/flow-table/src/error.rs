@@ -5,6 +5,8 @@ use core::fmt;
 use flowloom_cpu::features::Isa;
 use flowloom_cpu::pages::AllocError;
 
+use crate::state::wheel::SLOTS_MAX;
+
 /// A table cannot be built with these parameters on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -42,6 +44,34 @@ pub enum BuildError {
         /// What was asked for.
         isa: Isa,
     },
+}
+
+/// The most flows of one table.
+pub(crate) const FLOWS_MAX: u32 = 1 << 30;
+
+/// Returns the number of states, if the numbers of a configuration go together and fit the limit.
+pub(crate) fn check_size(
+    flows: u32,
+    places: u64,
+    needed_bytes: u64,
+    limit_bytes: u64,
+) -> Result<u32, BuildError> {
+    if flows == 0 {
+        return Err(BuildError::NoCapacity);
+    }
+    let count = match u32::try_from(places) {
+        Ok(count) if count <= SLOTS_MAX && flows <= FLOWS_MAX => count,
+        _ => {
+            return Err(BuildError::TooManyFlows { flows: flows.into(), flows_max: FLOWS_MAX.into() });
+        }
+    };
+    if places < u64::from(flows) {
+        return Err(BuildError::TooFewPlaces { flows: flows.into(), places });
+    }
+    if needed_bytes > limit_bytes {
+        return Err(BuildError::TooLarge { needed_bytes, limit_bytes });
+    }
+    Ok(count)
 }
 
 impl fmt::Display for BuildError {

@@ -5,6 +5,7 @@
 //! without effect and [`link`](Indexed::link) without failure, so that a value whose making
 //! panics leaves the table as it was.
 
+use crate::evict::{Evict, WINDOW};
 use crate::state::States;
 use crate::state::slab::Verdict;
 use crate::table::{
@@ -58,11 +59,47 @@ pub trait Indexed {
         slot
     }
 
+    /// Visits slots whose flows' going would make room for a new flow with this hash, until `visit` says no.
+    ///
+    /// Vacant slots may be among them.
+    fn visit_rivals(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool);
+
     /// Adds what only the index knows to the counters.
     fn complete_stats(&self, stats: &mut TableStats);
 
     /// Adds the index's bytes to the report.
     fn complete_memory(&self, memory: &mut MemoryReport);
+}
+
+/// Returns the slot that a new flow would get.
+#[inline(always)]
+fn room_for<T: Indexed>(table: &T, key: &T::Key, hash: u64) -> Result<u32, FullReason> {
+    if table.states().len() < table.states().capacity() {
+        table.vacancy(key, hash)
+    } else {
+        Err(FullReason::Capacity)
+    }
+}
+
+/// Returns the flow that a policy would rather let go than any other in the way.
+fn victim<T: Indexed, P: Evict<T::Key, T::Value>>(table: &T, hash: u64, policy: &mut P) -> Option<FlowId> {
+    if !P::ACTIVE {
+        return None;
+    }
+    let mut best: Option<(u64, FlowId)> = None;
+    let mut left = WINDOW;
+    table.visit_rivals(hash, &mut |slot| {
+        if let Some(candidate) = table.states().candidate(slot) {
+            let id = candidate.id;
+            match policy.rank(&candidate) {
+                Some(rank) if best.is_none_or(|(highest, _)| rank > highest) => best = Some((rank, id)),
+                _ => {}
+            }
+        }
+        left -= 1;
+        left > 0
+    });
+    best.map(|(_, id)| id)
 }
 
 impl<T, K, V> FlowTable<K, V> for T
@@ -114,22 +151,22 @@ where
     }
 
     #[inline]
-    fn entry_with(
+    fn entry_or_evict(
         &mut self,
         key: K,
         hash: u64,
         class: TimeoutClass,
         now: Tick,
         make: impl FnOnce() -> V,
+        policy: &mut impl Evict<K, V>,
     ) -> Result<Entry, Full> {
         if let Some(id) = self.find(&key, hash) {
             return Ok(Entry { id, is_new: false });
         }
-        let vacancy = if self.states().len() < self.states().capacity() {
-            self.vacancy(&key, hash)
-        } else {
-            Err(FullReason::Capacity)
-        };
+        let mut vacancy = room_for(self, &key, hash);
+        if vacancy.is_err() && self.evict(hash, policy) {
+            vacancy = room_for(self, &key, hash);
+        }
         match vacancy {
             Ok(slot) => {
                 let value = make();
@@ -141,6 +178,14 @@ where
                 Err(Full { reason })
             }
         }
+    }
+
+    fn evict(&mut self, hash: u64, policy: &mut impl Evict<K, V>) -> bool {
+        let Some(victim) = victim(self, hash, policy) else { return false };
+        let Some((key, value)) = self.states_mut().evict(victim) else { return false };
+        self.unlink(victim.slot());
+        policy.evicted(victim, key, value);
+        true
     }
 
     #[inline]

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::hash::Hash;
 use std::vec::Vec;
 
+use crate::evict::{Candidate, Evict, WINDOW};
 use crate::oracle::{Flow, Oracle};
 use crate::state::Timeouts;
 use crate::table::{Cursor, FlowId, FlowTable, TableKey, Tick, TimeoutClass};
@@ -16,6 +17,13 @@ use crate::table::{Cursor, FlowId, FlowTable, TableKey, Tick, TimeoutClass};
 pub enum Operation {
     /// Find or insert.
     Entry {
+        /// Whose.
+        key: u16,
+        /// Class of a new flow.
+        class: u8,
+    },
+    /// Find or insert, evicting a flow with an odd value if there is no room.
+    EntryOrEvict {
         /// Whose.
         key: u16,
         /// Class of a new flow.
@@ -76,6 +84,23 @@ pub enum Operation {
     Clear,
 }
 
+/// Evicts flows with odd values, the longest unseen first.
+struct OddFirst<K> {
+    gone: Option<(FlowId, K, u64)>,
+    looked_at: u32,
+}
+
+impl<K: TableKey> Evict<K, u64> for OddFirst<K> {
+    fn rank(&mut self, candidate: &Candidate<'_, K, u64>) -> Option<u64> {
+        self.looked_at += 1;
+        (candidate.value % 2 == 1).then_some(u64::MAX - candidate.last_seen.0)
+    }
+
+    fn evicted(&mut self, id: FlowId, key: K, value: u64) {
+        assert!(self.gone.replace((id, key, value)).is_none(), "one goes at a time");
+    }
+}
+
 /// A table under check.
 struct Trial<'a, K, T> {
     table: &'a mut T,
@@ -120,6 +145,7 @@ impl<K: TableKey + Hash, T: FlowTable<K, u64>> Trial<'_, K, T> {
     fn perform(&mut self, operation: Operation, number: usize) {
         match operation {
             Operation::Entry { key, class } => self.entry(key, TimeoutClass(class), number),
+            Operation::EntryOrEvict { key, class } => self.entry_or_evict(key, TimeoutClass(class), number),
             Operation::Insert { key, class } => self.insert(key, TimeoutClass(class), number),
             Operation::Batch { first, count } => self.batch(first, count, number),
             Operation::Touch { key } => {
@@ -182,6 +208,32 @@ impl<K: TableKey + Hash, T: FlowTable<K, u64>> Trial<'_, K, T> {
                     self.learn(key, entry.id, value, class);
                 } else {
                     assert_eq!(Some(entry.id), known, "{number}: the same flow");
+                }
+            }
+            Err(full) => self.refused(&key, &full, number),
+        }
+    }
+
+    fn entry_or_evict(&mut self, key: u16, class: TimeoutClass, number: usize) {
+        let (key, hash) = (self.key_of)(key);
+        self.next_value += 1;
+        let value = self.next_value;
+        let mut odd = OddFirst { gone: None, looked_at: 0 };
+        let outcome = self.table.entry_or_evict(key, hash, class, self.now, || value, &mut odd);
+        assert!(odd.looked_at <= WINDOW, "{number}: an eviction looks at few");
+        if let Some((id, gone, old)) = odd.gone {
+            assert!(outcome.is_ok(), "{number}: nobody goes in vain");
+            assert_eq!(old % 2, 1, "{number}: who has no rank stays");
+            let flow = self.forget(&gone).expect("an evicted flow was there");
+            assert_eq!((flow.id, flow.value), (id, old), "{number}: evicted as it was");
+        }
+        match outcome {
+            Ok(entry) => {
+                let known = self.oracle.flows.get(&key).map(|flow| flow.id);
+                assert_eq!(entry.is_new, known.is_none(), "{number}: new or not");
+                assert!(entry.is_new || odd.gone.is_none(), "{number}: a known flow needs no room");
+                if entry.is_new {
+                    self.learn(key, entry.id, value, class);
                 }
             }
             Err(full) => self.refused(&key, &full, number),
@@ -277,7 +329,7 @@ impl<K: TableKey + Hash, T: FlowTable<K, u64>> Trial<'_, K, T> {
         assert_eq!(stats.len, table.len(), "{at:?}: counted");
         assert_eq!(
             stats.inserted,
-            u64::from(stats.len) + stats.removed + stats.expired,
+            u64::from(stats.len) + stats.removed + stats.expired + stats.evicted,
             "{at:?}: every flow comes once and goes once"
         );
         assert!(table.len() <= table.capacity(), "{at:?}: capacity");

@@ -23,22 +23,29 @@
 extern crate alloc;
 
 mod arch;
+pub mod baseline;
 pub mod dhash;
 pub mod error;
+pub mod evict;
 pub mod indexed;
 #[cfg(feature = "std")]
 pub mod laws;
+pub mod linehash;
 #[cfg(feature = "std")]
 pub mod oracle;
 pub mod probe;
 pub mod segments;
+pub mod sighash;
 pub mod state;
 pub mod table;
 
+pub use baseline::{Chained, ChainedConfig, DirectHash, DirectHashConfig};
 pub use dhash::{DHash, DHashConfig};
 pub use error::BuildError;
 pub use indexed::Indexed;
+pub use linehash::{LineHash, LineHashConfig};
 pub use segments::Growing;
+pub use sighash::{SigHash, SigHashConfig};
 pub use state::Timeouts;
 pub use table::{
     Cursor, Entry, Expired, FlowId, FlowTable, Full, FullReason, MemoryReport, TableKey, TableStats, Tick,

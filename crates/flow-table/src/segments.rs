@@ -22,6 +22,7 @@ use core::fmt;
 use core::marker::PhantomData;
 
 use crate::error::BuildError;
+use crate::evict::{Candidate, Evict};
 use crate::table::{
     Cursor, Entry, Expired, FlowId, FlowTable, Full, FullReason, MemoryReport, TableKey, TableStats, Tick,
     TimeoutClass,
@@ -90,6 +91,35 @@ impl<T> Segment<T> {
     #[inline(always)]
     fn holds(&self, id: FlowId) -> bool {
         id.slot().wrapping_sub(self.base) < self.slots
+    }
+}
+
+/// A policy that sees the ids of a segment as the world knows them.
+struct Renamed<'a, K, V, P> {
+    policy: &'a mut P,
+    base: u32,
+    salt: u32,
+    flow: PhantomData<fn(K, V)>,
+}
+
+impl<K: TableKey, V, P: Evict<K, V>> Renamed<'_, K, V, P> {
+    fn outer(&self, id: FlowId) -> FlowId {
+        FlowId::new(self.base + id.slot(), id.generation().wrapping_add(self.salt))
+            .expect("an odd generation and an even salt")
+    }
+}
+
+impl<K: TableKey, V, P: Evict<K, V>> Evict<K, V> for Renamed<'_, K, V, P> {
+    const ACTIVE: bool = P::ACTIVE;
+
+    fn rank(&mut self, candidate: &Candidate<'_, K, V>) -> Option<u64> {
+        let &Candidate { id, key, value, last_seen } = candidate;
+        self.policy.rank(&Candidate { id: self.outer(id), key, value, last_seen })
+    }
+
+    fn evicted(&mut self, id: FlowId, key: K, value: V) {
+        let id = self.outer(id);
+        self.policy.evicted(id, key, value);
     }
 }
 
@@ -213,6 +243,7 @@ where
                 self.past = self.past.and(TableStats {
                     inserted: stats.inserted,
                     removed: stats.removed,
+                    evicted: stats.evicted,
                     expired: stats.expired,
                     list_length_max: stats.list_length_max,
                     ..TableStats::default()
@@ -266,6 +297,16 @@ where
     /// Returns the segments but the newest that hold flows, from the younger to the older.
     fn older(&self) -> impl Iterator<Item = &Segment<T>> {
         self.segments.iter().rev().skip(1).filter(|segment| !segment.table.is_empty())
+    }
+
+    /// Evicts a flow of one segment; the policy hears of it by the name that the world knows.
+    fn evict_from(&mut self, number: usize, hash: u64, policy: &mut impl Evict<K, V>) -> bool {
+        let Segment { table, base, salt, .. } = &mut self.segments[number];
+        table.evict(hash, &mut Renamed { policy, base: *base, salt: *salt, flow: PhantomData })
+    }
+
+    fn evict_from_newest(&mut self, hash: u64, policy: &mut impl Evict<K, V>) -> bool {
+        self.evict_from(self.segments.len() - 1, hash, policy)
     }
 
     /// Asks older segments for the keys of a batch that are still missing.
@@ -359,13 +400,14 @@ where
         }
     }
 
-    fn entry_with(
+    fn entry_or_evict(
         &mut self,
         key: K,
         hash: u64,
         class: TimeoutClass,
         now: Tick,
         make: impl FnOnce() -> V,
+        policy: &mut impl Evict<K, V>,
     ) -> Result<Entry, Full> {
         // A segment calls `make` only when it takes the flow, so after a refusal it is still there.
         let mut make = Some(make);
@@ -376,10 +418,13 @@ where
         }
         if self.len() >= self.limits.flows_max {
             let known = self.newest().table.lookup(&key, hash).map(|id| self.newest().outer(id));
-            self.refused += u64::from(known.is_none());
-            return known
-                .map(|id| Entry { id, is_new: false })
-                .ok_or(Full { reason: FullReason::Capacity });
+            if let Some(id) = known {
+                return Ok(Entry { id, is_new: false });
+            }
+            if !self.evict(hash, policy) {
+                self.refused += 1;
+                return Err(Full { reason: FullReason::Capacity });
+            }
         }
         let mut enter = |segment: &mut Segment<T>| {
             let entry = segment.table.entry_with(key, hash, class, now, &mut make)?;
@@ -400,8 +445,15 @@ where
                 outcome = Err(Full { reason: FullReason::Memory });
             }
         }
+        if outcome.is_err() && self.evict_from_newest(hash, policy) {
+            outcome = enter(self.newest_mut());
+        }
         self.refused += u64::from(outcome.is_err());
         outcome
+    }
+
+    fn evict(&mut self, hash: u64, policy: &mut impl Evict<K, V>) -> bool {
+        (0..self.segments.len()).rev().any(|number| self.evict_from(number, hash, policy))
     }
 
     #[inline]

@@ -16,12 +16,15 @@ use core::num::NonZeroU32;
 use flowloom_cpu::pages::PageReport;
 use flowloom_flow_key::FlowKey;
 
+use crate::evict::{Evict, Refuse};
+
 /// What may be the key of a flow: plain words of fixed size, compared whole.
 pub trait TableKey: Copy + Eq + fmt::Debug + 'static {}
 
 impl TableKey for FlowKey {}
 impl TableKey for u64 {}
 impl<const N: usize> TableKey for [u8; N] {}
+impl<const N: usize> TableKey for [u64; N] {}
 
 /// A moment, in the caller's unit; only differences to timeouts matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -136,12 +139,16 @@ pub struct TableStats {
     pub inserted: u64,
     /// Flows that were removed by the caller, [`FlowTable::drain`] included.
     pub removed: u64,
+    /// Flows that had to make room for others.
+    pub evicted: u64,
     /// Flows that aged out.
     pub expired: u64,
     /// Flows that were refused as [`Full`].
     pub refused: u64,
     /// Flows that now live outside their bucket (conflict list, stash).
     pub displaced: u32,
+    /// Of these, flows in a list or stash; the others live in another bucket.
+    pub stashed: u32,
     /// Length of the longest conflict list there ever was.
     pub list_length_max: u32,
     /// States in the pool.
@@ -160,9 +167,11 @@ impl TableStats {
             len: self.len + other.len,
             inserted: self.inserted + other.inserted,
             removed: self.removed + other.removed,
+            evicted: self.evicted + other.evicted,
             expired: self.expired + other.expired,
             refused: self.refused + other.refused,
             displaced: self.displaced + other.displaced,
+            stashed: self.stashed + other.stashed,
             list_length_max: self.list_length_max.max(other.list_length_max),
             pool_size: self.pool_size + other.pool_size,
             segments: self.segments + other.segments,
@@ -190,6 +199,11 @@ impl MemoryReport {
     /// Returns all bytes.
     pub fn total_bytes(&self) -> u64 {
         self.index_bytes + self.state_bytes + self.list_bytes + self.wheel_bytes
+    }
+
+    /// Returns the bytes of the lookup structure: what is there besides keys, times and values.
+    pub fn lookup_bytes(&self) -> u64 {
+        self.index_bytes + self.list_bytes
     }
 
     /// Returns the bytes of two parts of one table.
@@ -275,6 +289,7 @@ pub trait FlowTable<K: TableKey, V> {
     /// # Errors
     ///
     /// [`Full`], with nothing changed but the count of refusals.
+    #[inline]
     fn entry_with(
         &mut self,
         key: K,
@@ -282,7 +297,29 @@ pub trait FlowTable<K: TableKey, V> {
         class: TimeoutClass,
         now: Tick,
         make: impl FnOnce() -> V,
+    ) -> Result<Entry, Full> {
+        self.entry_or_evict(key, hash, class, now, make, &mut Refuse)
+    }
+
+    /// Returns the flow of a key, making it if it is not there, and making room for it if `policy` lets another flow go.
+    ///
+    /// At most [`WINDOW`](crate::evict::WINDOW) flows are looked at, and one goes. `make` is called only if there is room.
+    ///
+    /// # Errors
+    ///
+    /// [`Full`] if the policy lets nobody go, with nothing changed but the count of refusals.
+    fn entry_or_evict(
+        &mut self,
+        key: K,
+        hash: u64,
+        class: TimeoutClass,
+        now: Tick,
+        make: impl FnOnce() -> V,
+        policy: &mut impl Evict<K, V>,
     ) -> Result<Entry, Full>;
+
+    /// Evicts one of the flows that stand in the way of a new flow with this hash; returns whether one went.
+    fn evict(&mut self, hash: u64, policy: &mut impl Evict<K, V>) -> bool;
 
     /// Puts a value under a key; a value that is there is replaced, its class and time renewed.
     ///

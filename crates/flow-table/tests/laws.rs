@@ -8,7 +8,11 @@ use flowloom_flow_table::dhash::major_location::{FirstSlot, Folded, LowBits};
 use flowloom_flow_table::dhash::signature::Keyed;
 use flowloom_flow_table::laws::{Operation, check};
 use flowloom_flow_table::segments::GrowthLimits;
-use flowloom_flow_table::{DHash, DHashConfig, Growing, TimeoutClass, Timeouts};
+use flowloom_flow_table::sighash::ReferenceSigHash;
+use flowloom_flow_table::{
+    Chained, ChainedConfig, DHash, DHashConfig, DirectHash, DirectHashConfig, Growing, LineHash,
+    LineHashConfig, SigHash, SigHashConfig, TimeoutClass, Timeouts,
+};
 use proptest::prelude::*;
 
 const CASES: u32 = if cfg!(miri) { 2 } else { 96 };
@@ -26,6 +30,7 @@ fn operations(keys: u16) -> impl Strategy<Value = Vec<Operation>> {
     let operation = prop_oneof![
         8 => (key.clone(), class.clone()).prop_map(|(key, class)| Operation::Entry { key, class }),
         4 => (key.clone(), class.clone()).prop_map(|(key, class)| Operation::Insert { key, class }),
+        4 => (key.clone(), class.clone()).prop_map(|(key, class)| Operation::EntryOrEvict { key, class }),
         4 => (key.clone(), count).prop_map(|(first, count)| Operation::Batch { first, count }),
         4 => key.clone().prop_map(|key| Operation::Touch { key }),
         1 => (key.clone(), class).prop_map(|(key, class)| Operation::SetClass { key, class }),
@@ -86,6 +91,61 @@ fn check_production(config: &DHashConfig, mask: u64, roomy: bool, operations: &[
     }
 }
 
+fn line_config(flows: u32, lines: u32, pool: u32, list_cap: u32) -> LineHashConfig {
+    LineHashConfig {
+        lines: Some(lines),
+        pool: Some(pool),
+        list_cap,
+        timeouts: timeouts(),
+        ..LineHashConfig::for_flows(flows)
+    }
+}
+
+fn tight_lines() -> impl Strategy<Value = LineHashConfig> {
+    (1_u32..4, 0_u32..8, 0_u32..6, 1_u32..70).prop_map(|(lines, pool, list_cap, flows)| {
+        line_config(flows.min(lines * 30 + pool), lines, pool, list_cap)
+    })
+}
+
+fn check_lines(config: &LineHashConfig, mask: u64, roomy: bool, operations: &[Operation]) {
+    for isa in Isa::available() {
+        let config = LineHashConfig { isa: Some(isa), ..config.clone() };
+        let mut table = LineHash::<u64, u64>::try_new(&config).expect("a small table");
+        check(&mut table, &numbered(mask), timeouts(), roomy, operations);
+    }
+}
+
+fn check_signatures(config: &SigHashConfig, mask: u64, roomy: bool, operations: &[Operation]) {
+    let keys = numbered(mask);
+    let mut table = SigHash::<u64, u64>::try_new(config).expect("a small table");
+    check(&mut table, &keys, timeouts(), roomy, operations);
+    let mut table = ReferenceSigHash::<u64, u64>::try_new(config).expect("a small table");
+    check(&mut table, &keys, timeouts(), roomy, operations);
+}
+
+fn check_baselines(
+    flows: u32,
+    buckets: u32,
+    list_cap: u32,
+    mask: u64,
+    roomy: bool,
+    operations: &[Operation],
+) {
+    let keys = numbered(mask);
+    let config =
+        ChainedConfig { buckets, list_cap, timeouts: timeouts(), ..ChainedConfig::for_flows(flows) };
+    let mut table = Chained::<u64, u64>::try_new(&config).expect("a small table");
+    check(&mut table, &keys, timeouts(), roomy, operations);
+    let config = DirectHashConfig {
+        buckets: Some(buckets),
+        list_cap,
+        timeouts: timeouts(),
+        ..DirectHashConfig::for_flows(flows)
+    };
+    let mut table = DirectHash::<u64, u64>::try_new(&config).expect("a small table");
+    check(&mut table, &keys, timeouts(), roomy, operations);
+}
+
 fn check_reference(config: &DHashConfig, mask: u64, roomy: bool, operations: &[Operation]) {
     let keys = numbered(mask);
     let mut table = ReferenceDHash::<u64, u64>::try_new(config).expect("a small table");
@@ -109,6 +169,49 @@ proptest! {
         operations in operations(64), mask in mask(), config in tight(),
     ) {
         check_production(&config, mask, false, &operations);
+    }
+
+    #[test]
+    fn lines_keep_the_laws(operations in operations(100), mask in mask(), lines in 1_u32..6) {
+        check_lines(&line_config(100, lines, 100, 100), mask, true, &operations);
+    }
+
+    #[test]
+    fn tight_lines_keep_the_laws(operations in operations(100), mask in mask(), config in tight_lines()) {
+        check_lines(&config, mask, false, &operations);
+    }
+
+    #[test]
+    fn signatures_of_eight_bits_keep_the_laws(
+        operations in operations(64), mask in mask(), buckets in 1_u32..20,
+    ) {
+        let config = SigHashConfig { buckets: Some(buckets), pool: Some(64), list_cap: 64, timeouts: timeouts(),
+            ..SigHashConfig::for_flows(64) };
+        check_signatures(&config, mask, true, &operations);
+    }
+
+    #[test]
+    fn tight_signatures_of_eight_bits_keep_the_laws(
+        operations in operations(64), mask in mask(), buckets in 1_u32..6, pool in 0_u32..8, list_cap in 0_u32..6,
+        flows in 1_u32..24,
+    ) {
+        let flows = flows.min(buckets * 4 + pool);
+        let config = SigHashConfig { buckets: Some(buckets), pool: Some(pool), list_cap, timeouts: timeouts(),
+            ..SigHashConfig::for_flows(flows) };
+        check_signatures(&config, mask, false, &operations);
+    }
+
+    #[test]
+    fn baselines_keep_the_laws(operations in operations(64), mask in mask(), buckets in 1_u32..20) {
+        check_baselines(64, buckets, 64, mask, true, &operations);
+    }
+
+    #[test]
+    fn tight_baselines_keep_the_laws(
+        operations in operations(64), mask in mask(), buckets in 1_u32..6, list_cap in 1_u32..6,
+        flows in 1_u32..24,
+    ) {
+        check_baselines(flows, buckets, list_cap, mask, false, &operations);
     }
 
     #[test]

@@ -18,8 +18,10 @@
 //! # Ok::<(), flowloom_measure::RoundsError>(())
 //! ```
 
+pub mod chart;
 pub mod clock;
 pub mod host;
+pub mod lookup;
 pub mod rounds;
 pub mod rows;
 pub mod stats;

@@ -4,11 +4,12 @@ pub(crate) mod generate;
 pub(crate) mod inspect;
 pub(crate) mod parse;
 pub(crate) mod replay;
+pub(crate) mod reproduce;
 pub(crate) mod shell;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-/// Flow-level packet processing: replay captures, look into them, make them.
+/// Flow-level packet processing: replay captures, compare algorithms, reproduce the papers.
 #[derive(Debug, Parser)]
 #[command(name = "flowloom", version, max_term_width = 106)]
 #[command(after_help = "\
@@ -16,6 +17,7 @@ Examples:
   flowloom inspect edge.pcapng.zst              what is in this capture
   flowloom replay edge.pcapng.zst               run the engine over it
   flowloom replay - --format json < edge.pcap   from a pipe, for a program to read
+  flowloom reproduce dhash                      the paper's tables and figures, run again
   flowloom generate trace -o t.pcap --seed 7    the same bytes on every machine
 
 Exit status:
@@ -38,6 +40,8 @@ pub(crate) enum Verb {
     /// Make a capture
     #[command(subcommand)]
     Generate(generate::Generate),
+    /// Run the papers' tables and figures again
+    Reproduce(reproduce::Reproduce),
     /// Print a completion script for a shell
     Completions(shell::Completions),
     /// Write manual pages into a directory

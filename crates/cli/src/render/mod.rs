@@ -3,6 +3,7 @@
 pub(crate) mod generate;
 pub(crate) mod inspect;
 pub(crate) mod replay;
+pub(crate) mod reproduce;
 
 use std::io::Write;
 

@@ -3,4 +3,5 @@
 pub(crate) mod generate;
 pub(crate) mod inspect;
 pub(crate) mod replay;
+pub(crate) mod reproduce;
 pub(crate) mod shell;

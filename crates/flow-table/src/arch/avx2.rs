@@ -2,8 +2,9 @@
 #![expect(unsafe_code, reason = "SIMD intrinsics, with the proof of their features in hand")]
 
 use core::arch::x86_64::{
-    __m256i, _mm256_castsi256_ps, _mm256_cmpeq_epi32, _mm256_load_si256, _mm256_movemask_ps,
-    _mm256_set1_epi32,
+    __m256i, _mm256_castsi256_ps, _mm256_cmpeq_epi16, _mm256_cmpeq_epi32, _mm256_load_si256,
+    _mm256_movemask_epi8, _mm256_movemask_ps, _mm256_packs_epi16, _mm256_permute4x64_epi64,
+    _mm256_set1_epi16, _mm256_set1_epi32,
 };
 use core::ptr;
 
@@ -11,6 +12,7 @@ use flowloom_cpu::features::Avx2;
 
 use super::{Kernel, Lanes};
 use crate::dhash::layout::Bucket;
+use crate::linehash::layout::Line;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Avx2Lanes(Avx2);
@@ -34,6 +36,21 @@ impl Lanes for Avx2Lanes {
             let low = _mm256_movemask_ps(_mm256_castsi256_ps(low));
             let high = _mm256_movemask_ps(_mm256_castsi256_ps(high));
             (low | (high << 8)).cast_unsigned()
+        }
+    }
+
+    #[inline(always)]
+    fn equal_halves(self, line: &Line, half: u16) -> u32 {
+        let halves: *const __m256i = ptr::from_ref(line).cast();
+        // SAFETY: a line is 64 bytes and 64-aligned (asserted in `layout.rs`), so it is two aligned 32-byte
+        // halves; `self` proves AVX2.
+        unsafe {
+            let wanted = _mm256_set1_epi16(half.cast_signed());
+            let low = _mm256_cmpeq_epi16(_mm256_load_si256(halves), wanted);
+            let high = _mm256_cmpeq_epi16(_mm256_load_si256(halves.add(1)), wanted);
+            // Packing goes by 16-byte lanes: the permutation puts their quarters in order again.
+            let packed = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packs_epi16(low, high));
+            _mm256_movemask_epi8(packed).cast_unsigned()
         }
     }
 }

@@ -1,13 +1,17 @@
 //! One 64-byte compare.
 #![expect(unsafe_code, reason = "SIMD intrinsics, with the proof of their features in hand")]
 
-use core::arch::x86_64::{_mm512_cmpeq_epi32_mask, _mm512_load_si512, _mm512_set1_epi32};
+use core::arch::x86_64::{
+    _mm512_cmpeq_epi16_mask, _mm512_cmpeq_epi32_mask, _mm512_load_si512, _mm512_set1_epi16,
+    _mm512_set1_epi32,
+};
 use core::ptr;
 
 use flowloom_cpu::features::Avx512;
 
 use super::{Kernel, Lanes};
 use crate::dhash::layout::Bucket;
+use crate::linehash::layout::Line;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Avx512Lanes(Avx512);
@@ -25,6 +29,15 @@ impl Lanes for Avx512Lanes {
         unsafe {
             let line = _mm512_load_si512(ptr::from_ref(bucket).cast());
             u32::from(_mm512_cmpeq_epi32_mask(line, _mm512_set1_epi32(word.cast_signed())))
+        }
+    }
+
+    #[inline(always)]
+    fn equal_halves(self, line: &Line, half: u16) -> u32 {
+        // SAFETY: a line is 64 bytes and 64-aligned (asserted in `layout.rs`); `self` proves AVX-512BW.
+        unsafe {
+            let line = _mm512_load_si512(ptr::from_ref(line).cast());
+            _mm512_cmpeq_epi16_mask(line, _mm512_set1_epi16(half.cast_signed()))
         }
     }
 }

@@ -16,11 +16,15 @@ mod scalar;
 use flowloom_cpu::features::Isa;
 
 use crate::dhash::layout::Bucket;
+use crate::linehash::layout::Line;
 
 /// What a back end computes.
 pub(crate) trait Lanes: Copy {
     /// Returns the slots that hold exactly this word: bit j for slot j.
     fn equal(self, bucket: &Bucket, word: u32) -> u32;
+
+    /// Returns the halves that hold exactly this one: bit j for half j, control included.
+    fn equal_halves(self, line: &Line, half: u16) -> u32;
 }
 
 /// A loop over buckets. `run` must be `#[inline(always)]`, or it is compiled for the wrong processor.
@@ -117,6 +121,47 @@ mod tests {
                         "{isa} {round} {bucket:?} {word:#x}"
                     );
                 }
+            }
+        }
+    }
+
+    struct EqualHalves<'a>(&'a Line, u16);
+
+    impl Kernel for EqualHalves<'_> {
+        type Output = u32;
+
+        #[inline(always)]
+        fn run<L: Lanes>(self, lanes: L) -> u32 {
+            lanes.equal_halves(self.0, self.1)
+        }
+    }
+
+    #[test]
+    #[expect(clippy::cast_possible_truncation, reason = "any bits of a random word will do")]
+    fn halves_are_compared_alike_on_every_back_end() {
+        let scalar = Backend::new(Isa::Scalar).unwrap();
+        for isa in Isa::available() {
+            let backend = Backend::new(isa).expect("available");
+            let mut state = 9;
+            for round in 0..500 {
+                let mut line = Line::default();
+                for half in &mut line.0 {
+                    *half = (split_mix(&mut state) as u16 & 3).wrapping_mul(0x8001);
+                }
+                for half in [0, 0x8001, 2, 0x8003, u16::MAX] {
+                    let expected = scalar.run(EqualHalves(&line, half));
+                    assert_eq!(
+                        backend.run(EqualHalves(&line, half)),
+                        expected,
+                        "{isa} {round} {line:?} {half:#x}"
+                    );
+                }
+            }
+            for lane in 0..32 {
+                let mut line = Line::default();
+                line.0[lane] = 0xFFFF;
+                assert_eq!(backend.run(EqualHalves(&line, 0xFFFF)), 1 << lane, "{isa}");
+                assert_eq!(backend.run(EqualHalves(&line, 0)), !(1 << lane), "{isa}");
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use super::Lanes;
 use crate::dhash::layout::Bucket;
+use crate::linehash::layout::Line;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scalar;
@@ -12,6 +13,15 @@ impl Lanes for Scalar {
         let mut mask = 0;
         for (slot, &stored) in bucket.0.iter().enumerate() {
             mask |= u32::from(stored == word) << slot;
+        }
+        mask
+    }
+
+    #[inline(always)]
+    fn equal_halves(self, line: &Line, half: u16) -> u32 {
+        let mut mask = 0;
+        for (lane, &stored) in line.0.iter().enumerate() {
+            mask |= u32::from(stored == half) << lane;
         }
         mask
     }

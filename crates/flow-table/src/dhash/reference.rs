@@ -178,8 +178,18 @@ impl<K: TableKey, V, S: Signature<K>, M: MajorLocation> Indexed for ReferenceDHa
         }
     }
 
+    fn visit_rivals(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool) {
+        let start = state_of(FlowHash::bucket_of(hash, self.bucket_count), 0);
+        for slot in start..start + SLOTS_PER_BUCKET {
+            if !visit(slot) {
+                return;
+            }
+        }
+    }
+
     fn complete_stats(&self, stats: &mut TableStats) {
         stats.displaced = self.lists.used();
+        stats.stashed = stats.displaced;
         stats.list_length_max = self.lists.length_max();
         stats.pool_size = self.lists.pool_size();
     }

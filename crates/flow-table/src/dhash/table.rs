@@ -24,9 +24,8 @@ use super::conflict::ConflictLists;
 use super::layout::{Bucket, FLOWS_PER_BUCKET, SLOTS_PER_BUCKET, index_bytes, place_of, state_of};
 use super::signature::non_zero;
 use crate::arch::{Backend, Kernel, Lanes};
-use crate::error::BuildError;
+use crate::error::{BuildError, check_size};
 use crate::indexed::Indexed;
-use crate::state::wheel::SLOTS_MAX;
 use crate::state::{States, Timeouts};
 use crate::table::{FlowId, FullReason, MemoryReport, TableKey, TableStats};
 
@@ -67,7 +66,7 @@ pub struct DHashConfig {
 
 impl DHashConfig {
     /// The most flows of one table.
-    pub const FLOWS_MAX: u32 = 1 << 30;
+    pub const FLOWS_MAX: u32 = crate::error::FLOWS_MAX;
 
     /// Returns the configuration for so many flows: the paper's load, no timeouts, no memory limit.
     #[must_use]
@@ -109,22 +108,7 @@ impl DHashConfig {
 
     /// Returns the number of states, if the numbers go together and fit the limit.
     pub(super) fn check<K: Copy, V>(&self) -> Result<u32, BuildError> {
-        let flows = u64::from(self.flows);
-        if flows == 0 {
-            return Err(BuildError::NoCapacity);
-        }
-        let places = match u32::try_from(self.places()) {
-            Ok(places) if places <= SLOTS_MAX && self.flows <= Self::FLOWS_MAX => places,
-            _ => return Err(BuildError::TooManyFlows { flows, flows_max: u64::from(Self::FLOWS_MAX) }),
-        };
-        if u64::from(places) < flows {
-            return Err(BuildError::TooFewPlaces { flows, places: u64::from(places) });
-        }
-        let (needed_bytes, limit_bytes) = (self.bytes_needed::<K, V>(), self.memory_limit_bytes);
-        if needed_bytes > limit_bytes {
-            return Err(BuildError::TooLarge { needed_bytes, limit_bytes });
-        }
-        Ok(places)
+        check_size(self.flows, self.places(), self.bytes_needed::<K, V>(), self.memory_limit_bytes)
     }
 }
 
@@ -198,7 +182,11 @@ impl<K: TableKey, V> DHash<K, V> {
     /// Returns the matching slots of a bucket.
     #[inline(always)]
     fn compare<L: Lanes>(&self, lanes: L, bucket: u32, signature: u32) -> u32 {
-        self.buckets.get(bucket as usize).map_or(0, |line| lanes.equal(line, signature))
+        // No closure: it would be compiled for any processor, and the compare not inlined into it.
+        match self.buckets.get(bucket as usize) {
+            Some(line) => lanes.equal(line, signature),
+            None => 0,
+        }
     }
 
     /// Finishes a lookup: verifies the matching slots, then the list.
@@ -383,8 +371,18 @@ impl<K: TableKey, V> Indexed for DHash<K, V> {
         slot
     }
 
+    fn visit_rivals(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool) {
+        let start = state_of(self.bucket_of(hash), 0);
+        for slot in start..start + SLOTS_PER_BUCKET {
+            if !visit(slot) {
+                return;
+            }
+        }
+    }
+
     fn complete_stats(&self, stats: &mut TableStats) {
         stats.displaced = self.lists.used();
+        stats.stashed = stats.displaced;
         stats.list_length_max = self.lists.length_max();
         stats.pool_size = self.lists.pool_size();
     }

@@ -5,13 +5,29 @@
 //!          0                4           8               16       64
 //! ```
 //!
+//! The low five bits of `class` are the timeout class; the rest is the index's mark on the slot, which outlives
+//! the tenant.
+//!
 //! With a [`FlowKey`](flowloom_flow_key::FlowKey) everything that a packet needs before its value
 //! (identity, time, key) is one cache line, and a small value makes it two neighbouring ones.
 
 use flowloom_cpu::pages::{AllocError, HugePages, PageReport, SlotArray};
 
+use crate::evict::Candidate;
 use crate::state::wheel::{Timeouts, Wheel};
 use crate::table::{Cursor, FlowId, TableStats, Tick, TimeoutClass};
+
+/// Bits of a cell's tag that are the class; classes that never time out are all alike.
+const CLASS_BITS: u32 = 5;
+
+const _: () = assert!(Timeouts::CLASSES < 1 << CLASS_BITS, "one value more, for classes without timeout");
+
+/// Returns a tag with another class.
+fn with_class(tag: u32, class: TimeoutClass) -> u32 {
+    #[expect(clippy::cast_possible_truncation, reason = "sixteen classes")]
+    let class = u32::from(class.0).min(Timeouts::CLASSES as u32);
+    tag >> CLASS_BITS << CLASS_BITS | class
+}
 
 /// What a cell holds of a flow.
 #[repr(C)]
@@ -101,6 +117,19 @@ impl<K: Copy, V> States<K, V> {
         self.slots.get_live(slot).is_some()
     }
 
+    /// Returns the index's mark on a slot; 0 where none was set.
+    #[inline]
+    pub fn mark(&self, slot: u32) -> u32 {
+        self.slots.tag(slot) >> CLASS_BITS
+    }
+
+    /// Sets the index's mark on a slot: 27 bits, which outlive the tenant.
+    #[inline]
+    pub fn set_mark(&mut self, slot: u32, mark: u32) {
+        let class = self.slots.tag(slot) & ((1 << CLASS_BITS) - 1);
+        self.slots.set_tag(slot, mark << CLASS_BITS | class);
+    }
+
     pub(crate) fn capacity(&self) -> u32 {
         self.capacity
     }
@@ -154,7 +183,7 @@ impl<K: Copy, V> States<K, V> {
         let state = State { last_seen: now, key, value };
         let id = self
             .slots
-            .occupy(slot, u32::from(class.0), state)
+            .occupy(slot, with_class(self.slots.tag(slot), class), state)
             .ok()
             .and_then(|generation| FlowId::new(slot, generation))
             .expect("an index offers only vacant slots of its own");
@@ -169,7 +198,7 @@ impl<K: Copy, V> States<K, V> {
 
     pub(crate) fn set_class(&mut self, id: FlowId, class: TimeoutClass) -> bool {
         let Some(last_seen) = self.last_seen(id) else { return false };
-        self.slots.set_tag(id.slot(), u32::from(class.0));
+        self.slots.set_tag(id.slot(), with_class(self.slots.tag(id.slot()), class));
         self.wheel.disarm(id.slot());
         if let Some(deadline) = self.timeouts.deadline(class, last_seen) {
             self.wheel.arm(id.slot(), deadline, last_seen);
@@ -187,6 +216,21 @@ impl<K: Copy, V> States<K, V> {
         Some((state.key, state.value))
     }
 
+    /// Moves a flow out to make room.
+    pub(crate) fn evict(&mut self, id: FlowId) -> Option<(K, V)> {
+        let flow = self.vacate(id)?;
+        self.stats.removed -= 1;
+        self.stats.evicted += 1;
+        Some(flow)
+    }
+
+    /// Returns what a policy of eviction gets to see of a slot's tenant.
+    pub(crate) fn candidate(&self, slot: u32) -> Option<Candidate<'_, K, V>> {
+        let (generation, state) = self.slots.get_live(slot)?;
+        let id = FlowId::new(slot, generation)?;
+        Some(Candidate { id, key: &state.key, value: &state.value, last_seen: state.last_seen })
+    }
+
     /// Looks at the next flow whose time may have come; `None` once there is none up to `now`.
     pub(crate) fn age_next(&mut self, now: Tick) -> Option<Verdict<K, V>> {
         let (slot, next) = self.wheel.pop(now)?;
@@ -194,7 +238,7 @@ impl<K: Copy, V> States<K, V> {
             self.slots.prefetch(next);
         }
         let Some((generation, state)) = self.slots.get_live(slot) else { return Some(Verdict::Kept) };
-        let class = TimeoutClass(self.slots.tag(slot).to_le_bytes()[0]);
+        let class = TimeoutClass(self.slots.tag(slot).to_le_bytes()[0] & ((1 << CLASS_BITS) - 1));
         match self.timeouts.deadline(class, state.last_seen) {
             Some(deadline) if deadline > now => self.wheel.arm(slot, deadline, now),
             Some(_) => {

@@ -1,0 +1,233 @@
+//! The results of `reproduce`.
+
+use std::path::PathBuf;
+
+use flowloom_repro::page::number;
+use flowloom_repro::{PAPERS, Record, Reproduction, Value, Verdict};
+use serde::{Serialize, Serializer};
+
+use super::Report;
+
+/// What `reproduce list` prints.
+#[derive(Debug, Serialize)]
+pub(crate) struct ItemList {
+    schema: &'static str,
+    items: Vec<ListedItem>,
+}
+
+#[derive(Debug, Serialize)]
+struct ListedItem {
+    id: &'static str,
+    place: &'static str,
+    claim: &'static str,
+    fidelity: String,
+}
+
+impl ItemList {
+    pub(crate) fn all() -> Self {
+        let items = PAPERS.iter().flat_map(|paper| paper.items).map(|item| ListedItem {
+            id: item.id,
+            place: item.place,
+            claim: item.claim,
+            fidelity: item.fidelity.iter().map(|fidelity| fidelity.letter()).collect(),
+        });
+        Self { schema: "flowloom/reproduce-list/1", items: items.collect() }
+    }
+}
+
+impl Report for ItemList {
+    fn lines(&self) -> Vec<String> {
+        let width = self.items.iter().map(|item| item.id.len()).max().unwrap_or(0);
+        let place = self.items.iter().map(|item| item.place.chars().count()).max().unwrap_or(0);
+        let mut lines: Vec<String> = self
+            .items
+            .iter()
+            .map(|item| {
+                format!("{:width$}  {:2}  {:place$}  {}", item.id, item.fidelity, item.place, item.claim)
+            })
+            .collect();
+        lines.push(String::new());
+        lines.push(format!(
+            "{} items. M measured here, S simulated, A arithmetic, – out of reach",
+            self.items.len()
+        ));
+        lines
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        let mut rows = vec![["id", "place", "fidelity", "claim"].map(str::to_owned).to_vec()];
+        rows.extend(self.items.iter().map(|item| {
+            vec![item.id.to_owned(), item.place.to_owned(), item.fidelity.clone(), item.claim.to_owned()]
+        }));
+        rows
+    }
+}
+
+/// What `reproduce` prints.
+#[derive(Debug)]
+pub(crate) struct ReproduceResult {
+    pub(crate) reproduction: Reproduction,
+    pub(crate) saved: Option<PathBuf>,
+}
+
+impl Serialize for ReproduceResult {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.reproduction.serialize(serializer)
+    }
+}
+
+/// Characters of a line that people read.
+const WIDTH: usize = 106;
+
+impl Report for ReproduceResult {
+    fn lines(&self) -> Vec<String> {
+        let run = &self.reproduction;
+        let scale = format!("{:?}", run.scale).to_lowercase();
+        let mut lines = vec![format!(
+            "flowloom {} ({})   {} {}   scale {scale}, seed {}, real data {}",
+            run.tool.version,
+            run.tool.git,
+            run.host.cpu,
+            run.host.isa,
+            run.seed,
+            if run.with_data { "at hand" } else { "not at hand" }
+        )];
+        for record in &run.items {
+            lines.push(String::new());
+            lines.extend(item_lines(record));
+        }
+        lines.push(String::new());
+        if let Some(folder) = &self.saved {
+            lines.push(format!("Report: {}", folder.join("report.html").display()));
+        }
+        lines.push(self.verdict());
+        lines
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        let head = [
+            "item",
+            "place",
+            "verdict",
+            "value",
+            "unit",
+            "paper",
+            "ours",
+            "band_low",
+            "band_high",
+            "inside",
+        ];
+        let mut rows = vec![head.map(str::to_owned).to_vec()];
+        let optional = |number: Option<f64>| number.map_or_else(String::new, |number| number.to_string());
+        for record in &self.reproduction.items {
+            let word = record.outcome.verdict.word();
+            let start = [record.id, record.place, word].map(str::to_owned);
+            for value in &record.outcome.values {
+                let mut row = start.to_vec();
+                row.extend([
+                    value.name.clone(),
+                    value.unit.to_owned(),
+                    optional(value.paper),
+                    value.ours.to_string(),
+                    optional(value.band.map(|band| band.low)),
+                    optional(value.band.map(|band| band.high)),
+                    value.holds().to_string(),
+                ]);
+                rows.push(row);
+            }
+            if record.outcome.values.is_empty() {
+                let mut row = start.to_vec();
+                row.resize(head.len(), String::new());
+                rows.push(row);
+            }
+        }
+        rows
+    }
+}
+
+impl ReproduceResult {
+    /// Returns the last line: how many agree, how many of ours hold.
+    fn verdict(&self) -> String {
+        let items = &self.reproduction.items;
+        let count =
+            |is: fn(&Verdict) -> bool| items.iter().filter(|record| is(&record.outcome.verdict)).count();
+        let failed = items.iter().filter(|record| !record.holds()).count();
+        let ours = match failed {
+            0 => String::from("all our values lie in our bands"),
+            1 => String::from("1 item has values of ours outside our bands"),
+            many => format!("{many} items have values of ours outside our bands"),
+        };
+        let interrupted = if self.reproduction.complete { "" } else { "interrupted; " };
+        format!(
+            "{interrupted}{} items run: {} agree, {} differ, {} cannot run here; {ours}",
+            items.len(),
+            count(|verdict| matches!(verdict, Verdict::Agrees { .. })),
+            count(|verdict| matches!(verdict, Verdict::Differs { .. })),
+            count(|verdict| matches!(verdict, Verdict::CannotRun { .. })),
+        )
+    }
+}
+
+fn item_lines(record: &Record) -> Vec<String> {
+    let how: String = record.fidelity.iter().map(|fidelity| fidelity.letter()).collect();
+    let mut lines = vec![format!("{}   {}   [{how}]   {:.1} s", record.id, record.place, record.seconds)];
+    lines.extend(wrapped("claim    ", record.claim));
+    let values = &record.outcome.values;
+    let width = values.iter().map(|value| value.name.chars().count()).max().unwrap_or(0).max(5);
+    if !values.is_empty() {
+        lines.push(format!("  {:width$}  {:>10}  {:>10}  {:5}  our band", "", "paper", "here", ""));
+    }
+    lines.extend(values.iter().map(|value| value_line(value, width)));
+    lines.extend(wrapped(&format!("{:9}", record.outcome.verdict.word()), record.outcome.verdict.text()));
+    for note in &record.outcome.notes {
+        lines.extend(wrapped("note     ", note));
+    }
+    lines
+}
+
+fn value_line(value: &Value, width: usize) -> String {
+    let paper = value.paper.map_or_else(String::new, number);
+    let band = value.band.map_or_else(String::new, |band| {
+        let text = match (band.low.is_finite(), band.high.is_finite()) {
+            (true, true) => format!("{} … {}", number(band.low), number(band.high)),
+            (true, false) => format!("≥ {}", number(band.low)),
+            (false, _) => format!("≤ {}", number(band.high)),
+        };
+        if value.holds() { text } else { format!("{text}  OUTSIDE") }
+    });
+    format!("  {:width$}  {paper:>10}  {:>10}  {:5}  {band}", value.name, number(value.ours), value.unit)
+}
+
+/// Breaks a text into lines that fit, the first one behind a word, the others below it.
+fn wrapped(word: &str, text: &str) -> Vec<String> {
+    let indent = word.chars().count() + 2;
+    let mut lines = Vec::new();
+    let mut line = format!("  {word}");
+    let mut length = indent;
+    for part in text.split_whitespace() {
+        let part_length = part.chars().count() + usize::from(length > indent);
+        if length + part_length > WIDTH && length > indent {
+            lines.push(std::mem::replace(&mut line, " ".repeat(indent)));
+            length = indent;
+        }
+        if length > indent {
+            line.push(' ');
+        }
+        length += part.chars().count() + usize::from(length > indent);
+        line.push_str(part);
+    }
+    lines.push(line);
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_are_broken_below_their_first_word() {
+        let lines = wrapped("note  ", &"word ".repeat(40));
+        assert!(lines.len() > 1 && lines.iter().all(|line| line.chars().count() <= WIDTH), "{lines:?}");
+        assert!(lines[1].starts_with("        word"));
+    }
+}

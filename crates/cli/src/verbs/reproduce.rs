@@ -1,0 +1,103 @@
+//! Runs items of the papers again.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use flowloom::cpu::features::Isa;
+use flowloom::engine::Control;
+use flowloom_measure::Host;
+use flowloom_measure::rows::Tool;
+use flowloom_repro::{Context, Item, ItemError, PAPERS, Reproduction, Scale, select};
+
+use crate::args::Common;
+use crate::args::reproduce::{Reproduce, ScaleName};
+use crate::exit::{Failure, Status};
+use crate::render::print;
+use crate::render::reproduce::{ItemList, ReproduceResult};
+use crate::signals::stop_on_signals;
+
+/// Runs the verb.
+pub(crate) fn run(arguments: &Reproduce, common: &Common) -> Result<Status, Failure> {
+    if arguments.what.iter().any(|what| what == "list") {
+        print(&ItemList::all(), common)?;
+        return Ok(Status::Ok);
+    }
+    let items = selected(&arguments.what)?;
+    let data = data_folder(arguments)?;
+    let control = Arc::new(Control::default());
+    stop_on_signals(&control);
+    let go_on = || !control.is_stopped();
+    let context = Context {
+        scale: match arguments.scale {
+            ScaleName::Smoke => Scale::Smoke,
+            ScaleName::Quick => Scale::Quick,
+            ScaleName::Full => Scale::Full,
+        },
+        seed: arguments.seed,
+        data: data.as_deref(),
+        go_on: &go_on,
+    };
+    let tool =
+        Tool { version: env!("CARGO_PKG_VERSION").to_owned(), git: env!("FLOWLOOM_COMMIT").to_owned() };
+    let mut reproduction = Reproduction::new(tool, Host::read(Isa::detect().to_string(), &[]), &context);
+    for (number, item) in (1..).zip(&items) {
+        if common.quiet == 0 && std::io::stderr().is_terminal() {
+            eprintln!("[{number}/{}] {}", items.len(), item.id);
+        }
+        match reproduction.run(item, &context) {
+            Ok(_) => {}
+            Err(ItemError::Interrupted) => {
+                reproduction.complete = false;
+                break;
+            }
+            Err(error) => return Err(Failure::Experiment(format!("{}: {error}", item.id))),
+        }
+    }
+    let saved = arguments.save.as_deref().map(|folder| reproduction.write(folder));
+    let status = match (reproduction.complete, reproduction.holds()) {
+        (false, _) => Status::Interrupted,
+        (true, true) => Status::Ok,
+        (true, false) => Status::CheckFailed,
+    };
+    print(&ReproduceResult { reproduction, saved: arguments.save.clone() }, common)?;
+    match saved {
+        Some(Err(error)) => Err(Failure::Output(error.to_string())),
+        _ => Ok(status),
+    }
+}
+
+/// Returns the items that the names stand for, each once.
+fn selected(names: &[String]) -> Result<Vec<&'static Item>, Failure> {
+    let mut items: Vec<&'static Item> = Vec::new();
+    for name in names {
+        let some = select(name);
+        if some.is_empty() {
+            let papers: Vec<&str> = PAPERS.iter().map(|paper| paper.key).collect();
+            return Err(Failure::Usage(format!(
+                "there is no paper or item '{name}'\n  papers: {}; `flowloom reproduce list` names their items",
+                papers.join(", ")
+            )));
+        }
+        for item in some {
+            if !items.iter().any(|known| known.id == item.id) {
+                items.push(item);
+            }
+        }
+    }
+    Ok(items)
+}
+
+/// Returns the folder of real data, if one was named.
+fn data_folder(arguments: &Reproduce) -> Result<Option<PathBuf>, Failure> {
+    let named = arguments.data.clone();
+    let folder = named
+        .or_else(|| std::env::var_os("FLOWLOOM_DATA").filter(|value| !value.is_empty()).map(PathBuf::from));
+    match folder {
+        Some(folder) if !folder.is_dir() => Err(Failure::Usage(format!(
+            "the data folder {} is not a folder\n  it holds `pcaps`, `rules` and `logs`; items that need none of them run without it",
+            folder.display()
+        ))),
+        folder => Ok(folder),
+    }
+}

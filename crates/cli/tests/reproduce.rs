@@ -1,0 +1,67 @@
+//! `reproduce`: items by name, a report on disk, two results kept apart.
+
+use crate::support::{Folder, flowloom};
+
+#[test]
+fn the_list_names_every_item() {
+    let list = flowloom(["reproduce", "list", "--format", "json"]).ends(0).json();
+    let ids: Vec<&str> =
+        list["items"].as_array().unwrap().iter().map(|item| item["id"].as_str().unwrap()).collect();
+    assert!(ids.contains(&"dhash/table5_comparisons"), "{ids:?}");
+    flowloom(["reproduce", "list"]).ends(0).shows(&["dhash/table5_comparisons", "Tab. V"]);
+}
+
+#[test]
+fn an_item_is_found_by_the_start_of_its_name_and_run_once() {
+    // A part of a word is no name.
+    flowloom(["reproduce", "dhash/section4_lo"]).ends(2);
+    flowloom(["reproduce", "dhash/section4_load"]).ends(0).shows(&["1 items run"]);
+    let twice =
+        ["reproduce", "dhash/section4_load_factor", "dhash/section4_load_factor", "--format", "json"];
+    let document = flowloom(twice).ends(0).json();
+    assert_eq!(document["items"].as_array().unwrap().len(), 1);
+    assert_eq!(document["complete"], true);
+}
+
+#[test]
+fn a_report_is_written_where_it_was_asked_for() {
+    let folder = Folder::new();
+    let report = folder.path("report");
+    flowloom(["reproduce", "dhash/table5", "--scale", "smoke", "--save", &report]).ends(0).shows(&[
+        "Tab. V",
+        "differs",
+        "report.html",
+        "1 items run: 0 agree, 1 differ",
+    ]);
+    let read = |name: &str| std::fs::read_to_string(format!("{report}/{name}")).unwrap();
+    assert!(read("dhash/table5_comparisons-1.svg").contains("</svg>"));
+    assert!(read("report.html").contains("dhash/table5_comparisons"));
+    assert_eq!(read("dhash/table5_comparisons.csv").lines().next().unwrap().split(',').count(), 7);
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_said_after_the_result() {
+    let folder = Folder::new();
+    let file = folder.write("file", b"");
+    flowloom(["reproduce", "dhash/section4_load_factor", "--save", &file]).ends(5).says(&["cannot write"]);
+}
+
+#[test]
+fn two_runs_print_the_same_numbers() {
+    let run = || {
+        let mut document =
+            flowloom(["reproduce", "dhash/table5", "--scale", "smoke", "--seed", "9", "--format", "json"])
+                .ends(0)
+                .json();
+        document["items"][0]["values"].take()
+    };
+    assert_eq!(run(), run());
+}
+
+#[test]
+fn what_does_not_exist_is_a_usage_error() {
+    flowloom(["reproduce", "nonsense"]).ends(2).says(&["no paper or item 'nonsense'", "papers: dhash"]);
+    flowloom(["reproduce", "dhash/section4_load_factor", "--data", "no/such/folder"])
+        .ends(2)
+        .says(&["no/such/folder"]);
+}

@@ -1,0 +1,243 @@
+//! `DirectHash`: a full entry in the bucket itself, colliding ones in a list behind it [FLOWNP §4.2].
+//!
+//! The paper's baseline: every lookup reads at least one full entry, and every collision another.
+
+use core::fmt;
+
+use flowloom_cpu::pages::HugePages;
+use flowloom_flow_key::FlowHash;
+
+use super::chained::LINKED_MAX;
+use super::links::{Before, Links};
+use crate::error::{BuildError, check_size};
+use crate::indexed::Indexed;
+use crate::probe::{NoProbe, Probe};
+use crate::state::{States, Timeouts};
+use crate::table::{FlowId, FullReason, MemoryReport, TableKey, TableStats};
+
+/// How a [`DirectHash`] is built.
+#[derive(Clone, Debug)]
+pub struct DirectHashConfig {
+    /// The most flows that the table will hold; buckets and flows together are no more than 2²⁷.
+    pub flows: u32,
+    /// Buckets, each with room for one flow; `None` for one a flow.
+    pub buckets: Option<u32>,
+    /// Colliding flows in one list, at most.
+    pub list_cap: u32,
+    /// How long flows may stay unseen.
+    pub timeouts: Timeouts,
+    /// Whether to ask for huge pages.
+    pub huge_pages: HugePages,
+    /// Bytes that the table may reserve.
+    pub memory_limit_bytes: u64,
+}
+
+impl DirectHashConfig {
+    /// Returns the configuration for so many flows: no timeouts, no memory limit.
+    #[must_use]
+    pub const fn for_flows(flows: u32) -> Self {
+        Self {
+            flows,
+            buckets: None,
+            list_cap: 64,
+            timeouts: Timeouts::NEVER,
+            huge_pages: HugePages::Try,
+            memory_limit_bytes: u64::MAX,
+        }
+    }
+
+    /// Returns the number of buckets.
+    pub fn bucket_count(&self) -> u32 {
+        self.buckets.unwrap_or(self.flows).max(1)
+    }
+
+    fn places(&self) -> u64 {
+        // Every flow but one may collide.
+        u64::from(self.bucket_count()) + u64::from(self.flows)
+    }
+
+    fn bytes_needed<K: Copy, V>(&self) -> u64 {
+        Links::bytes_needed(u64::from(self.flows))
+            + States::<K, V>::bytes_needed(self.places(), &self.timeouts)
+    }
+}
+
+/// Entries in buckets. See the [module](self).
+pub struct DirectHash<K, V> {
+    bucket_count: u32,
+    /// Of the states behind the buckets'.
+    links: Links,
+    states: States<K, V>,
+    list_cap: u32,
+    length_max: u32,
+    listed: u32,
+}
+
+impl<K: TableKey, V> DirectHash<K, V> {
+    /// Returns an empty table. Memory is reserved and not touched.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`] if the configuration cannot be, or does not fit the memory.
+    pub fn try_new(config: &DirectHashConfig) -> Result<Self, BuildError> {
+        let needed_bytes = config.bytes_needed::<K, V>();
+        let places = check_size(config.flows, config.places(), needed_bytes, config.memory_limit_bytes)?;
+        if places >= LINKED_MAX {
+            let flows_max = u64::from(LINKED_MAX / 2) - 1;
+            return Err(BuildError::TooManyFlows { flows: config.flows.into(), flows_max });
+        }
+        Ok(Self {
+            bucket_count: config.bucket_count(),
+            links: Links::try_new(config.flows)?,
+            states: States::try_new(places, config.flows, config.timeouts, config.huge_pages)?,
+            list_cap: config.list_cap,
+            length_max: 0,
+            listed: 0,
+        })
+    }
+
+    /// Makes all of the table resident now.
+    pub fn prefault(&mut self) {
+        self.links.prefault();
+        self.states.prefault();
+    }
+
+    /// Returns the flow of a key, telling `probe` each step.
+    pub fn find_counting(&self, key: &K, hash: u64, probe: &mut impl Probe) -> Option<FlowId> {
+        let bucket = self.bucket_of(hash);
+        probe.line();
+        probe.comparison();
+        let mut found = self.states.verify(bucket, key);
+        let mut next = self.states.mark(bucket);
+        while let (None, Some(slot)) = (found, next.checked_sub(1)) {
+            probe.line();
+            probe.list_step();
+            probe.comparison();
+            found = self.states.verify(slot, key);
+            next = self.states.mark(slot);
+        }
+        probe.done(found.is_some());
+        found
+    }
+
+    #[inline(always)]
+    fn bucket_of(&self, hash: u64) -> u32 {
+        FlowHash::bucket_of(hash, self.bucket_count)
+    }
+
+    fn list_length(&self, bucket: u32) -> u32 {
+        let mut length = 0;
+        let mut next = self.states.mark(bucket);
+        while let Some(slot) = next.checked_sub(1) {
+            length += 1;
+            next = self.states.mark(slot);
+        }
+        length
+    }
+}
+
+impl<K: TableKey, V> Indexed for DirectHash<K, V> {
+    type Key = K;
+    type Value = V;
+
+    #[inline(always)]
+    fn states(&self) -> &States<K, V> {
+        &self.states
+    }
+
+    #[inline(always)]
+    fn states_mut(&mut self) -> &mut States<K, V> {
+        &mut self.states
+    }
+
+    #[inline]
+    fn prefetch_index(&self, hash: u64) {
+        self.states.prefetch(self.bucket_of(hash));
+    }
+
+    #[inline]
+    fn find(&self, key: &K, hash: u64) -> Option<FlowId> {
+        self.find_counting(key, hash, &mut NoProbe)
+    }
+
+    fn vacancy(&self, _key: &K, hash: u64) -> Result<u32, FullReason> {
+        let bucket = self.bucket_of(hash);
+        if !self.states.is_live(bucket) {
+            return Ok(bucket);
+        }
+        if self.list_length(bucket) >= self.list_cap {
+            return Err(FullReason::ListCap);
+        }
+        self.links.vacancy().map(|number| self.bucket_count + number).ok_or(FullReason::PoolExhausted)
+    }
+
+    fn link(&mut self, slot: u32, _key: &K, hash: u64) {
+        let Some(number) = slot.checked_sub(self.bucket_count) else { return };
+        // To the front of the list, which begins in the bucket's own line whether a flow lives there or not.
+        let bucket = self.bucket_of(hash);
+        let next = self.states.mark(bucket);
+        self.states.set_mark(bucket, slot + 1);
+        self.states.set_mark(slot, next);
+        self.links.take(number, Before::Head(bucket));
+        if let Some(next) = next.checked_sub(1) {
+            self.links.set_before(next - self.bucket_count, Before::Slot(slot));
+        }
+        self.listed += 1;
+        self.length_max = self.length_max.max(self.list_length(bucket));
+    }
+
+    fn unlink(&mut self, slot: u32) {
+        let Some(number) = slot.checked_sub(self.bucket_count) else { return };
+        let next = self.states.mark(slot);
+        let before = self.links.before(number);
+        match before {
+            Before::Head(previous) | Before::Slot(previous) => self.states.set_mark(previous, next),
+        }
+        if let Some(next) = next.checked_sub(1) {
+            self.links.set_before(next - self.bucket_count, before);
+        }
+        self.links.give_back(number);
+        self.listed -= 1;
+    }
+
+    fn visit_rivals(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool) {
+        let mut next = self.bucket_of(hash) + 1;
+        let mut any = false;
+        while let Some(slot) = next.checked_sub(1) {
+            any |= self.states.is_live(slot);
+            if !visit(slot) {
+                return;
+            }
+            next = self.states.mark(slot);
+        }
+        if !any {
+            // An empty list is in nobody's way: what is missing is a state, and any flow has one.
+            let start = FlowHash::bucket_of(hash, self.states.slot_count());
+            for slot in (start..self.states.slot_count()).chain(0..start) {
+                if !visit(slot) {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn complete_stats(&self, stats: &mut TableStats) {
+        stats.displaced = self.listed;
+        stats.stashed = self.listed;
+        stats.list_length_max = self.length_max;
+        stats.pool_size = self.states.slot_count() - self.bucket_count;
+    }
+
+    fn complete_memory(&self, memory: &mut MemoryReport) {
+        memory.list_bytes = self.links.bytes();
+    }
+}
+
+impl<K, V> fmt::Debug for DirectHash<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DirectHash")
+            .field("buckets", &self.bucket_count)
+            .field("states", &self.states)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,78 @@
+//! Slots in lists and slots that are free: who comes before, who is to be had next.
+//!
+//! The next slot of a list stands in the state's own line (its mark), so that a walk reads one line a flow. What
+//! comes before is needed only to take a slot out, and stands here.
+
+use flowloom_cpu::pages::{AllocError, HugePages, LineArray};
+
+/// In a `before` link: what comes before is the head of the list with this number, and not a slot.
+const HEAD: u32 = 1 << 31;
+
+/// What comes before a slot of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Before {
+    Head(u32),
+    Slot(u32),
+}
+
+/// Slots `0 … slots`, free ones chained, taken ones with what comes before them.
+#[derive(Debug)]
+pub(super) struct Links {
+    before: LineArray<u32>,
+    slots: u32,
+    /// Slots below this were taken at least once.
+    fresh: u32,
+    /// First of the freed slots plus one.
+    free: u32,
+}
+
+impl Links {
+    pub(super) fn bytes_needed(slots: u64) -> u64 {
+        slots * 4
+    }
+
+    pub(super) fn try_new(slots: u32) -> Result<Self, AllocError> {
+        Ok(Self { before: LineArray::try_new(slots as usize, HugePages::No)?, slots, fresh: 0, free: 0 })
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.before.pages().bytes
+    }
+
+    pub(super) fn prefault(&mut self) {
+        self.before.prefault();
+    }
+
+    /// Returns a slot to be had.
+    pub(super) fn vacancy(&self) -> Option<u32> {
+        self.free.checked_sub(1).or((self.fresh < self.slots).then_some(self.fresh))
+    }
+
+    /// Takes the slot that [`Links::vacancy`] returned.
+    pub(super) fn take(&mut self, slot: u32, before: Before) {
+        if self.free == slot + 1 {
+            self.free = self.before[slot as usize];
+        } else {
+            self.fresh = slot + 1;
+        }
+        self.set_before(slot, before);
+    }
+
+    pub(super) fn set_before(&mut self, slot: u32, before: Before) {
+        self.before[slot as usize] = match before {
+            Before::Head(list) => HEAD | list,
+            Before::Slot(slot) => slot,
+        };
+    }
+
+    pub(super) fn before(&self, slot: u32) -> Before {
+        let before = self.before[slot as usize];
+        if before & HEAD != 0 { Before::Head(before & !HEAD) } else { Before::Slot(before) }
+    }
+
+    /// Gives a slot back.
+    pub(super) fn give_back(&mut self, slot: u32) {
+        self.before[slot as usize] = self.free;
+        self.free = slot + 1;
+    }
+}

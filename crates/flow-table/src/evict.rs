@@ -1,0 +1,96 @@
+//! Making room for a new flow: who must go, and who never.
+//!
+//! A table that is full refuses, unless the caller says whom it may evict. It then shows the caller a bounded number of
+//! flows whose going would make room, and evicts the one that the caller ranks highest. A flow that the caller gives no
+//! rank stays, whatever comes.
+
+use crate::table::{FlowId, TableKey, Tick};
+
+/// Flows that are looked at for one eviction, at most.
+pub const WINDOW: u32 = 32;
+
+/// A flow that could make room.
+#[derive(Debug)]
+pub struct Candidate<'a, K, V> {
+    /// Its name.
+    pub id: FlowId,
+    /// Its key.
+    pub key: &'a K,
+    /// What is kept for it.
+    pub value: &'a V,
+    /// When it was last seen.
+    pub last_seen: Tick,
+}
+
+/// Decides whom a full table evicts.
+pub trait Evict<K, V> {
+    /// Whether anybody is ever evicted; where not, nobody is looked at.
+    const ACTIVE: bool = true;
+
+    /// Returns how willingly a flow is let go: the highest goes. `None` keeps it.
+    fn rank(&mut self, candidate: &Candidate<'_, K, V>) -> Option<u64>;
+
+    /// Hears of a flow that was evicted, and gets what was kept for it.
+    fn evicted(&mut self, id: FlowId, key: K, value: V) {
+        let _ = (id, key, value);
+    }
+}
+
+/// Evicts nobody: a full table refuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Refuse;
+
+impl<K, V> Evict<K, V> for Refuse {
+    const ACTIVE: bool = false;
+
+    fn rank(&mut self, _candidate: &Candidate<'_, K, V>) -> Option<u64> {
+        None
+    }
+}
+
+/// Evicts a flow that is not established, the longest unseen first, and never one that is.
+///
+/// What keeps a table alive under a flood of first packets: they evict each other.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_flow_table::evict::UnestablishedFirst;
+/// use flowloom_flow_table::{FlowTable, LineHash, LineHashConfig, Tick, TimeoutClass};
+///
+/// let mut table = LineHash::<u64, bool>::try_new(&LineHashConfig::for_flows(2))?;
+/// table.insert(1, 1, true, TimeoutClass(0), Tick(0))?;
+/// table.insert(2, 2, false, TimeoutClass(0), Tick(0))?;
+/// let mut policy = UnestablishedFirst::new(|established: &bool| *established);
+/// let entry = table.entry_or_evict(3, 3, TimeoutClass(0), Tick(1), || false, &mut policy)?;
+/// assert!(entry.is_new && table.lookup(&1, 1).is_some() && table.lookup(&2, 2).is_none());
+/// assert_eq!(policy.count(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct UnestablishedFirst<F> {
+    is_established: F,
+    count: u64,
+}
+
+impl<F> UnestablishedFirst<F> {
+    /// Returns the policy; `is_established` tells from what is kept for a flow.
+    pub fn new(is_established: F) -> Self {
+        Self { is_established, count: 0 }
+    }
+
+    /// Returns how many flows it evicted.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+}
+
+impl<K: TableKey, V, F: FnMut(&V) -> bool> Evict<K, V> for UnestablishedFirst<F> {
+    fn rank(&mut self, candidate: &Candidate<'_, K, V>) -> Option<u64> {
+        (!(self.is_established)(candidate.value)).then_some(u64::MAX - candidate.last_seen.0)
+    }
+
+    fn evicted(&mut self, _id: FlowId, _key: K, _value: V) {
+        self.count += 1;
+    }
+}

@@ -1,0 +1,295 @@
+//! `SigHash` for production: four bins compared at once, batches in two stages.
+//!
+//! What is the paper's: the word, the bins, states by arithmetic, exceptions apart, one word and one state for a lookup
+//! that finds its flow [FLOWNP §4.2]. What is not: the hash is the caller's keyed one, the number of buckets need not be a
+//! power of two, and exceptions have lists with a cap instead of a slow path elsewhere.
+
+use core::fmt;
+
+use flowloom_cpu::pages::{HugePages, LineArray, PageReport};
+use flowloom_cpu::prefetch;
+use flowloom_flow_key::FlowHash;
+
+use super::layout::{BINS, bucket_of, equal, first, place_of, signature_of, state_of, with};
+use crate::dhash::conflict::ConflictLists;
+use crate::error::{BuildError, check_size};
+use crate::indexed::Indexed;
+use crate::state::{States, Timeouts};
+use crate::table::{FlowId, FullReason, MemoryReport, TableKey, TableStats};
+
+/// Keys whose lines are in flight together.
+const STAGE: usize = 32;
+
+/// How a [`SigHash`] is built.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_flow_table::{FlowTable, SigHash, SigHashConfig};
+/// let table = SigHash::<u64, ()>::try_new(&SigHashConfig::for_flows(10_000))?;
+/// assert_eq!(table.capacity(), 10_000);
+/// # Ok::<(), flowloom_flow_table::BuildError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct SigHashConfig {
+    /// The most flows that the table will hold, up to 2³⁰.
+    pub flows: u32,
+    /// Buckets; `None` for one a flow, rounded up to a power of two: the paper's load factor below 1 [FLOWNP Fig. 5].
+    pub buckets: Option<u32>,
+    /// States behind the exceptions; `None` for 3 % of the flows and 64.
+    pub pool: Option<u32>,
+    /// Exceptions of one bucket, at most.
+    pub list_cap: u32,
+    /// How long flows may stay unseen.
+    pub timeouts: Timeouts,
+    /// Whether to ask for huge pages.
+    pub huge_pages: HugePages,
+    /// Bytes that the table may reserve.
+    pub memory_limit_bytes: u64,
+}
+
+impl SigHashConfig {
+    /// Returns the configuration for so many flows: no timeouts, no memory limit.
+    #[must_use]
+    pub const fn for_flows(flows: u32) -> Self {
+        Self {
+            flows,
+            buckets: None,
+            pool: None,
+            list_cap: 16,
+            timeouts: Timeouts::NEVER,
+            huge_pages: HugePages::Try,
+            memory_limit_bytes: u64::MAX,
+        }
+    }
+
+    /// Returns the number of buckets.
+    pub fn bucket_count(&self) -> u32 {
+        self.buckets.unwrap_or(self.flows.min(1 << 30).next_power_of_two()).max(1)
+    }
+
+    /// Returns the number of states behind the exceptions.
+    pub fn pool_size(&self) -> u32 {
+        self.pool.unwrap_or(self.flows / 100 * 3 + 64)
+    }
+
+    /// Returns the bytes that a table of keys `K` and values `V` reserves.
+    pub fn bytes_needed<K: Copy, V>(&self) -> u64 {
+        let (buckets, pool) = (u64::from(self.bucket_count()), u64::from(self.pool_size()));
+        buckets * size_of::<u32>() as u64
+            + ConflictLists::bytes_needed(buckets, pool)
+            + States::<K, V>::bytes_needed(self.places(), &self.timeouts)
+    }
+
+    fn places(&self) -> u64 {
+        u64::from(self.bucket_count()) * u64::from(BINS) + u64::from(self.pool_size())
+    }
+
+    /// Returns the number of states, if the numbers go together and fit the limit.
+    pub(super) fn check<K: Copy, V>(&self) -> Result<u32, BuildError> {
+        check_size(self.flows, self.places(), self.bytes_needed::<K, V>(), self.memory_limit_bytes)
+    }
+}
+
+/// The table of [FLOWNP §4]. See the [module](self).
+pub struct SigHash<K, V> {
+    pub(super) words: LineArray<u32>,
+    pub(super) bucket_count: u32,
+    pub(super) exceptions: ConflictLists,
+    pub(super) states: States<K, V>,
+}
+
+impl<K: TableKey, V> SigHash<K, V> {
+    /// Returns an empty table. Memory is reserved and not touched.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`] if the configuration cannot be, or does not fit the memory.
+    pub fn try_new(config: &SigHashConfig) -> Result<Self, BuildError> {
+        let places = config.check::<K, V>()?;
+        let bucket_count = config.bucket_count();
+        Ok(Self {
+            words: LineArray::try_new(bucket_count as usize, config.huge_pages)?,
+            bucket_count,
+            exceptions: ConflictLists::try_new(bucket_count, config.pool_size(), config.list_cap)?,
+            states: States::try_new(places, config.flows, config.timeouts, config.huge_pages)?,
+        })
+    }
+
+    /// Makes all of the table resident now; otherwise the first flow in a fresh page pays for the page.
+    pub fn prefault(&mut self) {
+        self.words.prefault();
+        self.exceptions.prefault();
+        self.states.prefault();
+    }
+
+    /// Returns what huge pages were asked for and obtained; asks the kernel, which is slow.
+    pub fn pages_obtained(&self) -> PageReport {
+        self.words.pages_obtained().and(self.states.pages(true))
+    }
+
+    /// Returns the number of buckets.
+    pub fn bucket_count(&self) -> u32 {
+        self.bucket_count
+    }
+
+    /// Returns the first state of the pool.
+    #[inline(always)]
+    pub(super) fn pool_start(&self) -> u32 {
+        self.bucket_count * BINS
+    }
+
+    #[inline(always)]
+    pub(super) fn word(&self, bucket: u32) -> u32 {
+        self.words.get(bucket as usize).copied().unwrap_or(0)
+    }
+
+    /// Verifies the matching bins, then the exceptions.
+    #[inline(always)]
+    fn finish(&self, bucket: u32, mut matching: u32, key: &K, hash: u64) -> Option<FlowId> {
+        while matching != 0 {
+            let found = self.states.verify(state_of(bucket, first(matching)), key);
+            if found.is_some() {
+                return found;
+            }
+            matching &= matching - 1;
+        }
+        if self.exceptions.is_listed(bucket) { self.find_exception(bucket, key, hash) } else { None }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_exception(&self, bucket: u32, key: &K, hash: u64) -> Option<FlowId> {
+        let wanted = FlowHash::signature_of(hash);
+        self.exceptions
+            .list(bucket)
+            .filter(|&(_, stored)| stored == wanted)
+            .find_map(|(number, _)| self.states.verify(self.pool_start() + number, key))
+    }
+}
+
+impl<K: TableKey, V> Indexed for SigHash<K, V> {
+    type Key = K;
+    type Value = V;
+
+    #[inline(always)]
+    fn states(&self) -> &States<K, V> {
+        &self.states
+    }
+
+    #[inline(always)]
+    fn states_mut(&mut self) -> &mut States<K, V> {
+        &mut self.states
+    }
+
+    #[inline(always)]
+    fn prefetch_index(&self, hash: u64) {
+        prefetch::read_at(&self.words, bucket_of(hash, self.bucket_count) as usize);
+    }
+
+    #[inline]
+    fn find(&self, key: &K, hash: u64) -> Option<FlowId> {
+        let bucket = bucket_of(hash, self.bucket_count);
+        self.finish(bucket, equal(self.word(bucket), signature_of(hash)), key, hash)
+    }
+
+    #[inline]
+    fn find_batch(&self, keys: &[K], hashes: &[u64], ids: &mut [Option<FlowId>]) {
+        let fetch = |hashes: &[u64]| hashes.iter().for_each(|&hash| self.prefetch_index(hash));
+        let mut ahead = hashes.chunks(STAGE);
+        fetch(ahead.next().unwrap_or_default());
+        for ((keys, hashes), ids) in keys.chunks(STAGE).zip(hashes.chunks(STAGE)).zip(ids.chunks_mut(STAGE))
+        {
+            let mut matching = [0_u32; STAGE];
+            for (&hash, matching) in hashes.iter().zip(&mut matching) {
+                let bucket = bucket_of(hash, self.bucket_count);
+                *matching = equal(self.word(bucket), signature_of(hash));
+                if *matching != 0 {
+                    self.states.prefetch(state_of(bucket, first(*matching)));
+                }
+            }
+            fetch(ahead.next().unwrap_or_default());
+            for (((key, &hash), &matching), id) in keys.iter().zip(hashes).zip(&matching).zip(ids) {
+                *id = self.finish(bucket_of(hash, self.bucket_count), matching, key, hash);
+            }
+        }
+    }
+
+    #[inline]
+    fn vacancy(&self, _key: &K, hash: u64) -> Result<u32, FullReason> {
+        let bucket = bucket_of(hash, self.bucket_count);
+        match equal(self.word(bucket), 0) {
+            0 => self.exceptions.vacancy(bucket).map(|number| self.pool_start() + number),
+            empty => Ok(state_of(bucket, first(empty))),
+        }
+    }
+
+    fn link(&mut self, slot: u32, _key: &K, hash: u64) {
+        match slot.checked_sub(self.pool_start()) {
+            None => {
+                let (bucket, bin) = place_of(slot);
+                let word = &mut self.words[bucket as usize];
+                *word = with(*word, bin, signature_of(hash));
+            }
+            Some(number) => {
+                let bucket = bucket_of(hash, self.bucket_count);
+                self.exceptions.link(number, bucket, FlowHash::signature_of(hash));
+            }
+        }
+    }
+
+    fn unlink(&mut self, slot: u32) {
+        match slot.checked_sub(self.pool_start()) {
+            None => {
+                let (bucket, bin) = place_of(slot);
+                let word = &mut self.words[bucket as usize];
+                *word = with(*word, bin, 0);
+            }
+            Some(number) => self.exceptions.unlink(number),
+        }
+    }
+
+    fn next_linked(&self, slot: u32) -> u32 {
+        let mut slot = slot;
+        while slot < self.pool_start() {
+            let (bucket, bin) = place_of(slot);
+            let rest = self.word(bucket) >> (bin * 8);
+            if rest != 0 {
+                return state_of(bucket, bin + rest.trailing_zeros() / 8);
+            }
+            slot = state_of(bucket + 1, 0);
+        }
+        slot
+    }
+
+    fn visit_rivals(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool) {
+        let start = state_of(bucket_of(hash, self.bucket_count), 0);
+        for slot in start..start + BINS {
+            if !visit(slot) {
+                return;
+            }
+        }
+    }
+
+    fn complete_stats(&self, stats: &mut TableStats) {
+        stats.displaced = self.exceptions.used();
+        stats.stashed = stats.displaced;
+        stats.list_length_max = self.exceptions.length_max();
+        stats.pool_size = self.exceptions.pool_size();
+    }
+
+    fn complete_memory(&self, memory: &mut MemoryReport) {
+        memory.index_bytes = self.words.pages().bytes;
+        memory.list_bytes = self.exceptions.bytes();
+        memory.pages = memory.pages.and(self.words.pages());
+    }
+}
+
+impl<K, V> fmt::Debug for SigHash<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SigHash")
+            .field("buckets", &self.bucket_count)
+            .field("states", &self.states)
+            .finish_non_exhaustive()
+    }
+}

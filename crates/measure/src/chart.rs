@@ -1,0 +1,430 @@
+//! Charts as SVG text, for reports that open anywhere.
+//!
+//! A [`Chart`] is data: axes and series. [`Chart::svg`] draws it, [`Chart::rows`] gives the same numbers as rows, so a
+//! picture never stands without its figures. Colours are told apart by people with any colour sight, and each series
+//! has a mark of its own besides.
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use serde::Serialize;
+use thiserror::Error;
+
+/// Draws the mark of a series: circle, triangle or cross in turn. A macro, for points of a chart and of its legend differ
+/// in type.
+macro_rules! mark {
+    ($number:expr, $at:expr, $colour:expr) => {
+        match $number % 3 {
+            0 => Circle::new($at, 4, $colour.filled()).into_dyn(),
+            1 => TriangleMarker::new($at, 5, $colour.filled()).into_dyn(),
+            _ => Cross::new($at, 4, $colour.stroke_width(2)).into_dyn(),
+        }
+    };
+}
+
+/// A chart that cannot be drawn.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ChartError {
+    /// No point of any series can be shown on these axes.
+    #[error("chart \"{title}\" has no point that its axes can show")]
+    Empty {
+        /// The chart.
+        title: String,
+    },
+    /// The drawing library gave up.
+    #[error("chart \"{title}\" cannot be drawn: {why}")]
+    Drawing {
+        /// The chart.
+        title: String,
+        /// What it said.
+        why: String,
+    },
+}
+
+/// How an axis divides its length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scale {
+    /// Equal steps are equal differences.
+    #[default]
+    Linear,
+    /// Equal steps are equal factors; what is not positive is not shown.
+    Log,
+}
+
+impl Scale {
+    fn place(self, value: f64) -> Option<f64> {
+        match self {
+            Self::Linear => value.is_finite().then_some(value),
+            Self::Log => (value.is_finite() && value > 0.0).then(|| value.log10()),
+        }
+    }
+
+    fn value(self, place: f64) -> f64 {
+        match self {
+            Self::Linear => place,
+            Self::Log => 10_f64.powf(place),
+        }
+    }
+}
+
+/// An axis.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Axis {
+    /// What it shows, with the unit.
+    pub label: String,
+    /// How it is divided.
+    pub scale: Scale,
+}
+
+impl Axis {
+    /// Returns an axis of equal differences.
+    pub fn linear(label: impl Into<String>) -> Self {
+        Self { label: label.into(), scale: Scale::Linear }
+    }
+
+    /// Returns an axis of equal factors.
+    pub fn log(label: impl Into<String>) -> Self {
+        Self { label: label.into(), scale: Scale::Log }
+    }
+}
+
+/// Points under one name.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Series {
+    /// What the legend says.
+    pub name: String,
+    /// The points; of bars, the place is the number of the category.
+    pub points: Vec<(f64, f64)>,
+    /// Whether points are joined by a line.
+    pub joined: bool,
+}
+
+impl Series {
+    /// Returns points joined by a line.
+    pub fn line(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
+        Self { name: name.into(), points, joined: true }
+    }
+
+    /// Returns points that stand alone, such as values a paper states.
+    pub fn points(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
+        Self { name: name.into(), points, joined: false }
+    }
+
+    /// Returns the heights of bars, one for each category in order.
+    pub fn bars(name: impl Into<String>, heights: impl IntoIterator<Item = f64>) -> Self {
+        let points = (0_u32..).map(f64::from).zip(heights).collect();
+        Self { name: name.into(), points, joined: false }
+    }
+}
+
+/// A picture's data.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_measure::chart::{Axis, Chart, Series};
+/// let chart = Chart::new("Lookup time", Axis::log("flows"), Axis::linear("ns"))
+///     .with(Series::line("ours", vec![(1e3, 8.0), (1e6, 21.0)]));
+/// assert!(chart.svg()?.starts_with("<svg"));
+/// assert_eq!(chart.rows()[1], ["ours", "1000", "8"]);
+/// # Ok::<(), flowloom_measure::chart::ChartError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Chart {
+    /// Stands above.
+    pub title: String,
+    /// Across.
+    pub x: Axis,
+    /// Up.
+    pub y: Axis,
+    /// Names of the groups of a bar chart; empty for any other.
+    pub categories: Vec<String>,
+    /// What is shown.
+    pub series: Vec<Series>,
+}
+
+/// Pixels across and up.
+const SIZE: (u32, u32) = (860, 420);
+const FONT: &str = "sans-serif";
+/// Okabe and Ito's colours, the palest left out.
+const COLOURS: [RGBColor; 7] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(86, 180, 233),
+    RGBColor(230, 159, 0),
+    RGBColor(90, 90, 90),
+];
+
+impl Chart {
+    /// Returns a chart without series.
+    pub fn new(title: impl Into<String>, x: Axis, y: Axis) -> Self {
+        Self { title: title.into(), x, y, categories: Vec::new(), series: Vec::new() }
+    }
+
+    /// Returns a bar chart without bars.
+    pub fn bars<T: Into<String>>(
+        title: impl Into<String>,
+        categories: impl IntoIterator<Item = T>,
+        y: Axis,
+    ) -> Self {
+        let categories = categories.into_iter().map(Into::into).collect();
+        Self { title: title.into(), x: Axis::linear(""), y, categories, series: Vec::new() }
+    }
+
+    /// Adds a series.
+    #[must_use]
+    pub fn with(mut self, series: Series) -> Self {
+        self.series.push(series);
+        self
+    }
+
+    /// Returns the numbers as rows, the header first: series, place, value.
+    pub fn rows(&self) -> Vec<Vec<String>> {
+        let (x, y) = if self.categories.is_empty() {
+            (self.x.label.clone(), self.y.label.clone())
+        } else {
+            (String::from("category"), self.y.label.clone())
+        };
+        let mut rows = vec![vec![String::from("series"), x, y]];
+        for series in &self.series {
+            for &(x, y) in &series.points {
+                let place = self.category(x).map_or_else(|| x.to_string(), str::to_owned);
+                rows.push(vec![series.name.clone(), place, y.to_string()]);
+            }
+        }
+        rows
+    }
+
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small whole numbers")]
+    fn category(&self, place: f64) -> Option<&str> {
+        self.categories.get(place.round().max(0.0) as usize).map(String::as_str)
+    }
+
+    /// Draws the chart.
+    ///
+    /// # Errors
+    ///
+    /// [`ChartError`] if there is nothing to show.
+    pub fn svg(&self) -> Result<String, ChartError> {
+        let mut text = String::new();
+        {
+            let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
+            let drawn =
+                if self.categories.is_empty() { self.draw_lines(&area) } else { self.draw_bars(&area) };
+            drawn?;
+            area.present().map_err(|error| self.failed(&error))?;
+        }
+        Ok(text)
+    }
+
+    fn failed(&self, why: &dyn std::fmt::Display) -> ChartError {
+        ChartError::Drawing { title: self.title.clone(), why: why.to_string() }
+    }
+
+    /// Returns the places of a series that its axes can show.
+    fn places(&self, series: &Series) -> Vec<(f64, f64)> {
+        let place = |&(x, y): &(f64, f64)| Some((self.x.scale.place(x)?, self.y.scale.place(y)?));
+        series.points.iter().filter_map(place).collect()
+    }
+
+    /// Returns the range of places that all points need, with some air, from zero up where that is near.
+    fn range(
+        &self,
+        axis: &Axis,
+        from_zero: bool,
+        pick: impl Fn(&(f64, f64)) -> f64,
+    ) -> Result<std::ops::Range<f64>, ChartError> {
+        let mut places: Vec<f64> =
+            self.series.iter().flat_map(|series| self.places(series)).map(|place| pick(&place)).collect();
+        places.sort_by(f64::total_cmp);
+        let (Some(&low), Some(&high)) = (places.first(), places.last()) else {
+            return Err(ChartError::Empty { title: self.title.clone() });
+        };
+        let air = ((high - low) * 0.06).max(high.abs().max(1e-9) * 0.02);
+        let low = match axis.scale {
+            Scale::Linear if from_zero && low >= 0.0 => 0.0,
+            _ => low - air,
+        };
+        Ok(low..high + air)
+    }
+
+    fn draw_lines(&self, area: &DrawingArea<SVGBackend<'_>, Shift>) -> Result<(), ChartError> {
+        let x = self.range(&self.x, false, |place| place.0)?;
+        let y = self.range(&self.y, true, |place| place.1)?;
+        let failed = |error: &dyn std::fmt::Display| self.failed(error);
+        area.fill(&WHITE).map_err(|error| failed(&error))?;
+        let mut chart = ChartBuilder::on(area)
+            .caption(&self.title, (FONT, 17))
+            .margin(10)
+            .x_label_area_size(42)
+            .y_label_area_size(64)
+            .build_cartesian_2d(x, y)
+            .map_err(|error| failed(&error))?;
+        chart
+            .configure_mesh()
+            .light_line_style(TRANSPARENT)
+            .bold_line_style(RGBColor(222, 222, 222))
+            .x_desc(&self.x.label)
+            .y_desc(&self.y.label)
+            .label_style((FONT, 12))
+            .x_label_formatter(&|&place| short(self.x.scale.value(place)))
+            .y_label_formatter(&|&place| short(self.y.scale.value(place)))
+            .draw()
+            .map_err(|error| failed(&error))?;
+        for (number, series) in self.series.iter().enumerate() {
+            let colour = COLOURS[number % COLOURS.len()];
+            let places = self.places(series);
+            if series.joined {
+                chart
+                    .draw_series(LineSeries::new(places.iter().copied(), colour.stroke_width(2)))
+                    .map_err(|error| failed(&error))?;
+            }
+            // A cloud of marks hides a long line.
+            let marked = if series.joined && places.len() > 60 { &[][..] } else { &places[..] };
+            chart
+                .draw_series(marked.iter().map(|&at| mark!(number, at, colour)))
+                .map_err(|error| failed(&error))?
+                .label(&series.name)
+                .legend(move |(x, y)| mark!(number, (x + 8, y), colour));
+        }
+        chart
+            .configure_series_labels()
+            .background_style(WHITE.mix(0.85))
+            .border_style(RGBColor(200, 200, 200))
+            .label_font((FONT, 12))
+            .draw()
+            .map_err(|error| failed(&error))
+    }
+
+    fn draw_bars(&self, area: &DrawingArea<SVGBackend<'_>, Shift>) -> Result<(), ChartError> {
+        let y = self.range(&self.y, true, |place| place.1)?;
+        let failed = |error: &dyn std::fmt::Display| self.failed(error);
+        let groups = count(self.categories.len());
+        let bottom = y.start;
+        area.fill(&WHITE).map_err(|error| failed(&error))?;
+        let mut chart = ChartBuilder::on(area)
+            .caption(&self.title, (FONT, 17))
+            .margin(10)
+            .x_label_area_size(42)
+            .y_label_area_size(64)
+            .build_cartesian_2d(-0.5..groups - 0.5, y)
+            .map_err(|error| failed(&error))?;
+        chart
+            .configure_mesh()
+            .disable_x_mesh()
+            .light_line_style(TRANSPARENT)
+            .bold_line_style(RGBColor(222, 222, 222))
+            .x_labels(self.categories.len() * 2 + 1)
+            .y_desc(&self.y.label)
+            .label_style((FONT, 12))
+            .x_label_formatter(&|&place| {
+                let whole = (place - place.round()).abs() < 0.01;
+                self.category(place).filter(|_| whole).unwrap_or_default().to_owned()
+            })
+            .y_label_formatter(&|&place| short(self.y.scale.value(place)))
+            .draw()
+            .map_err(|error| failed(&error))?;
+        let width = 0.8 / count(self.series.len());
+        for (number, series) in self.series.iter().enumerate() {
+            let colour = COLOURS[number % COLOURS.len()];
+            let bars = self.places(series).into_iter().map(|(group, top)| {
+                let left = group - 0.4 + width * count(number);
+                Rectangle::new([(left, bottom), (left + width * 0.92, top)], colour.filled())
+            });
+            chart
+                .draw_series(bars)
+                .map_err(|error| failed(&error))?
+                .label(&series.name)
+                .legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 12, y + 5)], colour.filled()));
+        }
+        chart
+            .configure_series_labels()
+            .background_style(WHITE.mix(0.85))
+            .border_style(RGBColor(200, 200, 200))
+            .label_font((FONT, 12))
+            .draw()
+            .map_err(|error| failed(&error))
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a handful of series and groups")]
+fn count(number: usize) -> f64 {
+    number as f64
+}
+
+/// Returns a number as short as an axis wants it: `1.5M`, `20`, `0.03`.
+fn short(value: f64) -> String {
+    let magnitude = value.abs();
+    for (limit, suffix) in [(1e9, "G"), (1e6, "M"), (1e3, "k")] {
+        if magnitude >= limit * 0.9995 {
+            return format!("{}{suffix}", trimmed(value / limit, 2));
+        }
+    }
+    match magnitude {
+        m if m < 1e-12 => String::from("0"),
+        m if m < 0.001 => format!("{value:.0e}"),
+        m if m < 1.0 => trimmed(value, 3),
+        m if m < 10.0 => trimmed(value, 2),
+        _ => trimmed(value, 1),
+    }
+}
+
+fn trimmed(value: f64, places: usize) -> String {
+    let text = format!("{value:.places$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines() -> Chart {
+        Chart::new("Time <by> flows", Axis::log("flows"), Axis::linear("ns"))
+            .with(Series::line("ours & theirs", vec![(10.0, 1.0), (1000.0, 2.0)]))
+            .with(Series::points("paper", vec![(100.0, 1.5), (0.0, 9.0), (50.0, f64::NAN)]))
+    }
+
+    #[test]
+    fn a_drawing_is_well_formed_and_names_everything() {
+        let svg = lines().svg().unwrap();
+        assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{svg}");
+        for text in ["Time &lt;by&gt; flows", "ours &amp; theirs", "paper", "flows", "ns"] {
+            assert!(svg.contains(text), "{text} is missing");
+        }
+        assert!(!svg.contains("NaN") && !svg.contains("inf"));
+    }
+
+    #[test]
+    fn bars_stand_on_their_categories() {
+        let chart = Chart::bars("Shares", ["one", "two"], Axis::linear("%"))
+            .with(Series::bars("paper", [10.0, 20.0]))
+            .with(Series::bars("ours", [11.0, 19.0]));
+        let svg = chart.svg().unwrap();
+        assert!(svg.contains(">\none\n<") || svg.contains("one"), "{svg}");
+        assert!(svg.contains("two"));
+        assert_eq!(chart.rows()[4], ["ours", "two", "19"]);
+    }
+
+    #[test]
+    fn nothing_to_show_is_an_error_with_the_title() {
+        let chart =
+            Chart::new("None", Axis::log("x"), Axis::linear("y")).with(Series::line("a", vec![(0.0, 1.0)]));
+        assert_eq!(chart.svg(), Err(ChartError::Empty { title: "None".into() }));
+    }
+
+    #[test]
+    fn one_point_has_air_around_it() {
+        let chart = Chart::new("One", Axis::linear("x"), Axis::log("y"))
+            .with(Series::points("a", vec![(5.0, 5.0)]));
+        assert!(chart.svg().is_ok());
+    }
+
+    #[test]
+    fn axis_numbers_are_short() {
+        let shown = [0.0, 1e-4, 0.03, 1.5, 20.0, 999.9, 1000.0, 1_500_000.0, 2e9].map(short);
+        assert_eq!(shown, ["0", "1e-4", "0.03", "1.5", "20", "1k", "1k", "1.5M", "2G"]);
+    }
+}

@@ -1,0 +1,248 @@
+//! Who is timed: our tables and others' behind one seam, so that a rival is a file.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+
+use flowloom_flow_table::{BuildError, FlowTable, Tick, TimeoutClass};
+
+use super::{Flows, State, TrialError, state};
+use crate::rounds::Lap;
+
+/// What is timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Every flow is looked up and its state read, so many keys at a time.
+    Hit {
+        /// Keys a call; what has no call for many is asked one by one.
+        batch: usize,
+    },
+    /// The same, one by one.
+    Single,
+    /// Every stranger is looked up, so many keys at a time.
+    Miss {
+        /// Keys a call.
+        batch: usize,
+    },
+    /// A flow is removed by its key and a new one put in, again and again.
+    Churn,
+    /// An empty table of the right size is filled.
+    Build,
+}
+
+impl Work {
+    /// Returns a name for tables.
+    pub fn name(self) -> String {
+        match self {
+            Self::Hit { batch } => format!("hit, batch {batch}"),
+            Self::Single => String::from("hit, single"),
+            Self::Miss { batch } => format!("miss, batch {batch}"),
+            Self::Churn => String::from("delete + insert"),
+            Self::Build => String::from("build"),
+        }
+    }
+
+    /// Returns how many lookups, pairs or insertions a round has.
+    pub fn items(self, flows: usize) -> u64 {
+        match self {
+            Self::Churn => flows.min(CHURN_MAX) as u64,
+            _ => flows as u64,
+        }
+    }
+}
+
+/// Pairs in a round of churn, at most.
+pub const CHURN_MAX: usize = 200_000;
+
+/// Someone who finds flows.
+pub trait Contender {
+    /// Returns its name.
+    fn name(&self) -> &str;
+
+    /// Does the work once, timing it; `None` if it cannot do that.
+    ///
+    /// The answer is the same for everyone: a sum of numbers, or a count.
+    fn run(&mut self, work: Work, lap: &mut Lap) -> Option<u64>;
+
+    /// Returns the bytes of lookup structure for each flow, keys and states apart, where it is known.
+    fn lookup_bytes_per_flow(&self) -> Option<f64> {
+        None
+    }
+}
+
+/// Which half of the keys is in the table: churn goes to and fro.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tide {
+    turned: bool,
+}
+
+impl Tide {
+    /// Returns the keys to remove and those to put in, with their numbers, and turns.
+    pub fn turn<'a, const W: usize>(
+        &mut self,
+        flows: &'a Flows<W>,
+    ) -> impl Iterator<Item = (&'a [u64; W], &'a [u64; W], u32)> + use<'a, W> {
+        let turned = self.turned;
+        self.turned = !turned;
+        flows.keys.iter().zip(&flows.numbers).zip(&flows.strangers).take(CHURN_MAX).map(
+            move |((key, number), stranger)| {
+                if turned { (stranger, key, *number) } else { (key, stranger, *number) }
+            },
+        )
+    }
+}
+
+/// One of our tables.
+pub struct OurTable<'a, const W: usize, T, F> {
+    name: String,
+    flows: &'a Flows<W>,
+    table: T,
+    build: F,
+    tide: Tide,
+}
+
+impl<const W: usize, T, F> std::fmt::Debug for OurTable<'_, W, T, F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OurTable").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl<'a, const W: usize, T, F> OurTable<'a, W, T, F>
+where
+    T: FlowTable<[u64; W], State>,
+    F: Fn(u32) -> Result<T, BuildError>,
+{
+    /// Builds a table, fills it, and tries it.
+    ///
+    /// # Errors
+    ///
+    /// [`TrialError`] names what went wrong.
+    pub fn new(name: impl Into<String>, flows: &'a Flows<W>, build: F) -> Result<Self, TrialError> {
+        let table = flows.trial(&build)?;
+        Ok(Self { name: name.into(), flows, table, build, tide: Tide::default() })
+    }
+}
+
+impl<const W: usize, T, F> Contender for OurTable<'_, W, T, F>
+where
+    T: FlowTable<[u64; W], State>,
+    F: Fn(u32) -> Result<T, BuildError>,
+{
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn run(&mut self, work: Work, lap: &mut Lap) -> Option<u64> {
+        let Self { flows, table, tide, .. } = self;
+        Some(match work {
+            Work::Hit { batch } => lap.time(|| flows.hits(table, batch)),
+            Work::Single => lap.time(|| flows.single_hits(table)),
+            Work::Miss { batch } => lap.time(|| flows.misses(table, batch)),
+            Work::Churn => lap.time(|| {
+                let mut done = 0;
+                for (old, new, number) in tide.turn(flows) {
+                    let removed = table.remove_key(old, flows.hash(old)).is_some();
+                    let put = table
+                        .insert(*new, flows.hash(new), state(number), TimeoutClass(0), Tick(0))
+                        .is_ok();
+                    done += u64::from(removed && put);
+                }
+                done
+            }),
+            Work::Build => {
+                let mut table = (self.build)(u32::try_from(flows.keys.len()).unwrap_or(u32::MAX)).ok()?;
+                lap.time(|| flows.fill(&mut table).ok())?;
+                u64::from(table.len())
+            }
+        })
+    }
+
+    fn lookup_bytes_per_flow(&self) -> Option<f64> {
+        #[expect(clippy::cast_precision_loss, reason = "bytes of a table")]
+        let bytes = self.table.memory().lookup_bytes() as f64;
+        Some(bytes / f64::from(self.table.len().max(1)))
+    }
+}
+
+/// A map with states inside: the standard library's, or one with the same calls.
+#[derive(Debug)]
+pub struct StdMap<'a, const W: usize> {
+    flows: &'a Flows<W>,
+    map: HashMap<[u64; W], State, RandomState>,
+    tide: Tide,
+}
+
+impl<'a, const W: usize> StdMap<'a, W> {
+    /// Returns the standard library's map, filled.
+    pub fn new(flows: &'a Flows<W>) -> Self {
+        let mut map = HashMap::with_capacity_and_hasher(flows.keys.len(), RandomState::new());
+        fill(&mut map, flows);
+        Self { flows, map, tide: Tide::default() }
+    }
+}
+
+fn fill<const W: usize, S: BuildHasher>(map: &mut HashMap<[u64; W], State, S>, flows: &Flows<W>) {
+    for (key, number) in flows.keys.iter().zip(&flows.numbers).rev() {
+        map.insert(*key, state(*number));
+    }
+}
+
+impl<const W: usize> Contender for StdMap<'_, W> {
+    fn name(&self) -> &'static str {
+        "std"
+    }
+
+    fn run(&mut self, work: Work, lap: &mut Lap) -> Option<u64> {
+        let Self { flows, map, tide } = self;
+        Some(match work {
+            Work::Hit { .. } | Work::Single => lap.time(|| {
+                let found = |key: &[u64; W]| map.get(key).map_or(0, |state| state[0]);
+                flows.keys.iter().map(found).sum()
+            }),
+            Work::Miss { .. } => {
+                lap.time(|| flows.strangers.iter().filter(|key| map.contains_key(*key)).count() as u64)
+            }
+            Work::Churn => lap.time(|| {
+                let mut done = 0;
+                for (old, new, number) in tide.turn(flows) {
+                    let removed = map.remove(old).is_some();
+                    done += u64::from(removed && map.insert(*new, state(number)).is_none());
+                }
+                done
+            }),
+            Work::Build => {
+                let mut map = HashMap::with_capacity_and_hasher(flows.keys.len(), RandomState::new());
+                lap.time(|| fill(&mut map, flows));
+                map.len() as u64
+            }
+        })
+    }
+}
+
+/// The floors, which only look up.
+#[derive(Debug)]
+pub struct FloorContender<'a, const W: usize> {
+    name: String,
+    flows: &'a Flows<W>,
+    floor: super::floor::Floor,
+}
+
+impl<'a, const W: usize> FloorContender<'a, W> {
+    /// Returns a floor with so many states allocated for one that is used.
+    pub fn new(name: impl Into<String>, flows: &'a Flows<W>, spread: f64) -> Self {
+        Self { name: name.into(), flows, floor: super::floor::Floor::new(flows, spread) }
+    }
+}
+
+impl<const W: usize> Contender for FloorContender<'_, W> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn run(&mut self, work: Work, lap: &mut Lap) -> Option<u64> {
+        match work {
+            Work::Hit { .. } => Some(lap.time(|| self.floor.two_lines(self.flows))),
+            Work::Miss { .. } => Some(lap.time(|| self.floor.one_line(self.flows))),
+            _ => None,
+        }
+    }
+}

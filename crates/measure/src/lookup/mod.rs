@@ -1,0 +1,218 @@
+//! Lookups to be timed: who is looked up, in which order, and what the answer must be.
+//!
+//! Every flow is looked up once a round, in shuffled order, which is the longest reuse distance there is
+//! [DHASH §V-B]. A lookup is done when the flow's state was read: its number is in it, and a round's answer is the sum of
+//! all numbers, so that a table that finds wrong flows, or too few, cannot win.
+
+pub mod contender;
+pub mod floor;
+
+use flowloom_flow_key::FlowHasher;
+use flowloom_flow_key::hash::fold::split_mix;
+use flowloom_flow_table::{BuildError, FlowTable, Full, Tick, TimeoutClass};
+
+/// What a flow keeps: 32 bytes, so that a key of 16 and a table's own words make up one cache line.
+pub type State = [u64; 4];
+
+/// Flows to look up, and strangers that are not there.
+#[derive(Clone, Debug)]
+pub struct Flows<const W: usize> {
+    /// Key of each flow, in the order in which they are looked up.
+    pub keys: Vec<[u64; W]>,
+    /// Number of each flow, in the same order.
+    pub numbers: Vec<u32>,
+    /// Keys that no flow has.
+    pub strangers: Vec<[u64; W]>,
+    /// Hashes all keys.
+    pub hasher: FlowHasher,
+}
+
+impl<const W: usize> Flows<W> {
+    /// Returns so many flows and as many strangers: neighbouring addresses and rising ports, shuffled.
+    pub fn new(count: u32, seed: u64) -> Self {
+        let mut packets: Vec<_> = (0..count).map(|number| (key(number, 443), number)).collect();
+        let mut strangers: Vec<_> = (0..count).map(|number| key(number, 80)).collect();
+        let mut state = seed;
+        shuffle(&mut packets, &mut state);
+        shuffle(&mut strangers, &mut state);
+        let (keys, numbers) = packets.into_iter().unzip();
+        Self { keys, numbers, strangers, hasher: FlowHasher::with_seed(seed) }
+    }
+
+    /// Returns what a round of hits must answer.
+    pub fn answer(&self) -> u64 {
+        self.numbers.iter().map(|&number| u64::from(number)).sum()
+    }
+
+    /// Returns the hash of a key, as a table takes it.
+    #[inline(always)]
+    pub fn hash(&self, key: &[u64; W]) -> u64 {
+        self.hasher.hash_words(key).table
+    }
+
+    /// Puts all flows into a table, in the order of their numbers turned over once more.
+    ///
+    /// # Errors
+    ///
+    /// [`Full`] if one does not fit.
+    pub fn fill(&self, table: &mut impl FlowTable<[u64; W], State>) -> Result<(), Full> {
+        for (key, number) in self.keys.iter().zip(&self.numbers).rev() {
+            table.insert(*key, self.hash(key), state(*number), TimeoutClass(0), Tick(0))?;
+        }
+        Ok(())
+    }
+
+    /// Looks all flows up, `batch` at a time, and returns the sum of their numbers.
+    pub fn hits(&self, table: &impl FlowTable<[u64; W], State>, batch: usize) -> u64 {
+        let mut buffers = Buffers::new(batch);
+        let mut sum = 0;
+        for keys in self.keys.chunks(batch) {
+            let count = keys.len();
+            for (hash, key) in buffers.hashes.iter_mut().zip(keys) {
+                *hash = self.hash(key);
+            }
+            table.lookup_batch(keys, &buffers.hashes[..count], &mut buffers.ids[..count]);
+            for &id in buffers.ids[..count].iter().flatten() {
+                sum += table.get(id).map_or(0, |state| state[0]);
+            }
+        }
+        sum
+    }
+
+    /// Looks all flows up one by one, and returns the sum of their numbers.
+    pub fn single_hits(&self, table: &impl FlowTable<[u64; W], State>) -> u64 {
+        let found = |key: &[u64; W]| {
+            table.lookup(key, self.hash(key)).and_then(|id| table.get(id)).map_or(0, |state| state[0])
+        };
+        self.keys.iter().map(found).sum()
+    }
+
+    /// Looks all strangers up, `batch` at a time, and returns how many were found: none.
+    pub fn misses(&self, table: &impl FlowTable<[u64; W], State>, batch: usize) -> u64 {
+        let mut buffers = Buffers::new(batch);
+        let mut found = 0;
+        for keys in self.strangers.chunks(batch) {
+            let count = keys.len();
+            for (hash, key) in buffers.hashes.iter_mut().zip(keys) {
+                *hash = self.hash(key);
+            }
+            table.lookup_batch(keys, &buffers.hashes[..count], &mut buffers.ids[..count]);
+            found += buffers.ids[..count].iter().flatten().count() as u64;
+        }
+        found
+    }
+
+    /// Builds a table, fills it, and checks that it finds every flow and no stranger.
+    ///
+    /// # Errors
+    ///
+    /// [`TrialError`] names what went wrong.
+    pub fn trial<T: FlowTable<[u64; W], State>>(
+        &self,
+        build: impl FnOnce(u32) -> Result<T, BuildError>,
+    ) -> Result<T, TrialError> {
+        let mut table = build(u32::try_from(self.keys.len()).unwrap_or(u32::MAX))?;
+        self.fill(&mut table)?;
+        let (found, wanted) = (self.hits(&table, 32), self.answer());
+        if found != wanted || self.single_hits(&table) != wanted {
+            return Err(TrialError::WrongFlows { found, wanted });
+        }
+        match self.misses(&table, 32) {
+            0 => Ok(table),
+            strangers => Err(TrialError::Strangers { strangers }),
+        }
+    }
+}
+
+/// Why a table is not timed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TrialError {
+    /// It cannot be built.
+    #[error("the table cannot be built: {0}")]
+    Build(#[from] BuildError),
+    /// It does not take all flows.
+    #[error("the table does not take all flows: {0}")]
+    Full(#[from] Full),
+    /// It found other flows than those that were asked for.
+    #[error("the flows that were found add up to {found}, not to {wanted}")]
+    WrongFlows {
+        /// Sum of the numbers that were found.
+        found: u64,
+        /// Sum of all numbers.
+        wanted: u64,
+    },
+    /// It found flows that are not there.
+    #[error("{strangers} flows were found that are not there")]
+    Strangers {
+        /// How many.
+        strangers: u64,
+    },
+}
+
+struct Buffers {
+    hashes: Vec<u64>,
+    ids: Vec<Option<flowloom_flow_table::FlowId>>,
+}
+
+impl Buffers {
+    fn new(batch: usize) -> Self {
+        Self { hashes: vec![0; batch], ids: vec![None; batch] }
+    }
+}
+
+/// Returns the state of a flow.
+pub fn state(number: u32) -> State {
+    [u64::from(number), 0, 0, 0]
+}
+
+/// Returns the key of a flow: two neighbouring addresses, a rising port and a fixed one, then words that are all alike.
+fn key<const W: usize>(number: u32, port: u64) -> [u64; W] {
+    let mut words = [0x2001_0DB8_0000_0000; W];
+    words[0] = 0x0A00_0000_C0A8_0001 + (u64::from(number / 1024) << 32);
+    if let Some(last) = words[1..].last_mut() {
+        *last = (1024 + u64::from(number % 1024)) << 32 | port << 16 | 6;
+    } else {
+        words[0] = u64::from(number) << 16 | port;
+    }
+    words
+}
+
+/// Fisher and Yates's shuffle.
+fn shuffle<T>(items: &mut [T], state: &mut u64) {
+    for last in (1..items.len()).rev() {
+        let other = split_mix(state) % (last as u64 + 1);
+        items.swap(last, usize::try_from(other).unwrap_or(last));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flowloom_flow_table::{LineHash, LineHashConfig};
+
+    #[test]
+    fn a_table_that_works_passes_its_trial() {
+        let flows = Flows::<2>::new(5000, 1);
+        let table = flows.trial(|count| LineHash::try_new(&LineHashConfig::for_flows(count))).unwrap();
+        assert_eq!(flows.hits(&table, 256), 5000 * 4999 / 2);
+        let flows = Flows::<5>::new(3000, 1);
+        assert!(flows.trial(|count| LineHash::try_new(&LineHashConfig::for_flows(count))).is_ok());
+    }
+
+    #[test]
+    fn a_table_without_room_fails_its_trial() {
+        let flows = Flows::<2>::new(100, 1);
+        let outcome = flows.trial(|_| LineHash::try_new(&LineHashConfig::for_flows(99)));
+        assert!(matches!(outcome, Err(TrialError::Full(_))));
+    }
+
+    #[test]
+    fn floors_give_the_same_answer() {
+        let flows = Flows::<2>::new(1000, 2);
+        let floor = floor::Floor::new(&flows, 1.0);
+        assert_eq!(floor.two_lines(&flows), flows.answer());
+        assert_eq!(floor::Floor::new(&flows, 4.0 / 3.0).two_lines(&flows), flows.answer());
+        assert_eq!(floor.one_line(&flows), 0);
+    }
+}

@@ -1,0 +1,34 @@
+//! How often two flows of a bucket share a signature [DHASH §IV-B, §V-A].
+
+use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+
+/// See the [module](self).
+pub(super) const ITEM: Item = Item {
+    id: "dhash/section4_false_positives",
+    place: "§IV-B, §V-A",
+    claim: "a false positive rate of at most 2.79e-8 a bucket and 1.16e-3 over the table",
+    fidelity: &[Fidelity::Arithmetic],
+    run,
+};
+
+/// Returns the chance that some two of `flows` share one of `values`.
+fn some_pair(flows: f64, values: f64) -> f64 {
+    flows * (flows - 1.0) / (2.0 * values)
+}
+
+fn run(_context: &Context<'_>) -> Result<Outcome, ItemError> {
+    let signatures = 4_294_967_296.0;
+    let row = |name: &str, paper: f64, ours: f64| {
+        Value::new(name, "", ours).paper(paper).within(Band::around(paper, 0.005))
+    };
+    // A lookup meets, on average, half of the nine others of its bucket before its own slot.
+    let per_hit = 10.0 / signatures / 2.0;
+    Ok(Outcome::new(Verdict::agrees(
+        "the numbers are exact; §VI-C then compares 1.16e-3, the chance that any two flows of the table meet, \
+         with rates per lookup, which an ideal signature keeps at 1e-9",
+    ))
+    .value(row("some pair among 16 of a bucket", 2.79e-8, some_pair(16.0, signatures)))
+    .value(row("some pair among 10 of a bucket", 1.05e-8, some_pair(10.0, signatures)))
+    .value(row("some pair of the whole table", 1.16e-3, some_pair(1e6, 1e5 * signatures)))
+    .value(Value::new("false match per lookup that hits, ideal signature", "", per_hit).band(1.1e-9, 1.3e-9)))
+}

@@ -1,0 +1,35 @@
+//! Load factors and sizes, from the paper's constants [DHASH §IV-A, §V-A].
+
+use flowloom::flow_table::dhash::DHashConfig;
+use flowloom::flow_table::dhash::layout::{SLOTS_PER_BUCKET, index_bytes};
+
+use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+
+/// See the [module](self).
+pub(super) const ITEM: Item = Item {
+    id: "dhash/section4_load_factor",
+    place: "§IV-A, §V-A",
+    claim: "a load factor of at most 3.72e-9, in megabytes where one level of buckets would take terabytes",
+    fidelity: &[Fidelity::Arithmetic],
+    run,
+};
+
+const SIGNATURES: f64 = 4_294_967_296.0;
+
+fn run(_context: &Context<'_>) -> Result<Outcome, ItemError> {
+    let slots = f64::from(SLOTS_PER_BUCKET);
+    let (flows, buckets) = (1e6, 1e5);
+    let config = DHashConfig::for_flows(1_000_000);
+    let index_mb = index_bytes(u64::from(config.bucket_count())) as f64 / 1e6;
+    let smallest_mb = (index_bytes(62_500) + 62_500 * 8) as f64 / 1e6;
+    let exact =
+        |value: Value, paper: f64, digits: f64| value.paper(paper).within(Band::around(paper, digits));
+    Ok(Outcome::new(Verdict::agrees("every number is right; what it means is narrower than the text suggests"))
+        .value(exact(Value::new("load factor, 16 in a bucket", "", slots / SIGNATURES), 3.72e-9, 0.005))
+        .value(exact(Value::new("load factor as configured", "", flows / (buckets * SIGNATURES)), 2.3e-9, 0.02))
+        .value(exact(Value::new("smallest table for a million flows", "MB", smallest_mb), 4.5, 1e-9))
+        .value(exact(Value::new("table as configured", "MB", index_mb), 6.4, 1e-9))
+        .value(exact(Value::new("one level of such a load, 8 bytes a bucket", "TB", 62_500.0 * SIGNATURES * 8.0 / 1e12), 2000.0, 0.1))
+        .value(Value::new("slots in use as configured", "", flows / (buckets * slots)).band(0.625, 0.625))
+        .note("The load factor is that of an imagined table of N·2³² buckets. Space goes by slots, which are 62.5 % full."))
+}

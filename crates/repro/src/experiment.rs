@@ -1,0 +1,379 @@
+//! What an item of a paper is, and what running it gives.
+//!
+//! An [`Item`] is a table, a figure or a section's claim. It keeps two results apart. The *verdict* is on the paper: it
+//! agrees, it differs (and why), or it cannot be run here (and why). The *checks* are on us: each [`Value`] may have a
+//! band, and a value of ours outside its band is our failure, whatever the paper says.
+
+use std::path::{Path, PathBuf};
+
+use flowloom_measure::chart::Chart;
+use serde::Serialize;
+use thiserror::Error;
+
+/// How an item's figures come about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fidelity {
+    /// Timed or counted on this machine.
+    Measured,
+    /// In virtual time, or by drawing lots.
+    Simulated,
+    /// From the paper's own constants.
+    Arithmetic,
+    /// Not within reach, for a reason that the verdict gives.
+    OutOfReach,
+}
+
+impl Fidelity {
+    /// Returns the letter that tables use.
+    pub fn letter(self) -> char {
+        match self {
+            Self::Measured => 'M',
+            Self::Simulated => 'S',
+            Self::Arithmetic => 'A',
+            Self::OutOfReach => '–',
+        }
+    }
+}
+
+/// How much work an item does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scale {
+    /// Just enough to see that it runs: a second or so, debug build included. Bands of timed values are not checked.
+    Smoke,
+    /// Seconds; the shape of every figure.
+    Quick,
+    /// The paper's sizes; may take minutes.
+    Full,
+}
+
+impl Scale {
+    /// Picks one of three.
+    pub fn pick<T>(self, smoke: T, quick: T, full: T) -> T {
+        match self {
+            Self::Smoke => smoke,
+            Self::Quick => quick,
+            Self::Full => full,
+        }
+    }
+}
+
+/// What an item is run with.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    /// How much work.
+    pub scale: Scale,
+    /// Everything that draws lots draws them from this.
+    pub seed: u64,
+    /// Folder of real captures, rules and logs, laid out as `pcaps`, `rules`, `logs`; `None` where there is none.
+    pub data: Option<&'a Path>,
+    /// Asked now and then; `false` ends the item with [`ItemError::Interrupted`].
+    pub go_on: &'a (dyn Fn() -> bool + Sync),
+}
+
+impl std::fmt::Debug for Context<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Context")
+            .field("scale", &self.scale)
+            .field("seed", &self.seed)
+            .field("data", &self.data)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Context<'_> {
+    /// Ends the item if it is not to go on.
+    ///
+    /// # Errors
+    ///
+    /// [`ItemError::Interrupted`].
+    pub fn check_stop(&self) -> Result<(), ItemError> {
+        if (self.go_on)() { Ok(()) } else { Err(ItemError::Interrupted) }
+    }
+
+    /// Returns a file of the data folder, if both exist.
+    pub fn data_file(&self, path: &str) -> Option<PathBuf> {
+        self.data.map(|data| data.join(path)).filter(|path| path.exists())
+    }
+}
+
+/// Why an item gave no outcome. A paper that differs is none of these.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ItemError {
+    /// Asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+    /// A part of ours refused.
+    #[error("{what}: {source}")]
+    Failed {
+        /// What was being done.
+        what: String,
+        /// What it said.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+impl ItemError {
+    /// Returns a function that wraps an error with what was being done.
+    pub fn during<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
+        what: impl Into<String>,
+    ) -> impl FnOnce(E) -> Self {
+        move |source| Self::Failed { what: what.into(), source: source.into() }
+    }
+}
+
+/// Where a value of ours must lie.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Band {
+    /// The least that will do.
+    pub low: f64,
+    /// The most that will do.
+    pub high: f64,
+}
+
+impl Band {
+    /// Returns the band around a value, `share` of it to both sides.
+    pub fn around(value: f64, share: f64) -> Self {
+        let off = value.abs() * share;
+        Self { low: value - off, high: value + off }
+    }
+
+    /// Returns the band of values no less than this.
+    pub fn at_least(low: f64) -> Self {
+        Self { low, high: f64::INFINITY }
+    }
+
+    /// Returns the band of values no more than this.
+    pub fn at_most(high: f64) -> Self {
+        Self { low: f64::NEG_INFINITY, high }
+    }
+
+    /// Says whether a value is inside, edges included.
+    pub fn holds(self, value: f64) -> bool {
+        (self.low..=self.high).contains(&value)
+    }
+}
+
+/// One number of an item.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Value {
+    /// What it is.
+    pub name: String,
+    /// Its unit; empty for a count or ratio.
+    pub unit: &'static str,
+    /// What the paper states, where it states something.
+    pub paper: Option<f64>,
+    /// What came out here.
+    pub ours: f64,
+    /// Where ours must lie; `None` where any value is a result.
+    pub band: Option<Band>,
+}
+
+impl Value {
+    /// Returns a number that nothing holds to a band.
+    pub fn new(name: impl Into<String>, unit: &'static str, ours: f64) -> Self {
+        Self { name: name.into(), unit, paper: None, ours, band: None }
+    }
+
+    /// Sets what the paper states.
+    #[must_use]
+    pub fn paper(mut self, paper: f64) -> Self {
+        self.paper = Some(paper);
+        self
+    }
+
+    /// Sets where ours must lie.
+    #[must_use]
+    pub fn band(mut self, low: f64, high: f64) -> Self {
+        self.band = Some(Band { low, high });
+        self
+    }
+
+    /// Sets where ours must lie.
+    #[must_use]
+    pub fn within(mut self, band: Band) -> Self {
+        self.band = Some(band);
+        self
+    }
+
+    /// Drops the band unless it applies: a timed value of a smoke run has none.
+    #[must_use]
+    pub fn checked_if(mut self, applies: bool) -> Self {
+        if !applies {
+            self.band = None;
+        }
+        self
+    }
+
+    /// Says whether ours lies where it must.
+    pub fn holds(&self) -> bool {
+        self.band.is_none_or(|band| band.holds(self.ours))
+    }
+}
+
+/// What a run says of the paper's claim.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "verdict", rename_all = "kebab-case")]
+pub enum Verdict {
+    /// It is as the paper has it.
+    Agrees {
+        /// In what sense: exactly, in shape, by count.
+        note: String,
+    },
+    /// It is not.
+    Differs {
+        /// Why, as far as we know.
+        why: String,
+    },
+    /// It cannot be run here.
+    CannotRun {
+        /// What is missing.
+        why: String,
+    },
+}
+
+impl Verdict {
+    /// Returns the verdict that something is as the paper has it.
+    pub fn agrees(note: impl Into<String>) -> Self {
+        Self::Agrees { note: note.into() }
+    }
+
+    /// Returns the verdict that something is not.
+    pub fn differs(why: impl Into<String>) -> Self {
+        Self::Differs { why: why.into() }
+    }
+
+    /// Returns the verdict that something cannot be run here.
+    pub fn cannot_run(why: impl Into<String>) -> Self {
+        Self::CannotRun { why: why.into() }
+    }
+
+    /// Returns agreement if it holds, else the difference.
+    pub fn of(holds: bool, note: impl Into<String>, why: impl Into<String>) -> Self {
+        if holds { Self::agrees(note) } else { Self::differs(why) }
+    }
+
+    /// Returns the word that tables use.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Agrees { .. } => "agrees",
+            Self::Differs { .. } => "differs",
+            Self::CannotRun { .. } => "cannot run",
+        }
+    }
+
+    /// Returns the sentence behind the word.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Agrees { note } => note,
+            Self::Differs { why } | Self::CannotRun { why } => why,
+        }
+    }
+}
+
+/// What running an item gave.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Outcome {
+    /// Numbers, the most important first.
+    pub values: Vec<Value>,
+    /// Pictures with their numbers.
+    pub charts: Vec<Chart>,
+    /// What a reader must know besides: sizes, seeds, models, how a text was read.
+    pub notes: Vec<String>,
+    /// On the paper.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+}
+
+impl Outcome {
+    /// Returns an outcome with a verdict and nothing else.
+    pub fn new(verdict: Verdict) -> Self {
+        Self { values: Vec::new(), charts: Vec::new(), notes: Vec::new(), verdict }
+    }
+
+    /// Adds a number.
+    #[must_use]
+    pub fn value(mut self, value: Value) -> Self {
+        self.values.push(value);
+        self
+    }
+
+    /// Adds numbers.
+    #[must_use]
+    pub fn values(mut self, values: impl IntoIterator<Item = Value>) -> Self {
+        self.values.extend(values);
+        self
+    }
+
+    /// Adds a picture.
+    #[must_use]
+    pub fn chart(mut self, chart: Chart) -> Self {
+        self.charts.push(chart);
+        self
+    }
+
+    /// Adds a note.
+    #[must_use]
+    pub fn note(mut self, note: impl Into<String>) -> Self {
+        self.notes.push(note.into());
+        self
+    }
+
+    /// Returns the values of ours that lie outside their band.
+    pub fn failed(&self) -> impl Iterator<Item = &Value> {
+        self.values.iter().filter(|value| !value.holds())
+    }
+}
+
+/// A table, a figure or a section's claim.
+#[derive(Clone, Copy, Debug)]
+pub struct Item {
+    /// Paper and item: `dhash/table5_comparisons`.
+    pub id: &'static str,
+    /// Where in the paper: `Tab. V`.
+    pub place: &'static str,
+    /// What the paper claims there, in our words.
+    pub claim: &'static str,
+    /// How our figures come about.
+    pub fidelity: &'static [Fidelity],
+    /// Runs it.
+    pub run: fn(&Context<'_>) -> Result<Outcome, ItemError>,
+}
+
+impl Item {
+    /// Returns the paper's key, in lower case.
+    pub fn paper(&self) -> &'static str {
+        self.id.split('/').next().unwrap_or_default()
+    }
+
+    /// Returns the item's name within its paper.
+    pub fn name(&self) -> &'static str {
+        self.id.split('/').nth(1).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_outside_its_band_fails_and_no_other() {
+        let outcome = Outcome::new(Verdict::differs("x"))
+            .value(Value::new("in", "", 1.0).band(0.5, 1.0))
+            .value(Value::new("out", "", 1.1).band(0.5, 1.0))
+            .value(Value::new("free", "", 9.0))
+            .value(Value::new("none", "", f64::NAN).within(Band::at_least(0.0)))
+            .value(Value::new("timed", "ns", 9.0).band(0.0, 1.0).checked_if(false));
+        let failed: Vec<&str> = outcome.failed().map(|value| value.name.as_str()).collect();
+        assert_eq!(failed, ["out", "none"], "no number is inside no band");
+    }
+
+    #[test]
+    fn bands_are_relative_to_their_value() {
+        assert!(Band::around(-2.0, 0.1).holds(-2.2));
+        assert!(!Band::around(-2.0, 0.1).holds(-2.3));
+        assert!(Band::at_most(3.0).holds(-1e300));
+    }
+}

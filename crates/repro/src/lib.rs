@@ -1,0 +1,76 @@
+//! The papers' tables and figures, one file each, run again.
+//!
+//! ```text
+//!  Item ──run(Context)──▶ Outcome: values (paper, ours, band) · charts · verdict ──▶ Reproduction ──▶ CSV SVG JSON HTML
+//! ```
+//!
+//! To add an item, write one file with one `pub(super) const ITEM: Item`, and list it in its paper's `ITEMS`. The command
+//! line, the report and the tests find it there.
+//!
+//! Every item runs at three [scales](Scale); the smallest is what tests run.
+
+#![expect(clippy::cast_precision_loss, reason = "counts and sizes far below 2⁵², for readers")]
+#![expect(clippy::unnecessary_wraps, reason = "every item runs alike, and some cannot fail")]
+
+pub mod dhash;
+pub mod experiment;
+pub mod page;
+pub mod record;
+
+pub use experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
+pub use record::{Record, RecordError, Reproduction, SCHEMA};
+
+/// A paper and its items.
+#[derive(Clone, Copy, Debug)]
+pub struct Paper {
+    /// Its key, in lower case.
+    pub key: &'static str,
+    /// Its title.
+    pub title: &'static str,
+    /// Its items, in the paper's order.
+    pub items: &'static [Item],
+}
+
+/// All papers of which anything is reproduced.
+pub const PAPERS: &[Paper] = &[Paper {
+    key: "dhash",
+    title: "DHash: A Cache-Friendly TCP Lookup Algorithm for Fast Network Processing",
+    items: dhash::ITEMS,
+}];
+
+/// Returns the items that a name stands for: `all`, a paper, or an item; empty if there is none.
+pub fn select(name: &str) -> Vec<&'static Item> {
+    let all = PAPERS.iter().flat_map(|paper| paper.items);
+    all.filter(|item| {
+        name == "all" || name == item.paper() || name == item.id || {
+            // `dhash/table5` is enough for `dhash/table5_comparisons`.
+            name.contains('/') && item.id.strip_prefix(name).is_some_and(|rest| rest.starts_with('_'))
+        }
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_unique_and_stand_under_their_paper() {
+        let mut ids: Vec<&str> = select("all").iter().map(|item| item.id).collect();
+        for paper in PAPERS {
+            assert!(paper.items.iter().all(|item| item.paper() == paper.key && !item.name().is_empty()));
+        }
+        ids.sort_unstable();
+        let count = ids.len();
+        ids.dedup();
+        assert_eq!(ids.len(), count);
+    }
+
+    #[test]
+    fn names_select_what_they_say() {
+        assert_eq!(select("dhash").len(), dhash::ITEMS.len());
+        assert_eq!(select("dhash/table5")[0].id, "dhash/table5_comparisons");
+        assert!(select("dhash/table").is_empty());
+        assert!(select("nothing").is_empty());
+    }
+}

@@ -1,0 +1,237 @@
+//! Writes what items gave: CSV and SVG an item, one JSON, one page.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use flowloom_measure::{Host, rows::Tool};
+use serde::Serialize;
+use thiserror::Error;
+
+use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale};
+use crate::page;
+
+/// Name and version of the JSON's schema.
+pub const SCHEMA: &str = "flowloom/reproduce/1";
+
+/// One item that was run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Record {
+    /// The item.
+    pub id: &'static str,
+    /// Where in the paper.
+    pub place: &'static str,
+    /// What the paper claims there.
+    pub claim: &'static str,
+    /// How our figures came about.
+    pub fidelity: Vec<Fidelity>,
+    /// How long it took.
+    pub seconds: f64,
+    /// What it gave.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+}
+
+impl Record {
+    /// Says whether all values of ours lie in their bands.
+    pub fn holds(&self) -> bool {
+        self.outcome.failed().next().is_none()
+    }
+}
+
+/// Items run under one header.
+#[derive(Clone, Debug, Serialize)]
+pub struct Reproduction {
+    /// [`SCHEMA`].
+    pub schema: &'static str,
+    /// The program.
+    pub tool: Tool,
+    /// The machine.
+    pub host: Host,
+    /// How much work each item did.
+    pub scale: Scale,
+    /// The seed of everything.
+    pub seed: u64,
+    /// Whether real captures, rules and logs were at hand.
+    pub with_data: bool,
+    /// What was run, in the papers' order.
+    pub items: Vec<Record>,
+    /// Whether all that was asked for was run.
+    pub complete: bool,
+}
+
+/// A file that could not be written.
+#[derive(Debug, Error)]
+#[error("cannot write {}: {source}", path.display())]
+pub struct RecordError {
+    /// The file or folder.
+    pub path: PathBuf,
+    /// Why.
+    pub source: io::Error,
+}
+
+impl Reproduction {
+    /// Returns a reproduction without items.
+    pub fn new(tool: Tool, host: Host, context: &Context<'_>) -> Self {
+        Self {
+            schema: SCHEMA,
+            tool,
+            host,
+            scale: context.scale,
+            seed: context.seed,
+            with_data: context.data.is_some(),
+            items: Vec::new(),
+            complete: true,
+        }
+    }
+
+    /// Runs an item and keeps what it gave.
+    ///
+    /// # Errors
+    ///
+    /// As the item's; nothing is kept then.
+    ///
+    /// # Panics
+    ///
+    /// Never.
+    pub fn run(&mut self, item: &Item, context: &Context<'_>) -> Result<&Record, ItemError> {
+        let begun = flowloom_measure::Stopwatch::start();
+        let outcome = (item.run)(context)?;
+        #[expect(clippy::cast_precision_loss, reason = "seconds, for a reader")]
+        let seconds = begun.elapsed().wall_ns as f64 / 1e9;
+        self.items.push(Record {
+            id: item.id,
+            place: item.place,
+            claim: item.claim,
+            fidelity: item.fidelity.to_vec(),
+            seconds,
+            outcome,
+        });
+        Ok(self.items.last().expect("just pushed"))
+    }
+
+    /// Says whether all values of ours lie in their bands.
+    pub fn holds(&self) -> bool {
+        self.items.iter().all(Record::holds)
+    }
+
+    /// Returns everything as JSON.
+    ///
+    /// # Panics
+    ///
+    /// Never: keys are text, and numbers that are none become `null`.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("maps with text for keys")
+    }
+
+    /// Writes `report.html`, `result.json`, and per item its values, and per chart its numbers and its picture.
+    ///
+    /// # Errors
+    ///
+    /// [`RecordError`] with the file that could not be written; those before it stand.
+    pub fn write(&self, folder: &Path) -> Result<(), RecordError> {
+        let put = |path: PathBuf, bytes: &[u8]| {
+            let parent = path.parent().unwrap_or(folder);
+            let written = fs::create_dir_all(parent).and_then(|()| fs::write(&path, bytes));
+            written.map_err(|source| RecordError { path, source })
+        };
+        for record in &self.items {
+            let base = folder.join(record.id);
+            put(base.with_extension("csv"), &values_csv(record))?;
+            for (number, chart) in (1..).zip(&record.outcome.charts) {
+                let name = |ending: &str| {
+                    let file = base.file_name().unwrap_or_default().to_string_lossy();
+                    base.with_file_name(format!("{file}-{number}.{ending}"))
+                };
+                put(name("csv"), &csv_of(&chart.rows()))?;
+                if let Ok(svg) = chart.svg() {
+                    put(name("svg"), svg.as_bytes())?;
+                }
+            }
+        }
+        put(folder.join("result.json"), self.to_json().as_bytes())?;
+        put(folder.join("report.html"), page::html(self).as_bytes())
+    }
+}
+
+fn values_csv(record: &Record) -> Vec<u8> {
+    let optional = |number: Option<f64>| number.map_or_else(String::new, |number| number.to_string());
+    let head = ["value", "unit", "paper", "ours", "band_low", "band_high", "inside"].map(str::to_owned);
+    let mut rows = vec![head.to_vec()];
+    for value in &record.outcome.values {
+        rows.push(vec![
+            value.name.clone(),
+            value.unit.to_owned(),
+            optional(value.paper),
+            value.ours.to_string(),
+            optional(value.band.map(|band| band.low)),
+            optional(value.band.map(|band| band.high)),
+            value.holds().to_string(),
+        ]);
+    }
+    csv_of(&rows)
+}
+
+/// Returns rows as CSV. Writing to memory does not fail.
+fn csv_of(rows: &[Vec<String>]) -> Vec<u8> {
+    let mut writer = csv::WriterBuilder::new().flexible(true).from_writer(Vec::new());
+    for row in rows {
+        writer.write_record(row).expect("memory takes every record");
+    }
+    writer.into_inner().expect("memory flushes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::{Value, Verdict};
+    use flowloom_measure::chart::{Axis, Chart, Series};
+
+    fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
+        context.check_stop()?;
+        let chart = Chart::new("Shape & size", Axis::linear("x"), Axis::linear("y"))
+            .with(Series::line("ours", vec![(0.0, 1.0), (1.0, 2.0)]));
+        Ok(Outcome::new(Verdict::agrees("in shape"))
+            .value(Value::new("a <b>", "ns", 1.5).paper(1.0).band(1.0, 2.0))
+            .chart(chart)
+            .note("seed 1"))
+    }
+
+    const ITEM: Item = Item {
+        id: "dhash/test",
+        place: "Tab. V",
+        claim: "it is so",
+        fidelity: &[Fidelity::Simulated],
+        run,
+    };
+
+    #[test]
+    fn everything_is_written_and_reads_back() {
+        let go_on = || true;
+        let context = Context { scale: Scale::Smoke, seed: 1, data: None, go_on: &go_on };
+        let tool = Tool { version: "0".into(), git: String::new() };
+        let mut reproduction = Reproduction::new(tool, Host::read("scalar", &[]), &context);
+        assert!(reproduction.run(&ITEM, &context).unwrap().holds());
+        let folder = tempfile::tempdir().unwrap();
+        reproduction.write(folder.path()).unwrap();
+        let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+        assert_eq!(read("dhash/test.csv").lines().nth(1), Some("a <b>,ns,1,1.5,1,2,true"));
+        assert_eq!(read("dhash/test-1.csv").lines().count(), 3);
+        assert!(read("dhash/test-1.svg").contains("<svg"));
+        let json: serde_json::Value = serde_json::from_str(&read("result.json")).unwrap();
+        assert_eq!(json["items"][0]["verdict"], "agrees");
+        let page = read("report.html");
+        assert!(page.contains("a &lt;b&gt;") && page.contains("<svg"));
+        assert!(!page.contains("src=") && !page.contains("href=\"http"), "nothing from elsewhere");
+    }
+
+    #[test]
+    fn a_stop_is_an_error_and_keeps_nothing() {
+        let go_on = || false;
+        let context = Context { scale: Scale::Smoke, seed: 1, data: None, go_on: &go_on };
+        let tool = Tool { version: "0".into(), git: String::new() };
+        let mut reproduction = Reproduction::new(tool, Host::read("scalar", &[]), &context);
+        assert!(matches!(reproduction.run(&ITEM, &context), Err(ItemError::Interrupted)));
+        assert!(reproduction.items.is_empty());
+    }
+}

@@ -1,0 +1,42 @@
+//! Every item runs, at the smallest scale, and every value of ours lies in its band.
+
+use std::path::PathBuf;
+
+use flowloom_measure::{Host, rows::Tool};
+use flowloom_repro::{Context, PAPERS, Reproduction, Scale, Verdict};
+
+/// Runs a paper's items, and returns what is wrong with them.
+fn complaints(paper: &str) -> Vec<String> {
+    let data = std::env::var_os("FLOWLOOM_DATA").map(PathBuf::from);
+    let go_on = || true;
+    let context = Context { scale: Scale::Smoke, seed: 1, data: data.as_deref(), go_on: &go_on };
+    let tool = Tool { version: String::new(), git: String::new() };
+    let mut reproduction = Reproduction::new(tool, Host::read("", &[]), &context);
+    let mut complaints = Vec::new();
+    let paper = PAPERS.iter().find(|known| known.key == paper).expect("a paper of ours");
+    for item in paper.items {
+        match reproduction.run(item, &context) {
+            Err(error) => complaints.push(format!("{}: {error}", item.id)),
+            Ok(record) => {
+                let outside = record.outcome.failed();
+                complaints.extend(outside.map(|value| format!("{}: {value:?}", item.id)));
+                let empty = record.outcome.values.is_empty()
+                    && !matches!(record.outcome.verdict, Verdict::CannotRun { .. });
+                if empty || record.outcome.verdict.text().is_empty() {
+                    complaints.push(format!("{}: a verdict without numbers or reason", item.id));
+                }
+                for chart in &record.outcome.charts {
+                    if let Err(error) = chart.svg() {
+                        complaints.push(format!("{}: {error}", item.id));
+                    }
+                }
+            }
+        }
+    }
+    complaints
+}
+
+#[test]
+fn dhash() {
+    assert_eq!(complaints("dhash"), Vec::<String>::new());
+}
