@@ -17,6 +17,7 @@
 //! | [`models`] | traffic fitted to the papers' captures, Zipf, bursts, elephants, an attack |
 //! | [`push`], [`pull`] | runs a [`crate::Placement`], an [`crate::Intake`] |
 //! | [`ordering`] | external order: threads in turn, a lock per flow |
+//! | [`schemes`] | every scheduler by name |
 //! | [`report`] | what came of it |
 
 mod cache;
@@ -29,6 +30,7 @@ pub mod ordering;
 pub mod pull;
 pub mod push;
 pub mod report;
+pub mod schemes;
 mod servers;
 mod threads;
 pub mod workload;
@@ -39,4 +41,5 @@ pub use ordering::{ExternalOrder, OrderingReport};
 pub use pull::pull;
 pub use push::push;
 pub use report::Report;
+pub use schemes::{Offered, Scheme};
 pub use workload::{Job, Pace, Workload};

@@ -90,6 +90,16 @@ impl Workload {
         Self::new(self.jobs, pace)
     }
 
+    /// Returns the same jobs with other digests, one for each flow; flows beyond keep theirs.
+    #[must_use]
+    pub fn with_digests(&self, digests: &[u32]) -> Self {
+        let mut other = self.clone();
+        for job in &mut other.jobs {
+            job.digest = digests.get(job.flow as usize).copied().unwrap_or(job.digest);
+        }
+        other
+    }
+
     /// Returns all the work, in cycles.
     #[must_use]
     pub fn work(&self) -> u64 {
