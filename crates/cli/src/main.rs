@@ -31,6 +31,7 @@ fn main() -> ExitCode {
         Verb::Replay(verb) => verbs::replay::run(verb, &arguments.common),
         Verb::Inspect(verb) => verbs::inspect::run(verb, &arguments.common),
         Verb::Generate(verb) => verbs::generate::run(verb, &arguments.common),
+        Verb::Simulate(verb) => verbs::simulate::run(verb, &arguments.common),
         Verb::Reproduce(verb) => verbs::reproduce::run(verb, &arguments.common),
         Verb::Completions(verb) => verbs::shell::completions(verb),
         Verb::Man(verb) => verbs::shell::man(verb),

@@ -12,4 +12,5 @@ mod real;
 mod replay;
 mod reproduce;
 mod schema;
+mod simulate;
 mod support;

@@ -121,7 +121,14 @@ fn visit(schema: &Value, place: &str, visitor: &mut impl FnMut(&Value, &str)) {
 
 #[test]
 fn schemas_are_closed_described_and_of_known_words() {
-    for name in ["replay-1.json", "inspect-1.json", "generate-1.json", "reproduce-1.json"] {
+    for name in [
+        "replay-1.json",
+        "inspect-1.json",
+        "generate-1.json",
+        "reproduce-1.json",
+        "simulate-schedule-1.json",
+        "simulate-ordering-1.json",
+    ] {
         let schema = Schema::read(name);
         assert_eq!(schema.0["$schema"], "https://json-schema.org/draft/2020-12/schema");
         visit(&schema.0, name, &mut |schema, place| {
@@ -216,6 +223,21 @@ fn generate_documents_conform() {
         let path = folder.path(name);
         let base = ["generate", "trace", "--format", "json", "-o", &path];
         schema.accepts(&flowloom([&base, options].concat()).ends(0).json());
+    }
+}
+
+#[test]
+fn simulate_documents_conform() {
+    let folder = Folder::new();
+    let trace = folder.path("t.pcap");
+    flowloom(["generate", "trace", "--packets", "2k", "-o", &trace]).ends(0);
+    let model = ["--model", "balanced", "--packets", "2k"];
+    for (what, traffic) in
+        [("schedule", &[&*trace, "--load", "50"][..]), ("schedule", &model), ("ordering", &model)]
+    {
+        let schema = Schema::read(&format!("simulate-{what}-1.json"));
+        let base = ["simulate", what, "--format", "json"];
+        schema.accepts(&flowloom([&base, traffic].concat()).ends(0).json());
     }
 }
 

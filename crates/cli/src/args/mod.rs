@@ -6,6 +6,7 @@ pub(crate) mod parse;
 pub(crate) mod replay;
 pub(crate) mod reproduce;
 pub(crate) mod shell;
+pub(crate) mod simulate;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -17,6 +18,7 @@ Examples:
   flowloom inspect edge.pcapng.zst              what is in this capture
   flowloom replay edge.pcapng.zst               run the engine over it
   flowloom replay - --format json < edge.pcap   from a pipe, for a program to read
+  flowloom simulate schedule --model many       schedulers on a machine of many threads
   flowloom reproduce dhash                      the paper's tables and figures, run again
   flowloom generate trace -o t.pcap --seed 7    the same bytes on every machine
 
@@ -40,6 +42,9 @@ pub(crate) enum Verb {
     /// Make a capture
     #[command(subcommand)]
     Generate(generate::Generate),
+    /// Run models in virtual time: schedulers on many threads, ways to keep order
+    #[command(subcommand)]
+    Simulate(simulate::Simulate),
     /// Run the papers' tables and figures again
     Reproduce(reproduce::Reproduce),
     /// Print a completion script for a shell

@@ -4,6 +4,7 @@ pub(crate) mod generate;
 pub(crate) mod inspect;
 pub(crate) mod replay;
 pub(crate) mod reproduce;
+pub(crate) mod simulate;
 
 use std::io::Write;
 

@@ -5,3 +5,4 @@ pub(crate) mod inspect;
 pub(crate) mod replay;
 pub(crate) mod reproduce;
 pub(crate) mod shell;
+pub(crate) mod simulate;
