@@ -10,6 +10,8 @@
 //! | [`process`] | whole programs, ours and others', by their processor time |
 //! | [`ledger`] | answers, compared before any time is looked at |
 //! | [`goal`] | comparisons that have something to reach |
+//! | [`tables`] | flow tables and their rivals |
+//! | [`peers`] | the rivals, a file each |
 //! | [`replay`] | all of these in one interleaved run |
 
 pub mod engine;
@@ -19,7 +21,9 @@ pub mod ledger;
 #[cfg(feature = "libpcap")]
 pub mod libpcap;
 pub mod looped;
+pub mod peers;
 pub mod process;
 pub mod replay;
 pub mod ring;
+pub mod tables;
 pub mod walk;

@@ -76,7 +76,7 @@ struct Message {
 }
 
 /// Builds one program with optimisation and returns where it lies.
-fn build(root: &Path, what: &[&str]) -> Result<PathBuf> {
+pub(crate) fn build(root: &Path, what: &[&str]) -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
         .args(["build", "--release", "--quiet", "--message-format=json-render-diagnostics"])
@@ -111,7 +111,7 @@ fn find(program: &str) -> Option<PathBuf> {
 }
 
 /// Returns what a program prints, where it can be run.
-fn said(root: &Path, program: &str, words: &[&str]) -> Option<String> {
+pub(crate) fn said(root: &Path, program: &str, words: &[&str]) -> Option<String> {
     let output = Command::new(program).args(words).current_dir(root).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     output.status.success().then(|| text.trim().to_owned()).filter(|text| !text.is_empty())

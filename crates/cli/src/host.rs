@@ -4,6 +4,8 @@ use flowloom::cpu::features::Isa;
 use flowloom::cpu::topology::{allowed_cpus, model_name};
 use serde::Serialize;
 
+use crate::exit::Failure;
+
 /// The program.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Tool {
@@ -35,5 +37,22 @@ impl Host {
         let cpu = model_name();
         let cpus_allowed = allowed_cpus().map_or(0, |cpus| cpus.len());
         Self { cpu, cpus_allowed, isa: isa.to_string() }
+    }
+}
+
+/// Returns the instruction set of a name; of `auto`, the best that this processor has.
+pub(crate) fn isa_named(name: &str) -> Result<Isa, Failure> {
+    if name == "auto" {
+        return Ok(Isa::detect());
+    }
+    match name.parse::<Isa>() {
+        Ok(isa) if isa.is_available() => Ok(isa),
+        _ => {
+            let available: Vec<String> = Isa::available().map(|isa| isa.to_string()).collect();
+            Err(Failure::Usage(format!(
+                "this processor has no instruction set '{name}'\n  available: auto, {}",
+                available.join(", ")
+            )))
+        }
     }
 }

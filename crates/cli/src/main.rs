@@ -32,6 +32,7 @@ fn main() -> ExitCode {
         Verb::Inspect(verb) => verbs::inspect::run(verb, &arguments.common),
         Verb::Generate(verb) => verbs::generate::run(verb, &arguments.common),
         Verb::Simulate(verb) => verbs::simulate::run(verb, &arguments.common),
+        Verb::Bench(verb) => verbs::bench::run(verb, &arguments.common),
         Verb::Reproduce(verb) => verbs::reproduce::run(verb, &arguments.common),
         Verb::Completions(verb) => verbs::shell::completions(verb),
         Verb::Man(verb) => verbs::shell::man(verb),

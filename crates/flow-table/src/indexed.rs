@@ -213,6 +213,10 @@ where
         self.states().last_seen(id)
     }
 
+    fn class_of(&self, id: FlowId) -> Option<TimeoutClass> {
+        self.states().class_of(id)
+    }
+
     fn set_class(&mut self, id: FlowId, class: TimeoutClass) -> bool {
         self.states_mut().set_class(id, class)
     }

@@ -370,6 +370,9 @@ pub trait FlowTable<K: TableKey, V> {
         self.get_mut_touch(id, now).is_some()
     }
 
+    /// Returns a flow's class; those that have no timeout because they are past the last are all alike.
+    fn class_of(&self, id: FlowId) -> Option<TimeoutClass>;
+
     /// Puts a flow under another timeout, counted from when it was last seen; returns whether there is such a flow.
     fn set_class(&mut self, id: FlowId, class: TimeoutClass) -> bool;
 

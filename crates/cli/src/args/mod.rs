@@ -1,5 +1,6 @@
 //! The command line, a file per verb.
 
+pub(crate) mod bench;
 pub(crate) mod generate;
 pub(crate) mod inspect;
 pub(crate) mod parse;
@@ -19,6 +20,7 @@ Examples:
   flowloom replay edge.pcapng.zst               run the engine over it
   flowloom replay - --format json < edge.pcap   from a pipe, for a program to read
   flowloom simulate schedule --model many       schedulers on a machine of many threads
+  flowloom bench table --flows 64k,1M           which flow table, at which size
   flowloom reproduce dhash                      the paper's tables and figures, run again
   flowloom generate trace -o t.pcap --seed 7    the same bytes on every machine
 
@@ -45,6 +47,9 @@ pub(crate) enum Verb {
     /// Run models in virtual time: schedulers on many threads, ways to keep order
     #[command(subcommand)]
     Simulate(simulate::Simulate),
+    /// Compare our parts with each other, side by side
+    #[command(subcommand)]
+    Bench(bench::Bench),
     /// Run the papers' tables and figures again
     Reproduce(reproduce::Reproduce),
     /// Print a completion script for a shell

@@ -1,5 +1,6 @@
 //! How results look: lines for people, JSON and CSV for programs. The only place that prints.
 
+pub(crate) mod bench;
 pub(crate) mod generate;
 pub(crate) mod inspect;
 pub(crate) mod replay;

@@ -1,5 +1,6 @@
 //! What each verb does, a file per verb.
 
+pub(crate) mod bench;
 pub(crate) mod generate;
 pub(crate) mod inspect;
 pub(crate) mod replay;

@@ -317,7 +317,7 @@ impl<K: TableKey, V> Indexed for DHash<K, V> {
 
     #[inline]
     fn find(&self, key: &K, hash: u64) -> Option<FlowId> {
-        self.backend.run(Find { table: self, key, hash })
+        self.backend.run_one(Find { table: self, key, hash })
     }
 
     #[inline]
@@ -328,7 +328,7 @@ impl<K: TableKey, V> Indexed for DHash<K, V> {
     #[inline]
     fn vacancy(&self, _key: &K, hash: u64) -> Result<u32, FullReason> {
         let bucket = self.bucket_of(hash);
-        let slot = self.backend.run(FindEmpty(&self.buckets[bucket as usize]));
+        let slot = self.backend.run_one(FindEmpty(&self.buckets[bucket as usize]));
         if slot < SLOTS_PER_BUCKET {
             return Ok(state_of(bucket, slot));
         }

@@ -307,7 +307,7 @@ impl<K: TableKey, V> LineHash<K, V> {
     /// Looks a key up whose home line does not have it; apart, so that the way of most keys stays short.
     #[inline(never)]
     fn find_outside(&self, key: &K, hash: u64) -> Option<FlowId> {
-        self.backend.run(FindElsewhere(Find { table: self, key, hash }))
+        self.backend.run_one(FindElsewhere(Find { table: self, key, hash }))
     }
 
     /// Looks a key up whose home line has its signature, but for another flow.
@@ -541,7 +541,7 @@ impl Kernel for FindEmpty<'_> {
 
 impl<K: TableKey, V> LineHash<K, V> {
     fn empty_lanes(&self, line: u32) -> u32 {
-        self.backend.run(FindEmpty(&self.lines[line as usize]))
+        self.backend.run_one(FindEmpty(&self.lines[line as usize]))
     }
 
     /// Returns the state of a new flow whose home line is full.
@@ -586,7 +586,7 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
 
     #[inline]
     fn find(&self, key: &K, hash: u64) -> Option<FlowId> {
-        self.backend.run(Find { table: self, key, hash })
+        self.backend.run_one(Find { table: self, key, hash })
     }
 
     #[inline]

@@ -29,6 +29,11 @@ fn with_class(tag: u32, class: TimeoutClass) -> u32 {
     tag >> CLASS_BITS << CLASS_BITS | class
 }
 
+/// Returns the class in a tag.
+fn class_of(tag: u32) -> TimeoutClass {
+    TimeoutClass(tag.to_le_bytes()[0] & ((1 << CLASS_BITS) - 1))
+}
+
 /// What a cell holds of a flow.
 #[repr(C)]
 struct State<K, V> {
@@ -196,6 +201,11 @@ impl<K: Copy, V> States<K, V> {
         id
     }
 
+    pub(crate) fn class_of(&self, id: FlowId) -> Option<TimeoutClass> {
+        self.slots.get(id.slot(), id.generation())?;
+        Some(class_of(self.slots.tag(id.slot())))
+    }
+
     pub(crate) fn set_class(&mut self, id: FlowId, class: TimeoutClass) -> bool {
         let Some(last_seen) = self.last_seen(id) else { return false };
         self.slots.set_tag(id.slot(), with_class(self.slots.tag(id.slot()), class));
@@ -238,7 +248,7 @@ impl<K: Copy, V> States<K, V> {
             self.slots.prefetch(next);
         }
         let Some((generation, state)) = self.slots.get_live(slot) else { return Some(Verdict::Kept) };
-        let class = TimeoutClass(self.slots.tag(slot).to_le_bytes()[0] & ((1 << CLASS_BITS) - 1));
+        let class = class_of(self.slots.tag(slot));
         match self.timeouts.deadline(class, state.last_seen) {
             Some(deadline) if deadline > now => self.wheel.arm(slot, deadline, now),
             Some(_) => {

@@ -58,7 +58,13 @@ pub trait Contender {
     /// Returns its name.
     fn name(&self) -> &str;
 
-    /// Does the work once, timing it; `None` if it cannot do that.
+    /// Says whether it can do that; most can do anything.
+    fn can(&self, work: Work) -> bool {
+        let _ = work;
+        true
+    }
+
+    /// Does the work once, timing it; `None` if it cannot do that, or failed.
     ///
     /// The answer is the same for everyone: a sum of numbers, or a count.
     fn run(&mut self, work: Work, lap: &mut Lap) -> Option<u64>;
@@ -236,6 +242,10 @@ impl<'a, const W: usize> FloorContender<'a, W> {
 impl<const W: usize> Contender for FloorContender<'_, W> {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn can(&self, work: Work) -> bool {
+        matches!(work, Work::Hit { .. } | Work::Miss { .. })
     }
 
     fn run(&mut self, work: Work, lap: &mut Lap) -> Option<u64> {

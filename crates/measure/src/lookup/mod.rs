@@ -5,6 +5,7 @@
 //! all numbers, so that a table that finds wrong flows, or too few, cannot win.
 
 pub mod contender;
+pub mod flood;
 pub mod floor;
 
 use flowloom_flow_key::FlowHasher;
@@ -23,8 +24,9 @@ pub struct Flows<const W: usize> {
     pub numbers: Vec<u32>,
     /// Keys that no flow has.
     pub strangers: Vec<[u64; W]>,
-    /// Hashes all keys.
-    pub hasher: FlowHasher,
+    hasher: FlowHasher,
+    /// Hashes instead, where it is set.
+    unkeyed: Option<fn(&[u64; W]) -> u64>,
 }
 
 impl<const W: usize> Flows<W> {
@@ -35,8 +37,13 @@ impl<const W: usize> Flows<W> {
         let mut state = seed;
         shuffle(&mut packets, &mut state);
         shuffle(&mut strangers, &mut state);
+        Self::of(packets, strangers, seed)
+    }
+
+    /// Returns flows and strangers of these keys, in this order.
+    pub fn of(packets: Vec<([u64; W], u32)>, strangers: Vec<[u64; W]>, seed: u64) -> Self {
         let (keys, numbers) = packets.into_iter().unzip();
-        Self { keys, numbers, strangers, hasher: FlowHasher::with_seed(seed) }
+        Self { keys, numbers, strangers, hasher: FlowHasher::with_seed(seed), unkeyed: None }
     }
 
     /// Returns what a round of hits must answer.
@@ -47,7 +54,15 @@ impl<const W: usize> Flows<W> {
     /// Returns the hash of a key, as a table takes it.
     #[inline(always)]
     pub fn hash(&self, key: &[u64; W]) -> u64 {
-        self.hasher.hash_words(key).table
+        match self.unkeyed {
+            None => self.hasher.hash_words(key).table,
+            Some(hash) => hash(key),
+        }
+    }
+
+    /// Hashes with another function from now on, such as one without a secret.
+    pub fn hash_with(&mut self, hash: fn(&[u64; W]) -> u64) {
+        self.unkeyed = Some(hash);
     }
 
     /// Puts all flows into a table, in the order of their numbers turned over once more.

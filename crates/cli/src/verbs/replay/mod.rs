@@ -12,6 +12,7 @@ use flowloom::traffic::capture::{CaptureSet, Input, Notice};
 use crate::args::Common;
 use crate::args::replay::{AppName, Replay, TableName};
 use crate::exit::{Failure, Status, check_decodable, with_status};
+use crate::host::isa_named;
 use crate::progress::{Progress, label};
 use crate::render::replay::{ReplayResult, VerifyFigures};
 use crate::render::{print, warn, warn_of};
@@ -19,7 +20,7 @@ use crate::signals::stop_on_signals;
 use crate::{flow_file, verify};
 
 use figures::{Run, figures};
-use setup::{Tables, check_verifiable, engine_config, isa, placement, set_options};
+use setup::{Tables, check_verifiable, engine_config, placement, set_options};
 
 /// Runs the verb.
 pub(crate) fn run(arguments: &Replay, common: &Common) -> Result<Status, Failure> {
@@ -37,7 +38,7 @@ fn run_app<A: App>(
 ) -> Result<Status, Failure> {
     let config = engine_config(arguments)?;
     let mut placement = placement(arguments, &config)?;
-    let isa = isa(arguments)?;
+    let isa = isa_named(&arguments.isa)?;
     let inputs: Vec<Input> = arguments.inputs.iter().map(|path| Input::from_argument(path)).collect();
     if arguments.verify {
         check_verifiable(arguments, &inputs)?;

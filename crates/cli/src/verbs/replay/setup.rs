@@ -94,21 +94,6 @@ pub(super) fn placement(arguments: &Replay, config: &EngineConfig) -> Result<Box
     Ok(policy)
 }
 
-pub(super) fn isa(arguments: &Replay) -> Result<Isa, Failure> {
-    if arguments.isa == "auto" {
-        return Ok(Isa::detect());
-    }
-    let available = || Isa::available().map(|isa| isa.to_string()).collect::<Vec<_>>().join(", ");
-    match arguments.isa.parse::<Isa>() {
-        Ok(isa) if isa.is_available() => Ok(isa),
-        _ => Err(Failure::Usage(format!(
-            "this processor has no instruction set '{}'\n  available: auto, {}",
-            arguments.isa,
-            available()
-        ))),
-    }
-}
-
 pub(super) fn check_verifiable(arguments: &Replay, inputs: &[Input]) -> Result<(), Failure> {
     if arguments.full == FullName::Drop {
         return Err(Failure::Usage(String::from(

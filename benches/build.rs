@@ -1,0 +1,32 @@
+//! Compiles the shims around C rivals, where their features ask for them and their libraries are installed.
+
+fn main() {
+    println!("cargo::rerun-if-changed=c");
+    println!("cargo::rustc-check-cfg=cfg(has_dpdk)");
+    #[cfg(feature = "dpdk")]
+    dpdk();
+}
+
+/// Without the library the rival is left out, and whoever runs the peers is told so.
+#[cfg(feature = "dpdk")]
+fn dpdk() {
+    match pkg_config::Config::new().probe("libdpdk") {
+        Ok(library) => {
+            let mut build = cc::Build::new();
+            build
+                .file("c/rte_hash.c")
+                .includes(&library.include_paths)
+                .flag("-include")
+                .flag("rte_config.h");
+            build
+                .flag("-march=native")
+                .flag("-Wno-unused-parameter")
+                .opt_level(3)
+                .compile("flowloom_rte_hash");
+            println!("cargo::rustc-cfg=has_dpdk");
+        }
+        Err(error) => {
+            println!("cargo::warning=no rival rte_hash: {}", error.to_string().replace('\n', " "));
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Flow tables and their rivals: answers checked, then interleaved rounds of every work.
+
+use std::cell::RefCell;
+
+use anyhow::Result;
+use flowloom::cpu::features::Isa;
+use flowloom::flow_table::{DHash, DHashConfig, LineHash, LineHashConfig};
+use flowloom_measure::lookup::contender::{Contender, FloorContender, OurTable, Work};
+use flowloom_measure::lookup::{Flows, State, flood};
+use flowloom_measure::{Outcome, RatioRow, ResultRow, Rounds, Samples};
+
+use crate::goal::{Clock, JudgedReport, JudgedResult, JudgedRow};
+use crate::peers::maps::{Dash, Hashbrown};
+
+/// Our table, first in every comparison.
+const OURS: &str = "linehash";
+const OURS_AVX2: &str = "linehash, avx2";
+const FLOOR: &str = "floor";
+const SPREAD_FLOOR: &str = "floor, states as allocated";
+const HASHBROWN: &str = "hashbrown + foldhash";
+const RTE_DENSE: &str = "rte_hash, 95 % full";
+const RTE_HALF: &str = "rte_hash, half full";
+
+/// Keys of our batches; `rte_hash` takes 64 at most.
+const BATCHES: [usize; 2] = [32, 256];
+
+/// How much to compare.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Rounds of every comparison.
+    pub rounds: usize,
+    /// Numbers of flows.
+    pub flows: Vec<u32>,
+    /// Start DPDK with so many megabytes of reserved huge pages; `None` leaves it out.
+    pub dpdk_megabytes: Option<u32>,
+}
+
+/// Who takes part.
+type Contenders<'a> = Vec<RefCell<Box<dyn Contender + 'a>>>;
+
+/// Runs all comparisons; missing rivals are named in the second half.
+///
+/// # Errors
+///
+/// If a table does not pass its trial, or two answers differ.
+pub fn run(options: &Options, report: &mut JudgedReport) -> Result<Vec<String>> {
+    let mut missing = Vec::new();
+    let with_dpdk = start_dpdk(options, &mut missing);
+    for &count in &options.flows {
+        let flows = Flows::<2>::new(count, 1);
+        compare(&contenders(&flows, with_dpdk)?, "16-byte keys", count, options.rounds, true, report)?;
+        let flows = Flows::<5>::new(count, 1);
+        compare(&contenders(&flows, with_dpdk)?, "40-byte keys", count, options.rounds, false, report)?;
+        flooded(count, options.rounds, report)?;
+    }
+    Ok(missing)
+}
+
+#[cfg(has_dpdk)]
+fn start_dpdk(options: &Options, missing: &mut Vec<String>) -> bool {
+    match options.dpdk_megabytes.map(crate::peers::rte_hash::start) {
+        Some(Ok(())) => return true,
+        Some(Err(error)) => missing.push(format!("rte_hash: {error}")),
+        None => missing.push(String::from("rte_hash: not asked for")),
+    }
+    false
+}
+
+#[cfg(not(has_dpdk))]
+fn start_dpdk(_options: &Options, missing: &mut Vec<String>) -> bool {
+    missing.push(String::from("rte_hash: built without DPDK"));
+    false
+}
+
+fn contenders<const W: usize>(flows: &Flows<W>, with_dpdk: bool) -> Result<Contenders<'_>> {
+    let line = |isa: Isa| {
+        move |count: u32| {
+            let mut table: LineHash<[u64; W], State> =
+                LineHash::try_new(&LineHashConfig { isa: Some(isa), ..LineHashConfig::for_flows(count) })?;
+            table.prefault();
+            Ok(table)
+        }
+    };
+    let dhash = |count: u32| {
+        let mut table: DHash<[u64; W], State> = DHash::try_new(&DHashConfig::for_flows(count))?;
+        table.prefault();
+        Ok(table)
+    };
+    let mut all: Contenders<'_> = vec![
+        RefCell::new(Box::new(OurTable::new(OURS, flows, line(Isa::detect()))?)),
+        RefCell::new(Box::new(OurTable::new("dhash", flows, dhash)?)),
+        RefCell::new(Box::new(Hashbrown::new(flows))),
+        RefCell::new(Box::new(Dash::new(flows))),
+        RefCell::new(Box::new(FloorContender::new(FLOOR, flows, 1.0))),
+        RefCell::new(Box::new(FloorContender::new(SPREAD_FLOOR, flows, 4.0 / 3.0))),
+    ];
+    if Isa::Avx2.is_available() && Isa::detect() != Isa::Avx2 {
+        all.push(RefCell::new(Box::new(OurTable::new(OURS_AVX2, flows, line(Isa::Avx2))?)));
+    }
+    if with_dpdk {
+        add_dpdk(&mut all, flows)?;
+    }
+    Ok(all)
+}
+
+#[cfg(has_dpdk)]
+fn add_dpdk<'a, const W: usize>(all: &mut Contenders<'a>, flows: &'a Flows<W>) -> Result<()> {
+    use crate::peers::rte_hash::RteHash;
+    all.push(RefCell::new(Box::new(RteHash::new(RTE_DENSE, flows, 0.95)?)));
+    all.push(RefCell::new(Box::new(RteHash::new(RTE_HALF, flows, 0.5)?)));
+    Ok(())
+}
+
+#[cfg(not(has_dpdk))]
+fn add_dpdk<const W: usize>(_all: &mut Contenders<'_>, _flows: &Flows<W>) -> Result<()> {
+    anyhow::bail!("built without DPDK")
+}
+
+/// What the ratio of a rival's time to ours should be at least.
+fn goal(work: Work, rival: &str, flows: u32) -> Option<f64> {
+    match (work, rival) {
+        (Work::Hit { batch: 256 }, FLOOR) if flows <= 100_000 => Some(1.0 / 1.6),
+        (Work::Hit { batch: 256 }, FLOOR) => Some(1.0 / 1.25),
+        (Work::Miss { batch: 256 }, FLOOR) => Some(1.0 / 1.75),
+        (Work::Hit { batch: 256 }, HASHBROWN) if flows > 100_000 => Some(1.8),
+        (Work::Single, RTE_DENSE | RTE_HALF) if flows > 100_000 => Some(3.0),
+        (Work::Churn, RTE_HALF) => Some(1.0 / 0.45),
+        (Work::Churn, HASHBROWN) => Some(1.0),
+        (Work::Hit { batch: 256 }, RTE_DENSE | RTE_HALF) | (Work::Build, RTE_DENSE) if flows > 100_000 => {
+            Some(2.0)
+        }
+        _ => None,
+    }
+}
+
+fn compare(
+    contenders: &Contenders<'_>,
+    keys: &str,
+    flows: u32,
+    rounds: usize,
+    judged: bool,
+    report: &mut JudgedReport,
+) -> Result<()> {
+    let mut works: Vec<Work> = BATCHES.iter().map(|&batch| Work::Hit { batch }).collect();
+    works.push(Work::Single);
+    works.extend(BATCHES.iter().map(|&batch| Work::Miss { batch }));
+    works.extend([Work::Churn, Work::Build]);
+    for work in works {
+        // A table that is 95 % full of what it was made for fails to take new flows in the place of old ones.
+        let takes_part = |contender: &dyn Contender| {
+            contender.can(work) && !(work == Work::Churn && contender.name() == RTE_DENSE)
+        };
+        let outcome = time(contenders, work, rounds, takes_part)?;
+        let name = format!("{}, {keys}", work.name());
+        let goal = |rival: &str| if judged { goal(work, rival, flows) } else { None };
+        add(report, &outcome.samples, &name, flows.into(), work.items(flows as usize), goal);
+    }
+    Ok(())
+}
+
+fn time(
+    contenders: &Contenders<'_>,
+    work: Work,
+    rounds: usize,
+    takes_part: impl Fn(&dyn Contender) -> bool,
+) -> Result<Outcome<u64>> {
+    let mut run = Rounds::new(rounds);
+    for contender in contenders {
+        if takes_part(&**contender.borrow()) {
+            let name = contender.borrow().name().to_owned();
+            run = run.variant_with_lap(name, move |lap| contender.borrow_mut().run(work, lap).unwrap_or(0));
+        }
+    }
+    Ok(run.run()?)
+}
+
+/// Adds all times, and every rival's ratio to the first.
+fn add(
+    report: &mut JudgedReport,
+    samples: &[Samples],
+    work: &str,
+    size: u64,
+    items: u64,
+    goal: impl Fn(&str) -> Option<f64>,
+) {
+    for sample in samples {
+        report.results.push(JudgedResult::new(ResultRow::new(work, size, items, sample), None));
+    }
+    let Some((ours, rivals)) = samples.split_first() else { return };
+    for rival in rivals {
+        let row = RatioRow::new(work, size, rival, ours).with_items(items, &rival.cpu_ns, &ours.cpu_ns);
+        report.ratios.push(JudgedRow::new(row, Clock::Cpu, goal(&rival.name)));
+    }
+}
+
+/// Compares flows that share one CRC with random ones, in our table.
+fn flooded(count: u32, rounds: usize, report: &mut JudgedReport) -> Result<()> {
+    let line = |count: u32| {
+        let mut table: LineHash<[u64; 2], State> = LineHash::try_new(&LineHashConfig::for_flows(count))?;
+        table.prefault();
+        Ok(table)
+    };
+    let (random, flows) = (Flows::<2>::new(count, 1), flood::one_crc(count, 1));
+    let contenders: Contenders<'_> = vec![
+        RefCell::new(Box::new(OurTable::new("flows of one CRC", &flows, line)?)),
+        RefCell::new(Box::new(OurTable::new("random flows", &random, line)?)),
+    ];
+    let outcome = time(&contenders, Work::Hit { batch: 256 }, rounds, |_| true)?;
+    add(report, &outcome.samples, "flood, hit", count.into(), count.into(), |_| Some(1.0 / 1.2));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flowloom_measure::{Host, rows::Tool};
+
+    #[test]
+    fn everyone_gives_the_same_answers() {
+        let host = Host::read("", &[]);
+        let tool = Tool { version: String::new(), git: String::new() };
+        let mut report = JudgedReport::new(tool, host, serde_json::Value::Null);
+        let options = Options { rounds: 1, flows: vec![500], dpdk_megabytes: None };
+        let missing = run(&options, &mut report).unwrap();
+        assert_eq!(missing.len(), 1);
+        assert!(report.ratios.iter().any(|judged| judged.row.rival == HASHBROWN && judged.goal.is_some()));
+    }
+}

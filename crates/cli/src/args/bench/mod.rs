@@ -1,0 +1,12 @@
+//! `flowloom bench`: a file for each thing that is compared.
+
+pub(crate) mod table;
+
+use clap::Subcommand;
+
+/// Compare our parts with each other: interleaved rounds, answers checked, ratios with intervals.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Bench {
+    /// Flow tables, the standard library's map, and what no table can beat
+    Table(table::Table),
+}

@@ -1,0 +1,14 @@
+//! Comparisons of our parts with each other.
+
+mod table;
+
+use crate::args::Common;
+use crate::args::bench::Bench;
+use crate::exit::{Failure, Status};
+
+/// Runs the verb.
+pub(crate) fn run(arguments: &Bench, common: &Common) -> Result<Status, Failure> {
+    match arguments {
+        Bench::Table(arguments) => table::run(arguments, common),
+    }
+}

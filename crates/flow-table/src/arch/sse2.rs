@@ -1,0 +1,54 @@
+//! Four 16-byte compares: what every x86-64 processor can do, without asking.
+//!
+//! For single operations, where entering a function compiled for a better processor costs more than its compare saves.
+#![expect(unsafe_code, reason = "SIMD loads")]
+
+use core::arch::x86_64::{
+    __m128i, _mm_cmpeq_epi16, _mm_cmpeq_epi32, _mm_load_si128, _mm_movemask_epi8, _mm_packs_epi16,
+    _mm_packs_epi32, _mm_set1_epi16, _mm_set1_epi32,
+};
+use core::ptr;
+
+use super::Lanes;
+use crate::dhash::layout::Bucket;
+use crate::linehash::layout::Line;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sse2Lanes;
+
+/// Returns the quarters of 64 aligned bytes.
+#[inline(always)]
+fn quarters<T>(line: &T) -> [__m128i; 4] {
+    const { assert!(size_of::<T>() == 64 && align_of::<T>() == 64, "one cache line") }
+    let start: *const __m128i = ptr::from_ref(line).cast();
+    // SAFETY: 64 bytes, 64-aligned, as asserted: four aligned loads inside them; SSE2 is part of x86-64.
+    unsafe { [0, 1, 2, 3].map(|quarter| _mm_load_si128(start.add(quarter))) }
+}
+
+impl Lanes for Sse2Lanes {
+    #[inline(always)]
+    fn equal(self, bucket: &Bucket, word: u32) -> u32 {
+        let [a, b, c, d] = quarters(bucket);
+        // SAFETY: SSE2 is part of x86-64.
+        unsafe {
+            let wanted = _mm_set1_epi32(word.cast_signed());
+            let low = _mm_packs_epi32(_mm_cmpeq_epi32(a, wanted), _mm_cmpeq_epi32(b, wanted));
+            let high = _mm_packs_epi32(_mm_cmpeq_epi32(c, wanted), _mm_cmpeq_epi32(d, wanted));
+            _mm_movemask_epi8(_mm_packs_epi16(low, high)).cast_unsigned()
+        }
+    }
+
+    #[inline(always)]
+    fn equal_halves(self, line: &Line, half: u16) -> u32 {
+        let [a, b, c, d] = quarters(line);
+        // SAFETY: SSE2 is part of x86-64.
+        unsafe {
+            let wanted = _mm_set1_epi16(half.cast_signed());
+            let low = _mm_packs_epi16(_mm_cmpeq_epi16(a, wanted), _mm_cmpeq_epi16(b, wanted));
+            let high = _mm_packs_epi16(_mm_cmpeq_epi16(c, wanted), _mm_cmpeq_epi16(d, wanted));
+            let (low, high) =
+                (_mm_movemask_epi8(low).cast_unsigned(), _mm_movemask_epi8(high).cast_unsigned());
+            low | high << 16
+        }
+    }
+}

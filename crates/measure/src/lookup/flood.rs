@@ -1,0 +1,133 @@
+//! Flows that an attacker would send: all of one CRC.
+//!
+//! A CRC is linear: crc(a ⊕ b ⊕ c) = crc(a) ⊕ crc(b) ⊕ crc(c) for keys of one length, whatever the seed. So the keys that
+//! share a value are found by elimination, not by search, and there are as many as there are free bits above 32 allow.
+//! A table that hashes with a CRC puts all of them into one bucket under one signature.
+
+use std::cmp::Reverse;
+
+use flowloom_flow_key::hash::crc32c::crc32c;
+
+use super::{Flows, shuffle};
+
+/// Bits of a key that the attacker chooses, as word, first bit and number: source address, source port, and the low half
+/// of the destination's address.
+const FREE_BITS: [(usize, u32, u32); 3] = [(0, 32, 32), (1, 32, 16), (0, 0, 16)];
+
+/// Returns what a table without a secret would take for a hash: one CRC for bucket and signature.
+pub fn crc_hash(key: &[u64; 2]) -> u64 {
+    let crc = u64::from(crc(key));
+    crc << 32 | crc
+}
+
+fn crc(key: &[u64; 2]) -> u32 {
+    let mut octets = [0; 16];
+    octets[..8].copy_from_slice(&key[0].to_be_bytes());
+    octets[8..].copy_from_slice(&key[1].to_be_bytes());
+    crc32c(&octets)
+}
+
+/// Returns `count` flows that share one CRC, and as many strangers that share it as well.
+///
+/// Fewer if there are not so many such keys; there are 2³².
+pub fn one_crc(count: u32, seed: u64) -> Flows<2> {
+    let base = [0x0A00_0001_C0A8_0001, 1024 << 32 | 443 << 16 | 6];
+    let kernel = kernel(base);
+    let key = |number: u64| {
+        let mut key = base;
+        for (bit, vector) in kernel.iter().enumerate() {
+            if number >> bit & 1 == 1 {
+                key = [key[0] ^ vector[0], key[1] ^ vector[1]];
+            }
+        }
+        key
+    };
+    let mut packets: Vec<_> = (0..count).map(|number| (key(number.into()), number)).collect();
+    let mut strangers: Vec<_> = (u64::from(count)..2 * u64::from(count)).map(key).collect();
+    let mut state = seed;
+    shuffle(&mut packets, &mut state);
+    shuffle(&mut strangers, &mut state);
+    Flows::of(packets, strangers, seed)
+}
+
+/// Returns changes to a key that leave its CRC as it is, none of which is made of the others.
+fn kernel(base: [u64; 2]) -> Vec<[u64; 2]> {
+    let free = FREE_BITS
+        .into_iter()
+        .flat_map(|(word, first, count)| (first..first + count).map(move |bit| (word, bit)));
+    let of_base = crc(&base);
+    // Each row: what changing these bits does to the CRC, reduced by the rows before it.
+    let mut rows: Vec<(u32, [u64; 2])> = Vec::new();
+    let mut kernel = Vec::new();
+    for (word, bit) in free {
+        let mut change = [0; 2];
+        change[word] = 1 << bit;
+        let mut image = crc(&[base[0] ^ change[0], base[1] ^ change[1]]) ^ of_base;
+        for &(row, made_of) in &rows {
+            if image ^ row < image {
+                image ^= row;
+                change = [change[0] ^ made_of[0], change[1] ^ made_of[1]];
+            }
+        }
+        if image == 0 {
+            kernel.push(change);
+        } else {
+            rows.push((image, change));
+            rows.sort_unstable_by_key(|&(image, _)| Reverse(image));
+        }
+    }
+    kernel
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flowloom_flow_table::dhash::{DHash, DHashConfig};
+    use flowloom_flow_table::probe::Counts;
+    use flowloom_flow_table::{FlowTable, Full, FullReason, LineHash, LineHashConfig, Tick, TimeoutClass};
+
+    #[test]
+    fn all_flows_share_one_crc_and_none_its_key() {
+        let flows = one_crc(65_536, 1);
+        let shared = crc(&flows.keys[0]);
+        assert!(flows.keys.iter().chain(&flows.strangers).all(|key| crc(key) == shared));
+        let mut keys: Vec<_> = flows.keys.iter().chain(&flows.strangers).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        assert_eq!(keys.len(), 131_072);
+    }
+
+    /// Lines that a lookup reads on average.
+    #[expect(clippy::cast_precision_loss, reason = "small counts")]
+    fn lines(flows: &Flows<2>) -> f64 {
+        let config = LineHashConfig::for_flows(u32::try_from(flows.keys.len()).unwrap());
+        let mut table = LineHash::try_new(&config).unwrap();
+        flows.fill(&mut table).unwrap();
+        let mut counts = Counts::default();
+        for key in &flows.keys {
+            assert!(table.find_counting(key, flows.hash(key), &mut counts).is_some());
+        }
+        counts.lines as f64 / counts.hits as f64
+    }
+
+    #[test]
+    fn a_flood_of_one_crc_is_no_flood_for_a_keyed_table() {
+        let (random, flood) = (Flows::new(65_536, 3), one_crc(65_536, 3));
+        assert!(lines(&flood) < 1.02 * lines(&random), "{} {}", lines(&flood), lines(&random));
+    }
+
+    #[test]
+    fn a_table_without_a_secret_is_flooded_and_stays_bounded() {
+        let flows = one_crc(1000, 1);
+        let mut table = DHash::<[u64; 2], ()>::try_new(&DHashConfig::for_flows(1000)).unwrap();
+        let mut taken = 0;
+        for key in &flows.keys {
+            match table.insert(*key, crc_hash(key), (), TimeoutClass(0), Tick(0)) {
+                Ok(_) => taken += 1,
+                Err(full) => assert_eq!(full, Full { reason: FullReason::ListCap }),
+            }
+        }
+        // Sixteen slots and a list of sixteen: the rest is refused, not chained.
+        assert_eq!((taken, table.stats().refused), (32, 968));
+    }
+}

@@ -1,0 +1,84 @@
+//! `cargo xtask peers`: our parts beside those of others, in one process.
+
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, bail};
+
+use crate::bench::{build, said};
+
+const USAGE: &str = "usage: cargo xtask peers flow-table [--rounds N] [--flows N,…] [--format json|text]
+
+  flow-table   LineHash and DHash beside hashbrown, DashMap, and DPDK's rte_hash where libdpdk is installed. DPDK needs
+               reserved huge pages: as root, sysctl vm.nr_hugepages=2048";
+
+/// Runs the comparison of that name.
+pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
+    match arguments.split_first() {
+        Some((name, rest)) if name == "flow-table" => flow_table(root, rest),
+        Some((name, _)) if name != "help" && !name.starts_with('-') => {
+            bail!("there are no peers for '{name}'\n{USAGE}")
+        }
+        _ => {
+            eprintln!("{USAGE}");
+            Ok(ExitCode::from(2))
+        }
+    }
+}
+
+fn flow_table(root: &Path, arguments: &[String]) -> Result<ExitCode> {
+    let program =
+        build(root, &["-p", "flowloom-benches", "--bin", "flow_table_peers", "--features", "dpdk"])?;
+    let mut command = Command::new(program);
+    command.args(arguments);
+    match reserved_megabytes() {
+        0 => eprintln!("missing row: rte_hash: no huge pages are reserved (sysctl vm.nr_hugepages=2048)"),
+        megabytes => {
+            command.args(["--dpdk-megabytes", &megabytes.to_string()]);
+        }
+    }
+    for (option, program, words) in [
+        ("--git", "git", &["describe", "--always", "--dirty", "--exclude", "*"][..]),
+        ("--rustc", "rustc", &["--version"][..]),
+    ] {
+        if let Some(text) = said(root, program, words) {
+            command.arg(option).arg(text);
+        }
+    }
+    let status = command.status().with_context(|| format!("{command:?} cannot be run"))?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Returns the megabytes of huge pages of 2 MiB that are reserved and free.
+fn reserved_megabytes() -> u64 {
+    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    free_megabytes(&meminfo)
+}
+
+fn free_megabytes(meminfo: &str) -> u64 {
+    let field = |name: &str| {
+        meminfo.lines().find_map(|line| {
+            let value = line.strip_prefix(name)?.trim_start_matches(':').trim();
+            value.split(' ').next()?.parse::<u64>().ok()
+        })
+    };
+    field("HugePages_Free").unwrap_or(0) * field("Hugepagesize").unwrap_or(0) / 1024
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reserved_pages_are_counted_in_megabytes() {
+        let meminfo = "HugePages_Total:      64\nHugePages_Free:       60\nHugepagesize:       2048 kB\n";
+        assert_eq!(free_megabytes(meminfo), 120);
+        assert_eq!(free_megabytes(""), 0);
+    }
+
+    #[test]
+    fn unknown_peers_are_refused() {
+        let error = run(Path::new("."), &[String::from("tables")]).unwrap_err();
+        assert!(error.to_string().contains("no peers for 'tables'"));
+    }
+}
