@@ -97,3 +97,21 @@ fn what_cannot_be_simulated_is_said_by_kind() {
     let empty = folder.write("arp.pcap", &bytes);
     flowloom(["simulate", "schedule", &empty]).ends(3).says(&["no packet with a flow"]);
 }
+
+#[test]
+fn decisions_are_timed_against_each_other_and_a_floor() {
+    let bench = ["bench", "schedule", "--rounds", "1", "--topology", "2x2", "--format", "json"];
+    let document =
+        flowloom([&bench[..], &["--scheduler", "flowpin,dh,hrw-flat,hrw"]].concat()).ends(0).json();
+    let names: Vec<&str> = document["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["variant"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["flowpin", "dh", "hrw-flat", "hrw", "floor"]);
+    flowloom([&bench[..], &["--scheduler", "ph"]].concat())
+        .ends(2)
+        .says(&["no push scheduler", "hrw3-tree"]);
+    flowloom([&bench[..], &["--batch", "1M"]].concat()).ends(2).says(&["--batch"]);
+}

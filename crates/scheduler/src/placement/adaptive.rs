@@ -158,6 +158,7 @@ impl Adaptive {
 
 impl Placement for Adaptive {
     fn place(&mut self, items: &[WorkItem], load: &LoadView<'_>, decisions: &mut [Decision]) {
+        self.flows.request(items);
         self.load.refresh(load);
         for (&item, decision) in items.iter().zip(decisions) {
             let slot = self.flows.of(item);

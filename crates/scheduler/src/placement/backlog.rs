@@ -25,7 +25,8 @@ struct Cost {
     /// Sums over the measurements: items², items·bytes, bytes², items·time, bytes·time.
     sums: [f64; 5],
     measured: u32,
-    fitted: bool,
+    /// A new line was drawn, and estimates of the old one are to be made anew.
+    refitted: bool,
 }
 
 impl Cost {
@@ -35,7 +36,7 @@ impl Cost {
             byte: 1 << FRACTION,
             sums: [0.0; 5],
             measured: 0,
-            fitted: false,
+            refitted: false,
         }
     }
 
@@ -77,7 +78,7 @@ impl Cost {
             alone
         };
         let fixed = |value: f64| ((value * f64::from(1 << FRACTION)) as u64).min(1 << 40);
-        (self.item, self.byte, self.fitted) = (fixed(item), fixed(byte), true);
+        (self.item, self.byte, self.refitted) = (fixed(item), fixed(byte), true);
         if self.item + self.byte == 0 {
             self.item = 1;
         }
@@ -126,8 +127,12 @@ impl Backlog {
         }
         let bytes_told = load.sent_bytes.len() >= count && load.completed_bytes.len() >= count;
         let time_told = load.busy.len() >= count;
+        let refitted = std::mem::take(&mut self.cost.refitted);
         for worker in 0..count {
-            let completed = load.completed[worker];
+            let (sent, completed) = (load.sent[worker], load.completed[worker]);
+            if sent == self.sent[worker] && completed == self.completed[worker] && !refitted {
+                continue; // What was assigned arrived, and nothing is done: the estimate stands.
+            }
             if completed != self.completed[worker] && time_told {
                 let bytes = if bytes_told { load.completed_bytes[worker] } else { 0 };
                 self.cost.measure(
@@ -139,8 +144,8 @@ impl Backlog {
                 self.busy[worker] = load.busy[worker];
             }
             self.completed[worker] = completed;
-            self.sent[worker] = load.sent[worker];
-            let items = load.sent[worker].saturating_sub(completed);
+            self.sent[worker] = sent;
+            let items = sent.saturating_sub(completed);
             let bytes = if bytes_told {
                 load.sent_bytes[worker].saturating_sub(load.completed_bytes[worker])
             } else {
@@ -199,23 +204,27 @@ impl Backlog {
     }
 }
 
-/// Returns the place of the least value, looking from `start` on and around, so that equal ones share the work.
+/// Returns the place of the least value; of equal ones some `digest` chooses, so that they share the work.
+///
+/// Value and place are compared as one number, in four lines at once: nothing here depends on a branch that a
+/// processor would have to guess.
 #[inline]
-pub(crate) fn least_from(values: &[u32], start: usize) -> usize {
-    let (head, tail) = values.split_at(start.min(values.len()));
-    let mut best = (u32::MAX, usize::MAX);
-    for (at, &value) in tail.iter().enumerate() {
-        if value < best.0 {
-            best = (value, at + head.len());
+pub(crate) fn least_by(values: &[u32], digest: u32) -> usize {
+    // Places are below 1024, and any exclusive or with such a number is another order of them.
+    let order = u64::from(digest >> 7) & 0x3FF;
+    let key = |place: usize, value: u32| (u64::from(value) << 16) | (place as u64 ^ order);
+    let mut least = [u64::MAX; 4];
+    let (chunks, rest) = values.as_chunks::<4>();
+    for (at, chunk) in chunks.iter().enumerate() {
+        for (lane, &value) in chunk.iter().enumerate() {
+            least[lane] = least[lane].min(key(4 * at + lane, value));
         }
     }
-    for (at, &value) in head.iter().enumerate() {
-        if value < best.0 {
-            best = (value, at);
-        }
+    for (at, &value) in rest.iter().enumerate() {
+        least[at] = least[at].min(key(4 * chunks.len() + at, value));
     }
-    // All saturated: the one to start from.
-    if best.1 == usize::MAX { start % values.len().max(1) } else { best.1 }
+    let best = least[0].min(least[1]).min(least[2].min(least[3]));
+    ((best & 0xFFFF) ^ order) as usize
 }
 
 #[cfg(test)]
@@ -277,10 +286,18 @@ mod tests {
     }
 
     #[test]
-    fn the_least_is_looked_for_from_the_start_on() {
-        assert_eq!(least_from(&[3, 1, 2, 1], 2), 3);
-        assert_eq!(least_from(&[3, 1, 2, 1], 0), 1);
-        assert_eq!(least_from(&[u32::MAX; 3], 1), 1);
-        assert_eq!(least_from(&[4, 5, 6], 2), 0);
+    fn the_least_is_found_and_equal_ones_take_turns() {
+        let mut state = 1;
+        for count in [1, 2, 3, 4, 5, 16, 63, 1024] {
+            let mut ties = vec![0_u32; count];
+            for _ in 0..500 {
+                let word = flowloom_flow_key::hash::fold::split_mix(&mut state);
+                let values: Vec<u32> = (0..count).map(|i| (word >> (i % 60)) as u32 & 7).collect();
+                let least = least_by(&values, word as u32);
+                assert_eq!(values[least], *values.iter().min().unwrap());
+                ties[least_by(&vec![u32::MAX; count], word as u32)] += 1;
+            }
+            assert!(count > 64 || ties.iter().all(|&tie| tie > 0), "{count}: {ties:?}");
+        }
     }
 }

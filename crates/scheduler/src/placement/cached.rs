@@ -3,6 +3,8 @@
 //! Unlike the paper's table of weights, 256 bytes a flow that are still to be compared, this keeps what came of the
 //! comparison: six bytes a flow.
 
+use flowloom_cpu::prefetch;
+
 use super::{
     ByDigest, Decision, LoadView, OrderGuarantee, Placement, SetupError, WorkItem, WorkerId, bounded,
 };
@@ -36,6 +38,9 @@ impl<P: ByDigest> Cached<P> {
 
 impl<P: ByDigest + Placement> Placement for Cached<P> {
     fn place(&mut self, items: &[WorkItem], _load: &LoadView<'_>, decisions: &mut [Decision]) {
+        for item in items {
+            prefetch::read_at(&self.lines, item.digest as usize & self.mask);
+        }
         for (&item, decision) in items.iter().zip(decisions) {
             let line = &mut self.lines[item.digest as usize & self.mask];
             if (*line >> 32) as u32 != item.digest || *line == EMPTY {

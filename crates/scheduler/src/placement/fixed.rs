@@ -1,6 +1,8 @@
 //! Flow-based scheduling: the least loaded worker at the first packet, and then that worker for life [LFB slide 4].
 
-use super::backlog::{Backlog, least_from};
+use flowloom_cpu::prefetch;
+
+use super::backlog::{Backlog, least_by};
 use super::{Decision, LoadView, OrderGuarantee, Placement, SetupError, WorkItem, bounded};
 use crate::topology::Topology;
 
@@ -34,13 +36,15 @@ impl Fixed {
 
 impl Placement for Fixed {
     fn place(&mut self, items: &[WorkItem], load: &LoadView<'_>, decisions: &mut [Decision]) {
+        for item in items {
+            prefetch::read_at(&self.homes, (u64::from(item.digest) >> self.shift) as usize);
+        }
         self.backlog.refresh(load);
         for (&item, decision) in items.iter().zip(decisions) {
             let slot = (u64::from(item.digest) >> self.shift) as usize;
             let home = &mut self.homes[slot];
             if *home == NOBODY {
-                let workers = self.backlog.waiting().len();
-                *home = least_from(self.backlog.waiting(), item.digest as usize % workers) as u16;
+                *home = least_by(self.backlog.waiting(), item.digest) as u16;
             }
             let worker = usize::from(*home);
             self.backlog.assign(worker, item);

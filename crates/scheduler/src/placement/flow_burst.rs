@@ -2,7 +2,7 @@
 //!
 //! The same contract as an event device's atomic queues: a tag in progress is pinned, an idle one is free.
 
-use super::backlog::{Backlog, least_from};
+use super::backlog::{Backlog, least_by};
 use super::flows::{FlowSlots, SLOTS_MAX, Whereabouts};
 use super::{Decision, LoadView, OrderGuarantee, Placement, SetupError, WorkItem, bounded};
 use crate::topology::Topology;
@@ -31,15 +31,13 @@ impl FlowBurst {
 
 impl Placement for FlowBurst {
     fn place(&mut self, items: &[WorkItem], load: &LoadView<'_>, decisions: &mut [Decision]) {
+        self.flows.request(items);
         self.backlog.refresh(load);
         for (&item, decision) in items.iter().zip(decisions) {
             let slot = self.flows.of(item);
             let worker = match self.flows.find(slot, &self.backlog) {
                 Whereabouts::InFlight(worker) => worker,
-                Whereabouts::Unseen | Whereabouts::Idle(_) => {
-                    let workers = self.backlog.waiting().len();
-                    least_from(self.backlog.waiting(), item.digest as usize % workers)
-                }
+                Whereabouts::Unseen | Whereabouts::Idle(_) => least_by(self.backlog.waiting(), item.digest),
             };
             let (place, _) = self.backlog.assign(worker, item);
             self.flows.sent(slot, worker, place);

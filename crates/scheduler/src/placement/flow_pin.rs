@@ -12,11 +12,10 @@
 //! how long a packet would wait, at the pipeline who would slow it down. So an elephant's siblings are left alone
 //! with it, and it alone fills its pipeline.
 
-use super::backlog::least_from;
+use super::backlog::{Backlog, least_by};
 use super::flows::{FlowSlots, SLOTS_MAX, Whereabouts};
-use super::tree::TreeLoad;
-use super::{Decision, LoadView, OrderGuarantee, Placement, SetupError, WorkItem, WorkerId, bounded};
-use crate::topology::Topology;
+use super::{Decision, LoadView, OrderGuarantee, Placement, SetupError, WorkItem, bounded};
+use crate::topology::{CAPACITY_FULL, Topology};
 
 /// Places flows where they are, unless another place is better by more than a move costs.
 ///
@@ -34,12 +33,19 @@ use crate::topology::Topology;
 /// ```
 #[derive(Clone, Debug)]
 pub struct FlowPin {
-    load: TreeLoad,
+    backlog: Backlog,
     flows: FlowSlots,
-    /// Node number of the first pipeline, and how many there are.
-    pipelines: (u32, u32),
-    /// Whether pipelines are the workers themselves.
-    flat: bool,
+    /// First worker of each pipeline, and the number of workers.
+    first_worker: Vec<u16>,
+    pipeline_of: Vec<u16>,
+    /// Capacity of each worker.
+    capacity: Vec<u32>,
+    /// 2²⁰ over the capacity of each pipeline.
+    scale: Vec<u64>,
+    /// What waits at each pipeline, per capacity.
+    waiting: Vec<u32>,
+    /// The pipeline with least, as long as that is known.
+    best: Option<usize>,
 }
 
 impl FlowPin {
@@ -55,70 +61,107 @@ impl FlowPin {
     /// [`SetupError::Parameter`] for more than 2²⁴ slots.
     pub fn new(topology: &Topology, bits: u32) -> Result<Self, SetupError> {
         bounded("table bits", u64::from(bits), 0, u64::from(SLOTS_MAX.ilog2()))?;
-        let load = TreeLoad::new(topology);
-        let level = topology.pipeline_level();
-        let before: usize = 1 + (0..level).map(|level| topology.nodes(level)).sum::<usize>();
-        let pipelines = (before as u32, topology.nodes(level) as u32);
-        Ok(Self { load, flows: FlowSlots::new(bits), pipelines, flat: topology.levels() == 1 })
+        let (level, leaf) = (topology.pipeline_level(), topology.levels() - 1);
+        let workers = topology.workers();
+        let pipelines = topology.nodes(level);
+        let mut first_worker: Vec<u16> =
+            (0..pipelines).map(|pipeline| topology.workers_of(level, pipeline).start as u16).collect();
+        first_worker.push(workers.get());
+        Ok(Self {
+            backlog: Backlog::new(topology),
+            flows: FlowSlots::new(bits),
+            first_worker,
+            pipeline_of: workers.workers().map(|worker| topology.node_of(level, worker) as u16).collect(),
+            capacity: workers.workers().map(|worker| topology.capacity(leaf, worker.index())).collect(),
+            scale: (0..pipelines)
+                .map(|pipeline| (1 << 20) / u64::from(topology.capacity(level, pipeline)))
+                .collect(),
+            waiting: vec![0; pipelines],
+            best: None,
+        })
     }
 
-    /// Returns the pipeline of a thread.
-    #[inline]
-    fn pipeline(&self, thread: u32) -> u32 {
-        if self.flat { thread } else { self.load.nodes.parent(thread) }
+    /// Adds up what waits at each pipeline, once a batch.
+    fn refresh(&mut self, load: &LoadView<'_>) {
+        self.backlog.refresh(load);
+        let threads = self.backlog.waiting();
+        for (pipeline, bounds) in self.first_worker.windows(2).enumerate() {
+            let workers = usize::from(bounds[0])..usize::from(bounds[1]);
+            let sum: u64 = threads[workers.clone()]
+                .iter()
+                .zip(&self.capacity[workers])
+                .map(|(&waiting, &capacity)| u64::from(waiting) * u64::from(capacity))
+                .sum();
+            self.waiting[pipeline] = u32::try_from((sum * self.scale[pipeline]) >> 20).unwrap_or(u32::MAX);
+        }
+        self.best = None;
     }
 
-    /// Returns the threads of a pipeline.
     #[inline]
-    fn threads(&self, pipeline: u32) -> std::ops::Range<u32> {
-        if self.flat { pipeline..pipeline + 1 } else { self.load.nodes.children(pipeline) }
+    fn best_pipeline(&mut self, digest: u32) -> usize {
+        // Backlogs only grow until the next refresh: the least stays the least until it is chosen.
+        if let Some(best) = self.best {
+            return best;
+        }
+        let best = least_by(&self.waiting, digest);
+        self.best = Some(best);
+        best
     }
 
     #[inline]
-    fn best_thread(&self, pipeline: u32, digest: u32) -> u32 {
-        let threads = self.threads(pipeline);
-        let row = self.load.row(threads.clone());
-        threads.start + least_from(row, digest as usize % row.len()) as u32
+    fn best_thread(&self, pipeline: usize, digest: u32) -> usize {
+        let (first, end) =
+            (usize::from(self.first_worker[pipeline]), usize::from(self.first_worker[pipeline + 1]));
+        if end - first == 1 {
+            return first;
+        }
+        first + least_by(&self.backlog.waiting()[first..end], digest)
     }
 
-    /// Returns the thread for an idle flow, given the one that had its last packet.
+    /// Returns the worker for an idle flow, given the one that had its last packet.
     #[inline]
-    fn choose(&self, last: Option<usize>, digest: u32) -> u32 {
-        let (first, count) = self.pipelines;
-        let row = self.load.row(first..first + count);
-        let best_pipeline = first + least_from(row, digest as usize % count as usize) as u32;
-        let Some(last) = last else { return self.best_thread(best_pipeline, digest) };
-        let thread = self.load.nodes.first_worker + last as u32;
-        let own = self.pipeline(thread);
+    fn choose(&mut self, last: Option<usize>, digest: u32) -> usize {
+        let best = self.best_pipeline(digest);
+        let Some(last) = last else { return self.best_thread(best, digest) };
+        let own = usize::from(self.pipeline_of[last]);
         // A move costs about a cache miss or two: a quarter of what a packet costs here.
-        let slack = self.load.backlog.mean_cost() / 4;
-        if self.load.waiting(own) > self.load.waiting(best_pipeline).saturating_add(slack) {
-            return self.best_thread(best_pipeline, digest);
+        let slack = self.backlog.mean_cost() / 4;
+        if self.waiting[own] > self.waiting[best].saturating_add(slack) {
+            return self.best_thread(best, digest);
         }
-        let best = self.best_thread(own, digest);
-        if self.load.waiting(thread) > self.load.waiting(best).saturating_add(slack) {
-            best
-        } else {
-            thread
+        let near = self.best_thread(own, digest);
+        let threads = self.backlog.waiting();
+        if threads[last] > threads[near].saturating_add(slack) { near } else { last }
+    }
+
+    #[inline]
+    fn assign(&mut self, worker: usize, item: WorkItem) -> u64 {
+        let (place, _) = self.backlog.assign(worker, item);
+        let pipeline = usize::from(self.pipeline_of[worker]);
+        let cost = u64::from(self.backlog.cost(item)) * u64::from(CAPACITY_FULL);
+        let added = u32::try_from((cost * self.scale[pipeline]) >> 20).unwrap_or(u32::MAX);
+        self.waiting[pipeline] = self.waiting[pipeline].saturating_add(added);
+        if self.best == Some(pipeline) {
+            self.best = None;
         }
+        place
     }
 }
 
 impl Placement for FlowPin {
     fn place(&mut self, items: &[WorkItem], load: &LoadView<'_>, decisions: &mut [Decision]) {
-        self.load.refresh(load);
+        self.flows.request(items);
+        self.refresh(load);
         for (&item, decision) in items.iter().zip(decisions) {
             let slot = self.flows.of(item);
-            let worker = match self.flows.find(slot, &self.load.backlog) {
+            let worker = match self.flows.find(slot, &self.backlog) {
                 Whereabouts::InFlight(worker) => worker,
-                idle => {
-                    let last = if let Whereabouts::Idle(last) = idle { Some(last) } else { None };
-                    (self.choose(last, item.digest) - self.load.nodes.first_worker) as usize
-                }
+                Whereabouts::Idle(last) => self.choose(Some(last), item.digest),
+                Whereabouts::Unseen => self.choose(None, item.digest),
             };
-            let place = self.load.assign(worker, item);
+            let place = self.assign(worker, item);
             self.flows.sent(slot, worker, place);
-            *decision = Decision::To(WorkerId(worker as u16));
+            *decision = Decision::To(Backlog::id(worker));
         }
     }
 

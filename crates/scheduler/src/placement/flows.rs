@@ -4,6 +4,8 @@
 //! when the worker's count of completed items has reached the place of the flow's last packet. One word a flow, written
 //! by the dispatcher alone.
 
+use flowloom_cpu::prefetch;
+
 use super::WorkItem;
 use super::backlog::Backlog;
 
@@ -39,6 +41,14 @@ impl FlowSlots {
     /// Returns 2^`bits` slots that no flow has used.
     pub(crate) fn new(bits: u32) -> Self {
         Self { slots: vec![NOBODY; 1 << bits], shift: 32 - bits }
+    }
+
+    /// Asks for the slots of a batch before the first is read: memory answers all at once.
+    #[inline]
+    pub(crate) fn request(&self, items: &[WorkItem]) {
+        for &item in items {
+            prefetch::read_at(&self.slots, self.of(item));
+        }
     }
 
     /// Returns the slot of a flow.

@@ -1,6 +1,6 @@
 //! Minimum-load mapping: each packet to the worker with least waiting [HRWTREE §3.3].
 
-use super::backlog::{Backlog, least_from};
+use super::backlog::{Backlog, least_by};
 use super::{Decision, LoadView, OrderGuarantee, Placement, WorkItem};
 use crate::topology::Topology;
 
@@ -22,8 +22,7 @@ impl Placement for MinLoad {
     fn place(&mut self, items: &[WorkItem], load: &LoadView<'_>, decisions: &mut [Decision]) {
         self.backlog.refresh(load);
         for (&item, decision) in items.iter().zip(decisions) {
-            let workers = self.backlog.waiting().len();
-            let worker = least_from(self.backlog.waiting(), item.digest as usize % workers);
+            let worker = least_by(self.backlog.waiting(), item.digest);
             self.backlog.assign(worker, item);
             *decision = Decision::To(Backlog::id(worker));
         }

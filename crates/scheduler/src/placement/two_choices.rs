@@ -41,6 +41,7 @@ impl TwoChoices {
 
 impl Placement for TwoChoices {
     fn place(&mut self, items: &[WorkItem], load: &LoadView<'_>, decisions: &mut [Decision]) {
+        self.flows.request(items);
         self.backlog.refresh(load);
         for (&item, decision) in items.iter().zip(decisions) {
             let slot = self.flows.of(item);
