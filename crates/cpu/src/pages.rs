@@ -415,6 +415,18 @@ impl<T> SlotArray<T> {
         Some(unsafe { cell.value.assume_init_read() })
     }
 
+    /// Takes the value out of a cell, if it is still the one of that generation.
+    #[inline]
+    pub fn vacate_tenant(&mut self, index: u32, generation: u32) -> Option<T> {
+        let cell = self.cells_mut().get_mut(index as usize)?;
+        if cell.generation != generation || !cell.is_occupied() {
+            return None;
+        }
+        cell.generation = cell.generation.wrapping_add(1);
+        // SAFETY: as in `vacate`: the generation was odd, and is even now.
+        Some(unsafe { cell.value.assume_init_read() })
+    }
+
     /// Returns the value of a cell, if it is still the one of that generation.
     #[inline(always)]
     pub fn get(&self, index: u32, generation: u32) -> Option<&T> {
@@ -529,7 +541,9 @@ mod tests {
         let old = slots.occupy(1, 9, 10_u64).unwrap();
         assert_eq!(slots.occupy(1, 9, 11), Err(11));
         assert_eq!(slots.tag(1), 9);
-        assert_eq!(slots.vacate(1), Some(10));
+        assert_eq!(slots.vacate_tenant(1, old + 2), None);
+        assert_eq!(slots.vacate_tenant(1, old), Some(10));
+        assert_eq!(slots.vacate_tenant(1, old), None);
         assert_eq!(slots.vacate(1), None);
         let new = slots.occupy(1, 0, 12).unwrap();
         assert_ne!(old, new);

@@ -39,6 +39,21 @@ pub trait Indexed {
         }
     }
 
+    /// Returns the flow of a key, or else the slot that it would get.
+    ///
+    /// As [`find`](Indexed::find) and then [`vacancy`](Indexed::vacancy), which read the same line.
+    ///
+    /// # Errors
+    ///
+    /// That the flow is not there: not a failure, but the slot that it would get, or the reason why there is none.
+    #[inline]
+    fn find_or_vacancy(&self, key: &Self::Key, hash: u64) -> Result<FlowId, Result<u32, FullReason>> {
+        match self.find(key, hash) {
+            Some(id) => Ok(id),
+            None => Err(self.vacancy(key, hash)),
+        }
+    }
+
     /// Returns the slot that a new flow would get.
     ///
     /// # Errors
@@ -69,16 +84,6 @@ pub trait Indexed {
 
     /// Adds the index's bytes to the report.
     fn complete_memory(&self, memory: &mut MemoryReport);
-}
-
-/// Returns the slot that a new flow would get.
-#[inline(always)]
-fn room_for<T: Indexed>(table: &T, key: &T::Key, hash: u64) -> Result<u32, FullReason> {
-    if table.states().len() < table.states().capacity() {
-        table.vacancy(key, hash)
-    } else {
-        Err(FullReason::Capacity)
-    }
 }
 
 /// Returns the flow that a policy would rather let go than any other in the way.
@@ -160,12 +165,15 @@ where
         make: impl FnOnce() -> V,
         policy: &mut impl Evict<K, V>,
     ) -> Result<Entry, Full> {
-        if let Some(id) = self.find(&key, hash) {
-            return Ok(Entry { id, is_new: false });
+        let mut vacancy = match self.find_or_vacancy(&key, hash) {
+            Ok(id) => return Ok(Entry { id, is_new: false }),
+            Err(vacancy) => vacancy,
+        };
+        if self.states().len() >= self.states().capacity() {
+            vacancy = Err(FullReason::Capacity);
         }
-        let mut vacancy = room_for(self, &key, hash);
         if vacancy.is_err() && self.evict(hash, policy) {
-            vacancy = room_for(self, &key, hash);
+            vacancy = self.vacancy(&key, hash);
         }
         match vacancy {
             Ok(slot) => {

@@ -14,8 +14,10 @@
 
 pub mod dhash;
 pub mod experiment;
+pub mod flownp;
 pub mod page;
 pub mod record;
+mod timing;
 
 pub use experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
 pub use record::{Record, RecordError, Reproduction, SCHEMA};
@@ -32,11 +34,18 @@ pub struct Paper {
 }
 
 /// All papers of which anything is reproduced.
-pub const PAPERS: &[Paper] = &[Paper {
-    key: "dhash",
-    title: "DHash: A Cache-Friendly TCP Lookup Algorithm for Fast Network Processing",
-    items: dhash::ITEMS,
-}];
+pub const PAPERS: &[Paper] = &[
+    Paper {
+        key: "dhash",
+        title: "DHash: A Cache-Friendly TCP Lookup Algorithm for Fast Network Processing",
+        items: dhash::ITEMS,
+    },
+    Paper {
+        key: "flownp",
+        title: "Towards High-performance Flow-level Packet Processing on Multi-core Network Processors",
+        items: flownp::ITEMS,
+    },
+];
 
 /// Returns the items that a name stands for: `all`, a paper, or an item; empty if there is none.
 pub fn select(name: &str) -> Vec<&'static Item> {

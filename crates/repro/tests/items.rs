@@ -40,3 +40,8 @@ fn complaints(paper: &str) -> Vec<String> {
 fn dhash() {
     assert_eq!(complaints("dhash"), Vec::<String>::new());
 }
+
+#[test]
+fn flownp() {
+    assert_eq!(complaints("flownp"), Vec::<String>::new());
+}

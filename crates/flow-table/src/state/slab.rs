@@ -184,6 +184,7 @@ impl<K: Copy, V> States<K, V> {
     }
 
     /// Moves a flow into a vacant slot.
+    #[inline]
     pub(crate) fn occupy(&mut self, slot: u32, key: K, value: V, class: TimeoutClass, now: Tick) -> FlowId {
         let state = State { last_seen: now, key, value };
         let id = self
@@ -217,9 +218,9 @@ impl<K: Copy, V> States<K, V> {
     }
 
     /// Moves a flow out.
+    #[inline]
     pub(crate) fn vacate(&mut self, id: FlowId) -> Option<(K, V)> {
-        self.slots.get(id.slot(), id.generation())?;
-        let state = self.slots.vacate(id.slot())?;
+        let state = self.slots.vacate_tenant(id.slot(), id.generation())?;
         self.wheel.disarm(id.slot());
         self.stats.removed += 1;
         self.stats.len -= 1;

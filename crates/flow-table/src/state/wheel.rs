@@ -158,7 +158,14 @@ impl Wheel {
     }
 
     /// Takes a slot off its spoke, if it is on one.
+    #[inline]
     pub(crate) fn disarm(&mut self, slot: u32) {
+        if self.armed != 0 {
+            self.take_off(slot);
+        }
+    }
+
+    fn take_off(&mut self, slot: u32) {
         let Some(&[next, previous]) = self.links.get(slot as usize) else { return };
         if previous == 0 {
             return;

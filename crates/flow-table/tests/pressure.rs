@@ -1,0 +1,155 @@
+//! Tables under pressure: full, in turnover, flooded. What is promised for the long run holds there too.
+
+#![expect(clippy::cast_precision_loss, reason = "small counts")]
+
+use flowloom_flow_key::hash::fold::split_mix;
+use flowloom_flow_table::evict::UnestablishedFirst;
+use flowloom_flow_table::probe::Counts;
+use flowloom_flow_table::{
+    BuildError, DHash, DHashConfig, FlowTable, LineHash, LineHashConfig, SigHash, SigHashConfig, Tick,
+    TimeoutClass,
+};
+
+const CLASS: TimeoutClass = TimeoutClass(0);
+
+/// Flows of a full table; fewer where every step is interpreted.
+const FLOWS: u32 = if cfg!(miri) { 300 } else { 50_000 };
+
+fn hash(key: u64) -> u64 {
+    split_mix(&mut key.clone())
+}
+
+/// Fills a table and lets every flow be followed by another one, `turnovers` times over.
+fn turn_over(table: &mut impl FlowTable<u64, ()>, turnovers: u64) {
+    let flows = u64::from(table.capacity());
+    let mut ids: Vec<_> = (0..flows)
+        .map(|key| table.insert(key, hash(key), (), CLASS, Tick(0)).expect("below the capacity"))
+        .collect();
+    let mut state = 11;
+    for key in flows..flows * (turnovers + 1) {
+        let slot = usize::try_from(split_mix(&mut state) % flows).expect("a small table");
+        table.remove(ids[slot]).expect("a flow that is there");
+        ids[slot] = table.insert(key, hash(key), (), CLASS, Tick(0)).expect("below the capacity");
+    }
+}
+
+#[test]
+fn lines_keep_their_promises_through_eight_turnovers() {
+    let mut table = LineHash::<u64, ()>::try_new(&LineHashConfig::for_flows(FLOWS)).unwrap();
+    turn_over(&mut table, 8);
+    let (stats, memory) = (table.stats(), table.memory());
+    assert_eq!((stats.len, stats.refused), (FLOWS, 0), "no insertion fails below the capacity");
+    if cfg!(miri) {
+        return;
+    }
+    let stashed = f64::from(stats.stashed) / f64::from(stats.len);
+    assert!(stashed < 1e-4, "{stashed} of the flows are in the stash");
+    let away = f64::from(stats.displaced) / f64::from(stats.len);
+    assert!((0.03..0.07).contains(&away), "{away} of the flows are not at home");
+    let bytes = memory.lookup_bytes() as f64 / f64::from(stats.len);
+    assert!(bytes <= 3.0, "{bytes} bytes of lookup structure a flow");
+}
+
+#[test]
+fn the_other_tables_take_what_they_promise_as_well() {
+    let mut table = DHash::<u64, ()>::try_new(&DHashConfig::for_flows(FLOWS)).unwrap();
+    turn_over(&mut table, 3);
+    assert_eq!(table.stats().refused, 0);
+    let mut table = SigHash::<u64, ()>::try_new(&SigHashConfig::for_flows(FLOWS)).unwrap();
+    turn_over(&mut table, 3);
+    assert_eq!(table.stats().refused, 0);
+}
+
+/// What a hash or an order of lanes made worse would show first.
+#[test]
+fn lookups_read_as_few_lines_as_they_should() {
+    let mut table = LineHash::<u64, ()>::try_new(&LineHashConfig::for_flows(FLOWS)).unwrap();
+    turn_over(&mut table, 0);
+    let (mut hits, mut misses) = (Counts::default(), Counts::default());
+    for key in 0..u64::from(FLOWS) {
+        assert!(table.find_counting(&key, hash(key), &mut hits).is_some());
+        let stranger = key + (1 << 40);
+        assert!(table.find_counting(&stranger, hash(stranger), &mut misses).is_none());
+    }
+    if cfg!(miri) {
+        return;
+    }
+    let per = |count: u64, counts: &Counts| count as f64 / (counts.hits + counts.misses) as f64;
+    // Line and state; one in twenty reads an alternate line besides.
+    assert!((2.0..2.07).contains(&per(hits.lines, &hits)), "{}", per(hits.lines, &hits));
+    // A line; the filter is wrong now and then, a signature in one of three thousand.
+    assert!((1.0..1.06).contains(&per(misses.lines, &misses)), "{}", per(misses.lines, &misses));
+    assert!(per(hits.false_matches + misses.false_matches, &hits) < 2e-3);
+}
+
+#[test]
+fn lanes_fill_evenly() {
+    // Chi-square over lines: as many flows in each as independent choices would give.
+    if cfg!(miri) {
+        return;
+    }
+    let table_lines = 2000;
+    let config = LineHashConfig { lines: Some(table_lines), ..LineHashConfig::for_flows(20_000) };
+    let mut table = LineHash::<u64, ()>::try_new(&config).unwrap();
+    let mut per_line = vec![0_u32; table_lines as usize];
+    for key in 0..20_000 {
+        let id = table.insert(key, hash(key), (), CLASS, Tick(0)).unwrap();
+        per_line[id.slot() as usize / 30] += 1;
+    }
+    let chi: f64 = per_line.iter().map(|&count| (f64::from(count) - 10.0).powi(2) / 10.0).sum();
+    let freedom = f64::from(table_lines - 1);
+    let z = (chi - freedom) / (2.0 * freedom).sqrt();
+    assert!(z.abs() < 4.0, "{z}");
+}
+
+#[test]
+fn a_flood_of_first_packets_costs_no_established_flow() {
+    let (capacity, established) = if cfg!(miri) { (100, 50) } else { (200_000, 100_000) };
+    let flood = 10 * u64::from(capacity);
+    let mut table = LineHash::<u64, bool>::try_new(&LineHashConfig::for_flows(capacity)).unwrap();
+    for key in 0..established {
+        table.insert(key, hash(key), true, CLASS, Tick(0)).unwrap();
+    }
+    let before = table.memory();
+    let mut policy = UnestablishedFirst::new(|established: &bool| *established);
+    let mut refused = 0;
+    for number in 0..flood {
+        let key = (1 << 40) + number;
+        let outcome = table.entry_or_evict(key, hash(key), CLASS, Tick(number), || false, &mut policy);
+        refused += u64::from(outcome.is_err());
+    }
+    for key in 0..established {
+        let id = table.lookup(&key, hash(key)).expect("an established flow is found");
+        assert_eq!(table.get(id), Some(&true));
+    }
+    let stats = table.stats();
+    assert_eq!(stats.evicted, policy.count());
+    assert_eq!(stats.refused, refused);
+    let taken = u64::from(stats.len) - established;
+    assert_eq!(taken + stats.evicted + refused, flood, "every packet of the flood is accounted for");
+    assert_eq!(table.memory(), before, "memory is flat");
+}
+
+#[test]
+fn a_full_table_refuses_and_says_so() {
+    let (capacity, established) = (300, 100);
+    let mut table = LineHash::<u64, ()>::try_new(&LineHashConfig::for_flows(capacity)).unwrap();
+    let refused =
+        (0..1000).filter(|&key| table.insert(key, hash(key), (), CLASS, Tick(0)).is_err()).count();
+    assert_eq!((table.len(), table.stats().refused, refused), (300, 700, 700));
+    assert!((0..established).all(|key| table.lookup(&key, hash(key)).is_some()));
+}
+
+#[test]
+fn what_cannot_be_built_is_refused_with_numbers() {
+    let build = |config: LineHashConfig| LineHash::<u64, ()>::try_new(&config).err();
+    assert_eq!(build(LineHashConfig::for_flows(0)), Some(BuildError::NoCapacity));
+    let too_many = BuildError::TooManyFlows { flows: (1 << 30) + 1, flows_max: 1 << 30 };
+    assert_eq!(build(LineHashConfig::for_flows((1 << 30) + 1)), Some(too_many));
+    let base = LineHashConfig::for_flows(1000);
+    let (needed_bytes, limit_bytes) = (base.bytes_needed::<u64, ()>(), 9999);
+    let small = LineHashConfig { memory_limit_bytes: limit_bytes, ..base.clone() };
+    assert_eq!(build(small), Some(BuildError::TooLarge { needed_bytes, limit_bytes }));
+    let few = LineHashConfig { lines: Some(1), pool: Some(2), ..base };
+    assert_eq!(build(few), Some(BuildError::TooFewPlaces { flows: 1000, places: 32 }));
+}
