@@ -45,3 +45,13 @@ fn dhash() {
 fn flownp() {
     assert_eq!(complaints("flownp"), Vec::<String>::new());
 }
+
+#[test]
+fn hrwtree() {
+    assert_eq!(complaints("hrwtree"), Vec::<String>::new());
+}
+
+#[test]
+fn lfb() {
+    assert_eq!(complaints("lfb"), Vec::<String>::new());
+}

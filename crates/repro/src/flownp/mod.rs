@@ -2,9 +2,13 @@
 //! `docs/papers/flownp.md`.
 
 mod fig10_direct_vs_signature;
+mod fig11_drops;
+mod fig12_epo_ipo;
 mod fig5_exceptions;
+mod ordering;
 mod section4_accesses;
 mod section4_sizes;
+mod section5_2_2_crc;
 mod table3_hash_collisions;
 
 use crate::experiment::Item;
@@ -16,4 +20,7 @@ pub const ITEMS: &[Item] = &[
     section4_accesses::ITEM,
     section4_sizes::ITEM,
     fig10_direct_vs_signature::ITEM,
+    section5_2_2_crc::ITEM,
+    fig11_drops::ITEM,
+    fig12_epo_ipo::ITEM,
 ];
