@@ -35,9 +35,9 @@ fn main() -> ExitCode {
         Verb::Classify(verb) => verbs::classify::run(verb, &arguments.common),
         Verb::Rules(verb) => verbs::rules::run(verb, &arguments.common),
         Verb::Generate(verb) => verbs::generate::run(verb, &arguments.common),
+        Verb::Simulate(verb) => verbs::simulate::run(verb, &arguments.common),
         Verb::Bench(verb) => verbs::bench::run(verb, &arguments.common),
         Verb::Reproduce(verb) => verbs::reproduce::run(verb, &arguments.common),
-        Verb::Simulate(verb) => verbs::simulate::run(verb, &arguments.common),
         Verb::Completions(verb) => verbs::shell::completions(verb),
         Verb::Man(verb) => verbs::shell::man(verb),
     };

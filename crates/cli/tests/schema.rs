@@ -134,6 +134,8 @@ fn schemas_are_closed_described_and_of_known_words() {
         "rules-explain-1.json",
         "rules-convert-1.json",
         "generate-lines-1.json",
+        "simulate-schedule-1.json",
+        "simulate-ordering-1.json",
     ] {
         let schema = Schema::read(name);
         assert_eq!(schema.0["$schema"], "https://json-schema.org/draft/2020-12/schema");
@@ -230,6 +232,21 @@ fn generate_documents_conform() {
         let path = folder.path(name);
         let base = ["generate", "trace", "--format", "json", "-o", &path];
         schema.accepts(&flowloom([&base, options].concat()).ends(0).json());
+    }
+}
+
+#[test]
+fn simulate_documents_conform() {
+    let folder = Folder::new();
+    let trace = folder.path("t.pcap");
+    flowloom(["generate", "trace", "--packets", "2k", "-o", &trace]).ends(0);
+    let model = ["--model", "balanced", "--packets", "2k"];
+    for (what, traffic) in
+        [("schedule", &[&*trace, "--load", "50"][..]), ("schedule", &model), ("ordering", &model)]
+    {
+        let schema = Schema::read(&format!("simulate-{what}-1.json"));
+        let base = ["simulate", what, "--format", "json"];
+        schema.accepts(&flowloom([&base, traffic].concat()).ends(0).json());
     }
 }
 

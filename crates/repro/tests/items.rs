@@ -50,3 +50,13 @@ fn flownp() {
 fn tcbcache() {
     assert_eq!(complaints("tcbcache"), Vec::<String>::new());
 }
+
+#[test]
+fn hrwtree() {
+    assert_eq!(complaints("hrwtree"), Vec::<String>::new());
+}
+
+#[test]
+fn lfb() {
+    assert_eq!(complaints("lfb"), Vec::<String>::new());
+}

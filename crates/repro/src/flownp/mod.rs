@@ -2,14 +2,18 @@
 //! `docs/papers/flownp.md`.
 
 mod fig10_direct_vs_signature;
+mod fig11_drops;
+mod fig12_epo_ipo;
 mod fig5_exceptions;
 mod fig7_accesses;
 mod fig8_memory;
 mod fig9_throughput;
+mod ordering;
 mod pointer_forms;
 mod rule_sets;
 mod section4_accesses;
 mod section4_sizes;
+mod section5_2_2_crc;
 mod table3_hash_collisions;
 mod worst_case;
 
@@ -27,4 +31,7 @@ pub const ITEMS: &[Item] = &[
     fig8_memory::ITEM,
     fig9_throughput::ITEM,
     fig10_direct_vs_signature::ITEM,
+    section5_2_2_crc::ITEM,
+    fig11_drops::ITEM,
+    fig12_epo_ipo::ITEM,
 ];
