@@ -16,6 +16,7 @@ mod progress;
 mod render;
 mod rule_file;
 mod signals;
+mod unpacked;
 mod verbs;
 mod verify;
 
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         Verb::Classify(verb) => verbs::classify::run(verb, &arguments.common),
         Verb::Rules(verb) => verbs::rules::run(verb, &arguments.common),
         Verb::Generate(verb) => verbs::generate::run(verb, &arguments.common),
+        Verb::Simulate(verb) => verbs::simulate::run(verb, &arguments.common),
         Verb::Bench(verb) => verbs::bench::run(verb, &arguments.common),
         Verb::Reproduce(verb) => verbs::reproduce::run(verb, &arguments.common),
         Verb::Completions(verb) => verbs::shell::completions(verb),

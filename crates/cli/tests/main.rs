@@ -13,4 +13,6 @@ mod real;
 mod replay;
 mod reproduce;
 mod schema;
+mod simulate;
 mod support;
+mod tcb_cache;

@@ -125,13 +125,17 @@ fn schemas_are_closed_described_and_of_known_words() {
         "replay-1.json",
         "inspect-1.json",
         "generate-1.json",
+        "generate-weblog-1.json",
         "reproduce-1.json",
+        "simulate-tcb-cache-1.json",
         "classify-1.json",
         "rules-check-1.json",
         "rules-stats-1.json",
         "rules-explain-1.json",
         "rules-convert-1.json",
         "generate-lines-1.json",
+        "simulate-schedule-1.json",
+        "simulate-ordering-1.json",
     ] {
         let schema = Schema::read(name);
         assert_eq!(schema.0["$schema"], "https://json-schema.org/draft/2020-12/schema");
@@ -189,6 +193,7 @@ fn replay_documents_conform() {
         &[&trace, "--no-pin", "--workers", "2", "--full", "drop", "--ring", "64"],
         &[&trace, "--verify", "--passes", "2", "--decap", "--no-mmap"],
         &[&trace, "--loop", "--limit", "6000", "--app", "null"],
+        &[&trace, "--tcb-cache", "8k", "--tcb-policy", "flowlru", "--workers", "2", "--no-pin"],
         &[&trace, &mixed],
         &[&cut],
         &[&none],
@@ -231,10 +236,49 @@ fn generate_documents_conform() {
 }
 
 #[test]
+fn simulate_documents_conform() {
+    let folder = Folder::new();
+    let trace = folder.path("t.pcap");
+    flowloom(["generate", "trace", "--packets", "2k", "-o", &trace]).ends(0);
+    let model = ["--model", "balanced", "--packets", "2k"];
+    for (what, traffic) in
+        [("schedule", &[&*trace, "--load", "50"][..]), ("schedule", &model), ("ordering", &model)]
+    {
+        let schema = Schema::read(&format!("simulate-{what}-1.json"));
+        let base = ["simulate", what, "--format", "json"];
+        schema.accepts(&flowloom([&base, traffic].concat()).ends(0).json());
+    }
+}
+
+#[test]
 fn reproduce_is_what_its_schema_says() {
     let schema = Schema::read("reproduce-1.json");
     for what in ["dhash/table5", "dhash/section4_load_factor"] {
         let arguments = ["reproduce", what, "--scale", "smoke", "--format", "json"];
         schema.accepts(&flowloom(arguments).ends(0).json());
+    }
+}
+
+#[test]
+fn weblog_and_cache_simulation_documents_conform() {
+    let folder = Folder::new();
+    let made = Schema::read("generate-weblog-1.json");
+    let simulated = Schema::read("simulate-tcb-cache-1.json");
+    let base = ["generate", "weblog", "--format", "json", "--overlap", "20", "--accesses", "3k", "-o"];
+    for name in ["a.log", "a.tsv.gz", "a.csv.zst", "a.oracleGeneral"] {
+        let path = folder.path(name);
+        made.accepts(&flowloom([&base[..], &[&path]].concat()).ends(0).json());
+        let read = ["simulate", "tcb-cache", &path, "--format", "json", "--policy", "mod,spec,fa-lru,min"];
+        simulated.accepts(&flowloom(read).ends(0).json());
+    }
+    let capture = folder.trace("t.pcap", &[]);
+    let log = folder.path("a.log");
+    for arguments in [
+        &[capture.as_str()][..],
+        &[&log, "--overlap", "10", "--accesses", "2k", "--view", "rx", "--draws", "2", "--fin", "on"],
+        &["--model", "s", "--overlap", "10", "--accesses", "2k"],
+    ] {
+        let read = ["simulate", "tcb-cache", "--format", "json"];
+        simulated.accepts(&flowloom([&read[..], arguments].concat()).ends(0).json());
     }
 }

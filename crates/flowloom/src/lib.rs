@@ -12,6 +12,7 @@
 //! | [`flow_table`] | from key to state: DHash, reference and production |
 //! | [`classifier`] | from headers to the first rule that matches |
 //! | [`scheduler`] | which worker gets a packet |
+//! | [`tcb_cache`] | simulated caches of connection state |
 //! | [`traffic`] | captures and generators |
 //! | [`engine`] | input stage, rings, workers, report |
 //! | [`apps`] | what a worker does with a packet |
@@ -24,4 +25,5 @@ pub use flowloom_flow_key as flow_key;
 pub use flowloom_flow_table as flow_table;
 pub use flowloom_packet as packet;
 pub use flowloom_scheduler as scheduler;
+pub use flowloom_tcb_cache as tcb_cache;
 pub use flowloom_traffic as traffic;

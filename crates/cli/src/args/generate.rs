@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use flowloom::tcb_cache::model::Ports;
 use flowloom::traffic::synth::FrameSize;
 
 use super::parse;
+use super::simulate::tcb_cache::{ConnectionName, ViewName};
 
 /// What to make.
 #[derive(Clone, Debug, Subcommand)]
@@ -16,6 +18,52 @@ pub(crate) enum Generate {
     Rules(RuleProfile),
     /// Headers for a rule set, as a trace of five numbers a line
     Headers(Headers),
+    /// A web server's log, or the accesses to connection state behind it, of many sessions at a time
+    Weblog(Weblog),
+}
+
+/// Arguments of `generate weblog`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  flowloom generate weblog --overlap 1000 --accesses 100k -o access.log.gz
+  flowloom generate weblog --overlap 6400 --accesses 1M -o s.csv.zst        with milliseconds and session ends
+  flowloom generate weblog --overlap 6400 --accesses 1M -o s.oracleGeneral  for libCacheSim
+
+Logs (.log, .tsv) know seconds only, as servers write them; traces (.csv, .oracleGeneral) have an access a line or
+record. .gz or .zst behind the name packs.")]
+pub(crate) struct Weblog {
+    /// Where to write: .log for the common log format, .tsv, .csv, .oracleGeneral; - for a common log on standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+
+    /// Sessions at a time
+    #[arg(long, value_name = "SESSIONS", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) overlap: u32,
+
+    /// Requests of a log, accesses of a trace
+    #[arg(long, value_name = "N", default_value = "100k", value_parser = parse::positive)]
+    pub(crate) accesses: u64,
+
+    /// What pauses between pages are multiplied by
+    #[arg(long, value_name = "FACTOR", default_value_t = 16.0, value_parser = parse::think_factor)]
+    pub(crate) think: f64,
+
+    /// Traces: what of a request the cache sees
+    #[arg(long, value_enum, default_value_t = ViewName::Request, value_name = "VIEW")]
+    pub(crate) view: ViewName,
+
+    /// Traces: which requests share a connection
+    #[arg(long, value_enum, default_value_t = ConnectionName::Session, value_name = "UNIT")]
+    pub(crate) connection: ConnectionName,
+
+    /// Traces: source ports: paper-like, uniform, sequential, skewed-N
+    #[arg(long, value_name = "PORTS", default_value = "paper-like", value_parser = parse::from_str::<Ports>)]
+    pub(crate) ports: Ports,
+
+    /// The same seed gives the same bytes on every machine
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
 }
 
 /// Arguments of `generate rules`.

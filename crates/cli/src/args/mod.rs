@@ -9,6 +9,7 @@ pub(crate) mod replay;
 pub(crate) mod reproduce;
 pub(crate) mod rules;
 pub(crate) mod shell;
+pub(crate) mod simulate;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -20,6 +21,7 @@ Examples:
   flowloom inspect edge.pcapng.zst              what is in this capture
   flowloom replay edge.pcapng.zst               run the engine over it
   flowloom replay - --format json < edge.pcap   from a pipe, for a program to read
+  flowloom simulate schedule --model many       schedulers on a machine of many threads
   flowloom bench table --flows 64k,1M           which flow table, at which size
   flowloom reproduce dhash                      the paper's tables and figures, run again
   flowloom generate trace -o t.pcap --seed 7    the same bytes on every machine
@@ -49,6 +51,9 @@ pub(crate) enum Verb {
     /// Make a capture, a rule set or headers
     #[command(subcommand)]
     Generate(generate::Generate),
+    /// Simulate: schedulers on many threads, ways to keep order, a small cache of connection state
+    #[command(subcommand)]
+    Simulate(simulate::Simulate),
     /// Compare our parts with each other, side by side
     #[command(subcommand)]
     Bench(bench::Bench),

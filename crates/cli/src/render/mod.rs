@@ -7,6 +7,7 @@ pub(crate) mod inspect;
 pub(crate) mod replay;
 pub(crate) mod reproduce;
 pub(crate) mod rules;
+pub(crate) mod simulate;
 
 use std::io::Write;
 

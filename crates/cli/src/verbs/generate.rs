@@ -1,4 +1,6 @@
-//! Makes captures.
+//! Makes captures and logs.
+
+mod weblog;
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -18,11 +20,15 @@ use crate::verbs::generate_rules;
 
 /// Runs the verb.
 pub(crate) fn run(arguments: &Generate, common: &Common) -> Result<Status, Failure> {
-    let trace = match arguments {
-        Generate::Trace(trace) => trace,
-        Generate::Rules(profile) => return generate_rules::rules(profile, common),
-        Generate::Headers(headers) => return generate_rules::headers(headers, common),
-    };
+    match arguments {
+        Generate::Trace(trace) => capture(trace, common),
+        Generate::Rules(profile) => generate_rules::rules(profile, common),
+        Generate::Headers(headers) => generate_rules::headers(headers, common),
+        Generate::Weblog(weblog) => weblog::run(weblog, common),
+    }
+}
+
+fn capture(trace: &Trace, common: &Common) -> Result<Status, Failure> {
     let begun = Instant::now();
     let Planned { mut generator, what, snaplen, seed } = plan(trace)?;
     let snaplen = trace.snaplen.unwrap_or(snaplen);

@@ -1,6 +1,7 @@
 //! `flowloom bench`: a file for each thing that is compared.
 
 pub(crate) mod classify;
+pub(crate) mod schedule;
 pub(crate) mod table;
 
 use clap::Subcommand;
@@ -12,4 +13,6 @@ pub(crate) enum Bench {
     Table(table::Table),
     /// Ways to classify: FlowCuts, linear search, the paper's trees
     Classify(classify::Classify),
+    /// What a scheduler's decision costs
+    Schedule(schedule::Schedule),
 }

@@ -1,6 +1,7 @@
 //! Comparisons of our parts with each other.
 
 mod classify;
+mod schedule;
 mod table;
 
 use crate::args::Common;
@@ -12,5 +13,6 @@ pub(crate) fn run(arguments: &Bench, common: &Common) -> Result<Status, Failure>
     match arguments {
         Bench::Table(arguments) => table::run(arguments, common),
         Bench::Classify(arguments) => classify::run(arguments, common),
+        Bench::Schedule(arguments) => schedule::run(arguments, common),
     }
 }

@@ -1,17 +1,17 @@
 //! Runs the engine over captures.
 
 mod figures;
+mod probe;
 mod setup;
 
 use std::sync::Arc;
 
 use flowloom::apps::{Null, TcpTracker};
 use flowloom::engine::{App, Control, Fault};
-use flowloom::scheduler::{DirectHash, HrwFlat, Placement, WorkerCount};
 use flowloom::traffic::capture::{CaptureSet, Input, Notice};
 
 use crate::args::Common;
-use crate::args::replay::{AppName, Replay, SchedulerName, TableName};
+use crate::args::replay::{AppName, Replay, TableName};
 use crate::exit::{Failure, Status, check_decodable, with_status};
 use crate::host::isa_named;
 use crate::progress::{Progress, label};
@@ -21,13 +21,21 @@ use crate::signals::stop_on_signals;
 use crate::{flow_file, verify};
 
 use figures::{Run, figures};
-use setup::{Tables, check_verifiable, engine_config, set_options};
+use probe::Probe;
+use setup::{Tables, check_verifiable, engine_config, placement, set_options};
 
 /// Runs the verb.
 pub(crate) fn run(arguments: &Replay, common: &Common) -> Result<Status, Failure> {
-    match arguments.app {
-        AppName::Null => run_app(arguments, common, "null", || Null),
-        AppName::TcpTracker => run_app(arguments, common, "tcp-tracker", || TcpTracker),
+    let probe = arguments.tcb_cache.map(|bytes| Probe::new(bytes, arguments.tcb_policy)).transpose()?;
+    match (arguments.app, &probe) {
+        (AppName::Null, None) => run_app(arguments, common, "null", None, || Null),
+        (AppName::TcpTracker, None) => run_app(arguments, common, "tcp-tracker", None, || TcpTracker),
+        (AppName::Null, Some(probe)) => {
+            run_app(arguments, common, "null", Some(probe), || probe.beside(Null))
+        }
+        (AppName::TcpTracker, Some(probe)) => {
+            run_app(arguments, common, "tcp-tracker", Some(probe), || probe.beside(TcpTracker))
+        }
     }
 }
 
@@ -35,9 +43,11 @@ fn run_app<A: App>(
     arguments: &Replay,
     common: &Common,
     app_name: &'static str,
+    probe: Option<&Probe>,
     app: impl Fn() -> A,
 ) -> Result<Status, Failure> {
     let config = engine_config(arguments)?;
+    let mut placement = placement(arguments, &config)?;
     let isa = isa_named(&arguments.isa)?;
     let inputs: Vec<Input> = arguments.inputs.iter().map(|path| Input::from_argument(path)).collect();
     if arguments.verify {
@@ -51,12 +61,6 @@ fn run_app<A: App>(
     stop_on_signals(&control);
     let label = format!("replay  {}", label(&arguments.inputs));
     let progress = Progress::start(label, source.progress(), Arc::clone(&control), common.quiet > 0);
-    let workers =
-        WorkerCount::new(config.mode.tables()).map_err(|error| Failure::Usage(error.to_string()))?;
-    let mut placement: Box<dyn Placement> = match arguments.scheduler {
-        SchedulerName::Dh => Box::new(DirectHash::new(workers)),
-        SchedulerName::Hrw => Box::new(HrwFlat::new(workers)),
-    };
     let report = match arguments.table {
         TableName::Dhash => flowloom::engine::run(
             &config,
@@ -77,6 +81,8 @@ fn run_app<A: App>(
         check_decodable(*packets, error)?;
     }
 
+    // Taken now: the oracle runs an application, and a probe, of its own.
+    let tcb_cache = probe.map(Probe::figures);
     let verified = if arguments.verify {
         let repeat = verify::Repeat {
             packets: report.input.packets,
@@ -99,10 +105,11 @@ fn run_app<A: App>(
         app: app_name,
         config: &config,
         isa,
-        scheduler: placement.name(),
+        scheduler: arguments.scheduler.name(),
         source: &source,
         report: &report,
         verified,
+        tcb_cache,
         read_share,
     });
     for notice in source.notices() {
