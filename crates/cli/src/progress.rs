@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -76,4 +77,46 @@ fn draw(label: String, set: &SetProgress, control: &Control, ended: &Receiver<()
         bar.set_message(format!("{rate:.1} Mpps  {} packets", crate::render::grouped(now.1)));
     }
     bar.finish_and_clear();
+}
+
+/// A bar over steps that threads count off.
+#[derive(Debug)]
+pub(crate) struct Steps {
+    end: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Steps {
+    /// Starts drawing, if stderr is a terminal and `quiet` is not asked for.
+    pub(crate) fn start(label: &'static str, total: u64, done: Arc<AtomicU64>, quiet: bool) -> Self {
+        if quiet || !std::io::stderr().is_terminal() {
+            return Self { end: None, thread: None };
+        }
+        let (end, ended) = channel();
+        let draw = move || {
+            let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(5));
+            if let Ok(style) =
+                ProgressStyle::with_template("{prefix}  {bar:30}  {pos} of {len}  {eta} left")
+            {
+                bar.set_style(style.progress_chars("━╸ "));
+            }
+            bar.set_prefix(label);
+            while ended.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                bar.set_position(done.load(Ordering::Relaxed));
+            }
+            bar.finish_and_clear();
+        };
+        let thread = std::thread::Builder::new().name("progress".into()).spawn(draw).ok();
+        Self { end: Some(end), thread }
+    }
+}
+
+impl Drop for Steps {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        if let Some(thread) = self.thread.take() {
+            // A bar that could not be drawn is no reason to fail.
+            let _ = thread.join();
+        }
+    }
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod bytes;
+mod classify;
 mod errors;
 mod generate;
 mod inspect;
@@ -14,3 +15,4 @@ mod reproduce;
 mod schema;
 mod simulate;
 mod support;
+mod tcb_cache;

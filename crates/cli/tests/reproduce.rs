@@ -62,7 +62,7 @@ fn two_runs_print_the_same_numbers() {
 fn what_does_not_exist_is_a_usage_error() {
     flowloom(["reproduce", "nonsense"])
         .ends(2)
-        .says(&["no paper or item 'nonsense'", "papers: dhash, flownp"]);
+        .says(&["no paper or item 'nonsense'", "papers: dhash, flownp, tcbcache"]);
     flowloom(["reproduce", "dhash/section4_load_factor", "--data", "no/such/folder"])
         .ends(2)
         .says(&["no/such/folder"]);

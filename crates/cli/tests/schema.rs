@@ -25,16 +25,16 @@ const KEYWORDS: [&str; 14] = [
     "minimum",
 ];
 
-struct Schema(Value);
+pub(crate) struct Schema(Value);
 
 impl Schema {
-    fn read(name: &str) -> Self {
+    pub(crate) fn read(name: &str) -> Self {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema").join(name);
         Self(serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap())
     }
 
     #[track_caller]
-    fn accepts(&self, document: &Value) {
+    pub(crate) fn accepts(&self, document: &Value) {
         let mistakes = self.mistakes(document);
         assert!(mistakes.is_empty(), "{mistakes:#?}\n{document:#}");
     }
@@ -125,7 +125,15 @@ fn schemas_are_closed_described_and_of_known_words() {
         "replay-1.json",
         "inspect-1.json",
         "generate-1.json",
+        "generate-weblog-1.json",
         "reproduce-1.json",
+        "simulate-tcb-cache-1.json",
+        "classify-1.json",
+        "rules-check-1.json",
+        "rules-stats-1.json",
+        "rules-explain-1.json",
+        "rules-convert-1.json",
+        "generate-lines-1.json",
         "simulate-schedule-1.json",
         "simulate-ordering-1.json",
     ] {
@@ -185,6 +193,7 @@ fn replay_documents_conform() {
         &[&trace, "--no-pin", "--workers", "2", "--full", "drop", "--ring", "64"],
         &[&trace, "--verify", "--passes", "2", "--decap", "--no-mmap"],
         &[&trace, "--loop", "--limit", "6000", "--app", "null"],
+        &[&trace, "--tcb-cache", "8k", "--tcb-policy", "flowlru", "--workers", "2", "--no-pin"],
         &[&trace, &mixed],
         &[&cut],
         &[&none],
@@ -247,5 +256,29 @@ fn reproduce_is_what_its_schema_says() {
     for what in ["dhash/table5", "dhash/section4_load_factor"] {
         let arguments = ["reproduce", what, "--scale", "smoke", "--format", "json"];
         schema.accepts(&flowloom(arguments).ends(0).json());
+    }
+}
+
+#[test]
+fn weblog_and_cache_simulation_documents_conform() {
+    let folder = Folder::new();
+    let made = Schema::read("generate-weblog-1.json");
+    let simulated = Schema::read("simulate-tcb-cache-1.json");
+    let base = ["generate", "weblog", "--format", "json", "--overlap", "20", "--accesses", "3k", "-o"];
+    for name in ["a.log", "a.tsv.gz", "a.csv.zst", "a.oracleGeneral"] {
+        let path = folder.path(name);
+        made.accepts(&flowloom([&base[..], &[&path]].concat()).ends(0).json());
+        let read = ["simulate", "tcb-cache", &path, "--format", "json", "--policy", "mod,spec,fa-lru,min"];
+        simulated.accepts(&flowloom(read).ends(0).json());
+    }
+    let capture = folder.trace("t.pcap", &[]);
+    let log = folder.path("a.log");
+    for arguments in [
+        &[capture.as_str()][..],
+        &[&log, "--overlap", "10", "--accesses", "2k", "--view", "rx", "--draws", "2", "--fin", "on"],
+        &["--model", "s", "--overlap", "10", "--accesses", "2k"],
+    ] {
+        let read = ["simulate", "tcb-cache", "--format", "json"];
+        simulated.accepts(&flowloom([&read[..], arguments].concat()).ends(0).json());
     }
 }

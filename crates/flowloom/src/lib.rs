@@ -10,16 +10,20 @@
 //! | [`flow_key`] | the name of a flow, and its keyed hash |
 //! | [`packet`] | bytes to headers; the arena; the `PacketSource` seam |
 //! | [`flow_table`] | from key to state: DHash, reference and production |
+//! | [`classifier`] | from headers to the first rule that matches |
 //! | [`scheduler`] | which worker gets a packet |
+//! | [`tcb_cache`] | simulated caches of connection state |
 //! | [`traffic`] | captures and generators |
 //! | [`engine`] | input stage, rings, workers, report |
 //! | [`apps`] | what a worker does with a packet |
 
 pub use flowloom_apps as apps;
+pub use flowloom_classifier as classifier;
 pub use flowloom_cpu as cpu;
 pub use flowloom_engine as engine;
 pub use flowloom_flow_key as flow_key;
 pub use flowloom_flow_table as flow_table;
 pub use flowloom_packet as packet;
 pub use flowloom_scheduler as scheduler;
+pub use flowloom_tcb_cache as tcb_cache;
 pub use flowloom_traffic as traffic;

@@ -19,6 +19,7 @@ pub mod hrwtree;
 pub mod lfb;
 pub mod page;
 pub mod record;
+pub mod tcbcache;
 mod timing;
 mod virtual_time;
 
@@ -47,6 +48,11 @@ pub const PAPERS: &[Paper] = &[
         key: "flownp",
         title: "Towards High-performance Flow-level Packet Processing on Multi-core Network Processors",
         items: flownp::ITEMS,
+    },
+    Paper {
+        key: "tcbcache",
+        title: "A New TCB Cache to Efficiently Manage TCP Sessions for Web Servers",
+        items: tcbcache::ITEMS,
     },
     Paper {
         key: "hrwtree",

@@ -47,6 +47,11 @@ fn flownp() {
 }
 
 #[test]
+fn tcbcache() {
+    assert_eq!(complaints("tcbcache"), Vec::<String>::new());
+}
+
+#[test]
 fn hrwtree() {
     assert_eq!(complaints("hrwtree"), Vec::<String>::new());
 }

@@ -3,15 +3,139 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use flowloom::tcb_cache::model::Ports;
 use flowloom::traffic::synth::FrameSize;
 
 use super::parse;
+use super::simulate::tcb_cache::{ConnectionName, ViewName};
 
 /// What to make.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Generate {
     /// A capture: a mixture of flows, one of the paper's traces, or a committed sample
     Trace(Trace),
+    /// A rule set that looks like a real one, as a ClassBench filter file
+    Rules(RuleProfile),
+    /// Headers for a rule set, as a trace of five numbers a line
+    Headers(Headers),
+    /// A web server's log, or the accesses to connection state behind it, of many sessions at a time
+    Weblog(Weblog),
+}
+
+/// Arguments of `generate weblog`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  flowloom generate weblog --overlap 1000 --accesses 100k -o access.log.gz
+  flowloom generate weblog --overlap 6400 --accesses 1M -o s.csv.zst        with milliseconds and session ends
+  flowloom generate weblog --overlap 6400 --accesses 1M -o s.oracleGeneral  for libCacheSim
+
+Logs (.log, .tsv) know seconds only, as servers write them; traces (.csv, .oracleGeneral) have an access a line or
+record. .gz or .zst behind the name packs.")]
+pub(crate) struct Weblog {
+    /// Where to write: .log for the common log format, .tsv, .csv, .oracleGeneral; - for a common log on standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+
+    /// Sessions at a time
+    #[arg(long, value_name = "SESSIONS", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) overlap: u32,
+
+    /// Requests of a log, accesses of a trace
+    #[arg(long, value_name = "N", default_value = "100k", value_parser = parse::positive)]
+    pub(crate) accesses: u64,
+
+    /// What pauses between pages are multiplied by
+    #[arg(long, value_name = "FACTOR", default_value_t = 16.0, value_parser = parse::think_factor)]
+    pub(crate) think: f64,
+
+    /// Traces: what of a request the cache sees
+    #[arg(long, value_enum, default_value_t = ViewName::Request, value_name = "VIEW")]
+    pub(crate) view: ViewName,
+
+    /// Traces: which requests share a connection
+    #[arg(long, value_enum, default_value_t = ConnectionName::Session, value_name = "UNIT")]
+    pub(crate) connection: ConnectionName,
+
+    /// Traces: source ports: paper-like, uniform, sequential, skewed-N
+    #[arg(long, value_name = "PORTS", default_value = "paper-like", value_parser = parse::from_str::<Ports>)]
+    pub(crate) ports: Ports,
+
+    /// The same seed gives the same bytes on every machine
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+/// Arguments of `generate rules`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Example:
+  flowloom generate rules --profile fw --rules 10k --seed 7 -o fw.rules")]
+pub(crate) struct RuleProfile {
+    /// Where to write; - for standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+
+    /// Kind of set
+    #[arg(long, value_enum, default_value_t = ProfileName::Acl)]
+    pub(crate) profile: ProfileName,
+
+    /// Rules
+    #[arg(long, value_name = "N", default_value = "1k", value_parser = parse::positive)]
+    pub(crate) rules: u64,
+
+    /// IPv6 instead of IPv4
+    #[arg(long)]
+    pub(crate) v6: bool,
+
+    /// The same seed gives the same rules on every machine
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+/// Kinds of rule sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProfileName {
+    /// Access lists of routers
+    Acl,
+    /// Firewalls
+    Fw,
+    /// Chains of packet filters
+    Ipc,
+}
+
+/// Arguments of `generate headers`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Headers {
+    #[command(flatten)]
+    pub(crate) options: super::rules::RuleOptions,
+
+    /// Where to write; - for standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+
+    /// What they are like
+    #[arg(long, value_enum, default_value_t = TrafficName::Hits)]
+    pub(crate) traffic: TrafficName,
+
+    /// Headers
+    #[arg(long, value_name = "N", default_value = "100k", value_parser = parse::positive)]
+    pub(crate) count: u64,
+
+    /// The same seed gives the same headers on every machine
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+/// Kinds of headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TrafficName {
+    /// Each inside some rule, all rules alike
+    Hits,
+    /// Three of ten at random
+    Misses,
+    /// A few of 16,384 flows have most of the packets
+    Zipf,
 }
 
 /// Arguments of `generate trace`.

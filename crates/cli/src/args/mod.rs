@@ -1,11 +1,13 @@
 //! The command line, a file per verb.
 
 pub(crate) mod bench;
+pub(crate) mod classify;
 pub(crate) mod generate;
 pub(crate) mod inspect;
 pub(crate) mod parse;
 pub(crate) mod replay;
 pub(crate) mod reproduce;
+pub(crate) mod rules;
 pub(crate) mod shell;
 pub(crate) mod simulate;
 
@@ -41,10 +43,15 @@ pub(crate) enum Verb {
     Replay(Box<replay::Replay>),
     /// Say what is in a capture
     Inspect(inspect::Inspect),
-    /// Make a capture
+    /// Say which rules packets hit
+    Classify(Box<classify::Classify>),
+    /// Look into a rule set: oddities, sizes, why a header is matched
+    #[command(subcommand)]
+    Rules(rules::Rules),
+    /// Make a capture, a rule set or headers
     #[command(subcommand)]
     Generate(generate::Generate),
-    /// Run models in virtual time: schedulers on many threads, ways to keep order
+    /// Simulate: schedulers on many threads, ways to keep order, a small cache of connection state
     #[command(subcommand)]
     Simulate(simulate::Simulate),
     /// Compare our parts with each other, side by side

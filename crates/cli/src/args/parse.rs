@@ -25,6 +25,33 @@ pub(crate) fn positive(text: &str) -> Result<u64, String> {
     }
 }
 
+/// Reads a number of bytes: digits, with `k`, `M` or `G` for 1024 and its powers.
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
+    let (digits, shift) = match text.char_indices().last() {
+        Some((at, 'k' | 'K')) => (&text[..at], 10),
+        Some((at, 'm' | 'M')) => (&text[..at], 20),
+        Some((at, 'g' | 'G')) => (&text[..at], 30),
+        _ => (text, 0),
+    };
+    let number: u64 = digits
+        .parse()
+        .map_err(|_| format!("'{text}' is not a size: digits, optionally with k, M or G behind"))?;
+    number.checked_mul(1 << shift).ok_or_else(|| format!("'{text}' is too large"))
+}
+
+/// Reads what pauses are multiplied by.
+pub(crate) fn think_factor(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(factor) if (0.0..=1e6).contains(&factor) => Ok(factor),
+        _ => Err(format!("'{text}' is not a factor between 0 and 1000000")),
+    }
+}
+
+/// Reads what has a form of its own.
+pub(crate) fn from_str<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|error: T::Err| error.to_string())
+}
+
 /// Reads a pace: `max`, `x` and a factor, or packets a second.
 pub(crate) fn pace(text: &str) -> Result<Pace, String> {
     if text == "max" {
@@ -63,6 +90,12 @@ mod tests {
         assert!(count("99999999999G").is_err());
         assert!(count("").is_err() && count("k").is_err() && count("-1").is_err());
         assert!(positive("0").is_err());
+    }
+
+    #[test]
+    fn sizes_are_in_powers_of_two() {
+        assert_eq!((bytes("32k"), bytes("2M"), bytes("100")), (Ok(32 << 10), Ok(2 << 20), Ok(100)));
+        assert!(bytes("k").is_err() && bytes("1.5k").is_err() && bytes("99999999999G").is_err());
     }
 
     #[test]

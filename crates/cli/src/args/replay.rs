@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use flowloom::engine::Pace;
+use flowloom::tcb_cache::Policy;
 
 use super::parse;
 
@@ -95,6 +96,14 @@ pub(crate) struct Replay {
     /// Compare with a single-threaded oracle; exit 1 at the first difference
     #[arg(long)]
     pub(crate) verify: bool,
+
+    /// Simulate a cache of connection state of this size beside the run, one for each worker
+    #[arg(long, value_name = "BYTES", value_parser = parse::bytes)]
+    pub(crate) tcb_cache: Option<u64>,
+
+    /// Policy of that cache, as `simulate tcb-cache` names it
+    #[arg(long, value_name = "POLICY", default_value = "spec", requires = "tcb_cache", value_parser = parse::from_str::<Policy>)]
+    pub(crate) tcb_policy: Policy,
 
     /// Exit 4 when a capture is cut or corrupt
     #[arg(long)]

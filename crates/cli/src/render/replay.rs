@@ -38,6 +38,8 @@ pub(crate) struct ReplayResult {
     pub(crate) table: TableFigures,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) verify: Option<VerifyFigures>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tcb_cache: Option<TcbCacheFigures>,
     pub(crate) notices: Vec<String>,
     pub(crate) interrupted: bool,
     /// Share of the input that was read, of an interrupted run over inputs of known size.
@@ -47,6 +49,24 @@ pub(crate) struct ReplayResult {
     pub(crate) fault: Option<String>,
     pub(crate) balanced: bool,
     pub(crate) complete: bool,
+}
+
+/// What simulated caches of connection state made of the run.
+#[derive(Debug, Serialize)]
+pub(crate) struct TcbCacheFigures {
+    pub(crate) bytes: u64,
+    pub(crate) policy: String,
+    pub(crate) hash: String,
+    /// One for each worker.
+    pub(crate) caches: u64,
+    pub(crate) accesses: u64,
+    pub(crate) hits: u64,
+    pub(crate) auxiliary_hits: u64,
+    pub(crate) misses: u64,
+    pub(crate) miss_ratio: f64,
+    pub(crate) evictions: u64,
+    pub(crate) moves: u64,
+    pub(crate) closed: u64,
 }
 
 /// How the run was set up.
@@ -281,6 +301,18 @@ impl Report for ReplayResult {
             scaled(if self.seconds > 0.0 { self.bytes_captured as f64 / self.seconds } else { 0.0 }),
             self.seconds
         ));
+        if let Some(cache) = &self.tcb_cache {
+            lines.push(format!(
+                "TCB cache   {}, {} {}{}: {} misses of {} accesses, {}",
+                bytes(cache.bytes),
+                cache.policy,
+                cache.hash,
+                if cache.caches > 1 { format!(", {} of them", cache.caches) } else { String::new() },
+                grouped(cache.misses),
+                grouped(cache.accesses),
+                percent(cache.misses, cache.accesses)
+            ));
+        }
         lines.push(format!("Digest      {}", self.digest));
         lines.push(String::new());
         lines.push(self.verdict());

@@ -1,4 +1,6 @@
-//! Makes captures.
+//! Makes captures and logs.
+
+mod weblog;
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -14,10 +16,19 @@ use crate::args::generate::{Generate, TimeUnitName, Trace};
 use crate::exit::{Failure, Status};
 use crate::render::generate::GenerateResult;
 use crate::render::print;
+use crate::verbs::generate_rules;
 
 /// Runs the verb.
 pub(crate) fn run(arguments: &Generate, common: &Common) -> Result<Status, Failure> {
-    let Generate::Trace(trace) = arguments;
+    match arguments {
+        Generate::Trace(trace) => capture(trace, common),
+        Generate::Rules(profile) => generate_rules::rules(profile, common),
+        Generate::Headers(headers) => generate_rules::headers(headers, common),
+        Generate::Weblog(weblog) => weblog::run(weblog, common),
+    }
+}
+
+fn capture(trace: &Trace, common: &Common) -> Result<Status, Failure> {
     let begun = Instant::now();
     let Planned { mut generator, what, snaplen, seed } = plan(trace)?;
     let snaplen = trace.snaplen.unwrap_or(snaplen);

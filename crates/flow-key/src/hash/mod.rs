@@ -7,6 +7,8 @@
 //! | [`crc32c`] | no | the SSE4.2 instruction [DHASH §III-B] |
 //! | [`fnv1a`], [`jenkins`] | no | what [FLOWNP §4.1] compares with the CRC |
 //! | [`hrw`] | no | the weight of a worker for a flow [HRWTREE §3.1] |
+//! | [`h3`] | drawn | the banks of a simulated cache [TCBCACHE §3.2] |
+//! | [`index`] | no | the sets of simulated caches [TCBCACHE §2.3] |
 //!
 //! CRCs are linear: an attacker can build any number of keys that share one, whatever the seed.
 //! They stay for the papers' modes.
@@ -15,5 +17,7 @@ pub mod crc32;
 pub mod crc32c;
 pub mod fnv1a;
 pub mod fold;
+pub mod h3;
 pub mod hrw;
+pub mod index;
 pub mod jenkins;

@@ -2,6 +2,7 @@
 
 pub(crate) mod ordering;
 pub(crate) mod schedule;
+pub(crate) mod tcb_cache;
 pub(crate) mod traffic;
 
 use clap::Subcommand;
@@ -13,4 +14,6 @@ pub(crate) enum Simulate {
     Schedule(Box<schedule::Schedule>),
     /// What keeping order costs: queues per flow against threads in turn
     Ordering(Box<ordering::Ordering>),
+    /// A small cache of connection state, over a log, a trace, a capture or a model
+    TcbCache(Box<tcb_cache::TcbCache>),
 }

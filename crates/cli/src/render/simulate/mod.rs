@@ -2,6 +2,7 @@
 
 pub(crate) mod ordering;
 pub(crate) mod schedule;
+pub(crate) mod tcb_cache;
 
 /// Returns rows as lines with columns of equal width; all columns but the first are set right.
 pub(crate) fn columns(rows: &[Vec<String>]) -> Vec<String> {

@@ -10,7 +10,7 @@ use flowloom::traffic::capture::CaptureSet;
 use crate::args::replay::Replay;
 use crate::host::{Host, Tool};
 use crate::render::replay::{
-    InputFigures, ReplayResult, RunFigures, TableFigures, VerifyFigures, WorkerFigures,
+    InputFigures, ReplayResult, RunFigures, TableFigures, TcbCacheFigures, VerifyFigures, WorkerFigures,
 };
 
 /// Everything that the figures are taken from.
@@ -23,6 +23,7 @@ pub(super) struct Run<'a, F> {
     pub(super) source: &'a CaptureSet,
     pub(super) report: &'a RunReport<F>,
     pub(super) verified: Option<VerifyFigures>,
+    pub(super) tcb_cache: Option<TcbCacheFigures>,
     pub(super) read_share: Option<f64>,
 }
 
@@ -108,6 +109,7 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
             .collect(),
         table: table_figures(report),
         verify: run.verified,
+        tcb_cache: run.tcb_cache,
         notices: source.notices().iter().map(ToString::to_string).collect(),
         interrupted: report.interrupted,
         read_share: if report.interrupted { run.read_share } else { None },

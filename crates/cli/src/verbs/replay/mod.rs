@@ -1,6 +1,7 @@
 //! Runs the engine over captures.
 
 mod figures;
+mod probe;
 mod setup;
 
 use std::sync::Arc;
@@ -20,13 +21,21 @@ use crate::signals::stop_on_signals;
 use crate::{flow_file, verify};
 
 use figures::{Run, figures};
+use probe::Probe;
 use setup::{Tables, check_verifiable, engine_config, placement, set_options};
 
 /// Runs the verb.
 pub(crate) fn run(arguments: &Replay, common: &Common) -> Result<Status, Failure> {
-    match arguments.app {
-        AppName::Null => run_app(arguments, common, "null", || Null),
-        AppName::TcpTracker => run_app(arguments, common, "tcp-tracker", || TcpTracker),
+    let probe = arguments.tcb_cache.map(|bytes| Probe::new(bytes, arguments.tcb_policy)).transpose()?;
+    match (arguments.app, &probe) {
+        (AppName::Null, None) => run_app(arguments, common, "null", None, || Null),
+        (AppName::TcpTracker, None) => run_app(arguments, common, "tcp-tracker", None, || TcpTracker),
+        (AppName::Null, Some(probe)) => {
+            run_app(arguments, common, "null", Some(probe), || probe.beside(Null))
+        }
+        (AppName::TcpTracker, Some(probe)) => {
+            run_app(arguments, common, "tcp-tracker", Some(probe), || probe.beside(TcpTracker))
+        }
     }
 }
 
@@ -34,6 +43,7 @@ fn run_app<A: App>(
     arguments: &Replay,
     common: &Common,
     app_name: &'static str,
+    probe: Option<&Probe>,
     app: impl Fn() -> A,
 ) -> Result<Status, Failure> {
     let config = engine_config(arguments)?;
@@ -71,6 +81,8 @@ fn run_app<A: App>(
         check_decodable(*packets, error)?;
     }
 
+    // Taken now: the oracle runs an application, and a probe, of its own.
+    let tcb_cache = probe.map(Probe::figures);
     let verified = if arguments.verify {
         let repeat = verify::Repeat {
             packets: report.input.packets,
@@ -97,6 +109,7 @@ fn run_app<A: App>(
         source: &source,
         report: &report,
         verified,
+        tcb_cache,
         read_share,
     });
     for notice in source.notices() {

@@ -2,6 +2,7 @@
 
 mod ordering;
 mod schedule;
+mod tcb_cache;
 mod traffic;
 
 use std::path::Path;
@@ -17,6 +18,7 @@ pub(crate) fn run(arguments: &Simulate, common: &Common) -> Result<Status, Failu
     match arguments {
         Simulate::Schedule(arguments) => schedule::run(arguments, common),
         Simulate::Ordering(arguments) => ordering::run(arguments, common),
+        Simulate::TcbCache(arguments) => tcb_cache::run(arguments, common),
     }
 }
 

@@ -1,0 +1,150 @@
+//! Any application, with a simulated cache of connection state beside it [TCBCACHE §3.1].
+//!
+//! Each TCP packet is an access to the cache, in the order in which the worker sees them. What the application within
+//! does is not changed. Accesses are taken in by the thousand; the counts are handed over when the application is
+//! dropped, so nothing is shared while packets flow.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use flowloom_engine::{App, FlowState, FlowValue, Verdict};
+use flowloom_packet::PacketView;
+use flowloom_tcb_cache::wire::{Closing, Seen, TCP, is_from_client, session_key};
+use flowloom_tcb_cache::{Access, Counts, Simulator};
+
+/// Accesses that are collected before the cache takes them in.
+const BATCH: usize = 1024;
+
+/// Where the probes of a run leave their counts: one entry a worker.
+#[derive(Clone, Debug, Default)]
+pub struct ProbeCounts(Arc<Mutex<Vec<Counts>>>);
+
+impl ProbeCounts {
+    /// Returns the sum over all workers whose application has been dropped, and how many these are.
+    #[must_use]
+    pub fn total(&self) -> (Counts, usize) {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        (all.iter().copied().fold(Counts::default(), |sum, counts| sum + counts), all.len())
+    }
+}
+
+/// What a probed flow keeps: the application's state, and how far the session's end has come.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Probed<F> {
+    inner: F,
+    closing: Closing,
+}
+
+impl<F: FlowState> FlowState for Probed<F> {
+    const COLUMNS: &'static [&'static str] = F::COLUMNS;
+
+    fn values(&self, out: &mut Vec<FlowValue>) {
+        self.inner.values(out);
+    }
+
+    fn merge(&mut self, later: Self) {
+        self.inner.merge(later.inner);
+        self.closing = later.closing;
+    }
+}
+
+/// Runs an application, and a simulated cache on the packets it sees.
+#[derive(Debug)]
+pub struct CacheProbe<A> {
+    inner: A,
+    cache: Box<dyn Simulator>,
+    batch: Vec<Access>,
+    origin_ns: Option<u64>,
+    counts: ProbeCounts,
+}
+
+impl<A: App> CacheProbe<A> {
+    /// Returns `inner` with a cache beside it, which leaves its counts in `counts` when it is dropped.
+    #[must_use]
+    pub fn new(inner: A, cache: Box<dyn Simulator>, counts: ProbeCounts) -> Self {
+        Self { inner, cache, batch: Vec::with_capacity(BATCH), origin_ns: None, counts }
+    }
+}
+
+impl<A> CacheProbe<A> {
+    #[cold]
+    #[inline(never)]
+    fn flush(&mut self) {
+        self.cache.run(&self.batch);
+        self.batch.clear();
+    }
+}
+
+impl<A> Drop for CacheProbe<A> {
+    fn drop(&mut self) {
+        self.flush();
+        self.counts.0.lock().unwrap_or_else(PoisonError::into_inner).push(self.cache.counts());
+    }
+}
+
+impl<A: App> App for CacheProbe<A> {
+    type Flow = Probed<A::Flow>;
+
+    #[inline(always)]
+    fn on_packet(&mut self, packet: &PacketView<'_>, flow: &mut Self::Flow) -> Verdict {
+        let headers = &packet.headers;
+        if headers.key.protocol() == TCP && !headers.later_fragment {
+            let from_client = is_from_client(&headers.key, headers.direction);
+            let seen = flow.closing.packet(headers.tcp_flags, from_client);
+            if seen != Seen::Over {
+                let origin_ns = *self.origin_ns.get_or_insert(packet.time_ns);
+                let time_ms = packet.time_ns.saturating_sub(origin_ns) / 1_000_000;
+                let access = Access::new(flow.closing.key(session_key(&headers.key)), time_ms);
+                self.batch.push(if seen == Seen::Closes { access.closing() } else { access });
+                if self.batch.len() == BATCH {
+                    self.flush();
+                }
+            }
+        }
+        self.inner.on_packet(packet, &mut flow.inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flowloom_flow_key::FlowKey;
+    use flowloom_packet::Headers;
+    use flowloom_tcb_cache::{CacheSpec, Policy};
+
+    use super::*;
+    use crate::Null;
+
+    fn packet(client: u32, protocol: u8, tcp_flags: u8) -> PacketView<'static> {
+        let (key, direction) = FlowKey::from_v4(client, 1, 5000, 80, protocol);
+        let headers = Headers {
+            key,
+            direction,
+            tcp_flags,
+            later_fragment: false,
+            network_offset: 14,
+            transport_offset: 34,
+            payload_offset: 54,
+            payload_bytes: 0,
+        };
+        PacketView { bytes: &[], headers, time_ns: 1_000_000_000, wire_bytes: 60 }
+    }
+
+    #[test]
+    fn tcp_packets_are_accesses_until_their_session_ends() {
+        let spec = CacheSpec { drops_closed: true, ..CacheSpec::PAPER.with_policy(Policy::FullLru) };
+        let counts = ProbeCounts::default();
+        let mut probe = CacheProbe::new(Null, spec.build().expect("a valid cache"), counts.clone());
+        let (ack, rst, udp) = (16, 4, 17);
+        let mut flows: [Probed<crate::NoState>; 2] = Default::default();
+        for _ in 0..1500 {
+            probe.on_packet(&packet(9, TCP, ack), &mut flows[0]);
+        }
+        probe.on_packet(&packet(8, udp, 0), &mut flows[1]);
+        probe.on_packet(&packet(9, TCP, rst), &mut flows[0]);
+        probe.on_packet(&packet(9, TCP, ack), &mut flows[0]);
+        assert_eq!(counts.total().1, 0, "nothing is handed over while it runs");
+        drop(probe);
+        let (counts, workers) = counts.total();
+        assert_eq!(workers, 1);
+        assert_eq!((counts.accesses, counts.misses, counts.closed), (1501, 1, 1));
+    }
+}

@@ -1,0 +1,69 @@
+//! Files and standard input, unpacked where they are packed with gzip or zstd, up to a limit.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+/// Bytes of an input that may be looked at before it is read.
+const HEAD_BYTES: usize = 64 << 10;
+
+/// An opened input.
+pub(crate) struct Unpacked {
+    /// The first bytes, unpacked.
+    pub(crate) head: Vec<u8>,
+    /// All bytes from the first on, unpacked.
+    pub(crate) input: Box<dyn Read>,
+}
+
+/// Ends with an error where more than `left` bytes come.
+struct Limited<R> {
+    inner: R,
+    left: u64,
+    max: u64,
+}
+
+impl<R: Read> Read for Limited<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.inner.read(buffer)?;
+        self.left = self.left.checked_sub(bytes as u64).ok_or_else(|| {
+            io::Error::other(format!("more than {} unpacked bytes; --unpack-max allows more", self.max))
+        })?;
+        Ok(bytes)
+    }
+}
+
+/// Opens a path, or standard input for `-`.
+pub(crate) fn open(path: &Path, bytes_max: u64) -> io::Result<Unpacked> {
+    let raw: Box<dyn Read> =
+        if path.as_os_str() == "-" { Box::new(io::stdin()) } else { Box::new(File::open(path)?) };
+    let mut raw = BufReader::with_capacity(256 << 10, raw);
+    let magic = raw.fill_buf()?;
+    let unpacked: Box<dyn Read> = if magic.starts_with(&[0x1F, 0x8B]) {
+        Box::new(flate2::bufread::MultiGzDecoder::new(raw))
+    } else if magic.starts_with(&[0x28, 0xB5, 0x2F, 0xFD]) {
+        Box::new(zstd::stream::read::Decoder::with_buffer(raw)?)
+    } else {
+        Box::new(raw)
+    };
+    let mut limited = Limited { inner: unpacked, left: bytes_max, max: bytes_max };
+    let mut head = vec![0; HEAD_BYTES];
+    let mut have = 0;
+    while have < head.len() {
+        match limited.read(&mut head[have..]) {
+            Ok(0) => break,
+            Ok(bytes) => have += bytes,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    head.truncate(have);
+    let input = Box::new(io::Cursor::new(head.clone()).chain(limited));
+    Ok(Unpacked { head, input })
+}
+
+/// Returns a file's name without the ending of a packing.
+pub(crate) fn plain_name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let plain = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).map(str::to_owned);
+    plain.unwrap_or(name)
+}

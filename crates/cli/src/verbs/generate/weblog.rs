@@ -1,0 +1,259 @@
+//! Makes logs of a web server, and traces of accesses to connection state.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::time::Instant;
+
+use flowloom::tcb_cache::bounds::NextUses;
+use flowloom::tcb_cache::model::logged::LogEntry;
+use flowloom::tcb_cache::model::{Overlap, PacketModel, Surge, SurgeConfig};
+use flowloom::tcb_cache::trace::oracle_general;
+use flowloom::tcb_cache::{Access, Trace};
+
+use crate::args::Common;
+use crate::args::generate::Weblog;
+use crate::args::simulate::tcb_cache::packet_model;
+use crate::exit::{Failure, Status};
+use crate::render::generate::WeblogResult;
+use crate::render::print;
+use crate::unpacked::plain_name;
+
+/// The first second of generated logs, 1 August 1995.
+const BEGIN_MS: u64 = 807_235_200_000;
+/// Bytes that a trace says a session's state has.
+const STATE_BYTES: u32 = 64;
+
+/// Forms of the output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Clf,
+    Tsv,
+    Csv,
+    OracleGeneral,
+}
+
+impl Form {
+    fn of(path: &Path) -> Result<Self, Failure> {
+        if path.as_os_str() == "-" {
+            return Ok(Self::Clf);
+        }
+        let name = plain_name(path).to_ascii_lowercase();
+        Ok(match name.rsplit_once('.') {
+            Some((_, "log")) => Self::Clf,
+            Some((_, "tsv")) => Self::Tsv,
+            Some((_, "csv")) => Self::Csv,
+            _ if name.contains("oraclegeneral") => Self::OracleGeneral,
+            _ => {
+                return Err(Failure::Usage(format!(
+                    "the name {} does not say which form to write\n  .log, .tsv, .csv or .oracleGeneral, with .gz or .zst behind it to pack",
+                    path.display()
+                )));
+            }
+        })
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Clf => "clf",
+            Self::Tsv => "tsv",
+            Self::Csv => "csv",
+            Self::OracleGeneral => "oracle-general",
+        }
+    }
+}
+
+/// What is to be written.
+enum Made {
+    Log(Vec<LogEntry>),
+    Accesses(Vec<Access>, NextUses),
+}
+
+/// Runs the verb.
+pub(super) fn run(arguments: &Weblog, common: &Common) -> Result<Status, Failure> {
+    let begun = Instant::now();
+    let form = Form::of(&arguments.output)?;
+    let usage = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
+    let is_log = matches!(form, Form::Clf | Form::Tsv);
+    let packets = packet_model(arguments.connection, arguments.view);
+    if is_log && packets != PacketModel::default() {
+        return Err(Failure::Usage(String::from(
+            "a log has a line for each request, whatever connections and packets carry it\n  --view and --connection are for .csv and .oracleGeneral",
+        )));
+    }
+    let overlap = Overlap {
+        sessions: arguments.overlap,
+        accesses: usize::try_from(arguments.accesses).unwrap_or(usize::MAX),
+        packets,
+        ports: arguments.ports,
+        seed: arguments.seed,
+    };
+    let config = SurgeConfig { think_factor: arguments.think, ..SurgeConfig::default() };
+    let mut source = Surge::new(config, arguments.seed);
+    let (made, records, keys, span_ms) = if is_log {
+        let log = overlap.make_log(&mut source, BEGIN_MS).map_err(|error| usage(&error))?;
+        let mut clients: Vec<u32> = log.iter().map(|entry| entry.address).collect();
+        clients.sort_unstable();
+        clients.dedup();
+        let span_ms = log.last().map_or(0, |entry| entry.time_ms - BEGIN_MS);
+        let (records, keys) = (log.len(), clients.len());
+        (Made::Log(log), records, keys, span_ms)
+    } else {
+        let accesses = overlap.make(&mut source).map_err(|error| usage(&error))?.accesses;
+        let span_ms = accesses.last().map_or(0, |access| access.time_ms());
+        let trace = Trace::new(accesses, 0);
+        let uses = trace.next_uses(false).map_err(|error| usage(&error))?;
+        let (records, keys) = (trace.accesses().len(), uses.first_uses_from(0));
+        (Made::Accesses(trace.into_accesses(), uses), records, keys, span_ms)
+    };
+    let to_stdout = arguments.output.as_os_str() == "-";
+    let written = if to_stdout {
+        write(io::stdout().lock(), arguments, form, &made)
+    } else {
+        File::create(&arguments.output).and_then(|file| write(file, arguments, form, &made))
+    };
+    written.map_err(|error| {
+        if to_stdout && error.kind() == io::ErrorKind::BrokenPipe {
+            Failure::BrokenPipe
+        } else {
+            Failure::Output(format!("cannot write {}: {error}", arguments.output.display()))
+        }
+    })?;
+    // The log itself is the result on standard output: nothing may stand beside it.
+    if !to_stdout {
+        let result = WeblogResult {
+            schema: "flowloom/generate-weblog/1",
+            path: arguments.output.display().to_string(),
+            form: form.name(),
+            model: "s",
+            overlap: arguments.overlap,
+            seed: arguments.seed,
+            records: records as u64,
+            keys: keys as u64,
+            span_s: span_ms as f64 / 1000.0,
+            seconds: begun.elapsed().as_secs_f64(),
+        };
+        print(&result, common)?;
+    }
+    Ok(Status::Ok)
+}
+
+/// Writes everything through the packing that the path's ending asks for.
+fn write(out: impl Write, arguments: &Weblog, form: Form, made: &Made) -> io::Result<()> {
+    let out = BufWriter::with_capacity(1 << 20, out);
+    match arguments.output.extension().and_then(|extension| extension.to_str()) {
+        Some("zst") => {
+            let mut packed = zstd::Encoder::new(out, 3)?;
+            records(&mut packed, form, made)?;
+            packed.finish()?.flush()
+        }
+        Some("gz") => {
+            let mut packed = flate2::write::GzEncoder::new(out, flate2::Compression::default());
+            records(&mut packed, form, made)?;
+            packed.finish()?.flush()
+        }
+        _ => {
+            let mut out = out;
+            records(&mut out, form, made)?;
+            out.flush()
+        }
+    }
+}
+
+fn records(out: &mut impl Write, form: Form, made: &Made) -> io::Result<()> {
+    match made {
+        Made::Log(log) => {
+            if form == Form::Tsv {
+                writeln!(out, "host\tlogname\ttime\tmethod\turl\tresponse\tbytes")?;
+            }
+            for entry in log {
+                let (host, bytes) = (Ipv4Addr::from_bits(entry.address), entry.reply_bytes);
+                let seconds = entry.time_ms / 1000;
+                if form == Form::Tsv {
+                    writeln!(out, "{host}\t-\t{seconds}\tGET\t/\t200\t{bytes}")?;
+                } else {
+                    let time = LogTime(seconds);
+                    writeln!(out, "{host} - - [{time}] \"GET / HTTP/1.0\" 200 {bytes}")?;
+                }
+            }
+        }
+        Made::Accesses(accesses, uses) => {
+            if form == Form::Csv {
+                writeln!(out, "time_ms,key,closes")?;
+            }
+            for (position, access) in accesses.iter().enumerate() {
+                if form == Form::Csv {
+                    writeln!(
+                        out,
+                        "{},{:#x},{}",
+                        access.time_ms(),
+                        access.key(),
+                        u8::from(access.closes())
+                    )?;
+                } else {
+                    let next = uses.after(position);
+                    let next = (next != NextUses::NEVER).then_some(u64::from(next));
+                    out.write_all(&oracle_general::record(*access, STATE_BYTES, next))?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Seconds since 1970 as logs write them; generated logs begin in 1995 and last for less than a year.
+struct LogTime(u64);
+
+impl std::fmt::Display for LogTime {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        const MONTHS: [&str; 12] =
+            ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+        let (days, second) = (self.0 / 86_400, self.0 % 86_400);
+        // Days since 1 March of the year 0, in eras of 400 years.
+        let days = days + 719_468;
+        let (era, day) = (days / 146_097, days % 146_097);
+        let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+        let day = day - (365 * year + year / 4 - year / 100);
+        let month = (5 * day + 2) / 153;
+        let day = day - (153 * month + 2) / 5 + 1;
+        let name = MONTHS[(month as usize + 2) % 12];
+        let year = era * 400 + year + u64::from(month >= 10);
+        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+        write!(f, "{day:02}/{name}/{year}:{hour:02}:{minute:02}:{second:02} +0000")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_as_logs_have_them() {
+        for (seconds, text) in [
+            (0, "01/Jan/1970:00:00:00 +0000"),
+            (807_249_601, "01/Aug/1995:04:00:01 +0000"),
+            (951_782_399, "28/Feb/2000:23:59:59 +0000"),
+            (951_782_400, "29/Feb/2000:00:00:00 +0000"),
+            (4_107_542_400, "01/Mar/2100:00:00:00 +0000"),
+        ] {
+            assert_eq!(LogTime(seconds).to_string(), text);
+        }
+        assert_eq!(LogTime(BEGIN_MS / 1000).to_string(), "01/Aug/1995:00:00:00 +0000");
+    }
+
+    #[test]
+    fn the_name_says_the_form() {
+        for (name, form) in [
+            ("a.log", Form::Clf),
+            ("a.log.gz", Form::Clf),
+            ("a.TSV.zst", Form::Tsv),
+            ("a.csv", Form::Csv),
+            ("a.oracleGeneral.bin.zst", Form::OracleGeneral),
+            ("-", Form::Clf),
+        ] {
+            assert_eq!(Form::of(Path::new(name)).unwrap(), form, "{name}");
+        }
+        assert!(Form::of(Path::new("a.txt")).is_err());
+    }
+}

@@ -1,0 +1,141 @@
+//! Where the accesses come from: a log, a trace, a capture, or a model.
+
+use std::path::Path;
+
+use flowloom::tcb_cache::Access;
+use flowloom::tcb_cache::model::{LoggedSessions, Overlap, SessionSource, Surge, SurgeConfig};
+use flowloom::tcb_cache::trace::{Format, ReadError, ReadLimits, ReadSummary, read_accesses, read_log};
+
+use crate::args::simulate::tcb_cache::{ModelName, TcbCache};
+use crate::exit::Failure;
+use crate::render::simulate::tcb_cache::{ReadFigures, TraceFigures};
+use crate::unpacked::{open, plain_name};
+
+use super::capture;
+
+/// A loaded trace.
+pub(super) struct Loaded {
+    pub(super) accesses: Vec<Access>,
+    pub(super) figures: TraceFigures,
+    /// Records that could not be used.
+    pub(super) skipped: u64,
+    /// Whether keys are identifiers of another kind than addresses and ports.
+    pub(super) foreign: bool,
+}
+
+/// Loads what the arguments name.
+pub(super) fn load(arguments: &TcbCache, stop: &dyn Fn() -> bool) -> Result<Loaded, Failure> {
+    let Some(path) = &arguments.trace else {
+        let Some(ModelName::S) = arguments.model else {
+            return Err(Failure::Usage(String::from("a TRACE or a --model is needed")));
+        };
+        let config = SurgeConfig { think_factor: arguments.think, ..SurgeConfig::default() };
+        let mut figures = TraceFigures::new("model s", "model");
+        figures.model = Some(format!("s, think × {}", arguments.think));
+        let accesses = overlapped(arguments, &mut Surge::new(config, arguments.seed), &mut figures)?;
+        return Ok(Loaded { accesses, figures, skipped: 0, foreign: false });
+    };
+    let name = path.display().to_string();
+    let failed = |error: std::io::Error| Failure::Input(format!("cannot read {name}: {error}"));
+    let unpacked = open(path, arguments.unpack_max).map_err(failed)?;
+    if unpacked.head.is_empty() {
+        return Err(empty(&name));
+    }
+    if arguments.trace_format.is_none() && capture::is_capture(&unpacked.head) {
+        no_overlap(arguments, "a capture")?;
+        return capture::load(path, arguments, stop);
+    }
+    let format = match arguments.trace_format {
+        Some(format) => format,
+        None => Format::detect(&plain_name(path), &unpacked.head).ok_or_else(|| unknown_format(path))?,
+    };
+    let limits = ReadLimits { records_max: usize::try_from(arguments.limit).unwrap_or(usize::MAX) };
+    let read_failed = |error: ReadError| match error {
+        ReadError::Io { .. } => Failure::Input(format!("cannot read {name}: {error}")),
+        error => Failure::Usage(format!(
+            "{name} as {format}: {error}\n  --trace-format says which it is: {}",
+            formats()
+        )),
+    };
+    let mut figures = TraceFigures::new(&name, &format.to_string());
+    if !format.is_log() {
+        no_overlap(arguments, "a trace of accesses")?;
+        let (accesses, summary) = read_accesses(unpacked.input, format, limits).map_err(read_failed)?;
+        figures.read = Some(read_figures(&summary));
+        let foreign = format != Format::Csv;
+        return Ok(Loaded { accesses, figures, skipped: summary.skipped_in_all(), foreign });
+    }
+    let (entries, summary) = read_log(unpacked.input, format, limits).map_err(read_failed)?;
+    // Logs that know seconds only have their requests spread over them.
+    let jitter = entries.iter().all(|entry| entry.time_ms % 1000 == 0).then_some(arguments.seed);
+    let sessions = LoggedSessions::cut(entries, jitter);
+    figures.read = Some(read_figures(&summary));
+    figures.sessions = Some(sessions.len() as u64);
+    let accesses = if arguments.overlap.is_some() {
+        overlapped(arguments, &mut sessions.drawn(), &mut figures)?
+    } else {
+        let packets = arguments.packet_model();
+        figures.packets = Some(packets.to_string());
+        figures.ports = Some(arguments.ports.to_string());
+        sessions.as_logged(packets, arguments.ports, arguments.seed)
+    };
+    Ok(Loaded { accesses, figures, skipped: summary.skipped_in_all(), foreign: false })
+}
+
+fn empty(name: &str) -> Failure {
+    Failure::Usage(format!(
+        "{name} is empty\n  a trace is a log ({}), a trace of accesses or a capture, or --model s",
+        formats()
+    ))
+}
+
+fn unknown_format(path: &Path) -> Failure {
+    Failure::Usage(format!(
+        "{} is in no format that can be told\n  --trace-format says which it is: {}",
+        path.display(),
+        formats()
+    ))
+}
+
+fn formats() -> String {
+    Format::ALL.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn no_overlap(arguments: &TcbCache, what: &str) -> Result<(), Failure> {
+    if arguments.overlap.is_some() {
+        return Err(Failure::Usage(format!(
+            "{what} is simulated as it is\n  --overlap lays the sessions of a log or a model over each other"
+        )));
+    }
+    Ok(())
+}
+
+fn overlapped(
+    arguments: &TcbCache,
+    source: &mut dyn SessionSource,
+    figures: &mut TraceFigures,
+) -> Result<Vec<Access>, Failure> {
+    let overlap = Overlap {
+        sessions: arguments.overlap.unwrap_or(1),
+        accesses: usize::try_from(arguments.accesses).unwrap_or(usize::MAX),
+        packets: arguments.packet_model(),
+        ports: arguments.ports,
+        seed: arguments.seed,
+    };
+    let workload = overlap.make(source).map_err(|error| Failure::Usage(error.to_string()))?;
+    figures.overlap = Some(overlap.sessions.into());
+    figures.packets = Some(overlap.packets.to_string());
+    figures.ports = Some(overlap.ports.to_string());
+    figures.connections = Some(workload.connections);
+    Ok(workload.accesses)
+}
+
+fn read_figures(summary: &ReadSummary) -> ReadFigures {
+    ReadFigures {
+        records: summary.records,
+        used: summary.used,
+        skipped: summary.reasons().map(|(reason, count)| (reason.name(), count)).collect(),
+        time_backwards: summary.time_backwards,
+        limited: summary.limited,
+    }
+}

@@ -1,0 +1,52 @@
+//! Misses by the ways of a bank [TCBCACHE §4.4, Fig. 16].
+
+use flowloom::tcb_cache::{CacheSpec, Geometry, Policy};
+use flowloom_measure::chart::{Axis, Chart, Series};
+
+use super::workload::{draws, misses, notes, workloads};
+use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+
+/// See the [module](self).
+pub(super) const ITEM: Item = Item {
+    id: "tcbcache/fig16_ways",
+    place: "§4.4, Fig. 16",
+    claim: "four and eight ways a bank do equally well",
+    fidelity: &[Fidelity::Simulated],
+    run,
+};
+
+const WAYS: [u32; 5] = [1, 2, 4, 8, 16];
+
+fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
+    let workloads = workloads(context)?;
+    let mut chart =
+        Chart::new("Misses by ways of a bank, of those of 4", Axis::log("ways"), Axis::linear("of 4 ways"));
+    let mut outcome =
+        Outcome::new(Verdict::agrees("within a per cent on the model; one way costs a few per cent"));
+    for workload in &workloads {
+        for (name, policy) in [("spec", CacheSpec::PAPER.policy), ("FlowLRU", Policy::FlowLru)] {
+            let mut percents = Vec::new();
+            for ways in WAYS {
+                let geometry =
+                    Geometry::new(32 << 10, 64, 2, ways).map_err(ItemError::during("shaping a cache"))?;
+                let spec = CacheSpec { geometry, policy, ..CacheSpec::PAPER };
+                percents.push(misses(context, &workload.trace, spec, draws(context))?.percent);
+            }
+            let short = workload.short;
+            outcome = outcome.values([
+                Value::new(format!("4 ways of 8, {name}, {short}"), "", percents[2] / percents[3])
+                    .paper(1.0)
+                    .band(0.98, 1.02)
+                    .checked_if(workload.is_model),
+                Value::new(format!("1 way of 4, {name}, {short}"), "", percents[0] / percents[2])
+                    .band(0.98, 1.25)
+                    .checked_if(workload.is_model),
+            ]);
+            let points =
+                WAYS.iter().zip(&percents).map(|(ways, percent)| (f64::from(*ways), percent / percents[2]));
+            chart = chart.with(Series::line(format!("{name}, {short}"), points.collect()));
+        }
+    }
+    outcome.notes = notes(&workloads);
+    Ok(outcome.chart(chart).note("32 KiB in two banks; fewer ways are more sets"))
+}

@@ -1,0 +1,87 @@
+//! Gaps between requests: short within a page, long between pages [TCBCACHE §2.2, Fig. 3].
+
+use flowloom::tcb_cache::model::{Session, SessionSource, Surge, SurgeConfig};
+use flowloom::tcb_cache::random::Random;
+use flowloom_measure::chart::{Axis, Chart, Series};
+
+use super::workload::day;
+use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+
+/// See the [module](self).
+pub(super) const ITEM: Item = Item {
+    id: "tcbcache/fig3_gaps",
+    place: "§2.2, Fig. 3",
+    claim: "gaps within a page are small, typically below a second; gaps between pages are long",
+    fidelity: &[Fidelity::Simulated],
+    run,
+};
+
+/// Upper ends of the bins, in seconds.
+const BINS_S: [f64; 12] = [0.1, 0.3, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 1800.0];
+
+fn gaps_s(session: &Session) -> impl Iterator<Item = f64> {
+    session.requests.windows(2).map(|pair| (pair[1].offset_ms - pair[0].offset_ms) as f64 / 1000.0)
+}
+
+/// Returns the share of gaps up to each bin's end, in percent.
+fn cumulative(gaps: &[f64]) -> Vec<(f64, f64)> {
+    let up_to = |end: f64| gaps.iter().filter(|gap| **gap <= end).count() as f64;
+    BINS_S.iter().map(|end| (*end, up_to(*end) * 100.0 / gaps.len().max(1) as f64)).collect()
+}
+
+fn share(gaps: &[f64], low: f64, high: f64) -> f64 {
+    gaps.iter().filter(|gap| (low..=high).contains(*gap)).count() as f64 * 100.0 / gaps.len().max(1) as f64
+}
+
+fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
+    let config = SurgeConfig::default();
+    // Pauses between pages are at least this long in the model; what is shorter lies within a page.
+    let pause_s = config.think_least_s * config.think_factor;
+    let mut source = Surge::new(config, context.seed);
+    let (mut random, mut session) = (Random::new(context.seed), Session::default());
+    let mut model = Vec::new();
+    for _ in 0..context.scale.pick(1000, 10_000, 50_000) {
+        source.next_session(&mut random, &mut session);
+        model.extend(gaps_s(&session));
+    }
+    let within: Vec<f64> = model.iter().copied().filter(|gap| *gap < pause_s).collect();
+    let mut chart = Chart::new(
+        format!("Gaps between requests of a session (model S, seed {})", context.seed),
+        Axis::log("gap in s"),
+        Axis::linear("gaps up to this, %"),
+    )
+    .with(Series::line("model S", cumulative(&model)));
+    let mut values = vec![
+        Value::new("model S, gaps within a page below 1 s", "%", share(&within, 0.0, 1.0)).band(80.0, 95.0),
+        Value::new("model S, gaps that are pauses", "%", share(&model, pause_s, f64::INFINITY))
+            .band(14.0, 22.0),
+    ];
+    let mut notes = vec![String::from("the model is made so; its agreement is no evidence")];
+    let mut short = 100.0;
+    if let Some(day) = day(context)? {
+        let gaps: Vec<f64> = day.iter().flat_map(|(_, session)| gaps_s(session)).collect();
+        let near: Vec<f64> = gaps.iter().copied().filter(|gap| *gap <= 10.0).collect();
+        short = share(&near, 0.0, 2.0);
+        chart = chart.with(Series::line("NASA day", cumulative(&gaps)));
+        values.extend([
+            Value::new("NASA day, gaps up to 1 s", "%", share(&gaps, 0.0, 1.0)).band(20.0, 45.0),
+            Value::new("NASA day, gaps up to 10 s", "%", share(&gaps, 0.0, 10.0)).band(60.0, 72.0),
+            Value::new("NASA day, gaps above 60 s", "%", share(&gaps, 60.0, f64::INFINITY)).band(8.0, 18.0),
+            Value::new("NASA day, of gaps up to 10 s those up to 2 s", "%", short).band(50.0, 80.0),
+        ]);
+        notes.push(String::from(
+            "the log knows seconds only: each request is put at random into its second; sessions end after half an hour of rest, so longer gaps are missing",
+        ));
+    } else {
+        notes.push(String::from("the real day is not in the data folder"));
+    }
+    let mut outcome = Outcome::new(Verdict::of(
+        short > 50.0,
+        "in shape: most short gaps are of a second or two, and a tail of minutes lies apart from them",
+        "short gaps of the real day are not mostly below two seconds",
+    ))
+    .values(values)
+    .chart(chart);
+    outcome.notes = notes;
+    Ok(outcome)
+}

@@ -1,0 +1,144 @@
+//! How evenly index functions spread sessions over sets [TCBCACHE §3.1, Fig. 5].
+
+use std::collections::BTreeSet;
+
+use flowloom::tcb_cache::{Geometry, IndexFunction, Indexing};
+use flowloom_measure::chart::{Axis, Chart, Series};
+
+use super::workload::{Workload, notes, workloads};
+use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+
+/// See the [module](self).
+pub(super) const ITEM: Item = Item {
+    id: "tcbcache/fig5_set_loads",
+    place: "§3.1, Fig. 5",
+    claim: "several hash functions spread sessions over the sets more evenly than one",
+    fidelity: &[Fidelity::Simulated],
+    run,
+};
+
+/// Sessions of each set.
+struct Loads(Vec<u64>);
+
+impl Loads {
+    /// One function: each session is of one set.
+    fn single(keys: &BTreeSet<u64>, index: &Indexing) -> Self {
+        let mut loads = vec![0; Geometry::PAPER.sets() as usize];
+        for key in keys {
+            loads[index.set(*key, 0) as usize] += 1;
+        }
+        Self(loads)
+    }
+
+    /// Several: each session goes to the one of its sets that has least, as a cache that balances its banks would do.
+    fn balanced(keys: &BTreeSet<u64>, index: &Indexing, banks: u32) -> Self {
+        let sets = Geometry::PAPER.sets();
+        let mut loads = vec![0; (sets * banks) as usize];
+        for key in keys {
+            let places = (0..banks).map(|bank| (bank * sets + index.set(*key, bank)) as usize);
+            if let Some(least) = places.min_by_key(|place| loads[*place]) {
+                loads[least] += 1;
+            }
+        }
+        Self(loads)
+    }
+
+    fn mean(&self) -> f64 {
+        self.0.iter().sum::<u64>() as f64 / self.0.len() as f64
+    }
+
+    /// Mean absolute deviation from the expected number, of that number.
+    fn deviation(&self) -> f64 {
+        let mean = self.mean();
+        let sum: f64 = self.0.iter().map(|load| (*load as f64 - mean).abs()).sum();
+        sum / self.0.len() as f64 / mean
+    }
+
+    /// Chi-square over degrees of freedom: 1 for a random throw.
+    fn chi_square(&self) -> f64 {
+        let mean = self.mean();
+        let sum: f64 = self.0.iter().map(|load| (*load as f64 - mean).powi(2) / mean).sum();
+        sum / (self.0.len() - 1) as f64
+    }
+
+    /// Share of sets by absolute deviation, in steps of a tenth of the expected number.
+    fn density(&self) -> Vec<(f64, f64)> {
+        let mean = self.mean();
+        let step = |load: &u64| ((*load as f64 - mean).abs() / mean * 10.0).floor().min(20.0);
+        let share = |bin: u32| {
+            let sets = self.0.iter().filter(|load| (step(load) - f64::from(bin)).abs() < 0.5).count();
+            sets as f64 * 100.0 / self.0.len() as f64
+        };
+        (0..=20).map(|bin| (f64::from(bin) * 10.0, share(bin))).collect()
+    }
+}
+
+fn loads(workload: &Workload, seed: u64) -> Result<Vec<(&'static str, Loads)>, ItemError> {
+    // Address and port only: sessions that have them one after the other lie in one set.
+    let keys: BTreeSet<u64> =
+        workload.trace.accesses().iter().map(|access| access.key() & 0xFFFF_FFFF_FFFF).collect();
+    let index = |function, banks| -> Result<Indexing, ItemError> {
+        let shape = Geometry::new(64 * 64 * u64::from(banks), 64, banks, 1);
+        let shape = shape.map_err(ItemError::during("shaping a cache"))?;
+        Indexing::new(function, shape, seed).map_err(ItemError::during("drawing index functions"))
+    };
+    let universal = IndexFunction::H3 { key_bits: 16, full_rank: true };
+    Ok(vec![
+        ("Mod", Loads::single(&keys, &index(IndexFunction::Modulo, 1)?)),
+        ("CRC", Loads::single(&keys, &index(IndexFunction::Crc, 1)?)),
+        ("1-Universal", Loads::single(&keys, &index(universal, 1)?)),
+        ("2-Universal", Loads::balanced(&keys, &index(universal, 2)?, 2)),
+        ("4-Universal", Loads::balanced(&keys, &index(universal, 4)?, 4)),
+    ])
+}
+
+fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
+    let workloads = workloads(context)?;
+    let mut outcome = Outcome::new(Verdict::agrees(
+        "two functions spread sessions more evenly than one where a session takes the emptier of its sets; each bank by \
+         itself is as even as a single function",
+    ));
+    for workload in &workloads {
+        let loads = loads(workload, context.seed)?;
+        let mut chart = Chart::new(
+            format!("Sets by how far their sessions are from the expected number, {}", workload.short),
+            Axis::linear("deviation, % of the expected number"),
+            Axis::linear("sets in %"),
+        );
+        for (name, loads) in &loads {
+            let short = workload.short;
+            outcome = outcome.value(Value::new(
+                format!("{name}, mean deviation, {short}"),
+                "%",
+                loads.deviation() * 100.0,
+            ));
+            if *name != "2-Universal" && *name != "4-Universal" {
+                let name = format!("{name}, chi-square a degree of freedom, {short}");
+                outcome = outcome.value(Value::new(name, "", loads.chi_square()));
+            }
+            chart = chart.with(Series::line(*name, loads.density()));
+        }
+        let of =
+            |name: &str| loads.iter().find(|(known, _)| *known == name).map_or(0.0, |(_, l)| l.deviation());
+        outcome = outcome
+            .value(
+                Value::new(
+                    format!("2-Universal of 1-Universal, {}", workload.short),
+                    "",
+                    of("2-Universal") / of("1-Universal"),
+                )
+                .band(0.0, 0.9),
+            )
+            .value(
+                Value::new(
+                    format!("1-Universal of Mod, {}", workload.short),
+                    "",
+                    of("1-Universal") / of("Mod"),
+                )
+                .band(0.0, 0.6),
+            )
+            .chart(chart);
+    }
+    outcome.notes = notes(&workloads);
+    Ok(outcome.note("64 sets a bank; distinct pairs of address and port of the whole trace"))
+}

@@ -1,0 +1,163 @@
+//! The traces of the items: model S at two points, and the real day.
+
+use std::fs::File;
+use std::io::Read;
+
+use flowloom::tcb_cache::model::{LoggedSessions, Overlap, PacketModel, Ports, Surge, SurgeConfig};
+use flowloom::tcb_cache::trace::{Format, ReadLimits, read_log};
+use flowloom::tcb_cache::{CacheSpec, Counts, Simulated, Trace};
+
+use crate::experiment::{Context, ItemError};
+
+/// The real day, below the data folder.
+const DAY: &str = "logs/nasa_19950801_a.tsv.gz";
+
+/// Unpacked bytes of the day at most; it has three million.
+const DAY_BYTES_MAX: u64 = 64 << 20;
+
+/// A trace with a name that says how it was made.
+pub(super) struct Workload {
+    /// For rows and legends.
+    pub(super) short: &'static str,
+    /// Model, sessions at a time, seed, length.
+    pub(super) about: String,
+    /// Whether bands of model S apply.
+    pub(super) is_model: bool,
+    pub(super) trace: Trace,
+}
+
+/// A miss ratio over draws of the index functions.
+#[derive(Clone, Debug)]
+pub(super) struct Misses {
+    /// In percent, the mean.
+    pub(super) percent: f64,
+    /// In percent, of each draw.
+    pub(super) draws: Vec<f64>,
+    /// Of all draws.
+    pub(super) counts: Counts,
+}
+
+/// Returns model S with so many sessions at a time and pauses multiplied by `think`.
+pub(super) fn model_s(
+    context: &Context<'_>,
+    sessions: u32,
+    think: f64,
+    accesses: usize,
+) -> Result<Workload, ItemError> {
+    context.check_stop()?;
+    let mut source =
+        Surge::new(SurgeConfig { think_factor: think, ..SurgeConfig::default() }, context.seed);
+    let workload = overlap(context, sessions, accesses)
+        .make(&mut source)
+        .map_err(ItemError::during("laying sessions over each other"))?;
+    let warm = accesses / 4;
+    Ok(Workload {
+        short: if think < 10.0 { "S think 4" } else { "S think 16" },
+        about: format!(
+            "model S, N = {sessions} sessions at a time, think × {think}, paper-like ports, seed {}, {accesses} accesses of which {warm} warm the cache",
+            context.seed
+        ),
+        is_model: true,
+        trace: Trace::new(workload.accesses, warm),
+    })
+}
+
+fn overlap(context: &Context<'_>, sessions: u32, accesses: usize) -> Overlap {
+    Overlap {
+        sessions,
+        accesses,
+        packets: PacketModel::default(),
+        ports: Ports::PAPER_LIKE,
+        seed: context.seed,
+    }
+}
+
+/// Returns the sessions of the real day, if there is one.
+pub(super) fn day(context: &Context<'_>) -> Result<Option<LoggedSessions>, ItemError> {
+    let Some(path) = context.data_file(DAY) else { return Ok(None) };
+    let file = File::open(&path).map_err(ItemError::during("opening the real day"))?;
+    let unpacked = flate2::read::MultiGzDecoder::new(file).take(DAY_BYTES_MAX);
+    let (entries, _) = read_log(unpacked, Format::Tsv, ReadLimits::default())
+        .map_err(ItemError::during("reading the real day"))?;
+    Ok(Some(LoggedSessions::cut(entries, Some(context.seed))))
+}
+
+/// Returns the sessions of the real day, laid over each other, if there is one.
+pub(super) fn day_overlapped(
+    context: &Context<'_>,
+    sessions: u32,
+    accesses: usize,
+) -> Result<Option<Workload>, ItemError> {
+    let Some(day) = day(context)? else { return Ok(None) };
+    context.check_stop()?;
+    let workload = overlap(context, sessions, accesses)
+        .make(&mut day.drawn())
+        .map_err(ItemError::during("laying the day's sessions over each other"))?;
+    let warm = accesses / 4;
+    Ok(Some(Workload {
+        short: "NASA day",
+        about: format!(
+            "sessions of the NASA day drawn at random, N = {sessions} at a time, paper-like ports, seed {}, {accesses} accesses of which {warm} warm the cache",
+            context.seed
+        ),
+        is_model: false,
+        trace: Trace::new(workload.accesses, warm),
+    }))
+}
+
+/// Accesses of a trace at the context's scale.
+pub(super) fn length(context: &Context<'_>) -> usize {
+    context.scale.pick(150_000, 400_000, 1_000_000)
+}
+
+/// Draws of index functions at the context's scale.
+pub(super) fn draws(context: &Context<'_>) -> u32 {
+    context.scale.pick(1, 3, 5)
+}
+
+/// Returns the traces that most items work on: the model at one or two points, and the real day where it is there.
+pub(super) fn workloads(context: &Context<'_>) -> Result<Vec<Workload>, ItemError> {
+    let accesses = length(context);
+    let mut workloads = vec![model_s(context, 1600, 4.0, accesses)?];
+    if context.scale.pick(false, true, true) {
+        workloads.push(model_s(context, 6400, 16.0, accesses)?);
+    }
+    workloads.extend(day_overlapped(context, 970, accesses)?);
+    Ok(workloads)
+}
+
+/// Simulates a cache with some draws of its index functions.
+pub(super) fn misses(
+    context: &Context<'_>,
+    trace: &Trace,
+    spec: CacheSpec,
+    draws: u32,
+) -> Result<Misses, ItemError> {
+    let stop = || !(context.go_on)();
+    let mut counts = Counts::default();
+    let mut ratios = Vec::new();
+    for draw in 0..draws {
+        let spec =
+            CacheSpec { seed: context.seed.wrapping_mul(1000).wrapping_add(u64::from(draw)), ..spec };
+        match trace.simulate(&spec, None, &stop) {
+            Ok(Simulated::Finished(found)) => {
+                ratios.push(found.miss_ratio() * 100.0);
+                counts = counts + found;
+            }
+            Ok(Simulated::Stopped) => return Err(ItemError::Interrupted),
+            Err(error) => return Err(ItemError::during("simulating a cache")(error)),
+        }
+    }
+    let percent = ratios.iter().sum::<f64>() / ratios.len().max(1) as f64;
+    Ok(Misses { percent, draws: ratios, counts })
+}
+
+/// Returns the abouts of workloads, as notes.
+pub(super) fn notes(workloads: &[Workload]) -> Vec<String> {
+    let mut notes: Vec<String> =
+        workloads.iter().map(|workload| format!("{}: {}", workload.short, workload.about)).collect();
+    if workloads.iter().all(|workload| workload.is_model) {
+        notes.push(String::from("the real day is not in the data folder, so only the model was run"));
+    }
+    notes
+}

@@ -1,0 +1,67 @@
+//! TCB(Access): the bank whose candidate set was accessed less [TCBCACHE §4.4, Fig. 14].
+//!
+//! The paper does not say what an access to a set is. Every search looks into the sets of both banks, and by the
+//! letter that is an access to each: [`Counted::Searches`]. A set's count is then its popularity, and what the policy
+//! does has no influence on it. [`Counted::Uses`] counts only hits and fills, which balances the banks. Counts are
+//! since the beginning; ties go left; within a bank the oldest line goes.
+
+use super::cache::Replacement;
+use super::miss::Miss;
+
+/// What counts as an access to a set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Counted {
+    /// Every search, since it looks into the set.
+    #[default]
+    Searches,
+    /// Hits and fills.
+    Uses,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct AccessCount {
+    counted: Counted,
+    counts: Vec<u64>,
+    ways: usize,
+}
+
+impl AccessCount {
+    pub(crate) fn new(counted: Counted, lines: usize, ways: usize) -> Self {
+        Self { counted, counts: vec![0; lines / ways], ways }
+    }
+}
+
+impl Replacement for AccessCount {
+    const SEES_SEARCHES: bool = true;
+
+    #[inline(always)]
+    fn searched(&mut self, base: usize) {
+        if self.counted == Counted::Searches {
+            self.counts[base / self.ways] += 1;
+        }
+    }
+
+    #[inline(always)]
+    fn hit(&mut self, line: usize) {
+        if self.counted == Counted::Uses {
+            self.counts[line / self.ways] += 1;
+        }
+    }
+
+    #[inline(always)]
+    fn place<const B: usize, const W: usize>(&mut self, miss: &mut Miss<'_, B, W>) -> usize {
+        let mut best = (u64::MAX, 0);
+        for bank in 0..miss.lines.banks() {
+            let count = self.counts[miss.base(bank) / self.ways];
+            if count < best.0 {
+                best = (count, bank);
+            }
+        }
+        let line = miss.oldest_in(best.1);
+        if self.counted == Counted::Uses {
+            self.counts[line / self.ways] += 1;
+        }
+        line
+    }
+}

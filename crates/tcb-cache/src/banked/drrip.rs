@@ -1,0 +1,63 @@
+//! Dynamic re-reference interval prediction: new lines come in as "long", or nearly always as "distant", whichever
+//! of the two has fewer misses in a few sets that are kept for finding out.
+//!
+//! Of every 32 sets of bank 0, set 0 always takes the first way and set 1 the second; a counter of ten bits tells
+//! which missed less. "Nearly always" is all but one fill in 32.
+
+use super::cache::Replacement;
+use super::miss::Miss;
+use super::srrip::{DISTANT, LONG, Srrip};
+
+/// One set in so many leads for each way; smaller caches have a leader of each all the same.
+const LEADERS_EVERY: usize = 32;
+/// The selecting counter's bound: ten bits.
+const SELECTOR_MAX: u16 = 1023;
+/// One fill in so many is "long" in the second way.
+const RARELY: u32 = 32;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Drrip {
+    inner: Srrip,
+    /// Above the middle: the first way missed more.
+    selector: u16,
+    fills: u32,
+}
+
+impl Drrip {
+    pub(crate) fn new(lines: usize) -> Self {
+        Self { inner: Srrip::new(lines), selector: SELECTOR_MAX / 2, fills: 0 }
+    }
+}
+
+impl Replacement for Drrip {
+    #[inline(always)]
+    fn hit(&mut self, line: usize) {
+        self.inner.intervals[line] = 0;
+    }
+
+    #[inline(always)]
+    fn place<const B: usize, const W: usize>(&mut self, miss: &mut Miss<'_, B, W>) -> usize {
+        let set = (miss.primary & 0xFFFF) as usize % LEADERS_EVERY;
+        let rarely_long = match set {
+            0 => {
+                self.selector = (self.selector + 1).min(SELECTOR_MAX);
+                false
+            }
+            1 => {
+                self.selector = self.selector.saturating_sub(1);
+                true
+            }
+            _ => self.selector > SELECTOR_MAX / 2,
+        };
+        let line = self.inner.victim(miss);
+        let mut interval = LONG;
+        if rarely_long {
+            self.fills = (self.fills + 1) % RARELY;
+            if self.fills != 0 {
+                interval = DISTANT;
+            }
+        }
+        self.inner.intervals[line] = interval;
+        line
+    }
+}

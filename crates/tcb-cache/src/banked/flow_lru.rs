@@ -1,0 +1,48 @@
+//! FlowLRU: what to build instead of the speculative policy.
+//!
+//! Unlike the paper, the banks are compared by age and not by how many of their lines are ON, a line is not saved
+//! only when it is ON, and not by chance: the victim is the oldest candidate, and if the other sets it may be in hold
+//! an older line, it moves over that one. Sessions that end leave at once: the cache sees FIN and RST.
+//!
+//! ```text
+//! v = oldest of the session's own sets              8 lines
+//! d = oldest of the other sets of v                12 lines
+//! d older than v, or empty:  v moves over d;  the session takes v's place
+//! ```
+//!
+//! So a miss throws out the oldest of some 20 lines. New sessions come into their own sets, where the first search
+//! finds them; only lines that were once the oldest of eight have to be found by the auxiliary functions.
+
+use super::cache::Replacement;
+use super::miss::Miss;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FlowLru;
+
+impl Replacement for FlowLru {
+    const AUXILIARY: bool = true;
+
+    #[inline(always)]
+    fn place<const B: usize, const W: usize>(&mut self, miss: &mut Miss<'_, B, W>) -> usize {
+        let victim = miss.oldest();
+        if miss.lines.is_empty(victim) {
+            return victim;
+        }
+        let home = miss.lines.base_of(victim);
+        let key = miss.lines.keys[victim];
+        let mut best = (miss.lines.ages[victim], None);
+        for lanes in [miss.index.primary(key), miss.index.auxiliary(key)] {
+            for bank in 0..miss.lines.banks() {
+                let there = miss.lines.base(lanes, bank);
+                let line = miss.lines.oldest(there);
+                if there != home && miss.lines.ages[line] < best.0 {
+                    best = (miss.lines.ages[line], Some(line));
+                }
+            }
+        }
+        if let Some(to) = best.1 {
+            miss.relocate(victim, to);
+        }
+        victim
+    }
+}

@@ -1,0 +1,52 @@
+//! Static re-reference interval prediction: two bits a line that say how far off its next use is thought to be.
+//!
+//! A line comes in as "long" (2), a hit makes it "soon" (0), the first "distant" (3) one goes; if there is none, all
+//! candidates are moved away by one.
+
+use super::cache::Replacement;
+use super::miss::Miss;
+
+/// The most distant prediction.
+pub(crate) const DISTANT: u8 = 3;
+/// The prediction for a new line.
+pub(crate) const LONG: u8 = 2;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Srrip {
+    pub(crate) intervals: Vec<u8>,
+}
+
+impl Srrip {
+    pub(crate) fn new(lines: usize) -> Self {
+        Self { intervals: vec![DISTANT; lines] }
+    }
+
+    /// Returns the line to be filled.
+    #[inline(always)]
+    pub(crate) fn victim<const B: usize, const W: usize>(&mut self, miss: &Miss<'_, B, W>) -> usize {
+        if let Some(line) = miss.first_empty() {
+            return line;
+        }
+        let farthest = miss.candidates().map(|line| self.intervals[line]).max().unwrap_or(DISTANT);
+        for line in miss.candidates() {
+            self.intervals[line] += DISTANT - farthest;
+        }
+        miss.candidates()
+            .find(|&line| self.intervals[line] == DISTANT)
+            .expect("the farthest is distant now")
+    }
+}
+
+impl Replacement for Srrip {
+    #[inline(always)]
+    fn hit(&mut self, line: usize) {
+        self.intervals[line] = 0;
+    }
+
+    #[inline(always)]
+    fn place<const B: usize, const W: usize>(&mut self, miss: &mut Miss<'_, B, W>) -> usize {
+        let line = self.victim(miss);
+        self.intervals[line] = LONG;
+        line
+    }
+}

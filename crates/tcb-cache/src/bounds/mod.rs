@@ -1,0 +1,10 @@
+//! Caches that know the accesses to come: what no policy can do better, or hardly.
+
+mod greedy;
+mod min;
+mod next_use;
+
+pub use next_use::NextUses;
+
+pub(crate) use greedy::Greedy;
+pub(crate) use min::Min;

@@ -1,0 +1,87 @@
+//! What a simulation counts.
+
+use core::ops::{Add, Sub};
+
+/// Counts of one run. `accesses = hits + misses` always holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Accesses.
+    pub accesses: u64,
+    /// Accesses that found their line, those by auxiliary functions included.
+    pub hits: u64,
+    /// Hits that only the auxiliary functions found.
+    pub auxiliary_hits: u64,
+    /// Accesses that did not find their line.
+    pub misses: u64,
+    /// Lines that were thrown out for others.
+    pub evictions: u64,
+    /// Lines that were moved within the cache to make room.
+    pub moves: u64,
+    /// Lines that were dropped because their session ended.
+    pub closed: u64,
+    /// Misses that were not filled because their session ended with them.
+    pub not_filled: u64,
+}
+
+impl Counts {
+    /// Returns misses per access, or 0 without accesses.
+    #[must_use]
+    pub fn miss_ratio(&self) -> f64 {
+        if self.accesses == 0 { 0.0 } else { self.misses as f64 / self.accesses as f64 }
+    }
+
+    /// Returns the share of hits that the auxiliary functions found, or 0 without hits.
+    #[must_use]
+    pub fn auxiliary_share(&self) -> f64 {
+        if self.hits == 0 { 0.0 } else { self.auxiliary_hits as f64 / self.hits as f64 }
+    }
+}
+
+impl Sub for Counts {
+    type Output = Self;
+
+    /// Returns what was counted since `earlier`.
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            accesses: self.accesses - earlier.accesses,
+            hits: self.hits - earlier.hits,
+            auxiliary_hits: self.auxiliary_hits - earlier.auxiliary_hits,
+            misses: self.misses - earlier.misses,
+            evictions: self.evictions - earlier.evictions,
+            moves: self.moves - earlier.moves,
+            closed: self.closed - earlier.closed,
+            not_filled: self.not_filled - earlier.not_filled,
+        }
+    }
+}
+
+impl Add for Counts {
+    type Output = Self;
+
+    /// Returns the sum, as over several caches.
+    fn add(self, other: Self) -> Self {
+        Self {
+            accesses: self.accesses + other.accesses,
+            hits: self.hits + other.hits,
+            auxiliary_hits: self.auxiliary_hits + other.auxiliary_hits,
+            misses: self.misses + other.misses,
+            evictions: self.evictions + other.evictions,
+            moves: self.moves + other.moves,
+            closed: self.closed + other.closed,
+            not_filled: self.not_filled + other.not_filled,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_of_nothing_are_zero_and_sums_come_apart_again() {
+        assert_eq!((Counts::default().miss_ratio(), Counts::default().auxiliary_share()), (0.0, 0.0));
+        let some = Counts { accesses: 8, hits: 6, auxiliary_hits: 3, misses: 2, ..Counts::default() };
+        assert_eq!((some.miss_ratio(), some.auxiliary_share()), (0.25, 0.5));
+        assert_eq!(some + some - some, some);
+    }
+}

@@ -1,0 +1,96 @@
+//! S3-FIFO: new keys pass a small queue; those used there go on to the main queue, the others leave a ghost behind.
+//!
+//! The small queue has a tenth of the lines. A key whose ghost is still known comes into the main queue at once.
+//! Uses are counted up to 3; a key at the back of the main queue gets another round for each.
+
+use super::queues::Queues;
+use super::{Eviction, Full};
+
+const SMALL: usize = 0;
+const MAIN: usize = 1;
+const GHOST: usize = 2;
+const USES_MAX: u8 = 3;
+/// Uses in the small queue that carry a key into the main one: more than this.
+const USES_TO_STAY: u8 = 0;
+
+#[derive(Clone, Debug)]
+pub(crate) struct S3Fifo {
+    queues: Queues<3>,
+    lines: usize,
+    small_max: usize,
+    ghosts_max: usize,
+}
+
+impl S3Fifo {
+    pub(crate) fn new(lines: usize) -> Self {
+        let small_max = (lines / 10).max(1);
+        let ghosts_max = (lines - small_max).max(1);
+        Self { queues: Queues::new(lines + ghosts_max + 1), lines, small_max, ghosts_max }
+    }
+
+    fn evict(&mut self) {
+        let queues = &mut self.queues;
+        loop {
+            let small = queues.len(SMALL) >= self.small_max || queues.len(MAIN) == 0;
+            if small && queues.len(SMALL) > 0 {
+                let node = queues.back(SMALL);
+                let uses = queues.mark(node);
+                queues.set_mark(node, 0);
+                if uses > USES_TO_STAY {
+                    queues.move_to(MAIN, node);
+                    continue;
+                }
+                queues.move_to(GHOST, node);
+                if queues.len(GHOST) > self.ghosts_max {
+                    queues.pop(GHOST);
+                }
+                return;
+            }
+            let node = queues.back(MAIN);
+            let uses = queues.mark(node);
+            if uses == 0 {
+                queues.pop(MAIN);
+                return;
+            }
+            queues.set_mark(node, uses - 1);
+            queues.move_to(MAIN, node);
+        }
+    }
+}
+
+impl Full for S3Fifo {
+    #[inline(always)]
+    fn hit(&mut self, key: u64) -> bool {
+        let Some(node) = self.queues.find(key) else { return false };
+        if self.queues.queue_of(node) == GHOST {
+            return false;
+        }
+        let uses = self.queues.mark(node);
+        self.queues.set_mark(node, (uses + 1).min(USES_MAX));
+        true
+    }
+
+    fn fill(&mut self, key: u64) -> Eviction {
+        // A ghost counts if it is known when the key comes, before room is made.
+        let ghost = self.queues.find(key);
+        if let Some(node) = ghost {
+            self.queues.remove(node);
+        }
+        let full = self.queues.len(SMALL) + self.queues.len(MAIN) == self.lines;
+        if full {
+            self.evict();
+        }
+        self.queues.push(if ghost.is_some() { MAIN } else { SMALL }, key);
+        full.into()
+    }
+
+    fn close(&mut self, key: u64) {
+        if let Some(node) = self.queues.find(key) {
+            self.queues.remove(node);
+        }
+    }
+
+    fn resident(&self) -> Vec<u64> {
+        self.queues.keys(SMALL).chain(self.queues.keys(MAIN)).collect()
+    }
+}

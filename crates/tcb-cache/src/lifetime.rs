@@ -1,0 +1,115 @@
+//! The Lifetime array: which lines are ON [TCBCACHE §3.3, Fig. 10].
+//!
+//! The paper gives each line a counter of three bits. An access sets it to 7, a global tick every quarter of a second
+//! takes one away down to 0, and the line is ON while the upper bit is set, that is from 7 to 4. A line's life is
+//! thus 0.75 to 1 s, depending on where between two ticks it was touched.
+//!
+//! The same can be had without sweeps. With tick(t) = ⌊t / 250 ms⌋,
+//!
+//! ```text
+//! ON(line, now)  ⇔  tick(now) − tick(last access) ≤ 3
+//! ```
+//!
+//! Unlike the paper, which calls the tick "8 Hz": its own N = FREQ·T/4 gives 4 Hz.
+
+/// Milliseconds between two ticks.
+pub const TICK_MS: u64 = 250;
+
+/// The counter's value after an access.
+pub const FRESH: u8 = 7;
+
+/// A line is ON while its counter is at least this.
+pub const ON_FROM: u8 = 4;
+
+/// Ticks that a line survives as ON after the one of its last access.
+pub const ON_TICKS: u64 = (FRESH - ON_FROM) as u64;
+
+/// Says whether a line that was last touched at `last_ms` is ON at `now_ms`.
+#[inline]
+#[must_use]
+pub const fn is_on(last_ms: u64, now_ms: u64) -> bool {
+    (now_ms / TICK_MS).saturating_sub(last_ms / TICK_MS) <= ON_TICKS
+}
+
+/// The array as the paper builds it: counters that a sweep takes down. The reference of [`is_on`].
+#[derive(Clone, Debug)]
+pub struct LifetimeArray {
+    counters: Vec<u8>,
+    tick: u64,
+    sweeps: u64,
+}
+
+impl LifetimeArray {
+    /// Returns the array of a cache whose lines are all empty.
+    #[must_use]
+    pub fn new(lines: usize) -> Self {
+        Self { counters: vec![0; lines], tick: 0, sweeps: 0 }
+    }
+
+    /// Lets time pass: sweeps the array once for each tick since the last call. Cost: a pass per tick, at most eight.
+    pub fn advance(&mut self, now_ms: u64) {
+        let tick = now_ms / TICK_MS;
+        // After seven sweeps every counter is 0: further ones change nothing.
+        for _ in 0..tick.saturating_sub(self.tick).min(u64::from(FRESH)) {
+            self.sweeps += 1;
+            for counter in &mut self.counters {
+                *counter = counter.saturating_sub(1);
+            }
+        }
+        self.tick = self.tick.max(tick);
+    }
+
+    /// Marks an access to a line.
+    pub fn touch(&mut self, line: usize) {
+        self.counters[line] = FRESH;
+    }
+
+    /// Marks a line as empty.
+    pub fn clear(&mut self, line: usize) {
+        self.counters[line] = 0;
+    }
+
+    /// Copies a counter with its line.
+    pub fn copy(&mut self, from: usize, to: usize) {
+        self.counters[to] = self.counters[from];
+    }
+
+    /// Says whether a line is ON.
+    #[must_use]
+    pub fn is_on(&self, line: usize) -> bool {
+        self.counters[line] >= ON_FROM
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_life_is_three_quarters_of_a_second_to_one() {
+        assert!(is_on(0, 999) && !is_on(0, 1000), "touched right after a tick");
+        assert!(is_on(249, 999) && !is_on(249, 1000), "touched right before one");
+        assert!(is_on(500, 100), "time that goes back stands still");
+    }
+
+    proptest! {
+        #[test]
+        fn lazy_and_eager_agree(steps in prop::collection::vec((0_u64..700, 0_usize..6), 1..300)) {
+            let mut eager = LifetimeArray::new(6);
+            let mut last = [None; 6];
+            let mut now = 0;
+            for (gap, line) in steps {
+                now += gap;
+                eager.advance(now);
+                for (line, last) in last.iter().enumerate() {
+                    let lazy = last.is_some_and(|last| is_on(last, now));
+                    prop_assert_eq!(eager.is_on(line), lazy, "line {} at {} ms", line, now);
+                }
+                eager.touch(line);
+                last[line] = Some(now);
+            }
+        }
+    }
+}

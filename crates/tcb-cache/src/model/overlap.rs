@@ -1,0 +1,409 @@
+//! N sessions at a time.
+//!
+//! ```text
+//! N slots begin at random within the first minute;
+//! a slot whose session has ended begins another after 1 ms and an exponential pause of 2 s
+//! ```
+//!
+//! Timing within a session stays as it is. A connection's key is not one that another live connection has: a port that
+//! is taken is drawn again.
+
+use core::fmt;
+use core::iter::repeat;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use crate::access::Access;
+use crate::random::Random;
+
+use super::draw::exponential;
+use super::logged::LogEntry;
+use super::packets::PacketModel;
+use super::ports::Ports;
+use super::session::{Session, SessionSource};
+
+/// Slots begin within this time.
+const BEGIN_MS: u64 = 60_000;
+/// Mean pause of a slot.
+const PAUSE_MS: f64 = 2000.0;
+/// Draws of a port before the next free one is taken.
+const PORT_DRAWS: u32 = 16;
+/// Ports there are from 1024 on.
+const PORTS: u32 = 65_536 - 1024;
+
+/// How sessions are laid over each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overlap {
+    /// Sessions at a time.
+    pub sessions: u32,
+    /// Accesses to make.
+    pub accesses: usize,
+    /// How sessions become accesses.
+    pub packets: PacketModel,
+    /// Which ports clients use.
+    pub ports: Ports,
+    /// Seed of all choices.
+    pub seed: u64,
+}
+
+impl Overlap {
+    /// Most sessions at a time.
+    pub const SESSIONS_MAX: u32 = 1 << 20;
+    /// Most accesses: 4 GiB of them, and as much again while they are made.
+    pub const ACCESSES_MAX: usize = 1 << 28;
+}
+
+/// A made trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Workload {
+    /// The accesses in order of time.
+    pub accesses: Vec<Access>,
+    /// Connections that were begun within the trace.
+    pub connections: u64,
+    /// Connections that found no free port of their model and took the next one.
+    pub ports_moved: u64,
+}
+
+/// An access with the size of the reply it asks for.
+#[derive(Clone, Copy, Debug)]
+struct Emitted {
+    access: Access,
+    reply_bytes: u64,
+}
+
+/// Sessions laid over each other.
+struct Laid {
+    emitted: Vec<Emitted>,
+    connections: u64,
+    ports_moved: u64,
+}
+
+/// Why a trace cannot be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OverlapError {
+    /// No sessions at a time, or too many.
+    Sessions {
+        /// What was asked for.
+        sessions: u32,
+    },
+    /// No accesses, or too many.
+    Accesses {
+        /// What was asked for.
+        accesses: usize,
+    },
+    /// The accesses end before all slots have begun, so that fewer than N sessions overlap.
+    TooShort {
+        /// Accesses asked for.
+        accesses: usize,
+        /// Accesses before the last slot begins.
+        needed: usize,
+    },
+    /// The source has no sessions.
+    NoSessions,
+}
+
+impl fmt::Display for OverlapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sessions { sessions } => {
+                write!(
+                    f,
+                    "{sessions} sessions at a time: between 1 and {} are possible",
+                    Overlap::SESSIONS_MAX
+                )
+            }
+            Self::Accesses { accesses } => {
+                write!(f, "{accesses} accesses: between 1 and {} are possible", Overlap::ACCESSES_MAX)
+            }
+            Self::TooShort { accesses, needed } => write!(
+                f,
+                "{accesses} accesses end before all sessions have begun; ask for more than {needed}, or for fewer \
+                 sessions at a time"
+            ),
+            Self::NoSessions => f.write_str("there are no sessions to lay over each other"),
+        }
+    }
+}
+
+impl core::error::Error for OverlapError {}
+
+/// The connections that are open, by key, with the time they end.
+#[derive(Debug, Default)]
+struct Live {
+    ends: BTreeMap<u64, u64>,
+    /// How many connections each client has had; only sequential ports ask.
+    earlier: BTreeMap<u32, u32>,
+    moved: u64,
+}
+
+impl Live {
+    /// Returns a key for a connection of a client, which nobody has between these times.
+    fn key(&mut self, address: u32, ports: Ports, random: &mut Random, begin: u64, end: u64) -> u64 {
+        let free = |live: &Self, key| live.ends.get(&key).is_none_or(|ends| *ends < begin);
+        let mut earlier = 0;
+        if ports == Ports::Sequential {
+            let count = self.earlier.entry(address).or_insert(0);
+            earlier = *count;
+            *count = count.wrapping_add(1);
+        }
+        let mut key = 0;
+        for draw in 0..PORT_DRAWS {
+            key = Access::session_key(address, ports.draw(random, earlier.wrapping_add(draw)));
+            if free(self, key) {
+                self.ends.insert(key, end);
+                return key;
+            }
+        }
+        self.moved += 1;
+        let first = (key & 0xFFFF) as u32 - 1024;
+        for step in 1..PORTS {
+            let next = Access::session_key(address, (1024 + (first + step) % PORTS) as u16);
+            if free(self, next) {
+                key = next;
+                break;
+            }
+        }
+        // A client with all ports in use has one twice.
+        self.ends.insert(key, end);
+        key
+    }
+
+    /// Forgets connections that have ended, when there are many.
+    fn forget(&mut self, now: u64) {
+        if self.ends.len() > 1 << 16 && self.ends.len().is_power_of_two() {
+            self.ends.retain(|_, end| *end >= now);
+        }
+    }
+}
+
+impl Overlap {
+    /// Makes the trace. Cost: a heap operation a session and a sort of twice the accesses.
+    ///
+    /// # Errors
+    ///
+    /// [`OverlapError`] where the numbers are out of bounds, or too few accesses are asked for to have N sessions.
+    pub fn make(&self, source: &mut dyn SessionSource) -> Result<Workload, OverlapError> {
+        let Laid { emitted, connections, ports_moved } = self.lay(source)?;
+        let accesses = emitted.into_iter().map(|emitted| emitted.access).collect();
+        Ok(Workload { accesses, connections, ports_moved })
+    }
+
+    /// Makes the log that a server would write of the same sessions: a request each, whatever packets are asked for.
+    ///
+    /// # Errors
+    ///
+    /// As [`Overlap::make`].
+    pub fn make_log(
+        &self,
+        source: &mut dyn SessionSource,
+        begin_ms: u64,
+    ) -> Result<Vec<LogEntry>, OverlapError> {
+        let laid = Self { packets: PacketModel::default(), ..*self }.lay(source)?;
+        let entry = |emitted: Emitted| LogEntry {
+            address: (emitted.access.key() >> 16) as u32,
+            time_ms: begin_ms + emitted.access.time_ms(),
+            reply_bytes: emitted.reply_bytes,
+        };
+        Ok(laid.emitted.into_iter().map(entry).collect())
+    }
+
+    fn lay(&self, source: &mut dyn SessionSource) -> Result<Laid, OverlapError> {
+        if !(1..=Self::SESSIONS_MAX).contains(&self.sessions) {
+            return Err(OverlapError::Sessions { sessions: self.sessions });
+        }
+        if !(1..=Self::ACCESSES_MAX).contains(&self.accesses) {
+            return Err(OverlapError::Accesses { accesses: self.accesses });
+        }
+        let mut random = Random::new(self.seed);
+        let mut slots: BinaryHeap<Reverse<(u64, u32)>> =
+            (0..self.sessions).map(|slot| Reverse((random.below(BEGIN_MS), slot))).collect();
+        let mut begun = 0_u32;
+        let mut emitted: Vec<Emitted> = Vec::new();
+        let mut live = Live::default();
+        let mut connections = 0_u64;
+        let mut session = Session::default();
+        let mut times = Vec::new();
+        // Sessions begin in order of time, so all before the next one's beginning is complete.
+        let mut look_at = self.accesses + self.accesses / 2;
+        let mut horizon = u64::MAX;
+        while let Some(Reverse((now, slot))) = slots.pop() {
+            if emitted.len() >= look_at {
+                let complete = emitted.iter().filter(|e| e.access.time_ms() < now).count();
+                if complete >= self.accesses {
+                    horizon = now;
+                    break;
+                }
+                look_at = emitted.len() + emitted.len() / 4;
+            }
+            if !source.next_session(&mut random, &mut session) {
+                continue;
+            }
+            begun = begun.max(slot + 1);
+            let mut end = now;
+            for requests in self.packets.connections(&session) {
+                self.packets.times(requests, &mut random, &mut times);
+                let (Some(first), Some(last)) = (times.first(), times.last()) else { continue };
+                let (first, last) = (now + first, now + last);
+                let key = live.key(session.address, self.ports, &mut random, first, last);
+                // The connection's number tells it from others of the same address and port.
+                let key = key | (connections & 0xFFFF) << 48;
+                connections += 1;
+                // With one access a request, the two go together; other views have packets that carry no reply.
+                let replies = requests.iter().map(|request| request.reply_bytes).chain(repeat(0));
+                emitted.extend(times.iter().zip(replies).map(|(time, reply_bytes)| Emitted {
+                    access: Access::new(key, now + time),
+                    reply_bytes,
+                }));
+                if let Some(last) = emitted.last_mut() {
+                    last.access = last.access.closing();
+                }
+                end = end.max(last);
+            }
+            live.forget(now);
+            slots.push(Reverse((end + 1 + exponential(&mut random, PAUSE_MS) as u64, slot)));
+        }
+        if begun == 0 {
+            return Err(OverlapError::NoSessions);
+        }
+        // Stable: of accesses at the same time, those of the session that began first come first.
+        emitted.sort_by_key(|emitted| emitted.access.time_ms());
+        let complete = emitted.partition_point(|emitted| emitted.access.time_ms() < horizon);
+        emitted.truncate(complete.min(self.accesses));
+        let before_all = emitted.partition_point(|emitted| emitted.access.time_ms() < BEGIN_MS);
+        if horizon <= BEGIN_MS || before_all >= self.accesses {
+            return Err(OverlapError::TooShort {
+                accesses: self.accesses,
+                needed: before_all.max(self.accesses),
+            });
+        }
+        Ok(Laid { emitted, connections, ports_moved: live.moved })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::packets::{Connection, View};
+    use crate::model::surge::{Surge, SurgeConfig};
+
+    fn overlap(sessions: u32, accesses: usize) -> Overlap {
+        let packets = PacketModel::default();
+        Overlap { sessions, accesses, packets, ports: Ports::PAPER_LIKE, seed: 1 }
+    }
+
+    fn surge() -> Surge {
+        Surge::new(SurgeConfig::default(), 1)
+    }
+
+    #[test]
+    fn a_seed_fixes_every_access() {
+        let made = |overlap: Overlap| overlap.make(&mut surge()).unwrap();
+        let first = made(overlap(50, 20_000));
+        assert_eq!(first, made(overlap(50, 20_000)));
+        assert_ne!(first.accesses, made(Overlap { seed: 2, ..overlap(50, 20_000) }).accesses);
+        assert_eq!(first.accesses.len(), 20_000);
+        assert!(first.accesses.is_sorted_by_key(|access| access.time_ms()));
+        // The first numbers of a trace are the same on every machine.
+        let digest = first.accesses.iter().fold(0_u64, |digest, access| {
+            (digest.rotate_left(5) ^ access.key() ^ access.time_ms() << 48 ^ u64::from(access.closes()))
+                .wrapping_mul(0x9E37_79B9_7F4A_7C15)
+        });
+        assert_eq!(digest, GOLDEN, "{digest:#018x}");
+    }
+
+    const GOLDEN: u64 = 0xF3FB_0A1B_D167_E9E1;
+
+    #[test]
+    fn so_many_sessions_are_open_at_a_time() {
+        let work = overlap(200, 100_000).make(&mut surge()).unwrap();
+        let mut open = std::collections::BTreeSet::new();
+        let mut sizes = Vec::new();
+        for access in &work.accesses {
+            open.insert(access.key());
+            if access.closes() {
+                open.remove(&access.key());
+            }
+            if access.time_ms() > 2 * BEGIN_MS {
+                sizes.push(open.len());
+            }
+        }
+        let most = sizes.iter().max().unwrap();
+        assert!(*most <= 200, "{most} at once");
+        let mean = sizes.iter().sum::<usize>() / sizes.len();
+        assert!((185..=200).contains(&mean), "{mean} on average");
+    }
+
+    #[test]
+    fn views_and_connections_change_what_is_seen() {
+        let made = |connection, view| {
+            let packets = PacketModel { connection, view };
+            Overlap { packets, ports: Ports::Sequential, ..overlap(20, 20_000) }.make(&mut surge()).unwrap()
+        };
+        let per = |work: &Workload| work.accesses.iter().filter(|access| access.closes()).count();
+        let session = made(Connection::PerSession, View::Request);
+        let request = made(Connection::PerRequest, View::Request);
+        assert_eq!(per(&request), 20_000);
+        assert!(per(&session) < 2000);
+        let packets = made(Connection::PerPage, View::Rx);
+        assert!(per(&packets) < 1000 && per(&packets) > 10, "{}", per(&packets));
+        assert!(request.accesses.iter().any(|access| access.key() & 0xFFFF > 1100));
+    }
+
+    #[test]
+    fn a_log_of_the_same_sessions_has_their_requests() {
+        let overlap = overlap(50, 5000);
+        let log = overlap.make_log(&mut surge(), 1_000_000).unwrap();
+        let work = overlap.make(&mut surge()).unwrap();
+        assert_eq!(log.len(), 5000);
+        for (entry, access) in log.iter().zip(&work.accesses) {
+            assert_eq!(u64::from(entry.address), access.key() >> 16 & 0xFFFF_FFFF);
+            assert_eq!(entry.time_ms, 1_000_000 + access.time_ms());
+        }
+        assert!(log.iter().filter(|entry| entry.reply_bytes > 100).count() > 4900);
+    }
+
+    /// A client that asks once a second, a hundred times.
+    struct OneClient;
+
+    impl SessionSource for OneClient {
+        fn next_session(&mut self, _: &mut Random, session: &mut Session) -> bool {
+            session.address = 7;
+            let request = |offset_ms| crate::model::Request { offset_ms, reply_bytes: 0 };
+            session.requests = (0..100).map(|i| request(i * 1000)).collect();
+            true
+        }
+    }
+
+    struct Nothing;
+
+    impl SessionSource for Nothing {
+        fn next_session(&mut self, _: &mut Random, _: &mut Session) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn a_busy_client_gets_other_ports() {
+        let work = overlap(600, 200_000).make(&mut OneClient).unwrap();
+        let keys: std::collections::BTreeSet<u64> =
+            work.accesses.iter().map(|access| access.key()).collect();
+        assert!(keys.len() >= 600 && work.ports_moved > 0, "{} keys", keys.len());
+        let mut open = BTreeMap::new();
+        for access in &work.accesses {
+            *open.entry(access.key()).or_insert(0) += 1;
+            if access.closes() {
+                assert_eq!(open.remove(&access.key()), Some(100), "no two share a key");
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_made_is_said() {
+        let error = |overlap: Overlap| overlap.make(&mut surge()).unwrap_err().to_string();
+        assert!(error(overlap(0, 1)).contains("between 1 and"));
+        assert!(error(overlap(1, 0)).contains("between 1 and"));
+        assert!(error(overlap(50_000, 1000)).contains("ask for more than"));
+        assert_eq!(overlap(5, 5).make(&mut Nothing), Err(OverlapError::NoSessions));
+    }
+}

@@ -1,0 +1,266 @@
+//! The policies by name.
+
+use core::fmt;
+use core::str::FromStr;
+
+use crate::banked::access_count::Counted;
+use crate::banked::fewer_on::Tie;
+
+/// What a cache throws out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Policy {
+    /// The oldest of all candidates.
+    Lru,
+    /// The one filled first, of all candidates.
+    Fifo,
+    /// A random one not used recently: the paper's *2-hash* [TCBCACHE §4.1].
+    Enru,
+    /// TCB(RR): the banks take turns [TCBCACHE §4.4].
+    RoundRobin,
+    /// TCB(Access): the bank whose set was accessed less [TCBCACHE §4.4].
+    AccessCount {
+        /// What counts as an access.
+        counted: Counted,
+    },
+    /// TCB(n): LRU by time stamps that wrap [TCBCACHE §4.4].
+    Timestamp {
+        /// Bits of a stamp, 1 to 32.
+        bits: u32,
+    },
+    /// The bank with fewer ON lines [TCBCACHE §3.4].
+    NoMigrate {
+        /// Who gives room where they have as many.
+        tie: Tie,
+    },
+    /// The paper's policy: *no-migrate*, and ON lines are saved by migration [TCBCACHE §3.4].
+    Speculative {
+        /// Who gives room where they have as many.
+        tie: Tie,
+    },
+    /// Static re-reference interval prediction.
+    Srrip,
+    /// Dynamic re-reference interval prediction.
+    Drrip,
+    /// Signature-based hit prediction.
+    Ship,
+    /// The oldest line that one relocation can reach.
+    Zcache,
+    /// Ours: the oldest candidate after one step of relocation, and no sessions that have ended.
+    FlowLru,
+    /// Least recently used of the whole cache.
+    FullLru,
+    /// First in, first out over the whole cache.
+    FullFifo,
+    /// Second chance over the whole cache.
+    Clock,
+    /// SIEVE: a hand that moves over a queue and lets visited lines stay where they are.
+    Sieve,
+    /// S3-FIFO: a small queue, a main queue, and the keys that left the small one.
+    S3Fifo,
+    /// ARC: recency and frequency balanced by what was lost from each.
+    Arc,
+    /// 2Q: once-seen keys in a FIFO, others under LRU.
+    TwoQ,
+    /// LIRS: low inter-reference recency stays.
+    Lirs,
+    /// W-TinyLFU: a window, and admission by estimated frequency.
+    WTinyLfu,
+    /// Belady's MIN over the whole cache: the least misses possible without knowing of ended sessions.
+    Min,
+    /// Farthest next use among the candidates: greedy, so near the least possible for banks but no bound.
+    GreedyOpt,
+}
+
+impl Policy {
+    /// Every policy; of those with a parameter, the ones that the paper or we compare.
+    pub const ALL: [Self; 32] = [
+        Self::Lru,
+        Self::Fifo,
+        Self::Enru,
+        Self::RoundRobin,
+        Self::AccessCount { counted: Counted::Searches },
+        Self::AccessCount { counted: Counted::Uses },
+        Self::Timestamp { bits: 8 },
+        Self::Timestamp { bits: 16 },
+        Self::Timestamp { bits: 24 },
+        Self::Timestamp { bits: 32 },
+        Self::NoMigrate { tie: Tie::Left },
+        Self::NoMigrate { tie: Tie::Older },
+        Self::NoMigrate { tie: Tie::RoundRobin },
+        Self::Speculative { tie: Tie::Left },
+        Self::Speculative { tie: Tie::Older },
+        Self::Speculative { tie: Tie::RoundRobin },
+        Self::Srrip,
+        Self::Drrip,
+        Self::Ship,
+        Self::Zcache,
+        Self::FlowLru,
+        Self::FullLru,
+        Self::FullFifo,
+        Self::Clock,
+        Self::Sieve,
+        Self::S3Fifo,
+        Self::Arc,
+        Self::TwoQ,
+        Self::Lirs,
+        Self::WTinyLfu,
+        Self::Min,
+        Self::GreedyOpt,
+    ];
+
+    /// Says whether the policy sees the cache as one set, whatever banks, ways and index function there are.
+    #[must_use]
+    pub const fn is_fully_associative(self) -> bool {
+        matches!(
+            self,
+            Self::FullLru
+                | Self::FullFifo
+                | Self::Clock
+                | Self::Sieve
+                | Self::S3Fifo
+                | Self::Arc
+                | Self::TwoQ
+                | Self::Lirs
+                | Self::WTinyLfu
+                | Self::Min
+        )
+    }
+
+    /// Says whether the policy must know the accesses to come.
+    #[must_use]
+    pub const fn needs_future(self) -> bool {
+        matches!(self, Self::Min | Self::GreedyOpt)
+    }
+
+    /// Says whether the policy drops sessions that end, whether it is asked to or not.
+    #[must_use]
+    pub const fn always_drops_closed(self) -> bool {
+        matches!(self, Self::FlowLru)
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tied = |name: &str, tie: Tie, f: &mut fmt::Formatter<'_>| match tie {
+            Tie::Left => f.write_str(name),
+            Tie::Older => write!(f, "{name}-older"),
+            Tie::RoundRobin => write!(f, "{name}-turns"),
+        };
+        match *self {
+            Self::Lru => f.write_str("lru"),
+            Self::Fifo => f.write_str("fifo"),
+            Self::Enru => f.write_str("2-hash"),
+            Self::RoundRobin => f.write_str("rr"),
+            Self::AccessCount { counted: Counted::Searches } => f.write_str("access"),
+            Self::AccessCount { counted: Counted::Uses } => f.write_str("access-uses"),
+            Self::Timestamp { bits } => write!(f, "ts-{bits}"),
+            Self::NoMigrate { tie } => tied("no-migrate", tie, f),
+            Self::Speculative { tie } => tied("spec", tie, f),
+            Self::Srrip => f.write_str("srrip"),
+            Self::Drrip => f.write_str("drrip"),
+            Self::Ship => f.write_str("ship"),
+            Self::Zcache => f.write_str("zcache"),
+            Self::FlowLru => f.write_str("flowlru"),
+            Self::FullLru => f.write_str("fa-lru"),
+            Self::FullFifo => f.write_str("fa-fifo"),
+            Self::Clock => f.write_str("clock"),
+            Self::Sieve => f.write_str("sieve"),
+            Self::S3Fifo => f.write_str("s3-fifo"),
+            Self::Arc => f.write_str("arc"),
+            Self::TwoQ => f.write_str("2q"),
+            Self::Lirs => f.write_str("lirs"),
+            Self::WTinyLfu => f.write_str("w-tinylfu"),
+            Self::Min => f.write_str("min"),
+            Self::GreedyOpt => f.write_str("opt"),
+        }
+    }
+}
+
+/// A name that no policy has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownPolicy {
+    /// What was asked for.
+    pub name: String,
+    /// The policy whose name is next to it.
+    pub nearest: Policy,
+}
+
+impl fmt::Display for UnknownPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no policy is called '{}'; did you mean '{}'? Policies: ", self.name, self.nearest)?;
+        for (i, policy) in Policy::ALL.iter().enumerate() {
+            write!(f, "{}{policy}", if i == 0 { "" } else { ", " })?;
+        }
+        Ok(())
+    }
+}
+
+impl core::error::Error for UnknownPolicy {}
+
+impl FromStr for Policy {
+    type Err = UnknownPolicy;
+
+    fn from_str(text: &str) -> Result<Self, UnknownPolicy> {
+        let name = text.trim().to_ascii_lowercase();
+        if let Some(policy) = Self::ALL.into_iter().find(|policy| policy.to_string() == name) {
+            return Ok(policy);
+        }
+        if let Some(bits) = name.strip_prefix("ts-").and_then(|bits| bits.parse().ok())
+            && (1..=32).contains(&bits)
+        {
+            return Ok(Self::Timestamp { bits });
+        }
+        match name.as_str() {
+            "enru" => return Ok(Self::Enru),
+            "belady" => return Ok(Self::Min),
+            _ => {}
+        }
+        let nearest = Self::ALL
+            .into_iter()
+            .min_by_key(|policy| distance(policy.to_string().as_bytes(), name.as_bytes()))
+            .unwrap_or(Self::Lru);
+        Err(UnknownPolicy { name: text.to_owned(), nearest })
+    }
+}
+
+/// Returns how many insertions, deletions and exchanges lie between two words.
+fn distance(a: &[u8], b: &[u8]) -> usize {
+    // A name longer than this is near nothing, and need not be measured in full.
+    let b = &b[..b.len().min(64)];
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let exchanged = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = exchanged.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        for policy in Policy::ALL {
+            assert_eq!(policy.to_string().parse(), Ok(policy));
+        }
+        assert_eq!("TS-12".parse(), Ok(Policy::Timestamp { bits: 12 }));
+        assert_eq!("enru".parse(), Ok(Policy::Enru));
+    }
+
+    #[test]
+    fn an_unknown_name_is_told_its_neighbour() {
+        let error = "specc".parse::<Policy>().unwrap_err();
+        assert_eq!(error.nearest, Policy::Speculative { tie: Tie::Left });
+        assert!(error.to_string().contains("did you mean 'spec'? Policies: lru, fifo"), "{error}");
+        assert_eq!("flow-lru".parse::<Policy>().unwrap_err().nearest, Policy::FlowLru);
+        assert!("ts-33".parse::<Policy>().is_err() && "".parse::<Policy>().is_err());
+        assert!("x".repeat(1 << 20).parse::<Policy>().is_err());
+    }
+}

@@ -1,0 +1,191 @@
+//! A whole trace through a cache.
+
+use core::fmt;
+
+use crate::access::Access;
+use crate::bounds::{Greedy, Min, NextUses};
+use crate::counts::Counts;
+use crate::policy::Policy;
+use crate::spec::{CacheSpec, SpecError};
+
+/// Accesses between two looks at whether to stop.
+const STRIDE: usize = 1 << 16;
+
+/// A trace, ready for any number of caches.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    accesses: Vec<Access>,
+    warm: usize,
+}
+
+/// What became of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Simulated {
+    /// The counts of the measured part.
+    Finished(Counts),
+    /// It was stopped before the end.
+    Stopped,
+}
+
+/// Why a trace cannot be simulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SimulateError {
+    /// The trace has no accesses to measure.
+    Empty,
+    /// The cache cannot be built.
+    Spec(SpecError),
+    /// The trace is too long for a policy that knows the future.
+    TooLong {
+        /// Accesses of the trace.
+        accesses: usize,
+    },
+}
+
+impl fmt::Display for SimulateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("the trace has no accesses to measure"),
+            Self::Spec(error) => error.fmt(f),
+            Self::TooLong { accesses } => {
+                write!(
+                    f,
+                    "{accesses} accesses: policies that know the future take {} at most",
+                    NextUses::MAX
+                )
+            }
+        }
+    }
+}
+
+impl core::error::Error for SimulateError {}
+
+impl From<SpecError> for SimulateError {
+    fn from(error: SpecError) -> Self {
+        Self::Spec(error)
+    }
+}
+
+impl Trace {
+    /// Returns a trace whose first `warm` accesses fill the caches without being counted.
+    #[must_use]
+    pub fn new(accesses: Vec<Access>, warm: usize) -> Self {
+        let warm = warm.min(accesses.len());
+        Self { accesses, warm }
+    }
+
+    /// Returns the accesses, those of the warm-up included.
+    #[must_use]
+    pub fn accesses(&self) -> &[Access] {
+        &self.accesses
+    }
+
+    /// Returns the accesses, and ends the trace.
+    #[must_use]
+    pub fn into_accesses(self) -> Vec<Access> {
+        self.accesses
+    }
+
+    /// Returns how many accesses are not counted.
+    #[must_use]
+    pub fn warm(&self) -> usize {
+        self.warm
+    }
+
+    /// Returns the next uses, for policies that know them; shared by all of these that treat closing alike.
+    ///
+    /// # Errors
+    ///
+    /// [`SimulateError::TooLong`] beyond [`NextUses::MAX`] accesses.
+    pub fn next_uses(&self, drops_closed: bool) -> Result<NextUses, SimulateError> {
+        NextUses::of(&self.accesses, drops_closed)
+            .map_err(|error| SimulateError::TooLong { accesses: error.accesses })
+    }
+
+    /// Runs the trace through a cache, and returns the counts of its measured part.
+    ///
+    /// `stop` is asked every 65,536 accesses. `uses` saves the look into the future where it was had before.
+    ///
+    /// # Errors
+    ///
+    /// [`SimulateError`] where there is nothing to measure or the cache cannot be built.
+    pub fn simulate(
+        &self,
+        spec: &CacheSpec,
+        uses: Option<&NextUses>,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Simulated, SimulateError> {
+        if self.warm == self.accesses.len() {
+            return Err(SimulateError::Empty);
+        }
+        let drops = spec.uses_closing();
+        let own;
+        let uses = match uses {
+            Some(uses) => Some(uses),
+            None if spec.policy.needs_future() => {
+                own = self.next_uses(drops)?;
+                Some(&own)
+            }
+            None => None,
+        };
+        match (spec.policy, uses) {
+            (Policy::Min, Some(uses)) => {
+                let mut min = Min::new(spec.geometry.lines() as usize, self.accesses.len(), drops);
+                Ok(self.run(stop, |part| {
+                    min.run(part, uses);
+                    min.counts()
+                }))
+            }
+            (Policy::GreedyOpt, Some(uses)) => {
+                let mut greedy = Greedy::new(spec.geometry, spec.indexing()?, drops);
+                Ok(self.run(stop, |part| {
+                    greedy.run(part, uses);
+                    greedy.counts()
+                }))
+            }
+            _ => {
+                let mut cache = spec.build()?;
+                Ok(self.run(stop, |part| {
+                    cache.run(part);
+                    cache.counts()
+                }))
+            }
+        }
+    }
+
+    fn run(&self, stop: &dyn Fn() -> bool, mut step: impl FnMut(&[Access]) -> Counts) -> Simulated {
+        let (warm, measured) = self.accesses.split_at(self.warm);
+        let mut before = Counts::default();
+        for part in warm.chunks(STRIDE) {
+            if stop() {
+                return Simulated::Stopped;
+            }
+            before = step(part);
+        }
+        let mut after = before;
+        for part in measured.chunks(STRIDE) {
+            if stop() {
+                return Simulated::Stopped;
+            }
+            after = step(part);
+        }
+        Simulated::Finished(after - before)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_warm_part_is_not_counted_and_a_stop_is_heard() {
+        let accesses: Vec<Access> = (0..1000).map(|i| Access::new(i % 100, i)).collect();
+        let trace = Trace::new(accesses, 100);
+        let lru = CacheSpec::PAPER.with_policy(Policy::FullLru);
+        let Simulated::Finished(counts) = trace.simulate(&lru, None, &|| false).unwrap() else { panic!() };
+        assert_eq!((counts.accesses, counts.hits), (900, 900));
+        assert_eq!(trace.simulate(&lru, None, &|| true), Ok(Simulated::Stopped));
+        let empty = Trace::new(vec![Access::new(1, 1)], 1);
+        assert_eq!(empty.simulate(&lru, None, &|| false), Err(SimulateError::Empty));
+    }
+}

@@ -1,0 +1,164 @@
+//! Traces of accesses, whatever their records look like.
+
+use std::io::{self, Read};
+
+use crate::access::Access;
+use crate::lifetime::TICK_MS;
+
+use super::format::Format;
+use super::lines::{Line, Lines};
+use super::summary::{ReadError, ReadLimits, ReadSummary, Skip};
+use super::{csv, oracle_general, vscsi};
+
+/// A trace that was read, and what was found.
+pub type AccessTrace = (Vec<Access>, ReadSummary);
+
+/// Collects accesses; time begins in the tick of the first, and does not go back.
+#[derive(Debug, Default)]
+struct Collector {
+    accesses: Vec<Access>,
+    summary: ReadSummary,
+    origin_ms: Option<u64>,
+    latest_ms: u64,
+}
+
+impl Collector {
+    fn add(&mut self, read: Result<Access, Skip>) {
+        match read {
+            Ok(access) => {
+                self.summary.take();
+                // Whole ticks are taken off, so that lines go OFF when they would have.
+                let first_ms = access.time_ms();
+                let origin = *self.origin_ms.get_or_insert(first_ms - first_ms % TICK_MS);
+                let time = access.time_ms().saturating_sub(origin);
+                self.summary.time_backwards += u64::from(access.time_ms() < origin + self.latest_ms);
+                self.latest_ms = self.latest_ms.max(time);
+                let moved = Access::new(access.key(), self.latest_ms);
+                self.accesses.push(if access.closes() { moved.closing() } else { moved });
+            }
+            Err(reason) => self.summary.skip(reason),
+        }
+    }
+
+    fn is_full(&mut self, limits: ReadLimits) -> bool {
+        self.summary.limited = self.accesses.len() >= limits.records_max;
+        self.summary.limited
+    }
+}
+
+/// Reads a trace of accesses: [`Format::Csv`], [`Format::OracleGeneral`] or [`Format::Vscsi`]; any other is taken for
+/// the first.
+///
+/// Time begins within a quarter of a second before the first record and never goes back: one that would is counted, and takes the time before it.
+///
+/// # Errors
+///
+/// [`ReadError`] where the input fails or holds nothing that can be used.
+pub fn read_accesses(
+    input: impl Read,
+    format: Format,
+    limits: ReadLimits,
+) -> Result<AccessTrace, ReadError> {
+    let mut collector = Collector::default();
+    let outcome = match format {
+        Format::OracleGeneral => read_oracle_general(input, &mut collector, limits),
+        Format::Vscsi => read_vscsi(input, &mut collector, limits),
+        _ => read_csv(input, &mut collector, limits),
+    };
+    let Collector { accesses, summary, .. } = collector;
+    match outcome {
+        Err(error) => Err(ReadError::Io { summary, error }),
+        Ok(()) if accesses.is_empty() => Err(ReadError::Nothing { summary }),
+        Ok(()) => Ok((accesses, summary)),
+    }
+}
+
+fn read_csv(input: impl Read, collector: &mut Collector, limits: ReadLimits) -> io::Result<()> {
+    let mut lines = Lines::new(input);
+    let mut columns = csv::Columns::default();
+    while let Some(line) = lines.next_line()? {
+        if collector.is_full(limits) {
+            break;
+        }
+        let Line::Whole(line) = line else {
+            collector.summary.skip(Skip::TooLong);
+            continue;
+        };
+        if collector.summary.records == 0
+            && let Some(named) = csv::Columns::of(line)
+        {
+            columns = named;
+            collector.summary.skip(Skip::Empty);
+            continue;
+        }
+        collector.add(columns.parse(line));
+    }
+    Ok(())
+}
+
+/// Reads until the buffer is full or the input ends; returns how many bytes came.
+fn read_full(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut have = 0;
+    while have < buffer.len() {
+        match input.read(&mut buffer[have..]) {
+            Ok(0) => break,
+            Ok(bytes) => have += bytes,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(have)
+}
+
+/// Records of one size that are read at a time.
+const BLOCK_RECORDS: usize = 8192;
+
+fn read_oracle_general(
+    mut input: impl Read,
+    collector: &mut Collector,
+    limits: ReadLimits,
+) -> io::Result<()> {
+    let mut block = vec![0; BLOCK_RECORDS * oracle_general::RECORD_BYTES];
+    loop {
+        let bytes = read_full(&mut input, &mut block)?;
+        let (records, rest) = block[..bytes].as_chunks::<{ oracle_general::RECORD_BYTES }>();
+        for record in records {
+            if collector.is_full(limits) {
+                return Ok(());
+            }
+            collector.add(oracle_general::parse(*record));
+        }
+        if !rest.is_empty() {
+            collector.summary.skip(Skip::Cut);
+        }
+        if bytes < block.len() {
+            return Ok(());
+        }
+    }
+}
+
+fn read_vscsi(mut input: impl Read, collector: &mut Collector, limits: ReadLimits) -> io::Result<()> {
+    // Of a size that holds whole records of either version.
+    let mut block = vec![0; BLOCK_RECORDS * 160];
+    let mut version = None;
+    loop {
+        let bytes = read_full(&mut input, &mut block)?;
+        let Some(known) = version.or_else(|| vscsi::Version::detect(&block[..bytes])) else {
+            if bytes > 0 {
+                collector.summary.skip(Skip::Record);
+            }
+            return Ok(());
+        };
+        version = Some(known);
+        for record in block[..bytes].chunks(known.record_bytes()) {
+            if collector.is_full(limits) {
+                return Ok(());
+            }
+            let whole = record.len() == known.record_bytes();
+            collector.add(if whole { known.parse(record) } else { Err(Skip::Cut) });
+        }
+        if bytes < block.len() {
+            return Ok(());
+        }
+    }
+}

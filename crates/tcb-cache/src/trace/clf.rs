@@ -1,0 +1,149 @@
+//! The common log format, and the combined one, which has two quoted fields more.
+//!
+//! ```text
+//! host ident user [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 203023
+//! ```
+
+use super::log::Entry;
+use super::number::{digits, size};
+use super::summary::Skip;
+
+/// Reads a line.
+///
+/// # Errors
+///
+/// Why it cannot be used.
+pub fn parse(line: &[u8]) -> Result<Entry<'_>, Skip> {
+    if line.is_empty() || line.starts_with(b"#") {
+        return Err(Skip::Empty);
+    }
+    let host_end = line.iter().position(|byte| *byte == b' ').ok_or(Skip::FieldsMissing)?;
+    let (host, rest) = line.split_at(host_end);
+    // Names of users have been seen with brackets in them: the time is the first that reads as one.
+    let mut skip = Skip::Time;
+    for (at, _) in rest.iter().enumerate().filter(|(_, byte)| **byte == b'[') {
+        let Some(length) = rest[at..].iter().position(|byte| *byte == b']') else { break };
+        let Some(time_ms) = time(&rest[at + 1..at + length]) else { continue };
+        match reply(&rest[at + length + 1..]) {
+            Ok(reply_bytes) => return Entry { host, time_ms, reply_bytes }.checked(),
+            Err(reason) => {
+                skip = reason;
+                break;
+            }
+        }
+    }
+    Err(skip)
+}
+
+/// Returns the reply's size from what follows the time: the quoted request, the status, the size.
+fn reply(rest: &[u8]) -> Result<u64, Skip> {
+    let request = rest.strip_prefix(b" \"").ok_or(Skip::Quoting)?;
+    // Requests may hold quotes, escaped or not: the closing one stands before a status.
+    for (at, _) in request.iter().enumerate().filter(|(_, byte)| **byte == b'"') {
+        let Some(rest) = request[at + 1..].strip_prefix(b" ") else { continue };
+        let mut fields = rest.split(|byte| *byte == b' ');
+        let status = fields.next().unwrap_or_default();
+        if !(status == b"-" || (status.len() == 3 && digits(status).is_some())) {
+            continue;
+        }
+        return fields.next().and_then(size).ok_or(Skip::Number);
+    }
+    Err(Skip::Quoting)
+}
+
+const MONTHS: [&[u8; 3]; 12] =
+    [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
+
+/// Reads `17/May/2015:10:05:03 +0000` as milliseconds since 1970.
+fn time(text: &[u8]) -> Option<u64> {
+    let (day, rest) = (text.get(..2)?, text.get(2..)?);
+    if rest.first() != Some(&b'/') || rest.get(4) != Some(&b'/') || rest.len() < 18 {
+        return None;
+    }
+    let month = MONTHS.iter().position(|name| rest[1..4].eq_ignore_ascii_case(&name[..]))? as u64 + 1;
+    let separated = rest[9] == b':' && rest[12] == b':' && rest[15] == b':';
+    let field = |from: usize, to: usize| digits(rest.get(from..to)?);
+    let (year, day) = (field(5, 9)?, digits(day)?);
+    let (hour, minute, second) = (field(10, 12)?, field(13, 15)?, field(16, 18)?);
+    let in_range = (1970..=9999).contains(&year) && (1..=31).contains(&day);
+    if !separated || !in_range || hour > 23 || minute > 59 || second > 60 {
+        return None;
+    }
+    let offset_s = match rest.get(18..) {
+        Some([b' ', sign @ (b'+' | b'-'), zone @ ..]) if zone.len() == 4 => {
+            let zone = digits(zone)?;
+            let seconds = (zone / 100 * 3600 + zone % 100 * 60) as i64;
+            if *sign == b'-' { -seconds } else { seconds }
+        }
+        Some([]) => 0,
+        _ => return None,
+    };
+    let local = days_since_1970(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second;
+    u64::try_from(local as i64 - offset_s).ok().map(|seconds| seconds * 1000)
+}
+
+/// Counts days by the Gregorian calendar; years begin in March, so that the leap day is the last.
+fn days_since_1970(year: u64, month: u64, day: u64) -> u64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let month = if month <= 2 { month + 9 } else { month - 3 };
+    let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 1;
+    days.saturating_sub(719_468)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_counted_from_1970() {
+        assert_eq!(time(b"01/Jan/1970:00:00:00 +0000"), Some(0));
+        assert_eq!(time(b"01/Aug/1995:00:00:01 -0400"), Some(807_249_601_000));
+        assert_eq!(time(b"29/Feb/2000:23:59:60 +0130"), Some(951_863_400_000));
+        assert_eq!(time(b"17/may/2015:10:05:03"), Some(1_431_857_103_000));
+        for bad in [
+            "1/May/2015:10:05:03 +0000",
+            "17/Mai/2015:10:05:03 +0000",
+            "17/May/2015:25:05:03 +0000",
+            "",
+            "]",
+        ] {
+            assert_eq!(time(bad.as_bytes()), None, "{bad}");
+        }
+        assert_eq!(time(b"01/Jan/1970:00:00:00 +0100"), None, "before 1970");
+    }
+
+    #[test]
+    fn common_and_combined_lines() {
+        let common = b"in24.inetnebr.com - - [01/Aug/1995:00:00:01 -0400] \"GET /a HTTP/1.0\" 200 1839";
+        let entry = parse(common).unwrap();
+        assert_eq!(
+            (entry.host, entry.time_ms, entry.reply_bytes),
+            (&b"in24.inetnebr.com"[..], 807_249_601_000, 1839)
+        );
+        let combined =
+            b"1.2.3.4 - u [17/May/2015:10:05:03 +0000] \"GET /\" 304 - \"http://x/\" \"Agent \\\"q\\\"\"";
+        assert_eq!(parse(combined).unwrap().reply_bytes, 0);
+        let quotes = b"h - - [17/May/2015:10:05:03 +0000] \"GET /\"a\" b\" 200 5";
+        assert_eq!(parse(quotes).unwrap().reply_bytes, 5);
+        let bracket = b"h - [x] [17/May/2015:10:05:03 +0000] \"GET /\" 200 5";
+        assert_eq!(parse(bracket).unwrap().reply_bytes, 5);
+    }
+
+    #[test]
+    fn dirt_has_its_reasons() {
+        for (line, reason) in [
+            (&b""[..], Skip::Empty),
+            (b"# remark", Skip::Empty),
+            (b"word", Skip::FieldsMissing),
+            (b"h - - no time", Skip::Time),
+            (b"h - - [17/May/2015:10:05:03 +0000", Skip::Time),
+            (b"h - - [17/May/2015:10:05:03 +0000] GET / 200 5", Skip::Quoting),
+            (b"h - - [17/May/2015:10:05:03 +0000] \"GET / 200 5", Skip::Quoting),
+            (b"h - - [17/May/2015:10:05:03 +0000] \"GET /\" 200 x5", Skip::Number),
+            (b"h - - [17/May/2015:10:05:03 +0000] \"GET /\" 200", Skip::Number),
+            (b" - - [17/May/2015:10:05:03 +0000] \"GET /\" 200 5", Skip::Host),
+        ] {
+            assert_eq!(parse(line).unwrap_err(), reason, "{}", String::from_utf8_lossy(line));
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Which format an input has.
+
+use core::fmt;
+use core::str::FromStr;
+
+use super::{bu, clf, tsv, vscsi};
+
+/// Formats of logs and traces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Format {
+    /// Common or combined log.
+    Clf,
+    /// Tab-separated log.
+    Tsv,
+    /// Condensed trace of Boston University.
+    Bu,
+    /// Comma-separated accesses.
+    Csv,
+    /// libCacheSim's records.
+    OracleGeneral,
+    /// VSCSI records.
+    Vscsi,
+}
+
+impl Format {
+    /// Every format.
+    pub const ALL: [Self; 6] =
+        [Self::Clf, Self::Tsv, Self::Bu, Self::Csv, Self::OracleGeneral, Self::Vscsi];
+
+    /// Says whether records are requests of a log, which sessions and packets are still to be made of.
+    #[must_use]
+    pub const fn is_log(self) -> bool {
+        matches!(self, Self::Clf | Self::Tsv | Self::Bu)
+    }
+
+    /// Guesses the format from a file's name, without an ending for packing, and its first bytes.
+    #[must_use]
+    pub fn detect(name: &str, head: &[u8]) -> Option<Self> {
+        let name = name.to_ascii_lowercase();
+        if name.contains("oraclegeneral") {
+            return Some(Self::OracleGeneral);
+        }
+        if name.contains("vscsi") || vscsi::Version::detect(head).is_some() {
+            return Some(Self::Vscsi);
+        }
+        let ends = |ending: &str| name.rsplit_once('.').is_some_and(|(_, last)| last == ending);
+        if ends("csv") {
+            return Some(Self::Csv);
+        }
+        if ends("tsv") {
+            return Some(Self::Tsv);
+        }
+        // The last line of the head may be cut.
+        let lines: Vec<&[u8]> = head.split(|byte| *byte == b'\n').take(20).collect();
+        let lines = if lines.len() > 1 { &lines[..lines.len() - 1] } else { &lines[..] };
+        let readable = |parse: &dyn Fn(&[u8]) -> bool| lines.iter().filter(|line| parse(line)).count();
+        let scores = [
+            (readable(&|line| clf::parse(line).is_ok()), Self::Clf),
+            (readable(&|line| bu::parse(line).is_ok()), Self::Bu),
+            (readable(&|line| tsv::Columns::default().parse(line).is_ok()), Self::Tsv),
+        ];
+        let best = scores.into_iter().reduce(|best, next| if next.0 > best.0 { next } else { best });
+        best.filter(|(lines, _)| *lines > 0).map(|(_, format)| format)
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Clf => "clf",
+            Self::Tsv => "tsv",
+            Self::Bu => "bu",
+            Self::Csv => "csv",
+            Self::OracleGeneral => "oracle-general",
+            Self::Vscsi => "vscsi",
+        })
+    }
+}
+
+/// A name that no format has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownFormat {
+    /// What was asked for.
+    pub name: String,
+}
+
+impl fmt::Display for UnknownFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no format is called '{}'; formats: ", self.name)?;
+        for (i, format) in Format::ALL.iter().enumerate() {
+            write!(f, "{}{format}", if i == 0 { "" } else { ", " })?;
+        }
+        Ok(())
+    }
+}
+
+impl core::error::Error for UnknownFormat {}
+
+impl FromStr for Format {
+    type Err = UnknownFormat;
+
+    fn from_str(text: &str) -> Result<Self, UnknownFormat> {
+        let found = Self::ALL.into_iter().find(|format| format.to_string() == text);
+        found.ok_or_else(|| UnknownFormat { name: text.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_are_told_by_name_or_content() {
+        let clf = b"h - - [01/Aug/1995:00:00:01 -0400] \"GET /a HTTP/1.0\" 200 1839\nh - - [01/Au";
+        assert_eq!(Format::detect("access_log", clf), Some(Format::Clf));
+        assert_eq!(Format::detect("x", b"cs20 785526142 920156 \"u\" 1803 0.4\n"), Some(Format::Bu));
+        assert_eq!(Format::detect("x", b"h\t-\t807249607\tGET\t/\t304\t0\t\t\n"), Some(Format::Tsv));
+        assert_eq!(Format::detect("a.oracleGeneral.bin", b""), Some(Format::OracleGeneral));
+        assert_eq!(Format::detect("a.csv", b""), Some(Format::Csv));
+        assert_eq!(Format::detect("a", b"\0\x01\x02"), None);
+        for format in Format::ALL {
+            assert_eq!(format.to_string().parse(), Ok(format));
+        }
+        assert!("xml".parse::<Format>().unwrap_err().to_string().contains("formats: clf, tsv"));
+    }
+}

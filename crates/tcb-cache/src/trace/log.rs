@@ -1,0 +1,87 @@
+//! Logs of requests, whatever their lines look like.
+
+use std::io::Read;
+
+use crate::model::logged::{LogEntry, address_of};
+
+use super::format::Format;
+use super::lines::{Line, Lines};
+use super::summary::{ReadError, ReadLimits, ReadSummary, Skip};
+use super::{bu, clf, tsv};
+
+/// Longest name of a host.
+const HOST_BYTES_MAX: usize = 255;
+
+/// What a line says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// The client.
+    pub host: &'a [u8],
+    /// Milliseconds since 1970.
+    pub time_ms: u64,
+    /// Size of the reply.
+    pub reply_bytes: u64,
+}
+
+impl Entry<'_> {
+    pub(super) fn checked(self) -> Result<Self, Skip> {
+        if self.host.is_empty() || self.host.len() > HOST_BYTES_MAX { Err(Skip::Host) } else { Ok(self) }
+    }
+}
+
+/// Reads a log of requests: [`Format::Clf`], [`Format::Tsv`] or [`Format::Bu`]; any other is taken for the first.
+///
+/// The entries come in the order of the log, which need not be that of time.
+///
+/// # Errors
+///
+/// [`ReadError`] where the input fails or holds nothing that can be used.
+pub fn read_log(
+    input: impl Read,
+    format: Format,
+    limits: ReadLimits,
+) -> Result<(Vec<LogEntry>, ReadSummary), ReadError> {
+    let mut lines = Lines::new(input);
+    let mut summary = ReadSummary::default();
+    let mut entries: Vec<LogEntry> = Vec::new();
+    let mut columns = tsv::Columns::default();
+    let mut latest_ms = 0;
+    loop {
+        let line = match lines.next_line() {
+            Ok(Some(Line::Whole(line))) => line,
+            Ok(Some(Line::TooLong)) => {
+                summary.skip(Skip::TooLong);
+                continue;
+            }
+            Ok(None) => break,
+            Err(error) => return Err(ReadError::Io { summary, error }),
+        };
+        if entries.len() >= limits.records_max {
+            summary.limited = true;
+            break;
+        }
+        if format == Format::Tsv
+            && summary.records == 0
+            && let Some(named) = tsv::Columns::of(line)
+        {
+            columns = named;
+            summary.skip(Skip::Empty);
+            continue;
+        }
+        let entry = match format {
+            Format::Tsv => columns.parse(line),
+            Format::Bu => bu::parse(line),
+            _ => clf::parse(line),
+        };
+        match entry {
+            Ok(Entry { host, time_ms, reply_bytes }) => {
+                summary.take();
+                summary.time_backwards += u64::from(time_ms < latest_ms);
+                latest_ms = latest_ms.max(time_ms);
+                entries.push(LogEntry { address: address_of(host), time_ms, reply_bytes });
+            }
+            Err(reason) => summary.skip(reason),
+        }
+    }
+    if entries.is_empty() { Err(ReadError::Nothing { summary }) } else { Ok((entries, summary)) }
+}

@@ -1,0 +1,32 @@
+//! Readers of logs and traces. They take any [`Read`](std::io::Read); unpacking is the caller's business.
+//!
+//! | format | file | a record is |
+//! | --- | --- | --- |
+//! | Common and combined log | [`clf`] | a request |
+//! | TSV with host, time, bytes | [`tsv`] | a request |
+//! | Boston University's client traces | [`bu`] | a request |
+//! | CSV with time, key, end | [`csv`] | an access |
+//! | `oracleGeneral` of libCacheSim | [`oracle_general`] | an access |
+//! | VSCSI, versions 1 and 2 | [`vscsi`] | an access |
+//!
+//! Logs are dirty. What cannot be used is skipped and counted under a [`Skip`]; nothing is trusted, nothing grows
+//! without a bound, and a reader never fails but for its input's own errors.
+
+mod accesses;
+pub mod bu;
+pub mod clf;
+pub mod csv;
+mod format;
+mod lines;
+mod log;
+mod number;
+pub mod oracle_general;
+mod summary;
+pub mod tsv;
+pub mod vscsi;
+
+pub use accesses::{AccessTrace, read_accesses};
+pub use format::{Format, UnknownFormat};
+pub use lines::LINE_BYTES_MAX;
+pub use log::read_log;
+pub use summary::{ReadError, ReadLimits, ReadSummary, Skip};

@@ -1,0 +1,123 @@
+//! Quick and plain versions of the caches of banks agree, access by access.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use flowloom_tcb_cache::reference::ReferenceCache;
+use flowloom_tcb_cache::{Access, CacheSpec, Geometry, IndexFunction, Policy, Simulator, Tie};
+use proptest::prelude::*;
+
+fn sorted(cache: &dyn Simulator) -> Vec<u64> {
+    let mut keys = cache.resident();
+    keys.sort_unstable();
+    keys
+}
+
+fn banked_policy() -> impl Strategy<Value = Policy> {
+    let policies: Vec<Policy> = Policy::ALL
+        .into_iter()
+        .filter(|policy| !policy.is_fully_associative() && !policy.needs_future())
+        .chain([Policy::Timestamp { bits: 3 }])
+        .collect();
+    prop::sample::select(policies)
+}
+
+fn index() -> impl Strategy<Value = IndexFunction> {
+    prop_oneof![
+        Just(IndexFunction::Modulo),
+        Just(IndexFunction::Xor),
+        Just(IndexFunction::PrimeModulo),
+        Just(IndexFunction::PrimeDisplacement),
+        Just(IndexFunction::Crc),
+        (4_u32..=48, any::<bool>())
+            .prop_map(|(key_bits, full_rank)| IndexFunction::H3 { key_bits, full_rank }),
+    ]
+}
+
+fn spec() -> impl Strategy<Value = CacheSpec> {
+    let shape = prop_oneof![
+        Just((2, 4)),
+        Just((1, 8)),
+        (1_u32..=4, prop::sample::select(vec![1_u32, 2, 3, 4, 8])),
+    ];
+    (banked_policy(), index(), shape, 0_u32..4, any::<bool>(), any::<u64>()).prop_map(
+        |(policy, index, (banks, ways), sets, drops_closed, seed)| {
+            let bytes = u64::from(64 * banks * ways) << sets;
+            let geometry = Geometry::new(bytes, 64, banks, ways).unwrap();
+            CacheSpec { geometry, index, policy, drops_closed, seed }
+        },
+    )
+}
+
+/// Accesses over a few sessions, with pauses long enough for lines to go OFF, and time that goes back.
+fn accesses() -> impl Strategy<Value = Vec<Access>> {
+    let gap = prop_oneof![6 => 0_i64..40, 2 => 200_i64..800, 1 => -500_i64..0];
+    prop::collection::vec((0_u16..90, gap, 0_u32..8), 1..500).prop_map(|steps| {
+        let mut now = 1000_i64;
+        steps
+            .into_iter()
+            .map(|(session, gap, close)| {
+                now = (now + gap).max(0);
+                let (address, port) = (0x0A00_0000 + u32::from(session / 7) * 3, 1024 + session % 7);
+                let key = Access::nth_session_key(address, port, session % 2);
+                let access = Access::new(key, now.unsigned_abs());
+                if close == 0 { access.closing() } else { access }
+            })
+            .collect()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn production_and_reference_agree(spec in spec(), accesses in accesses()) {
+        let mut quick = spec.build().unwrap();
+        let mut plain = ReferenceCache::new(&spec).unwrap();
+        for (number, access) in accesses.iter().enumerate() {
+            quick.run(&[*access]);
+            plain.run(&[*access]);
+            prop_assert_eq!(quick.counts(), plain.counts(), "{:?} at access {}", spec, number);
+            if number % 16 == 0 {
+                prop_assert_eq!(sorted(&*quick), sorted(&plain), "{:?} at access {}", spec, number);
+            }
+        }
+        let keys = sorted(&*quick);
+        prop_assert_eq!(&keys, &sorted(&plain));
+        prop_assert!(keys.windows(2).all(|pair| pair[0] != pair[1]), "a line is in one place: {:?}", keys);
+        let counts = quick.counts();
+        prop_assert_eq!(counts.accesses, counts.hits + counts.misses);
+        prop_assert_eq!(counts.accesses, accesses.len() as u64);
+        let filled = counts.misses - counts.not_filled;
+        prop_assert_eq!(filled, counts.evictions + counts.closed + keys.len() as u64);
+    }
+
+    #[test]
+    fn a_run_may_be_cut_anywhere(spec in spec(), accesses in accesses(), cut: prop::sample::Index) {
+        let mut whole = spec.build().unwrap();
+        whole.run(&accesses);
+        let mut parts = spec.build().unwrap();
+        let (first, second) = accesses.split_at(cut.index(accesses.len()));
+        parts.run(first);
+        parts.run(second);
+        prop_assert_eq!(whole.counts(), parts.counts());
+    }
+}
+
+#[test]
+fn with_one_bank_banked_and_set_associative_policies_are_the_same() {
+    let trace: Vec<Access> =
+        (0..5000_u64).map(|i| Access::new(i * i % 613 + (i % 7) * 64, i * 20)).collect();
+    let of = |policy| {
+        let geometry = Geometry::PAPER.single_bank();
+        let spec = CacheSpec { geometry, policy, ..CacheSpec::BASELINE };
+        let mut cache = spec.build().unwrap();
+        cache.run(&trace);
+        cache.counts()
+    };
+    let lru = of(Policy::Lru);
+    assert!(lru.misses > 600 && lru.hits > 600, "{lru:?}");
+    for policy in [Policy::RoundRobin, Policy::NoMigrate { tie: Tie::Left }, Policy::Timestamp { bits: 32 }]
+    {
+        assert_eq!(of(policy), lru, "{policy}");
+    }
+}
