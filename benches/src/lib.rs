@@ -14,6 +14,7 @@
 //! | [`peers`] | the rivals, a file each |
 //! | [`replay`] | all of these in one interleaved run |
 
+pub mod caches;
 pub mod engine;
 pub mod goal;
 pub mod input;
