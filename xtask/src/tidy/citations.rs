@@ -5,7 +5,7 @@ use super::{Finding, Tree};
 const KEYS: [&str; 5] = ["DHASH", "FLOWNP", "TCBCACHE", "HRWTREE", "LFB"];
 
 /// Papers whose ledger is not written yet. Writing one means deleting it here.
-const WITHOUT_LEDGER: [&str; 4] = ["FLOWNP", "TCBCACHE", "HRWTREE", "LFB"];
+const WITHOUT_LEDGER: [&str; 3] = ["FLOWNP", "HRWTREE", "LFB"];
 
 const MARKS: [&str; 8] = ["§", "Tab.", "Table ", "Fig.", "Figs.", "Figure ", "Eq.", "Alg."];
 
