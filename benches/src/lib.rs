@@ -10,11 +10,13 @@
 //! | [`process`] | whole programs, ours and others', by their processor time |
 //! | [`ledger`] | answers, compared before any time is looked at |
 //! | [`goal`] | comparisons that have something to reach |
+//! | [`classify`] | the classifier and its rivals |
 //! | [`tables`] | flow tables and their rivals |
 //! | [`peers`] | the rivals, a file each |
 //! | [`replay`] | all of these in one interleaved run |
 
 pub mod caches;
+pub mod classify;
 pub mod engine;
 pub mod goal;
 pub mod input;

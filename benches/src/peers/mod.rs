@@ -2,4 +2,6 @@
 
 pub mod maps;
 #[cfg(has_dpdk)]
+pub mod rte_acl;
+#[cfg(has_dpdk)]
 pub mod rte_hash;

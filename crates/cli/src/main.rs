@@ -14,6 +14,7 @@ mod host;
 mod profile;
 mod progress;
 mod render;
+mod rule_file;
 mod signals;
 mod unpacked;
 mod verbs;
@@ -31,10 +32,12 @@ fn main() -> ExitCode {
     let outcome = match &arguments.verb {
         Verb::Replay(verb) => verbs::replay::run(verb, &arguments.common),
         Verb::Inspect(verb) => verbs::inspect::run(verb, &arguments.common),
+        Verb::Classify(verb) => verbs::classify::run(verb, &arguments.common),
+        Verb::Rules(verb) => verbs::rules::run(verb, &arguments.common),
         Verb::Generate(verb) => verbs::generate::run(verb, &arguments.common),
+        Verb::Simulate(verb) => verbs::simulate::run(verb, &arguments.common),
         Verb::Bench(verb) => verbs::bench::run(verb, &arguments.common),
         Verb::Reproduce(verb) => verbs::reproduce::run(verb, &arguments.common),
-        Verb::Simulate(verb) => verbs::simulate::run(verb, &arguments.common),
         Verb::Completions(verb) => verbs::shell::completions(verb),
         Verb::Man(verb) => verbs::shell::man(verb),
     };

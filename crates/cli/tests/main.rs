@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod bytes;
+mod classify;
 mod errors;
 mod generate;
 mod inspect;
@@ -12,5 +13,6 @@ mod real;
 mod replay;
 mod reproduce;
 mod schema;
+mod simulate;
 mod support;
 mod tcb_cache;

@@ -128,6 +128,25 @@ fn the_digest_depends_on_the_packets_alone() {
 }
 
 #[test]
+fn schedulers_that_keep_a_flows_worker_give_equal_results_and_others_need_an_app_without_states() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let expected = replay(&[&trace]);
+    for name in ["hrw3", "rss", "fixed"] {
+        let document = replay(&["--workers", "3", "--scheduler", name, &trace]);
+        assert_eq!(document["digest"], expected["digest"], "{name}");
+        assert_eq!(document["run"]["scheduler"], name);
+    }
+    for name in ["flowpin", "p2c", "fbs", "rss++", "adaptive", "rr", "minload"] {
+        let with = |app: &str| {
+            flowloom(["replay", "--workers", "3", "--scheduler", name, "--app", app, "--verify", &trace])
+        };
+        with("tcp-tracker").ends(2).says(&[name, "stay behind"]);
+        with("null").ends(0);
+    }
+}
+
+#[test]
 fn the_oracle_agrees_in_every_layout() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &[]);

@@ -60,7 +60,9 @@ fn two_runs_print_the_same_numbers() {
 
 #[test]
 fn what_does_not_exist_is_a_usage_error() {
-    flowloom(["reproduce", "nonsense"]).ends(2).says(&["no paper or item 'nonsense'", "papers: dhash"]);
+    flowloom(["reproduce", "nonsense"])
+        .ends(2)
+        .says(&["no paper or item 'nonsense'", "papers: dhash, flownp, tcbcache"]);
     flowloom(["reproduce", "dhash/section4_load_factor", "--data", "no/such/folder"])
         .ends(2)
         .says(&["no/such/folder"]);

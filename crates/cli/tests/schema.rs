@@ -25,16 +25,16 @@ const KEYWORDS: [&str; 14] = [
     "minimum",
 ];
 
-struct Schema(Value);
+pub(crate) struct Schema(Value);
 
 impl Schema {
-    fn read(name: &str) -> Self {
+    pub(crate) fn read(name: &str) -> Self {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema").join(name);
         Self(serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap())
     }
 
     #[track_caller]
-    fn accepts(&self, document: &Value) {
+    pub(crate) fn accepts(&self, document: &Value) {
         let mistakes = self.mistakes(document);
         assert!(mistakes.is_empty(), "{mistakes:#?}\n{document:#}");
     }
@@ -128,6 +128,14 @@ fn schemas_are_closed_described_and_of_known_words() {
         "generate-weblog-1.json",
         "reproduce-1.json",
         "simulate-tcb-cache-1.json",
+        "classify-1.json",
+        "rules-check-1.json",
+        "rules-stats-1.json",
+        "rules-explain-1.json",
+        "rules-convert-1.json",
+        "generate-lines-1.json",
+        "simulate-schedule-1.json",
+        "simulate-ordering-1.json",
     ] {
         let schema = Schema::read(name);
         assert_eq!(schema.0["$schema"], "https://json-schema.org/draft/2020-12/schema");
@@ -224,6 +232,21 @@ fn generate_documents_conform() {
         let path = folder.path(name);
         let base = ["generate", "trace", "--format", "json", "-o", &path];
         schema.accepts(&flowloom([&base, options].concat()).ends(0).json());
+    }
+}
+
+#[test]
+fn simulate_documents_conform() {
+    let folder = Folder::new();
+    let trace = folder.path("t.pcap");
+    flowloom(["generate", "trace", "--packets", "2k", "-o", &trace]).ends(0);
+    let model = ["--model", "balanced", "--packets", "2k"];
+    for (what, traffic) in
+        [("schedule", &[&*trace, "--load", "50"][..]), ("schedule", &model), ("ordering", &model)]
+    {
+        let schema = Schema::read(&format!("simulate-{what}-1.json"));
+        let base = ["simulate", what, "--format", "json"];
+        schema.accepts(&flowloom([&base, traffic].concat()).ends(0).json());
     }
 }
 

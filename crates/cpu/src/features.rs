@@ -1,6 +1,6 @@
 //! Which instruction sets this processor has.
 //!
-//! A token ([`Avx512`], [`Avx2`], [`Sse42`], [`Neon`]) can only be had from its `detect`, so
+//! A token ([`Avx512`], [`Avx512Popcount`], [`Avx2`], [`Sse42`], [`Neon`]) can only be had from its `detect`, so
 //! whoever holds one has the proof that calling a function compiled for those features is sound. Tokens
 //! are zero-sized: passing one costs nothing.
 
@@ -41,9 +41,14 @@ token!(
     has!("avx512f", "avx512bw", "avx512vl", "bmi1")
 );
 token!(
-    /// Proof of `avx2` and `bmi1`.
+    /// Proof of what [`Avx512`] proves, and of `avx512vpopcntdq`, `bmi2` and `popcnt`.
+    Avx512Popcount,
+    has!("avx512f", "avx512bw", "avx512vl", "avx512vpopcntdq", "bmi1", "bmi2", "popcnt")
+);
+token!(
+    /// Proof of `avx2`, `bmi1`, `bmi2` and `popcnt`, which come together.
     Avx2,
-    has!("avx2", "bmi1")
+    has!("avx2", "bmi1", "bmi2", "popcnt")
 );
 token!(
     /// Proof of `sse4.2`, which brings the CRC-32C instruction.

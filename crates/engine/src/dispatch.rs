@@ -21,6 +21,8 @@ pub(crate) struct PipelineSink<'a> {
     decisions: Vec<Decision>,
     sent: Vec<u64>,
     completed: Vec<u64>,
+    sent_bytes: Vec<u64>,
+    completed_bytes: Vec<u64>,
 }
 
 impl<'a> PipelineSink<'a> {
@@ -40,6 +42,8 @@ impl<'a> PipelineSink<'a> {
             decisions: vec![Decision::Drop; BATCH_PACKETS],
             sent: vec![0; workers],
             completed: vec![0; workers],
+            sent_bytes: vec![0; workers],
+            completed_bytes: vec![0; workers],
         }
     }
 
@@ -101,11 +105,19 @@ impl Sink for PipelineSink<'_> {
             }
         }
         for (i, outbox) in self.outboxes.iter().enumerate() {
-            self.sent[i] = outbox.sent;
+            self.sent[i] = outbox.sent + outbox.staged() as u64;
             self.completed[i] = outbox.completed();
+            self.sent_bytes[i] = outbox.taken_bytes;
+            self.completed_bytes[i] = outbox.completed_bytes();
         }
         let count = self.items.len();
-        let load = LoadView { sent: &self.sent, completed: &self.completed };
+        let load = LoadView {
+            sent: &self.sent,
+            completed: &self.completed,
+            sent_bytes: &self.sent_bytes,
+            completed_bytes: &self.completed_bytes,
+            busy: &[],
+        };
         self.placement.place(&self.items, &load, &mut self.decisions[..count]);
         for i in 0..count {
             let pushed = match self.decisions[i] {

@@ -17,8 +17,14 @@ use crate::wait::Wait;
 /// Blocks on the way to one worker at most.
 const BLOCKS_IN_FLIGHT: usize = 64;
 
-/// How many packets a worker has completed; written by it once a batch, read by the input stage.
-pub(crate) type Completed = Arc<CachePadded<AtomicU64>>;
+/// What a worker has completed; written by it once a batch, read by the input stage.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    packets: AtomicU64,
+    bytes: AtomicU64,
+}
+
+type Completed = Arc<CachePadded<Progress>>;
 
 /// The worker is gone: its thread has ended before its input did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +39,8 @@ pub(crate) struct Outbox {
     completed: Completed,
     /// Packets put into the ring so far.
     pub(crate) sent: u64,
+    /// Bytes on the wire of those, and of what is staged.
+    pub(crate) taken_bytes: u64,
     pub(crate) full_waits: u64,
 }
 
@@ -55,16 +63,18 @@ pub(crate) fn connect(slots: usize) -> (Outbox, Inbox) {
         staged: Vec::with_capacity(BATCH_PACKETS),
         completed: Arc::clone(&completed),
         sent: 0,
+        taken_bytes: 0,
         full_waits: 0,
     };
     (outbox, Inbox { ring: consumer, blocks: receiver, completed })
 }
 
 impl Inbox {
-    /// Publishes how many packets are completed.
-    pub(crate) fn publish(&self, completed: u64) {
+    /// Publishes how many packets are completed, and how many bytes they had.
+    pub(crate) fn publish(&self, packets: u64, bytes: u64) {
+        self.completed.bytes.store(bytes, Ordering::Relaxed);
         // Release pairs with the Acquire in `Outbox::completed`: who sees the count sees what the packets did.
-        self.completed.store(completed, Ordering::Release);
+        self.completed.packets.store(packets, Ordering::Release);
     }
 }
 
@@ -72,7 +82,17 @@ impl Outbox {
     /// Returns how many packets the worker has completed.
     pub(crate) fn completed(&self) -> u64 {
         // Acquire pairs with the Release in `Inbox::publish`.
-        self.completed.load(Ordering::Acquire)
+        self.completed.packets.load(Ordering::Acquire)
+    }
+
+    /// Returns their bytes; a batch more may be counted already.
+    pub(crate) fn completed_bytes(&self) -> u64 {
+        self.completed.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Returns how many packets are staged and not yet in the ring.
+    pub(crate) fn staged(&self) -> usize {
+        self.staged.len()
     }
 
     /// Stages a packet; a full stage is published, waiting while the ring is full.
@@ -81,6 +101,7 @@ impl Outbox {
     #[inline]
     pub(crate) fn push(&mut self, packet: Descriptor, drop_when_full: bool) -> Result<u64, Gone> {
         self.staged.push(packet);
+        self.taken_bytes += u64::from(packet.wire);
         if self.staged.len() == BATCH_PACKETS { self.flush(drop_when_full) } else { Ok(0) }
     }
 
@@ -94,9 +115,7 @@ impl Outbox {
                     return Err(Gone); // What is staged stays, to be counted by `discard`.
                 }
                 if drop_when_full {
-                    let dropped = self.staged.len() as u64;
-                    self.staged.clear();
-                    return Ok(dropped);
+                    return Ok(self.discard());
                 }
                 self.full_waits += 1;
                 wait.snooze();
@@ -138,6 +157,7 @@ impl Outbox {
     /// Forgets what is staged; returns how many packets that were.
     pub(crate) fn discard(&mut self) -> u64 {
         let staged = self.staged.len() as u64;
+        self.taken_bytes -= self.staged.iter().map(|packet| u64::from(packet.wire)).sum::<u64>();
         self.staged.clear();
         staged
     }

@@ -34,7 +34,7 @@ pub(crate) fn run<A: App, T: FlowTable<FlowKey, A::Flow>>(
     let wait = Wait::default();
     let mut burst = Burst::new();
     let mut block: Option<(SharedBlock, u32)> = None;
-    let mut taken = 0_u64;
+    let (mut taken, mut taken_bytes) = (0_u64, 0_u64);
     'input: loop {
         let ready = inbox.ring.slots().min(BATCH_PACKETS);
         if ready == 0 {
@@ -62,6 +62,7 @@ pub(crate) fn run<A: App, T: FlowTable<FlowKey, A::Flow>>(
                 if let Some((block, pass)) = &block {
                     process(&mut stage, &mut burst, packets, block.bytes(), *pass, options);
                     taken += packets.len() as u64;
+                    taken_bytes += packets.iter().map(|packet| u64::from(packet.wire)).sum::<u64>();
                 }
                 match control {
                     Some(Control::NextBlock) => block = inbox.blocks.recv().ok(),
@@ -71,7 +72,7 @@ pub(crate) fn run<A: App, T: FlowTable<FlowKey, A::Flow>>(
             }
         }
         chunk.commit_all();
-        inbox.publish(taken);
+        inbox.publish(taken, taken_bytes);
         if ended {
             break 'input;
         }

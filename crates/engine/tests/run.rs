@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -17,7 +18,8 @@ use flowloom_packet::{
     SharedBlock, SourceError,
 };
 use flowloom_scheduler::{
-    Decision, DirectHash, HrwFlat, LoadView, OrderGuarantee, Placement, WorkItem, WorkerCount,
+    Decision, DirectHash, FlowBurst, FlowPin, HrwFlat, Indirection, LoadView, OrderGuarantee, Placement,
+    Topology, TwoChoices, WorkItem, WorkerCount,
 };
 use flowloom_traffic::synth::{Generate, Mix, MixConfig};
 
@@ -211,6 +213,74 @@ fn results_do_not_depend_on_layout_seed_or_policy() {
                 assert_eq!(report.flows.iter().map(|flow| flow.state.out_of_order).sum::<u64>(), 0);
                 assert_eq!(report.input, expected.input);
             }
+        }
+    }
+}
+
+/// Sees all packets of a flow, whichever worker has them.
+struct Watcher {
+    flows: Arc<HashMap<FlowKey, Watched>>,
+    broken: Arc<AtomicU64>,
+}
+
+#[derive(Default)]
+struct Watched {
+    last_ns: AtomicU64,
+    in_work: AtomicU64,
+    moves: AtomicU64,
+    worker: AtomicU64,
+}
+
+impl App for Watcher {
+    type Flow = Seen;
+
+    fn on_packet(&mut self, packet: &PacketView<'_>, _: &mut Seen) -> Verdict {
+        let flow = &self.flows[&packet.headers.key];
+        // Two at once, or one after a later one.
+        let races = flow.in_work.fetch_add(1, Ordering::SeqCst);
+        let last = flow.last_ns.swap(packet.time_ns, Ordering::SeqCst);
+        let worker = std::ptr::from_ref(self) as u64;
+        let before = flow.worker.swap(worker, Ordering::SeqCst);
+        flow.moves.fetch_add(u64::from(before != worker && before != 0), Ordering::Relaxed);
+        self.broken.fetch_add(races + u64::from(packet.time_ns < last), Ordering::Relaxed);
+        flow.in_work.fetch_sub(1, Ordering::SeqCst);
+        Verdict::Accept
+    }
+}
+
+#[test]
+fn policies_that_move_flows_keep_their_order_across_workers() {
+    let source = Memory::of(mix(15_000, 300));
+    let keys = go(&config(Mode::Inline), &mut source.clone());
+    let mode = Mode::Pipeline { workers: 4 };
+    let topology = Topology::flat(WorkerCount::new(4).unwrap());
+    let policies: [Box<dyn Placement>; 4] = [
+        Box::new(FlowPin::new(&topology, 12).unwrap()),
+        Box::new(FlowBurst::new(&topology, 12).unwrap()),
+        Box::new(TwoChoices::new(&topology, 12, 1).unwrap()),
+        Box::new(Indirection::rebalanced(&topology, 64, 200).unwrap()),
+    ];
+    for mut policy in policies {
+        assert_eq!(policy.order(), OrderGuarantee::PerFlow);
+        for when_full in [WhenFull::Block, WhenFull::Drop] {
+            let flows: Arc<HashMap<FlowKey, Watched>> =
+                Arc::new(keys.flows.iter().map(|flow| (flow.key, Watched::default())).collect());
+            let broken = Arc::new(AtomicU64::new(0));
+            let config = EngineConfig { when_full, ring_slots: 64, ..config(mode) };
+            let watcher = |_| Watcher { flows: Arc::clone(&flows), broken: Arc::clone(&broken) };
+            let report = run(
+                &config,
+                &mut source.clone(),
+                &mut *policy,
+                |_| table(100_000, None),
+                watcher,
+                &Control::default(),
+            )
+            .unwrap();
+            assert!(report.is_balanced());
+            assert_eq!(broken.load(Ordering::Relaxed), 0, "{} {when_full:?}", policy.name());
+            let moves: u64 = flows.values().map(|flow| flow.moves.load(Ordering::Relaxed)).sum();
+            assert!(moves > 0 || policy.name() == "rss++", "{} moves no flow", policy.name());
         }
     }
 }

@@ -10,6 +10,7 @@
 //! | [`flow_key`] | the name of a flow, and its keyed hash |
 //! | [`packet`] | bytes to headers; the arena; the `PacketSource` seam |
 //! | [`flow_table`] | from key to state: DHash, reference and production |
+//! | [`classifier`] | from headers to the first rule that matches |
 //! | [`scheduler`] | which worker gets a packet |
 //! | [`tcb_cache`] | simulated caches of connection state |
 //! | [`traffic`] | captures and generators |
@@ -17,6 +18,7 @@
 //! | [`apps`] | what a worker does with a packet |
 
 pub use flowloom_apps as apps;
+pub use flowloom_classifier as classifier;
 pub use flowloom_cpu as cpu;
 pub use flowloom_engine as engine;
 pub use flowloom_flow_key as flow_key;

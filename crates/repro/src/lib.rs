@@ -14,9 +14,14 @@
 
 pub mod dhash;
 pub mod experiment;
+pub mod flownp;
+pub mod hrwtree;
+pub mod lfb;
 pub mod page;
 pub mod record;
 pub mod tcbcache;
+mod timing;
+mod virtual_time;
 
 pub use experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
 pub use record::{Record, RecordError, Reproduction, SCHEMA};
@@ -40,9 +45,24 @@ pub const PAPERS: &[Paper] = &[
         items: dhash::ITEMS,
     },
     Paper {
+        key: "flownp",
+        title: "Towards High-performance Flow-level Packet Processing on Multi-core Network Processors",
+        items: flownp::ITEMS,
+    },
+    Paper {
         key: "tcbcache",
         title: "A New TCB Cache to Efficiently Manage TCP Sessions for Web Servers",
         items: tcbcache::ITEMS,
+    },
+    Paper {
+        key: "hrwtree",
+        title: "An Adaptive Hash-based Multilayer Scheduler for L7-filter on a Highly Threaded Hierarchical Multi-Core Server",
+        items: hrwtree::ITEMS,
+    },
+    Paper {
+        key: "lfb",
+        title: "Packet Scheduling for Deep Packet Inspection on Multi-Core Architectures (slides of a talk on it)",
+        items: lfb::ITEMS,
     },
 ];
 

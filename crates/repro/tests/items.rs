@@ -42,6 +42,21 @@ fn dhash() {
 }
 
 #[test]
+fn flownp() {
+    assert_eq!(complaints("flownp"), Vec::<String>::new());
+}
+
+#[test]
 fn tcbcache() {
     assert_eq!(complaints("tcbcache"), Vec::<String>::new());
+}
+
+#[test]
+fn hrwtree() {
+    assert_eq!(complaints("hrwtree"), Vec::<String>::new());
+}
+
+#[test]
+fn lfb() {
+    assert_eq!(complaints("lfb"), Vec::<String>::new());
 }

@@ -2,7 +2,138 @@
 
 use flowloom_flow_key::hash::fold::split_mix;
 
-use crate::{Decision, LoadView, OrderGuarantee, Placement, WorkItem, WorkerCount};
+use crate::{Decision, Intake, LoadView, OrderGuarantee, Placement, WorkItem, WorkerCount, WorkerId};
+
+/// Checks that a policy which promises order keeps it, whatever workers and queues do; `seed` decides what they do.
+///
+/// Items of many flows are placed in batches of 1 to 64; between batches workers complete some of what they have,
+/// some of them tell of it late, and some items are dropped on the way. A flow may be given to another worker only when
+/// that cannot put two of its items into work at once or out of order.
+///
+/// # Panics
+///
+/// When the policy promises [`OrderGuarantee::Home`] or [`OrderGuarantee::PerFlow`] and breaks the promise.
+pub fn check_order(policy: &mut dyn Placement, workers: WorkerCount, seed: u64) {
+    let mut state = seed;
+    let broken = order_broken(policy, workers, &mut || split_mix(&mut state));
+    if policy.order().keeps_flow_order() {
+        assert_eq!(broken, 0, "{} puts packets of a flow in two places, seed {seed}", policy.name());
+    }
+}
+
+/// Returns how often a flow was given to a worker while another still had packets of it (or, for a policy that promises a
+/// home, ever), in 400 batches of what `draw` decides.
+pub fn order_broken(
+    policy: &mut dyn Placement,
+    workers: WorkerCount,
+    draw: &mut dyn FnMut() -> u64,
+) -> u32 {
+    const FLOWS: u64 = 48;
+    let count = usize::from(workers.get());
+    let home = policy.order() == OrderGuarantee::Home;
+    // The queues as they are: the flow of each item, oldest first. And what the policy is told of them.
+    let mut queues = vec![std::collections::VecDeque::<usize>::new(); count];
+    let (mut sent, mut done, mut told) = (vec![0_u64; count], vec![0_u64; count], vec![0_u64; count]);
+    let (mut sent_bytes, mut done_bytes) = (vec![0_u64; count], vec![0_u64; count]);
+    let mut last_worker = vec![None; FLOWS as usize];
+    let mut in_flight = vec![0_u32; FLOWS as usize];
+    let mut broken = 0;
+    for _ in 0..400 {
+        let items: Vec<(usize, WorkItem)> = (0..=draw() % 64)
+            .map(|_| {
+                let word = draw();
+                // Few flows have most packets.
+                let flow = (word % FLOWS).min((word >> 8) % FLOWS) as usize;
+                let mut mix = flow as u64;
+                let digest = (split_mix(&mut mix) >> 32) as u32;
+                (flow, WorkItem { digest, bytes: 60 + (word >> 16) as u32 % 1400 })
+            })
+            .collect();
+        let plain: Vec<WorkItem> = items.iter().map(|(_, item)| *item).collect();
+        let mut decisions = vec![Decision::Drop; items.len()];
+        let load = LoadView {
+            sent: &sent,
+            completed: &told,
+            sent_bytes: &sent_bytes,
+            completed_bytes: &done_bytes,
+            busy: &done_bytes,
+        };
+        policy.place(&plain, &load, &mut decisions);
+        let is_full = draw().is_multiple_of(8);
+        for ((flow, item), decision) in items.into_iter().zip(decisions) {
+            let Decision::To(worker) = decision else { continue };
+            let worker = worker.index();
+            if last_worker[flow].is_some_and(|last| last != worker && (home || in_flight[flow] > 0)) {
+                broken += 1;
+            }
+            last_worker[flow] = Some(worker);
+            if is_full && draw().is_multiple_of(2) {
+                continue; // Dropped on the way: it never gets a place.
+            }
+            in_flight[flow] += 1;
+            sent[worker] += 1;
+            sent_bytes[worker] += u64::from(item.bytes);
+            queues[worker].push_back(flow);
+        }
+        for worker in 0..count {
+            let finish = draw() as usize % (queues[worker].len() + 1);
+            for flow in queues[worker].drain(..finish) {
+                in_flight[flow] -= 1;
+                done[worker] += 1;
+                done_bytes[worker] += 400;
+            }
+            done_bytes[worker] = done_bytes[worker].min(sent_bytes[worker]);
+            if !draw().is_multiple_of(4) {
+                told[worker] = done[worker];
+            }
+        }
+    }
+    broken
+}
+
+/// Checks an intake: nothing is lost or made, a flow is in one hand at a time and in order, and no worker goes without
+/// work for ever while packets wait.
+///
+/// # Panics
+///
+/// When one of that does not hold.
+pub fn check_intake(intake: &mut dyn Intake, workers: WorkerCount, seed: u64) {
+    const FLOWS: u64 = 40;
+    let mut state = seed;
+    let mut flow_of = Vec::new();
+    let mut in_hand: Vec<Option<usize>> = vec![None; usize::from(workers.get())];
+    let mut last_done = vec![0_u32; FLOWS as usize];
+    let (mut fetched, mut rounds) = (0, 0);
+    let mut ask = |intake: &mut dyn Intake, worker: WorkerId, flow_of: &[usize]| {
+        in_hand[worker.index()] = None;
+        let Some(next) = intake.next(worker) else { return false };
+        let flow = flow_of[next.token as usize];
+        assert!(!in_hand.contains(&Some(flow)), "{}: a flow in two hands, seed {seed}", intake.name());
+        assert!(next.token + 1 > last_done[flow], "{}: a flow out of order, seed {seed}", intake.name());
+        last_done[flow] = next.token + 1;
+        in_hand[worker.index()] = Some(flow);
+        true
+    };
+    while rounds < 3000 || intake.waiting() > 0 {
+        rounds += 1;
+        assert!(rounds < 100_000, "{}: {} packets wait for ever", intake.name(), intake.waiting());
+        let word = split_mix(&mut state);
+        if rounds < 3000 && word.is_multiple_of(2) {
+            let flow = ((word >> 8) % FLOWS).min((word >> 20) % FLOWS) as usize;
+            let mut mix = flow as u64;
+            let digest = (split_mix(&mut mix) >> 32) as u32;
+            let before = intake.waiting();
+            let token = flow_of.len() as u32;
+            flow_of.push(flow);
+            intake.arrive(token, WorkItem { digest, bytes: 60 + (word >> 40) as u32 % 1400 });
+            assert_eq!(intake.waiting(), before + 1);
+        } else {
+            let worker = WorkerId::from((word >> 32) as u16 % workers.get());
+            fetched += u32::from(ask(intake, worker, &flow_of));
+        }
+    }
+    assert_eq!(fetched as usize, flow_of.len(), "{}", intake.name());
+}
 
 /// Checks a policy over `workers` workers with work drawn from `seed`.
 ///
@@ -44,7 +175,7 @@ pub fn check(policy: &mut dyn Placement, workers: WorkerCount, seed: u64) {
             policy.name()
         );
     }
-    if policy.order() == OrderGuarantee::PerFlow {
+    if policy.order() == OrderGuarantee::Home {
         for cut in [1, 7, 64] {
             let mut pieces = vec![Decision::Drop; ITEMS];
             for (items, decisions) in items.chunks(cut).zip(pieces.chunks_mut(cut)) {

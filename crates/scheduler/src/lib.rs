@@ -12,11 +12,38 @@
 //! # Ok::<(), flowloom_scheduler::SetupError>(())
 //! ```
 
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "workers, nodes, slots and jobs are bounded far below their types by the constructors"
+)]
+#![cfg_attr(test, expect(clippy::cast_precision_loss, reason = "counts of tests, far below 2^52"))]
+
+pub mod intake;
 pub mod laws;
 pub mod placement;
+pub mod sim;
+pub mod topology;
 
+pub use intake::flow_pull::FlowPull;
+pub use intake::last_flow_bundle::LastFlowBundle;
+pub use intake::packet_handoff::PacketHandoff;
+pub use intake::{Fetched, Intake};
+pub use placement::adaptive::Adaptive;
+pub use placement::cached::Cached;
 pub use placement::direct_hash::DirectHash;
+pub use placement::fixed::Fixed;
+pub use placement::flow_burst::FlowBurst;
+pub use placement::flow_pin::FlowPin;
+pub use placement::hrw_2009::HrwTree2009;
 pub use placement::hrw_flat::HrwFlat;
+pub use placement::hrw_tree::HrwTree;
+pub use placement::indirection::Indirection;
+pub use placement::min_load::MinLoad;
+pub use placement::modulo::Modulo;
+pub use placement::round_robin::RoundRobin;
+pub use placement::two_choices::TwoChoices;
 pub use placement::{
-    Decision, LoadView, OrderGuarantee, Placement, SetupError, WORKERS_MAX, WorkItem, WorkerCount, WorkerId,
+    ByDigest, Decision, LoadView, OrderGuarantee, Placement, SetupError, WORKERS_MAX, WorkItem,
+    WorkerCount, WorkerId,
 };
+pub use topology::Topology;

@@ -14,6 +14,10 @@ use super::simulate::tcb_cache::{ConnectionName, ViewName};
 pub(crate) enum Generate {
     /// A capture: a mixture of flows, one of the paper's traces, or a committed sample
     Trace(Trace),
+    /// A rule set that looks like a real one, as a ClassBench filter file
+    Rules(RuleProfile),
+    /// Headers for a rule set, as a trace of five numbers a line
+    Headers(Headers),
     /// A web server's log, or the accesses to connection state behind it, of many sessions at a time
     Weblog(Weblog),
 }
@@ -60,6 +64,78 @@ pub(crate) struct Weblog {
     /// The same seed gives the same bytes on every machine
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
+}
+
+/// Arguments of `generate rules`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Example:
+  flowloom generate rules --profile fw --rules 10k --seed 7 -o fw.rules")]
+pub(crate) struct RuleProfile {
+    /// Where to write; - for standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+
+    /// Kind of set
+    #[arg(long, value_enum, default_value_t = ProfileName::Acl)]
+    pub(crate) profile: ProfileName,
+
+    /// Rules
+    #[arg(long, value_name = "N", default_value = "1k", value_parser = parse::positive)]
+    pub(crate) rules: u64,
+
+    /// IPv6 instead of IPv4
+    #[arg(long)]
+    pub(crate) v6: bool,
+
+    /// The same seed gives the same rules on every machine
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+/// Kinds of rule sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProfileName {
+    /// Access lists of routers
+    Acl,
+    /// Firewalls
+    Fw,
+    /// Chains of packet filters
+    Ipc,
+}
+
+/// Arguments of `generate headers`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Headers {
+    #[command(flatten)]
+    pub(crate) options: super::rules::RuleOptions,
+
+    /// Where to write; - for standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+
+    /// What they are like
+    #[arg(long, value_enum, default_value_t = TrafficName::Hits)]
+    pub(crate) traffic: TrafficName,
+
+    /// Headers
+    #[arg(long, value_name = "N", default_value = "100k", value_parser = parse::positive)]
+    pub(crate) count: u64,
+
+    /// The same seed gives the same headers on every machine
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+/// Kinds of headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TrafficName {
+    /// Each inside some rule, all rules alike
+    Hits,
+    /// Three of ten at random
+    Misses,
+    /// A few of 16,384 flows have most of the packets
+    Zipf,
 }
 
 /// Arguments of `generate trace`.

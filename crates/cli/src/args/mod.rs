@@ -1,11 +1,13 @@
 //! The command line, a file per verb.
 
 pub(crate) mod bench;
+pub(crate) mod classify;
 pub(crate) mod generate;
 pub(crate) mod inspect;
 pub(crate) mod parse;
 pub(crate) mod replay;
 pub(crate) mod reproduce;
+pub(crate) mod rules;
 pub(crate) mod shell;
 pub(crate) mod simulate;
 
@@ -19,6 +21,7 @@ Examples:
   flowloom inspect edge.pcapng.zst              what is in this capture
   flowloom replay edge.pcapng.zst               run the engine over it
   flowloom replay - --format json < edge.pcap   from a pipe, for a program to read
+  flowloom simulate schedule --model many       schedulers on a machine of many threads
   flowloom bench table --flows 64k,1M           which flow table, at which size
   flowloom reproduce dhash                      the paper's tables and figures, run again
   flowloom generate trace -o t.pcap --seed 7    the same bytes on every machine
@@ -40,17 +43,22 @@ pub(crate) enum Verb {
     Replay(Box<replay::Replay>),
     /// Say what is in a capture
     Inspect(inspect::Inspect),
-    /// Make a capture
+    /// Say which rules packets hit
+    Classify(Box<classify::Classify>),
+    /// Look into a rule set: oddities, sizes, why a header is matched
+    #[command(subcommand)]
+    Rules(rules::Rules),
+    /// Make a capture, a rule set or headers
     #[command(subcommand)]
     Generate(generate::Generate),
+    /// Simulate: schedulers on many threads, ways to keep order, a small cache of connection state
+    #[command(subcommand)]
+    Simulate(simulate::Simulate),
     /// Compare our parts with each other, side by side
     #[command(subcommand)]
     Bench(bench::Bench),
     /// Run the papers' tables and figures again
     Reproduce(reproduce::Reproduce),
-    /// Simulate an algorithm over a trace or a model
-    #[command(subcommand)]
-    Simulate(simulate::Simulate),
     /// Print a completion script for a shell
     Completions(shell::Completions),
     /// Write manual pages into a directory

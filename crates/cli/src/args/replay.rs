@@ -57,7 +57,7 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "SECONDS", value_parser = parse::seconds)]
     pub(crate) timeout: Option<u64>,
 
-    /// Who gets a packet: dh by hash, hrw by highest random weight
+    /// Who gets a packet; flows keep their worker with dh, hrw, hrw3, rss and fixed, the others are for --app null
     #[arg(long, value_enum, default_value_t = SchedulerName::Dh)]
     pub(crate) scheduler: SchedulerName,
 
@@ -156,8 +156,51 @@ pub(crate) enum TableName {
 /// Placement policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SchedulerName {
+    /// Direct hash
     Dh,
+    /// Highest random weight over all workers
     Hrw,
+    /// The same level by level
+    Hrw3,
+    /// Indirection table of 128 entries
+    Rss,
+    /// The least loaded worker at a flow's first packet, for life
+    Fixed,
+    /// Indirection table, rebalanced while entries are idle
+    #[value(name = "rss++")]
+    RssRebalanced,
+    /// The tree's hash, overruled by queue lengths while a flow is idle
+    Adaptive,
+    /// With the flow's packets in flight, else the least loaded worker
+    Fbs,
+    /// Idle flows to the better of two random workers
+    P2c,
+    /// Idle flows move, only where it is worth it
+    Flowpin,
+    /// One worker after the other: no order
+    Rr,
+    /// The least loaded worker for each packet: no order
+    Minload,
+}
+
+impl SchedulerName {
+    /// Returns the name of the scheme.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Dh => "dh",
+            Self::Hrw => "hrw",
+            Self::Hrw3 => "hrw3",
+            Self::Rss => "rss",
+            Self::Fixed => "fixed",
+            Self::RssRebalanced => "rss++",
+            Self::Adaptive => "adaptive",
+            Self::Fbs => "fbs",
+            Self::P2c => "p2c",
+            Self::Flowpin => "flowpin",
+            Self::Rr => "rr",
+            Self::Minload => "minload",
+        }
+    }
 }
 
 /// What to do when a ring is full.

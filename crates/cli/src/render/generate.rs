@@ -4,6 +4,37 @@ use serde::Serialize;
 
 use super::{Report, bytes, grouped};
 
+/// The document of `generate rules` and `generate headers`.
+#[derive(Debug, Serialize)]
+pub(crate) struct MadeResult {
+    pub(crate) schema: &'static str,
+    pub(crate) path: String,
+    pub(crate) what: String,
+    pub(crate) seed: u64,
+    pub(crate) lines: u64,
+    pub(crate) bytes: u64,
+}
+
+impl Report for MadeResult {
+    fn lines(&self) -> Vec<String> {
+        let Self { path, what, seed, .. } = self;
+        vec![format!("{path}   {} {what}, seed {seed}: {}", grouped(self.lines), bytes(self.bytes))]
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        vec![
+            ["path", "what", "seed", "lines", "bytes"].map(str::to_owned).to_vec(),
+            vec![
+                self.path.clone(),
+                self.what.clone(),
+                self.seed.to_string(),
+                self.lines.to_string(),
+                self.bytes.to_string(),
+            ],
+        ]
+    }
+}
+
 /// The document of `generate trace`.
 #[derive(Debug, Serialize)]
 pub(crate) struct GenerateResult {

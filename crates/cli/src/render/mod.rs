@@ -1,10 +1,12 @@
 //! How results look: lines for people, JSON and CSV for programs. The only place that prints.
 
 pub(crate) mod bench;
+pub(crate) mod classify;
 pub(crate) mod generate;
 pub(crate) mod inspect;
 pub(crate) mod replay;
 pub(crate) mod reproduce;
+pub(crate) mod rules;
 pub(crate) mod simulate;
 
 use std::io::Write;

@@ -16,11 +16,14 @@ use crate::args::generate::{Generate, TimeUnitName, Trace};
 use crate::exit::{Failure, Status};
 use crate::render::generate::GenerateResult;
 use crate::render::print;
+use crate::verbs::generate_rules;
 
 /// Runs the verb.
 pub(crate) fn run(arguments: &Generate, common: &Common) -> Result<Status, Failure> {
     match arguments {
         Generate::Trace(trace) => capture(trace, common),
+        Generate::Rules(profile) => generate_rules::rules(profile, common),
+        Generate::Headers(headers) => generate_rules::headers(headers, common),
         Generate::Weblog(weblog) => weblog::run(weblog, common),
     }
 }

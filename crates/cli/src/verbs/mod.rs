@@ -1,9 +1,12 @@
 //! What each verb does, a file per verb.
 
 pub(crate) mod bench;
+pub(crate) mod classify;
 pub(crate) mod generate;
+pub(crate) mod generate_rules;
 pub(crate) mod inspect;
 pub(crate) mod replay;
 pub(crate) mod reproduce;
+pub(crate) mod rules;
 pub(crate) mod shell;
 pub(crate) mod simulate;

@@ -20,6 +20,7 @@
 //!
 //! Not of any paper; the ideas of one line a bucket and a static state for each lane are those of [`dhash`](crate::dhash).
 
+mod batch;
 pub mod layout;
 pub mod table;
 

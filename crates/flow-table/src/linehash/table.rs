@@ -1,9 +1,4 @@
-//! [`LineHash`]: find, add, delete; batches as a pipeline.
-//!
-//! A batch of any length runs through a pipeline of [`STEP`] keys a stage: while the states of one step are compared with
-//! its keys, the lines of the next are compared with its signatures, and the lines after that are on their way. The few
-//! flows that live in an alternate leave the pipeline for a list of their own, so that nobody waits for their
-//! second line.
+//! [`LineHash`]: find, add, delete.
 
 use core::fmt;
 
@@ -11,6 +6,7 @@ use flowloom_cpu::features::Isa;
 use flowloom_cpu::pages::{HugePages, LineArray, PageReport};
 use flowloom_cpu::prefetch;
 
+use super::batch::FindBatch;
 use super::layout::{
     ALL_LANES, Control, DISPLACED_MAX, LANES, Line, Place, Way, filter_bit, place_of, state_of,
 };
@@ -21,9 +17,6 @@ use crate::indexed::Indexed;
 use crate::probe::Probe;
 use crate::state::{States, Timeouts};
 use crate::table::{FlowId, FullReason, MemoryReport, TableKey, TableStats};
-
-/// Keys in a stage of the pipeline.
-const STEP: usize = 16;
 
 /// Lines whose stash is one list.
 const LINES_PER_LIST: u32 = 8;
@@ -104,12 +97,12 @@ impl LineHashConfig {
 
 /// The table to use. See the [module](super).
 pub struct LineHash<K, V> {
-    lines: LineArray<Line>,
+    pub(super) lines: LineArray<Line>,
     line_count: u32,
     stash: ConflictLists,
     /// Flows in alternate lines.
     away: u32,
-    states: States<K, V>,
+    pub(super) states: States<K, V>,
     backend: Backend,
 }
 
@@ -219,7 +212,7 @@ impl<K: TableKey, V> LineHash<K, V> {
     }
 
     #[inline(always)]
-    fn place_of_hash(&self, hash: u64) -> Place {
+    pub(super) fn place_of_hash(&self, hash: u64) -> Place {
         Place::of(hash, self.line_count)
     }
 
@@ -282,7 +275,7 @@ impl<K: TableKey, V> LineHash<K, V> {
 
     /// Looks where a flow may be that is not in its home line.
     #[inline(always)]
-    fn find_elsewhere<L: Lanes>(&self, lanes: L, key: &K, hash: u64) -> Option<FlowId> {
+    pub(super) fn find_elsewhere<L: Lanes>(&self, lanes: L, key: &K, hash: u64) -> Option<FlowId> {
         let place = self.place_of_hash(hash);
         let home = &self.lines[place.home as usize];
         for way in [Way::First, Way::Second] {
@@ -313,13 +306,13 @@ impl<K: TableKey, V> LineHash<K, V> {
     /// Looks a key up whose home line has its signature, but for another flow.
     #[cold]
     #[inline(never)]
-    fn find_after_false_match(&self, key: &K, hash: u64) -> Option<FlowId> {
+    pub(super) fn find_after_false_match(&self, key: &K, hash: u64) -> Option<FlowId> {
         self.find(key, hash)
     }
 
     /// Asks for the alternate lines that a flow of this hash may live in; says whether it may live outside its home at all.
     #[inline]
-    fn prefetch_ways(&self, hash: u64) -> bool {
+    pub(super) fn prefetch_ways(&self, hash: u64) -> bool {
         let place = self.place_of_hash(hash);
         let home = &self.lines[place.home as usize];
         let mut any = home.stashed() != 0;
@@ -334,7 +327,7 @@ impl<K: TableKey, V> LineHash<K, V> {
 
     /// Asks for the states in alternate lines that a flow of this hash may have.
     #[inline(always)]
-    fn prefetch_states_elsewhere<L: Lanes>(&self, lanes: L, hash: u64) {
+    pub(super) fn prefetch_states_elsewhere<L: Lanes>(&self, lanes: L, hash: u64) {
         let place = self.place_of_hash(hash);
         let home = &self.lines[place.home as usize];
         for way in [Way::First, Way::Second] {
@@ -382,148 +375,6 @@ impl<K: TableKey, V> Kernel for FindElsewhere<'_, K, V> {
     fn run<L: Lanes>(self, lanes: L) -> Option<FlowId> {
         let Find { table, key, hash } = self.0;
         table.find_elsewhere(lanes, key, hash)
-    }
-}
-
-/// Many keys, through the pipeline.
-struct FindBatch<'a, K, V> {
-    table: &'a LineHash<K, V>,
-    keys: &'a [K],
-    hashes: &'a [u64],
-    ids: &'a mut [Option<FlowId>],
-}
-
-/// Keys that may live outside their home line; their lines are on their way.
-struct Strays {
-    numbers: [u32; Self::ROOM],
-    count: usize,
-}
-
-impl Strays {
-    const ROOM: usize = 2 * STEP;
-}
-
-/// A lane that matched none of a line's.
-const NONE: u32 = u32::MAX;
-
-/// What is known of the keys of a step.
-#[derive(Clone, Copy)]
-struct Stage {
-    homes: [u32; STEP],
-    /// The state whose signature matched, or [`NONE`].
-    slots: [u32; STEP],
-}
-
-impl<K: TableKey, V> FindBatch<'_, K, V> {
-    /// Asks for the home lines of a step.
-    #[inline(always)]
-    fn fetch(table: &LineHash<K, V>, hashes: &[u64], stage: &mut Stage) {
-        for (&hash, home) in hashes.iter().zip(&mut stage.homes) {
-            *home = table.place_of_hash(hash).home;
-            prefetch::read_at(&table.lines, *home as usize);
-        }
-    }
-
-    /// Compares home lines with signatures and asks for the states of those that match. Where none does there is no flow,
-    /// or one that lives elsewhere.
-    #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "no batch has 2³² keys")]
-    fn compare<L: Lanes>(
-        &mut self,
-        lanes: L,
-        start: usize,
-        hashes: &[u64],
-        stage: &mut Stage,
-        strays: &mut Strays,
-    ) {
-        let table = self.table;
-        let ids = &mut self.ids[start..start + hashes.len()];
-        let step = hashes.iter().zip(ids).zip(stage.homes.iter().zip(&mut stage.slots));
-        for (offset, ((&hash, id), (&home, slot))) in step.enumerate() {
-            let Some(line) = table.lines.get(home as usize) else { continue };
-            let matching = lanes.equal_halves(line, Place::signature_of(hash)) & ALL_LANES;
-            if matching != 0 {
-                *slot = state_of(home, matching.trailing_zeros());
-                table.states.prefetch(*slot);
-                continue;
-            }
-            *slot = NONE;
-            *id = None;
-            if !line.is_plain() && table.prefetch_ways(hash) {
-                strays.numbers[strays.count % Strays::ROOM] = (start + offset) as u32;
-                strays.count += 1;
-            }
-        }
-    }
-
-    /// Compares the keys of a step with the states that matched.
-    #[inline(always)]
-    fn verify(&mut self, start: usize, count: usize, stage: &Stage) {
-        let table = self.table;
-        let range = start..start + count;
-        let step = self.keys[range.clone()].iter().zip(&mut self.ids[range]).zip(&stage.slots);
-        for (offset, ((key, id), &slot)) in step.enumerate() {
-            if slot == NONE {
-                continue;
-            }
-            *id = table.states.verify(slot, key);
-            if id.is_none() {
-                *id = table.find_after_false_match(key, self.hashes[start + offset]);
-            }
-        }
-    }
-
-    /// Finishes the strays: their lines have come, their states are asked for, then compared.
-    #[inline(always)]
-    fn settle<L: Lanes>(&mut self, lanes: L, strays: &mut Strays) {
-        let numbers = &strays.numbers[..strays.count];
-        for &number in numbers {
-            self.table.prefetch_states_elsewhere(lanes, self.hashes[number as usize]);
-        }
-        for &number in numbers {
-            let number = number as usize;
-            self.ids[number] = self.table.find_elsewhere(lanes, &self.keys[number], self.hashes[number]);
-        }
-        strays.count = 0;
-    }
-}
-
-impl<K: TableKey, V> Kernel for FindBatch<'_, K, V> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<L: Lanes>(mut self, lanes: L) {
-        let table = self.table;
-        let mut strays = Strays { numbers: [0; Strays::ROOM], count: 0 };
-        let mut stages = [Stage { homes: [0; STEP], slots: [NONE; STEP] }; 3];
-        // Chunks of a fixed length: the compiler sees it and unrolls the stages.
-        let (steps, rest) = self.hashes.as_chunks::<STEP>();
-        let step = |number: usize| steps.get(number).map_or(rest, |step| step);
-        Self::fetch(table, step(0), &mut stages[0]);
-        if !steps.is_empty() {
-            Self::fetch(table, step(1), &mut stages[1]);
-        }
-        self.compare(lanes, 0, step(0), &mut stages[0], &mut strays);
-        for number in 0..steps.len() {
-            let [current, next, after] = &mut stages;
-            match steps.get(number + 2) {
-                Some(hashes) => Self::fetch(table, hashes, after),
-                None if number + 2 == steps.len() => Self::fetch(table, rest, after),
-                None => {}
-            }
-            let start = (number + 1) * STEP;
-            match steps.get(number + 1) {
-                Some(hashes) => self.compare(lanes, start, hashes, next, &mut strays),
-                None => self.compare(lanes, start, rest, next, &mut strays),
-            }
-            self.verify(number * STEP, STEP, current);
-            if strays.count > Strays::ROOM - STEP {
-                self.settle(lanes, &mut strays);
-            }
-            stages.rotate_left(1);
-        }
-        self.verify(steps.len() * STEP, rest.len(), &stages[0]);
-        self.settle(lanes, &mut strays);
     }
 }
 

@@ -1,6 +1,9 @@
 //! What several items fill tables with.
 
 use flowloom::flow_key::hash::fold::split_mix;
+use flowloom::flow_table::{Chained, ChainedConfig, DHash, DHashConfig, FlowTable};
+
+use crate::experiment::ItemError;
 
 /// Flows of File-3, the greatest of [DHASH Tab. II].
 pub(super) const FILE_3_FLOWS: u32 = 1_048_576;
@@ -17,4 +20,36 @@ pub(super) fn scaled(divisor: u32) -> (u32, u32) {
 pub(super) fn hashes(count: u32, seed: u64) -> Vec<u64> {
     let mut state = seed;
     (0..count).map(|_| split_mix(&mut state)).collect()
+}
+
+/// What a state of the paper's size keeps: a line, with the table's own words and the key.
+pub(super) type State = flowloom_measure::lookup::State;
+
+/// Flows with their keys and hashes, as the benches have them.
+pub(super) type Flows = flowloom_measure::lookup::Flows<2>;
+
+/// Looks up so many flows one by one, reading each one's state; which, is spread evenly over the order in which they came.
+pub(super) fn look_up(table: &impl FlowTable<[u64; 2], State>, flows: &Flows, count: usize) -> u64 {
+    let found = |key: &[u64; 2]| table.lookup(key, flows.hash(key)).and_then(|id| table.get(id));
+    let step = (flows.keys.len() / count.max(1)).max(1);
+    flows.keys.iter().step_by(step).take(count).filter_map(found).map(|state| state[0]).sum()
+}
+
+/// Returns a list of the paper's kind: 1,040 buckets unless told otherwise, no cap that would matter.
+pub(super) fn chained(flows: &Flows, buckets: u32) -> Result<Chained<[u64; 2], State>, ItemError> {
+    let count = u32::try_from(flows.keys.len()).unwrap_or(u32::MAX);
+    let config = ChainedConfig { buckets, list_cap: u32::MAX, ..ChainedConfig::for_flows(count) };
+    let mut table = Chained::try_new(&config).map_err(ItemError::during("building lists"))?;
+    flows.fill(&mut table).map_err(ItemError::during("filling lists"))?;
+    Ok(table)
+}
+
+/// Returns our `DHash`, filled.
+pub(super) fn dhash(flows: &Flows) -> Result<DHash<[u64; 2], State>, ItemError> {
+    let count = u32::try_from(flows.keys.len()).unwrap_or(u32::MAX);
+    let mut table =
+        DHash::try_new(&DHashConfig::for_flows(count)).map_err(ItemError::during("building DHash"))?;
+    table.prefault();
+    flows.fill(&mut table).map_err(ItemError::during("filling DHash"))?;
+    Ok(table)
 }

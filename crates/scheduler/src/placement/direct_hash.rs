@@ -30,13 +30,13 @@ impl DirectHash {
 
 impl Placement for DirectHash {
     fn place(&mut self, items: &[WorkItem], _load: &LoadView<'_>, decisions: &mut [Decision]) {
-        for (item, decision) in items.iter().zip(decisions) {
+        for (&item, decision) in items.iter().zip(decisions) {
             *decision = Decision::To(self.worker(item.digest));
         }
     }
 
     fn order(&self) -> OrderGuarantee {
-        OrderGuarantee::PerFlow
+        OrderGuarantee::Home
     }
 
     fn name(&self) -> &'static str {

@@ -5,7 +5,7 @@
 
 use flowloom_flow_key::hash::hrw::weight;
 
-use super::{Decision, LoadView, OrderGuarantee, Placement, WorkItem, WorkerCount, WorkerId};
+use super::{ByDigest, Decision, LoadView, OrderGuarantee, Placement, WorkItem, WorkerCount, WorkerId};
 
 /// Places each flow on the worker with the highest weight for it. Cost: one weight per worker and packet.
 #[derive(Clone, Copy, Debug)]
@@ -19,9 +19,11 @@ impl HrwFlat {
     pub const fn new(workers: WorkerCount) -> Self {
         Self { workers }
     }
+}
 
+impl ByDigest for HrwFlat {
     #[inline]
-    fn worker(self, digest: u32) -> WorkerId {
+    fn worker(&self, digest: u32) -> WorkerId {
         // The paper's digest has 31 bits.
         let digest = digest >> 1;
         let mut best = (weight(0, digest), 0);
@@ -34,17 +36,21 @@ impl HrwFlat {
         }
         WorkerId(best.1)
     }
+
+    fn cached_name(&self) -> &'static str {
+        "hrw-cached"
+    }
 }
 
 impl Placement for HrwFlat {
     fn place(&mut self, items: &[WorkItem], _load: &LoadView<'_>, decisions: &mut [Decision]) {
-        for (item, decision) in items.iter().zip(decisions) {
+        for (&item, decision) in items.iter().zip(decisions) {
             *decision = Decision::To(self.worker(item.digest));
         }
     }
 
     fn order(&self) -> OrderGuarantee {
-        OrderGuarantee::PerFlow
+        OrderGuarantee::Home
     }
 
     fn name(&self) -> &'static str {

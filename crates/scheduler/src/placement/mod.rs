@@ -1,7 +1,23 @@
 //! The seam: a policy decides for a batch of work items, given what each worker has waiting.
 
+pub mod adaptive;
+mod backlog;
+pub mod cached;
 pub mod direct_hash;
+pub mod fixed;
+pub mod flow_burst;
+pub mod flow_pin;
+mod flows;
+pub mod hrw_2009;
 pub mod hrw_flat;
+pub mod hrw_tree;
+pub mod indirection;
+pub mod min_load;
+pub mod modulo;
+pub(crate) mod rendezvous;
+pub mod round_robin;
+mod tree;
+pub mod two_choices;
 
 /// The most workers a policy places onto.
 pub const WORKERS_MAX: usize = 1024;
@@ -64,6 +80,50 @@ pub enum SetupError {
         /// What was asked for.
         workers: usize,
     },
+    /// A tree with no level, too many, or places of unequal depth.
+    Levels {
+        /// The levels of the tree, or of the place that differs.
+        levels: usize,
+    },
+    /// A worker whose capacity is zero or beyond all bounds.
+    Capacity {
+        /// The worker.
+        worker: usize,
+        /// In hundredths of an ordinary worker.
+        capacity: u32,
+    },
+    /// Two workers in one place.
+    SamePlace {
+        /// The second of them.
+        worker: usize,
+    },
+    /// A text that describes no topology.
+    Text {
+        /// What could not be read.
+        part: &'static str,
+    },
+    /// A number of a policy's, an intake's or a machine's that lies outside its bounds.
+    Parameter {
+        /// Its name.
+        name: &'static str,
+        /// What was asked for.
+        value: u64,
+        /// The least that can be.
+        least: u64,
+        /// The most that can be.
+        most: u64,
+    },
+    /// Work that holds no packet, or no flow.
+    NoWork,
+}
+
+/// Checks a parameter against its bounds.
+pub(crate) fn bounded(name: &'static str, value: u64, least: u64, most: u64) -> Result<u64, SetupError> {
+    if (least..=most).contains(&value) {
+        Ok(value)
+    } else {
+        Err(SetupError::Parameter { name, value, least, most })
+    }
 }
 
 impl core::fmt::Display for SetupError {
@@ -72,6 +132,28 @@ impl core::fmt::Display for SetupError {
             Self::Workers { workers } => {
                 write!(f, "{workers} workers cannot be placed onto: between 1 and {WORKERS_MAX} can")
             }
+            Self::Levels { levels } => write!(
+                f,
+                "a topology with a place of {levels} levels: every worker's place has the same 1 to {} levels",
+                crate::topology::LEVELS_MAX
+            ),
+            Self::Capacity { worker, capacity } => write!(
+                f,
+                "worker {worker} has a capacity of {capacity} %: between 1 and {} can be; take out a thread with -{worker}",
+                crate::topology::CAPACITY_MAX
+            ),
+            Self::SamePlace { worker } => {
+                write!(f, "worker {worker} has the place of the worker before it")
+            }
+            Self::Text { part } => write!(
+                f,
+                "no topology: the {part} cannot be read; write for example 8x2x4, or 8x2x4,-0,5=50 \
+                 without thread 0 and with thread 5 at half speed"
+            ),
+            Self::Parameter { name, value, least, most } => {
+                write!(f, "{name} is {value}: between {least} and {most} can be")
+            }
+            Self::NoWork => f.write_str("no packet with a flow to schedule: give a trace that has some"),
         }
     }
 }
@@ -100,20 +182,31 @@ pub enum Decision {
 
 /// What each worker has been given and has completed, as far as the dispatcher knows.
 ///
-/// Both slices have one entry per worker, or none: a policy that looks at neither may be given [`LoadView::idle`].
+/// Each slice has one entry per worker, or none: a policy that looks at none may be given [`LoadView::idle`]. One that
+/// looks works with what there is: bytes instead of time where nobody measures time, its own count of what it decided
+/// where nothing is told.
+///
+/// What a worker is given it completes in the order given. So the numbers that count items are places in its queue:
+/// an item is done once `completed` has reached the number that `sent` had with it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LoadView<'a> {
-    /// Items given to each worker so far.
+    /// Items given to each worker so far, those staged for it included, those dropped on the way to it not.
     pub sent: &'a [u64],
     /// Items each worker has completed so far; lags behind by up to a batch.
     pub completed: &'a [u64],
+    /// Bytes of the items given.
+    pub sent_bytes: &'a [u64],
+    /// Bytes of the items completed.
+    pub completed_bytes: &'a [u64],
+    /// Time each worker has spent on the items completed, in any unit that is the same for all.
+    pub busy: &'a [u64],
 }
 
 impl LoadView<'_> {
     /// Returns the view of workers nothing is known about.
     #[must_use]
     pub const fn idle() -> Self {
-        Self { sent: &[], completed: &[] }
+        Self { sent: &[], completed: &[], sent_bytes: &[], completed_bytes: &[], busy: &[] }
     }
 
     /// Returns how many items a worker has waiting, 0 where that is not known.
@@ -126,13 +219,35 @@ impl LoadView<'_> {
     }
 }
 
-/// What a policy promises about the packets of one flow.
+/// What a policy promises about the packets of one flow, from the strongest promise to none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OrderGuarantee {
-    /// They are processed in the order they arrived in.
+    /// One worker has them all, as long as the policy stands: its state may stay with that worker.
+    Home,
+    /// They are processed in the order they arrived in, and by one worker at a time. Between two packets the flow
+    /// may move, and its state must be where both workers reach it.
     PerFlow,
+    /// They leave in the order they arrived in, whoever processed them and when.
+    External,
     /// Nothing.
     None,
+}
+
+impl OrderGuarantee {
+    /// Says whether packets of a flow are processed in order and never two at a time.
+    #[must_use]
+    pub const fn keeps_flow_order(self) -> bool {
+        matches!(self, Self::Home | Self::PerFlow)
+    }
+}
+
+/// A policy whose decision follows from the digest alone, and so can be remembered by [`cached::Cached`].
+pub trait ByDigest {
+    /// Returns the worker of a digest, always the same.
+    fn worker(&self, digest: u32) -> WorkerId;
+
+    /// Returns the short name of the policy with a memory before it.
+    fn cached_name(&self) -> &'static str;
 }
 
 /// A policy that decides which worker gets a packet.

@@ -1,5 +1,6 @@
 //! `flowloom bench`: a file for each thing that is compared.
 
+pub(crate) mod schedule;
 pub(crate) mod table;
 
 use clap::Subcommand;
@@ -9,4 +10,6 @@ use clap::Subcommand;
 pub(crate) enum Bench {
     /// Flow tables, the standard library's map, and what no table can beat
     Table(table::Table),
+    /// What a scheduler's decision costs
+    Schedule(schedule::Schedule),
 }

@@ -1,3 +1,22 @@
-//! The results of `simulate`, a file each.
+//! Results of `simulate`.
 
+pub(crate) mod ordering;
+pub(crate) mod schedule;
 pub(crate) mod tcb_cache;
+
+/// Returns rows as lines with columns of equal width; all columns but the first are set right.
+pub(crate) fn columns(rows: &[Vec<String>]) -> Vec<String> {
+    let count = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..count).map(width).collect();
+    rows.iter()
+        .map(|row| {
+            let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, &width))| {
+                if column == 0 { format!("{cell:width$}") } else { format!("{cell:>width$}") }
+            });
+            cells.collect::<Vec<_>>().join("  ")
+        })
+        .collect()
+}

@@ -1,5 +1,6 @@
 //! Comparisons of our parts with each other.
 
+mod schedule;
 mod table;
 
 use crate::args::Common;
@@ -10,5 +11,6 @@ use crate::exit::{Failure, Status};
 pub(crate) fn run(arguments: &Bench, common: &Common) -> Result<Status, Failure> {
     match arguments {
         Bench::Table(arguments) => table::run(arguments, common),
+        Bench::Schedule(arguments) => schedule::run(arguments, common),
     }
 }

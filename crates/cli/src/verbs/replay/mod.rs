@@ -8,11 +8,10 @@ use std::sync::Arc;
 
 use flowloom::apps::{Null, TcpTracker};
 use flowloom::engine::{App, Control, Fault};
-use flowloom::scheduler::{DirectHash, HrwFlat, Placement, WorkerCount};
 use flowloom::traffic::capture::{CaptureSet, Input, Notice};
 
 use crate::args::Common;
-use crate::args::replay::{AppName, Replay, SchedulerName, TableName};
+use crate::args::replay::{AppName, Replay, TableName};
 use crate::exit::{Failure, Status, check_decodable, with_status};
 use crate::host::isa_named;
 use crate::progress::{Progress, label};
@@ -23,7 +22,7 @@ use crate::{flow_file, verify};
 
 use figures::{Run, figures};
 use probe::Probe;
-use setup::{Tables, check_verifiable, engine_config, set_options};
+use setup::{Tables, check_verifiable, engine_config, placement, set_options};
 
 /// Runs the verb.
 pub(crate) fn run(arguments: &Replay, common: &Common) -> Result<Status, Failure> {
@@ -48,6 +47,7 @@ fn run_app<A: App>(
     app: impl Fn() -> A,
 ) -> Result<Status, Failure> {
     let config = engine_config(arguments)?;
+    let mut placement = placement(arguments, &config)?;
     let isa = isa_named(&arguments.isa)?;
     let inputs: Vec<Input> = arguments.inputs.iter().map(|path| Input::from_argument(path)).collect();
     if arguments.verify {
@@ -61,12 +61,6 @@ fn run_app<A: App>(
     stop_on_signals(&control);
     let label = format!("replay  {}", label(&arguments.inputs));
     let progress = Progress::start(label, source.progress(), Arc::clone(&control), common.quiet > 0);
-    let workers =
-        WorkerCount::new(config.mode.tables()).map_err(|error| Failure::Usage(error.to_string()))?;
-    let mut placement: Box<dyn Placement> = match arguments.scheduler {
-        SchedulerName::Dh => Box::new(DirectHash::new(workers)),
-        SchedulerName::Hrw => Box::new(HrwFlat::new(workers)),
-    };
     let report = match arguments.table {
         TableName::Dhash => flowloom::engine::run(
             &config,
@@ -111,7 +105,7 @@ fn run_app<A: App>(
         app: app_name,
         config: &config,
         isa,
-        scheduler: placement.name(),
+        scheduler: arguments.scheduler.name(),
         source: &source,
         report: &report,
         verified,

@@ -11,9 +11,12 @@ use flowloom::flow_key::{FlowHasher, FlowKey};
 use flowloom::flow_table::segments::GrowthLimits;
 use flowloom::flow_table::{BuildError, DHash, DHashConfig, FlowTable, Growing, Timeouts};
 use flowloom::packet::{DecodeOptions, Fill, PacketBatch, decode};
+use flowloom::scheduler::sim::Scheme;
+use flowloom::scheduler::sim::schemes::Policy;
+use flowloom::scheduler::{OrderGuarantee, Placement, SetupError, Topology, WorkerCount};
 use flowloom::traffic::capture::{Capture, CaptureOptions, CaptureSet, Input, SetOptions, UnpackLimits};
 
-use crate::args::replay::{FullName, HugePagesName, ModeName, Replay};
+use crate::args::replay::{AppName, FullName, HugePagesName, ModeName, Replay};
 use crate::exit::Failure;
 
 /// Packets looked at to guess how many flows a capture has.
@@ -67,6 +70,28 @@ pub(super) fn engine_config(arguments: &Replay) -> Result<EngineConfig, Failure>
     config.pace = arguments.speed;
     config.check().map_err(|error| Failure::Usage(error.to_string()))?;
     Ok(config)
+}
+
+/// Returns the policy that was asked for, unless the application needs flows to stay with their workers.
+pub(super) fn placement(arguments: &Replay, config: &EngineConfig) -> Result<Box<dyn Placement>, Failure> {
+    let usage = |error: SetupError| Failure::Usage(error.to_string());
+    let name = arguments.scheduler.name();
+    let topology = Topology::flat(WorkerCount::new(config.mode.tables()).map_err(usage)?);
+    let seed = arguments.seed.unwrap_or(1);
+    let policy = match Scheme::named(name).map(|scheme| scheme.policy(&topology, seed)) {
+        Some(Ok(Policy::Push(policy))) => policy,
+        Some(Err(error)) => return Err(usage(error)),
+        Some(Ok(Policy::Pull(_))) | None => {
+            unreachable!("the names of the option are those of push schemes")
+        }
+    };
+    if policy.order() != OrderGuarantee::Home && arguments.app != AppName::Null {
+        return Err(Failure::Usage(format!(
+            "{name} moves flows from worker to worker, and the states of their flows would stay behind\n  \
+             use dh, hrw, hrw3, rss or fixed, or --app null, which has no states"
+        )));
+    }
+    Ok(policy)
 }
 
 pub(super) fn check_verifiable(arguments: &Replay, inputs: &[Input]) -> Result<(), Failure> {

@@ -9,13 +9,18 @@ use flowloom_flow_key::hash::fold::split_mix;
 use flowloom_flow_table::dhash::ReferenceDHash;
 use flowloom_flow_table::laws::{Operation, check};
 use flowloom_flow_table::segments::GrowthLimits;
-use flowloom_flow_table::{DHash, DHashConfig, Growing, TimeoutClass, Timeouts};
+use flowloom_flow_table::sighash::ReferenceSigHash;
+use flowloom_flow_table::{
+    Chained, ChainedConfig, DHash, DHashConfig, DirectHash, DirectHashConfig, Growing, LineHash,
+    LineHashConfig, SigHash, SigHashConfig, TimeoutClass, Timeouts,
+};
 use libfuzzer_sys::fuzz_target;
 
 /// One step as bytes; keys and classes are few, so that flows meet.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 enum Step {
     Entry { key: u8, class: u8 },
+    EntryOrEvict { key: u8, class: u8 },
     Insert { key: u8, class: u8 },
     Batch { first: u8, count: u8 },
     Touch { key: u8 },
@@ -33,6 +38,7 @@ impl From<Step> for Operation {
         let key_of = |key: u8| u16::from(key % 64);
         match step {
             Step::Entry { key, class } => Self::Entry { key: key_of(key), class: class % 4 },
+            Step::EntryOrEvict { key, class } => Self::EntryOrEvict { key: key_of(key), class: class % 4 },
             Step::Insert { key, class } => Self::Insert { key: key_of(key), class: class % 4 },
             Step::Batch { first, count } => Self::Batch { first: key_of(first), count: u16::from(count) },
             Step::Touch { key } => Self::Touch { key: key_of(key) },
@@ -77,6 +83,42 @@ fuzz_target!(|input: Input| {
     check(&mut table, &keys, timeouts, false, &operations);
 
     let mut table = ReferenceDHash::<u64, u64>::try_new(&config).expect("a small table");
+    check(&mut table, &keys, timeouts, false, &operations);
+
+    let list_cap = config.list_cap;
+    let lines = LineHashConfig {
+        lines: Some(buckets),
+        pool: Some(pool),
+        list_cap,
+        timeouts,
+        ..LineHashConfig::for_flows(u32::from(input.flows).clamp(1, buckets * 30 + pool))
+    };
+    let mut table = LineHash::<u64, u64>::try_new(&lines).expect("a small table");
+    check(&mut table, &keys, timeouts, false, &operations);
+
+    let words = SigHashConfig {
+        buckets: Some(buckets),
+        pool: Some(pool),
+        list_cap,
+        timeouts,
+        ..SigHashConfig::for_flows(u32::from(input.flows).clamp(1, buckets * 4 + pool))
+    };
+    let mut table = SigHash::<u64, u64>::try_new(&words).expect("a small table");
+    check(&mut table, &keys, timeouts, false, &operations);
+    let mut table = ReferenceSigHash::<u64, u64>::try_new(&words).expect("a small table");
+    check(&mut table, &keys, timeouts, false, &operations);
+
+    let flows = u32::from(input.flows).max(1);
+    let lists = ChainedConfig { buckets, list_cap, timeouts, ..ChainedConfig::for_flows(flows) };
+    let mut table = Chained::<u64, u64>::try_new(&lists).expect("a small table");
+    check(&mut table, &keys, timeouts, false, &operations);
+    let entries = DirectHashConfig {
+        buckets: Some(buckets),
+        list_cap,
+        timeouts,
+        ..DirectHashConfig::for_flows(flows)
+    };
+    let mut table = DirectHash::<u64, u64>::try_new(&entries).expect("a small table");
     check(&mut table, &keys, timeouts, false, &operations);
 
     let limits = GrowthLimits {

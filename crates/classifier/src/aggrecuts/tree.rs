@@ -1,0 +1,162 @@
+//! A built tree and its figures.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::Stride;
+use super::build::{Builder, Limits, Sharing};
+use super::walk;
+use super::word::Word;
+use crate::boxes::boxes;
+use crate::error::BuildError;
+use crate::key::{KeyV4, Match};
+use crate::rule_set::RuleSet;
+
+/// Words that a lookup read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Accesses(
+    /// Words of the pointer arrays. The root's word is not among them: it is a constant of the program.
+    pub u32,
+);
+
+/// What a tree looks like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shape {
+    /// Cuts on the longest path, and so the words that a lookup reads at worst.
+    pub depth: u32,
+    /// Nodes that were written; equal ones that are stored once count once.
+    pub nodes: u64,
+    /// Distinct children of all these nodes together.
+    pub distinct_children: u64,
+    /// Sub-arrays that were stored, of eight for each node.
+    pub sub_arrays: u64,
+}
+
+/// What the pointers of all nodes take in three forms [FLOWNP §3.3].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PointerForms {
+    /// Plain arrays of 2ʷ words.
+    pub plain_bytes: u64,
+    /// A string of a bit for each pointer that differs from the one before, and those pointers.
+    pub abs_bytes: u64,
+    /// A string of eight bits inside the node's word, and the sub-arrays that differ.
+    pub habs_bytes: u64,
+}
+
+impl PointerForms {
+    pub(super) fn add(&mut self, w: u32, changes: usize, habs_words: usize) {
+        self.plain_bytes += 4 << w;
+        self.abs_bytes += (1 << w) / 8 + 4 * changes as u64;
+        self.habs_bytes += 4 * habs_words as u64;
+    }
+
+    /// Returns the words that a lookup of so many cuts reads with plain arrays: one for each cut.
+    pub const fn plain_words(depth: u32) -> u32 {
+        depth
+    }
+
+    /// Returns the same with plain strings of differences: the string, and the pointer.
+    pub const fn abs_words(stride: Stride, depth: u32) -> u32 {
+        depth * (1_u32 << stride.bits()).div_ceil(32) + depth
+    }
+}
+
+/// The tree of [FLOWNP §3] over the IPv4 rules of a set.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_classifier::aggrecuts::{AggreCuts, Limits, Sharing, Stride};
+/// use flowloom_classifier::{KeyV4, PrefixV4, Rule, RuleSet};
+/// let rules = RuleSet::new(vec![Rule::v4(PrefixV4::new(0xc000_0200, 24)?, PrefixV4::ANY)])?;
+/// let tree = AggreCuts::build(&rules, Stride::Eight, Sharing::Siblings, Limits::default())?;
+/// let (found, accesses) = tree.classify(&KeyV4::new(0xc000_0207, 1, (2, 3), 4));
+/// assert_eq!((found.rule().map(|rule| rule.0), accesses.0), (Some(0), 3));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct AggreCuts {
+    stride: Stride,
+    root: Word,
+    words: Vec<u32>,
+    shape: Shape,
+    forms: PointerForms,
+}
+
+impl AggreCuts {
+    /// Builds the tree.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`] where a limit is reached, or twenty bits are too few for a base: never a tree that is wrong.
+    pub fn build(
+        rules: &RuleSet,
+        stride: Stride,
+        sharing: Sharing,
+        limits: Limits,
+    ) -> Result<Self, BuildError> {
+        let mut builder = Builder::new(stride, sharing, limits);
+        let root = builder.root(&boxes(rules))?;
+        Ok(Self { stride, root, words: builder.words, shape: builder.shape, forms: builder.forms })
+    }
+
+    /// Returns the first rule that matches, and the words read. This is the paper's lookup, step by step.
+    pub fn classify(&self, key: &KeyV4) -> (Match, Accesses) {
+        walk::step_by_step(self, key)
+    }
+
+    /// Returns the first rule that matches, without counting.
+    pub fn classify_key(&self, key: &KeyV4) -> Match {
+        walk::single(self, key)
+    }
+
+    /// Looks up any number of keys, 32 at a time, with their loads in flight together.
+    ///
+    /// # Panics
+    ///
+    /// If `matches` is not as long as `keys`.
+    pub fn classify_batch(&self, keys: &[KeyV4], matches: &mut [Match]) {
+        assert_eq!(keys.len(), matches.len(), "a batch has a place for the match of each key");
+        walk::batch(self, keys, matches);
+    }
+
+    /// Returns the stride.
+    pub fn stride(&self) -> Stride {
+        self.stride
+    }
+
+    /// Returns the root's word.
+    pub fn root(&self) -> Word {
+        self.root
+    }
+
+    /// Returns the words of all pointer arrays.
+    pub fn words(&self) -> &[u32] {
+        &self.words
+    }
+
+    /// Returns what the tree looks like.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// Returns what its pointers would take in other forms.
+    pub fn pointer_forms(&self) -> PointerForms {
+        self.forms
+    }
+
+    /// Returns the bytes of the tree.
+    pub fn bytes(&self) -> usize {
+        4 * self.words.len() + 4
+    }
+
+    /// Returns a header on one of the longest paths for each of so many draws: what the paper measures throughput with.
+    ///
+    /// The headers are the deepest of those given, again and again.
+    pub fn deepest_of(&self, keys: &[KeyV4], count: usize) -> Vec<KeyV4> {
+        let depth = |key: &KeyV4| self.classify(key).1;
+        let Some(deepest) = keys.iter().map(depth).max() else { return vec![] };
+        let pool: Vec<KeyV4> = keys.iter().filter(|key| depth(key) == deepest).copied().collect();
+        (0..count).map(|i| pool[i % pool.len()]).collect()
+    }
+}

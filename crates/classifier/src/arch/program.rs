@@ -1,0 +1,324 @@
+//! The two arrays that a lookup walks, and the check that makes walking them safe.
+//!
+//! ```text
+//! node  63‥58  57‥55  54‥51   50    49‥48  47‥32   31‥0
+//!       shift  word   u       0     0      HABS    index of the first sub-array
+//! leaf  63‥51          50    49‥32           31‥0
+//!       0              1     blocks, ≥ 1     first block
+//! ```
+//!
+//! A node cuts `u + 4` bits of a word of the key, from bit `shift` on, into 16 sub-arrays of 2ᵘ children each. Bit m of HABS says
+//! that sub-array m differs from the one before; equal ones are stored once [FLOWNP §3.3]. Unlike the paper, the string has
+//! sixteen bits and bit 0 stays clear, so that the population count is the number of the sub-array at once.
+//!
+//! A block is eight rules, a row for each thing to compare:
+//!
+//! ```text
+//! v4   source | destination | lengths | ports low | ports high | rule
+//! v6   four rows of each address, then the same
+//!      lengths: bits 7‥0 host bits of the source, 15‥8 of the destination, 23‥16 protocol, 31‥24 its mask
+//!      ports: the source's in the upper half
+//! ```
+//!
+//! Lanes without a rule come last and have the rule `u32::MAX`: such a lane can match (a key of zeros), and then means
+//! "no match", which is right because nothing follows it.
+
+use alloc::vec::Vec;
+use core::fmt;
+use core::marker::PhantomData;
+
+use flowloom_cpu::pages::{AllocError, HugePages, LineArray};
+
+use super::scalar::prefetch_rows;
+use crate::key::Key;
+
+/// The bit that tells a leaf from a node.
+pub(crate) const LEAF: u64 = 1 << 50;
+/// What a leaf less its first block is smaller by: one block fewer, the first one later.
+pub(crate) const LEAF_STEP: u64 = (1 << 32) - 1;
+/// The most bits that a node cuts.
+const WIDTH_MAX: u32 = 16;
+
+/// Returns a node's word. `width` is 4 to 16; bit 0 of `habs` is ignored.
+pub(crate) fn node_word(word: usize, shift: u32, width: u32, habs: u16, index: u32) -> u64 {
+    debug_assert!((4..=WIDTH_MAX).contains(&width) && shift < 64 && word < 5);
+    u64::from(shift) << 58
+        | (word as u64) << 55
+        | u64::from(width - 4) << 51
+        | u64::from(habs & !1) << 32
+        | u64::from(index)
+}
+
+/// Returns a leaf's word.
+pub(crate) fn leaf_word(first: u32, count: u32) -> u64 {
+    debug_assert!((1..1 << 18).contains(&count));
+    LEAF | u64::from(count) << 32 | u64::from(first)
+}
+
+/// Returns the first block of a leaf, and how many there are.
+#[inline(always)]
+pub(crate) fn leaf_blocks(leaf: u64) -> (usize, usize) {
+    (leaf as u32 as usize, (leaf >> 32) as usize & 0x3_ffff)
+}
+
+/// Returns which word of the program a node sends a key to; `field` is the key's word that the node names.
+#[inline(always)]
+pub(crate) fn child_index(node: u64, field: u64) -> usize {
+    let cut = field >> (node >> 58);
+    let u = (node >> 51) as u32 & 15;
+    let sub_array = (cut >> u) & 15;
+    let before = ((node & 0xffff_0000_0000) << (31 ^ sub_array)).count_ones();
+    node as u32 as usize + ((before as usize) << u) + (cut & ((1 << u) - 1)) as usize
+}
+
+/// Returns the first child of a node, and how many are stored.
+pub(crate) fn children(node: u64) -> (usize, usize) {
+    let stored = (node & 0xfffe_0000_0000).count_ones() as usize + 1;
+    (node as u32 as usize, stored << ((node >> 51) & 15))
+}
+
+/// A tree of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tree {
+    /// Its root's word.
+    pub(crate) root: u64,
+    /// The least rule in it: a packet that has a better match need not enter.
+    pub(crate) least: u32,
+}
+
+/// The most that a lookup can read in one tree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Worst {
+    /// Nodes on the longest path.
+    pub(crate) nodes: u32,
+    /// Blocks of the longest leaf.
+    pub(crate) blocks: u32,
+    /// 64-bit words on the dearest path: nodes, and the blocks at its end.
+    pub(crate) words: u32,
+}
+
+/// Two arrays that are no program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FaultyProgram {
+    /// A word that points outside, or not back towards the beginning.
+    Word {
+        /// Its position; roots are counted from the end of the words.
+        position: usize,
+    },
+    /// The rows are no whole blocks, or too many.
+    Rows,
+    /// The allocator has no room.
+    OutOfMemory {
+        /// Bytes that could not be had.
+        bytes: u64,
+    },
+}
+
+impl fmt::Display for FaultyProgram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Word { position } => write!(f, "word {position} of the tree points outside its bounds"),
+            Self::Rows => f.write_str("the leaf rows are no whole blocks"),
+            Self::OutOfMemory { bytes } => write!(f, "no memory for an array of {bytes} bytes"),
+        }
+    }
+}
+
+impl core::error::Error for FaultyProgram {}
+
+impl From<AllocError> for FaultyProgram {
+    fn from(error: AllocError) -> Self {
+        Self::OutOfMemory { bytes: error.bytes }
+    }
+}
+
+/// Trees that are safe to walk with any key. Only [`Program::new`] makes one.
+#[derive(Debug)]
+pub struct Program<K: Key> {
+    words: LineArray<u64>,
+    rows: LineArray<[u32; 8]>,
+    trees: Vec<Tree>,
+    worst: Vec<Worst>,
+    family: PhantomData<K>,
+}
+
+impl<K: Key> Program<K> {
+    /// Rows of a block.
+    pub(crate) const BLOCK_ROWS: usize = 2 * K::ADDRESS_DIMENSIONS + 4;
+
+    /// Checks the arrays, and copies them to lines of their own.
+    ///
+    /// The check proves that every child of every node lies before the node itself, hence inside the array and on no circle,
+    /// that every leaf's blocks exist, and that no node cuts beyond its key; and it finds the worst case. O(words · log words).
+    pub(crate) fn new(
+        words: &[u64],
+        rows: &[[u32; 8]],
+        trees: Vec<Tree>,
+        huge: HugePages,
+    ) -> Result<Self, FaultyProgram> {
+        if !rows.len().is_multiple_of(Self::BLOCK_ROWS) || u32::try_from(rows.len()).is_err() {
+            return Err(FaultyProgram::Rows);
+        }
+        let blocks = rows.len() / Self::BLOCK_ROWS;
+        let mut costs = Maxima::new(words.len());
+        let mut worst = Vec::with_capacity(trees.len());
+        for (position, &word) in words.iter().chain(trees.iter().map(|tree| &tree.root)).enumerate() {
+            let end = position.min(words.len());
+            let found = if word & LEAF != 0 {
+                let (first, count) = leaf_blocks(word);
+                if count == 0 || first + count > blocks {
+                    return Err(FaultyProgram::Word { position });
+                }
+                let count = count as u32;
+                Worst { nodes: 0, blocks: count, words: count.saturating_mul(Self::BLOCK_ROWS as u32 * 4) }
+            } else {
+                let (first, count) = children(word);
+                let (key_word, shift) = ((word >> 55) as usize & 7, word >> 58);
+                let width = ((word >> 51) & 15) + 4;
+                if first + count > end || key_word >= K::WORDS || width > 16 || shift + width > 64 {
+                    return Err(FaultyProgram::Word { position });
+                }
+                let below = costs.of(first, first + count);
+                Worst { nodes: below.nodes + 1, words: below.words.saturating_add(1), ..below }
+            };
+            if position < words.len() {
+                costs.set(position, found);
+            } else {
+                worst.push(found);
+            }
+        }
+        let mut own_words = LineArray::try_new(words.len(), huge)?;
+        own_words.copy_from_slice(words);
+        let mut own_rows = LineArray::try_new(rows.len(), huge)?;
+        own_rows.copy_from_slice(rows);
+        Ok(Self { words: own_words, rows: own_rows, trees, worst, family: PhantomData })
+    }
+
+    /// Returns the words of all trees.
+    #[inline(always)]
+    pub(crate) fn words(&self) -> &[u64] {
+        &self.words
+    }
+
+    /// Returns the rows of all blocks.
+    #[inline(always)]
+    pub(crate) fn rows(&self) -> &[[u32; 8]] {
+        &self.rows
+    }
+
+    /// Returns the trees, in the order in which they are walked.
+    #[inline(always)]
+    pub(crate) fn trees(&self) -> &[Tree] {
+        &self.trees
+    }
+
+    /// Returns the worst case of each tree.
+    pub(crate) fn worst(&self) -> &[Worst] {
+        &self.worst
+    }
+
+    /// Returns the rows of a block.
+    #[inline(always)]
+    pub(crate) fn block(&self, block: usize) -> &[[u32; 8]] {
+        &self.rows[block * Self::BLOCK_ROWS..][..Self::BLOCK_ROWS]
+    }
+
+    /// Hints that a block will be read.
+    #[inline(always)]
+    pub(crate) fn prefetch_block(&self, block: u32) {
+        prefetch_rows(&self.rows, block as usize * Self::BLOCK_ROWS, Self::BLOCK_ROWS);
+    }
+
+    /// Returns the bytes of both arrays.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&*self.words) + size_of_val(&*self.rows)
+    }
+}
+
+/// Greatest of any run of elements, in logarithmic time: a segment tree.
+struct Maxima {
+    tree: Vec<Worst>,
+    len: usize,
+}
+
+impl Maxima {
+    fn new(len: usize) -> Self {
+        Self { tree: alloc::vec![Worst::default(); 2 * len], len }
+    }
+
+    fn join(a: Worst, b: Worst) -> Worst {
+        Worst { nodes: a.nodes.max(b.nodes), blocks: a.blocks.max(b.blocks), words: a.words.max(b.words) }
+    }
+
+    fn set(&mut self, index: usize, value: Worst) {
+        let mut at = index + self.len;
+        self.tree[at] = value;
+        while at > 1 {
+            at /= 2;
+            let joined = Self::join(self.tree[2 * at], self.tree[2 * at + 1]);
+            if self.tree[at] == joined {
+                break;
+            }
+            self.tree[at] = joined;
+        }
+    }
+
+    fn of(&self, start: usize, end: usize) -> Worst {
+        let mut found = Worst::default();
+        let (mut start, mut end) = (start + self.len, end + self.len);
+        while start < end {
+            if start % 2 == 1 {
+                found = Self::join(found, self.tree[start]);
+                start += 1;
+            }
+            if end % 2 == 1 {
+                end -= 1;
+                found = Self::join(found, self.tree[end]);
+            }
+            start /= 2;
+            end /= 2;
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::KeyV4;
+
+    fn program(words: &[u64], root: u64) -> Result<Program<KeyV4>, FaultyProgram> {
+        Program::new(words, &[[0; 8]; 12], alloc::vec![Tree { root, least: 0 }], HugePages::No)
+    }
+
+    #[test]
+    fn a_child_is_found_through_the_string() {
+        // Sub-arrays 0‥4 are the first, 5‥15 the second; four children each.
+        let node = node_word(0, 32, 6, 1 << 5, 100);
+        let field = |cut: u64| cut << 32 | 0xdead_beef;
+        assert_eq!(child_index(node, field(0)), 100);
+        assert_eq!(child_index(node, field(4 * 4 + 3)), 103);
+        assert_eq!(child_index(node, field(5 * 4)), 104);
+        assert_eq!(child_index(node, field(63)), 107);
+        assert_eq!(children(node), (100, 8));
+    }
+
+    #[test]
+    fn what_points_outside_or_forward_is_no_program() {
+        let leaf = leaf_word(0, 2);
+        let node = node_word(1, 0, 4, 0, 0);
+        let good = program(&[leaf], node).unwrap();
+        assert_eq!(good.worst()[0], Worst { nodes: 1, blocks: 2, words: 1 + 2 * 24 });
+        assert_eq!(program(&[leaf_word(1, 2)], node).unwrap_err(), FaultyProgram::Word { position: 0 });
+        assert_eq!(program(&[node], leaf).unwrap_err(), FaultyProgram::Word { position: 0 });
+        for root in [
+            node_word(2, 0, 4, 0, 0),
+            node_word(1, 61, 4, 0, 0),
+            node_word(1, 0, 4, 2, 0),
+            node_word(1, 0, 4, 0, 1),
+        ] {
+            assert_eq!(program(&[leaf], root).unwrap_err(), FaultyProgram::Word { position: 1 });
+        }
+    }
+}

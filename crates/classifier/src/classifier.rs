@@ -1,0 +1,321 @@
+//! The classifier: rules in, matches out.
+
+use alloc::vec::Vec;
+
+use flowloom_cpu::features::Isa;
+use flowloom_cpu::pages::HugePages;
+use flowloom_flow_key::FiveTuple;
+
+use crate::arch::{Backend, ClassifyBatch, Program};
+use crate::error::BuildError;
+use crate::flowcuts::plan::Plan;
+use crate::flowcuts::tune::{self, Limits, Tuned};
+use crate::image::{self, ImageError, Part};
+use crate::key::{AnyKey, Key, KeyV4, KeyV6, Match};
+use crate::lookup::{Reads, classify_counting};
+use crate::rule_set::{Flat, RuleSet};
+
+/// How to search.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub enum Algorithm {
+    /// FlowCuts, planned by trying; linear search where that is faster.
+    #[default]
+    Auto,
+    /// FlowCuts with this plan, the same for both families.
+    FlowCuts(Plan),
+    /// One rule after the other, eight at a time.
+    Linear,
+}
+
+/// Builds a [`Classifier`].
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_classifier::{ClassifierBuilder, KeyV4, PrefixV4, Rule, RuleSet};
+/// let rules = RuleSet::new(vec![Rule::v4(PrefixV4::new(0xc000_0200, 24)?, PrefixV4::ANY)])?;
+/// let classifier = ClassifierBuilder::new().memory_bytes_max(1 << 20).build(&rules)?;
+/// let keys = [KeyV4::new(0xc000_0201, 7, (1, 2), 6), KeyV4::new(0xc000_0301, 7, (1, 2), 6)];
+/// let mut matches = [Default::default(); 2];
+/// classifier.classify_batch(&keys, &mut matches);
+/// assert_eq!(matches.map(|found| found.rule().is_some()), [true, false]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct ClassifierBuilder {
+    algorithm: Algorithm,
+    limits: Limits,
+    huge: HugePages,
+    isa: Option<Isa>,
+}
+
+impl Default for ClassifierBuilder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ClassifierBuilder {
+    /// Returns a builder that plans by trying, within [`Limits::default`], for the best instruction set there is.
+    pub fn new() -> Self {
+        Self { algorithm: Algorithm::Auto, limits: Limits::default(), huge: HugePages::Try, isa: None }
+    }
+
+    /// Sets how to search.
+    #[must_use]
+    pub fn algorithm(mut self, algorithm: Algorithm) -> Self {
+        self.algorithm = algorithm;
+        self
+    }
+
+    /// Sets the most bytes that the arrays of each family may take.
+    #[must_use]
+    pub fn memory_bytes_max(mut self, bytes: usize) -> Self {
+        self.limits.memory_bytes_max = bytes;
+        self
+    }
+
+    /// Sets the most steps that all tries may take together; a step is some nanoseconds.
+    #[must_use]
+    pub fn steps_max(mut self, steps: u64) -> Self {
+        self.limits.steps_max = Some(steps);
+        self
+    }
+
+    /// Sets whether to ask for huge pages; the default is to try.
+    #[must_use]
+    pub fn huge_pages(mut self, huge: HugePages) -> Self {
+        self.huge = huge;
+        self
+    }
+
+    /// Sets the instruction set instead of the best there is.
+    #[must_use]
+    pub fn isa(mut self, isa: Isa) -> Self {
+        self.isa = Some(isa);
+        self
+    }
+
+    /// Builds the classifier. The work is bounded by the limits, whatever the rules.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`] where no form of the rules keeps within the limits, or the processor lacks the instruction set.
+    pub fn build(&self, rules: &RuleSet) -> Result<Classifier, BuildError> {
+        let isa = self.isa.unwrap_or_else(Isa::detect);
+        let backend = Backend::new(isa).ok_or(BuildError::IsaUnavailable { isa })?;
+        Ok(Classifier {
+            backend,
+            isa,
+            rules: rules.len(),
+            v4: self.half(&rules.flatten::<KeyV4>())?,
+            v6: self.half(&rules.flatten::<KeyV6>())?,
+        })
+    }
+
+    fn half<K: Key>(&self, rules: &[Flat<K>]) -> Result<Half<K>, BuildError> {
+        let tuned = match self.algorithm {
+            Algorithm::Auto => tune::tune(rules, self.limits, self.huge)?,
+            Algorithm::FlowCuts(plan) => tune::build_one(rules, plan, self.limits, self.huge)?,
+            Algorithm::Linear => Tuned {
+                program: tune::linear(rules, self.limits.memory_bytes_max, self.huge)?,
+                plan: None,
+                tried: 0,
+                steps: 0,
+                expected_cost: 0.0,
+            },
+        };
+        Ok(Half { rules: rules.len(), tuned })
+    }
+}
+
+/// One family's part.
+#[derive(Debug)]
+pub(crate) struct Half<K: Key> {
+    rules: usize,
+    tuned: Tuned<K>,
+}
+
+impl<K: Key> Half<K> {
+    fn try_clone(&self) -> Result<Self, BuildError> {
+        let tuned = &self.tuned;
+        let program = &tuned.program;
+        let program =
+            Program::new(program.words(), program.rows(), program.trees().to_vec(), HugePages::Try)?;
+        Ok(Self { rules: self.rules, tuned: Tuned { program, ..*tuned } })
+    }
+
+    /// Returns what an image held; how it was planned is not in it.
+    fn read(part: Part<K>) -> Self {
+        let tuned = Tuned { program: part.program, plan: None, tried: 0, steps: 0, expected_cost: 0.0 };
+        Self { rules: part.rules, tuned }
+    }
+}
+
+/// Rules in a form that is fast to look up. Immutable; share it among threads.
+#[derive(Debug)]
+pub struct Classifier {
+    backend: Backend,
+    isa: Isa,
+    /// Rules of the whole set.
+    rules: usize,
+    v4: Half<KeyV4>,
+    v6: Half<KeyV6>,
+}
+
+/// A key that a [`Classifier`] looks up: [`KeyV4`] or [`KeyV6`].
+pub trait ClassifierKey: Key {
+    #[doc(hidden)]
+    fn program(classifier: &Classifier) -> &Program<Self>;
+}
+
+impl ClassifierKey for KeyV4 {
+    fn program(classifier: &Classifier) -> &Program<Self> {
+        &classifier.v4.tuned.program
+    }
+}
+
+impl ClassifierKey for KeyV6 {
+    fn program(classifier: &Classifier) -> &Program<Self> {
+        &classifier.v6.tuned.program
+    }
+}
+
+impl Classifier {
+    /// Returns the first rule that matches a packet. A batch is several times as fast a packet.
+    pub fn classify(&self, tuple: &FiveTuple) -> Match {
+        match AnyKey::from(tuple) {
+            AnyKey::V4(key) => self.classify_key(&key),
+            AnyKey::V6(key) => self.classify_key(&key),
+        }
+    }
+
+    /// Returns the first rule that matches a key.
+    pub fn classify_key<K: ClassifierKey>(&self, key: &K) -> Match {
+        let mut found = [Match::NONE];
+        self.classify_batch(core::slice::from_ref(key), &mut found);
+        found[0]
+    }
+
+    /// Looks up any number of keys; 64 and more at a time are fastest. Allocates nothing and does not panic on any key.
+    ///
+    /// # Panics
+    ///
+    /// If `matches` is not as long as `keys`.
+    pub fn classify_batch<K: ClassifierKey>(&self, keys: &[K], matches: &mut [Match]) {
+        assert_eq!(keys.len(), matches.len(), "a batch has a place for the match of each key");
+        ClassifyBatch { program: K::program(self), keys, out: matches }.run_on(self.backend);
+    }
+
+    /// Returns the first rule that matches a key, and what the lookup read. Slow.
+    pub fn classify_counting<K: ClassifierKey>(&self, key: &K) -> (Match, Reads) {
+        classify_counting(K::program(self), key)
+    }
+
+    /// Returns the instruction set that lookups use.
+    pub fn isa(&self) -> Isa {
+        self.isa
+    }
+
+    /// Returns the classifier as bytes, which [`Classifier::from_image`] reads: the same on every machine.
+    pub fn to_image(&self) -> Vec<u8> {
+        let (v4, v6) = (&self.v4, &self.v6);
+        image::write((&v4.tuned.program, v4.rules), (&v6.tuned.program, v6.rules), self.rules)
+    }
+
+    /// Reads a classifier from bytes that [`Classifier::to_image`] made, for the best instruction set there is. Any bytes may be
+    /// given: they are checked in time and memory in proportion to their length, and what is accepted is safe to look up in.
+    ///
+    /// # Errors
+    ///
+    /// [`ImageError`] where they are cut, corrupt or of another version.
+    pub fn from_image(bytes: &[u8]) -> Result<Self, ImageError> {
+        let isa = Isa::detect();
+        let backend = Backend::new(isa).ok_or(ImageError::IsaUnavailable { isa })?;
+        let (v4, v6, rules) = image::read(bytes, HugePages::Try)?;
+        Ok(Self { backend, isa, rules, v4: Half::read(v4), v6: Half::read(v6) })
+    }
+
+    /// Returns a classifier of the same arrays that looks up with another instruction set.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`] where the processor lacks it, or there is no memory for the copy.
+    pub fn with_isa(&self, isa: Isa) -> Result<Self, BuildError> {
+        let backend = Backend::new(isa).ok_or(BuildError::IsaUnavailable { isa })?;
+        let (v4, v6) = (self.v4.try_clone()?, self.v6.try_clone()?);
+        Ok(Self { backend, isa, rules: self.rules, v4, v6 })
+    }
+
+    /// Returns the number of rules of the set that it was built of.
+    pub fn rules(&self) -> usize {
+        self.rules
+    }
+
+    /// Returns what was built for a family, and what it costs at worst.
+    pub fn stats(&self) -> Stats {
+        Stats { v4: FamilyStats::of(&self.v4), v6: FamilyStats::of(&self.v6) }
+    }
+}
+
+/// What was built.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stats {
+    /// For IPv4 packets.
+    pub v4: FamilyStats,
+    /// For IPv6 packets.
+    pub v6: FamilyStats,
+}
+
+/// What was built for one family.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FamilyStats {
+    /// Rules of this family.
+    pub rules: usize,
+    /// Bytes of nodes.
+    pub node_bytes: usize,
+    /// Bytes of leaves.
+    pub leaf_bytes: usize,
+    /// Trees.
+    pub trees: usize,
+    /// The plan; `None` is linear search, or an image, which does not say.
+    pub plan: Option<Plan>,
+    /// Plans that were tried.
+    pub plans_tried: u32,
+    /// Steps that all tries took.
+    pub build_steps: u64,
+    /// What the tuner expects of a packet, in units near a cycle.
+    pub expected_cost: f64,
+    /// What a lookup reads at most, proved by the check of the finished trees.
+    pub worst: Reads,
+}
+
+impl FamilyStats {
+    fn of<K: Key>(half: &Half<K>) -> Self {
+        let program = &half.tuned.program;
+        let mut worst = Reads::default();
+        for tree in program.worst() {
+            worst.trees += 1;
+            worst.nodes += tree.nodes;
+            worst.blocks = worst.blocks.saturating_add(tree.blocks);
+            worst.words = worst.words.saturating_add(tree.words);
+        }
+        Self {
+            rules: half.rules,
+            node_bytes: size_of_val(program.words()),
+            leaf_bytes: size_of_val(program.rows()),
+            trees: program.trees().len(),
+            plan: half.tuned.plan,
+            plans_tried: half.tuned.tried,
+            build_steps: half.tuned.steps,
+            expected_cost: half.tuned.expected_cost,
+            worst,
+        }
+    }
+
+    /// Bytes of both arrays.
+    pub fn bytes(&self) -> usize {
+        self.node_bytes + self.leaf_bytes
+    }
+}

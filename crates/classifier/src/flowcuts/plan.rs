@@ -1,0 +1,107 @@
+//! How a set is split and cut, and what a plan is likely to cost a lookup.
+
+use alloc::vec::Vec;
+
+use super::tree::{Allowance, Forest, Shape};
+use crate::arch::Program;
+use crate::error::BuildError;
+use crate::key::Key;
+use crate::lookup::classify_counting;
+use crate::rule_set::Flat;
+
+/// How rules are divided among trees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Split {
+    /// One tree.
+    Whole,
+    /// Four at most: rules whose source prefix is, or is not, longer than so many bits, and the same of the destination's.
+    Lengths {
+        /// Source bits.
+        source: u8,
+        /// Destination bits.
+        destination: u8,
+    },
+}
+
+/// How a set is split and cut.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Plan {
+    /// How rules are divided among trees.
+    pub split: Split,
+    /// Rules that a leaf may hold.
+    pub leaf_rules: usize,
+    /// Entries in the leaves of a tree for each of its rules, at most.
+    pub growth_max: f64,
+}
+
+impl Plan {
+    /// Returns the lists of rules, one for each tree, none empty. A list of fewer rules than a leaf holds goes to the list of the
+    /// rules that are shortest in both, or the largest one: a tree costs every packet, however small it is.
+    pub(super) fn lists<K: Key>(&self, rules: &[Flat<K>]) -> Vec<Vec<u32>> {
+        let Split::Lengths { source, destination } = self.split else {
+            let all: Vec<u32> = (0..rules.len() as u32).collect();
+            return if all.is_empty() { Vec::new() } else { Vec::from([all]) };
+        };
+        let mut lists: [Vec<u32>; 4] = Default::default();
+        for (i, rule) in rules.iter().enumerate() {
+            let class =
+                usize::from(rule.lengths[0] > source) << 1 | usize::from(rule.lengths[1] > destination);
+            lists[class].push(i as u32);
+        }
+        let few = (rules.len() / 64).clamp(4, 16);
+        let largest = (0..4).max_by_key(|&class| lists[class].len()).unwrap_or(0);
+        let home = if lists[0].len() > few { 0 } else { largest };
+        for class in 0..4 {
+            if class != home && lists[class].len() <= few {
+                let moved = core::mem::take(&mut lists[class]);
+                lists[home].extend(moved);
+            }
+        }
+        lists[home].sort_unstable();
+        lists.into_iter().filter(|list| !list.is_empty()).collect()
+    }
+
+    /// Builds the trees. Returns them with the steps taken.
+    pub(super) fn build<K: Key>(
+        &self,
+        rules: &[Flat<K>],
+        allowance: Allowance,
+        huge: flowloom_cpu::pages::HugePages,
+    ) -> (Result<Program<K>, BuildError>, u64) {
+        let shape = Shape { leaf_rules: self.leaf_rules, growth_max: self.growth_max };
+        let mut forest = Forest::new(rules, shape, allowance);
+        for list in self.lists(rules) {
+            if let Err(error) = forest.add_tree(&list) {
+                return (Err(error), forest.steps());
+            }
+        }
+        let steps = forest.steps();
+        let (words, rows, trees) = forest.finish();
+        (Program::new(&words, &rows, trees, huge).map_err(BuildError::from), steps)
+    }
+}
+
+/// Returns what a packet of the sample costs on average, in units of about a processor cycle.
+///
+/// The figures are those of one kind of machine, and only their proportions matter: a node is a handful of instructions and a
+/// load, a block three lines and a compare; both grow dearer as the arrays outgrow a cache.
+pub(super) fn cost<K: Key>(program: &Program<K>, sample: &[K]) -> f64 {
+    let (mut trees, mut nodes, mut blocks) = (0_u64, 0_u64, 0_u64);
+    for key in sample {
+        let (_, reads) = classify_counting(program, key);
+        trees += u64::from(reads.trees);
+        nodes += u64::from(reads.nodes);
+        blocks += u64::from(reads.blocks);
+    }
+    let (node, block) = match program.bytes() {
+        0..0x4_0000 => (4.3, 10.0),
+        0x4_0000..0x10_0000 => (5.0, 11.5),
+        0x10_0000..0x80_0000 => (7.0, 13.0),
+        0x80_0000..0x180_0000 => (8.5, 16.0),
+        _ => (12.0, 28.0),
+    };
+    // Packets walk in groups, and the group waits for its last one.
+    let tail: u32 = program.worst().iter().map(|worst| worst.nodes).sum();
+    let total = trees as f64 * 18.0 + nodes as f64 * node + blocks as f64 * block;
+    0.4 * f64::from(tail) + total / sample.len().max(1) as f64
+}

@@ -1,0 +1,196 @@
+//! Choosing a plan: try, count, keep the best.
+
+use alloc::vec::Vec;
+
+use flowloom_cpu::pages::HugePages;
+
+use super::plan::{Plan, Split, cost};
+use super::tree::Allowance;
+use crate::arch::{Program, Tree, leaf_word};
+use crate::error::BuildError;
+use crate::headers::{Traffic, sample};
+use crate::key::Key;
+use crate::leaf_block::{LANES, push_blocks};
+use crate::rule_set::Flat;
+
+/// Limits of a build with all its tries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of the classifier's arrays, at most. Arrays of a try that is given up stay below it too.
+    pub memory_bytes_max: usize,
+    /// Steps over all tries; a step is a rule looked at, some nanoseconds. `None` is 12 million and 4,000 a rule.
+    pub steps_max: Option<u64>,
+}
+
+impl Limits {
+    fn steps(&self, rules: usize) -> u64 {
+        self.steps_max.unwrap_or(12_000_000 + 4_000 * rules as u64)
+    }
+}
+
+impl Default for Limits {
+    /// 1 GiB, and steps for some ten microseconds a rule.
+    fn default() -> Self {
+        Self { memory_bytes_max: 1 << 30, steps_max: None }
+    }
+}
+
+/// Headers that a plan is tried with.
+const SAMPLE: usize = 2048;
+
+/// What was built, and how.
+#[derive(Debug)]
+pub(crate) struct Tuned<K: Key> {
+    pub(crate) program: Program<K>,
+    pub(crate) plan: Option<Plan>,
+    pub(crate) tried: u32,
+    pub(crate) steps: u64,
+    pub(crate) expected_cost: f64,
+}
+
+/// Tries plans within the limits and returns the one that is likely to be fastest.
+pub(crate) fn tune<K: Key>(
+    rules: &[Flat<K>],
+    limits: Limits,
+    huge: HugePages,
+) -> Result<Tuned<K>, BuildError> {
+    let steps_max = limits.steps(rules.len());
+    let mut trial = Trial {
+        rules,
+        keys: sample(rules, Traffic { random_permille: 150, zipf_flows: None }, SAMPLE, 0x0074_756e_6572),
+        memory_bytes_max: limits.memory_bytes_max,
+        steps_left: steps_max,
+        huge,
+        tried: 0,
+        best: None,
+    };
+    let linear = linear::<K>(rules, limits.memory_bytes_max, huge);
+    let linear_error = match linear {
+        Ok(program) => {
+            let expected =
+                cost(&program, &trial.keys[..SAMPLE.min(64 + 65_536 / rules.len().max(1)).min(SAMPLE)]);
+            trial.best = Some((expected, None, program));
+            None
+        }
+        Err(error) => Some(error),
+    };
+    if rules.len() > LANES {
+        trial.run();
+    }
+    let steps = steps_max - trial.steps_left;
+    match trial.best {
+        Some((expected_cost, plan, program)) => {
+            Ok(Tuned { program, plan, tried: trial.tried, steps, expected_cost })
+        }
+        None => Err(linear_error.unwrap_or(BuildError::Work { limit_steps: steps_max })),
+    }
+}
+
+/// Builds one plan.
+pub(crate) fn build_one<K: Key>(
+    rules: &[Flat<K>],
+    plan: Plan,
+    limits: Limits,
+    huge: HugePages,
+) -> Result<Tuned<K>, BuildError> {
+    let allowance = Allowance { bytes: limits.memory_bytes_max, steps: limits.steps(rules.len()) };
+    let (program, steps) = plan.build(rules, allowance, huge);
+    let program = program?;
+    let keys = sample(rules, Traffic { random_permille: 150, zipf_flows: None }, SAMPLE, 0x0074_756e_6572);
+    let expected_cost = cost(&program, &keys);
+    Ok(Tuned { program, plan: Some(plan), tried: 1, steps, expected_cost })
+}
+
+struct Trial<'a, K: Key> {
+    rules: &'a [Flat<K>],
+    keys: Vec<K>,
+    memory_bytes_max: usize,
+    steps_left: u64,
+    huge: HugePages,
+    tried: u32,
+    best: Option<(f64, Option<Plan>, Program<K>)>,
+}
+
+impl<K: Key> Trial<'_, K> {
+    /// First how to split, then how to cut.
+    fn run(&mut self) {
+        let bits = K::ADDRESS_BITS as u8;
+        let lengths = |source: u8, destination: u8| Split::Lengths { source, destination };
+        let half = bits / 2 - 1;
+        let splits = [
+            lengths(bits, half),
+            lengths(half, bits),
+            lengths(half, half),
+            Split::Whole,
+            lengths(bits / 4, bits / 4),
+            lengths(0, 0),
+        ];
+        let plan = |split| Plan { split, leaf_rules: 16, growth_max: 16.0 };
+        let mut distinct: Vec<(Split, Vec<usize>)> = Vec::new();
+        for split in splits {
+            let sizes = plan(split).lists(self.rules).iter().map(Vec::len).collect();
+            if distinct.iter().all(|(_, other)| *other != sizes) {
+                distinct.push((split, sizes));
+            }
+        }
+        let share = self.steps_left / (distinct.len() as u64 + 3);
+        let mut results: Vec<(f64, Split)> = Vec::new();
+        for &(split, _) in &distinct {
+            let cost = self.attempt(plan(split), share).or_else(|| {
+                // Too much is copied: cut only where little is.
+                self.attempt(Plan { leaf_rules: 32, growth_max: 4.0, ..plan(split) }, share)
+            });
+            results.extend(cost.map(|cost| (cost, split)));
+        }
+        results.sort_by(|a, b| a.0.total_cmp(&b.0));
+        for &(_, split) in results.iter().take(2) {
+            for (leaf_rules, growth_max) in [(32, 16.0), (16, 64.0), (8, 32.0), (48, 32.0)] {
+                self.attempt(Plan { split, leaf_rules, growth_max }, 2 * share);
+            }
+        }
+    }
+
+    /// Tries a plan with so many of the steps that are left; returns its cost if it was finished.
+    fn attempt(&mut self, plan: Plan, steps_max: u64) -> Option<f64> {
+        let allowance = Allowance { bytes: self.memory_bytes_max, steps: self.steps_left.min(steps_max) };
+        let (built, steps) = plan.build(self.rules, allowance, self.huge);
+        self.steps_left = self.steps_left.saturating_sub(steps);
+        self.tried += 1;
+        let program = built.ok()?;
+        let expected = cost(&program, &self.keys);
+        if self.best.as_ref().is_none_or(|&(best, ..)| expected < best) {
+            self.best = Some((expected, Some(plan), program));
+        }
+        Some(expected)
+    }
+}
+
+/// Returns the program that compares a packet with one block after the other.
+pub(crate) fn linear<K: Key>(
+    rules: &[Flat<K>],
+    memory_bytes_max: usize,
+    huge: HugePages,
+) -> Result<Program<K>, BuildError> {
+    let blocks = rules.len().div_ceil(LANES);
+    let needed = blocks * Program::<K>::BLOCK_ROWS * 32;
+    if needed > memory_bytes_max {
+        return Err(BuildError::Memory {
+            needed_bytes: needed as u64,
+            limit_bytes: memory_bytes_max as u64,
+        });
+    }
+    let mut rows = Vec::new();
+    push_blocks(&mut rows, rules.iter());
+    // A leaf counts to 2¹⁸ − 1 blocks; larger sets take several.
+    let trees = (0..blocks)
+        .step_by(LEAF_BLOCKS_MAX)
+        .map(|first| Tree {
+            root: leaf_word(first as u32, (blocks - first).min(LEAF_BLOCKS_MAX) as u32),
+            least: rules[first * LANES].id,
+        })
+        .collect();
+    Ok(Program::new(&[], &rows, trees, huge)?)
+}
+
+/// Blocks that one leaf can name.
+const LEAF_BLOCKS_MAX: usize = (1 << 18) - 1;

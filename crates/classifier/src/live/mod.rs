@@ -1,0 +1,301 @@
+//! A rule set that changes while packets are classified.
+//!
+//! ```text
+//!  writer: insert, remove ──▶ Live ──▶ version + 1 ──▶ Reader, one a thread: looks at the version, once a batch
+//!
+//!  snapshot = base (FlowCuts over all rules of the last rebuild)
+//!           + dead rules of the base, each with the rules that may take its place
+//!           + pending rules: those of the last settling in a small tree, newer ones in a list
+//! ```
+//!
+//! A change is published by itself within microseconds: it makes a new snapshot that shares the base. [`Live::settle`] makes
+//! pending changes cheap for lookups, in well under a millisecond; [`Live::rebuild`] makes them part of the base, on whichever
+//! thread calls it, while lookups and changes go on. The crate starts no threads and takes no locks in a lookup, but for the moment
+//! in which a reader takes a new snapshot.
+
+mod reader;
+mod snapshot;
+
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub use reader::Reader;
+use snapshot::{Base, Entry, Pending, Snapshot};
+
+use crate::classifier::{Algorithm, ClassifierBuilder};
+use crate::error::BuildError;
+use crate::flowcuts::plan::{Plan, Split};
+use crate::rule::Rule;
+use crate::rule_set::{RULES_MAX, RuleSet};
+
+/// Changes that wait for a rebuild, at most.
+pub const PENDING_MAX: usize = 4096;
+
+/// A rule of a [`Live`] set, for as long as it is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LiveId(u32);
+
+/// What a lookup in a [`Live`] set says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LiveMatch {
+    /// The rule that wins, and its value; `None` if no rule matches.
+    pub rule: Option<(LiveId, u32)>,
+}
+
+/// A change that was not made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LiveError {
+    /// No rule has this id, or not any more.
+    NoSuchRule,
+    /// As many changes as can wait do: [`Live::rebuild`] first.
+    TooManyPending,
+    /// No more rules fit.
+    TooManyRules,
+    /// The classifier of the changes cannot be built.
+    Build(BuildError),
+}
+
+impl fmt::Display for LiveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSuchRule => f.write_str("no rule has this id any more"),
+            Self::TooManyPending => write!(f, "{PENDING_MAX} changes wait for a rebuild already"),
+            Self::TooManyRules => write!(f, "the set has {RULES_MAX} rules already"),
+            Self::Build(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for LiveError {}
+
+impl From<BuildError> for LiveError {
+    fn from(error: BuildError) -> Self {
+        Self::Build(error)
+    }
+}
+
+/// Where a rule stands: by priority, the highest first, then by age.
+type Order = u64;
+
+fn order_of(priority: i32, id: u32) -> Order {
+    let above = i64::from(i32::MAX) - i64::from(priority);
+    above.cast_unsigned() << 32 | u64::from(id)
+}
+
+struct State {
+    rules: BTreeMap<Order, Rule>,
+    orders: BTreeMap<u32, Order>,
+    next: u32,
+    pending: Vec<Entry>,
+    /// Of the pending rules, so many are in the small tree.
+    settled: usize,
+}
+
+/// A rule set that changes while packets are classified.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_classifier::live::Live;
+/// use flowloom_classifier::{ClassifierBuilder, KeyV4, Rule, RuleSet};
+/// let live = Live::new(&RuleSet::default(), ClassifierBuilder::new())?;
+/// let mut reader = live.reader();
+/// assert_eq!(reader.classify_key(&KeyV4::default()).rule, None);
+/// let id = live.insert(Rule { value: 7, ..Rule::ANY })?;
+/// assert_eq!(reader.classify_key(&KeyV4::default()).rule, Some((id, 7)));
+/// live.remove(id)?;
+/// assert_eq!(reader.classify_key(&KeyV4::default()).rule, None);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Live {
+    builder: ClassifierBuilder,
+    state: Mutex<State>,
+    current: Mutex<Arc<Snapshot>>,
+    version: AtomicU64,
+}
+
+impl fmt::Debug for Live {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Live").field("version", &self.version).finish_non_exhaustive()
+    }
+}
+
+/// A panic of ours under a lock leaves a state that was whole: changes are made in one piece at the end.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Live {
+    /// Builds a set that begins with these rules; their ids are their places in the set.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`] as of [`ClassifierBuilder::build`].
+    pub fn new(rules: &RuleSet, builder: ClassifierBuilder) -> Result<Self, BuildError> {
+        let entries: Vec<Entry> = (0_u32..)
+            .zip(rules.rules())
+            .map(|(id, &rule)| Entry { order: order_of(rule.priority, id), rule })
+            .collect();
+        let base = Arc::new(Base::build(&entries, builder)?);
+        let state = State {
+            rules: entries.iter().map(|entry| (entry.order, entry.rule)).collect(),
+            orders: entries.iter().map(|entry| (entry.order as u32, entry.order)).collect(),
+            next: entries.len() as u32,
+            pending: Vec::new(),
+            settled: 0,
+        };
+        let current = Mutex::new(Arc::new(Snapshot::new(base)));
+        Ok(Self { builder, state: Mutex::new(state), current, version: AtomicU64::new(0) })
+    }
+
+    /// Returns a reader, for one thread.
+    pub fn reader(&self) -> Reader<'_> {
+        Reader::new(self)
+    }
+
+    /// Returns how often the set has changed.
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// Returns the number of rules.
+    pub fn len(&self) -> usize {
+        locked(&self.state).rules.len()
+    }
+
+    /// Returns whether there is no rule.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the changes that wait for a rebuild.
+    pub fn pending(&self) -> usize {
+        let state = locked(&self.state);
+        state.pending.len() + self.snapshot().dead_count()
+    }
+
+    /// Returns all rules in the order of matching, with their ids.
+    pub fn rules(&self) -> Vec<(LiveId, Rule)> {
+        locked(&self.state).rules.iter().map(|(&order, &rule)| (LiveId(order as u32), rule)).collect()
+    }
+
+    /// Adds a rule behind those of its priority. Lookups that begin after the call see it.
+    ///
+    /// # Errors
+    ///
+    /// [`LiveError`] where too much waits already; then nothing has changed.
+    pub fn insert(&self, rule: Rule) -> Result<LiveId, LiveError> {
+        let mut state = locked(&self.state);
+        let snapshot = self.snapshot();
+        if state.pending.len() + snapshot.dead_count() >= PENDING_MAX {
+            return Err(LiveError::TooManyPending);
+        }
+        if state.rules.len() >= RULES_MAX || state.next == u32::MAX {
+            return Err(LiveError::TooManyRules);
+        }
+        let id = state.next;
+        let entry = Entry { order: order_of(rule.priority, id), rule };
+        let mut pending = state.pending.clone();
+        pending.push(entry);
+        let fresh = Pending::list(&pending[state.settled..], self.builder)?;
+        state.pending = pending;
+        state.next += 1;
+        state.rules.insert(entry.order, rule);
+        state.orders.insert(id, entry.order);
+        self.publish(snapshot.with_pending(snapshot.settled(), fresh));
+        Ok(LiveId(id))
+    }
+
+    /// Removes a rule. Lookups that begin after the call do not see it.
+    ///
+    /// # Errors
+    ///
+    /// [`LiveError`] where there is no such rule, or too much waits already; then nothing has changed.
+    pub fn remove(&self, id: LiveId) -> Result<Rule, LiveError> {
+        let mut state = locked(&self.state);
+        let &order = state.orders.get(&id.0).ok_or(LiveError::NoSuchRule)?;
+        let snapshot = self.snapshot();
+        let next = if let Some(place) = state.pending.iter().position(|entry| entry.order == order) {
+            let mut pending = state.pending.clone();
+            pending.remove(place);
+            // Out of the small tree: its rules go back to the list until they are settled again.
+            let settled = if place < state.settled { 0 } else { state.settled };
+            let fresh = Pending::list(&pending[settled..], self.builder)?;
+            let tree = if settled == 0 { None } else { snapshot.settled() };
+            state.pending = pending;
+            state.settled = settled;
+            snapshot.with_pending(tree, fresh)
+        } else {
+            if state.pending.len() + snapshot.dead_count() >= PENDING_MAX {
+                return Err(LiveError::TooManyPending);
+            }
+            snapshot.with_dead(order)
+        };
+        let rule = state.rules.remove(&order).ok_or(LiveError::NoSuchRule)?;
+        state.orders.remove(&id.0);
+        self.publish(next);
+        Ok(rule)
+    }
+
+    /// Makes what waits cheap for lookups: pending rules go into a small tree, and for each dead rule those that may take its place
+    /// are looked up once. Takes time in proportion to what waits, and to the rules for each dead one: call it when changes pause.
+    ///
+    /// # Errors
+    ///
+    /// [`LiveError::Build`]; then nothing has changed.
+    pub fn settle(&self) -> Result<(), LiveError> {
+        let mut state = locked(&self.state);
+        let snapshot = self.snapshot();
+        let plan = Plan { split: Split::Whole, leaf_rules: 8, growth_max: 8.0 };
+        let tree = Pending::build_some(&state.pending, self.builder.algorithm(Algorithm::FlowCuts(plan)))?;
+        state.settled = state.pending.len();
+        self.publish(snapshot.with_substitutes().with_pending(tree, None));
+        Ok(())
+    }
+
+    /// Builds a new base of all rules beside the old one, and swaps it in; changes made meanwhile wait on top of it. Lookups and
+    /// changes go on, but for the moments in which rules are copied out and the new base is put in.
+    ///
+    /// # Errors
+    ///
+    /// [`LiveError::Build`], within the limits of the builder; then all rules stay as they are.
+    pub fn rebuild(&self) -> Result<(), LiveError> {
+        let entries: Vec<Entry> = {
+            let state = locked(&self.state);
+            state.rules.iter().map(|(&order, &rule)| Entry { order, rule }).collect()
+        };
+        let base = Arc::new(Base::build(&entries, self.builder)?);
+        let mut state = locked(&self.state);
+        let pending: Vec<Entry> = state
+            .rules
+            .iter()
+            .filter(|(order, _)| !base.has(**order))
+            .map(|(&order, &rule)| Entry { order, rule })
+            .collect();
+        let fresh = Pending::list(&pending, self.builder)?;
+        let mut next = Snapshot::new(base).with_pending(None, fresh);
+        for entry in &entries {
+            if !state.rules.contains_key(&entry.order) {
+                next = next.with_dead(entry.order);
+            }
+        }
+        state.pending = pending;
+        state.settled = 0;
+        self.publish(next);
+        Ok(())
+    }
+
+    fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(&locked(&self.current))
+    }
+
+    fn publish(&self, snapshot: Snapshot) {
+        *locked(&self.current) = Arc::new(snapshot);
+        self.version.fetch_add(1, Ordering::Release);
+    }
+}

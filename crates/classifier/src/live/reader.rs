@@ -1,0 +1,60 @@
+//! Looking up in a set that changes.
+
+use alloc::sync::Arc;
+
+use super::snapshot::{Found, Snapshot};
+use super::{Live, LiveId, LiveMatch};
+use crate::classifier::ClassifierKey;
+
+/// A thread's view of a [`Live`] set: at the start of each batch it takes the newest rules, and keeps them to the batch's end.
+#[derive(Debug)]
+pub struct Reader<'a> {
+    live: &'a Live,
+    version: u64,
+    snapshot: Arc<Snapshot>,
+}
+
+/// Keys of one step.
+const CHUNK: usize = 256;
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(live: &'a Live) -> Self {
+        // The version first: a change in between is then taken again, not missed.
+        let version = live.version();
+        Self { live, version, snapshot: live.snapshot() }
+    }
+
+    /// Takes the newest rules if they have changed.
+    #[inline]
+    fn refresh(&mut self) {
+        let version = self.live.version();
+        if version != self.version {
+            self.version = version;
+            self.snapshot = self.live.snapshot();
+        }
+    }
+
+    /// Looks up any number of keys, all by the same rules.
+    ///
+    /// # Panics
+    ///
+    /// If `matches` is not as long as `keys`.
+    pub fn classify_batch<K: ClassifierKey>(&mut self, keys: &[K], matches: &mut [LiveMatch]) {
+        assert_eq!(keys.len(), matches.len(), "a batch has a place for the match of each key");
+        self.refresh();
+        let mut found: [Found; CHUNK] = [None; CHUNK];
+        for (keys, matches) in keys.chunks(CHUNK).zip(matches.chunks_mut(CHUNK)) {
+            self.snapshot.classify(keys, &mut found[..keys.len()]);
+            for (place, found) in matches.iter_mut().zip(&found) {
+                place.rule = found.map(|(order, value)| (LiveId(order as u32), value));
+            }
+        }
+    }
+
+    /// Looks one key up.
+    pub fn classify_key<K: ClassifierKey>(&mut self, key: &K) -> LiveMatch {
+        let mut found = [LiveMatch::default()];
+        self.classify_batch(core::slice::from_ref(key), &mut found);
+        found[0]
+    }
+}

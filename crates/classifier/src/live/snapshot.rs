@@ -1,0 +1,209 @@
+//! What lookups see between two changes.
+
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::Order;
+use crate::classifier::{Algorithm, Classifier, ClassifierBuilder, ClassifierKey};
+use crate::error::BuildError;
+use crate::key::{Key, KeyV4, KeyV6, Match};
+use crate::rule::Rule;
+use crate::rule_set::RuleSet;
+
+/// A rule and where it stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    pub(super) order: Order,
+    pub(super) rule: Rule,
+}
+
+/// Rules in a classifier, with the order of each.
+#[derive(Debug)]
+pub(super) struct Base {
+    pub(super) classifier: Classifier,
+    pub(super) rules: RuleSet,
+    orders: Vec<Order>,
+}
+
+impl Base {
+    /// Builds a classifier of entries in any order.
+    pub(super) fn build(entries: &[Entry], builder: ClassifierBuilder) -> Result<Self, BuildError> {
+        let mut sorted = entries.to_vec();
+        sorted.sort_unstable_by_key(|entry| entry.order);
+        let rules = RuleSet::new(sorted.iter().map(|entry| entry.rule).collect()).map_err(|error| {
+            BuildError::Memory { needed_bytes: error.rules as u64, limit_bytes: error.rules_max as u64 }
+        })?;
+        let orders = sorted.iter().map(|entry| entry.order).collect();
+        Ok(Self { classifier: builder.build(&rules)?, rules, orders })
+    }
+
+    pub(super) fn has(&self, order: Order) -> bool {
+        self.orders.binary_search(&order).is_ok()
+    }
+
+    /// Returns a rule's order, and its value.
+    #[inline]
+    pub(super) fn entry(&self, rank: u32) -> (Order, u32) {
+        (self.orders[rank as usize], self.rules.rules()[rank as usize].value)
+    }
+}
+
+/// Rules that wait, in a classifier of their own.
+pub(super) type Pending = Base;
+
+impl Pending {
+    /// Returns a list to be searched one by one; `None` of none.
+    pub(super) fn list(
+        entries: &[Entry],
+        builder: ClassifierBuilder,
+    ) -> Result<Option<Arc<Self>>, BuildError> {
+        Self::build_some(entries, builder.algorithm(Algorithm::Linear))
+    }
+
+    /// Returns a classifier; `None` of none.
+    pub(super) fn build_some(
+        entries: &[Entry],
+        builder: ClassifierBuilder,
+    ) -> Result<Option<Arc<Self>>, BuildError> {
+        if entries.is_empty() {
+            return Ok(None);
+        }
+        let builder = builder.huge_pages(flowloom_cpu::pages::HugePages::No);
+        Ok(Some(Arc::new(Self::build(entries, builder)?)))
+    }
+}
+
+/// What lookups see between two changes.
+#[derive(Clone, Debug)]
+pub(super) struct Snapshot {
+    base: Arc<Base>,
+    /// Ranks of removed rules, a bit each; empty while there are none.
+    dead: Vec<u64>,
+    dead_count: usize,
+    /// For a dead rule, the ranks of those behind it that meet it, up to one that covers it.
+    substitutes: Arc<BTreeMap<u32, Vec<u32>>>,
+    settled: Option<Arc<Pending>>,
+    fresh: Option<Arc<Pending>>,
+}
+
+/// Keys of one step.
+const CHUNK: usize = 256;
+
+/// A rule that was found: its order and its value.
+pub(super) type Found = Option<(Order, u32)>;
+
+impl Snapshot {
+    pub(super) fn new(base: Arc<Base>) -> Self {
+        let substitutes = Arc::new(BTreeMap::new());
+        Self { base, dead: Vec::new(), dead_count: 0, substitutes, settled: None, fresh: None }
+    }
+
+    /// Returns the pending rules that are in a tree.
+    pub(super) fn settled(&self) -> Option<Arc<Pending>> {
+        self.settled.clone()
+    }
+
+    /// Returns the snapshot with other pending rules: those in a tree, and those in a list.
+    pub(super) fn with_pending(&self, settled: Option<Arc<Pending>>, fresh: Option<Arc<Pending>>) -> Self {
+        Self { settled, fresh, ..self.clone() }
+    }
+
+    pub(super) fn dead_count(&self) -> usize {
+        self.dead_count
+    }
+
+    /// Returns the snapshot without one more rule of the base.
+    pub(super) fn with_dead(&self, order: Order) -> Self {
+        let mut next = self.clone();
+        if let Ok(rank) = self.base.orders.binary_search(&order) {
+            next.dead.resize(self.base.orders.len().div_ceil(64), 0);
+            next.dead[rank / 64] |= 1 << (rank % 64);
+            next.dead_count += 1;
+        }
+        next
+    }
+
+    /// Returns the snapshot with the substitutes of all dead rules.
+    pub(super) fn with_substitutes(&self) -> Self {
+        let mut substitutes = (*self.substitutes).clone();
+        let rules = self.base.rules.rules();
+        for rank in (0..rules.len() as u32).filter(|&rank| self.is_dead(rank)) {
+            substitutes.entry(rank).or_insert_with(|| substitutes_of(rules, rank));
+        }
+        Self { substitutes: Arc::new(substitutes), ..self.clone() }
+    }
+
+    #[inline]
+    fn is_dead(&self, rank: u32) -> bool {
+        self.dead.get(rank as usize / 64).is_some_and(|word| word >> (rank % 64) & 1 == 1)
+    }
+
+    /// Looks keys up; there is a place for each.
+    pub(super) fn classify<K: ClassifierKey>(&self, keys: &[K], out: &mut [Found]) {
+        let mut ranks = [Match::NONE; CHUNK];
+        for (keys, out) in keys.chunks(CHUNK).zip(out.chunks_mut(CHUNK)) {
+            let ranks = &mut ranks[..keys.len()];
+            self.base.classifier.classify_batch(keys, ranks);
+            for ((key, out), &rank) in keys.iter().zip(&mut *out).zip(&*ranks) {
+                let alive = if rank != Match::NONE && self.is_dead(rank.0) {
+                    self.instead(rank.0, key)
+                } else {
+                    rank
+                };
+                *out = alive.rule().map(|rule| self.base.entry(rule.0));
+            }
+            for pending in [&self.settled, &self.fresh].into_iter().flatten() {
+                pending.classifier.classify_batch(keys, ranks);
+                for (out, rank) in out.iter_mut().zip(&*ranks) {
+                    let Some(rule) = rank.rule() else { continue };
+                    let entry = pending.entry(rule.0);
+                    if out.is_none_or(|(order, _)| entry.0 < order) {
+                        *out = Some(entry);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns the first living rule behind a dead one that matches.
+    #[cold]
+    fn instead<K: Key>(&self, dead: u32, key: &K) -> Match {
+        let rules = self.base.rules.rules();
+        let fits = |&rank: &u32| !self.is_dead(rank) && rules[rank as usize].matches(key);
+        let found = match self.substitutes.get(&dead) {
+            // The list ends with a rule that covers the dead one; if that is dead too, the search goes on behind it.
+            Some(list) => list.iter().copied().find(|rank| fits(rank)).or_else(|| {
+                let last = list.last().copied().filter(|&last| self.is_dead(last))?;
+                (last + 1..rules.len() as u32).find(|rank| fits(rank))
+            }),
+            None => (dead + 1..rules.len() as u32).find(|rank| fits(rank)),
+        };
+        found.map_or(Match::NONE, Match)
+    }
+}
+
+/// Returns the rules behind one that meet it, up to the first that covers it.
+fn substitutes_of(rules: &[Rule], dead: u32) -> Vec<u32> {
+    let rule = &rules[dead as usize];
+    let mut list = vec![];
+    for (rank, other) in (dead + 1..).zip(&rules[dead as usize + 1..]) {
+        if meets::<KeyV4>(rule, other) || meets::<KeyV6>(rule, other) {
+            list.push(rank);
+            if other.covers(rule) {
+                break;
+            }
+        }
+    }
+    list
+}
+
+fn meets<K: Key>(a: &Rule, b: &Rule) -> bool {
+    match (a.spans::<K>(), b.spans::<K>()) {
+        (Some(a), Some(b)) => {
+            a.as_ref().iter().zip(b.as_ref()).all(|(a, b)| a.low <= b.high && b.low <= a.high)
+        }
+        _ => false,
+    }
+}

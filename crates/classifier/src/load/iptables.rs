@@ -1,0 +1,306 @@
+//! A subset of what `iptables-save` and `ip6tables-save` write: one chain of the filter table.
+//!
+//! Read are `-s`, `-d`, `-p`, `--sport`, `--dport`, `-m multiport` with `--sports` and `--dports`, comments, and the targets ACCEPT
+//! (value 1), DROP (0) and REJECT (2). The chain's policy becomes a last rule. Whatever would change which packets match and is not
+//! read is an error, never passed over: negations, interfaces, states, fragments, other chains.
+
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use super::cursor::Cursor;
+use super::{LoadError, LoadErrorKind, LoadLimits};
+use crate::rule::{Addresses, PortRange, Prefix, Rule};
+
+/// Reads the rules of a chain, such as `INPUT`.
+///
+/// # Errors
+///
+/// [`LoadError`] at the first option of the chain that is not read, or where a limit is passed.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_classifier::load::{LoadLimits, iptables};
+/// let text = "*filter\n:INPUT DROP [0:0]\n-A INPUT -s 10.0.0.0/8 -p tcp -m tcp --dport 22 -j ACCEPT\nCOMMIT\n";
+/// let rules = iptables::parse(text, "INPUT", LoadLimits::default())?;
+/// assert_eq!(rules[0].to_string(), "10.0.0.0/8 0.0.0.0/0 0 : 65535 22 : 22 0x06/0xff");
+/// assert_eq!((rules.len(), rules[1].value), (2, 0));
+/// # Ok::<(), flowloom_classifier::load::LoadError>(())
+/// ```
+pub fn parse(text: &str, chain: &str, limits: LoadLimits) -> Result<Vec<Rule>, LoadError> {
+    if text.len() > limits.bytes_max {
+        let kind = LoadErrorKind::TooMuch { what: "bytes", limit: limits.bytes_max };
+        return Err(LoadError::new(1, "", 0, kind));
+    }
+    let mut rules = Vec::new();
+    let mut policy = None;
+    let mut is_filter = false;
+    for (index, line) in text.lines().enumerate() {
+        let mut cursor = Cursor::new(index + 1, line);
+        cursor.blanks();
+        if let Some(table) = cursor.rest().strip_prefix('*') {
+            is_filter = table.trim() == "filter";
+        } else if is_filter && cursor.take(':') {
+            if word(&mut cursor) == chain {
+                cursor.blanks();
+                let at = cursor.at();
+                policy = match word(&mut cursor) {
+                    "-" => None,
+                    target => Some(value_of(target).ok_or_else(|| {
+                        cursor.error_at(at, LoadErrorKind::Expected("a policy: ACCEPT or DROP"))
+                    })?),
+                };
+            }
+        } else if is_filter && cursor.rest().starts_with("-A ") {
+            word(&mut cursor);
+            cursor.blanks();
+            if word(&mut cursor) != chain {
+                continue;
+            }
+            let found = rule(&mut cursor)?;
+            if rules.len() + found.len() > limits.rules_max {
+                return Err(cursor.error(LoadErrorKind::TooMuch { what: "rules", limit: limits.rules_max }));
+            }
+            rules.extend(found);
+        }
+    }
+    if let Some(value) = policy {
+        rules.push(Rule { value, ..Rule::ANY });
+    }
+    Ok(rules)
+}
+
+fn value_of(target: &str) -> Option<u32> {
+    match target {
+        "DROP" => Some(0),
+        "ACCEPT" => Some(1),
+        "REJECT" => Some(2),
+        _ => None,
+    }
+}
+
+fn word<'a>(cursor: &mut Cursor<'a>) -> &'a str {
+    cursor.while_of(|c| !c.is_whitespace())
+}
+
+/// Reads the options of a rule; several ports make several rules.
+fn rule(cursor: &mut Cursor<'_>) -> Result<Vec<Rule>, LoadError> {
+    let mut rule = Rule::ANY;
+    let (mut sides, mut has_target) = ([None, None], false);
+    let mut ports = [Vec::from([PortRange::ANY]), Vec::from([PortRange::ANY])];
+    loop {
+        cursor.blanks();
+        if cursor.is_at_end() {
+            break;
+        }
+        let start = cursor.at();
+        let option = word(cursor);
+        cursor.blanks();
+        let at = cursor.at();
+        match option {
+            "-s" | "--source" => sides[0] = Some(network(cursor)?),
+            "-d" | "--destination" => sides[1] = Some(network(cursor)?),
+            "-p" | "--protocol" => {
+                rule.protocol = super::protocol(word(cursor)).ok_or_else(|| {
+                    cursor.error_at(at, LoadErrorKind::Expected("a protocol such as tcp or 47"))
+                })?;
+            }
+            "--sport" | "--source-port" | "--sports" | "--source-ports" => ports[0] = port_list(cursor)?,
+            "--dport" | "--destination-port" | "--dports" | "--destination-ports" => {
+                ports[1] = port_list(cursor)?;
+            }
+            "-m" | "--match" => {
+                if !matches!(word(cursor), "tcp" | "udp" | "sctp" | "multiport" | "comment") {
+                    let kind = LoadErrorKind::Unsupported(
+                        "this match is not read: only tcp, udp, sctp, multiport and comment are",
+                    );
+                    return Err(cursor.error_at(at, kind));
+                }
+            }
+            "--comment" => quoted(cursor),
+            "-j" | "--jump" => {
+                rule.value = value_of(word(cursor)).ok_or_else(|| {
+                    let kind = LoadErrorKind::Unsupported("this target is not read: only ACCEPT, DROP and REJECT are; write the chain's rules in place");
+                    cursor.error_at(at, kind)
+                })?;
+                has_target = true;
+            }
+            "--reject-with" => {
+                word(cursor);
+            }
+            _ => {
+                let kind = LoadErrorKind::Unsupported(
+                    "this option would change which packets match and is not read",
+                );
+                return Err(cursor.error_at(start, kind));
+            }
+        }
+    }
+    if !has_target {
+        return Err(cursor.error(LoadErrorKind::Expected("a target: -j ACCEPT, DROP or REJECT")));
+    }
+    rule.addresses = addresses(cursor, sides)?;
+    let [from, to] = ports;
+    let each = |&source_ports: &PortRange| to.iter().map(move |&to| (source_ports, to)).collect::<Vec<_>>();
+    Ok(from
+        .iter()
+        .flat_map(each)
+        .map(|(source_ports, destination_ports)| Rule { source_ports, destination_ports, ..rule })
+        .collect())
+}
+
+fn quoted(cursor: &mut Cursor<'_>) {
+    if cursor.take('"') {
+        loop {
+            cursor.while_of(|c| c != '"' && c != '\\');
+            // A backslash takes the next character with it.
+            if cursor.take('\\') {
+                cursor.skip();
+            } else {
+                cursor.take('"');
+                return;
+            }
+        }
+    }
+    word(cursor);
+}
+
+type Network = (IpAddr, u32, usize);
+
+fn network(cursor: &mut Cursor<'_>) -> Result<Network, LoadError> {
+    let at = cursor.at();
+    let text = word(cursor);
+    let (address, length) = text.split_once('/').map_or((text, None), |(a, l)| (a, Some(l)));
+    let wrong =
+        || cursor.error_at(at, LoadErrorKind::Expected("an address or a prefix such as 192.0.2.0/24"));
+    let address: IpAddr = address.parse().map_err(|_| wrong())?;
+    let whole = if address.is_ipv6() { 128 } else { 32 };
+    let length = match length {
+        None => whole,
+        Some(length) if length.contains('.') => {
+            let mask: core::net::Ipv4Addr = length.parse().map_err(|_| wrong())?;
+            let ones = mask.to_bits().leading_ones();
+            if mask.to_bits().count_ones() != ones {
+                let kind = LoadErrorKind::Unsupported(
+                    "a mask with holes is not read; write a rule for each prefix",
+                );
+                return Err(cursor.error_at(at, kind));
+            }
+            ones
+        }
+        Some(length) => length.parse().map_err(|_| wrong())?,
+    };
+    Ok((address, length, at))
+}
+
+fn addresses(
+    cursor: &Cursor<'_>,
+    [source, destination]: [Option<Network>; 2],
+) -> Result<Addresses, LoadError> {
+    let is_v6 = |network: &Option<Network>| network.map(|(address, ..)| address.is_ipv6());
+    match (is_v6(&source), is_v6(&destination)) {
+        (None, None) => Ok(Addresses::Any),
+        (Some(true), Some(true) | None) | (None, Some(true)) => {
+            Ok(Addresses::V6 { source: prefix(cursor, source)?, destination: prefix(cursor, destination)? })
+        }
+        (Some(false), Some(false) | None) | (None, Some(false)) => {
+            Ok(Addresses::V4 { source: prefix(cursor, source)?, destination: prefix(cursor, destination)? })
+        }
+        _ => Err(cursor.error(LoadErrorKind::Expected("both addresses of one family"))),
+    }
+}
+
+fn prefix<const BITS: u32>(
+    cursor: &Cursor<'_>,
+    network: Option<Network>,
+) -> Result<Prefix<BITS>, LoadError> {
+    let Some((address, length, at)) = network else { return Ok(Prefix::ANY) };
+    let bits = match address {
+        IpAddr::V4(v4) => u128::from(v4.to_bits()),
+        IpAddr::V6(v6) => v6.to_bits(),
+    };
+    Prefix::new(bits, length).map_err(|error| cursor.error_at(at, LoadErrorKind::Rule(error)))
+}
+
+/// Ranges in one list, at most: what the kernel takes too.
+const PORTS_MAX: usize = 15;
+
+fn port_list(cursor: &mut Cursor<'_>) -> Result<Vec<PortRange>, LoadError> {
+    let mut list = Vec::new();
+    loop {
+        let at = cursor.at();
+        if list.len() == PORTS_MAX {
+            return Err(cursor.error(LoadErrorKind::TooMuch { what: "ports in a list", limit: PORTS_MAX }));
+        }
+        // An end of a range may be missing: then it is that of all ports.
+        let low = if cursor.rest().starts_with(':') {
+            0
+        } else {
+            cursor.number(0xffff, "a port, or a range such as 1:1023")?
+        };
+        let high = match cursor.take(':') {
+            false => low,
+            true if cursor.rest().starts_with(|c: char| c.is_ascii_digit()) => {
+                cursor.number(0xffff, "the range's last port")?
+            }
+            true => 0xffff,
+        };
+        let range = PortRange::new(low as u16, high as u16);
+        list.push(range.map_err(|error| cursor.error_at(at, LoadErrorKind::Rule(error)))?);
+        if !cursor.take(',') {
+            return Ok(list);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::ProtocolMatch;
+
+    fn parse_rule(rule: &str) -> Result<Vec<Rule>, LoadError> {
+        parse(&alloc::format!("*filter\n-A INPUT {rule}\n"), "INPUT", LoadLimits::default())
+    }
+
+    #[test]
+    fn other_tables_and_chains_are_passed_over() {
+        let text = "*nat\n:INPUT DROP [0:0]\n-A INPUT -i eth0 -j X\nCOMMIT\n*filter\n:OUTPUT DROP [0:0]\n-A OUTPUT -o lo -j X\n\
+                    :INPUT ACCEPT [1:2]\n-A INPUT -d ::1/128 -p udp --sport :1023 -m comment --comment \"a \\\" -i b\" -j DROP\nCOMMIT\n";
+        let rules = parse(text, "INPUT", LoadLimits::default()).unwrap();
+        assert_eq!(rules.len(), 2);
+        assert_eq!(rules[0].to_string(), "::/0 ::1/128 0 : 1023 0 : 65535 0x11/0xff");
+        assert_eq!((rules[0].value, rules[1].value), (0, 1));
+        assert_eq!(ProtocolMatch::ANY, rules[1].protocol);
+    }
+
+    #[test]
+    fn several_ports_are_several_rules() {
+        let rules =
+            parse_rule("-s 10.0.0.0/255.0.0.0 -p tcp -m multiport --dports 80,443,1000:2000 -j REJECT")
+                .unwrap();
+        let ports: Vec<(u16, u16)> = rules
+            .iter()
+            .map(|rule| (rule.destination_ports.low(), rule.destination_ports.high()))
+            .collect();
+        assert_eq!(ports, [(80, 80), (443, 443), (1000, 2000)]);
+        assert!(rules.iter().all(|rule| rule.value == 2));
+    }
+
+    #[test]
+    fn what_is_not_read_is_an_error_with_its_place() {
+        for (text, column) in [
+            ("-i eth0 -j ACCEPT", 10),
+            ("! -s 10.0.0.0/8 -j ACCEPT", 10),
+            ("-m state --state NEW -j ACCEPT", 13),
+            ("-p tcp -j mychain", 20),
+            ("-p tcp", 16),
+            ("-s 10.0.0.0/255.0.255.0 -j DROP", 13),
+            ("-s 10.0.0.0/40 -j DROP", 13),
+            ("-p tcp --dport 9:5 -j DROP", 25),
+            ("-p tcp --dport http -j DROP", 25),
+        ] {
+            let error = parse_rule(text).unwrap_err();
+            assert_eq!((error.line, error.column), (2, column), "{text}: {error}");
+        }
+    }
+}

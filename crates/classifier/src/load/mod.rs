@@ -1,0 +1,75 @@
+//! Reading rules and headers from text.
+//!
+//! | module | reads |
+//! | --- | --- |
+//! | [`classbench`] | filter files of research |
+//! | `toml` | our own form |
+//! | [`iptables`] | one chain of a saved firewall |
+//! | [`trace`] | headers |
+//!
+//! Loaders are iterative and bounded: a line, a file and a list have limits, and what is wrong is said with its line, its
+//! column and what would be right.
+
+pub mod classbench;
+mod cursor;
+mod error;
+pub mod iptables;
+#[cfg(feature = "std")]
+pub mod toml;
+pub mod trace;
+
+use crate::rule::ProtocolMatch;
+
+pub use error::{LoadError, LoadErrorKind};
+
+/// What a loader takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoadLimits {
+    /// Rules, at most.
+    pub rules_max: usize,
+    /// Bytes of text, at most.
+    pub bytes_max: usize,
+}
+
+impl Default for LoadLimits {
+    /// Two million rules in 512 MiB.
+    fn default() -> Self {
+        Self { rules_max: 2_000_000, bytes_max: 512 << 20 }
+    }
+}
+
+/// Reads a protocol: a name, a number, a value under a mask, or any.
+fn protocol(word: &str) -> Option<ProtocolMatch> {
+    let number = |text: &str| match text.strip_prefix("0x") {
+        Some(digits) => u8::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    };
+    let exact = match word {
+        "any" | "all" => return Some(ProtocolMatch::ANY),
+        "icmp" => 1,
+        "tcp" => 6,
+        "udp" => 17,
+        "ipv6-icmp" | "icmpv6" => 58,
+        "gre" => 47,
+        "esp" => 50,
+        "ah" => 51,
+        "sctp" => 132,
+        _ => {
+            return match word.split_once('/') {
+                Some((value, mask)) => Some(ProtocolMatch::new(number(value)?, number(mask)?)),
+                None => number(word).map(ProtocolMatch::exact),
+            };
+        }
+    };
+    Some(ProtocolMatch::exact(exact))
+}
+
+/// Returns the number of the line that holds a byte, from one, where it begins, and the line.
+#[cfg(feature = "std")]
+fn line_of(text: &str, place: usize) -> (usize, usize, &str) {
+    let place = place.min(text.len());
+    let place = (0..=place).rev().find(|&byte| text.is_char_boundary(byte)).unwrap_or(0);
+    let start = text[..place].rfind('\n').map_or(0, |end| end + 1);
+    let line = text[..start].matches('\n').count() + 1;
+    (line, start, text[start..].lines().next().unwrap_or(""))
+}

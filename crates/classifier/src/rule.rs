@@ -1,0 +1,432 @@
+//! A rule: what it matches, and what it is worth.
+
+use core::fmt;
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+use crate::key::{Key, Span};
+
+/// Where a rule stands in its set, in the order of matching: the lowest of several matches wins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RuleId(pub u32);
+
+impl RuleId {
+    /// Returns the position as an index into [`crate::RuleSet::rules`].
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Display for RuleId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A part of a rule that cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RuleError {
+    /// A prefix longer than an address.
+    PrefixTooLong {
+        /// Length that was asked for.
+        length: u32,
+        /// Bits of an address.
+        length_max: u32,
+    },
+    /// A range whose first port is above its last.
+    ReversedRange {
+        /// First port.
+        low: u16,
+        /// Last port.
+        high: u16,
+    },
+}
+
+impl fmt::Display for RuleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PrefixTooLong { length, length_max } => {
+                write!(f, "prefix length {length} is above {length_max}, the bits of an address")
+            }
+            Self::ReversedRange { low, high } => {
+                write!(f, "port range {low} : {high} ends before it begins; write {high} : {low}")
+            }
+        }
+    }
+}
+
+impl core::error::Error for RuleError {}
+
+/// An address prefix of `BITS` bits; bits below the prefix are zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Prefix<const BITS: u32> {
+    value: u128,
+    length: u8,
+}
+
+/// An IPv4 prefix.
+pub type PrefixV4 = Prefix<32>;
+/// An IPv6 prefix.
+pub type PrefixV6 = Prefix<128>;
+
+impl<const BITS: u32> Prefix<BITS> {
+    /// Every address.
+    pub const ANY: Self = Self { value: 0, length: 0 };
+
+    /// Returns the prefix of that length; host bits of `address` are cleared.
+    ///
+    /// # Errors
+    ///
+    /// [`RuleError::PrefixTooLong`].
+    pub fn new(address: u128, length: u32) -> Result<Self, RuleError> {
+        if length > BITS {
+            return Err(RuleError::PrefixTooLong { length, length_max: BITS });
+        }
+        Ok(Self { value: address & Self::mask(length), length: length as u8 })
+    }
+
+    /// Returns the mask of a length: that many ones from the top of the address.
+    fn mask(length: u32) -> u128 {
+        let all = u128::MAX >> (128 - BITS);
+        all & !all.checked_shr(length).unwrap_or(0)
+    }
+
+    /// Returns the lowest address.
+    pub fn low(self) -> u128 {
+        self.value
+    }
+
+    /// Returns the highest address.
+    pub fn high(self) -> u128 {
+        self.value | (u128::MAX >> (128 - BITS)) & !Self::mask(self.length())
+    }
+
+    /// Returns the length in bits.
+    pub fn length(self) -> u32 {
+        u32::from(self.length)
+    }
+
+    /// Returns whether an address lies in it.
+    pub fn contains(self, address: u128) -> bool {
+        address & Self::mask(self.length()) == self.value
+    }
+
+    /// Returns whether all of `other` lies in it.
+    pub fn covers(self, other: Self) -> bool {
+        self.length <= other.length && self.contains(other.value)
+    }
+}
+
+impl<const BITS: u32> fmt::Display for Prefix<BITS> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if BITS == 32 {
+            write!(f, "{}/{}", Ipv4Addr::from_bits(self.value as u32), self.length)
+        } else {
+            write!(f, "{}/{}", Ipv6Addr::from_bits(self.value), self.length)
+        }
+    }
+}
+
+/// A range of ports, both ends in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PortRange {
+    low: u16,
+    high: u16,
+}
+
+impl PortRange {
+    /// Every port, and packets without ports.
+    pub const ANY: Self = Self { low: 0, high: u16::MAX };
+
+    /// Returns the range.
+    ///
+    /// # Errors
+    ///
+    /// [`RuleError::ReversedRange`].
+    pub fn new(low: u16, high: u16) -> Result<Self, RuleError> {
+        if low > high { Err(RuleError::ReversedRange { low, high }) } else { Ok(Self { low, high }) }
+    }
+
+    /// Returns the range of one port.
+    pub const fn exact(port: u16) -> Self {
+        Self { low: port, high: port }
+    }
+
+    /// Returns the first port.
+    pub const fn low(self) -> u16 {
+        self.low
+    }
+
+    /// Returns the last port.
+    pub const fn high(self) -> u16 {
+        self.high
+    }
+
+    /// Returns whether a port lies in it.
+    pub const fn contains(self, port: u16) -> bool {
+        self.low <= port && port <= self.high
+    }
+
+    /// Returns whether all of `other` lies in it.
+    pub const fn covers(self, other: Self) -> bool {
+        self.low <= other.low && other.high <= self.high
+    }
+}
+
+impl fmt::Display for PortRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} : {}", self.low, self.high)
+    }
+}
+
+/// A protocol under a mask: it matches when the bits of the mask agree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ProtocolMatch {
+    value: u8,
+    mask: u8,
+}
+
+impl ProtocolMatch {
+    /// Every protocol.
+    pub const ANY: Self = Self { value: 0, mask: 0 };
+
+    /// Returns the match; bits of `value` outside the mask are cleared.
+    pub const fn new(value: u8, mask: u8) -> Self {
+        Self { value: value & mask, mask }
+    }
+
+    /// Returns the match of one protocol.
+    pub const fn exact(protocol: u8) -> Self {
+        Self { value: protocol, mask: 0xff }
+    }
+
+    /// Returns the bits to agree with.
+    pub const fn value(self) -> u8 {
+        self.value
+    }
+
+    /// Returns the bits that count.
+    pub const fn mask(self) -> u8 {
+        self.mask
+    }
+
+    /// Returns whether a protocol matches.
+    pub const fn contains(self, protocol: u8) -> bool {
+        (protocol ^ self.value) & self.mask == 0
+    }
+
+    /// Returns whether all that matches `other` matches this.
+    pub const fn covers(self, other: Self) -> bool {
+        self.mask & other.mask == self.mask && (other.value ^ self.value) & self.mask == 0
+    }
+
+    /// Returns the least interval that holds all matching protocols. It is exact where the mask is a prefix.
+    pub const fn span(self) -> Span {
+        Span { low: self.value as u32, high: (self.value | !self.mask) as u32 }
+    }
+
+    /// Returns whether [`ProtocolMatch::span`] holds nothing else.
+    pub const fn is_interval(self) -> bool {
+        self.mask.leading_ones() == self.mask.count_ones()
+    }
+}
+
+impl fmt::Display for ProtocolMatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "0x{:02x}/0x{:02x}", self.value, self.mask)
+    }
+}
+
+/// The addresses of a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Addresses {
+    /// Every address of both families.
+    Any,
+    /// IPv4 packets only.
+    V4 {
+        /// Senders.
+        source: PrefixV4,
+        /// Receivers.
+        destination: PrefixV4,
+    },
+    /// IPv6 packets only.
+    V6 {
+        /// Senders.
+        source: PrefixV6,
+        /// Receivers.
+        destination: PrefixV6,
+    },
+}
+
+/// The TCP flags of a rule as its file gives them. They are kept and reported, and take no part in matching.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FlagsColumn {
+    /// Flags to be set.
+    pub value: u16,
+    /// Flags that count.
+    pub mask: u16,
+}
+
+/// A rule.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_classifier::{KeyV4, PortRange, PrefixV4, ProtocolMatch, Rule};
+/// let mut web = Rule::v4(PrefixV4::ANY, PrefixV4::new(0xc000_0200, 24)?);
+/// web.destination_ports = PortRange::exact(443);
+/// web.protocol = ProtocolMatch::exact(6);
+/// assert!(web.matches(&KeyV4::new(1, 0xc000_0207, (1024, 443), 6)));
+/// assert!(!web.matches(&KeyV4::new(1, 0xc000_0207, (1024, 80), 6)));
+/// # Ok::<(), flowloom_classifier::RuleError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Rule {
+    /// Senders and receivers.
+    pub addresses: Addresses,
+    /// Senders' ports.
+    pub source_ports: PortRange,
+    /// Receivers' ports.
+    pub destination_ports: PortRange,
+    /// IP protocol.
+    pub protocol: ProtocolMatch,
+    /// Higher goes first; equal ones go in the order they were added.
+    pub priority: i32,
+    /// The caller's own: an action, a class, a line.
+    pub value: u32,
+    /// The flags column of a ClassBench file.
+    pub flags: Option<FlagsColumn>,
+}
+
+impl Rule {
+    /// Matches every packet.
+    pub const ANY: Self = Self {
+        addresses: Addresses::Any,
+        source_ports: PortRange::ANY,
+        destination_ports: PortRange::ANY,
+        protocol: ProtocolMatch::ANY,
+        priority: 0,
+        value: 0,
+        flags: None,
+    };
+
+    /// Returns a rule on IPv4 addresses alone.
+    pub const fn v4(source: PrefixV4, destination: PrefixV4) -> Self {
+        Self { addresses: Addresses::V4 { source, destination }, ..Self::ANY }
+    }
+
+    /// Returns a rule on IPv6 addresses alone.
+    pub const fn v6(source: PrefixV6, destination: PrefixV6) -> Self {
+        Self { addresses: Addresses::V6 { source, destination }, ..Self::ANY }
+    }
+
+    /// Returns the bounds of both addresses in a key's family, and the lengths of the prefixes; `None` where the rule
+    /// is of the other family.
+    pub(crate) fn address_bounds<K: Key>(&self) -> Option<[(u128, u128, u32); 2]> {
+        match (self.addresses, K::IS_V6) {
+            (Addresses::Any, _) => Some([(0, u128::MAX >> (128 - K::ADDRESS_BITS), 0); 2]),
+            (Addresses::V4 { source, destination }, false) => {
+                Some([source, destination].map(|prefix| (prefix.low(), prefix.high(), prefix.length())))
+            }
+            (Addresses::V6 { source, destination }, true) => {
+                Some([source, destination].map(|prefix| (prefix.low(), prefix.high(), prefix.length())))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the rule's box in the dimensions of a key, `None` where the rule is of the other family. Of a protocol mask that
+    /// is no prefix the box is too large.
+    pub fn spans<K: Key>(&self) -> Option<K::Spans> {
+        let bounds = self.address_bounds::<K>()?;
+        let mut spans = K::Spans::default();
+        let n = K::ADDRESS_DIMENSIONS;
+        for (address, (low, high, _)) in bounds.into_iter().enumerate() {
+            for part in 0..n {
+                let shift = 32 * (n - 1 - part);
+                spans.as_mut()[address * n + part] =
+                    Span { low: (low >> shift) as u32, high: (high >> shift) as u32 };
+            }
+        }
+        for (i, ports) in [self.source_ports, self.destination_ports].into_iter().enumerate() {
+            spans.as_mut()[2 * n + i] = Span { low: u32::from(ports.low), high: u32::from(ports.high) };
+        }
+        spans.as_mut()[2 * n + 2] = self.protocol.span();
+        Some(spans)
+    }
+
+    /// Returns whether a packet matches. This is the definition that every classifier is held to.
+    pub fn matches<K: Key>(&self, key: &K) -> bool {
+        let Some(spans) = self.spans::<K>() else { return false };
+        spans.as_ref().iter().enumerate().all(|(d, span)| span.contains(key.dimension(d)))
+            && self.protocol.contains(key.protocol())
+    }
+
+    /// Returns whether every packet that matches `other` matches this rule.
+    pub fn covers(&self, other: &Self) -> bool {
+        let addresses = match (self.addresses, other.addresses) {
+            (Addresses::Any, _) => true,
+            (Addresses::V4 { source, destination }, Addresses::V4 { source: s, destination: d }) => {
+                source.covers(s) && destination.covers(d)
+            }
+            (Addresses::V6 { source, destination }, Addresses::V6 { source: s, destination: d }) => {
+                source.covers(s) && destination.covers(d)
+            }
+            _ => false,
+        };
+        addresses
+            && self.source_ports.covers(other.source_ports)
+            && self.destination_ports.covers(other.destination_ports)
+            && self.protocol.covers(other.protocol)
+    }
+}
+
+impl fmt::Display for Rule {
+    /// Writes the rule as a line of a ClassBench file, without the `@` and the flags.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.addresses {
+            Addresses::Any => f.write_str("any any")?,
+            Addresses::V4 { source, destination } => write!(f, "{source} {destination}")?,
+            Addresses::V6 { source, destination } => write!(f, "{source} {destination}")?,
+        }
+        write!(f, " {} {} {}", self.source_ports, self.destination_ports, self.protocol)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::{KeyV4, KeyV6};
+
+    #[test]
+    fn host_bits_are_cleared_and_length_zero_is_everything() {
+        let prefix = PrefixV4::new(0xc0a8_0107, 24).unwrap();
+        assert_eq!(prefix.to_string(), "192.168.1.0/24");
+        assert_eq!((prefix.low(), prefix.high()), (0xc0a8_0100, 0xc0a8_01ff));
+        assert_eq!(PrefixV4::new(7, 0).unwrap(), PrefixV4::ANY);
+        assert_eq!(PrefixV6::new(7, 0).unwrap().high(), u128::MAX);
+        assert_eq!(PrefixV6::new(7, 128).unwrap().high(), 7);
+        assert!(PrefixV4::new(0, 33).is_err() && PortRange::new(2, 1).is_err());
+    }
+
+    #[test]
+    fn a_protocol_mask_with_holes_is_larger_as_an_interval() {
+        let odd = ProtocolMatch::new(1, 1);
+        assert!(odd.contains(7) && !odd.contains(6) && !odd.is_interval());
+        assert_eq!(odd.span(), Span { low: 1, high: 255 });
+        assert!(ProtocolMatch::exact(6).is_interval() && ProtocolMatch::ANY.is_interval());
+        let rule = Rule { protocol: odd, ..Rule::ANY };
+        assert!(rule.matches(&KeyV4::new(0, 0, (0, 0), 7)) && !rule.matches(&KeyV4::new(0, 0, (0, 0), 6)));
+    }
+
+    #[test]
+    fn a_v6_prefix_is_a_box_of_four_words() {
+        let rule = Rule::v6(PrefixV6::new(0x2001_0db8 << 96 | 5 << 64, 48).unwrap(), PrefixV6::ANY);
+        let spans = rule.spans::<KeyV6>().unwrap();
+        assert_eq!(spans[0], Span { low: 0x2001_0db8, high: 0x2001_0db8 });
+        assert_eq!(spans[1], Span { low: 0, high: 0xffff });
+        assert_eq!(spans[2], Span { low: 0, high: u32::MAX });
+        assert!(rule.spans::<KeyV4>().is_none());
+    }
+}

@@ -1,0 +1,131 @@
+//! Rules in the order of matching.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::key::{Key, Match, Span};
+use crate::rule::{ProtocolMatch, Rule, RuleId};
+
+/// The most rules that a set holds: ids stay below 2²⁴, so that they fit beside other things in a word.
+pub const RULES_MAX: usize = (1 << 24) - 1;
+
+/// A set that would have too many rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooManyRules {
+    /// Rules that were given, as far as they were counted.
+    pub rules: usize,
+    /// The most that the set takes.
+    pub rules_max: usize,
+}
+
+impl fmt::Display for TooManyRules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} rules are more than the {} allowed; raise the limit or split the set",
+            self.rules, self.rules_max
+        )
+    }
+}
+
+impl core::error::Error for TooManyRules {}
+
+/// A rule as the builders of one family see it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flat<K: Key> {
+    pub(crate) spans: K::Spans,
+    pub(crate) protocol: ProtocolMatch,
+    /// Lengths of the source's and the destination's prefix.
+    pub(crate) lengths: [u8; 2],
+    pub(crate) id: u32,
+}
+
+impl<K: Key> Flat<K> {
+    /// Returns the span in a dimension.
+    #[inline]
+    pub(crate) fn span(&self, dimension: usize) -> Span {
+        self.spans.as_ref()[dimension]
+    }
+}
+
+/// An immutable list of rules, the one to match first at the head.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_classifier::{KeyV4, Rule, RuleId, RuleSet};
+/// let set = RuleSet::new(vec![Rule::ANY, Rule { priority: 1, ..Rule::ANY }])?;
+/// assert_eq!(set.rules()[0].priority, 1);
+/// assert_eq!(set.first_match(&KeyV4::default()).rule(), Some(RuleId(0)));
+/// # Ok::<(), flowloom_classifier::rule_set::TooManyRules>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RuleSet {
+    rules: Vec<Rule>,
+    /// Where each rule stood in what was given.
+    positions: Vec<u32>,
+}
+
+impl RuleSet {
+    /// Returns the set: by priority, the highest first, and in the given order where it is equal.
+    ///
+    /// # Errors
+    ///
+    /// [`TooManyRules`] above [`RULES_MAX`].
+    pub fn new(rules: Vec<Rule>) -> Result<Self, TooManyRules> {
+        if rules.len() > RULES_MAX {
+            return Err(TooManyRules { rules: rules.len(), rules_max: RULES_MAX });
+        }
+        let mut positions: Vec<u32> = (0..rules.len() as u32).collect();
+        if rules.windows(2).all(|pair| pair[0].priority >= pair[1].priority) {
+            return Ok(Self { rules, positions });
+        }
+        positions.sort_by_key(|&position| core::cmp::Reverse(rules[position as usize].priority));
+        let rules = positions.iter().map(|&position| rules[position as usize]).collect();
+        Ok(Self { rules, positions })
+    }
+
+    /// Returns the rules, the first to match first.
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// Returns a rule.
+    pub fn get(&self, id: RuleId) -> Option<&Rule> {
+        self.rules.get(id.index())
+    }
+
+    /// Returns where a rule stood in the list that the set was made of, from zero.
+    pub fn position(&self, id: RuleId) -> Option<u32> {
+        self.positions.get(id.index()).copied()
+    }
+
+    /// Returns the number of rules.
+    pub fn len(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// Returns whether there is no rule, and hence never a match.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// Returns the first rule that matches, by asking one after the other. Every classifier is held to this.
+    pub fn first_match<K: Key>(&self, key: &K) -> Match {
+        self.all_matches(key).next().map_or(Match::NONE, Match::from)
+    }
+
+    /// Returns all rules that match, in order.
+    pub fn all_matches<'a, K: Key>(&'a self, key: &'a K) -> impl Iterator<Item = RuleId> + 'a {
+        self.rules.iter().enumerate().filter(|(_, rule)| rule.matches(key)).map(|(i, _)| RuleId(i as u32))
+    }
+
+    /// Returns the rules that packets of this family can match.
+    pub(crate) fn flatten<K: Key>(&self) -> Vec<Flat<K>> {
+        let flat = |(i, rule): (usize, &Rule)| {
+            let lengths = rule.address_bounds::<K>()?.map(|(_, _, length)| length as u8);
+            Some(Flat { spans: rule.spans::<K>()?, protocol: rule.protocol, lengths, id: i as u32 })
+        };
+        self.rules.iter().enumerate().filter_map(flat).collect()
+    }
+}

@@ -1,0 +1,154 @@
+//! A set that changes answers as a set built of the same rules does.
+#![expect(clippy::unwrap_used, reason = "strategies build what is right by construction")]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use flowloom_classifier::headers::{Traffic, headers};
+use flowloom_classifier::live::{Live, LiveError, LiveId, LiveMatch};
+use flowloom_classifier::synth::{self, Profile};
+use flowloom_classifier::{
+    BuildError, ClassifierBuilder, KeyV4, KeyV6, PortRange, PrefixV4, Rule, RuleSet,
+};
+use proptest::prelude::*;
+
+#[derive(Clone, Debug)]
+enum Change {
+    Insert(Rule),
+    Remove(prop::sample::Index),
+    Settle,
+    Rebuild,
+}
+
+fn rule() -> impl Strategy<Value = Rule> {
+    (0_u32..64, 20_u32..=32, 0_u16..4, -2_i32..3, any::<u32>()).prop_map(
+        |(low, length, port, priority, value)| {
+            let source = PrefixV4::new(u128::from(0x0a00_0000 | low << 4), length).unwrap();
+            let ports = PortRange::new(port, port + 2).unwrap();
+            Rule { destination_ports: ports, priority, value, ..Rule::v4(source, PrefixV4::ANY) }
+        },
+    )
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    prop_oneof![
+        6 => rule().prop_map(Change::Insert),
+        5 => any::<prop::sample::Index>().prop_map(Change::Remove),
+        1 => Just(Change::Settle),
+        1 => Just(Change::Rebuild),
+    ]
+}
+
+/// Compares the set with the definition.
+fn check(live: &Live, keys: &[KeyV4]) -> Result<(), TestCaseError> {
+    let rules = live.rules();
+    let mut reader = live.reader();
+    let mut found = vec![LiveMatch::default(); keys.len()];
+    reader.classify_batch(keys, &mut found);
+    for (key, found) in keys.iter().zip(found) {
+        let expected = rules.iter().find(|(_, rule)| rule.matches(key)).map(|(id, rule)| (*id, rule.value));
+        prop_assert_eq!(found.rule, expected, "{}", key);
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn any_sequence_of_changes_is_as_a_set_of_its_rules(
+        first in prop::collection::vec(rule(), 0..40),
+        changes in prop::collection::vec(change(), 1..40),
+    ) {
+        let set = RuleSet::new(first).unwrap();
+        let live = Live::new(&set, ClassifierBuilder::new()).unwrap();
+        let keys: Vec<KeyV4> = (0..64)
+            .flat_map(|low| (0..6).map(move |port| KeyV4::new(0x0a00_0000 | low << 4, 1, (2, port), 6)))
+            .collect();
+        for change in changes {
+            match change {
+                Change::Insert(rule) => {
+                    live.insert(rule).unwrap();
+                }
+                Change::Remove(index) => {
+                    let rules = live.rules();
+                    if !rules.is_empty() {
+                        let (id, rule) = rules[index.index(rules.len())];
+                        prop_assert_eq!(live.remove(id).unwrap(), rule);
+                        prop_assert_eq!(live.remove(id), Err(LiveError::NoSuchRule));
+                    }
+                }
+                Change::Settle => live.settle().unwrap(),
+                Change::Rebuild => {
+                    live.rebuild().unwrap();
+                    prop_assert_eq!(live.pending(), 0);
+                }
+            }
+            check(&live, &keys)?;
+        }
+    }
+}
+
+#[test]
+fn lookups_go_on_while_rules_change() {
+    let set = synth::rules(Profile::Acl, 500, 1, false).unwrap();
+    let live = Live::new(&set, ClassifierBuilder::new()).unwrap();
+    let keys: Vec<KeyV4> = headers(&set, Traffic::HITS, 300, 1);
+    let stop = AtomicBool::new(false);
+    // All packets match one of two rules that are never away at the same time: a lookup that found none saw half a change.
+    let mut guard = live.insert(Rule { priority: 9, value: 77, ..Rule::ANY }).unwrap();
+    std::thread::scope(|scope| {
+        let reading = scope.spawn(|| {
+            let mut reader = live.reader();
+            let mut found = vec![LiveMatch::default(); keys.len()];
+            let mut batches = 0_u64;
+            while !stop.load(Ordering::Relaxed) {
+                reader.classify_batch(&keys, &mut found);
+                assert!(found.iter().all(|found| found.rule.is_some_and(|(_, value)| value == 77)));
+                batches += 1;
+            }
+            batches
+        });
+        for round in 0..60 {
+            let next = live.insert(Rule { priority: 9, value: 77, ..Rule::ANY }).unwrap();
+            live.remove(guard).unwrap();
+            guard = next;
+            if round % 20 == 10 {
+                live.rebuild().unwrap();
+            } else if round % 5 == 0 {
+                live.settle().unwrap();
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        assert!(reading.join().unwrap() > 0);
+    });
+}
+
+#[test]
+fn a_change_is_seen_by_the_next_batch_and_both_families() {
+    let live = Live::new(&RuleSet::default(), ClassifierBuilder::new()).unwrap();
+    let mut reader = live.reader();
+    let id = live.insert(Rule { value: 1, ..Rule::ANY }).unwrap();
+    assert_eq!(reader.classify_key(&KeyV6::default()).rule, Some((id, 1)));
+    let above = live.insert(Rule { value: 2, priority: 1, ..Rule::ANY }).unwrap();
+    assert_eq!(reader.classify_key(&KeyV4::default()).rule, Some((above, 2)));
+    live.rebuild().unwrap();
+    live.remove(above).unwrap();
+    assert_eq!(reader.classify_key(&KeyV4::default()).rule, Some((id, 1)));
+}
+
+#[test]
+fn what_cannot_be_built_leaves_the_rules_as_they_are() {
+    let set = synth::rules(Profile::Acl, 300, 1, false).unwrap();
+    let builder = ClassifierBuilder::new().memory_bytes_max(300 * 24 + 400);
+    let live = Live::new(&set, builder).unwrap();
+    let keys: Vec<KeyV4> = headers(&set, Traffic::HITS, 100, 1);
+    for _ in 0..20 {
+        live.insert(Rule { value: 5, ..Rule::ANY }).unwrap();
+    }
+    assert!(matches!(live.rebuild(), Err(LiveError::Build(BuildError::Memory { .. }))));
+    check(&live, &keys).unwrap();
+    let live = Live::new(&RuleSet::default(), ClassifierBuilder::new()).unwrap();
+    let ids: Vec<LiveId> = (0..8).map(|_| live.insert(Rule::ANY).unwrap()).collect();
+    assert_eq!(live.len(), ids.len());
+    assert_eq!(live.pending(), 8);
+}

@@ -1,0 +1,128 @@
+//! AggreCuts and HiCuts equal the definition, and keep what the paper promises.
+#![expect(
+    clippy::unwrap_used,
+    clippy::unusual_byte_groupings,
+    reason = "strategies build what is right by construction; words are written in the fields of the table"
+)]
+
+use flowloom_classifier::aggrecuts::{AggreCuts, Limits, Sharing, Stride};
+use flowloom_classifier::headers::{Traffic, headers};
+use flowloom_classifier::hicuts::{HiCuts, HiCutsConfig};
+use flowloom_classifier::{BuildError, KeyV4, Match, PortRange, PrefixV4, ProtocolMatch, Rule, RuleSet};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+fn prefix() -> impl Strategy<Value = PrefixV4> {
+    (prop_oneof![Just(0x0a00_0000_u32), Just(0xffff_fff0), Just(0)], 0_u32..16, 0_u32..=32)
+        .prop_map(|(base, low, length)| PrefixV4::new(u128::from(base | low | low << 14), length).unwrap())
+}
+
+fn ports() -> impl Strategy<Value = PortRange> {
+    prop_oneof![
+        3 => Just(PortRange::ANY),
+        2 => (0_u16..20).prop_map(PortRange::exact),
+        1 => any::<(u16, u16)>().prop_map(|(a, b)| PortRange::new(a.min(b), a.max(b)).unwrap()),
+    ]
+}
+
+fn protocol() -> impl Strategy<Value = ProtocolMatch> {
+    prop_oneof![
+        3 => Just(ProtocolMatch::ANY),
+        3 => Just(ProtocolMatch::exact(6)),
+        1 => any::<(u8, u8)>().prop_map(|(value, mask)| ProtocolMatch::new(value, mask | 0xe0)),
+    ]
+}
+
+prop_compose! {
+    fn rule()(
+        source in prefix(), destination in prefix(), from in ports(), to in ports(), protocol in protocol(),
+    ) -> Rule {
+        Rule { source_ports: from, destination_ports: to, protocol, ..Rule::v4(source, destination) }
+    }
+}
+
+fn keys(rules: &RuleSet, seed: u64) -> Vec<KeyV4> {
+    let mut keys: Vec<KeyV4> = headers(rules, Traffic::MISSES, 400, seed);
+    keys.push(KeyV4::default());
+    keys
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn aggrecuts_equals_the_first_match_and_keeps_its_worst_case(rules in vec(rule(), 0..20), seed: u64) {
+        let rules = RuleSet::new(rules).unwrap();
+        let keys = keys(&rules, seed);
+        let expected: Vec<Match> = keys.iter().map(|key| rules.first_match(key)).collect();
+        for stride in [Stride::Eight, Stride::Four] {
+            for sharing in [Sharing::Siblings, Sharing::Everywhere] {
+                let tree = AggreCuts::build(&rules, stride, sharing, Limits::default()).unwrap();
+                prop_assert!(tree.shape().depth <= stride.worst_words());
+                let mut found = vec![Match::NONE; keys.len()];
+                tree.classify_batch(&keys, &mut found);
+                prop_assert_eq!(&found, &expected);
+                for (key, expected) in keys.iter().zip(&expected) {
+                    let (found, accesses) = tree.classify(key);
+                    prop_assert_eq!(found, *expected);
+                    prop_assert_eq!(tree.classify_key(key), *expected);
+                    prop_assert!(accesses.0 <= tree.shape().depth);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn hicuts_equals_the_first_match(rules in vec(rule(), 0..40), seed: u64) {
+        let rules = RuleSet::new(rules).unwrap();
+        for (binth, spfac) in [(1, 2.0), (4, 1.0), (8, 4.0)] {
+            let tree = HiCuts::build(&rules, HiCutsConfig::new(binth, spfac)).unwrap();
+            for key in keys(&rules, seed) {
+                let (found, words) = tree.classify(&key);
+                prop_assert_eq!(found, rules.first_match(&key));
+                prop_assert!(words <= tree.worst_words());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_small_tree_is_written_word_for_word() {
+    // One rule on the first byte of the source, 10.0.0.0/8, and nothing else: one node, two sub-arrays and the rest.
+    let rules =
+        RuleSet::new(vec![Rule::v4(PrefixV4::new(0x0a00_0000, 8).unwrap(), PrefixV4::ANY)]).unwrap();
+    let tree = AggreCuts::build(&rules, Stride::Eight, Sharing::Siblings, Limits::default()).unwrap();
+    let none = 0xdfff_ffff;
+    // d2c 00, b2c 00; sub-array 0 (values 0 to 31) holds value 10, sub-array 1 differs from it, all others equal it.
+    assert_eq!(tree.root().0, 0b00_00_0000_0011_0000_0000_0000_0000_0000);
+    let mut words = vec![none; 64];
+    words[10] = 0xd000_0000;
+    assert_eq!(tree.words(), words);
+    // w = 4: the upper half is 0, the lower half 10; both nodes name byte 0.
+    let tree = AggreCuts::build(&rules, Stride::Four, Sharing::Siblings, Limits::default()).unwrap();
+    // Sub-arrays of two: value 10 is place 0 of sub-array 5, those before and after hold nothing.
+    assert_eq!(&tree.words()[..6], [none, none, 0xd000_0000, none, none, none]);
+    assert_eq!(tree.words()[6], 0b00_00_0110_0001_0000_0000_0000_0000_0000);
+    assert_eq!(tree.root().0, 0b00_00_0000_0011_0000_0000_0000_0000_0011);
+    assert_eq!(tree.shape().depth, 2);
+}
+
+#[test]
+fn a_tree_beyond_a_limit_is_an_error() {
+    let rules: Vec<Rule> = (0..150_u16)
+        .map(|i| Rule {
+            source_ports: PortRange::new(i, 300 - i).unwrap(),
+            destination_ports: PortRange::new(2 * i, 1000 - i).unwrap(),
+            ..Rule::v4(PrefixV4::new(u128::from(i) << 20, u32::from(i % 20)).unwrap(), PrefixV4::ANY)
+        })
+        .collect();
+    let rules = RuleSet::new(rules).unwrap();
+    let limits = Limits { memory_bytes_max: 1 << 16, ..Limits::default() };
+    let error = AggreCuts::build(&rules, Stride::Eight, Sharing::Siblings, limits).unwrap_err();
+    assert!(matches!(error, BuildError::Memory { .. }), "{error}");
+    let limits = Limits { steps_max: 100, ..Limits::default() };
+    let error = AggreCuts::build(&rules, Stride::Eight, Sharing::Siblings, limits).unwrap_err();
+    assert!(matches!(error, BuildError::Work { .. }), "{error}");
+    let config = HiCutsConfig { memory_bytes_max: 1 << 12, ..HiCutsConfig::new(2, 4.0) };
+    assert!(matches!(HiCuts::build(&rules, config).unwrap_err(), BuildError::Memory { .. }));
+}

@@ -1,0 +1,63 @@
+//! `flowloom classify`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::parse;
+
+/// Arguments of `classify`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  flowloom classify edge.pcap --rules acl.rules --top 10      which rules the packets hit
+  flowloom classify edge.pcap --rules acl.rules --unused      which rules no packet hits
+  flowloom classify headers.trace --rules acl.rules --verify  each answer checked by linear search
+
+A packet that is a later fragment has no ports: it matches rules that ask for any port, or port 0.")]
+pub(crate) struct Classify {
+    /// Captures, or header traces of five numbers a line
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) inputs: Vec<PathBuf>,
+
+    /// Rules: a ClassBench filter file, TOML, or what iptables-save writes
+    #[arg(short, long, value_name = "RULES")]
+    pub(crate) rules: PathBuf,
+
+    /// Chain of an iptables file
+    #[arg(long, default_value = "INPUT", value_name = "NAME")]
+    pub(crate) chain: String,
+
+    /// Check each answer by asking one rule after the other; exit with 1 if one differs
+    #[arg(long)]
+    pub(crate) verify: bool,
+
+    /// List the rules that no packet hits
+    #[arg(long)]
+    pub(crate) unused: bool,
+
+    /// Rules to list at most
+    #[arg(long, default_value_t = 10, value_name = "N")]
+    pub(crate) top: usize,
+
+    /// How to search
+    #[arg(long, value_enum, default_value_t = AlgorithmName::Auto)]
+    pub(crate) algorithm: AlgorithmName,
+
+    /// Bytes that the classifier of each address family may take
+    #[arg(long, default_value = "1G", value_name = "BYTES", value_parser = parse::positive)]
+    pub(crate) memory_max: u64,
+
+    /// Stop after so many packets
+    #[arg(long, value_name = "N", value_parser = parse::positive)]
+    pub(crate) limit: Option<u64>,
+}
+
+/// Ways to search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AlgorithmName {
+    /// FlowCuts, planned by trying
+    Auto,
+    /// One rule after the other, eight at a time
+    Linear,
+}

@@ -1,0 +1,126 @@
+//! `flowloom rules`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::parse;
+
+/// What to do with a rule set.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum Rules {
+    /// Say which rules never win: duplicates, shadowed and unreachable ones
+    Check(Check),
+    /// Say what is in a rule set, and what a classifier of it takes
+    Stats(Stats),
+    /// Say which rules match a header, in order
+    Explain(Explain),
+    /// Write a rule set in another form
+    Convert(Convert),
+}
+
+/// Where rules come from.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RuleOptions {
+    /// Rules: a ClassBench filter file, TOML, or what iptables-save writes; - for standard input
+    #[arg(value_name = "RULES")]
+    pub(crate) rules: PathBuf,
+
+    /// Chain of an iptables file
+    #[arg(long, default_value = "INPUT", value_name = "NAME")]
+    pub(crate) chain: String,
+}
+
+/// Arguments of `rules check`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Check {
+    #[command(flatten)]
+    pub(crate) options: RuleOptions,
+
+    /// Rules to list at most
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    pub(crate) top: usize,
+
+    /// Exit with 1 if any rule never wins
+    #[arg(long)]
+    pub(crate) strict: bool,
+
+    /// Comparisons of two rules at most; what is left then is undecided
+    #[arg(long, default_value = "2G", value_name = "N", value_parser = parse::positive)]
+    pub(crate) steps_max: u64,
+}
+
+/// Arguments of `rules stats`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Stats {
+    #[command(flatten)]
+    pub(crate) options: RuleOptions,
+
+    /// Bytes that the classifier of each address family may take
+    #[arg(long, default_value = "1G", value_name = "BYTES", value_parser = parse::positive)]
+    pub(crate) memory_max: u64,
+}
+
+/// Arguments of `rules explain`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  flowloom rules explain acl.rules 10.0.0.1:1024 192.0.2.7:443 tcp
+  flowloom rules explain acl.rules [2001:db8::1]:0 [2001:db8::2]:0 58")]
+pub(crate) struct Explain {
+    #[command(flatten)]
+    pub(crate) options: RuleOptions,
+
+    /// Sender's address and port
+    #[arg(value_name = "SOURCE")]
+    pub(crate) source: SocketAddr,
+
+    /// Receiver's address and port
+    #[arg(value_name = "DESTINATION")]
+    pub(crate) destination: SocketAddr,
+
+    /// Protocol: tcp, udp, icmp or a number
+    #[arg(value_name = "PROTOCOL", value_parser = protocol)]
+    pub(crate) protocol: u8,
+
+    /// Matching rules to list at most
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    pub(crate) top: usize,
+}
+
+/// Arguments of `rules convert`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Convert {
+    #[command(flatten)]
+    pub(crate) options: RuleOptions,
+
+    /// Form to write
+    #[arg(long, value_enum, default_value_t = TargetForm::Classbench)]
+    pub(crate) to: TargetForm,
+
+    /// Where to write [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// Forms that can be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TargetForm {
+    /// A ClassBench filter file; values and priorities are lost
+    Classbench,
+    /// TOML, with everything but the flags column
+    Toml,
+}
+
+fn protocol(text: &str) -> Result<u8, String> {
+    match text {
+        "tcp" => Ok(6),
+        "udp" => Ok(17),
+        "icmp" => Ok(1),
+        "sctp" => Ok(132),
+        _ => {
+            text.parse().map_err(|_| format!("'{text}' is no protocol: tcp, udp, icmp, sctp, or 0 to 255"))
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! The results of `rules`.
+
+use flowloom::classifier::classifier::FamilyStats;
+use serde::Serialize;
+
+use super::{Report, bytes, grouped};
+
+/// A rule in a list.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct RuleLine {
+    /// Place in the file, from one.
+    pub(crate) number: u64,
+    pub(crate) rule: String,
+}
+
+/// A rule that never wins.
+#[derive(Debug, Serialize)]
+pub(crate) struct OddityResult {
+    pub(crate) kind: &'static str,
+    pub(crate) rule: RuleLine,
+    pub(crate) by: Option<RuleLine>,
+    /// Earlier rules that take its packets.
+    pub(crate) rules: u64,
+}
+
+/// The document of `rules check`.
+#[derive(Debug, Serialize)]
+pub(crate) struct CheckResult {
+    pub(crate) schema: &'static str,
+    pub(crate) path: String,
+    pub(crate) form: &'static str,
+    pub(crate) rules: u64,
+    pub(crate) duplicates: u64,
+    pub(crate) shadowed: u64,
+    pub(crate) unreachable: u64,
+    pub(crate) undecided: u64,
+    pub(crate) listed: Vec<OddityResult>,
+}
+
+impl Report for CheckResult {
+    fn lines(&self) -> Vec<String> {
+        let mut lines = vec![format!("{}   {} rules, {}", self.path, grouped(self.rules), self.form)];
+        for oddity in &self.listed {
+            lines.push(format!("{:>12}  #{} {}", oddity.kind, oddity.rule.number, oddity.rule.rule));
+            lines.push(match &oddity.by {
+                Some(by) => format!("{:>12}  #{} {}", "by", by.number, by.rule),
+                None => format!("{:>12}  {} earlier rules together", "by", oddity.rules),
+            });
+        }
+        let found = self.duplicates + self.shadowed + self.unreachable;
+        let more = found - self.listed.len() as u64;
+        if more > 0 {
+            lines.push(format!("{:>12}  {} more; --top lists them", "", grouped(more)));
+        }
+        let undecided = if self.undecided > 0 {
+            format!(", {} too intricate to decide", grouped(self.undecided))
+        } else {
+            String::new()
+        };
+        lines.push(format!(
+            "{} rules never win: {} duplicates, {} shadowed, {} unreachable{undecided}",
+            grouped(found),
+            grouped(self.duplicates),
+            grouped(self.shadowed),
+            grouped(self.unreachable)
+        ));
+        lines
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        let mut rows = vec![["kind", "number", "rule", "by_number", "by_rule"].map(str::to_owned).to_vec()];
+        for oddity in &self.listed {
+            let by = oddity.by.as_ref();
+            rows.push(vec![
+                oddity.kind.to_owned(),
+                oddity.rule.number.to_string(),
+                oddity.rule.rule.clone(),
+                by.map(|by| by.number.to_string()).unwrap_or_default(),
+                by.map(|by| by.rule.clone()).unwrap_or_default(),
+            ]);
+        }
+        rows
+    }
+}
+
+/// Rules with these lengths of prefixes.
+#[derive(Debug, Serialize)]
+pub(crate) struct PrefixCount {
+    pub(crate) source: u32,
+    pub(crate) destination: u32,
+    pub(crate) v6: bool,
+    pub(crate) rules: u64,
+}
+
+/// What was built for one address family.
+#[derive(Debug, Serialize)]
+pub(crate) struct FamilyResult {
+    pub(crate) rules: u64,
+    pub(crate) node_bytes: u64,
+    pub(crate) leaf_bytes: u64,
+    pub(crate) trees: u64,
+    pub(crate) plan: String,
+    pub(crate) plans_tried: u64,
+    pub(crate) build_steps: u64,
+    pub(crate) worst_nodes: u64,
+    pub(crate) worst_blocks: u64,
+    pub(crate) worst_words: u64,
+}
+
+impl FamilyResult {
+    pub(crate) fn of(stats: &FamilyStats) -> Self {
+        let plan = stats.plan.map_or_else(
+            || String::from("linear search"),
+            |plan| {
+                use flowloom::classifier::flowcuts::plan::Split;
+                let split = match plan.split {
+                    Split::Whole => String::from("whole"),
+                    Split::Lengths { source, destination } => {
+                        format!("split at /{source} and /{destination}")
+                    }
+                };
+                format!(
+                    "{split}, leaves of {}, {} entries a rule at most",
+                    plan.leaf_rules, plan.growth_max
+                )
+            },
+        );
+        Self {
+            rules: stats.rules as u64,
+            node_bytes: stats.node_bytes as u64,
+            leaf_bytes: stats.leaf_bytes as u64,
+            trees: stats.trees as u64,
+            plan,
+            plans_tried: u64::from(stats.plans_tried),
+            build_steps: stats.build_steps,
+            worst_nodes: u64::from(stats.worst.nodes),
+            worst_blocks: u64::from(stats.worst.blocks),
+            worst_words: u64::from(stats.worst.words),
+        }
+    }
+
+    fn line(&self, family: &str) -> String {
+        format!(
+            "{family:>12}  {} rules in {}: {} trees ({}), {} nodes and {} blocks at worst",
+            grouped(self.rules),
+            bytes(self.node_bytes + self.leaf_bytes),
+            self.trees,
+            self.plan,
+            self.worst_nodes,
+            self.worst_blocks
+        )
+    }
+}
+
+/// The document of `rules stats`.
+#[derive(Debug, Serialize)]
+pub(crate) struct StatsResult {
+    pub(crate) schema: &'static str,
+    pub(crate) path: String,
+    pub(crate) form: &'static str,
+    pub(crate) rules: u64,
+    pub(crate) v4: u64,
+    pub(crate) v6: u64,
+    pub(crate) any: u64,
+    pub(crate) port_ranges: u64,
+    pub(crate) any_protocol: u64,
+    pub(crate) with_flags: u64,
+    pub(crate) prefixes: Vec<PrefixCount>,
+    pub(crate) build_seconds: f64,
+    pub(crate) classifier_v4: FamilyResult,
+    pub(crate) classifier_v6: FamilyResult,
+}
+
+impl Report for StatsResult {
+    fn lines(&self) -> Vec<String> {
+        let mut lines = vec![format!("{}   {} rules, {}", self.path, grouped(self.rules), self.form)];
+        lines.push(format!(
+            "{:>12}  {} IPv4, {} IPv6, {} of both",
+            "addresses",
+            grouped(self.v4),
+            grouped(self.v6),
+            grouped(self.any)
+        ));
+        lines.push(format!(
+            "{:>12}  {} with a range of ports, {} for any protocol, {} with flags, which are not matched",
+            "fields",
+            grouped(self.port_ranges),
+            grouped(self.any_protocol),
+            grouped(self.with_flags)
+        ));
+        for count in &self.prefixes {
+            let text = format!("/{} /{}", count.source, count.destination);
+            lines.push(format!("{text:>12}  {} rules", grouped(count.rules)));
+        }
+        for (name, family) in [("IPv4", &self.classifier_v4), ("IPv6", &self.classifier_v6)] {
+            if family.rules > 0 {
+                lines.push(family.line(name));
+            }
+        }
+        lines.push(format!("classifier built in {:.3} s", self.build_seconds));
+        lines
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        let family = |name: &str, family: &FamilyResult| {
+            vec![
+                name.to_owned(),
+                family.rules.to_string(),
+                family.node_bytes.to_string(),
+                family.leaf_bytes.to_string(),
+                family.trees.to_string(),
+                family.worst_nodes.to_string(),
+                family.worst_blocks.to_string(),
+            ]
+        };
+        vec![
+            ["family", "rules", "node_bytes", "leaf_bytes", "trees", "worst_nodes", "worst_blocks"]
+                .map(str::to_owned)
+                .to_vec(),
+            family("v4", &self.classifier_v4),
+            family("v6", &self.classifier_v6),
+        ]
+    }
+}
+
+/// The document of `rules explain`.
+#[derive(Debug, Serialize)]
+pub(crate) struct ExplainResult {
+    pub(crate) schema: &'static str,
+    pub(crate) header: String,
+    pub(crate) matching: u64,
+    /// The winner's value.
+    pub(crate) value: Option<u32>,
+    pub(crate) listed: Vec<RuleLine>,
+}
+
+impl Report for ExplainResult {
+    fn lines(&self) -> Vec<String> {
+        let mut lines = vec![self.header.clone()];
+        for (i, line) in self.listed.iter().enumerate() {
+            let role = if i == 0 { "wins" } else { "would match" };
+            lines.push(format!("{role:>12}  #{} {}", line.number, line.rule));
+        }
+        lines.push(match self.listed.first() {
+            Some(first) => format!("rule #{} of {} that match", first.number, grouped(self.matching)),
+            None => String::from("no rule matches"),
+        });
+        lines
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        let mut rows = vec![["number", "rule"].map(str::to_owned).to_vec()];
+        rows.extend(self.listed.iter().map(|line| vec![line.number.to_string(), line.rule.clone()]));
+        rows
+    }
+}
+
+/// The document of `rules convert` with an output file.
+#[derive(Debug, Serialize)]
+pub(crate) struct ConvertResult {
+    pub(crate) schema: &'static str,
+    pub(crate) path: String,
+    pub(crate) from: &'static str,
+    pub(crate) rules: u64,
+    pub(crate) bytes: u64,
+}
+
+impl Report for ConvertResult {
+    fn lines(&self) -> Vec<String> {
+        vec![format!(
+            "{}   {} rules from {}, {}",
+            self.path,
+            grouped(self.rules),
+            self.from,
+            bytes(self.bytes)
+        )]
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        vec![
+            ["path", "from", "rules", "bytes"].map(str::to_owned).to_vec(),
+            vec![self.path.clone(), self.from.to_owned(), self.rules.to_string(), self.bytes.to_string()],
+        ]
+    }
+}

@@ -1,0 +1,165 @@
+//! The result of `simulate ordering`.
+
+use serde::Serialize;
+
+use super::columns;
+use crate::render::{Report, grouped};
+
+/// The document of `simulate ordering`.
+#[derive(Debug, Serialize)]
+pub(crate) struct OrderingResult {
+    pub(crate) schema: &'static str,
+    pub(crate) traffic: String,
+    pub(crate) jobs: u64,
+    pub(crate) flows: u64,
+    pub(crate) seed: u64,
+    pub(crate) drops: Vec<DropFigures>,
+    pub(crate) internal: Vec<InternalFigures>,
+    pub(crate) external: Vec<ExternalFigures>,
+    pub(crate) saved: Option<String>,
+}
+
+/// Drops of internal order with queues of one length.
+#[derive(Debug, Serialize)]
+pub(crate) struct DropFigures {
+    pub(crate) scheduler: &'static str,
+    pub(crate) queue_packets: u32,
+    pub(crate) dropped: u64,
+    pub(crate) drop_share: f64,
+    pub(crate) reorders: u64,
+}
+
+/// Speed of internal order.
+#[derive(Debug, Serialize)]
+pub(crate) struct InternalFigures {
+    pub(crate) scheduler: &'static str,
+    pub(crate) threads: u32,
+    pub(crate) speed_up: f64,
+}
+
+/// Speed of external order.
+#[derive(Debug, Serialize)]
+pub(crate) struct ExternalFigures {
+    pub(crate) locked_percent: u32,
+    pub(crate) threads: u32,
+    pub(crate) speed_up: f64,
+    pub(crate) lock_share: f64,
+}
+
+impl Report for OrderingResult {
+    fn lines(&self) -> Vec<String> {
+        let mut lines = vec![
+            format!(
+                "{}   {} jobs, {} flows, seed {}",
+                self.traffic,
+                grouped(self.jobs),
+                grouped(self.flows),
+                self.seed
+            ),
+            String::new(),
+            String::from("Internal order, dropped % when as much arrives as the threads can do"),
+        ];
+        let mut rows = Vec::new();
+        for group in self.drops.chunk_by(|a, b| a.scheduler == b.scheduler) {
+            if rows.is_empty() {
+                let bounds = group.iter().map(|figures| format!("queue {}", figures.queue_packets));
+                rows.push(std::iter::once(String::from("scheduler")).chain(bounds).collect());
+            }
+            let cells = group.iter().map(|figures| format!("{:.2}", figures.drop_share * 100.0));
+            rows.push(std::iter::once(group[0].scheduler.to_owned()).chain(cells).collect::<Vec<String>>());
+        }
+        lines.extend(columns(&rows));
+        lines.push(String::new());
+        lines.push(String::from("Threads' work at once, saturated"));
+        let mut rows: Vec<Vec<String>> = Vec::new();
+        let head = |threads: &mut dyn Iterator<Item = u32>| {
+            std::iter::once(String::from("order"))
+                .chain(threads.map(|threads| format!("{threads} threads")))
+                .collect()
+        };
+        for group in self.internal.chunk_by(|a, b| a.scheduler == b.scheduler) {
+            if rows.is_empty() {
+                rows.push(head(&mut group.iter().map(|figures| figures.threads)));
+            }
+            let cells = group.iter().map(|figures| format!("{:.2}", figures.speed_up));
+            let name = format!("internal, {}", group[0].scheduler);
+            rows.push(std::iter::once(name).chain(cells).collect());
+        }
+        for group in self.external.chunk_by(|a, b| a.locked_percent == b.locked_percent) {
+            let cells = group.iter().map(|figures| format!("{:.2}", figures.speed_up));
+            let name = format!("external, {} % locked", group[0].locked_percent);
+            rows.push(std::iter::once(name).chain(cells).collect());
+        }
+        lines.extend(columns(&rows));
+        lines.push(String::new());
+        if let Some(folder) = &self.saved {
+            lines.push(format!("Charts: {folder}"));
+        }
+        lines.push(self.verdict());
+        lines
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        let mut rows = vec![
+            ["kind", "scheduler", "queue_packets", "locked_percent", "threads", "value"]
+                .map(str::to_owned)
+                .to_vec(),
+        ];
+        let none = String::new;
+        rows.extend(self.drops.iter().map(|figures| {
+            vec![
+                String::from("drop_share"),
+                figures.scheduler.to_owned(),
+                figures.queue_packets.to_string(),
+                none(),
+                none(),
+                figures.drop_share.to_string(),
+            ]
+        }));
+        rows.extend(self.internal.iter().map(|figures| {
+            vec![
+                String::from("internal_speed_up"),
+                figures.scheduler.to_owned(),
+                none(),
+                none(),
+                figures.threads.to_string(),
+                figures.speed_up.to_string(),
+            ]
+        }));
+        rows.extend(self.external.iter().map(|figures| {
+            vec![
+                String::from("external_speed_up"),
+                none(),
+                none(),
+                figures.locked_percent.to_string(),
+                figures.threads.to_string(),
+                figures.speed_up.to_string(),
+            ]
+        }));
+        rows
+    }
+}
+
+impl OrderingResult {
+    fn verdict(&self) -> String {
+        let most = self.internal.iter().map(|figures| figures.threads).max().unwrap_or(0);
+        let best = self
+            .internal
+            .iter()
+            .filter(|figures| figures.threads == most)
+            .max_by(|a, b| a.speed_up.total_cmp(&b.speed_up));
+        let Some(best) = best else { return String::from("nothing was run") };
+        let beaten = self.external.iter().filter(|figures| figures.threads == most);
+        let share = beaten
+            .filter(|figures| figures.speed_up < best.speed_up)
+            .map(|figures| figures.locked_percent)
+            .min();
+        match share {
+            Some(share) => format!(
+                "with {most} threads internal order ({}) is ahead once {share} % of the work is on the flow's state",
+                best.scheduler
+            ),
+            None => format!("with {most} threads external order is ahead at every share tried"),
+        }
+    }
+}

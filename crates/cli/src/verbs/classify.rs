@@ -1,0 +1,269 @@
+//! Classifies the packets of captures and header traces.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use flowloom::classifier::load::{LoadLimits, trace};
+use flowloom::classifier::{
+    Algorithm, AnyKey, Classifier, ClassifierBuilder, ClassifierKey, KeyV4, KeyV6, Match, RuleId, RuleSet,
+};
+use flowloom::engine::Control;
+use flowloom::packet::{DecodeOptions, Fill, PacketBatch, PacketSource, decode};
+use flowloom::traffic::capture::{CaptureSet, Input, SetOptions};
+use flowloom_measure::clock::thread_cpu_ns;
+
+use crate::args::Common;
+use crate::args::classify::{AlgorithmName, Classify};
+use crate::args::rules::RuleOptions;
+use crate::exit::{Failure, Status, check_decodable, with_status};
+use crate::progress::{Progress, label};
+use crate::render::classify::{ClassifyResult, RuleHits};
+use crate::render::rules::FamilyResult;
+use crate::render::{print, warn_of};
+use crate::rule_file;
+use crate::signals::stop_on_signals;
+use crate::verbs::rules::line;
+
+/// Keys that are looked up together.
+const BATCH: usize = 256;
+
+/// Runs the verb.
+pub(crate) fn run(arguments: &Classify, common: &Common) -> Result<Status, Failure> {
+    let options = RuleOptions { rules: arguments.rules.clone(), chain: arguments.chain.clone() };
+    let file = rule_file::read(&options)?;
+    let begun = std::time::Instant::now();
+    let algorithm = match arguments.algorithm {
+        AlgorithmName::Auto => Algorithm::Auto,
+        AlgorithmName::Linear => Algorithm::Linear,
+    };
+    let classifier = ClassifierBuilder::new()
+        .algorithm(algorithm)
+        .memory_bytes_max(usize::try_from(arguments.memory_max).unwrap_or(usize::MAX))
+        .build(&file.set)
+        .map_err(|error| Failure::Usage(error.to_string()))?;
+    let build_seconds = begun.elapsed().as_secs_f64();
+    let mut tally = Tally::new(&file.set, &classifier, arguments);
+    let end = if is_trace(&arguments.inputs[0]) {
+        headers(arguments, &mut tally)?
+    } else {
+        captures(arguments, common, &mut tally)?
+    };
+    tally.flush();
+    let result = tally.result(arguments, file.form.name(), build_seconds, &end);
+    print(&result, common)?;
+    if let Some(fault) = &end.fault {
+        eprintln!("error: {}", with_status(fault, Status::Fault));
+        return Ok(Status::Fault);
+    }
+    if tally.wrong > 0 {
+        return Ok(Status::CheckFailed);
+    }
+    Ok(if end.interrupted { Status::Interrupted } else { Status::Ok })
+}
+
+/// How the input ended.
+#[derive(Debug, Default)]
+struct End {
+    interrupted: bool,
+    fault: Option<String>,
+}
+
+/// Says whether a file is a header trace: it begins with a digit, which no capture does.
+fn is_trace(path: &Path) -> bool {
+    use std::io::Read;
+    let mut first = [0];
+    path.is_file()
+        && std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok()
+        && (first[0].is_ascii_digit() || first[0] == b'#')
+}
+
+fn headers(arguments: &Classify, tally: &mut Tally<'_>) -> Result<End, Failure> {
+    let limit = arguments.limit.unwrap_or(u64::MAX);
+    for path in &arguments.inputs {
+        let limits = LoadLimits::default();
+        let text = rule_file::read_text(path, limits.bytes_max)?;
+        let keys = trace::parse(&text, limits)
+            .map_err(|error| Failure::Input(error.in_file(&path.display().to_string())))?;
+        for key in keys {
+            if tally.packets == limit {
+                return Ok(End::default());
+            }
+            tally.packets += 1;
+            tally.push(AnyKey::V4(key));
+        }
+    }
+    Ok(End::default())
+}
+
+fn captures(arguments: &Classify, common: &Common, tally: &mut Tally<'_>) -> Result<End, Failure> {
+    let inputs: Vec<Input> = arguments.inputs.iter().map(|path| Input::from_argument(path)).collect();
+    let mut source = CaptureSet::open(&inputs, SetOptions::default())?;
+    let control = Arc::new(Control::default());
+    stop_on_signals(&control);
+    let title = format!("classify  {}", label(&arguments.inputs));
+    let progress = Progress::start(title, source.progress(), Arc::clone(&control), common.quiet > 0);
+    let mut batch = PacketBatch::new();
+    let limit = arguments.limit.unwrap_or(u64::MAX);
+    let mut end = End::default();
+    while tally.packets < limit && !control.is_stopped() {
+        match source.next_batch(&mut batch) {
+            Ok(Fill::Packets) => {}
+            Ok(Fill::Starved) => continue,
+            Ok(Fill::End) => break,
+            Err(error) => {
+                check_decodable(tally.packets, &error)?;
+                end.fault = Some(error.to_string());
+                break;
+            }
+        }
+        let Some(block) = &batch.block else { continue };
+        let left = usize::try_from(limit - tally.packets).unwrap_or(usize::MAX);
+        for raw in batch.packets.iter().take(left) {
+            tally.packets += 1;
+            let start = raw.position as usize;
+            let bytes = block.bytes().get(start..start + raw.captured as usize).unwrap_or_default();
+            match decode(raw.link, bytes, DecodeOptions::default()) {
+                Ok(headers) => {
+                    tally.fragments += u64::from(headers.later_fragment);
+                    tally.push(AnyKey::from(&headers.tuple()));
+                }
+                Err(_) => tally.undecoded += 1,
+            }
+        }
+    }
+    drop(progress);
+    end.interrupted = control.is_stopped();
+    for notice in source.notices() {
+        warn_of(notice, false, common);
+    }
+    Ok(end)
+}
+
+/// What was found so far.
+struct Tally<'a> {
+    set: &'a RuleSet,
+    classifier: &'a Classifier,
+    verify: bool,
+    v4: Vec<KeyV4>,
+    v6: Vec<KeyV6>,
+    packets: u64,
+    undecoded: u64,
+    fragments: u64,
+    looked_up: u64,
+    unmatched: u64,
+    hits: Vec<u64>,
+    cpu_ns: u64,
+    wrong: u64,
+    first_wrong: Option<String>,
+}
+
+impl<'a> Tally<'a> {
+    fn new(set: &'a RuleSet, classifier: &'a Classifier, arguments: &Classify) -> Self {
+        Self {
+            set,
+            classifier,
+            verify: arguments.verify,
+            v4: Vec::with_capacity(BATCH),
+            v6: Vec::with_capacity(BATCH),
+            packets: 0,
+            undecoded: 0,
+            fragments: 0,
+            looked_up: 0,
+            unmatched: 0,
+            hits: vec![0; set.len()],
+            cpu_ns: 0,
+            wrong: 0,
+            first_wrong: None,
+        }
+    }
+
+    fn push(&mut self, key: AnyKey) {
+        match key {
+            AnyKey::V4(key) => self.v4.push(key),
+            AnyKey::V6(key) => self.v6.push(key),
+        }
+        if self.v4.len() == BATCH || self.v6.len() == BATCH {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        let (v4, v6) = (std::mem::take(&mut self.v4), std::mem::take(&mut self.v6));
+        self.v4 = self.look_up(v4);
+        self.v6 = self.look_up(v6);
+    }
+
+    /// Looks keys up and counts; returns the list, empty.
+    fn look_up<K: ClassifierKey + std::fmt::Display>(&mut self, mut keys: Vec<K>) -> Vec<K> {
+        let mut found = [Match::NONE; BATCH];
+        let found = &mut found[..keys.len()];
+        let begun = thread_cpu_ns();
+        self.classifier.classify_batch(&keys, found);
+        self.cpu_ns += thread_cpu_ns() - begun;
+        self.looked_up += keys.len() as u64;
+        for (key, found) in keys.iter().zip(found.iter()) {
+            match found.rule() {
+                Some(rule) => self.hits[rule.index()] += 1,
+                None => self.unmatched += 1,
+            }
+            if self.verify {
+                let expected = self.set.first_match(key);
+                if expected != *found {
+                    self.wrong += 1;
+                    self.first_wrong.get_or_insert_with(|| {
+                        format!("{key}: {found:?}, linear search says {expected:?}")
+                    });
+                }
+            }
+        }
+        keys.clear();
+        keys
+    }
+
+    fn result(
+        &self,
+        arguments: &Classify,
+        form: &'static str,
+        build_seconds: f64,
+        end: &End,
+    ) -> ClassifyResult {
+        let mut order: Vec<u32> =
+            (0..self.set.len() as u32).filter(|&id| self.hits[id as usize] > 0).collect();
+        order.sort_by_key(|&id| std::cmp::Reverse(self.hits[id as usize]));
+        let top = order
+            .iter()
+            .take(arguments.top)
+            .map(|&id| RuleHits { packets: self.hits[id as usize], rule: line(self.set, RuleId(id)) });
+        let unused = (0..self.set.len() as u32).filter(|&id| self.hits[id as usize] == 0).map(RuleId);
+        let listed = if arguments.unused { arguments.top } else { 0 };
+        let stats = self.classifier.stats();
+        ClassifyResult {
+            schema: "flowloom/classify/1",
+            rules_path: arguments.rules.display().to_string(),
+            form,
+            rules: self.set.len() as u64,
+            packets: self.packets,
+            undecoded: self.undecoded,
+            later_fragments: self.fragments,
+            matched: self.looked_up - self.unmatched,
+            unmatched: self.unmatched,
+            unused: (self.set.len() - order.len()) as u64,
+            top: top.collect(),
+            unused_listed: unused.take(listed).map(|id| line(self.set, id)).collect(),
+            verified: arguments.verify,
+            wrong: self.wrong,
+            first_wrong: self.first_wrong.clone(),
+            isa: self.classifier.isa().to_string(),
+            ns_per_lookup: if self.looked_up == 0 {
+                0.0
+            } else {
+                self.cpu_ns as f64 / self.looked_up as f64
+            },
+            build_seconds,
+            classifier_v4: FamilyResult::of(&stats.v4),
+            classifier_v6: FamilyResult::of(&stats.v6),
+            interrupted: end.interrupted,
+            fault: end.fault.clone(),
+        }
+    }
+}

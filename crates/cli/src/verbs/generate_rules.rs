@@ -1,0 +1,86 @@
+//! Makes rule sets and headers.
+
+use std::path::Path;
+
+use flowloom::classifier::headers::{self, Traffic};
+use flowloom::classifier::load::classbench;
+use flowloom::classifier::synth::{self, Profile};
+use flowloom::classifier::{Key, KeyV4};
+
+use crate::args::Common;
+use crate::args::generate::{Headers, ProfileName, RuleProfile, TrafficName};
+use crate::exit::{Failure, Status, stdout_failure};
+use crate::render::generate::MadeResult;
+use crate::render::print;
+use crate::rule_file;
+
+/// Makes a rule set.
+pub(crate) fn rules(arguments: &RuleProfile, common: &Common) -> Result<Status, Failure> {
+    let (profile, name) = match arguments.profile {
+        ProfileName::Acl => (Profile::Acl, "acl"),
+        ProfileName::Fw => (Profile::Firewall, "fw"),
+        ProfileName::Ipc => (Profile::PacketFilter, "ipc"),
+    };
+    let count = usize::try_from(arguments.rules).unwrap_or(usize::MAX);
+    let set = synth::rules(profile, count, arguments.seed, arguments.v6)
+        .map_err(|error| Failure::Usage(format!("--rules: {error}")))?;
+    let text = classbench::write(set.rules());
+    let what = format!("{name} rules");
+    finish(&arguments.output, &text, what, set.len() as u64, arguments.seed, common)
+}
+
+/// Makes headers.
+pub(crate) fn headers(arguments: &Headers, common: &Common) -> Result<Status, Failure> {
+    let file = rule_file::read(&arguments.options)?;
+    let (traffic, name) = match arguments.traffic {
+        TrafficName::Hits => (Traffic::HITS, "hits"),
+        TrafficName::Misses => (Traffic::MISSES, "misses"),
+        TrafficName::Zipf => (Traffic::ZIPF, "zipf"),
+    };
+    let count =
+        usize::try_from(arguments.count).ok().filter(|&count| count <= HEADERS_MAX).ok_or_else(|| {
+            Failure::Usage(format!("--count {}: at most {HEADERS_MAX} headers a file", arguments.count))
+        })?;
+    let keys: Vec<KeyV4> = headers::headers(&file.set, traffic, count, arguments.seed);
+    let mut text = String::new();
+    for key in &keys {
+        use std::fmt::Write;
+        let [source, destination, from, to, protocol] = std::array::from_fn(|d| key.dimension(d));
+        let written = writeln!(text, "{source}\t{destination}\t{from}\t{to}\t{protocol}");
+        debug_assert!(written.is_ok(), "writing to a string does not fail");
+    }
+    finish(&arguments.output, &text, format!("{name} headers"), keys.len() as u64, arguments.seed, common)
+}
+
+/// Headers in one file: half a gigabyte of text.
+const HEADERS_MAX: usize = 10_000_000;
+
+fn finish(
+    output: &Path,
+    text: &str,
+    what: String,
+    lines: u64,
+    seed: u64,
+    common: &Common,
+) -> Result<Status, Failure> {
+    if output.as_os_str() == "-" {
+        use std::io::Write;
+        let mut out = std::io::stdout().lock();
+        out.write_all(text.as_bytes())
+            .and_then(|()| out.flush())
+            .map_err(|error| stdout_failure(&error))?;
+        return Ok(Status::Ok);
+    }
+    std::fs::write(output, text)
+        .map_err(|error| Failure::Output(format!("cannot write {}: {error}", output.display())))?;
+    let result = MadeResult {
+        schema: "flowloom/generate-lines/1",
+        path: output.display().to_string(),
+        what,
+        seed,
+        lines,
+        bytes: text.len() as u64,
+    };
+    print(&result, common)?;
+    Ok(Status::Ok)
+}

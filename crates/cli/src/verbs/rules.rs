@@ -1,0 +1,206 @@
+//! Looks into rule sets.
+
+use std::fmt::Write as _;
+
+use flowloom::classifier::analysis::{self, Oddity};
+use flowloom::classifier::load::classbench;
+use flowloom::classifier::{
+    Addresses, AnyKey, ClassifierBuilder, PortRange, ProtocolMatch, Rule, RuleId, RuleSet,
+};
+use flowloom::flow_key::FiveTuple;
+
+use crate::args::Common;
+use crate::args::rules::{Check, Convert, Explain, Rules, Stats, TargetForm};
+use crate::exit::{Failure, Status, stdout_failure};
+use crate::render::print;
+use crate::render::rules::{
+    CheckResult, ConvertResult, ExplainResult, FamilyResult, OddityResult, PrefixCount, RuleLine,
+    StatsResult,
+};
+use crate::rule_file;
+
+/// Runs the verb.
+pub(crate) fn run(arguments: &Rules, common: &Common) -> Result<Status, Failure> {
+    match arguments {
+        Rules::Check(check) => run_check(check, common),
+        Rules::Stats(stats) => run_stats(stats, common),
+        Rules::Explain(explain) => run_explain(explain, common),
+        Rules::Convert(convert) => run_convert(convert, common),
+    }
+}
+
+/// Returns a rule as lists show it: its number counts from one, as lines do.
+pub(crate) fn line(set: &RuleSet, id: RuleId) -> RuleLine {
+    RuleLine {
+        number: set.position(id).map_or(0, |position| u64::from(position) + 1),
+        rule: set.get(id).map(ToString::to_string).unwrap_or_default(),
+    }
+}
+
+fn run_check(arguments: &Check, common: &Common) -> Result<Status, Failure> {
+    let file = rule_file::read(&arguments.options)?;
+    let findings = analysis::check(&file.set, arguments.steps_max);
+    let count =
+        |of: fn(&Oddity) -> bool| findings.oddities.iter().filter(|oddity| of(oddity)).count() as u64;
+    let listed = findings.oddities.iter().take(arguments.top).map(|oddity| {
+        let (kind, cause, rules) = match *oddity {
+            Oddity::Duplicate { of, .. } => ("duplicate", Some(of), 1),
+            Oddity::Shadowed { by, .. } => ("shadowed", Some(by), 1),
+            Oddity::Unreachable { rules, .. } => ("unreachable", None, u64::from(rules)),
+        };
+        let cause = cause.map(|id| line(&file.set, id));
+        OddityResult { kind, rule: line(&file.set, oddity.rule()), by: cause, rules }
+    });
+    let result = CheckResult {
+        schema: "flowloom/rules-check/1",
+        path: arguments.options.rules.display().to_string(),
+        form: file.form.name(),
+        rules: file.set.len() as u64,
+        duplicates: count(|oddity| matches!(oddity, Oddity::Duplicate { .. })),
+        shadowed: count(|oddity| matches!(oddity, Oddity::Shadowed { .. })),
+        unreachable: count(|oddity| matches!(oddity, Oddity::Unreachable { .. })),
+        undecided: u64::from(findings.undecided),
+        listed: listed.collect(),
+    };
+    print(&result, common)?;
+    let is_odd = !findings.oddities.is_empty();
+    Ok(if arguments.strict && is_odd { Status::CheckFailed } else { Status::Ok })
+}
+
+fn run_stats(arguments: &Stats, common: &Common) -> Result<Status, Failure> {
+    let file = rule_file::read(&arguments.options)?;
+    let rules = file.set.rules();
+    let mut pairs = std::collections::BTreeMap::<(u32, u32, bool), u64>::new();
+    for rule in rules {
+        let pair = match rule.addresses {
+            Addresses::Any => (0, 0, false),
+            Addresses::V4 { source, destination } => (source.length(), destination.length(), false),
+            Addresses::V6 { source, destination } => (source.length(), destination.length(), true),
+        };
+        *pairs.entry(pair).or_default() += 1;
+    }
+    let mut prefixes: Vec<PrefixCount> = pairs
+        .into_iter()
+        .map(|((source, destination, v6), rules)| PrefixCount { source, destination, v6, rules })
+        .collect();
+    prefixes.sort_by_key(|count| std::cmp::Reverse(count.rules));
+    prefixes.truncate(10);
+    let count = |of: &dyn Fn(&Rule) -> bool| rules.iter().filter(|rule| of(rule)).count() as u64;
+    let is_range = |range: PortRange| range != PortRange::ANY && range.low() != range.high();
+    let begun = std::time::Instant::now();
+    let classifier = ClassifierBuilder::new()
+        .memory_bytes_max(usize::try_from(arguments.memory_max).unwrap_or(usize::MAX))
+        .build(&file.set)
+        .map_err(|error| Failure::Usage(error.to_string()))?;
+    let build_seconds = begun.elapsed().as_secs_f64();
+    let stats = classifier.stats();
+    let result = StatsResult {
+        schema: "flowloom/rules-stats/1",
+        path: arguments.options.rules.display().to_string(),
+        form: file.form.name(),
+        rules: rules.len() as u64,
+        v4: count(&|rule| matches!(rule.addresses, Addresses::V4 { .. })),
+        v6: count(&|rule| matches!(rule.addresses, Addresses::V6 { .. })),
+        any: count(&|rule| rule.addresses == Addresses::Any),
+        port_ranges: count(&|rule| is_range(rule.source_ports) || is_range(rule.destination_ports)),
+        any_protocol: count(&|rule| rule.protocol == ProtocolMatch::ANY),
+        with_flags: count(&|rule| rule.flags.is_some_and(|flags| flags.mask != 0)),
+        prefixes,
+        build_seconds,
+        classifier_v4: FamilyResult::of(&stats.v4),
+        classifier_v6: FamilyResult::of(&stats.v6),
+    };
+    print(&result, common)?;
+    Ok(Status::Ok)
+}
+
+fn run_explain(arguments: &Explain, common: &Common) -> Result<Status, Failure> {
+    let (source, destination) = (arguments.source, arguments.destination);
+    if source.is_ipv4() != destination.is_ipv4() {
+        return Err(Failure::Usage(format!("{source} and {destination} are not of one family")));
+    }
+    let file = rule_file::read(&arguments.options)?;
+    let tuple = FiveTuple {
+        source: source.ip(),
+        destination: destination.ip(),
+        source_port: source.port(),
+        destination_port: destination.port(),
+        protocol: arguments.protocol,
+    };
+    let matching: Vec<RuleId> = match AnyKey::from(&tuple) {
+        AnyKey::V4(key) => file.set.all_matches(&key).collect(),
+        AnyKey::V6(key) => file.set.all_matches(&key).collect(),
+    };
+    let result = ExplainResult {
+        schema: "flowloom/rules-explain/1",
+        header: tuple.to_string(),
+        matching: matching.len() as u64,
+        value: matching.first().and_then(|&id| file.set.get(id)).map(|rule| rule.value),
+        listed: matching.iter().take(arguments.top).map(|&id| line(&file.set, id)).collect(),
+    };
+    print(&result, common)?;
+    Ok(Status::Ok)
+}
+
+fn run_convert(arguments: &Convert, common: &Common) -> Result<Status, Failure> {
+    let file = rule_file::read(&arguments.options)?;
+    let text = match arguments.to {
+        TargetForm::Classbench => classbench::write(file.set.rules()),
+        TargetForm::Toml => toml(file.set.rules()),
+    };
+    let Some(path) = &arguments.output else {
+        use std::io::Write;
+        let mut out = std::io::stdout().lock();
+        out.write_all(text.as_bytes())
+            .and_then(|()| out.flush())
+            .map_err(|error| stdout_failure(&error))?;
+        return Ok(Status::Ok);
+    };
+    std::fs::write(path, &text)
+        .map_err(|error| Failure::Output(format!("cannot write {}: {error}", path.display())))?;
+    let result = ConvertResult {
+        schema: "flowloom/rules-convert/1",
+        path: path.display().to_string(),
+        from: file.form.name(),
+        rules: file.set.len() as u64,
+        bytes: text.len() as u64,
+    };
+    print(&result, common)?;
+    Ok(Status::Ok)
+}
+
+/// Returns rules in our own form, fields that say nothing left out.
+fn toml(rules: &[Rule]) -> String {
+    let mut text = String::new();
+    let mut field = |name: &str, value: &dyn std::fmt::Display, is_said: bool| {
+        if is_said {
+            let written = writeln!(text, "{name} = {value}");
+            debug_assert!(written.is_ok(), "writing to a string does not fail");
+        } else if name == "[[rule]]" {
+            text.push_str("[[rule]]\n");
+        }
+    };
+    for rule in rules {
+        field("[[rule]]", &"", false);
+        let (source, destination) = match rule.addresses {
+            Addresses::Any => (String::new(), String::new()),
+            Addresses::V4 { source, destination } => {
+                (format!("\"{source}\""), format!("\"{destination}\""))
+            }
+            Addresses::V6 { source, destination } => {
+                (format!("\"{source}\""), format!("\"{destination}\""))
+            }
+        };
+        field("source", &source, !source.is_empty());
+        field("destination", &destination, !destination.is_empty());
+        for (name, range) in
+            [("source_ports", rule.source_ports), ("destination_ports", rule.destination_ports)]
+        {
+            field(name, &format!("\"{}-{}\"", range.low(), range.high()), range != PortRange::ANY);
+        }
+        field("protocol", &format!("\"{}\"", rule.protocol), rule.protocol != ProtocolMatch::ANY);
+        field("priority", &rule.priority, rule.priority != 0);
+        field("value", &rule.value, true);
+    }
+    text
+}

@@ -1,0 +1,152 @@
+//! Internal against external order, in virtual time.
+
+use flowloom::scheduler::sim::{ExternalOrder, Machine, Offered, Pace, WhenFull};
+use flowloom::scheduler::{SetupError, Topology, WorkerCount};
+use flowloom_measure::chart::{Axis, Chart, Series};
+
+use crate::args::Common;
+use crate::args::simulate::ordering::Ordering;
+use crate::exit::{Failure, Status};
+use crate::render::print;
+use crate::render::simulate::ordering::{DropFigures, ExternalFigures, InternalFigures, OrderingResult};
+
+use super::schedule::schemes;
+use super::traffic::offer;
+
+/// Values of a list option at most: each is a run.
+const VALUES_MAX: usize = 32;
+/// Cycles of each ordered section.
+const SECTION_CYCLES: u32 = 20;
+
+/// Runs the verb.
+pub(super) fn run(arguments: &Ordering, common: &Common) -> Result<Status, Failure> {
+    let usage = |error: SetupError| Failure::Usage(error.to_string());
+    for (name, values) in
+        [("threads", &arguments.threads), ("queue", &arguments.queue), ("locked", &arguments.locked)]
+    {
+        if values.len() > VALUES_MAX {
+            return Err(Failure::Usage(format!(
+                "--{name} has {} values: at most {VALUES_MAX}",
+                values.len()
+            )));
+        }
+    }
+    let schemes = schemes(&arguments.scheduler)?;
+    let seed = arguments.traffic.seed;
+    let machine = |threads: u32| -> Result<Machine, Failure> {
+        let workers = WorkerCount::new(threads as usize).map_err(usage)?;
+        let mut machine = Machine::xeon(Topology::flat(workers));
+        // The paper's machine: threads without caches of their own and a queue manager in hardware.
+        machine.cache.shared_cycles = 0;
+        machine.cache.remote_cycles = 0;
+        machine.cache.memory_cycles = 0;
+        machine.take_cycles = 0;
+        machine.dispatch_cycles = 1;
+        Ok(machine)
+    };
+    let most = arguments.threads.iter().copied().max().unwrap_or(64);
+    for &threads in &arguments.threads {
+        machine(threads)?;
+    }
+    let offer = offer(&arguments.traffic, common)?;
+    let jobs = offer.traffic.jobs.len() as u64;
+    let work: u64 = offer.traffic.jobs.iter().map(|job| u64::from(job.work)).sum();
+    // As much arrives as all threads together can do.
+    let gap = (work / jobs / u64::from(most)).max(1);
+    let open = Offered::of(offer.traffic.clone().with_arrivals(gap, 0, seed), Pace::Open).map_err(usage)?;
+    let closed = Offered::of(offer.traffic, Pace::Closed).map_err(usage)?;
+
+    let mut drops = Vec::new();
+    let mut internal = Vec::new();
+    for scheme in &schemes {
+        for &queue in &arguments.queue {
+            let mut machine = machine(most)?;
+            machine.queue_packets = queue;
+            machine.pool_packets = Machine::UNBOUNDED;
+            machine.when_full = WhenFull::Drop;
+            let report = scheme.run(&machine, &open, seed).map_err(usage)?;
+            drops.push(DropFigures {
+                scheduler: scheme.name,
+                queue_packets: queue,
+                dropped: report.dropped,
+                drop_share: report.drop_share(),
+                reorders: report.reorders,
+            });
+        }
+        for &threads in &arguments.threads {
+            let report = scheme.run(&machine(threads)?, &closed, seed).map_err(usage)?;
+            internal.push(InternalFigures {
+                scheduler: scheme.name,
+                threads,
+                speed_up: report.parallelism(),
+            });
+        }
+    }
+    let mut external = Vec::new();
+    for &locked in &arguments.locked {
+        for &threads in &arguments.threads {
+            let order = ExternalOrder {
+                threads,
+                locked_permille: locked.saturating_mul(10),
+                enter_cycles: SECTION_CYCLES,
+                leave_cycles: SECTION_CYCLES,
+            };
+            let report = order.run(closed.workload()).map_err(usage)?;
+            external.push(ExternalFigures {
+                locked_percent: locked,
+                threads,
+                speed_up: report.busy_cycles as f64 / report.cycles.max(1) as f64,
+                lock_share: report.lock_cycles as f64 / report.busy_cycles.max(1) as f64,
+            });
+        }
+    }
+    let saved = match &arguments.save {
+        Some(folder) => super::save(folder, &charts(&offer.name, &drops, &internal, &external)),
+        None => Ok(()),
+    };
+    let result = OrderingResult {
+        schema: "flowloom/simulate-ordering/1",
+        traffic: offer.name,
+        jobs,
+        flows: u64::from(closed.workload().flows()),
+        seed,
+        drops,
+        internal,
+        external,
+        saved: arguments.save.as_ref().map(|folder| folder.display().to_string()),
+    };
+    print(&result, common)?;
+    saved?;
+    Ok(Status::Ok)
+}
+
+fn charts(
+    name: &str,
+    drops: &[DropFigures],
+    internal: &[InternalFigures],
+    external: &[ExternalFigures],
+) -> Vec<(&'static str, Chart)> {
+    let mut dropped = Chart::new(
+        format!("Drops of internal order at full load, {name}"),
+        Axis::log("packets a queue holds"),
+        Axis::linear("dropped, %"),
+    );
+    for group in drops.chunk_by(|a, b| a.scheduler == b.scheduler) {
+        let points = group.iter().map(|d| (f64::from(d.queue_packets), d.drop_share * 100.0)).collect();
+        dropped = dropped.with(Series::line(group[0].scheduler, points));
+    }
+    let mut speed = Chart::new(
+        format!("Speed-up by threads, {name}"),
+        Axis::linear("threads"),
+        Axis::linear("threads' work at once"),
+    );
+    for group in internal.chunk_by(|a, b| a.scheduler == b.scheduler) {
+        let points = group.iter().map(|i| (f64::from(i.threads), i.speed_up)).collect();
+        speed = speed.with(Series::line(format!("internal, {}", group[0].scheduler), points));
+    }
+    for group in external.chunk_by(|a, b| a.locked_percent == b.locked_percent) {
+        let points = group.iter().map(|e| (f64::from(e.threads), e.speed_up)).collect();
+        speed = speed.with(Series::line(format!("external, {} % locked", group[0].locked_percent), points));
+    }
+    vec![("drops", dropped), ("speed", speed)]
+}

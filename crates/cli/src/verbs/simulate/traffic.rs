@@ -1,0 +1,94 @@
+//! From a capture or a model to jobs.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use flowloom::flow_key::FlowKey;
+use flowloom::packet::{DecodeOptions, Fill, PacketBatch, PacketSource, decode};
+use flowloom::scheduler::sim::models::{Digest, Model, Traffic};
+use flowloom::scheduler::sim::workload::{JOBS_MAX, Job, WORK_MAX};
+use flowloom::traffic::capture::{CaptureSet, Input, SetOptions};
+
+use crate::args::Common;
+use crate::args::simulate::traffic::{ModelName, TrafficOptions};
+use crate::exit::{Failure, check_decodable};
+use crate::progress::label;
+use crate::render::warn_of;
+
+/// Jobs, and what they are called.
+pub(super) struct Offer {
+    pub(super) name: String,
+    pub(super) traffic: Traffic,
+}
+
+/// Returns the jobs that were asked for.
+pub(super) fn offer(options: &TrafficOptions, common: &Common) -> Result<Offer, Failure> {
+    let Some(model) = options.model else { return from_captures(options, common) };
+    let model = match model {
+        ModelName::Dominant => Model::Dominant,
+        ModelName::Many => Model::Many,
+        ModelName::Balanced => Model::Balanced,
+        ModelName::L7 => Model::L7 { elephant_permille: 0 },
+        ModelName::L7Elephant => Model::L7 { elephant_permille: 50 },
+        ModelName::Zipf => Model::Zipf { flows: 5000, exponent_permille: 1000 },
+        ModelName::Bursts => Model::Bursts,
+        ModelName::Elephants => Model::Elephants,
+        ModelName::Attack => Model::Attack,
+    };
+    let packets = options.packets.unwrap_or_else(|| u64::from(model.packets()));
+    let packets = u32::try_from(packets).unwrap_or(u32::MAX);
+    let traffic =
+        model.generate(packets, options.seed).map_err(|error| Failure::Usage(error.to_string()))?;
+    Ok(Offer { name: format!("model {}", model.name()), traffic })
+}
+
+fn from_captures(options: &TrafficOptions, common: &Common) -> Result<Offer, Failure> {
+    let inputs: Vec<Input> = options.inputs.iter().map(|path| Input::from_argument(path)).collect();
+    let mut source = CaptureSet::open(&inputs, SetOptions::default())?;
+    let decoding = DecodeOptions { decap: options.decap };
+    let most = options.packets.unwrap_or(JOBS_MAX as u64).min(JOBS_MAX as u64) as usize;
+    let mut traffic = Traffic { jobs: Vec::new(), keys: Vec::new(), servers: Vec::new() };
+    let mut numbers: HashMap<FlowKey, u32> = HashMap::new();
+    let mut batch = PacketBatch::new();
+    while traffic.jobs.len() < most {
+        match source.next_batch(&mut batch) {
+            Ok(Fill::Packets) => {}
+            Ok(Fill::Starved) => continue,
+            Ok(Fill::End) => break,
+            Err(error) => {
+                check_decodable(traffic.jobs.len() as u64, &error)?;
+                return Err(Failure::Input(error.to_string()));
+            }
+        }
+        let Some(block) = &batch.block else { continue };
+        for raw in &batch.packets {
+            let start = raw.position as usize;
+            let bytes = block.bytes().get(start..start + raw.captured as usize).unwrap_or_default();
+            let Ok(headers) = decode(raw.link, bytes, decoding) else { continue };
+            let flow = *numbers.entry(headers.key).or_insert_with(|| {
+                traffic.keys.push(headers.key);
+                // Whom the flow's first packet was for.
+                traffic.servers.push(match headers.tuple().destination {
+                    IpAddr::V4(address) => address.to_bits(),
+                    IpAddr::V6(address) => address.to_bits() as u32,
+                });
+                (traffic.keys.len() - 1) as u32
+            });
+            let work =
+                u64::from(options.packet_cycles) + u64::from(options.byte_cycles) * u64::from(raw.wire);
+            let work = work.min(u64::from(WORK_MAX)) as u32;
+            traffic.jobs.push(Job { arrival: 0, flow, digest: 0, bytes: raw.wire, work });
+        }
+    }
+    traffic.jobs.truncate(most);
+    for notice in source.notices() {
+        warn_of(notice, false, common);
+    }
+    if traffic.jobs.is_empty() {
+        return Err(Failure::Input(format!(
+            "{} has no packet with a flow\n  flowloom inspect says what is in it",
+            label(&options.inputs)
+        )));
+    }
+    Ok(Offer { name: label(&options.inputs), traffic: traffic.with_digests(Digest::Keyed, options.seed) })
+}

@@ -1,0 +1,151 @@
+//! `classify`, `rules`, `generate rules` and `generate headers`.
+
+use crate::schema::Schema;
+use crate::support::{Folder, flowloom, flowloom_fed, number};
+
+/// Five rules: the second is inside the first, the fourth like the third.
+const RULES: &str = "\
+@10.0.0.0/8\t0.0.0.0/0\t0 : 65535\t80 : 80\t0x06/0xFF\t
+@10.1.0.0/16\t0.0.0.0/0\t0 : 65535\t80 : 80\t0x06/0xFF\t
+@0.0.0.0/0\t192.0.2.0/24\t0 : 65535\t53 : 53\t0x11/0xFF\t0x0000/0x0000\t
+@0.0.0.0/0\t192.0.2.0/24\t0 : 65535\t53 : 53\t0x11/0xFF\t
+@172.16.0.0/12\t0.0.0.0/0\t0 : 65535\t0 : 65535\t0x00/0x00
+";
+
+#[test]
+fn headers_hit_the_rules_that_they_should() {
+    let folder = Folder::new();
+    let rules = folder.write("r", RULES.as_bytes());
+    // 10.0.0.1 > 1.2.3.4:80 tcp, twice; 10.1.0.1 likewise; 8.8.8.8 > 192.0.2.1:53 udp; 1.1.1.1 > 2.2.2.2.
+    let trace = folder.write(
+        "t",
+        b"167772161 16909060 1 80 6\n167772161 16909060 1 80 6\n167837697 16909060 1 80 6\n\
+          134744072 3221225985 9 53 17 0 99\n16843009 33686018 1 2 6\n",
+    );
+    let document = flowloom(["classify", &trace, "-r", &rules, "--verify", "--unused", "--format", "json"])
+        .ends(0)
+        .silent()
+        .json();
+    assert_eq!((number(&document, "matched"), number(&document, "unmatched")), (4, 1));
+    let top =
+        |i: usize| (number(&document["top"][i], "packets"), number(&document["top"][i]["rule"], "number"));
+    assert_eq!((top(0), top(1)), ((3, 1), (1, 3)));
+    let unused: Vec<u64> =
+        document["unused_listed"].as_array().unwrap().iter().map(|rule| number(rule, "number")).collect();
+    assert_eq!(unused, [2, 4, 5]);
+    Schema::read("classify-1.json").accepts(&document);
+    flowloom(["classify", &trace, "-r", &rules, "--algorithm", "linear"])
+        .ends(0)
+        .shows(&["4 matched (80.00 %), 1 not"]);
+}
+
+#[test]
+fn a_capture_is_classified_as_replay_decodes_it() {
+    let folder = Folder::new();
+    let rules =
+        folder.write("r.toml", b"[[rule]]\nprotocol = 'udp'\nvalue = 3\n[[rule]]\nsource = '::/0'\n");
+    let trace = folder.trace("t.pcap", &[]);
+    let document =
+        flowloom(["classify", &trace, "-r", &rules, "--verify", "--format", "json"]).ends(0).json();
+    let replayed = crate::support::replay(&[&trace]);
+    assert_eq!(number(&document, "packets"), number(&replayed, "packets"));
+    assert_eq!(
+        number(&document, "packets") - number(&document, "undecoded"),
+        number(&document, "matched") + number(&document, "unmatched")
+    );
+    assert_eq!(
+        number(&document, "packets") - number(&document, "undecoded"),
+        number(&replayed, "decoded"),
+        "both decode the same packets"
+    );
+    Schema::read("classify-1.json").accepts(&document);
+}
+
+#[test]
+fn rules_that_never_win_are_found() {
+    let folder = Folder::new();
+    let rules = folder.write("r", RULES.as_bytes());
+    let document = flowloom(["rules", "check", &rules, "--format", "json"]).ends(0).silent().json();
+    assert_eq!((number(&document, "shadowed"), number(&document, "duplicates")), (1, 1));
+    assert_eq!(document["listed"][0]["rule"]["number"], 2);
+    assert_eq!(document["listed"][1]["by"]["number"], 3);
+    Schema::read("rules-check-1.json").accepts(&document);
+    flowloom(["rules", "check", &rules, "--strict"]).ends(1);
+    let explained =
+        flowloom(["rules", "explain", &rules, "10.1.2.3:5", "1.2.3.4:80", "tcp", "--format", "json"])
+            .ends(0)
+            .json();
+    assert_eq!(number(&explained, "matching"), 2);
+    assert_eq!(explained["listed"][0]["number"], 1);
+    Schema::read("rules-explain-1.json").accepts(&explained);
+    let stats = flowloom(["rules", "stats", &rules, "--format", "json"]).ends(0).json();
+    assert_eq!((number(&stats, "rules"), number(&stats, "any_protocol")), (5, 1));
+    Schema::read("rules-stats-1.json").accepts(&stats);
+}
+
+#[test]
+fn generated_rules_and_headers_are_read_again() {
+    let folder = Folder::new();
+    let (rules, six, trace) = (folder.path("r"), folder.path("six"), folder.path("t"));
+    let made = flowloom([
+        "generate",
+        "rules",
+        "--profile",
+        "fw",
+        "--rules",
+        "200",
+        "-o",
+        &rules,
+        "--format",
+        "json",
+    ])
+    .ends(0)
+    .json();
+    assert_eq!(number(&made, "lines"), 200);
+    Schema::read("generate-lines-1.json").accepts(&made);
+    let again = flowloom(["generate", "rules", "--profile", "fw", "--rules", "200", "-o", "-"]).ends(0);
+    assert_eq!(again.stdout, std::fs::read(&rules).unwrap());
+    flowloom(["generate", "headers", &rules, "--count", "3k", "--traffic", "zipf", "-o", &trace]).ends(0);
+    let document =
+        flowloom(["classify", &trace, "-r", &rules, "--verify", "--format", "json"]).ends(0).json();
+    assert_eq!((number(&document, "packets"), number(&document, "wrong")), (3000, 0));
+    flowloom(["generate", "rules", "--rules", "50", "--v6", "-o", &six]).ends(0);
+    let stats = flowloom(["rules", "stats", &six, "--format", "json"]).ends(0).json();
+    assert_eq!(number(&stats, "v6"), 50);
+}
+
+#[test]
+fn forms_are_converted_and_back() {
+    let folder = Folder::new();
+    let rules = folder.write("r", RULES.as_bytes());
+    let toml = folder.path("r.toml");
+    let made =
+        flowloom(["rules", "convert", &rules, "--to", "toml", "-o", &toml, "--format", "json"]).ends(0);
+    Schema::read("rules-convert-1.json").accepts(&made.json());
+    let back = flowloom(["rules", "convert", &toml]).ends(0);
+    let twice = flowloom_fed(["rules", "convert", "-"], &back.stdout).ends(0);
+    assert_eq!(back.stdout, twice.stdout);
+    assert!(back.text().starts_with("@10.0.0.0/8\t0.0.0.0/0\t0 : 65535\t80 : 80\t0x06/0xFF"));
+}
+
+#[test]
+fn mistakes_are_shown_in_their_place() {
+    let folder = Folder::new();
+    let bad = folder.write("bad", b"@10.0.0.0/8 1.2.3.4/32 0 : 65535 80 : 70 6/255\n");
+    flowloom(["rules", "stats", &bad]).ends(3).says(&[
+        "bad:1:34: port range 80 : 70 ends before it begins",
+        "[exit 3]",
+        "\n  @10.0.0.0/8",
+    ]);
+    let saved = folder.write("saved", b"*filter\n:INPUT DROP [0:0]\n-A INPUT -i eth0 -j ACCEPT\nCOMMIT\n");
+    flowloom(["rules", "check", &saved]).ends(3).says(&["saved:3:10:", "is not read"]);
+    let empty = folder.write("empty", b"# nothing\n");
+    flowloom(["rules", "check", &empty]).ends(3).says(&["has no rules"]);
+    flowloom(["rules", "check", &folder.path("none")]).ends(3).says(&["cannot read"]);
+    let latin = folder.write("latin", b"\xff\xfe");
+    flowloom(["rules", "check", &latin]).ends(3).says(&["no text: byte 0"]);
+    let good = folder.write("good", RULES.as_bytes());
+    flowloom(["rules", "stats", &good, "--memory-max", "1"]).ends(2).says(&["raise the limit"]);
+    flowloom(["rules", "explain", &good, "1.1.1.1:1", "[::1]:1", "tcp"]).ends(2).says(&["one family"]);
+    flowloom(["generate", "rules", "--rules", "17M", "-o", "-"]).ends(2).says(&["more than"]);
+}

@@ -1,0 +1,48 @@
+//! Which major-location function fits which signature [DHASH §III-C].
+
+use flowloom::flow_key::hash::fold::split_mix;
+use flowloom::flow_table::dhash::major_location::{Folded, LowBits, MajorLocation};
+use flowloom::flow_table::dhash::signature::{Algorithm1, Algorithm4, Session, Signature, non_zero};
+
+use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+
+/// See the [module](self).
+pub(super) const ITEM: Item = Item {
+    id: "dhash/section3_symmetry",
+    place: "§III-C",
+    claim: "function (1) is for signatures that are the same in both directions, such as algorithm 4",
+    fidelity: &[Fidelity::Arithmetic],
+    run,
+};
+
+/// Returns the share of sessions, in percent, whose two directions have the same major location.
+#[expect(clippy::cast_possible_truncation, reason = "any bits of a random word will do")]
+fn same<S: Signature<Session>, M: MajorLocation>(seed: u64, count: u32) -> f64 {
+    let mut state = seed;
+    let same = (0..count).filter(|_| {
+        let (a, b) = (split_mix(&mut state), split_mix(&mut state));
+        let session = Session {
+            source: a as u32,
+            destination: (a >> 32) as u32,
+            source_port: b as u16,
+            destination_port: (b >> 16) as u16,
+        };
+        let of = |session: &Session| M::of(non_zero(S::raw(session, 0)));
+        of(&session) == of(&session.reversed())
+    });
+    same.count() as f64 * 100.0 / f64::from(count)
+}
+
+fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
+    let count = context.scale.pick(10_000, 100_000, 1_000_000);
+    let seed = context.seed;
+    Ok(Outcome::new(Verdict::differs(
+        "algorithm 4 is not the same for both directions: its halves change places. Function (2) is the one that does \
+         not see that; function (1) agrees by chance, in one case of sixteen. A line of the text may be lost",
+    ))
+    .value(Value::new("algorithm 4, function (1)", "%", same::<Algorithm4, LowBits>(seed, count)).band(5.0, 7.5))
+    .value(Value::new("algorithm 4, function (2)", "%", same::<Algorithm4, Folded>(seed, count)).band(100.0, 100.0))
+    .value(Value::new("algorithm 1, function (1)", "%", same::<Algorithm1, LowBits>(seed, count)).band(100.0, 100.0))
+    .value(Value::new("algorithm 1, function (2)", "%", same::<Algorithm1, Folded>(seed, count)).band(100.0, 100.0))
+    .note(format!("{count} sessions; the share whose two directions have the same major location.")))
+}

@@ -1,0 +1,78 @@
+//! Where the time of a packet goes in a stack with lists [DHASH §II-A, Tab. I].
+//!
+//! Per packet: find the session in a table of 1,040 lists, then update its state as a stack would: sequence numbers,
+//! counters, a checksum over a header's worth of words. The share of the first part is what the paper measures.
+
+use std::hint::black_box;
+
+use flowloom_measure::chart::{Axis, Chart, Series};
+
+use super::workload::{Flows, chained, look_up};
+use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
+use crate::timing::{Timed, nanoseconds};
+use flowloom::flow_table::ChainedConfig;
+
+/// See the [module](self).
+pub(super) const ITEM: Item = Item {
+    id: "dhash/table1_where_time_goes",
+    place: "§II-A, Tab. I",
+    claim: "finding the session takes 58.8 % of a packet's time at 10 sessions and 98.6 % at 131,072",
+    fidelity: &[Fidelity::Measured],
+    run,
+};
+
+/// Sessions of the paper's rows that our sweep has.
+const SESSIONS: [u32; 5] = [10, 1024, 16_384, 65_536, 131_072];
+
+/// What a stack does with a packet whose session is found: some forty dependent steps.
+fn update(state: u64) -> u64 {
+    (0..40).fold(state, |sum: u64, word| sum.rotate_left(5).wrapping_add(word ^ sum >> 3))
+}
+
+fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
+    let sessions = if context.scale == Scale::Smoke { &SESSIONS[..3] } else { &SESSIONS[..] };
+    let mut shares = Vec::new();
+    for &count in sessions {
+        context.check_stop()?;
+        let flows = Flows::new(count, context.seed);
+        let table = chained(&flows, ChainedConfig::PAPER_BUCKETS)?;
+        let packets = flows.keys.len().min(4096);
+        let repeats = (4096 / packets).max(1);
+        let items = (packets * repeats) as u64;
+        let times = nanoseconds(
+            context,
+            context.scale.pick(3, 7, 15),
+            vec![
+                Timed::new("find", items, || {
+                    for _ in 0..repeats {
+                        black_box(look_up(&table, &flows, packets));
+                    }
+                }),
+                Timed::new("update", items, || {
+                    let mut sum = 0;
+                    for number in 0..items {
+                        sum ^= update(black_box(number));
+                    }
+                    black_box(sum);
+                }),
+            ],
+        )?;
+        shares.push((f64::from(count), times[0] * 100.0 / (times[0] + times[1])));
+    }
+    let (first, last) = (shares[0].1, shares[shares.len() - 1].1);
+    let grows = last > first;
+    let checked = context.scale > Scale::Smoke;
+    let chart = Chart::new("Share of finding the session", Axis::log("sessions"), Axis::linear("%"))
+        .with(Series::line("here", shares.clone()))
+        .with(Series::points("paper", vec![(10.0, 58.8), (131_072.0, 98.6)]));
+    Ok(Outcome::new(Verdict::of(
+        grows,
+        "the share grows with the sessions until nothing else counts",
+        "the share did not grow with the sessions in this run",
+    ))
+    .value(Value::new("share at the fewest sessions", "%", first).paper(58.8))
+    .value(Value::new("share at the most sessions", "%", last).paper(98.6).band(90.0, 100.0).checked_if(checked))
+    .chart(chart)
+    .note("The rest of a packet's time is forty dependent steps on its state. A full stack does more, so that its \
+           share at few sessions is smaller than ours would be with less work; the direction is what is checked."))
+}

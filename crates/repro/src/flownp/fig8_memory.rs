@@ -1,0 +1,87 @@
+//! Memory of AggreCuts and HiCuts [FLOWNP §6.2.2, Fig. 8].
+
+use flowloom::classifier::aggrecuts::{Sharing, Stride};
+use flowloom_measure::chart::{Axis, Chart, Series};
+
+use super::fig7_accesses::{SETTINGS, hicuts};
+use super::rule_sets::{NamedSet, aggrecuts, stand_ins};
+use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+
+/// See the [module](self).
+pub(super) const ITEM: Item = Item {
+    id: "flownp/fig8_memory",
+    place: "§6.2.2, Fig. 8",
+    claim: "up to 1,530 rules: AggreCuts-4 below 1.4 MB, AggreCuts-8 below 5.3 MB, HiCuts above 28 MB, ten times AggreCuts-4",
+    fidelity: &[Fidelity::Measured],
+    run,
+};
+
+fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
+    let sets = stand_ins(context)?;
+    let all: Vec<&NamedSet> = sets.like_the_papers.iter().chain(&sets.harder).collect();
+    let names: Vec<String> = all.iter().map(|set| set.name.clone()).collect();
+    let count = sets.like_the_papers.len();
+    let mut chart = Chart::bars("Memory", names, Axis::log("MB"));
+    let mut outcome = Outcome::new(Verdict::cannot_run("nothing was built"));
+    let mut worst = [0.0_f64; 2];
+    for (i, (stride, paper)) in [(Stride::Eight, 5.3), (Stride::Four, 1.4)].into_iter().enumerate() {
+        for (sharing, how) in
+            [(Sharing::Siblings, "as published"), (Sharing::Everywhere, "sharing everywhere")]
+        {
+            let mut megabytes = Vec::new();
+            for set in &all {
+                context.check_stop()?;
+                let tree = aggrecuts(set, stride, sharing)?;
+                megabytes.push(tree.map_or(f64::NAN, |tree| tree.bytes() as f64 / 1e6));
+            }
+            let most = megabytes[..count].iter().copied().fold(0.0, f64::max);
+            let value = Value::new(
+                format!("AggreCuts-{}, {how}, most of the stand-ins", stride.bits()),
+                "MB",
+                most,
+            );
+            outcome = outcome.value(if sharing == Sharing::Siblings {
+                worst[i] = most;
+                value.paper(paper)
+            } else {
+                value.within(Band::at_most(paper))
+            });
+            chart = chart.with(Series::bars(format!("AggreCuts-{}, {how}", stride.bits()), megabytes));
+        }
+    }
+    let (mut least, mut most) = (f64::INFINITY, 0.0_f64);
+    for (binth, spfac) in SETTINGS.into_iter().filter(|&(binth, _)| binth > 4) {
+        let mut megabytes = Vec::new();
+        for set in &all {
+            context.check_stop()?;
+            let tree = hicuts(set, binth, spfac)?;
+            megabytes.push(tree.map_or(f64::NAN, |tree| tree.bytes() as f64 / 1e6));
+        }
+        let largest = megabytes[count - 1];
+        (least, most) = (least.min(largest), most.max(largest));
+        chart = chart.with(Series::bars(format!("HiCuts ({binth}, {spfac})"), megabytes));
+    }
+    let sizes_hold = worst[0] <= 5.3 && worst[1] <= 1.4;
+    let ratio = least / worst[1];
+    let sizes = if sizes_hold {
+        "the sizes of AggreCuts hold"
+    } else {
+        "the sizes of AggreCuts do not hold on these sets"
+    };
+    outcome.verdict = Verdict::of(
+        sizes_hold && ratio >= 5.0,
+        format!("{sizes}, and HiCuts takes {ratio:.1} times AggreCuts-4"),
+        format!(
+            "{sizes}, but HiCuts takes {least:.2} to {most:.2} MB on the largest stand-in, {ratio:.1} times AggreCuts-4 with its best \
+             setting: the paper's HiCuts must have been set otherwise, and how is not said"
+        ),
+    );
+    Ok(outcome
+        .value(Value::new("HiCuts at its best, largest stand-in", "MB", least).paper(28.0))
+        .value(Value::new("HiCuts at its worst, largest stand-in", "MB", most).paper(28.0))
+        .value(Value::new("HiCuts at its best over AggreCuts-4", "", ratio).paper(10.0))
+        .chart(chart)
+        .note("a missing bar is a tree beyond what twenty bits of base address, beyond 128 MiB, or too many steps")
+        .note("HiCuts: a word for a pointer, a node and a rule's number, 24 bytes for a rule; settings are (binth, spfac)")
+        .note(sets.note))
+}

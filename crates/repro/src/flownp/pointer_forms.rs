@@ -1,0 +1,58 @@
+//! Pointer arrays plain, behind a string of differences, and behind a short one [FLOWNP §3.3].
+
+use flowloom::classifier::aggrecuts::{PointerForms, Sharing, Stride};
+use flowloom_measure::chart::{Axis, Chart, Series};
+
+use super::rule_sets::{aggrecuts, stand_ins};
+use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+
+/// See the [module](self).
+pub(super) const ITEM: Item = Item {
+    id: "flownp/pointer_forms",
+    place: "§3.3",
+    claim: "fewer than 10 of 256 children differ; plain strings cost more than 104 words a lookup, HABS none",
+    fidelity: &[Fidelity::Measured],
+    run,
+};
+
+fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
+    let sets = stand_ins(context)?;
+    let mut names = Vec::new();
+    let mut bytes: [Vec<f64>; 3] = Default::default();
+    let (mut children_max, mut kept, mut ratio) = (0.0_f64, Vec::new(), Vec::new());
+    for set in sets.like_the_papers.iter().chain(&sets.harder) {
+        context.check_stop()?;
+        let Some(tree) = aggrecuts(set, Stride::Eight, Sharing::Everywhere)? else { continue };
+        let (shape, forms) = (tree.shape(), tree.pointer_forms());
+        names.push(set.name.clone());
+        for (series, form) in bytes.iter_mut().zip([forms.plain_bytes, forms.abs_bytes, forms.habs_bytes]) {
+            series.push(form as f64 / 1e6);
+        }
+        children_max = children_max.max(shape.distinct_children as f64 / shape.nodes.max(1) as f64);
+        kept.push(shape.sub_arrays as f64 / shape.nodes.max(1) as f64);
+        ratio.push(forms.plain_bytes as f64 / forms.habs_bytes.max(1) as f64);
+    }
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
+    let depth = Stride::Eight.worst_words();
+    let strings = f64::from(PointerForms::abs_words(Stride::Eight, depth) - depth);
+    let [plain, abs, habs] = bytes;
+    Ok(Outcome::new(Verdict::agrees("few children differ, and a string of eight bits keeps about a third of the pointers"))
+        .value(
+            Value::new("distinct children of 256, the set with the most", "", children_max)
+                .paper(10.0)
+                .within(Band::at_most(10.0)),
+        )
+        .value(Value::new("words for plain strings at 13 levels", "words", strings).paper(104.0).band(104.0, 104.0))
+        .value(Value::new("words for HABS beside the node's own", "words", 0.0).paper(0.0))
+        .value(Value::new("sub-arrays kept, of 8, mean of the sets", "", mean(&kept)).band(1.0, 4.0))
+        .value(Value::new("plain arrays over HABS, mean of the sets", "", mean(&ratio)).within(Band::at_least(2.0)))
+        .chart(
+            Chart::bars("Pointers in three forms, w = 8", names, Axis::log("MB"))
+                .with(Series::bars("plain arrays", plain))
+                .with(Series::bars("strings of 256 bits", abs))
+                .with(Series::bars("HABS", habs)),
+        )
+        .note("strings of 256 bits take the least memory of all: what HABS buys is that the string lies in the node's word")
+        .note("equal sub-trees anywhere stored once")
+        .note(sets.note))
+}

@@ -1,0 +1,106 @@
+//! What stands in for SET01 to SET07 [FLOWNP §6.2], which are no longer to be had.
+//!
+//! Seeded samples of larger sets of the same kind, in their order, with a default rule behind: the head of a file would be too
+//! easy, since its rules are all specific. Sets of other kinds, which the paper does not have, stand apart.
+
+use flowloom::classifier::aggrecuts::{AggreCuts, Limits, Sharing, Stride};
+use flowloom::classifier::load::{LoadLimits, classbench};
+use flowloom::classifier::synth::{self, Profile};
+use flowloom::classifier::{BuildError, Rule, RuleSet};
+
+use crate::experiment::{Context, ItemError};
+
+/// Rules of SET01 and SET07 are in the text; those between are spread by us.
+const SIZES: [usize; 7] = [68, 120, 250, 500, 750, 1000, 1530];
+
+/// A rule set with a name.
+pub(super) struct NamedSet {
+    pub(super) name: String,
+    pub(super) rules: RuleSet,
+}
+
+/// What stands in for the paper's sets, and where it is from.
+pub(super) struct StandIns {
+    /// In the order of their sizes.
+    pub(super) like_the_papers: Vec<NamedSet>,
+    /// Of other kinds: firewalls and chains of packet filters.
+    pub(super) harder: Vec<NamedSet>,
+    pub(super) note: String,
+}
+
+/// Returns the stand-ins: as many sizes as the scale affords.
+pub(super) fn stand_ins(context: &Context<'_>) -> Result<StandIns, ItemError> {
+    let sizes = &SIZES[..context.scale.pick(2, 7, 7)];
+    let access_list = source(context, "acl1_10k", Profile::Acl)?;
+    let like_the_papers = sizes
+        .iter()
+        .map(|&size| {
+            Ok(NamedSet { name: format!("{size} rules"), rules: sample(&access_list, size, context.seed)? })
+        })
+        .collect::<Result<Vec<_>, ItemError>>()?;
+    let count = context.scale.pick(120, 500, 1000);
+    let mut harder = Vec::new();
+    for (name, file, profile) in
+        [("firewall", "fw1_10k", Profile::Firewall), ("packet filter", "ipc1_10k", Profile::PacketFilter)]
+    {
+        let from = source(context, file, profile)?;
+        harder.push(NamedSet {
+            name: format!("{name}, {count}"),
+            rules: sample(&from, count, context.seed)?,
+        });
+    }
+    let from = if context.data.is_some() {
+        "the data folder's 10,000-rule sets"
+    } else {
+        "generated sets of 10,000 rules"
+    };
+    let note = format!(
+        "SET01 to SET07 are not to be had: samples of {from}, seed {}, order kept, a default rule added; firewall and packet \
+         filter are not in the paper",
+        context.seed
+    );
+    Ok(StandIns { like_the_papers, harder, note })
+}
+
+/// Returns a large set: a file of the data folder, or a generated one.
+fn source(context: &Context<'_>, file: &str, profile: Profile) -> Result<Vec<Rule>, ItemError> {
+    if let Some(path) = context.data_file(&format!("rules/{file}")) {
+        let text = std::fs::read_to_string(&path).map_err(ItemError::during(format!("reading {file}")))?;
+        return classbench::parse(&text, LoadLimits::default())
+            .map_err(|error| error.in_file(file))
+            .map_err(ItemError::during("reading rules"));
+    }
+    let set = synth::rules(profile, 10_000, context.seed, false)
+        .map_err(ItemError::during("generating rules"))?;
+    Ok(set.rules().to_vec())
+}
+
+fn sample(rules: &[Rule], size: usize, seed: u64) -> Result<RuleSet, ItemError> {
+    // Each rule is taken with the probability that leaves as many as are wanted.
+    let mut state = seed ^ size as u64;
+    let mut taken = Vec::with_capacity(size);
+    for (i, rule) in rules.iter().enumerate() {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let (wanted, left) = (size - 1 - taken.len(), rules.len() - i);
+        if ((state >> 33) as usize) % left < wanted {
+            taken.push(*rule);
+        }
+    }
+    taken.push(Rule::ANY);
+    RuleSet::new(taken).map_err(ItemError::during("making a set"))
+}
+
+/// Builds a tree; `None` where it outgrows what the paper's word can address.
+pub(super) fn aggrecuts(
+    set: &NamedSet,
+    stride: Stride,
+    sharing: Sharing,
+) -> Result<Option<AggreCuts>, ItemError> {
+    match AggreCuts::build(&set.rules, stride, sharing, Limits::default()) {
+        Ok(tree) => Ok(Some(tree)),
+        Err(BuildError::Memory { .. } | BuildError::BaseOverflow { .. } | BuildError::Work { .. }) => {
+            Ok(None)
+        }
+        Err(error) => Err(ItemError::during(format!("building AggreCuts over {}", set.name))(error)),
+    }
+}

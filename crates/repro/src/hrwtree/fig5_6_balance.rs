@@ -1,0 +1,67 @@
+//! Use of cores, pipelines and threads, and run queues [HRWTREE §4.5, Fig. 5, Fig. 6].
+
+use flowloom::scheduler::sim::models::Model;
+use flowloom_measure::chart::{Axis, Chart, Series};
+
+use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::virtual_time::{niagara, run as run_scheme, saturating};
+
+/// See the [module](self).
+pub(super) const ITEM: Item = Item {
+    id: "hrwtree/fig5_6_balance",
+    place: "Figs. 5–6, §4.5",
+    claim: "the spread of threads' use falls from 89 % to 10 %, and run queues become shorter and smoother",
+    fidelity: &[Fidelity::Simulated],
+    run,
+};
+
+const SCHEMES: [&str; 6] = ["conn+aff", "hrw", "hrw3", "adaptive", "flowpin", "flowpull"];
+
+fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
+    let mut machine = niagara()?;
+    machine.thread_demand_permille = 400;
+    let offered = saturating(context, Model::L7 { elephant_permille: 0 })?;
+    let mut queues =
+        Chart::new("Mean run queue of each thread", Axis::linear("thread"), Axis::linear("buffers"));
+    let mut spreads = Chart::bars("Most used less least used", SCHEMES, Axis::linear("%"));
+    let mut by_level = vec![Vec::new(); machine.topology.levels()];
+    let mut means = Vec::new();
+    for name in SCHEMES {
+        let report = run_scheme(context, name, &machine, &offered)?;
+        for (level, spread) in report.levels.iter().zip(&mut by_level) {
+            spread.push(f64::from(level.range().1 - level.range().0) / 10.0);
+        }
+        if !report.queue_mean_milli.is_empty() {
+            let milli = &report.queue_mean_milli;
+            let points =
+                milli.iter().enumerate().map(|(at, &mean)| (at as f64 + 1.0, mean as f64 / 1000.0));
+            queues = queues.with(Series::line(name, points.collect()));
+            let mean = milli.iter().sum::<u64>() as f64 / milli.len() as f64;
+            let squares: f64 = milli.iter().map(|&one| (one as f64 - mean).powi(2)).sum();
+            means.push((name, mean / 1000.0, (squares / milli.len() as f64).sqrt() / mean.max(1.0)));
+        }
+    }
+    for (level, spread) in by_level.iter().enumerate() {
+        spreads = spreads.with(Series::bars(machine.topology.level_name(level), spread.iter().copied()));
+    }
+    let threads = &by_level[by_level.len() - 1];
+    let mut outcome = Outcome::new(Verdict::agrees(
+        "in shape: feedback narrows the spread at every level, most at the lowest, and evens the queues. Ours starts from less, \
+         since thread time is not counted while it waits for input",
+    ))
+    .value(Value::new("spread of threads, conn+aff", "%", threads[0]).paper(89.0).band(10.0, 100.0))
+    .value(Value::new("spread of threads, adaptive", "%", threads[3]).paper(10.0).band(0.0, 30.0))
+    .value(Value::new("spread of threads, flowpin", "%", threads[4]).band(0.0, 30.0))
+    .value(Value::new("adaptive over conn+aff", "", threads[3] / threads[0]).paper(10.0 / 89.0).band(0.0, 0.6));
+    for (name, mean, variation) in means {
+        outcome = outcome.value(Value::new(format!("mean run queue, {name}"), "", mean)).value(Value::new(
+            format!("variation of run queues, {name}"),
+            "",
+            variation,
+        ));
+    }
+    Ok(outcome
+        .chart(spreads)
+        .chart(queues)
+        .note("Queues of 16, threads that use 40 % of a pipeline, no elephant."))
+}

@@ -1,0 +1,67 @@
+//! What the headline of 59.2 % depends on [HRWTREE §4.4].
+
+use flowloom::scheduler::sim::Machine;
+use flowloom::scheduler::sim::models::Model;
+use flowloom_measure::chart::{Axis, Chart, Series};
+
+use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::virtual_time::{niagara, run as run_scheme, saturating};
+
+/// See the [module](self).
+pub(super) const ITEM: Item = Item {
+    id: "hrwtree/section4_4_sensitivity",
+    place: "§4.4",
+    claim: "the adaptive tree is 59.2 % above connections scheduled by the OS",
+    fidelity: &[Fidelity::Simulated],
+    run,
+};
+
+/// Packets a queue holds, thousandths of a pipeline that a thread uses, thousandths of the jobs of one elephant.
+const SETUPS: [(u32, u32, u32); 6] = [
+    (Machine::UNBOUNDED, 1000, 0),
+    (64, 1000, 0),
+    (16, 1000, 0),
+    (8, 1000, 0),
+    (16, 400, 0),
+    (16, 1000, 50),
+];
+
+fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
+    let mut labels = Vec::new();
+    let mut rows: Vec<[f64; 4]> = Vec::new();
+    for (queue, demand, elephant) in SETUPS {
+        let mut machine = niagara()?;
+        machine.queue_packets = queue;
+        machine.thread_demand_permille = demand;
+        let offered = saturating(context, Model::L7 { elephant_permille: elephant })?;
+        let base = run_scheme(context, "conn+os", &machine, &offered)?;
+        let mut row = [0.0; 4];
+        for (value, name) in row.iter_mut().zip(["adaptive-racy", "adaptive", "flowpin", "flowpull"]) {
+            *value = run_scheme(context, name, &machine, &offered)?.speed_up(&base);
+        }
+        let bound = if queue == Machine::UNBOUNDED { String::from("any") } else { queue.to_string() };
+        let of = if elephant > 0 { ", elephant" } else { "" };
+        labels.push(format!("queue {bound}, demand {} %{of}", demand / 10));
+        rows.push(row);
+    }
+    let column = |at: usize| rows.iter().map(move |row| row[at]).collect::<Vec<_>>();
+    let racing = column(0);
+    let least = racing.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = racing.iter().copied().fold(0.0, f64::max);
+    let mut chart = Chart::bars("Throughput over conn+os", labels.clone(), Axis::linear("times"));
+    for (at, name) in ["as published", "order-safe", "flowpin", "flowpull"].into_iter().enumerate() {
+        chart = chart.with(Series::bars(name, column(at)));
+    }
+    let mut outcome = Outcome::new(Verdict::differs(format!(
+        "between {least:.2} and {most:.2} times, depending on how long a queue may be before the dispatcher waits, on how much of a \
+         pipeline a thread uses, and on elephants: no one of them is in the paper. With long queues there is nothing to gain"
+    )))
+    .value(Value::new("least gain", "", least).band(0.7, 1.3))
+    .value(Value::new("greatest gain", "", most).paper(1.592).band(1.0, 3.0));
+    for (label, row) in labels.iter().zip(&rows) {
+        outcome = outcome
+            .value(Value::new(format!("as published, {label}"), "", row[0]).paper(1.592))
+            .value(Value::new(format!("flowpull, {label}"), "", row[3]));
+    }
+    Ok(outcome.chart(chart))
+}

@@ -1,0 +1,62 @@
+//! How evenly a policy spreads many flows.
+
+use flowloom::flow_key::hash::fold::split_mix;
+use flowloom::scheduler::{ByDigest, Decision, LoadView, Placement, WorkItem};
+
+/// What each thread got of many flows.
+pub(super) struct Shares {
+    pub(super) counts: Vec<u64>,
+}
+
+impl Shares {
+    /// Counts `keys` flows, drawn from `seed`, by a policy that looks at the digest alone.
+    pub(super) fn by_digest(policy: &impl ByDigest, threads: usize, keys: u64, seed: u64) -> Self {
+        let mut counts = vec![0; threads];
+        let mut state = seed;
+        for _ in 0..keys {
+            counts[policy.worker((split_mix(&mut state) >> 32) as u32).index()] += 1;
+        }
+        Self { counts }
+    }
+
+    /// The same for any policy, one batch at a time.
+    pub(super) fn of(policy: &mut dyn Placement, threads: usize, keys: u64, seed: u64) -> Self {
+        let mut counts = vec![0; threads];
+        let mut state = seed;
+        let mut items = [WorkItem { digest: 0, bytes: 60 }; 64];
+        let mut decisions = [Decision::Drop; 64];
+        for _ in 0..keys.div_ceil(64) {
+            items.iter_mut().for_each(|item| item.digest = (split_mix(&mut state) >> 32) as u32);
+            policy.place(&items, &LoadView::idle(), &mut decisions);
+            for decision in decisions {
+                if let Decision::To(worker) = decision {
+                    counts[worker.index()] += 1;
+                }
+            }
+        }
+        Self { counts }
+    }
+
+    fn mean(&self) -> f64 {
+        self.counts.iter().sum::<u64>() as f64 / self.counts.len() as f64
+    }
+
+    /// Returns the coefficient of variation over that of drawing threads by lot.
+    pub(super) fn over_noise(&self) -> f64 {
+        let mean = self.mean();
+        let squares: f64 = self.counts.iter().map(|&count| (count as f64 - mean).powi(2)).sum();
+        let deviation = (squares / (self.counts.len() - 1) as f64).sqrt();
+        let noise = (mean * (1.0 - 1.0 / self.counts.len() as f64)).sqrt();
+        deviation / noise
+    }
+
+    /// Returns the busiest thread's share over an even one.
+    pub(super) fn busiest(&self) -> f64 {
+        self.counts.iter().copied().max().unwrap_or(0) as f64 / self.mean()
+    }
+
+    /// Returns how many threads got nothing.
+    pub(super) fn idle(&self) -> usize {
+        self.counts.iter().filter(|&&count| count == 0).count()
+    }
+}

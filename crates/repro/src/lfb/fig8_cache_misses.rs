@@ -1,0 +1,59 @@
+//! Fetches of flow states a packet [LFB Fig. 8].
+
+use flowloom_measure::chart::{Axis, Chart, Series};
+
+use super::CAPTURES;
+use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::virtual_time::{run as run_scheme, saturating, xeon};
+
+/// See the [module](self).
+pub(super) const ITEM: Item = Item {
+    id: "lfb/fig8_cache_misses",
+    place: "Fig. 8",
+    claim: "handing over misses often on Dominant, hashing and bundles alike; Many is the worst for both of these",
+    fidelity: &[Fidelity::Simulated],
+    run,
+};
+
+const SCHEMES: [&str; 6] = ["dh", "ph", "lfb-ns", "lfb", "flowpin", "flowpull"];
+
+fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
+    let machine = xeon()?;
+    let mut misses = Vec::new();
+    for (_, model) in CAPTURES {
+        let offered = saturating(context, model)?;
+        let mut row = Vec::new();
+        for scheme in SCHEMES {
+            row.push(run_scheme(context, scheme, &machine, &offered)?.misses_per_job());
+        }
+        misses.push(row);
+    }
+    let [dominant, many, balanced] = &misses[..] else { unreachable!("there are three captures") };
+    let holds = dominant[1] > 5.0 * dominant[0]
+        && dominant[2] < 2.0 * dominant[0].max(0.005)
+        && many[0] > balanced[0].max(dominant[0])
+        && many[2] > balanced[2].max(dominant[2]);
+    let mut chart = Chart::bars(
+        "Fetches of a flow's state, a packet",
+        CAPTURES.map(|(name, _)| name),
+        Axis::linear("fetches"),
+    );
+    for (at, scheme) in SCHEMES.into_iter().enumerate() {
+        chart = chart.with(Series::bars(scheme, misses.iter().map(|row| row[at])));
+    }
+    let mut outcome = Outcome::new(Verdict::of(
+        holds,
+        "the order of all holds in a model that counts flows, not lines",
+        "the order of some differs in a model that counts flows, not lines; bundles that are stolen fetch as well",
+    ))
+    .value(Value::new("Dominant: handing over, over hashing", "", dominant[1] / dominant[0].max(1e-6)).band(3.0, 1e6))
+    .value(Value::new("Dominant: sticky bundles over hashing", "", dominant[2] / dominant[0].max(1e-6)).paper(1.0).band(0.0, 3.0));
+    for ((name, _), row) in CAPTURES.iter().zip(&misses) {
+        for (scheme, &value) in SCHEMES.iter().zip(row) {
+            outcome = outcome.value(Value::new(format!("{name}: {scheme}"), "", value));
+        }
+    }
+    Ok(outcome
+        .chart(chart)
+        .note("The figure has no numbers that could be read; hardware counters are not used here."))
+}

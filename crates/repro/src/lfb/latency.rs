@@ -1,0 +1,56 @@
+//! Latency under arrivals in waves, for the two figures that show it.
+
+use flowloom_measure::chart::{Axis, Chart, Series};
+
+use super::CAPTURES;
+use crate::experiment::{Context, ItemError};
+use crate::virtual_time::{arriving, run as run_scheme, xeon};
+
+/// Schemes that are compared.
+pub(super) const SCHEMES: [&str; 6] = ["dh", "ph", "lfb-ns", "lfb", "flowpin", "flowpull"];
+/// Load in percent of what eight cores can do.
+pub(super) const LOADS: [u32; 4] = [30, 50, 70, 80];
+
+/// Mean and maximum in microseconds, by capture, load and scheme.
+pub(super) type Grid = Vec<Vec<Vec<(f64, f64)>>>;
+
+/// Runs all of them. Arrivals are in waves of 2 ms.
+pub(super) fn grid(context: &Context<'_>) -> Result<Grid, ItemError> {
+    let machine = xeon()?;
+    let micros = |cycles: u64| cycles as f64 * 1e6 / machine.hertz as f64;
+    let mut grid = Vec::new();
+    for (_, model) in CAPTURES {
+        let packets = context.scale.pick(10_000, 100_000, model.packets());
+        let mut by_load = Vec::new();
+        for load in LOADS {
+            // One connection is serial: what the machine can do of Dominant is what that leaves.
+            let offered = arriving(context, model, packets, &machine, load, machine.hertz / 500)?;
+            let mut row = Vec::new();
+            for scheme in SCHEMES {
+                let report = run_scheme(context, scheme, &machine, &offered)?;
+                row.push((micros(report.latency.mean()), micros(report.latency.max())));
+            }
+            by_load.push(row);
+        }
+        grid.push(by_load);
+    }
+    Ok(grid)
+}
+
+/// Draws one of the two numbers for each capture.
+pub(super) fn charts(grid: &Grid, title: &str, number: fn(&(f64, f64)) -> f64) -> Vec<Chart> {
+    CAPTURES
+        .iter()
+        .zip(grid)
+        .map(|((name, _), by_load)| {
+            let mut chart =
+                Chart::new(format!("{name}: {title}"), Axis::linear("load, %"), Axis::log("microseconds"));
+            for (at, scheme) in SCHEMES.into_iter().enumerate() {
+                let points =
+                    LOADS.iter().zip(by_load).map(|(&load, row)| (f64::from(load), number(&row[at])));
+                chart = chart.with(Series::line(scheme, points.collect()));
+            }
+            chart
+        })
+        .collect()
+}

@@ -1,0 +1,45 @@
+//! Times for items that are measured: a few interleaved rounds, medians, thread processor time.
+
+use flowloom_measure::{Rounds, Summary};
+
+use crate::experiment::{Context, ItemError};
+
+/// Something to be timed: its name, and what it does in a round.
+pub(crate) struct Timed<'a> {
+    name: String,
+    items: u64,
+    run: Box<dyn FnMut() + 'a>,
+}
+
+impl<'a> Timed<'a> {
+    /// Returns work on so many items a round.
+    pub(crate) fn new(name: impl Into<String>, items: u64, run: impl FnMut() + 'a) -> Self {
+        Self { name: name.into(), items, run: Box::new(run) }
+    }
+}
+
+/// Returns the median nanoseconds an item of each, in order.
+///
+/// # Errors
+///
+/// [`ItemError::Interrupted`] before the first round is over; after it, what there is counts.
+pub(crate) fn nanoseconds(
+    context: &Context<'_>,
+    rounds: usize,
+    variants: Vec<Timed<'_>>,
+) -> Result<Vec<f64>, ItemError> {
+    let items: Vec<u64> = variants.iter().map(|timed| timed.items).collect();
+    let mut comparison = Rounds::new(rounds);
+    for mut timed in variants {
+        comparison = comparison.variant(timed.name, move || (timed.run)());
+    }
+    let outcome =
+        comparison.run_while(|| (context.go_on)()).map_err(ItemError::during("timing in rounds"))?;
+    if outcome.samples.iter().any(|samples| samples.cpu_ns.is_empty()) {
+        return Err(ItemError::Interrupted);
+    }
+    let median = |(samples, &items): (&flowloom_measure::Samples, &u64)| {
+        Summary::of(samples.cpu_ns.iter().map(|&ns| ns as f64 / items.max(1) as f64)).median
+    };
+    Ok(outcome.samples.iter().zip(&items).map(median).collect())
+}

@@ -1,0 +1,69 @@
+//! What the items on schedulers share: machines, traffic and runs in virtual time.
+
+use flowloom::scheduler::sim::models::Model;
+use flowloom::scheduler::sim::{Machine, Offered, Pace, Report, Scheme};
+use flowloom::scheduler::{SetupError, Topology};
+
+use crate::experiment::{Context, ItemError};
+
+fn failed(what: &str) -> impl FnOnce(SetupError) -> ItemError {
+    ItemError::during(what.to_owned())
+}
+
+/// Returns a tree from its text.
+pub(crate) fn topology(text: &str) -> Result<Topology, ItemError> {
+    text.parse().map_err(failed("reading a topology"))
+}
+
+/// Returns the machine of [HRWTREE §4.1]: 63 threads, since thread 0 dispatches.
+pub(crate) fn niagara() -> Result<Machine, ItemError> {
+    Ok(Machine::niagara(topology("8x2x4,-0")?))
+}
+
+/// Returns the eight cores that the captures of [LFB Tab. 1] ran on.
+pub(crate) fn xeon() -> Result<Machine, ItemError> {
+    Ok(Machine::xeon(topology("8")?))
+}
+
+/// Returns jobs that come as fast as they are taken: a tenth of the model's at the smallest scale, all at the largest.
+pub(crate) fn saturating(context: &Context<'_>, model: Model) -> Result<Offered, ItemError> {
+    let packets = model.packets() / context.scale.pick(20, 4, 1);
+    let traffic = model.generate(packets, context.seed).map_err(failed("making traffic"))?;
+    Offered::of(traffic, Pace::Closed).map_err(failed("making traffic"))
+}
+
+/// Returns jobs that arrive by chance at `percent` of what the machine can do, in waves of `wave_cycles` if not 0.
+pub(crate) fn arriving(
+    context: &Context<'_>,
+    model: Model,
+    packets: u32,
+    machine: &Machine,
+    percent: u32,
+    wave_cycles: u64,
+) -> Result<Offered, ItemError> {
+    let traffic = model.generate(packets, context.seed).map_err(failed("making traffic"))?;
+    let work: u64 = traffic.jobs.iter().map(|job| u64::from(job.work)).sum();
+    let at_once = machine.parallelism_permille() * u64::from(percent) / 100;
+    let mean = (work / traffic.jobs.len() as u64 * 1000).checked_div(at_once).unwrap_or(1).max(1);
+    let traffic = traffic.with_arrivals(mean, wave_cycles, context.seed);
+    Offered::of(traffic, Pace::Open).map_err(failed("making traffic"))
+}
+
+/// Runs a scheduler by name.
+pub(crate) fn run(
+    context: &Context<'_>,
+    name: &str,
+    machine: &Machine,
+    offered: &Offered,
+) -> Result<Report, ItemError> {
+    context.check_stop()?;
+    let Some(scheme) = Scheme::named(name) else {
+        return Err(ItemError::during("choosing a scheduler")(format!("there is none called {name}")));
+    };
+    scheme.run(machine, offered, context.seed).map_err(failed(name))
+}
+
+/// Says what of a run is worth knowing beside its speed.
+pub(crate) fn order_of(report: &Report) -> String {
+    format!("{} {} reorders, {} races", report.scheduler, report.reorders, report.races)
+}

@@ -1,0 +1,292 @@
+//! FlowPull: FlowPin turned round. Workers fetch flows; a flow is in one hand at a time, and goes back to the worker
+//! that had it unless another would be idle.
+//!
+//! Unlike [LFB slide 9] the dispatcher sorts packets into flows itself, so workers never meet at a receive queue; a
+//! worker gives a flow back after a few packets, so that no flow makes others wait for long; and threads of a
+//! pipeline leave it to an elephant that one of them has: a flow with more than a pipeline's share of what waits is
+//! slowed by every thread that runs beside it.
+
+use std::collections::VecDeque;
+
+use super::fifo::{Fifo, Links};
+use super::{Fetched, Intake, Steps};
+use crate::placement::{OrderGuarantee, SetupError, WorkItem, WorkerId, bounded};
+use crate::topology::Topology;
+
+const NOBODY: u16 = u16::MAX;
+/// Packets of a flow after which its worker looks whether others wait.
+const QUOTA: u32 = 8;
+/// Flows that wait for their last worker; further ones are anybody's.
+const OWN_LIST: usize = 8;
+/// What a packet counts beside its bytes.
+const ITEM_BYTES: u32 = 256;
+
+#[derive(Clone, Copy, Debug)]
+struct Flow {
+    packets: Fifo,
+    last: u16,
+    /// In somebody's hand, or in a list.
+    taken: bool,
+    /// What waits, in bytes and [`ITEM_BYTES`] a packet.
+    waiting: u64,
+}
+
+/// Flows that workers fetch.
+#[derive(Clone, Debug)]
+pub struct FlowPull {
+    links: Links,
+    flows: Vec<Flow>,
+    /// The flow in each worker's hand, and how many of its packets it has had.
+    current: Vec<Option<(u32, u32)>>,
+    own: Vec<VecDeque<u32>>,
+    shared: VecDeque<u32>,
+    /// Elephants that wait for a worker at full speed.
+    homeless: VecDeque<u32>,
+    /// Whether a worker is of the fastest, on a pipeline of the fastest.
+    is_fast: Vec<bool>,
+    is_fast_pipeline: Vec<bool>,
+    fast_pipelines: usize,
+    pipeline: Vec<u16>,
+    /// The worker of a pipeline that has an elephant, by pipeline.
+    elephant: Vec<u16>,
+    waiting_cost: u64,
+    waiting: usize,
+    shift: u32,
+}
+
+impl FlowPull {
+    /// Slots of the table as a power of two, where nothing else is asked for.
+    pub const BITS: u32 = 16;
+
+    /// Returns the policy for the workers of a topology, with 2^`bits` slots that flows share by their digests.
+    ///
+    /// # Errors
+    ///
+    /// [`SetupError::Parameter`] for more than 2²⁰ slots.
+    pub fn new(topology: &Topology, bits: u32) -> Result<Self, SetupError> {
+        bounded("table bits", u64::from(bits), 0, 20)?;
+        let workers = usize::from(topology.workers().get());
+        let level = topology.pipeline_level();
+        let flow = Flow { packets: Fifo::default(), last: NOBODY, taken: false, waiting: 0 };
+        let leaf = topology.levels() - 1;
+        let most =
+            |level: usize| (0..topology.nodes(level)).map(|node| topology.capacity(level, node)).max();
+        let is_fast = |level: usize, node: usize| Some(topology.capacity(level, node)) == most(level);
+        let is_fast_pipeline: Vec<bool> =
+            (0..topology.nodes(level)).map(|node| is_fast(level, node)).collect();
+        Ok(Self {
+            links: Links::default(),
+            flows: vec![flow; 1 << bits],
+            current: vec![None; workers],
+            own: vec![VecDeque::new(); workers],
+            shared: VecDeque::new(),
+            homeless: VecDeque::new(),
+            is_fast: (0..workers)
+                .map(|worker| {
+                    let pipeline = topology.node_of(level, WorkerId::from(worker as u16));
+                    is_fast(leaf, worker) && is_fast_pipeline[pipeline]
+                })
+                .collect(),
+            fast_pipelines: is_fast_pipeline.iter().filter(|&&fast| fast).count(),
+            is_fast_pipeline,
+            pipeline: (0..workers)
+                .map(|worker| topology.node_of(level, WorkerId::from(worker as u16)) as u16)
+                .collect(),
+            elephant: vec![NOBODY; topology.nodes(level)],
+            waiting_cost: 0,
+            waiting: 0,
+            shift: 32 - bits,
+        })
+    }
+
+    /// Says whether a flow has more than a pipeline's share of what waits, and so much that it matters.
+    fn is_elephant(&self, flow: &Flow) -> bool {
+        let share = self.waiting_cost / self.elephant.len() as u64;
+        flow.packets.len() > 2 * QUOTA && flow.waiting > share
+    }
+
+    /// Says whether another worker of the pipeline has an elephant.
+    fn is_yielding(&self, worker: usize) -> bool {
+        let elephant = self.elephant[usize::from(self.pipeline[worker])];
+        elephant != NOBODY && usize::from(elephant) != worker
+    }
+
+    /// Says whether an elephant in this worker's hand would do better elsewhere, and could.
+    fn is_misplaced(&self, worker: usize) -> bool {
+        let taken =
+            self.elephant.iter().zip(&self.is_fast_pipeline).filter(|&(&by, &fast)| fast && by != NOBODY);
+        !self.is_fast[worker] && taken.count() + self.homeless.len() < self.fast_pipelines
+    }
+
+    /// Takes the flow out of a worker's hand: to its own list, or to the one that is meant for all.
+    fn give_back(&mut self, worker: usize, at: u32, list: List) {
+        self.current[worker] = None;
+        let pipeline = usize::from(self.pipeline[worker]);
+        if usize::from(self.elephant[pipeline]) == worker {
+            self.elephant[pipeline] = NOBODY;
+        }
+        let flow = &mut self.flows[at as usize];
+        match list {
+            _ if flow.packets.is_empty() => flow.taken = false,
+            List::Own => self.own[worker].push_back(at),
+            List::Shared => self.shared.push_back(at),
+            List::Homeless => self.homeless.push_back(at),
+        }
+    }
+
+    fn choose(&mut self, worker: usize, steps: &mut Steps) -> Option<u32> {
+        if self.is_fast[worker]
+            && let Some(homeless) = self.homeless.pop_front()
+        {
+            steps.locks += 1;
+            return Some(homeless);
+        }
+        if let Some(own) = self.own[worker].pop_front() {
+            return Some(own);
+        }
+        if let Some(shared) = self.shared.pop_front() {
+            steps.locks += 1;
+            return Some(shared);
+        }
+        let longest = (0..self.own.len()).max_by_key(|&other| self.own[other].len())?;
+        let stolen = self.own[longest].pop_back()?;
+        steps.locks += 2;
+        steps.stolen += 1;
+        Some(stolen)
+    }
+}
+
+/// Where a flow waits that is in nobody's hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum List {
+    /// For its last worker.
+    Own,
+    /// For any worker.
+    Shared,
+    /// For a worker at full speed: an elephant.
+    Homeless,
+}
+
+impl Intake for FlowPull {
+    fn arrive(&mut self, token: u32, item: WorkItem) -> Option<WorkerId> {
+        let at = (u64::from(item.digest) >> self.shift) as u32;
+        let cost = item.bytes.saturating_add(ITEM_BYTES);
+        self.waiting_cost += u64::from(cost);
+        self.waiting += 1;
+        let flow = &mut self.flows[at as usize];
+        flow.packets.push(&mut self.links, token, cost);
+        flow.waiting += u64::from(cost);
+        let last = flow.last;
+        if !flow.taken {
+            flow.taken = true;
+            if last == NOBODY || self.own[usize::from(last)].len() >= OWN_LIST {
+                self.shared.push_back(at);
+            } else {
+                self.own[usize::from(last)].push_back(at);
+            }
+        }
+        (last != NOBODY).then(|| last.into())
+    }
+
+    fn next(&mut self, worker: WorkerId) -> Option<Fetched> {
+        let worker = worker.index();
+        let pipeline = usize::from(self.pipeline[worker]);
+        let mut steps = Steps::default();
+        let is_yielding = self.is_yielding(worker);
+        if let Some((at, had)) = self.current[worker] {
+            let flow = self.flows[at as usize];
+            let is_elephant = self.is_elephant(&flow);
+            let others = !self.own[worker].is_empty()
+                || !self.shared.is_empty()
+                || (self.is_fast[worker] && !self.homeless.is_empty());
+            if is_yielding {
+                self.give_back(worker, at, List::Shared);
+            } else if is_elephant && self.is_misplaced(worker) {
+                self.give_back(worker, at, List::Homeless);
+            } else if flow.packets.is_empty() || (had >= QUOTA && others && !is_elephant) {
+                self.give_back(worker, at, List::Own);
+            }
+        }
+        if is_yielding {
+            // The elephant needs all of the pipeline; what waits for this worker may be others'.
+            while let Some(at) = self.own[worker].pop_front() {
+                self.shared.push_back(at);
+            }
+            return None;
+        }
+        if self.current[worker].is_none() {
+            let at = self.choose(worker, &mut steps)?;
+            let flow = &mut self.flows[at as usize];
+            steps.moved += u32::from(usize::from(flow.last) != worker);
+            flow.last = worker as u16;
+            self.current[worker] = Some((at, 0));
+        }
+        let (at, had) = self.current[worker]?;
+        let flow = self.flows[at as usize];
+        if self.is_elephant(&flow) {
+            self.elephant[pipeline] = worker as u16;
+        } else if usize::from(self.elephant[pipeline]) == worker {
+            self.elephant[pipeline] = NOBODY;
+        }
+        let flow = &mut self.flows[at as usize];
+        let (token, cost) = flow.packets.pop(&mut self.links)?;
+        flow.waiting -= u64::from(cost);
+        self.waiting_cost -= u64::from(cost);
+        self.waiting -= 1;
+        self.current[worker] = Some((at, had + 1));
+        Some(Fetched { token, steps })
+    }
+
+    fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    fn has_ready(&self) -> bool {
+        !self.shared.is_empty() || !self.homeless.is_empty() || self.own.iter().any(|list| !list.is_empty())
+    }
+
+    fn order(&self) -> OrderGuarantee {
+        OrderGuarantee::PerFlow
+    }
+
+    fn name(&self) -> &'static str {
+        "flowpull"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::laws;
+
+    #[test]
+    fn it_keeps_the_laws_of_an_intake() {
+        for shape in ["1", "3", "2x2x4,-0"] {
+            let topology: Topology = shape.parse().unwrap();
+            for bits in [0, 4, 16] {
+                let mut intake = FlowPull::new(&topology, bits).unwrap();
+                laws::check_intake(&mut intake, topology.workers(), u64::from(bits));
+            }
+        }
+    }
+
+    #[test]
+    fn siblings_leave_their_pipeline_to_an_elephant() {
+        let mut intake = FlowPull::new(&"2x2".parse().unwrap(), 8).unwrap();
+        let item = |flow: u32| WorkItem { digest: flow << 24, bytes: 1000 };
+        for token in 0..100 {
+            intake.arrive(token, item(1));
+        }
+        for token in 100..110 {
+            intake.arrive(token, item(token));
+        }
+        assert_eq!(intake.next(0.into()).unwrap().token, 0);
+        assert_eq!(intake.next(1.into()), None);
+        assert_eq!(intake.next(2.into()).unwrap().token, 100);
+        assert_eq!(intake.next(3.into()).unwrap().token, 101);
+        // The quota does not part the elephant from its worker.
+        for token in 1..20 {
+            assert_eq!(intake.next(0.into()).unwrap().token, token);
+        }
+    }
+}

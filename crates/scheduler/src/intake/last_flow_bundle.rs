@@ -1,0 +1,204 @@
+//! Last Flow Bundle: packets wait in bundles of flows, and a worker goes back to the bundles it had last
+//! [LFB slide 9].
+//!
+//! ```text
+//!  receive queue ─ 32 at a time, by whoever has nothing better ─▶ bundles ─▶ 1  the bundle in hand
+//!                                                                           2  bundles that were mine last
+//!                                                                           3  bundles of nobody
+//!                                                                           4  with stealing: another's, the longest list's last
+//! ```
+//!
+//! A reconstruction from the slides. Bundles are served before the receive queue: that is their reason for the
+//! highest maximum of latency. Whether the authors steal is not known, so both are here.
+
+use std::collections::VecDeque;
+
+use super::fifo::{Fifo, Links};
+use super::{Fetched, Intake, Steps};
+use crate::placement::{OrderGuarantee, SetupError, WorkItem, WorkerId, bounded};
+use crate::topology::Topology;
+
+const NOBODY: u16 = u16::MAX;
+/// Packets that are moved from the receive queue to bundles at once.
+const BATCH: usize = 32;
+/// Bundles that wait for their last worker while others may steal; further ones are anybody's.
+const OWN_LIST: usize = 8;
+
+#[derive(Clone, Copy, Debug)]
+struct Bundle {
+    packets: Fifo,
+    last: u16,
+    /// In somebody's hand, or in a list.
+    taken: bool,
+}
+
+/// Bundles of flows, each with the worker that had it last.
+#[derive(Clone, Debug)]
+pub struct LastFlowBundle {
+    receive: VecDeque<(u32, u32)>,
+    links: Links,
+    bundles: Vec<Bundle>,
+    current: Vec<Option<u32>>,
+    own: Vec<VecDeque<u32>>,
+    shared: VecDeque<u32>,
+    shift: u32,
+    steal: bool,
+    bundled: usize,
+}
+
+impl LastFlowBundle {
+    /// Bundles as a power of two, where nothing else is asked for.
+    pub const BITS: u32 = 12;
+
+    /// Returns the policy for the workers of a topology, with 2^`bits` bundles; with `steal` an idle worker takes
+    /// bundles that wait for others.
+    ///
+    /// # Errors
+    ///
+    /// [`SetupError::Parameter`] for more than 2²⁰ bundles.
+    pub fn new(topology: &Topology, bits: u32, steal: bool) -> Result<Self, SetupError> {
+        bounded("table bits", u64::from(bits), 0, 20)?;
+        let workers = usize::from(topology.workers().get());
+        let bundle = Bundle { packets: Fifo::default(), last: NOBODY, taken: false };
+        Ok(Self {
+            receive: VecDeque::new(),
+            links: Links::default(),
+            bundles: vec![bundle; 1 << bits],
+            current: vec![None; workers],
+            own: vec![VecDeque::new(); workers],
+            shared: VecDeque::new(),
+            shift: 32 - bits,
+            steal,
+            bundled: 0,
+        })
+    }
+
+    /// Moves a batch from the receive queue into bundles.
+    fn sort(&mut self, steps: &mut Steps) {
+        steps.locks += 1;
+        for _ in 0..BATCH.min(self.receive.len()) {
+            let Some((token, at)) = self.receive.pop_front() else { return };
+            steps.inspected += 1;
+            let bundle = &mut self.bundles[at as usize];
+            bundle.packets.push(&mut self.links, token, 0);
+            self.bundled += 1;
+            if !bundle.taken {
+                bundle.taken = true;
+                let last = usize::from(bundle.last);
+                if bundle.last == NOBODY || (self.steal && self.own[last].len() >= OWN_LIST) {
+                    self.shared.push_back(at);
+                } else {
+                    self.own[last].push_back(at);
+                }
+            }
+        }
+    }
+
+    /// Returns a bundle for a worker that has none in hand.
+    fn choose(&mut self, worker: usize, steps: &mut Steps) -> Option<u32> {
+        if let Some(own) = self.own[worker].pop_front() {
+            steps.locks += 1;
+            return Some(own);
+        }
+        if let Some(shared) = self.shared.pop_front() {
+            steps.locks += 1;
+            return Some(shared);
+        }
+        if self.steal {
+            let longest = (0..self.own.len()).max_by_key(|&other| self.own[other].len())?;
+            if let Some(stolen) = self.own[longest].pop_back() {
+                steps.locks += 2;
+                steps.stolen += 1;
+                return Some(stolen);
+            }
+        }
+        None
+    }
+}
+
+impl Intake for LastFlowBundle {
+    fn arrive(&mut self, token: u32, item: WorkItem) -> Option<WorkerId> {
+        let at = (u64::from(item.digest) >> self.shift) as u32;
+        self.receive.push_back((token, at));
+        let last = self.bundles[at as usize].last;
+        (last != NOBODY).then(|| last.into())
+    }
+
+    fn next(&mut self, worker: WorkerId) -> Option<Fetched> {
+        let worker = worker.index();
+        let mut steps = Steps::default();
+        loop {
+            if let Some(at) = self.current[worker] {
+                let bundle = &mut self.bundles[at as usize];
+                if let Some((token, _)) = bundle.packets.pop(&mut self.links) {
+                    self.bundled -= 1;
+                    return Some(Fetched { token, steps });
+                }
+                bundle.taken = false;
+                self.current[worker] = None;
+            }
+            if let Some(at) = self.choose(worker, &mut steps) {
+                let bundle = &mut self.bundles[at as usize];
+                // The first packet was looked at by whoever sorted it, as were the others.
+                steps.moved += u32::from(usize::from(bundle.last) != worker);
+                bundle.last = worker as u16;
+                self.current[worker] = Some(at);
+                continue;
+            }
+            if self.receive.is_empty() {
+                return None;
+            }
+            self.sort(&mut steps);
+        }
+    }
+
+    fn waiting(&self) -> usize {
+        self.receive.len() + self.bundled
+    }
+
+    fn has_ready(&self) -> bool {
+        // Without stealing a bundle may wait for one certain worker, so each must be asked.
+        !self.receive.is_empty() || !self.shared.is_empty() || self.own.iter().any(|list| !list.is_empty())
+    }
+
+    fn order(&self) -> OrderGuarantee {
+        OrderGuarantee::PerFlow
+    }
+
+    fn name(&self) -> &'static str {
+        if self.steal { "lfb" } else { "lfb-ns" }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::laws;
+
+    #[test]
+    fn it_keeps_the_laws_of_an_intake() {
+        for shape in ["1", "3", "2x2x4,-0"] {
+            let topology: Topology = shape.parse().unwrap();
+            for (bits, steal) in [(0, true), (4, false), (12, true), (12, false)] {
+                let mut intake = LastFlowBundle::new(&topology, bits, steal).unwrap();
+                laws::check_intake(&mut intake, topology.workers(), u64::from(bits));
+            }
+        }
+    }
+
+    #[test]
+    fn a_bundle_waits_for_its_last_worker_unless_others_steal() {
+        for steal in [false, true] {
+            let mut intake = LastFlowBundle::new(&"2".parse().unwrap(), 8, steal).unwrap();
+            let item = |flow: u32| WorkItem { digest: flow << 24, bytes: 60 };
+            intake.arrive(0, item(1));
+            assert_eq!(intake.next(0.into()).unwrap().token, 0);
+            assert_eq!(intake.next(0.into()), None);
+            // The flow is back; its last worker is asked second.
+            assert_eq!(intake.arrive(1, item(1)), Some(0.into()));
+            let other = intake.next(1.into());
+            assert_eq!(other.map(|fetched| (fetched.token, fetched.steps.stolen)), steal.then_some((1, 1)));
+            assert_eq!(intake.next(0.into()).map(|fetched| fetched.token), (!steal).then_some(1));
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Packet Handoff: whoever takes a packet owns its flow, and others who find more of it hand it over [LFB slide 8].
+//!
+//! A reconstruction from the slides' labels. Taking a packet from the receive queue and queueing it for its owner are
+//! one step, under one lock: were they two, packets of a flow could overtake each other.
+
+use std::collections::VecDeque;
+
+use super::fifo::{Fifo, Links};
+use super::{Fetched, Intake, Steps};
+use crate::placement::{OrderGuarantee, SetupError, WorkItem, WorkerId, bounded};
+use crate::topology::Topology;
+
+const NOBODY: u16 = u16::MAX;
+
+/// One queue for all packets, and a queue for each flow that somebody is working on.
+#[derive(Clone, Debug)]
+pub struct PacketHandoff {
+    receive: VecDeque<(u32, u32)>,
+    links: Links,
+    entries: Vec<(Fifo, u16)>,
+    /// The entry that each worker owns.
+    owned: Vec<Option<u32>>,
+    shift: u32,
+    handed: usize,
+}
+
+impl PacketHandoff {
+    /// Entries as a power of two, where nothing else is asked for.
+    pub const BITS: u32 = 16;
+
+    /// Returns the policy for the workers of a topology, with 2^`bits` entries that flows share by their digests.
+    ///
+    /// # Errors
+    ///
+    /// [`SetupError::Parameter`] for more than 2²⁰ entries.
+    pub fn new(topology: &Topology, bits: u32) -> Result<Self, SetupError> {
+        bounded("table bits", u64::from(bits), 0, 20)?;
+        Ok(Self {
+            receive: VecDeque::new(),
+            links: Links::default(),
+            entries: vec![(Fifo::default(), NOBODY); 1 << bits],
+            owned: vec![None; usize::from(topology.workers().get())],
+            shift: 32 - bits,
+            handed: 0,
+        })
+    }
+}
+
+impl Intake for PacketHandoff {
+    fn arrive(&mut self, token: u32, item: WorkItem) -> Option<WorkerId> {
+        let entry = (u64::from(item.digest) >> self.shift) as u32;
+        self.receive.push_back((token, entry));
+        None
+    }
+
+    fn next(&mut self, worker: WorkerId) -> Option<Fetched> {
+        let mut steps = Steps::default();
+        if let Some(own) = self.owned[worker.index()] {
+            let entry = &mut self.entries[own as usize];
+            if let Some((token, _)) = entry.0.pop(&mut self.links) {
+                self.handed -= 1;
+                steps.moved = 1;
+                return Some(Fetched { token, steps });
+            }
+            entry.1 = NOBODY;
+            self.owned[worker.index()] = None;
+        }
+        while let Some((token, at)) = self.receive.pop_front() {
+            steps.locks += 1;
+            steps.inspected += 1;
+            let entry = &mut self.entries[at as usize];
+            if entry.1 == NOBODY {
+                entry.1 = worker.index() as u16;
+                self.owned[worker.index()] = Some(at);
+                return Some(Fetched { token, steps });
+            }
+            entry.0.push(&mut self.links, token, 0);
+            self.handed += 1;
+            steps.handed_over += 1;
+        }
+        None
+    }
+
+    fn waiting(&self) -> usize {
+        self.receive.len() + self.handed
+    }
+
+    fn has_ready(&self) -> bool {
+        !self.receive.is_empty()
+    }
+
+    fn order(&self) -> OrderGuarantee {
+        OrderGuarantee::PerFlow
+    }
+
+    fn name(&self) -> &'static str {
+        "ph"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::laws;
+
+    #[test]
+    fn it_keeps_the_laws_of_an_intake() {
+        for shape in ["1", "3", "2x2x4,-0"] {
+            let topology: Topology = shape.parse().unwrap();
+            for bits in [0, 4, 16] {
+                let mut intake = PacketHandoff::new(&topology, bits).unwrap();
+                laws::check_intake(&mut intake, topology.workers(), u64::from(bits));
+            }
+        }
+    }
+
+    #[test]
+    fn a_second_worker_hands_over_what_belongs_to_the_first() {
+        let mut intake = PacketHandoff::new(&"2".parse().unwrap(), 8).unwrap();
+        let item = |flow: u32| WorkItem { digest: flow << 24, bytes: 60 };
+        for (token, flow) in [(0, 1), (1, 1), (2, 1), (3, 2)] {
+            intake.arrive(token, item(flow));
+        }
+        let next = |intake: &mut PacketHandoff, worker: u16| intake.next(worker.into());
+        assert_eq!(next(&mut intake, 0).unwrap().token, 0);
+        let second = next(&mut intake, 1).unwrap();
+        assert_eq!((second.token, second.steps.handed_over, second.steps.locks), (3, 2, 3));
+        assert_eq!(next(&mut intake, 1), None);
+        let fetched = [next(&mut intake, 0).unwrap(), next(&mut intake, 0).unwrap()];
+        assert_eq!(fetched.map(|fetched| (fetched.token, fetched.steps.moved)), [(1, 1), (2, 1)]);
+        assert_eq!((next(&mut intake, 0), intake.waiting()), (None, 0));
+    }
+}

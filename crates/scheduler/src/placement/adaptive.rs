@@ -1,0 +1,252 @@
+//! The adaptive feedback of Table I: the tree's hash decides, unless the queue it chose is too long
+//! [HRWTREE §3.3, Table I].
+//!
+//! The printed table cannot be executed, so there are three readings of it, each under its own name:
+//!
+//! | form | what it is | order |
+//! | --- | --- | --- |
+//! | [`Form::Corrected`] | indices mended, threshold with a floor, ties to the highest bid | none |
+//! | [`Form::OrderSafe`] | the same, and a flow moves only while none of its packets is in flight | per flow |
+//! | [`Form::Printed`] | what can be kept of the print: an overruled thread changes the *core*, queue lengths of threads are updated only when overruled, a threshold of nothing when a node is empty | none |
+
+use super::flows::{FlowSlots, SLOTS_MAX, Whereabouts};
+use super::hrw_tree::HrwTree;
+use super::tree::TreeLoad;
+use super::{Decision, LoadView, OrderGuarantee, Placement, SetupError, WorkItem, WorkerId, bounded};
+use crate::topology::Topology;
+
+/// Which reading of Table I.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// With its mistakes mended.
+    Corrected,
+    /// Mended, and flows with packets in flight stay.
+    OrderSafe,
+    /// As close to the print as can be executed.
+    Printed,
+}
+
+/// When the hash is overruled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Threshold {
+    /// By how much of the shortest queue the chosen one may be longer, in thousandths. `None`: by any amount.
+    pub permille: Option<u32>,
+    /// By how much of a mean item it may be longer in any case, in thousandths: what a move costs.
+    pub floor_permille: u32,
+}
+
+impl Threshold {
+    /// A tenth of the shortest queue, as the paper chose.
+    pub const PAPER: Self = Self { permille: Some(100), floor_permille: 250 };
+}
+
+/// Places by the tree's hash, corrected by the length of queues at each level.
+#[derive(Clone, Debug)]
+pub struct Adaptive {
+    form: Form,
+    threshold: Threshold,
+    tree: HrwTree,
+    load: TreeLoad,
+    flows: FlowSlots,
+    /// In the printed form: bytes that threads were told of, which are those of overruled items only.
+    overruled: Vec<u64>,
+}
+
+impl Adaptive {
+    /// Slots of the table as a power of two, where nothing else is asked for.
+    pub const BITS: u32 = 16;
+
+    /// Returns the policy over a topology with 2^`bits` slots of eight bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`SetupError::Parameter`] for more than 2²⁴ slots.
+    pub fn new(
+        topology: &Topology,
+        form: Form,
+        threshold: Threshold,
+        bits: u32,
+    ) -> Result<Self, SetupError> {
+        bounded("table bits", u64::from(bits), 0, u64::from(SLOTS_MAX.ilog2()))?;
+        Ok(Self {
+            form,
+            threshold,
+            tree: HrwTree::new(topology),
+            load: TreeLoad::new(topology),
+            flows: FlowSlots::new(bits),
+            overruled: vec![0; usize::from(topology.workers().get())],
+        })
+    }
+
+    /// Returns the child of a node that an item goes to: the hash's, or the one with the shortest queue.
+    fn child(&self, node: u32, item: WorkItem) -> (u32, bool) {
+        let hashed = self.tree.winner(node, item.digest);
+        let children = self.load.nodes.children(node);
+        let least = self.load.row(children.clone()).iter().copied().min().unwrap_or(0);
+        let Some(permille) = self.threshold.permille else { return (hashed, false) };
+        let mut allowed = u64::from(least) * u64::from(permille) / 1000;
+        if self.form != Form::Printed {
+            let floor = u64::from(self.load.backlog.mean_cost()) * u64::from(self.threshold.floor_permille);
+            allowed = allowed.max(floor / 1000);
+        }
+        let own = u64::from(self.load.waiting(hashed)) + u64::from(self.load.backlog.cost(item));
+        if own - u64::from(least) <= allowed {
+            return (hashed, false);
+        }
+        let mut shortest = children.filter(|&child| self.load.waiting(child) == least);
+        let chosen = if self.form == Form::Printed {
+            shortest.next()
+        } else {
+            shortest.min_by_key(|&child| self.tree.offer(node, child, item.digest))
+        };
+        (chosen.unwrap_or(hashed), true)
+    }
+
+    fn descend(&self, item: WorkItem) -> usize {
+        let mut node = 0;
+        while node < self.load.nodes.first_worker {
+            node = self.child(node, item).0;
+        }
+        (node - self.load.nodes.first_worker) as usize
+    }
+
+    /// Table I with its slips: an overruled thread sends the item to the same place below the shortest core.
+    fn as_printed(&mut self, item: WorkItem, load: &LoadView<'_>) -> usize {
+        let first = self.load.nodes.first_worker;
+        let mut node = 0;
+        while self.load.nodes.children(node).start < first {
+            node = self.child(node, item).0;
+        }
+        let hashed = self.tree.winner(node, item.digest);
+        let threads = self.load.nodes.children(node);
+        let worker = |thread: u32| (thread - first) as usize;
+        // A thread's queue is known only from the items that were overruled; completions shorten it all the same.
+        let length = |thread: u32| {
+            let completed = load.completed_bytes.get(worker(thread)).copied().unwrap_or(0);
+            self.overruled[worker(thread)].saturating_sub(completed)
+        };
+        let least = threads.clone().map(length).min().unwrap_or(0);
+        let permille = u64::from(self.threshold.permille.unwrap_or(u32::MAX));
+        if length(hashed) + u64::from(item.bytes) - least <= least * permille / 1000 {
+            return worker(hashed);
+        }
+        let mut path = vec![hashed];
+        while let Some(&child) = path.last() {
+            let parent = self.load.nodes.parent(child);
+            if parent == 0 {
+                break;
+            }
+            path.push(parent);
+        }
+        let cores = self.load.nodes.children(0);
+        let mut chosen = cores.start;
+        for core in cores {
+            if self.load.waiting(core) < self.load.waiting(chosen) {
+                chosen = core;
+            }
+        }
+        for pair in path.windows(2).rev() {
+            let place = pair[0] - self.load.nodes.children(pair[1]).start;
+            let children = self.load.nodes.children(chosen);
+            chosen = (children.start + place).min(children.end - 1);
+        }
+        let thread = worker(chosen);
+        self.overruled[thread] += u64::from(item.bytes);
+        thread
+    }
+}
+
+impl Placement for Adaptive {
+    fn place(&mut self, items: &[WorkItem], load: &LoadView<'_>, decisions: &mut [Decision]) {
+        self.flows.request(items);
+        self.load.refresh(load);
+        for (&item, decision) in items.iter().zip(decisions) {
+            let slot = self.flows.of(item);
+            let worker = match self.form {
+                Form::Printed => self.as_printed(item, load),
+                Form::Corrected => self.descend(item),
+                Form::OrderSafe => match self.flows.find(slot, &self.load.backlog) {
+                    Whereabouts::InFlight(worker) => worker,
+                    Whereabouts::Unseen | Whereabouts::Idle(_) => self.descend(item),
+                },
+            };
+            let place = self.load.assign(worker, item);
+            self.flows.sent(slot, worker, place);
+            *decision = Decision::To(WorkerId(worker as u16));
+        }
+    }
+
+    fn order(&self) -> OrderGuarantee {
+        match self.form {
+            Form::OrderSafe => OrderGuarantee::PerFlow,
+            Form::Corrected | Form::Printed => OrderGuarantee::None,
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        match self.form {
+            Form::OrderSafe => "adaptive",
+            Form::Corrected => "adaptive-racy",
+            Form::Printed => "adaptive-2009",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::laws;
+
+    fn policy(shape: &str, form: Form, threshold: Threshold) -> Adaptive {
+        Adaptive::new(&shape.parse().unwrap(), form, threshold, Adaptive::BITS).unwrap()
+    }
+
+    #[test]
+    fn the_mended_forms_keep_the_laws() {
+        for shape in ["1", "3", "8x2x4,-0"] {
+            let workers = shape.parse::<Topology>().unwrap().workers();
+            for form in [Form::Corrected, Form::OrderSafe] {
+                laws::check(&mut policy(shape, form, Threshold::PAPER), workers, 1);
+            }
+        }
+    }
+
+    #[test]
+    fn the_printed_form_decides_for_workers_that_exist() {
+        let mut printed = policy("8x2x4,-0", Form::Printed, Threshold::PAPER);
+        let items: Vec<WorkItem> =
+            (0..5000_u32).map(|i| WorkItem { digest: i.wrapping_mul(0x9E37_79B9), bytes: 700 }).collect();
+        let mut decisions = vec![Decision::Drop; items.len()];
+        printed.place(&items, &LoadView::idle(), &mut decisions);
+        assert!(decisions.iter().all(|decision| matches!(decision, Decision::To(w) if w.index() < 63)));
+    }
+
+    #[test]
+    fn a_threshold_without_bound_leaves_the_decision_to_the_hash() {
+        let free = Threshold { permille: None, floor_permille: 0 };
+        let mut adaptive = policy("2x2x2", Form::Corrected, free);
+        let mut tree = HrwTree::new(&"2x2x2".parse().unwrap());
+        let items: Vec<WorkItem> =
+            (0..3000_u32).map(|i| WorkItem { digest: (i % 40) << 26, bytes: 700 }).collect();
+        let (mut ours, mut theirs) = (vec![Decision::Drop; 3000], vec![Decision::Drop; 3000]);
+        adaptive.place(&items, &LoadView::idle(), &mut ours);
+        tree.place(&items, &LoadView::idle(), &mut theirs);
+        assert_eq!(ours, theirs);
+    }
+
+    #[test]
+    fn of_one_flow_the_safe_form_keeps_what_is_in_flight_and_the_others_spread_it() {
+        let items = [WorkItem { digest: 9, bytes: 1000 }; 64];
+        let workers_used = |form| {
+            let mut decisions = [Decision::Drop; 64];
+            policy("2x2x2", form, Threshold::PAPER).place(&items, &LoadView::idle(), &mut decisions);
+            let mut used: Vec<String> = decisions.iter().map(|d| format!("{d:?}")).collect();
+            used.sort();
+            used.dedup();
+            used.len()
+        };
+        assert_eq!(workers_used(Form::OrderSafe), 1);
+        assert_eq!(workers_used(Form::Corrected), 8);
+        assert!(workers_used(Form::Printed) > 1);
+    }
+}

@@ -1,0 +1,303 @@
+//! What waits for each worker, as well as a dispatcher can know it.
+//!
+//! A packet's work is not known before it is done. What is known: how many items and bytes were sent, how many are
+//! completed (a batch late), and perhaps how long each worker was busy. From these a line `time = a·items + b·bytes`
+//! is fitted while the run goes on, and what waits is counted in it. Where nobody measures time, an item counts as its
+//! bytes and a fixed number more.
+
+use super::{LoadView, WorkItem, WorkerId};
+use crate::topology::{CAPACITY_FULL, Topology};
+
+/// What an item costs beside its bytes, in bytes, while nothing has been measured.
+const ITEM_BYTES: u64 = 256;
+/// Fractional bits of the line's two numbers.
+const FRACTION: u32 = 8;
+/// Measurements after which a new line is drawn.
+const FIT_EVERY: u32 = 256;
+/// What the sums keep when a new line is drawn.
+const KEEP: f64 = 0.75;
+
+/// The cost of an item: `item + byte · bytes`.
+#[derive(Clone, Debug)]
+struct Cost {
+    item: u64,
+    byte: u64,
+    /// Sums over the measurements: items², items·bytes, bytes², items·time, bytes·time.
+    sums: [f64; 5],
+    measured: u32,
+    /// A new line was drawn, and estimates of the old one are to be made anew.
+    refitted: bool,
+}
+
+impl Cost {
+    fn new() -> Self {
+        Self {
+            item: ITEM_BYTES << FRACTION,
+            byte: 1 << FRACTION,
+            sums: [0.0; 5],
+            measured: 0,
+            refitted: false,
+        }
+    }
+
+    #[inline]
+    fn of(&self, items: u64, bytes: u64) -> u64 {
+        (self.item.wrapping_mul(items).wrapping_add(self.byte.wrapping_mul(bytes))) >> FRACTION
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "differences of counters over one batch")]
+    fn measure(&mut self, items: u64, bytes: u64, time: u64) {
+        let (x, y, t) = (items as f64, bytes as f64, time as f64);
+        for (sum, term) in self.sums.iter_mut().zip([x * x, x * y, y * y, x * t, y * t]) {
+            *sum += term;
+        }
+        self.measured += 1;
+        if self.measured == FIT_EVERY {
+            self.measured = 0;
+            self.fit();
+            self.sums.iter_mut().for_each(|sum| *sum *= KEEP);
+        }
+    }
+
+    /// Least squares through the origin; where the two cannot be told apart, all is put on the items.
+    #[expect(clippy::cast_sign_loss, reason = "negative slopes are replaced before")]
+    fn fit(&mut self) {
+        let [xx, xy, yy, xt, yt] = self.sums;
+        if xx <= 0.0 {
+            return;
+        }
+        let determinant = xx * yy - xy * xy;
+        let alone = (xt / xx, 0.0);
+        let (item, byte) = if determinant > 1e-4 * xx * yy {
+            match ((xt * yy - yt * xy) / determinant, (yt * xx - xt * xy) / determinant) {
+                (_, byte) if byte < 0.0 => alone,
+                (item, _) if item < 0.0 && yy > 0.0 => (0.0, yt / yy),
+                both => both,
+            }
+        } else {
+            alone
+        };
+        let fixed = |value: f64| ((value * f64::from(1 << FRACTION)) as u64).min(1 << 40);
+        (self.item, self.byte, self.refitted) = (fixed(item), fixed(byte), true);
+        if self.item + self.byte == 0 {
+            self.item = 1;
+        }
+    }
+}
+
+/// Counters and estimated backlog of each worker.
+#[derive(Clone, Debug)]
+pub(crate) struct Backlog {
+    sent: Vec<u64>,
+    completed: Vec<u64>,
+    completed_bytes: Vec<u64>,
+    busy: Vec<u64>,
+    waiting: Vec<u32>,
+    /// 2¹⁶ over the worker's capacity, in ordinary workers.
+    scale: Vec<u64>,
+    cost: Cost,
+    /// Mean cost of an item, ×16, with a memory of about 256 items.
+    mean: u64,
+}
+
+impl Backlog {
+    pub(crate) fn new(topology: &Topology) -> Self {
+        let level = topology.levels() - 1;
+        let count = topology.nodes(level);
+        let scale = (0..count)
+            .map(|worker| (u64::from(CAPACITY_FULL) << 16) / u64::from(topology.capacity(level, worker)))
+            .collect();
+        Self {
+            sent: vec![0; count],
+            completed: vec![0; count],
+            completed_bytes: vec![0; count],
+            busy: vec![0; count],
+            waiting: vec![0; count],
+            scale,
+            cost: Cost::new(),
+            mean: 0,
+        }
+    }
+
+    /// Takes in what the dispatcher knows. Cost: a few operations a worker, so once a batch.
+    pub(crate) fn refresh(&mut self, load: &LoadView<'_>) {
+        let count = self.waiting.len();
+        if load.sent.len() < count || load.completed.len() < count {
+            return; // Nothing is told: what was assigned is what is known.
+        }
+        let bytes_told = load.sent_bytes.len() >= count && load.completed_bytes.len() >= count;
+        let time_told = load.busy.len() >= count;
+        let refitted = std::mem::take(&mut self.cost.refitted);
+        for worker in 0..count {
+            let (sent, completed) = (load.sent[worker], load.completed[worker]);
+            if sent == self.sent[worker] && completed == self.completed[worker] && !refitted {
+                continue; // What was assigned arrived, and nothing is done: the estimate stands.
+            }
+            if completed != self.completed[worker] && time_told {
+                let bytes = if bytes_told { load.completed_bytes[worker] } else { 0 };
+                self.cost.measure(
+                    completed.wrapping_sub(self.completed[worker]),
+                    bytes.wrapping_sub(self.completed_bytes[worker]),
+                    load.busy[worker].wrapping_sub(self.busy[worker]),
+                );
+                self.completed_bytes[worker] = bytes;
+                self.busy[worker] = load.busy[worker];
+            }
+            self.completed[worker] = completed;
+            self.sent[worker] = sent;
+            let items = sent.saturating_sub(completed);
+            let bytes = if bytes_told {
+                load.sent_bytes[worker].saturating_sub(load.completed_bytes[worker])
+            } else {
+                0
+            };
+            self.waiting[worker] = self.scaled(worker, self.cost.of(items, bytes));
+        }
+    }
+
+    #[inline]
+    fn scaled(&self, worker: usize, cost: u64) -> u32 {
+        u32::try_from(cost.saturating_mul(self.scale[worker]) >> 16).unwrap_or(u32::MAX)
+    }
+
+    /// Counts an item for a worker; returns its place in the worker's queue and what it adds to the backlog.
+    #[inline]
+    pub(crate) fn assign(&mut self, worker: usize, item: WorkItem) -> (u64, u32) {
+        let cost = self.cost.of(1, u64::from(item.bytes));
+        self.mean = self.mean - (self.mean >> 8) + (cost >> 4);
+        let added = self.scaled(worker, cost);
+        self.waiting[worker] = self.waiting[worker].saturating_add(added);
+        self.sent[worker] += 1;
+        (self.sent[worker], added)
+    }
+
+    /// Says whether the item at a place of a worker's queue, and so all before it, is done with.
+    ///
+    /// A place beyond what was sent belongs to an item that was dropped on the way: it is done with when all is.
+    #[inline]
+    pub(crate) fn is_done(&self, worker: usize, place: u64) -> bool {
+        self.completed[worker] >= place.min(self.sent[worker])
+    }
+
+    /// Returns the estimated backlog of each worker, per capacity.
+    #[inline]
+    pub(crate) fn waiting(&self) -> &[u32] {
+        &self.waiting
+    }
+
+    /// Returns the estimated cost of an item on an ordinary worker.
+    #[inline]
+    pub(crate) fn cost(&self, item: WorkItem) -> u32 {
+        u32::try_from(self.cost.of(1, u64::from(item.bytes))).unwrap_or(u32::MAX)
+    }
+
+    /// Returns the mean cost of the items so far.
+    #[inline]
+    pub(crate) fn mean_cost(&self) -> u32 {
+        u32::try_from(self.mean >> 4).unwrap_or(u32::MAX)
+    }
+
+    /// Returns a worker as others call it.
+    #[inline]
+    pub(crate) fn id(worker: usize) -> WorkerId {
+        WorkerId::from(worker as u16)
+    }
+}
+
+/// Returns the place of the least value; of equal ones some `digest` chooses, so that they share the work.
+///
+/// Value and place are compared as one number, in four lines at once: nothing here depends on a branch that a
+/// processor would have to guess.
+#[inline]
+pub(crate) fn least_by(values: &[u32], digest: u32) -> usize {
+    // Places are below 1024, and any exclusive or with such a number is another order of them.
+    let order = u64::from(digest >> 7) & 0x3FF;
+    let key = |place: usize, value: u32| (u64::from(value) << 16) | (place as u64 ^ order);
+    let mut least = [u64::MAX; 4];
+    let (chunks, rest) = values.as_chunks::<4>();
+    for (at, chunk) in chunks.iter().enumerate() {
+        for (lane, &value) in chunk.iter().enumerate() {
+            least[lane] = least[lane].min(key(4 * at + lane, value));
+        }
+    }
+    for (at, &value) in rest.iter().enumerate() {
+        least[at] = least[at].min(key(4 * chunks.len() + at, value));
+    }
+    let best = least[0].min(least[1]).min(least[2].min(least[3]));
+    ((best & 0xFFFF) ^ order) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn two() -> Backlog {
+        Backlog::new(&"2,1=50".parse().unwrap())
+    }
+
+    #[test]
+    fn without_a_view_assignments_count_and_slow_workers_count_double() {
+        let mut backlog = two();
+        backlog.refresh(&LoadView::idle());
+        let item = WorkItem { digest: 0, bytes: 44 };
+        assert_eq!(backlog.assign(0, item), (1, 300));
+        assert_eq!(backlog.assign(1, item), (1, 600));
+        assert_eq!(backlog.waiting(), [300, 600]);
+        assert!(!backlog.is_done(0, 1));
+    }
+
+    #[test]
+    fn a_dropped_item_is_done_with_when_its_queue_is_empty() {
+        let mut backlog = two();
+        let view = |sent: &[u64], completed: &[u64], backlog: &mut Backlog| {
+            backlog.refresh(&LoadView { sent, completed, ..LoadView::idle() });
+        };
+        view(&[5, 0], &[3, 0], &mut backlog);
+        let (place, _) = backlog.assign(0, WorkItem { digest: 0, bytes: 1 });
+        assert_eq!(place, 6);
+        // The item was dropped: the queue never grew.
+        view(&[5, 0], &[4, 0], &mut backlog);
+        assert!(!backlog.is_done(0, place));
+        view(&[5, 0], &[5, 0], &mut backlog);
+        assert!(backlog.is_done(0, place));
+    }
+
+    #[test]
+    fn the_line_is_found_where_items_differ() {
+        let mut backlog = two();
+        let mut state = 7;
+        let (mut sent, mut bytes, mut busy) = ([0_u64; 2], [0_u64; 2], [0_u64; 2]);
+        for round in 0..2000 {
+            let worker = round % 2;
+            let size = 64 + flowloom_flow_key::hash::fold::split_mix(&mut state) % 1400;
+            sent[worker] += 1;
+            bytes[worker] += size;
+            busy[worker] += 500 + 18 * size;
+            backlog.refresh(&LoadView {
+                sent: &sent,
+                completed: &sent,
+                sent_bytes: &bytes,
+                completed_bytes: &bytes,
+                busy: &busy,
+            });
+        }
+        assert_eq!(backlog.cost(WorkItem { digest: 0, bytes: 0 }).abs_diff(500) / 20, 0);
+        assert_eq!(backlog.cost(WorkItem { digest: 0, bytes: 1000 }).abs_diff(18_500) / 100, 0);
+    }
+
+    #[test]
+    fn the_least_is_found_and_equal_ones_take_turns() {
+        let mut state = 1;
+        for count in [1, 2, 3, 4, 5, 16, 63, 1024] {
+            let mut ties = vec![0_u32; count];
+            for _ in 0..500 {
+                let word = flowloom_flow_key::hash::fold::split_mix(&mut state);
+                let values: Vec<u32> = (0..count).map(|i| (word >> (i % 60)) as u32 & 7).collect();
+                let least = least_by(&values, word as u32);
+                assert_eq!(values[least], *values.iter().min().unwrap());
+                ties[least_by(&vec![u32::MAX; count], word as u32)] += 1;
+            }
+            assert!(count > 64 || ties.iter().all(|&tie| tie > 0), "{count}: {ties:?}");
+        }
+    }
+}

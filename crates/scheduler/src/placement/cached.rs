@@ -1,0 +1,90 @@
+//! The decisions of a policy that looks at the digest only, remembered.
+//!
+//! Unlike the paper's table of weights, 256 bytes a flow that are still to be compared, this keeps what came of the
+//! comparison: six bytes a flow.
+
+use flowloom_cpu::prefetch;
+
+use super::{
+    ByDigest, Decision, LoadView, OrderGuarantee, Placement, SetupError, WorkItem, WorkerId, bounded,
+};
+
+/// Remembers the worker of recent digests; decides exactly as the policy it stands before.
+#[derive(Clone, Debug)]
+pub struct Cached<P> {
+    policy: P,
+    /// Digest above, worker below; a digest that was never seen has no such place.
+    lines: Vec<u64>,
+    mask: usize,
+}
+
+/// What no line can hold: there is no such worker.
+const EMPTY: u64 = u64::MAX;
+
+impl<P: ByDigest> Cached<P> {
+    /// Lines of the memory as a power of two, where nothing else is asked for: 512 KiB.
+    pub const BITS: u32 = 16;
+
+    /// Returns the policy with a memory of 2^`bits` decisions of eight bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`SetupError::Parameter`] for more than 2²⁴ lines.
+    pub fn new(policy: P, bits: u32) -> Result<Self, SetupError> {
+        bounded("memory bits", u64::from(bits), 0, 24)?;
+        Ok(Self { policy, lines: vec![EMPTY; 1 << bits], mask: (1 << bits) - 1 })
+    }
+}
+
+impl<P: ByDigest + Placement> Placement for Cached<P> {
+    fn place(&mut self, items: &[WorkItem], _load: &LoadView<'_>, decisions: &mut [Decision]) {
+        for item in items {
+            prefetch::read_at(&self.lines, item.digest as usize & self.mask);
+        }
+        for (&item, decision) in items.iter().zip(decisions) {
+            let line = &mut self.lines[item.digest as usize & self.mask];
+            if (*line >> 32) as u32 != item.digest || *line == EMPTY {
+                *line = (u64::from(item.digest) << 32) | u64::from(self.policy.worker(item.digest).0);
+            }
+            *decision = Decision::To(WorkerId(*line as u16));
+        }
+    }
+
+    fn order(&self) -> OrderGuarantee {
+        self.policy.order()
+    }
+
+    fn name(&self) -> &'static str {
+        self.policy.cached_name()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{HrwFlat, HrwTree, WorkerCount, laws};
+    use flowloom_flow_key::hash::fold::split_mix;
+
+    #[test]
+    fn it_keeps_the_laws() {
+        let workers = WorkerCount::new(63).unwrap();
+        laws::check(&mut Cached::new(HrwFlat::new(workers), 8).unwrap(), workers, 1);
+        let tree = HrwTree::new(&"8x2x4,-0".parse().unwrap());
+        laws::check(&mut Cached::new(tree, 8).unwrap(), workers, 1);
+    }
+
+    #[test]
+    fn it_decides_as_the_policy_behind_it() {
+        let plain = HrwTree::new(&"8x2x4".parse().unwrap());
+        let mut cached = Cached::new(plain.clone(), 4).unwrap();
+        let mut state = 2;
+        for _ in 0..10_000 {
+            // Digests that repeat, that collide in the memory, and the largest one.
+            let word = split_mix(&mut state);
+            let digest = if word.is_multiple_of(5) { u32::MAX } else { (word % 97) as u32 * 16 };
+            let mut decision = [Decision::Drop];
+            cached.place(&[WorkItem { digest, bytes: 1 }], &LoadView::idle(), &mut decision);
+            assert_eq!(decision[0], Decision::To(plain.worker(digest)));
+        }
+    }
+}

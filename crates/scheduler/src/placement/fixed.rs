@@ -1,0 +1,91 @@
+//! Flow-based scheduling: the least loaded worker at the first packet, and then that worker for life [LFB slide 4].
+
+use flowloom_cpu::prefetch;
+
+use super::backlog::{Backlog, least_by};
+use super::{Decision, LoadView, OrderGuarantee, Placement, SetupError, WorkItem, bounded};
+use crate::topology::Topology;
+
+/// A slot that no flow has used.
+const NOBODY: u16 = u16::MAX;
+
+/// Places a flow on the worker that has least waiting when its first packet arrives, and keeps it there.
+///
+/// The table is one of 2^`bits` slots, two bytes each, that flows with digests beginning alike share.
+#[derive(Clone, Debug)]
+pub struct Fixed {
+    backlog: Backlog,
+    homes: Vec<u16>,
+    shift: u32,
+}
+
+impl Fixed {
+    /// Slots of the table as a power of two, where nothing else is asked for.
+    pub const BITS: u32 = 20;
+
+    /// Returns the policy over the workers of a topology.
+    ///
+    /// # Errors
+    ///
+    /// [`SetupError::Parameter`] for a table of more than 2²⁴ slots.
+    pub fn new(topology: &Topology, bits: u32) -> Result<Self, SetupError> {
+        bounded("table bits", u64::from(bits), 0, 24)?;
+        Ok(Self { backlog: Backlog::new(topology), homes: vec![NOBODY; 1 << bits], shift: 32 - bits })
+    }
+}
+
+impl Placement for Fixed {
+    fn place(&mut self, items: &[WorkItem], load: &LoadView<'_>, decisions: &mut [Decision]) {
+        for item in items {
+            prefetch::read_at(&self.homes, (u64::from(item.digest) >> self.shift) as usize);
+        }
+        self.backlog.refresh(load);
+        for (&item, decision) in items.iter().zip(decisions) {
+            let slot = (u64::from(item.digest) >> self.shift) as usize;
+            let home = &mut self.homes[slot];
+            if *home == NOBODY {
+                *home = least_by(self.backlog.waiting(), item.digest) as u16;
+            }
+            let worker = usize::from(*home);
+            self.backlog.assign(worker, item);
+            *decision = Decision::To(Backlog::id(worker));
+        }
+    }
+
+    fn order(&self) -> OrderGuarantee {
+        OrderGuarantee::Home
+    }
+
+    fn name(&self) -> &'static str {
+        "fixed"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::laws;
+
+    #[test]
+    fn it_keeps_the_laws() {
+        for workers in ["1", "3", "8x2x4,-0"] {
+            let topology: Topology = workers.parse().unwrap();
+            laws::check(&mut Fixed::new(&topology, Fixed::BITS).unwrap(), topology.workers(), 1);
+        }
+    }
+
+    #[test]
+    fn a_new_flow_goes_to_the_least_loaded_and_an_old_one_home() {
+        let mut policy = Fixed::new(&"2".parse().unwrap(), 8).unwrap();
+        let place = |policy: &mut Fixed, digest: u32, sent: [u64; 2]| {
+            let mut decision = [Decision::Drop];
+            let load = LoadView { sent: &sent, completed: &[0, 0], ..LoadView::idle() };
+            policy.place(&[WorkItem { digest, bytes: 60 }], &load, &mut decision);
+            decision[0]
+        };
+        assert_eq!(place(&mut policy, 7 << 24, [5, 9]), Decision::To(0.into()));
+        assert_eq!(place(&mut policy, 9 << 24, [50, 9]), Decision::To(1.into()));
+        assert_eq!(place(&mut policy, 7 << 24, [50, 9]), Decision::To(0.into()));
+        assert!(Fixed::new(&"2".parse().unwrap(), 25).is_err());
+    }
+}

@@ -1,0 +1,69 @@
+//! Flow-burst scheduling: a flow stays where it has packets, and begins anew wherever least is waiting [LFB slide 5].
+//!
+//! The same contract as an event device's atomic queues: a tag in progress is pinned, an idle one is free.
+
+use super::backlog::{Backlog, least_by};
+use super::flows::{FlowSlots, SLOTS_MAX, Whereabouts};
+use super::{Decision, LoadView, OrderGuarantee, Placement, SetupError, WorkItem, bounded};
+use crate::topology::Topology;
+
+/// Places a packet with the others of its flow that are in flight, and on the least loaded worker where there are none.
+#[derive(Clone, Debug)]
+pub struct FlowBurst {
+    backlog: Backlog,
+    flows: FlowSlots,
+}
+
+impl FlowBurst {
+    /// Slots of the table as a power of two, where nothing else is asked for.
+    pub const BITS: u32 = 16;
+
+    /// Returns the policy over the workers of a topology with 2^`bits` slots of eight bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`SetupError::Parameter`] for more than 2²⁴ slots.
+    pub fn new(topology: &Topology, bits: u32) -> Result<Self, SetupError> {
+        bounded("table bits", u64::from(bits), 0, u64::from(SLOTS_MAX.ilog2()))?;
+        Ok(Self { backlog: Backlog::new(topology), flows: FlowSlots::new(bits) })
+    }
+}
+
+impl Placement for FlowBurst {
+    fn place(&mut self, items: &[WorkItem], load: &LoadView<'_>, decisions: &mut [Decision]) {
+        self.flows.request(items);
+        self.backlog.refresh(load);
+        for (&item, decision) in items.iter().zip(decisions) {
+            let slot = self.flows.of(item);
+            let worker = match self.flows.find(slot, &self.backlog) {
+                Whereabouts::InFlight(worker) => worker,
+                Whereabouts::Unseen | Whereabouts::Idle(_) => least_by(self.backlog.waiting(), item.digest),
+            };
+            let (place, _) = self.backlog.assign(worker, item);
+            self.flows.sent(slot, worker, place);
+            *decision = Decision::To(Backlog::id(worker));
+        }
+    }
+
+    fn order(&self) -> OrderGuarantee {
+        OrderGuarantee::PerFlow
+    }
+
+    fn name(&self) -> &'static str {
+        "fbs"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::laws;
+
+    #[test]
+    fn it_keeps_the_laws() {
+        for shape in ["1", "3", "8x2x4,-0"] {
+            let topology: Topology = shape.parse().unwrap();
+            laws::check(&mut FlowBurst::new(&topology, FlowBurst::BITS).unwrap(), topology.workers(), 1);
+        }
+    }
+}

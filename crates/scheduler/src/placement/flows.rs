@@ -1,0 +1,101 @@
+//! Where the last packet of a flow went, and whether it is still there.
+//!
+//! A worker completes items in the order it got them. So a flow needs no counter of packets in flight: it has none
+//! when the worker's count of completed items has reached the place of the flow's last packet. One word a flow, written
+//! by the dispatcher alone.
+
+use flowloom_cpu::prefetch;
+
+use super::WorkItem;
+use super::backlog::Backlog;
+
+/// The bits of a slot that hold the worker; the others hold the place in its queue.
+const WORKER_BITS: u32 = 16;
+/// The worker of a slot that no flow has used.
+const NOBODY: u64 = 0xFFFF;
+
+/// The most slots: 128 MiB of them.
+pub(crate) const SLOTS_MAX: u64 = 1 << 24;
+
+/// A slot for each of many groups of flows: those whose digests begin alike.
+///
+/// Flows of one slot are placed together while any of them has packets in flight, which keeps the order of each.
+#[derive(Clone, Debug)]
+pub(crate) struct FlowSlots {
+    slots: Vec<u64>,
+    shift: u32,
+}
+
+/// What a slot says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whereabouts {
+    /// No packet of the flow has been seen.
+    Unseen,
+    /// All packets are done with; this worker had the last.
+    Idle(usize),
+    /// Packets are in flight to this worker, and to no other.
+    InFlight(usize),
+}
+
+impl FlowSlots {
+    /// Returns 2^`bits` slots that no flow has used.
+    pub(crate) fn new(bits: u32) -> Self {
+        Self { slots: vec![NOBODY; 1 << bits], shift: 32 - bits }
+    }
+
+    /// Asks for the slots of a batch before the first is read: memory answers all at once.
+    #[inline]
+    pub(crate) fn request(&self, items: &[WorkItem]) {
+        for &item in items {
+            prefetch::read_at(&self.slots, self.of(item));
+        }
+    }
+
+    /// Returns the slot of a flow.
+    #[inline]
+    pub(crate) fn of(&self, item: WorkItem) -> usize {
+        (u64::from(item.digest) >> self.shift) as usize
+    }
+
+    /// Returns where the flows of a slot are.
+    #[inline]
+    pub(crate) fn find(&self, slot: usize, backlog: &Backlog) -> Whereabouts {
+        let word = self.slots[slot];
+        let worker = word & NOBODY;
+        if worker == NOBODY {
+            return Whereabouts::Unseen;
+        }
+        let worker = worker as usize;
+        if backlog.is_done(worker, word >> WORKER_BITS) {
+            Whereabouts::Idle(worker)
+        } else {
+            Whereabouts::InFlight(worker)
+        }
+    }
+
+    /// Notes that the flow's last packet has a place in a worker's queue.
+    #[inline]
+    pub(crate) fn sent(&mut self, slot: usize, worker: usize, place: u64) {
+        self.slots[slot] = (place << WORKER_BITS) | worker as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LoadView;
+
+    #[test]
+    fn a_flow_is_idle_once_its_last_packet_is_completed() {
+        let mut backlog = Backlog::new(&"2".parse().unwrap());
+        let mut flows = FlowSlots::new(4);
+        let item = WorkItem { digest: 0x5FFF_FFFF, bytes: 60 };
+        let slot = flows.of(item);
+        assert_eq!((slot, flows.find(slot, &backlog)), (5, Whereabouts::Unseen));
+        let (place, _) = backlog.assign(1, item);
+        flows.sent(slot, 1, place);
+        assert_eq!(flows.find(slot, &backlog), Whereabouts::InFlight(1));
+        backlog.refresh(&LoadView { sent: &[0, 1], completed: &[0, 1], ..LoadView::idle() });
+        assert_eq!(flows.find(slot, &backlog), Whereabouts::Idle(1));
+    }
+}

@@ -1,0 +1,80 @@
+//! The tree of 2009 to the letter: the same formula, the same digest and numbers counted anew at each level
+//! [HRWTREE §3.2].
+//!
+//! It is here to be measured. If core j has the highest of eight bids, bid j is also the highest of any few of them
+//! that it is among; so a pipeline or thread of the same number wins again below, and most threads of a core can never
+//! win. In a tree of 8x2x4, 34 of 64 threads get no flow at all.
+
+use flowloom_flow_key::hash::hrw::weight;
+
+use super::{Decision, LoadView, OrderGuarantee, Placement, WorkItem, WorkerId};
+use crate::topology::Topology;
+
+/// Places each flow as the formula of 2009 does.
+#[derive(Clone, Debug)]
+pub struct HrwTree2009 {
+    topology: Topology,
+}
+
+impl HrwTree2009 {
+    /// Returns the policy over a topology.
+    #[must_use]
+    pub fn new(topology: &Topology) -> Self {
+        Self { topology: topology.clone() }
+    }
+
+    fn worker(&self, digest: u32) -> WorkerId {
+        let digest = digest >> 1;
+        let mut among = 0..self.topology.nodes(0);
+        for level in 0..self.topology.levels() {
+            let first = among.start;
+            let mut best = (weight(0, digest), first);
+            for node in among.skip(1) {
+                let bid = weight((node - first) as u32, digest);
+                if bid > best.0 {
+                    best = (bid, node);
+                }
+            }
+            if level + 1 == self.topology.levels() {
+                return WorkerId(best.1 as u16);
+            }
+            among = self.topology.children(level, best.1);
+        }
+        WorkerId(0)
+    }
+}
+
+impl Placement for HrwTree2009 {
+    fn place(&mut self, items: &[WorkItem], _load: &LoadView<'_>, decisions: &mut [Decision]) {
+        for (&item, decision) in items.iter().zip(decisions) {
+            *decision = Decision::To(self.worker(item.digest));
+        }
+    }
+
+    fn order(&self) -> OrderGuarantee {
+        OrderGuarantee::Home
+    }
+
+    fn name(&self) -> &'static str {
+        "hrw3-2009"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flowloom_flow_key::hash::fold::split_mix;
+
+    #[test]
+    fn it_idles_34_of_64_threads() {
+        let policy = HrwTree2009::new(&"8x2x4".parse().unwrap());
+        let mut counts = [0_u32; 64];
+        let mut state = 1;
+        for _ in 0..200_000 {
+            counts[policy.worker((split_mix(&mut state) >> 32) as u32).index()] += 1;
+        }
+        assert_eq!(counts.iter().filter(|&&count| count == 0).count(), 34);
+        // Core 0 uses one thread only: number 0 of pipeline 0 has all of its flows.
+        assert!(counts[0] > 20_000 && counts[1..8].iter().all(|&count| count == 0), "{:?}", &counts[..8]);
+    }
+}

@@ -1,0 +1,193 @@
+//! Indirection: digests choose an entry of a table, and the table says which worker [LFB slide 5].
+//!
+//! The table of a network card has 128 entries. Left alone it is a hash with rounding: of 63 workers, two own three
+//! entries and the others two. Rebalanced, it is the adaptive hash of receive-side scaling: entries move from the most
+//! to the least loaded worker. As in RSS++ a period's bytes are the load and the move is greedy.
+//!
+//! Unlike RSS++, which accepts a moment of disorder, an entry moves only while none of its packets is in flight.
+
+use super::backlog::Backlog;
+use super::{Decision, LoadView, OrderGuarantee, Placement, SetupError, WorkItem, WorkerId, bounded};
+use crate::topology::Topology;
+
+/// The most moves that one rebalancing plans.
+const MOVES_MAX: usize = 16;
+
+/// Places flows through a table.
+#[derive(Clone, Debug)]
+pub struct Indirection {
+    worker: Vec<u16>,
+    balance: Option<Balance>,
+}
+
+#[derive(Clone, Debug)]
+struct Balance {
+    backlog: Backlog,
+    capacity: Vec<u64>,
+    /// Place of the last packet of an entry in its worker's queue.
+    place: Vec<u64>,
+    /// Load of each entry; halved every period.
+    load: Vec<u64>,
+    /// Where an entry is to move as soon as none of its packets is in flight.
+    target: Vec<u16>,
+    period: u32,
+    left: u32,
+}
+
+impl Indirection {
+    /// Entries of the table of a network card.
+    pub const ENTRIES: usize = 128;
+    /// Items between two rebalancings, where nothing else is asked for.
+    pub const PERIOD: u32 = 8192;
+
+    /// Returns a table that stays as it is: entries are dealt to the workers in turn.
+    ///
+    /// # Errors
+    ///
+    /// [`SetupError::Parameter`] for no entries or more than 65,536.
+    pub fn fixed(topology: &Topology, entries: usize) -> Result<Self, SetupError> {
+        bounded("entries of the indirection table", entries as u64, 1, 1 << 16)?;
+        let workers = topology.workers().get();
+        Ok(Self {
+            worker: (0..entries).map(|entry| (entry % usize::from(workers)) as u16).collect(),
+            balance: None,
+        })
+    }
+
+    /// Returns a table that is rebalanced every `period` items.
+    ///
+    /// # Errors
+    ///
+    /// [`SetupError::Parameter`] as for [`Indirection::fixed`], and for a period of no item.
+    pub fn rebalanced(topology: &Topology, entries: usize, period: u32) -> Result<Self, SetupError> {
+        bounded("period of rebalancing", u64::from(period), 1, u64::from(u32::MAX))?;
+        let table = Self::fixed(topology, entries)?;
+        let level = topology.levels() - 1;
+        let balance = Balance {
+            backlog: Backlog::new(topology),
+            capacity: (0..topology.nodes(level)).map(|w| u64::from(topology.capacity(level, w))).collect(),
+            place: vec![0; entries],
+            load: vec![0; entries],
+            target: table.worker.clone(),
+            period,
+            left: period,
+        };
+        Ok(Self { worker: table.worker, balance: Some(balance) })
+    }
+
+    #[inline]
+    fn entry(&self, digest: u32) -> usize {
+        ((u64::from(digest) * self.worker.len() as u64) >> 32) as usize
+    }
+}
+
+impl Balance {
+    /// Plans moves from the worker with the largest load per capacity to the one with the smallest, while the gap shrinks.
+    fn plan(&mut self) {
+        let mut loads = vec![0_u64; self.capacity.len()];
+        for (&load, &target) in self.load.iter().zip(&self.target) {
+            loads[usize::from(target)] += load;
+        }
+        for _ in 0..MOVES_MAX {
+            let per_capacity = |worker: &usize| (loads[*worker] << 10) / self.capacity[*worker];
+            let (Some(most), Some(least)) =
+                ((0..loads.len()).max_by_key(per_capacity), (0..loads.len()).min_by_key(per_capacity))
+            else {
+                return;
+            };
+            // The gap shrinks where the load moved is below it; the largest such entry closes most of it.
+            let gap = per_capacity(&most) - per_capacity(&least);
+            let shift =
+                |load: u64| (load << 10) / self.capacity[most] + (load << 10) / self.capacity[least];
+            let best = (0..self.load.len())
+                .filter(|&entry| usize::from(self.target[entry]) == most && self.load[entry] > 0)
+                .filter(|&entry| shift(self.load[entry]) < gap * 2)
+                .min_by_key(|&entry| shift(self.load[entry]).abs_diff(gap));
+            let Some(entry) = best else { return };
+            self.target[entry] = least as u16;
+            loads[most] -= self.load[entry];
+            loads[least] += self.load[entry];
+        }
+    }
+}
+
+impl Placement for Indirection {
+    fn place(&mut self, items: &[WorkItem], load: &LoadView<'_>, decisions: &mut [Decision]) {
+        if let Some(balance) = &mut self.balance {
+            balance.backlog.refresh(load);
+        }
+        for (&item, decision) in items.iter().zip(decisions) {
+            let entry = self.entry(item.digest);
+            if let Some(balance) = &mut self.balance {
+                let (now, target) = (self.worker[entry], balance.target[entry]);
+                if now != target && balance.backlog.is_done(usize::from(now), balance.place[entry]) {
+                    self.worker[entry] = target;
+                }
+                let (place, _) = balance.backlog.assign(usize::from(self.worker[entry]), item);
+                balance.place[entry] = place;
+                balance.load[entry] += u64::from(balance.backlog.cost(item));
+                balance.left -= 1;
+                if balance.left == 0 {
+                    balance.left = balance.period;
+                    balance.plan();
+                    balance.load.iter_mut().for_each(|load| *load /= 2);
+                }
+            }
+            *decision = Decision::To(WorkerId(self.worker[entry]));
+        }
+    }
+
+    fn order(&self) -> OrderGuarantee {
+        if self.balance.is_some() { OrderGuarantee::PerFlow } else { OrderGuarantee::Home }
+    }
+
+    fn name(&self) -> &'static str {
+        if self.balance.is_some() { "rss++" } else { "rss" }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::laws;
+
+    #[test]
+    fn it_keeps_the_laws() {
+        for workers in ["1", "4", "16"] {
+            let topology: Topology = workers.parse().unwrap();
+            laws::check(&mut Indirection::fixed(&topology, 128).unwrap(), topology.workers(), 1);
+            laws::check(&mut Indirection::rebalanced(&topology, 512, 1000).unwrap(), topology.workers(), 1);
+        }
+    }
+
+    #[test]
+    fn entries_leave_an_overloaded_worker_when_they_are_idle() {
+        let mut policy = Indirection::rebalanced(&"2".parse().unwrap(), 8, 64).unwrap();
+        // Entries 0 and 2, both of worker 0, have all the traffic.
+        let items: Vec<WorkItem> =
+            (0..64).map(|i| WorkItem { digest: (i % 2) << 30, bytes: 100 }).collect();
+        let mut decisions = vec![Decision::Drop; 64];
+        let done = |count| [count, 0];
+        policy.place(
+            &items,
+            &LoadView { sent: &[0, 0], completed: &[0, 0], ..LoadView::idle() },
+            &mut decisions,
+        );
+        assert!(decisions.iter().all(|&decision| decision == Decision::To(0.into())));
+        // Planned, but packets are in flight.
+        let busy = LoadView { sent: &[64, 0], completed: &done(10), ..LoadView::idle() };
+        policy.place(&items[..2], &busy, &mut decisions);
+        assert_eq!(decisions[..2], [Decision::To(0.into()); 2]);
+        let idle = LoadView { sent: &[66, 0], completed: &done(66), ..LoadView::idle() };
+        policy.place(&items[..2], &idle, &mut decisions);
+        assert_ne!(decisions[0], decisions[1]);
+    }
+
+    #[test]
+    fn tables_without_entries_or_period_are_refused() {
+        let topology: Topology = "2".parse().unwrap();
+        assert!(Indirection::fixed(&topology, 0).is_err());
+        assert!(Indirection::fixed(&topology, 1 << 17).is_err());
+        assert!(Indirection::rebalanced(&topology, 8, 0).is_err());
+    }
+}

@@ -1,0 +1,87 @@
+//! Digest modulo the number of workers, as a network processor does it [FLOWNP §5.2.2].
+//!
+//! What is spread is decided by whoever makes the digests: the paper compares the CRC-32 of the five-tuple with the
+//! destination address. Both are unkeyed, so both can be aimed at one worker; and the destination is another one for
+//! each direction of a flow.
+
+use super::{Decision, LoadView, OrderGuarantee, Placement, WorkItem, WorkerCount, WorkerId};
+
+/// Places each flow by its digest modulo the number of workers.
+#[derive(Clone, Copy, Debug)]
+pub struct Modulo {
+    workers: WorkerCount,
+    name: &'static str,
+}
+
+impl Modulo {
+    /// Returns the policy over a number of workers, named after the digest it is given: `crc`, `dst`.
+    #[must_use]
+    pub const fn new(workers: WorkerCount, name: &'static str) -> Self {
+        Self { workers, name }
+    }
+}
+
+impl Placement for Modulo {
+    fn place(&mut self, items: &[WorkItem], _load: &LoadView<'_>, decisions: &mut [Decision]) {
+        for (&item, decision) in items.iter().zip(decisions) {
+            *decision = Decision::To(WorkerId((item.digest % u32::from(self.workers.get())) as u16));
+        }
+    }
+
+    fn order(&self) -> OrderGuarantee {
+        OrderGuarantee::Home
+    }
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::laws;
+    use flowloom_flow_key::hash::crc32;
+    use flowloom_flow_key::{FlowHasher, FlowKey};
+
+    #[test]
+    fn it_keeps_the_laws() {
+        for workers in [1, 3, 64] {
+            let workers = WorkerCount::new(workers).unwrap();
+            laws::check(&mut Modulo::new(workers, "crc"), workers, 1);
+        }
+    }
+
+    /// The largest share that one of eight workers gets, times eight.
+    fn busiest(policy: &mut dyn Placement, digests: &[u32]) -> f64 {
+        let items: Vec<WorkItem> = digests.iter().map(|&digest| WorkItem { digest, bytes: 60 }).collect();
+        let mut decisions = vec![Decision::Drop; items.len()];
+        policy.place(&items, &LoadView::idle(), &mut decisions);
+        let mut shares = [0_u32; 8];
+        for decision in decisions {
+            let Decision::To(worker) = decision else { panic!("{decision:?}") };
+            shares[worker.index()] += 1;
+        }
+        f64::from(shares.into_iter().max().unwrap()) * 8.0 / digests.len() as f64
+    }
+
+    #[test]
+    fn crafted_flows_flood_one_worker_by_crc_and_none_by_a_keyed_digest() {
+        let eight = WorkerCount::new(8).unwrap();
+        let crc = |key: &FlowKey| crc32::crc32(&key.words().map(u64::to_be_bytes).concat());
+        // Anyone can compute a CRC, so anyone can choose ports that all end on worker 5.
+        let crafted: Vec<FlowKey> = (0..u32::MAX)
+            .map(|i| FlowKey::from_v4(0x0A00_0000 + (i >> 16), 0xC000_0201, i as u16, 80, 6).0)
+            .filter(|key| crc(key) % 8 == 5)
+            .take(40_000)
+            .collect();
+        let by_crc: Vec<u32> = crafted.iter().map(crc).collect();
+        assert!((busiest(&mut Modulo::new(eight, "crc"), &by_crc) - 8.0).abs() < 1e-9);
+        for seed in 0..4 {
+            let hasher = FlowHasher::with_seed(seed);
+            let keyed: Vec<u32> = crafted.iter().map(|key| hasher.hash(key).worker).collect();
+            let share = busiest(&mut crate::DirectHash::new(eight), &keyed);
+            assert!(share <= 1.1, "the busiest worker has {share:.3} of its share, seed {seed}");
+        }
+    }
+}

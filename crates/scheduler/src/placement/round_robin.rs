@@ -1,0 +1,51 @@
+//! Round robin: packet by packet to one worker after the other [LFB slide 4].
+//!
+//! The work is spread as evenly as packets can be, and no flow keeps its order or its cache.
+
+use super::{Decision, LoadView, OrderGuarantee, Placement, WorkItem, WorkerCount, WorkerId};
+
+/// Places each packet on the worker after the last one's.
+#[derive(Clone, Copy, Debug)]
+pub struct RoundRobin {
+    workers: WorkerCount,
+    next: u16,
+}
+
+impl RoundRobin {
+    /// Returns the policy over a number of workers.
+    #[must_use]
+    pub const fn new(workers: WorkerCount) -> Self {
+        Self { workers, next: 0 }
+    }
+}
+
+impl Placement for RoundRobin {
+    fn place(&mut self, items: &[WorkItem], _load: &LoadView<'_>, decisions: &mut [Decision]) {
+        for (_, decision) in items.iter().zip(decisions) {
+            *decision = Decision::To(WorkerId(self.next));
+            self.next = if self.next + 1 == self.workers.get() { 0 } else { self.next + 1 };
+        }
+    }
+
+    fn order(&self) -> OrderGuarantee {
+        OrderGuarantee::None
+    }
+
+    fn name(&self) -> &'static str {
+        "rr"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::laws;
+
+    #[test]
+    fn it_keeps_the_laws() {
+        for workers in [1, 2, 63] {
+            let workers = WorkerCount::new(workers).unwrap();
+            laws::check(&mut RoundRobin::new(workers), workers, 1);
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! The nodes of a topology in one row, the root first, and what waits below each.
+
+use std::ops::Range;
+
+use super::backlog::Backlog;
+use super::{LoadView, WorkItem};
+use crate::topology::{CAPACITY_FULL, Topology};
+
+/// Nodes of all levels, numbered from the root: those of a level follow those of the level above, workers come last.
+#[derive(Clone, Debug)]
+pub(crate) struct Nodes {
+    /// First child of each node; the next entry ends them. Workers have none.
+    first_child: Vec<u32>,
+    parent: Vec<u32>,
+    capacity: Vec<u32>,
+    /// The number of the first worker.
+    pub(crate) first_worker: u32,
+}
+
+impl Nodes {
+    pub(crate) fn new(topology: &Topology) -> Self {
+        let levels = topology.levels();
+        let mut nodes = Self { first_child: vec![1], parent: vec![0], capacity: vec![1], first_worker: 0 };
+        nodes.parent.resize(1 + topology.nodes(0), 0);
+        let mut number = nodes.parent.len() as u32;
+        for level in 0..levels {
+            for node in 0..topology.nodes(level) {
+                let own = nodes.first_child.len() as u32;
+                let children = topology.children(level, node).len();
+                nodes.first_child.push(number);
+                nodes.parent.resize(nodes.parent.len() + children, own);
+                nodes.capacity.push(topology.capacity(level, node));
+                number += children as u32;
+            }
+        }
+        nodes.first_child.push(number);
+        nodes.first_worker = number - u32::from(topology.workers().get());
+        nodes
+    }
+
+    #[inline]
+    pub(crate) fn children(&self, node: u32) -> Range<u32> {
+        self.first_child[node as usize]..self.first_child[node as usize + 1]
+    }
+
+    #[inline]
+    pub(crate) fn parent(&self, node: u32) -> u32 {
+        self.parent[node as usize]
+    }
+
+    pub(crate) fn capacity(&self, node: u32) -> u32 {
+        self.capacity[node as usize]
+    }
+
+    /// Returns the number of nodes.
+    pub(crate) fn count(&self) -> u32 {
+        self.parent.len() as u32
+    }
+}
+
+/// What waits below each node, per capacity: a pipeline of four threads with one item counts a quarter of it.
+#[derive(Clone, Debug)]
+pub(crate) struct TreeLoad {
+    pub(crate) nodes: Nodes,
+    pub(crate) backlog: Backlog,
+    /// By node number.
+    waiting: Vec<u32>,
+    /// 2¹⁶ over the capacity of each node, in ordinary workers.
+    scale: Vec<u64>,
+}
+
+impl TreeLoad {
+    pub(crate) fn new(topology: &Topology) -> Self {
+        let nodes = Nodes::new(topology);
+        let scale = (0..nodes.count())
+            .map(|node| (u64::from(CAPACITY_FULL) << 16) / u64::from(nodes.capacity(node)))
+            .collect();
+        let waiting = vec![0; nodes.count() as usize];
+        Self { nodes, backlog: Backlog::new(topology), waiting, scale }
+    }
+
+    /// Takes in what the dispatcher knows, once a batch.
+    pub(crate) fn refresh(&mut self, load: &LoadView<'_>) {
+        self.backlog.refresh(load);
+        let first = self.nodes.first_worker as usize;
+        self.waiting[first..].copy_from_slice(self.backlog.waiting());
+        for node in (1..first).rev() {
+            let children = self.nodes.children(node as u32);
+            let sum: u64 = children
+                .map(|child| {
+                    u64::from(self.waiting[child as usize]) * u64::from(self.nodes.capacity(child))
+                })
+                .sum();
+            let own = sum.saturating_mul(self.scale[node] / u64::from(CAPACITY_FULL)) >> 16;
+            self.waiting[node] = u32::try_from(own).unwrap_or(u32::MAX);
+        }
+    }
+
+    /// Counts an item for a worker; returns its place in the worker's queue.
+    #[inline]
+    pub(crate) fn assign(&mut self, worker: usize, item: WorkItem) -> u64 {
+        let (place, added) = self.backlog.assign(worker, item);
+        let cost = u64::from(self.backlog.cost(item));
+        let mut node = self.nodes.first_worker + worker as u32;
+        self.waiting[node as usize] = self.waiting[node as usize].saturating_add(added);
+        loop {
+            node = self.nodes.parent(node);
+            if node == 0 {
+                return place;
+            }
+            let added = u32::try_from((cost * self.scale[node as usize]) >> 16).unwrap_or(u32::MAX);
+            self.waiting[node as usize] = self.waiting[node as usize].saturating_add(added);
+        }
+    }
+
+    /// Returns what waits below a node, per capacity.
+    #[inline]
+    pub(crate) fn waiting(&self, node: u32) -> u32 {
+        self.waiting[node as usize]
+    }
+
+    /// Returns what waits below neighbouring nodes.
+    #[inline]
+    pub(crate) fn row(&self, nodes: Range<u32>) -> &[u32] {
+        &self.waiting[nodes.start as usize..nodes.end as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_are_numbered_level_by_level() {
+        let nodes = Nodes::new(&"2x2x2,-0".parse().unwrap());
+        assert_eq!((nodes.count(), nodes.first_worker), (1 + 2 + 4 + 7, 7));
+        assert_eq!((nodes.children(0), nodes.children(1), nodes.children(3)), (1..3, 3..5, 7..8));
+        assert_eq!((nodes.parent(1), nodes.parent(3), nodes.parent(7), nodes.parent(13)), (0, 1, 3, 6));
+        assert_eq!((nodes.capacity(3), nodes.capacity(4), nodes.capacity(7)), (100, 200, 100));
+        assert!((7..14).all(|worker| nodes.children(worker).is_empty()));
+    }
+
+    #[test]
+    fn assigning_and_being_told_agree() {
+        let topology: Topology = "2x2x2,-0,5=200".parse().unwrap();
+        let (mut assigned, mut told) = (TreeLoad::new(&topology), TreeLoad::new(&topology));
+        let (mut sent, mut bytes) = ([0_u64; 7], [0_u64; 7]);
+        for (worker, size) in [(0, 100), (3, 400), (4, 1000), (4, 44), (6, 1400)] {
+            assigned.assign(worker, WorkItem { digest: 0, bytes: size });
+            sent[worker] += 1;
+            bytes[worker] += u64::from(size);
+        }
+        let zero = [0; 7];
+        told.refresh(&LoadView {
+            sent: &sent,
+            completed: &zero,
+            sent_bytes: &bytes,
+            completed_bytes: &zero,
+            busy: &[],
+        });
+        for node in 1..14 {
+            let (a, b) = (assigned.waiting(node), told.waiting(node));
+            assert!(a.abs_diff(b) <= 3, "node {node}: {a} and {b}");
+        }
+        assert_eq!(told.waiting(7), 356);
+    }
+}

@@ -1,0 +1,185 @@
+//! What the machine is made of and what things cost on it, in cycles.
+
+use crate::placement::{SetupError, bounded};
+use crate::topology::Topology;
+
+/// What the dispatcher does when the queue it wants to fill is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenFull {
+    /// It waits, and everything behind it waits too.
+    Block,
+    /// It drops the packet.
+    Drop,
+}
+
+/// The caches, as counts of flows: a flow's state is near while few other flows came between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheModel {
+    /// Cycles to fetch a flow's state from the shared cache.
+    pub shared_cycles: u32,
+    /// Cycles to fetch it from the private cache of another core.
+    pub remote_cycles: u32,
+    /// Cycles to fetch it from memory.
+    pub memory_cycles: u32,
+    /// Changes of flow on a core after which a state has left its private cache.
+    pub private_flows: u32,
+    /// Changes of flow on all cores after which it has left the shared cache.
+    pub shared_flows: u32,
+}
+
+/// What it costs a worker to fetch its work itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PullCosts {
+    /// Taking a lock, waiting for it and giving it back.
+    pub lock_cycles: u32,
+    /// Finding out which flow a packet belongs to.
+    pub inspect_cycles: u32,
+    /// Handing a packet over to the worker that owns its flow.
+    pub hand_over_cycles: u32,
+    /// Fetching the lines of a packet that another core has looked at.
+    pub move_cycles: u32,
+}
+
+/// A machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// Its threads; those of one pipeline share its speed, those of one core its private cache.
+    pub topology: Topology,
+    /// The share of a pipeline that one thread can use, in thousandths: at 250 four threads do not slow each other.
+    pub thread_demand_permille: u32,
+    /// Whether an operating system moves threads among all pipelines for free, an idealised one.
+    pub pooled: bool,
+    /// Whether the dispatcher runs on a thread of the first pipeline and slows its siblings.
+    pub dispatcher_on_first_pipeline: bool,
+    /// Cycles of the dispatcher for a packet, the policy's included.
+    pub dispatch_cycles: u32,
+    /// Packets that are placed at once, at most.
+    pub batch: u32,
+    /// Packets after which a worker tells how many it has completed; it also tells when it has nothing left.
+    pub chunk: u32,
+    /// Packets that wait for one worker at most.
+    pub queue_packets: u32,
+    /// What happens when they do.
+    pub when_full: WhenFull,
+    /// Packets in the machine at most; the dispatcher waits beyond.
+    pub pool_packets: u32,
+    /// Cycles of a worker to take a packet.
+    pub take_cycles: u32,
+    /// Caches.
+    pub cache: CacheModel,
+    /// Costs of pull schemes.
+    pub pull: PullCosts,
+    /// Cycles a second, to turn times into seconds.
+    pub hertz: u64,
+}
+
+impl Machine {
+    /// No bound.
+    pub const UNBOUNDED: u32 = u32::MAX;
+
+    /// Returns the eight cores that the traffic of [LFB Tab. 1] was scheduled on, 2.53 GHz, over a topology.
+    ///
+    /// Costs are guesses of a plausible size; [`Machine`] says which they are, and experiments vary them.
+    #[must_use]
+    pub fn xeon(topology: Topology) -> Self {
+        Self {
+            topology,
+            thread_demand_permille: 1000,
+            pooled: false,
+            dispatcher_on_first_pipeline: false,
+            dispatch_cycles: 120,
+            batch: 32,
+            chunk: 32,
+            queue_packets: Self::UNBOUNDED,
+            when_full: WhenFull::Block,
+            pool_packets: 4096,
+            take_cycles: 50,
+            cache: CacheModel {
+                shared_cycles: 700,
+                remote_cycles: 1100,
+                memory_cycles: 2500,
+                private_flows: 64,
+                shared_flows: 2500,
+            },
+            pull: PullCosts {
+                lock_cycles: 150,
+                inspect_cycles: 100,
+                hand_over_cycles: 80,
+                move_cycles: 300,
+            },
+            hertz: 2_530_000_000,
+        }
+    }
+
+    /// Returns the Niagara 2 of [HRWTREE §4.1], 1.2 GHz, whose thread 0 dispatches, over a topology without it.
+    ///
+    /// # Errors
+    ///
+    /// None for the shape it is made for, `8x2x4,-0`; it takes any.
+    #[must_use]
+    pub fn niagara(topology: Topology) -> Self {
+        Self {
+            dispatcher_on_first_pipeline: true,
+            dispatch_cycles: 176,
+            queue_packets: 16,
+            pool_packets: Self::UNBOUNDED,
+            cache: CacheModel {
+                shared_cycles: 300,
+                remote_cycles: 1200,
+                memory_cycles: 3000,
+                private_flows: 32,
+                shared_flows: 4000,
+            },
+            pull: PullCosts {
+                lock_cycles: 300,
+                inspect_cycles: 100,
+                hand_over_cycles: 80,
+                move_cycles: 300,
+            },
+            hertz: 1_200_000_000,
+            ..Self::xeon(topology)
+        }
+    }
+
+    /// Returns how many ordinary workers the machine is worth: threads, or what pipelines can carry, in thousandths.
+    #[must_use]
+    pub fn parallelism_permille(&self) -> u64 {
+        let leaf = self.topology.levels() - 1;
+        let threads: u64 =
+            (0..self.topology.nodes(leaf)).map(|w| u64::from(self.topology.capacity(leaf, w)) * 10).sum();
+        let pipelines = self.topology.nodes(self.topology.pipeline_level()) as u64;
+        if self.topology.levels() == 1 {
+            return threads;
+        }
+        threads.min(pipelines * 1_000_000 / u64::from(self.thread_demand_permille.max(1)))
+    }
+
+    /// Checks the bounds of everything.
+    ///
+    /// # Errors
+    ///
+    /// [`SetupError::Parameter`] for the first number that lies outside of its own.
+    pub fn check(&self) -> Result<(), SetupError> {
+        let cycles_max = 100_000_000;
+        bounded("thread demand", u64::from(self.thread_demand_permille), 1, 1000)?;
+        bounded("batch", u64::from(self.batch), 1, 4096)?;
+        bounded("chunk", u64::from(self.chunk), 1, 4096)?;
+        bounded("queue bound", u64::from(self.queue_packets), 1, u64::from(u32::MAX))?;
+        bounded("packet pool", u64::from(self.pool_packets), 1, u64::from(u32::MAX))?;
+        bounded("clock rate", self.hertz, 1, 1_000_000_000_000)?;
+        for (name, cycles) in [
+            ("cost of a dispatch", self.dispatch_cycles),
+            ("cost of taking a packet", self.take_cycles),
+            ("cost of the shared cache", self.cache.shared_cycles),
+            ("cost of a remote cache", self.cache.remote_cycles),
+            ("cost of memory", self.cache.memory_cycles),
+            ("cost of a lock", self.pull.lock_cycles),
+            ("cost of looking at a packet", self.pull.inspect_cycles),
+            ("cost of a hand-over", self.pull.hand_over_cycles),
+            ("cost of moving a packet", self.pull.move_cycles),
+        ] {
+            bounded(name, u64::from(cycles), 0, cycles_max)?;
+        }
+        Ok(())
+    }
+}

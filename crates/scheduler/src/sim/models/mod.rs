@@ -1,0 +1,330 @@
+//! Traffic: fitted to the captures of [LFB Tab. 1] and the jobs of [HRWTREE §4.2], and some that nobody fitted.
+//!
+//! | model | what it is hard for |
+//! | --- | --- |
+//! | [`Model::Dominant`] | anything that keeps order: one flow has half of the packets and a quarter of the work |
+//! | [`Model::Many`] | caches: a hundred flows at a time, fifteen packets each |
+//! | [`Model::Balanced`] | little |
+//! | [`Model::L7`] | counting packets: a job is a whole buffer, so jobs differ in work a hundredfold |
+//! | [`Model::Zipf`] | hashing: few flows have most packets |
+//! | [`Model::Bursts`] | slow feedback: trains of up to 64 packets |
+//! | [`Model::Elephants`] | sharing: four flows have a tenth of the packets each |
+//! | [`Model::Attack`] | unkeyed hashing: half of the packets are flows crafted for one queue |
+
+mod captures;
+mod l7;
+mod power;
+mod simple;
+
+use flowloom_flow_key::hash::crc32::crc32;
+use flowloom_flow_key::hash::fold::split_mix;
+use flowloom_flow_key::{FlowHasher, FlowKey};
+
+use super::workload::{JOBS_MAX, Job, Pace, Workload};
+use crate::placement::rendezvous::NegativeLog;
+use crate::placement::{SetupError, bounded};
+
+pub use captures::Capture;
+
+/// A model of traffic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Model {
+    /// [LFB Tab. 1]: one flow dominates.
+    Dominant,
+    /// [LFB Tab. 1]: many small flows.
+    Many,
+    /// [LFB Tab. 1]: in between.
+    Balanced,
+    /// Reassembled buffers to be matched [HRWTREE §4.2]; one flow may have a share of the jobs.
+    L7 {
+        /// Thousandths of the jobs that belong to one flow which never matches.
+        elephant_permille: u32,
+    },
+    /// A fixed number of flows whose shares fall with a power of their rank.
+    Zipf {
+        /// Flows.
+        flows: u32,
+        /// The power, in thousandths.
+        exponent_permille: u32,
+    },
+    /// Two thousand flows that send trains.
+    Bursts,
+    /// Four elephants among mice.
+    Elephants,
+    /// Flows crafted for one queue of a CRC modulo 64, beside ordinary ones.
+    Attack,
+}
+
+/// What a flow's digest is made from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Digest {
+    /// The keyed hash of the engine.
+    Keyed,
+    /// CRC-32 of the key, the same for both directions.
+    Crc,
+    /// The address of the server.
+    Destination,
+}
+
+/// Generated packets and the keys of their flows.
+#[derive(Clone, Debug)]
+pub struct Traffic {
+    /// Jobs; their digests are of [`Digest::Keyed`], their arrivals zero.
+    pub jobs: Vec<Job>,
+    /// The key of each flow.
+    pub keys: Vec<FlowKey>,
+    /// The server's address of each flow.
+    pub servers: Vec<u32>,
+}
+
+impl Model {
+    /// Returns the model's short name, as on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Dominant => "dominant",
+            Self::Many => "many",
+            Self::Balanced => "balanced",
+            Self::L7 { elephant_permille: 0 } => "l7",
+            Self::L7 { .. } => "l7-elephant",
+            Self::Zipf { .. } => "zipf",
+            Self::Bursts => "bursts",
+            Self::Elephants => "elephants",
+            Self::Attack => "attack",
+        }
+    }
+
+    /// Returns how many packets the model makes when nothing else is asked for: as many as its capture has.
+    #[must_use]
+    pub fn packets(self) -> u32 {
+        match self {
+            Self::Dominant => Capture::DOMINANT.packets,
+            Self::Many => Capture::MANY.packets,
+            Self::Balanced => Capture::BALANCED.packets,
+            Self::L7 { .. } => l7::PACKETS,
+            _ => 1_000_000,
+        }
+    }
+
+    /// Makes traffic of about `packets` packets; the same seed gives the same on every machine.
+    ///
+    /// The captures shrink with their number: a tenth of the packets has a tenth of the flows. Jobs of
+    /// [`Model::L7`] are fewer than its packets.
+    ///
+    /// # Errors
+    ///
+    /// [`SetupError::Parameter`] for fewer than 1,000 packets or more than a workload may have, for no flow, and for
+    /// shares and powers beyond 1000 and 4000 thousandths.
+    pub fn generate(self, packets: u32, seed: u64) -> Result<Traffic, SetupError> {
+        bounded("packets of a model", u64::from(packets), 1000, JOBS_MAX as u64)?;
+        let flows = match self {
+            Self::Dominant => Capture::DOMINANT.generate(packets, seed),
+            Self::Many => Capture::MANY.generate(packets, seed),
+            Self::Balanced => Capture::BALANCED.generate(packets, seed),
+            Self::L7 { elephant_permille } => {
+                bounded("elephant's share", u64::from(elephant_permille), 0, 900)?;
+                l7::generate(packets, elephant_permille, seed)
+            }
+            Self::Zipf { flows, exponent_permille } => {
+                bounded("flows of a model", u64::from(flows), 1, 1 << 24)?;
+                bounded("power of a model", u64::from(exponent_permille), 0, 4000)?;
+                simple::zipf(packets, flows, exponent_permille, seed)
+            }
+            Self::Bursts => simple::bursts(packets, seed),
+            Self::Elephants => simple::elephants(packets, seed),
+            Self::Attack => simple::attack(packets, seed),
+        };
+        Ok(flows.finish(seed))
+    }
+}
+
+impl Traffic {
+    /// Replaces the digests of all jobs.
+    #[must_use]
+    pub fn with_digests(mut self, digest: Digest, seed: u64) -> Self {
+        let hasher = FlowHasher::with_seed(seed);
+        let digests: Vec<u32> = self
+            .keys
+            .iter()
+            .zip(&self.servers)
+            .map(|(key, &server)| match digest {
+                Digest::Keyed => hasher.hash(key).worker,
+                Digest::Crc => crc_of(key),
+                Digest::Destination => server,
+            })
+            .collect();
+        for job in &mut self.jobs {
+            job.digest = digests[job.flow as usize];
+        }
+        self
+    }
+
+    /// Gives every job an arrival, so that on average a job comes every `mean_cycles`; by chance, and in waves where
+    /// `wave_cycles` is not 0: a fifth of each wave at 2.5 times the mean rate, the rest at 0.625 times.
+    #[must_use]
+    pub fn with_arrivals(mut self, mean_cycles: u64, wave_cycles: u64, seed: u64) -> Self {
+        let log = NegativeLog::new();
+        let mut state = seed ^ 0xA771_7A15;
+        // In 1/256 of a cycle, so that short gaps are not rounded away.
+        let mut now = 0_u64;
+        for job in &mut self.jobs {
+            job.arrival = now >> 8;
+            let in_wave = if wave_cycles == 0 { 0 } else { (now >> 8) % wave_cycles };
+            let mean = (mean_cycles << 8)
+                * match wave_cycles {
+                    0 => 1000,
+                    wave if in_wave < wave / 5 => 400,
+                    _ => 1600,
+                }
+                / 1000;
+            // −ln u is −log2 u times 0.6931; the logarithm has 40 fractional bits.
+            let units = (u128::from(log.of(split_mix(&mut state))) * 45_426) >> 16;
+            now += ((u128::from(mean) * units) >> 40) as u64;
+        }
+        self
+    }
+
+    /// Returns the workload of these jobs.
+    ///
+    /// # Errors
+    ///
+    /// As [`Workload::new`].
+    pub fn workload(self, pace: Pace) -> Result<Workload, SetupError> {
+        Workload::new(self.jobs, pace)
+    }
+}
+
+/// Returns the CRC-32 of a key's canonical words.
+#[must_use]
+pub fn crc_of(key: &FlowKey) -> u32 {
+    let mut bytes = [0; 48];
+    for (chunk, word) in bytes.chunks_exact_mut(8).zip(key.words()) {
+        chunk.copy_from_slice(&word.to_be_bytes());
+    }
+    crc32(&bytes)
+}
+
+/// Flows and jobs in the making.
+#[derive(Debug, Default)]
+struct Making {
+    jobs: Vec<Job>,
+    keys: Vec<FlowKey>,
+    servers: Vec<u32>,
+}
+
+impl Making {
+    /// Adds a flow of one of 60,000 clients to one of 40 servers and 8 services; returns its number.
+    fn flow(&mut self, random: &mut Random) -> u32 {
+        const SERVICES: [u16; 8] = [80, 443, 25, 53, 22, 110, 143, 8080];
+        let client = 0x0A00_0000 + random.below(60_000);
+        let server = 0xC000_0200 + random.below(40);
+        let port = 1024 + random.below(64_000) as u16;
+        let service = SERVICES[random.below(8) as usize];
+        self.flow_of(client, server, port, service)
+    }
+
+    fn flow_of(&mut self, client: u32, server: u32, port: u16, service: u16) -> u32 {
+        self.keys.push(FlowKey::from_v4(client, server, port, service, 6).0);
+        self.servers.push(server);
+        (self.keys.len() - 1) as u32
+    }
+
+    fn job(&mut self, flow: u32, bytes: u32, work: u32) {
+        self.jobs.push(Job { arrival: 0, flow, digest: 0, bytes, work });
+    }
+
+    fn finish(self, seed: u64) -> Traffic {
+        let Self { jobs, keys, servers } = self;
+        Traffic { jobs, keys, servers }.with_digests(Digest::Keyed, seed)
+    }
+}
+
+/// Numbers drawn from a seed.
+#[derive(Debug)]
+struct Random(u64);
+
+impl Random {
+    fn word(&mut self) -> u64 {
+        split_mix(&mut self.0)
+    }
+
+    /// Returns a number below `bound`, which is not 0.
+    fn below(&mut self, bound: u32) -> u32 {
+        (((self.word() >> 32) * u64::from(bound)) >> 32) as u32
+    }
+
+    fn permille(&mut self, permille: u32) -> bool {
+        self.below(1000) < permille
+    }
+
+    /// Returns a size on the wire: 45 % are small, 16.5 % in between, the others nearly full.
+    fn bytes(&mut self) -> u32 {
+        match self.below(1000) {
+            0..450 => 64 + self.below(60),
+            450..615 => 200 + self.below(800),
+            _ => 1400 + self.below(60),
+        }
+    }
+
+    /// Returns a value around `mean`, evenly between a quarter and seven quarters of it.
+    fn around(&mut self, mean: u32) -> u32 {
+        (u64::from(mean) * u64::from(250 + self.below(1501)) / 1000) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [Model; 9] = [
+        Model::Dominant,
+        Model::Many,
+        Model::Balanced,
+        Model::L7 { elephant_permille: 0 },
+        Model::L7 { elephant_permille: 50 },
+        Model::Zipf { flows: 1000, exponent_permille: 1100 },
+        Model::Bursts,
+        Model::Elephants,
+        Model::Attack,
+    ];
+
+    #[test]
+    fn every_model_repeats_by_seed_and_makes_a_workload() {
+        for model in ALL {
+            let make = |seed| model.generate(20_000, seed).unwrap();
+            let (first, again, other) = (make(1), make(1), make(2));
+            assert_eq!(first.jobs, again.jobs, "{}", model.name());
+            assert_ne!(first.jobs, other.jobs, "{}", model.name());
+            assert_eq!(first.keys.len(), first.servers.len());
+            let workload = first.workload(Pace::Closed).unwrap();
+            assert!(workload.jobs().len() > 4_000 && workload.work() > 0, "{}", model.name());
+        }
+        assert!(Model::Many.generate(10, 1).is_err());
+        assert!(Model::Zipf { flows: 0, exponent_permille: 0 }.generate(1000, 1).is_err());
+    }
+
+    #[test]
+    fn arrivals_come_at_the_mean_and_in_waves() {
+        for wave in [0, 1_000_000] {
+            let traffic = Model::Balanced.generate(100_000, 3).unwrap().with_arrivals(700, wave, 3);
+            let last = traffic.jobs.last().unwrap().arrival;
+            assert!(last.abs_diff(70_000_000) < 2_000_000, "{last}");
+            let early = traffic.jobs.iter().filter(|job| wave > 0 && job.arrival % wave < wave / 5).count();
+            assert!(wave == 0 || early.abs_diff(50_000) < 4_000, "{early}");
+        }
+    }
+
+    #[test]
+    fn crafted_flows_share_a_queue_by_crc_only() {
+        let traffic = Model::Attack.generate(20_000, 1).unwrap();
+        let most = |traffic: &Traffic| {
+            let mut queues = [0_u32; 64];
+            for job in &traffic.jobs {
+                queues[(job.digest % 64) as usize] += 1;
+            }
+            queues.into_iter().max().unwrap()
+        };
+        assert!(most(&traffic) < 1000);
+        assert!(most(&traffic.with_digests(Digest::Crc, 1)) > 10_000);
+    }
+}

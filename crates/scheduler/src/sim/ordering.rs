@@ -1,0 +1,121 @@
+//! External order: packets go to threads in turn, enter and leave in order, and lock their flow [FLOWNP §5.1].
+//!
+//! The alternative, internal order, is a flow's packets in one queue: any push policy that keeps a flow's order.
+//!
+//! Packet i runs on thread i mod N. It enters when that thread has let its last packet out, behind packet i − 1;
+//! works; takes its flow's lock for the part of the work that is on the flow's state, in packet order; and leaves
+//! behind packet i − 1. The thread is free when the packet has left.
+//!
+//! Unlike the paper, whose lock is a test-and-set and may let packets of one flow pass each other, the lock is by ticket.
+
+use super::servers::TICK;
+use super::workload::{Pace, Workload};
+use crate::placement::{SetupError, bounded};
+
+/// The costs of external order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExternalOrder {
+    /// Threads.
+    pub threads: u32,
+    /// Thousandths of a packet's work that are on its flow's state, under the flow's lock.
+    pub locked_permille: u32,
+    /// Cycles of the ordered section at the entrance.
+    pub enter_cycles: u32,
+    /// Cycles of the ordered section at the exit.
+    pub leave_cycles: u32,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OrderingReport {
+    /// Until the last packet has left.
+    pub cycles: u64,
+    /// Cycles that threads were at work, all together.
+    pub busy_cycles: u64,
+    /// Cycles that packets waited for the lock of their flow.
+    pub lock_cycles: u64,
+    /// Cycles that packets waited for those before them to leave.
+    pub leave_wait_cycles: u64,
+    /// Packets of a flow that used its state after a later one. Zero by construction, and counted all the same.
+    pub reorders: u64,
+}
+
+impl ExternalOrder {
+    /// Runs a workload.
+    ///
+    /// # Errors
+    ///
+    /// [`SetupError::Parameter`] for no thread or more than 1024, and for a share above 1000.
+    pub fn run(&self, workload: &Workload) -> Result<OrderingReport, SetupError> {
+        bounded("threads", u64::from(self.threads), 1, 1024)?;
+        bounded("locked share", u64::from(self.locked_permille), 0, 1000)?;
+        let (enter, leave) = (u64::from(self.enter_cycles) << TICK, u64::from(self.leave_cycles) << TICK);
+        let mut free = vec![0_u64; self.threads as usize];
+        let mut flow_free = vec![0_u64; workload.flows() as usize];
+        let mut last_of_flow = vec![0_u32; workload.flows() as usize];
+        let (mut entered, mut left) = (0_u64, 0_u64);
+        let mut report =
+            OrderingReport { cycles: 0, busy_cycles: 0, lock_cycles: 0, leave_wait_cycles: 0, reorders: 0 };
+        for (number, job) in (1_u32..).zip(workload.jobs()) {
+            let thread = (number - 1) as usize % free.len();
+            let arrival = if workload.pace() == Pace::Open { job.arrival << TICK } else { 0 };
+            entered = entered.max(free[thread]).max(arrival) + enter;
+            let work = u64::from(job.work) << TICK;
+            let locked = work / 1000 * u64::from(self.locked_permille)
+                + work % 1000 * u64::from(self.locked_permille) / 1000;
+            let ready = entered + (work - locked);
+            let flow = job.flow as usize;
+            let begun = ready.max(flow_free[flow]);
+            if number < last_of_flow[flow] {
+                report.reorders += 1;
+            }
+            last_of_flow[flow] = number;
+            let done = begun + locked;
+            flow_free[flow] = done;
+            left = (left + leave).max(done);
+            free[thread] = left;
+            report.lock_cycles += (begun - ready) >> TICK;
+            report.leave_wait_cycles += (left - done) >> TICK;
+            report.busy_cycles += u64::from(job.work);
+        }
+        report.cycles = left >> TICK;
+        Ok(report)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::Job;
+
+    fn jobs(flows: &[u32], work: u32) -> Workload {
+        let jobs =
+            flows.iter().map(|&flow| Job { arrival: 0, flow, digest: flow, bytes: 60, work }).collect();
+        Workload::new(jobs, Pace::Closed).unwrap()
+    }
+
+    const PLAIN: ExternalOrder =
+        ExternalOrder { threads: 4, locked_permille: 0, enter_cycles: 0, leave_cycles: 0 };
+
+    #[test]
+    fn without_locks_threads_divide_the_work() {
+        let report = PLAIN.run(&jobs(&[0; 8], 100)).unwrap();
+        assert_eq!((report.cycles, report.busy_cycles, report.lock_cycles), (200, 800, 0));
+    }
+
+    #[test]
+    fn one_flow_that_is_locked_all_the_time_is_serial() {
+        let all = ExternalOrder { locked_permille: 1000, ..PLAIN };
+        assert_eq!(all.run(&jobs(&[0; 8], 100)).unwrap().cycles, 800);
+        assert_eq!(all.run(&jobs(&[0, 1, 2, 3, 0, 1, 2, 3], 100)).unwrap().cycles, 200);
+    }
+
+    #[test]
+    fn ordered_sections_bound_the_rate() {
+        let narrow = ExternalOrder { enter_cycles: 50, ..PLAIN };
+        let report = narrow.run(&jobs(&[0, 1, 2, 3, 4, 5, 6, 7], 100)).unwrap();
+        assert_eq!(report.cycles, 8 * 50 + 100);
+        assert!(ExternalOrder { threads: 0, ..PLAIN }.run(&jobs(&[0], 1)).is_err());
+        assert!(ExternalOrder { locked_permille: 1001, ..PLAIN }.run(&jobs(&[0], 1)).is_err());
+    }
+}

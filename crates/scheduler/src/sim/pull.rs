@@ -1,0 +1,155 @@
+//! Runs an [`Intake`]: the dispatcher only takes packets in, and workers fetch them.
+
+use super::events::NEVER;
+use super::machine::{Machine, WhenFull};
+use super::report::Report;
+use super::servers::TICK;
+use super::threads::Threads;
+use super::workload::{Pace, Workload};
+use crate::intake::{Fetched, Intake};
+use crate::placement::{SetupError, WorkItem, WorkerId};
+
+struct Pull<'a> {
+    machine: &'a Machine,
+    workload: &'a Workload,
+    threads: Threads<'a>,
+    /// Workers without work, in no order.
+    idle: Vec<u16>,
+    next: usize,
+    in_machine: u64,
+    dropped: u64,
+    waits_since: Option<u64>,
+    blocked: u64,
+    hand_overs: u64,
+    steals: u64,
+    queue_max: u32,
+}
+
+/// Runs a workload through an intake on a machine.
+///
+/// [`Machine::queue_packets`] bounds what waits for each worker on average: so many times the workers wait in all.
+///
+/// # Errors
+///
+/// As [`Machine::check`].
+pub fn pull(machine: &Machine, intake: &mut dyn Intake, workload: &Workload) -> Result<Report, SetupError> {
+    machine.check()?;
+    let workers = machine.topology.workers();
+    let mut run = Pull {
+        machine,
+        workload,
+        threads: Threads::new(machine, workload),
+        idle: (0..workers.get()).rev().collect(),
+        next: 0,
+        in_machine: 0,
+        dropped: 0,
+        waits_since: None,
+        blocked: 0,
+        hand_overs: 0,
+        steals: 0,
+        queue_max: 0,
+    };
+    let feeder = run.threads.feeder();
+    let first = run.arrival(0).unwrap_or(NEVER);
+    run.threads.events.set(feeder, first);
+    let room = u64::from(machine.queue_packets).saturating_mul(u64::from(workers.get()));
+    while let Some((now, source)) = run.threads.events.next() {
+        if source == feeder {
+            let then = run.take_in(intake, room, now);
+            run.threads.events.set(feeder, then);
+        } else {
+            run.finish(intake, source, now);
+        }
+    }
+    let (blocked, dropped) = (run.blocked, run.dropped);
+    let mut report = run.threads.report(intake.name(), dropped);
+    report.blocked_cycles = blocked >> TICK;
+    report.hand_overs = run.hand_overs;
+    report.steals = run.steals;
+    report.queue_max = vec![run.queue_max];
+    Ok(report)
+}
+
+impl Pull<'_> {
+    fn arrival(&self, job: usize) -> Option<u64> {
+        let job = self.workload.jobs().get(job)?;
+        Some(if self.workload.pace() == Pace::Open { job.arrival << TICK } else { 0 })
+    }
+
+    /// Takes in the packet that is due; returns when the next one is.
+    fn take_in(&mut self, intake: &mut dyn Intake, room: u64, now: u64) -> u64 {
+        let Some(arrival) = self.arrival(self.next) else { return NEVER };
+        if arrival > now {
+            return arrival;
+        }
+        let is_full = intake.waiting() as u64 >= room;
+        if self.in_machine >= u64::from(self.machine.pool_packets)
+            || (is_full && self.machine.when_full == WhenFull::Block)
+        {
+            self.waits_since = Some(now);
+            return NEVER;
+        }
+        let job = self.workload.jobs()[self.next];
+        let token = self.next as u32;
+        self.next += 1;
+        if is_full {
+            self.dropped += 1;
+        } else {
+            self.in_machine += 1;
+            self.threads.enter(token, if self.workload.pace() == Pace::Open { arrival } else { now });
+            let wanted = intake.arrive(token, WorkItem { digest: job.digest, bytes: job.bytes });
+            self.queue_max = self.queue_max.max(intake.waiting() as u32);
+            self.wake(intake, wanted, now);
+        }
+        let then = now + (u64::from(self.machine.dispatch_cycles) << TICK).max(1);
+        self.arrival(self.next).map_or(NEVER, |arrival| then.max(arrival))
+    }
+
+    /// Lets idle workers look for work: the wanted one first.
+    fn wake(&mut self, intake: &mut dyn Intake, wanted: Option<WorkerId>, now: u64) {
+        if let Some(at) = wanted.and_then(|w| self.idle.iter().position(|&i| usize::from(i) == w.index()))
+            && let Some(fetched) = intake.next(WorkerId::from(self.idle[at]))
+        {
+            let worker = self.idle.swap_remove(at);
+            self.start(worker, fetched, now);
+        }
+        let mut at = self.idle.len();
+        while at > 0 && intake.has_ready() {
+            at -= 1;
+            if let Some(fetched) = intake.next(WorkerId::from(self.idle[at])) {
+                let worker = self.idle.swap_remove(at);
+                self.start(worker, fetched, now);
+            }
+        }
+    }
+
+    fn start(&mut self, worker: u16, fetched: Fetched, now: u64) {
+        let (costs, steps) = (self.machine.pull, fetched.steps);
+        let extra = u64::from(steps.locks) * u64::from(costs.lock_cycles)
+            + u64::from(steps.inspected) * u64::from(costs.inspect_cycles)
+            + u64::from(steps.handed_over) * u64::from(costs.hand_over_cycles)
+            + u64::from(steps.moved) * u64::from(costs.move_cycles);
+        self.hand_overs += u64::from(steps.handed_over);
+        self.steals += u64::from(steps.stolen);
+        self.threads.start(usize::from(worker), fetched.token, extra, now);
+    }
+
+    fn finish(&mut self, intake: &mut dyn Intake, server: usize, now: u64) {
+        let (worker, _) = self.threads.finish(server, now);
+        self.in_machine -= 1;
+        let worker = worker as u16;
+        match intake.next(WorkerId::from(worker)) {
+            Some(fetched) => self.start(worker, fetched, now),
+            None => self.idle.push(worker),
+        }
+        if !self.idle.is_empty() && intake.has_ready() {
+            // What the worker gave back, or its pipeline's freedom, may be for others.
+            self.wake(intake, None, now);
+        }
+        if let Some(since) = self.waits_since.take() {
+            self.blocked += now - since;
+            let feeder = self.threads.feeder();
+            self.threads.events.set(feeder, now);
+        }
+    }
+}

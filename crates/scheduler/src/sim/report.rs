@@ -1,0 +1,126 @@
+//! What came of a run.
+
+use super::histogram::Histogram;
+
+/// Fetches of a flow's state that the private cache did not answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Misses {
+    /// From the shared cache.
+    pub shared: u64,
+    /// From another core's cache.
+    pub remote: u64,
+    /// From memory.
+    pub memory: u64,
+}
+
+impl Misses {
+    /// Returns all of them.
+    #[must_use]
+    pub fn total(self) -> u64 {
+        self.shared + self.remote + self.memory
+    }
+}
+
+/// How the nodes of one level were used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LevelUse {
+    /// What they are called.
+    pub name: &'static str,
+    /// Thousandths of the time that each was at work; of a pipeline: of what it could do.
+    pub permille: Vec<u32>,
+    /// The latency in cycles that 99 % of each node's jobs did not exceed.
+    pub p99_cycles: Vec<u64>,
+}
+
+impl LevelUse {
+    /// Returns the mean use, in thousandths.
+    #[must_use]
+    pub fn mean(&self) -> u32 {
+        let sum: u64 = self.permille.iter().map(|&use_| u64::from(use_)).sum();
+        sum.checked_div(self.permille.len() as u64).unwrap_or(0) as u32
+    }
+
+    /// Returns the least and the greatest use, in thousandths.
+    #[must_use]
+    pub fn range(&self) -> (u32, u32) {
+        let least = self.permille.iter().copied().min().unwrap_or(0);
+        (least, self.permille.iter().copied().max().unwrap_or(0))
+    }
+}
+
+/// The result of a run in virtual time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// The scheduler's name.
+    pub scheduler: String,
+    /// Jobs that came.
+    pub jobs: u64,
+    /// Jobs that were done.
+    pub completed: u64,
+    /// Jobs that found a queue full.
+    pub dropped: u64,
+    /// Until the last was done.
+    pub cycles: u64,
+    /// Work of all jobs that came, without any costs.
+    pub work: u64,
+    /// What no scheduler can do it in less than: [`super::Workload::least_cycles`].
+    pub least_cycles: u64,
+    /// Jobs done after a later one of the same flow.
+    pub reorders: u64,
+    /// Jobs begun while another of the same flow was being worked on.
+    pub races: u64,
+    /// Jobs whose flow had its last one on another worker.
+    pub migrations: u64,
+    /// Fetches of state.
+    pub misses: Misses,
+    /// Packets that a worker handed to another one.
+    pub hand_overs: u64,
+    /// Bundles that a worker took from another one.
+    pub steals: u64,
+    /// Cycles that the dispatcher waited for room.
+    pub blocked_cycles: u64,
+    /// The longest queue of each worker; empty where there are none.
+    pub queue_max: Vec<u32>,
+    /// The mean queue of each worker over time, in thousandths.
+    pub queue_mean_milli: Vec<u64>,
+    /// Use of each level, from the outermost.
+    pub levels: Vec<LevelUse>,
+    /// Cycles from a job's arrival until it was done.
+    pub latency: Histogram,
+    /// Of the order, place and time of every completion: equal runs have equal ones.
+    pub digest: u64,
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown as a few digits")]
+impl Report {
+    /// Returns the share of the physical bound that was reached: 1 is the least time there can be.
+    #[must_use]
+    pub fn share_of_bound(&self) -> f64 {
+        self.least_cycles as f64 / self.cycles as f64
+    }
+
+    /// Returns how many times faster this was than another run of the same jobs.
+    #[must_use]
+    pub fn speed_up(&self, other: &Self) -> f64 {
+        let rate = |report: &Self| report.completed as f64 / report.cycles as f64;
+        rate(self) / rate(other)
+    }
+
+    /// Returns how many ordinary threads' work was done at once, on average.
+    #[must_use]
+    pub fn parallelism(&self) -> f64 {
+        self.work as f64 / self.cycles as f64
+    }
+
+    /// Returns the share of jobs that were dropped.
+    #[must_use]
+    pub fn drop_share(&self) -> f64 {
+        self.dropped as f64 / self.jobs as f64
+    }
+
+    /// Returns the fetches of state for each job done.
+    #[must_use]
+    pub fn misses_per_job(&self) -> f64 {
+        self.misses.total() as f64 / self.completed.max(1) as f64
+    }
+}

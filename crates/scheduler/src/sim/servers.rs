@@ -1,0 +1,178 @@
+//! Pipelines: their running threads share what they can do, equally at each moment.
+
+use super::machine::Machine;
+use crate::placement::WorkerId;
+use crate::topology::CAPACITY_FULL;
+
+/// Fractional bits of a cycle in times and amounts of work.
+pub(super) const TICK: u32 = 8;
+/// A full rate.
+const RATE_ONE: u64 = 1 << 16;
+/// A thread without work.
+const IDLE: u64 = u64::MAX;
+
+#[derive(Clone, Debug)]
+struct Server {
+    /// Its threads, by worker; the last place is the dispatcher's where it runs here.
+    threads: Vec<usize>,
+    /// Pipelines that it stands for, in thousandths of a thread's demand.
+    carries_permille: u64,
+    running: u64,
+    rate: u64,
+    /// Work that a thread which ran all the time would have done.
+    served: u64,
+    updated: u64,
+    /// Work done, of all threads.
+    done: u64,
+}
+
+/// The pipelines of a machine, each a processor-sharing server.
+#[derive(Clone, Debug)]
+pub(super) struct Servers {
+    row: Vec<Server>,
+    home: Vec<usize>,
+    /// `served` of the server at which a thread's job is done.
+    finish: Vec<u64>,
+    /// Hundredths of an ordinary worker.
+    capacity: Vec<u64>,
+}
+
+impl Servers {
+    pub(super) fn new(machine: &Machine) -> Self {
+        let topology = &machine.topology;
+        let (leaf, level) = (topology.levels() - 1, topology.pipeline_level());
+        let workers = usize::from(topology.workers().get());
+        let pipelines = topology.nodes(level);
+        let home: Vec<usize> = (0..workers)
+            .map(|w| if machine.pooled { 0 } else { topology.node_of(level, WorkerId::from(w as u16)) })
+            .collect();
+        let count = if machine.pooled { 1 } else { pipelines };
+        let demand = u64::from(machine.thread_demand_permille);
+        let row = (0..count)
+            .map(|server| {
+                let width = if machine.pooled { pipelines as u64 } else { 1 };
+                let stolen = u64::from(machine.dispatcher_on_first_pipeline && server == 0 && leaf > 0);
+                Server {
+                    threads: (0..workers).filter(|&w| home[w] == server).collect(),
+                    carries_permille: width * 1_000_000 / demand,
+                    running: stolen,
+                    rate: RATE_ONE,
+                    served: 0,
+                    updated: 0,
+                    done: 0,
+                }
+            })
+            .collect();
+        Self {
+            row,
+            home,
+            finish: vec![IDLE; workers],
+            capacity: (0..workers).map(|w| u64::from(topology.capacity(leaf, w))).collect(),
+        }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.row.len()
+    }
+
+    pub(super) fn of(&self, worker: usize) -> usize {
+        self.home[worker]
+    }
+
+    /// Returns the work that a server has done, in ticks.
+    pub(super) fn done(&self, server: usize) -> u64 {
+        self.row[server].done
+    }
+
+    #[inline]
+    fn advance(&mut self, server: usize, now: u64) {
+        let server = &mut self.row[server];
+        let step = ((now - server.updated) * server.rate) >> 16;
+        server.served += step;
+        server.done += step * server.running;
+        server.updated = now;
+    }
+
+    #[inline]
+    fn set_rate(&mut self, server: usize) {
+        let server = &mut self.row[server];
+        server.rate = match server.running {
+            0 => RATE_ONE,
+            running => (RATE_ONE * server.carries_permille / (running * 1000)).clamp(1, RATE_ONE),
+        };
+    }
+
+    /// Starts work on an idle thread.
+    #[inline]
+    pub(super) fn start(&mut self, worker: usize, cycles: u64, now: u64) {
+        let at = self.home[worker];
+        self.advance(at, now);
+        let ticks = (cycles << TICK) * u64::from(CAPACITY_FULL) / self.capacity[worker];
+        self.finish[worker] = self.row[at].served + ticks.max(1);
+        self.row[at].running += 1;
+        self.set_rate(at);
+    }
+
+    /// Returns when the next thread of a server is done, and which.
+    #[inline]
+    pub(super) fn next(&self, server: usize) -> Option<(u64, usize)> {
+        let own = &self.row[server];
+        let mut first = (IDLE, 0);
+        for &worker in &own.threads {
+            if self.finish[worker] < first.0 {
+                first = (self.finish[worker], worker);
+            }
+        }
+        if first.0 == IDLE {
+            return None;
+        }
+        let left = first.0.saturating_sub(own.served);
+        Some((own.updated + (left << 16).div_ceil(own.rate), first.1))
+    }
+
+    /// Ends the work of a thread, at the time that [`next`](Self::next) gave.
+    #[inline]
+    pub(super) fn end(&mut self, worker: usize, now: u64) {
+        let at = self.home[worker];
+        self.advance(at, now);
+        self.finish[worker] = IDLE;
+        self.row[at].running -= 1;
+        self.set_rate(at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_of_a_pipeline_share_it() {
+        let mut machine = Machine::xeon("1x2".parse().unwrap());
+        let mut servers = Servers::new(&machine);
+        servers.start(0, 100, 0);
+        servers.start(1, 300, 0);
+        assert_eq!(servers.next(0), Some((200 << TICK, 0)));
+        servers.end(0, 200 << TICK);
+        // 200 cycles are left, now alone.
+        assert_eq!(servers.next(0), Some((400 << TICK, 1)));
+        servers.end(1, 400 << TICK);
+        assert_eq!((servers.next(0), servers.done(0)), (None, 400 << TICK));
+        machine.thread_demand_permille = 500;
+        let mut servers = Servers::new(&machine);
+        servers.start(0, 100, 0);
+        servers.start(1, 300, 0);
+        assert_eq!(servers.next(0), Some((100 << TICK, 0)));
+    }
+
+    #[test]
+    fn slow_workers_take_longer_and_a_dispatcher_takes_its_share() {
+        let mut machine = Machine::xeon("1x2,1=50".parse().unwrap());
+        let mut servers = Servers::new(&machine);
+        servers.start(1, 100, 0);
+        assert_eq!(servers.next(0), Some((200 << TICK, 1)));
+        machine.dispatcher_on_first_pipeline = true;
+        let mut servers = Servers::new(&machine);
+        servers.start(0, 100, 0);
+        assert_eq!(servers.next(0), Some((200 << TICK, 0)));
+    }
+}

@@ -1,0 +1,217 @@
+//! The worker side: what happens when a job is begun and when it is done, and everything that is counted then.
+
+use super::cache::{Caches, Fetch};
+use super::events::{Events, NEVER};
+use super::histogram::Histogram;
+use super::machine::Machine;
+use super::report::{LevelUse, Misses, Report};
+use super::servers::{Servers, TICK};
+use super::workload::Workload;
+use crate::placement::WorkerId;
+
+/// No job, no worker.
+const NONE: u32 = u32::MAX;
+
+/// What each flow has seen.
+#[derive(Clone, Copy, Debug)]
+struct FlowSeen {
+    /// One more than the number of the last job done.
+    done: u32,
+    /// How many of its jobs are being worked on.
+    in_work: u32,
+    last_worker: u32,
+}
+
+/// The threads of a machine at work.
+#[derive(Debug)]
+pub(super) struct Threads<'a> {
+    machine: &'a Machine,
+    workload: &'a Workload,
+    servers: Servers,
+    caches: Caches,
+    /// One source for each server, and one more for whoever feeds them.
+    pub(super) events: Events,
+    current: Vec<u32>,
+    started: Vec<u64>,
+    flows: Vec<FlowSeen>,
+    /// When each job came in.
+    entered: Vec<u64>,
+    /// Ticks that each worker had something to do.
+    pub(super) busy: Vec<u64>,
+    latency: Vec<Histogram>,
+    completed: u64,
+    reorders: u64,
+    races: u64,
+    migrations: u64,
+    misses: Misses,
+    digest: u64,
+    end: u64,
+}
+
+impl<'a> Threads<'a> {
+    pub(super) fn new(machine: &'a Machine, workload: &'a Workload) -> Self {
+        let workers = usize::from(machine.topology.workers().get());
+        let level = machine.topology.cache_level();
+        let core_of = (0..workers)
+            .map(|w| machine.topology.node_of(level, WorkerId::from(w as u16)) as u16)
+            .collect();
+        let servers = Servers::new(machine);
+        let events = Events::new(servers.count() + 1);
+        let flows = workload.flows() as usize;
+        Self {
+            machine,
+            workload,
+            servers,
+            caches: Caches::new(machine.cache, flows, core_of),
+            events,
+            current: vec![NONE; workers],
+            started: vec![0; workers],
+            flows: vec![FlowSeen { done: 0, in_work: 0, last_worker: NONE }; flows],
+            entered: vec![0; workload.jobs().len()],
+            busy: vec![0; workers],
+            latency: vec![Histogram::default(); workers],
+            completed: 0,
+            reorders: 0,
+            races: 0,
+            migrations: 0,
+            misses: Misses::default(),
+            digest: 0xCBF2_9CE4_8422_2325,
+            end: 0,
+        }
+    }
+
+    /// Returns the source of events that belongs to whoever feeds the threads.
+    pub(super) fn feeder(&self) -> usize {
+        self.servers.count()
+    }
+
+    /// Notes when a job came in, in ticks.
+    #[inline]
+    pub(super) fn enter(&mut self, job: u32, now: u64) {
+        self.entered[job as usize] = now;
+    }
+
+    pub(super) fn is_idle(&self, worker: usize) -> bool {
+        self.current[worker] == NONE
+    }
+
+    /// Begins a job on an idle thread; `extra` cycles come on top of the job's work, its fetches and the taking.
+    #[inline]
+    pub(super) fn start(&mut self, worker: usize, job: u32, extra: u64, now: u64) {
+        let what = self.workload.jobs()[job as usize];
+        let flow = &mut self.flows[what.flow as usize];
+        if flow.in_work > 0 {
+            self.races += 1;
+        }
+        flow.in_work += 1;
+        if flow.last_worker != worker as u32 {
+            self.migrations += u64::from(flow.last_worker != NONE);
+            flow.last_worker = worker as u32;
+        }
+        let (fetch, cycles) = self.caches.touch(worker, what.flow);
+        match fetch {
+            Fetch::Private => {}
+            Fetch::Shared => self.misses.shared += 1,
+            Fetch::Remote => self.misses.remote += 1,
+            Fetch::Memory => self.misses.memory += 1,
+        }
+        self.current[worker] = job;
+        self.started[worker] = now;
+        let cost = u64::from(what.work) + u64::from(cycles) + u64::from(self.machine.take_cycles) + extra;
+        self.servers.start(worker, cost, now);
+        self.reschedule(worker);
+    }
+
+    #[inline]
+    fn reschedule(&mut self, worker: usize) {
+        let server = self.servers.of(worker);
+        let next = self.servers.next(server).map_or(NEVER, |(time, _)| time);
+        self.events.set(server, next);
+    }
+
+    /// Ends the job that is due on a server; returns its worker and its number.
+    #[inline]
+    pub(super) fn finish(&mut self, server: usize, now: u64) -> (usize, u32) {
+        let Some((_, worker)) = self.servers.next(server) else {
+            unreachable!("an event stands for a thread that is at work")
+        };
+        let job = std::mem::replace(&mut self.current[worker], NONE);
+        self.servers.end(worker, now);
+        self.reschedule(worker);
+        let flow = &mut self.flows[self.workload.jobs()[job as usize].flow as usize];
+        flow.in_work -= 1;
+        if job + 1 < flow.done {
+            self.reorders += 1;
+        } else {
+            flow.done = job + 1;
+        }
+        self.completed += 1;
+        self.busy[worker] += now - self.started[worker];
+        self.latency[worker].add((now - self.entered[job as usize]) >> TICK);
+        // Order of completion, place and time: all that could differ.
+        for word in [u64::from(job), worker as u64, now] {
+            self.digest = (self.digest ^ word).wrapping_mul(0x0000_0100_0000_01B3).rotate_left(29);
+        }
+        self.end = now;
+        (worker, job)
+    }
+
+    /// Returns what came of it all.
+    pub(super) fn report(self, name: &str, dropped: u64) -> Report {
+        let time = self.end.max(1);
+        let topology = &self.machine.topology;
+        let permille = |part: u64, whole: u64| (u128::from(part) * 1000 / u128::from(whole.max(1))) as u32;
+        let levels = (0..topology.levels())
+            .map(|level| {
+                let is_thread = level + 1 == topology.levels();
+                let uses = (0..topology.nodes(level)).map(|node| {
+                    let workers = topology.workers_of(level, node);
+                    if is_thread || self.machine.pooled {
+                        let busy: u64 = workers.clone().map(|w| self.busy[w]).sum();
+                        return permille(busy, time * workers.len() as u64);
+                    }
+                    // What the pipelines below have done, of what they could.
+                    let mut servers: Vec<usize> = workers.map(|w| self.servers.of(w)).collect();
+                    servers.dedup();
+                    let done: u64 = servers.iter().map(|&server| self.servers.done(server)).sum();
+                    permille(done, time * servers.len() as u64)
+                });
+                let latency = (0..topology.nodes(level))
+                    .map(|node| {
+                        let mut merged = Histogram::default();
+                        for worker in topology.workers_of(level, node) {
+                            merged.merge(&self.latency[worker]);
+                        }
+                        merged.permille(990)
+                    })
+                    .collect();
+                LevelUse { name: topology.level_name(level), permille: uses.collect(), p99_cycles: latency }
+            })
+            .collect();
+        let mut latency = Histogram::default();
+        for one in &self.latency {
+            latency.merge(one);
+        }
+        Report {
+            scheduler: name.to_owned(),
+            jobs: self.workload.jobs().len() as u64,
+            completed: self.completed,
+            dropped,
+            cycles: (time >> TICK).max(1),
+            work: self.workload.work(),
+            least_cycles: self.workload.least_cycles(self.machine),
+            reorders: self.reorders,
+            races: self.races,
+            migrations: self.migrations,
+            misses: self.misses,
+            hand_overs: 0,
+            steals: 0,
+            blocked_cycles: 0,
+            queue_max: Vec::new(),
+            queue_mean_milli: Vec::new(),
+            levels,
+            latency,
+            digest: self.digest,
+        }
+    }
+}

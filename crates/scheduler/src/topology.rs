@@ -1,0 +1,337 @@
+//! The machine as a policy sees it: a tree whose leaves are workers.
+//!
+//! ```text
+//!  8x2x4      core 0 ─┬─ pipeline 0 ─ threads 0–3        nodes of a level are numbered from the left,
+//!                     └─ pipeline 1 ─ threads 4–7        so children and workers of a node are neighbours
+//!             core 1 ─┬─ pipeline 2 ─ threads 8–11
+//!               ⋮     ⋮
+//! ```
+
+use core::fmt;
+use core::ops::Range;
+use core::str::FromStr;
+
+use crate::placement::{SetupError, WORKERS_MAX, WorkerCount, WorkerId};
+
+/// The most levels of a tree: socket, core, pipeline, thread.
+pub const LEVELS_MAX: usize = 4;
+/// A worker of ordinary speed.
+pub const CAPACITY_FULL: u32 = 100;
+/// The largest capacity of a worker: a hundred times an ordinary one.
+pub const CAPACITY_MAX: u32 = 100 * CAPACITY_FULL;
+
+/// One level of the tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Level {
+    /// Capacity of each node, the sum of its workers'.
+    capacity: Vec<u32>,
+    /// First child of each node in the level below, and the number of nodes there; empty for workers.
+    first_child: Vec<u16>,
+    /// First worker of each node, and the number of workers.
+    first_worker: Vec<u16>,
+    /// The node of each worker.
+    node_of: Vec<u16>,
+}
+
+/// A tree of sockets, cores, pipelines and threads with capacities; its leaves are the workers.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_scheduler::Topology;
+/// let niagara: Topology = "8x2x4,-0".parse()?;
+/// assert_eq!((niagara.workers().get(), niagara.levels()), (63, 3));
+/// // The dispatcher has thread 0, so the first pipeline has three quarters of the others' capacity.
+/// assert_eq!((niagara.capacity(1, 0), niagara.capacity(1, 1)), (300, 400));
+/// # Ok::<(), flowloom_scheduler::SetupError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Topology {
+    /// From the outermost level to the workers.
+    levels: Vec<Level>,
+}
+
+impl Topology {
+    /// Returns workers side by side, all alike.
+    #[must_use]
+    pub fn flat(workers: WorkerCount) -> Self {
+        let count = workers.get();
+        Self {
+            levels: vec![Level {
+                capacity: vec![CAPACITY_FULL; usize::from(count)],
+                first_child: Vec::new(),
+                first_worker: (0..=count).collect(),
+                node_of: (0..count).collect(),
+            }],
+        }
+    }
+
+    /// Returns the tree of workers whose places are known: for each, the numbers of what it belongs to from the
+    /// outermost (socket, say) to itself, and its capacity in hundredths of an ordinary worker.
+    ///
+    /// Workers are numbered in the order of their places. This is what a front end makes of what the system tells.
+    ///
+    /// # Errors
+    ///
+    /// [`SetupError`] for no worker or too many, no level or too many, places of unequal depth, a place that occurs
+    /// twice, a capacity of zero or above [`CAPACITY_MAX`].
+    pub fn from_places(mut places: Vec<(Vec<u32>, u32)>) -> Result<Self, SetupError> {
+        WorkerCount::new(places.len())?;
+        let depth = places[0].0.len();
+        if depth == 0 || depth > LEVELS_MAX {
+            return Err(SetupError::Levels { levels: depth });
+        }
+        places.sort();
+        for (worker, (place, capacity)) in places.iter().enumerate() {
+            if place.len() != depth {
+                return Err(SetupError::Levels { levels: place.len() });
+            }
+            if *capacity == 0 || *capacity > CAPACITY_MAX {
+                return Err(SetupError::Capacity { worker, capacity: *capacity });
+            }
+            if worker > 0 && places[worker - 1].0 == *place {
+                return Err(SetupError::SamePlace { worker });
+            }
+        }
+        let levels = (1..=depth).map(|prefix| level(&places, prefix)).collect();
+        Ok(Self { levels })
+    }
+
+    /// Returns the number of levels, the workers' included.
+    #[must_use]
+    pub fn levels(&self) -> usize {
+        self.levels.len()
+    }
+
+    /// Returns the number of workers.
+    ///
+    /// # Panics
+    ///
+    /// Never: a topology is made of 1 to [`WORKERS_MAX`] workers.
+    #[must_use]
+    pub fn workers(&self) -> WorkerCount {
+        WorkerCount::new(self.nodes(self.levels.len() - 1))
+            .expect("the constructors have checked the count")
+    }
+
+    /// Returns the number of nodes of a level, counted from the outermost, 0.
+    #[must_use]
+    pub fn nodes(&self, level: usize) -> usize {
+        self.levels[level].capacity.len()
+    }
+
+    /// Returns the capacity of a node in hundredths of an ordinary worker.
+    #[must_use]
+    pub fn capacity(&self, level: usize, node: usize) -> u32 {
+        self.levels[level].capacity[node]
+    }
+
+    /// Returns the children of a node: nodes of the level below. Empty for workers.
+    #[must_use]
+    pub fn children(&self, level: usize, node: usize) -> Range<usize> {
+        range(&self.levels[level].first_child, node)
+    }
+
+    /// Returns the workers of a node.
+    #[must_use]
+    pub fn workers_of(&self, level: usize, node: usize) -> Range<usize> {
+        range(&self.levels[level].first_worker, node)
+    }
+
+    /// Returns the node that a worker belongs to.
+    #[must_use]
+    pub fn node_of(&self, level: usize, worker: WorkerId) -> usize {
+        usize::from(self.levels[level].node_of[worker.index()])
+    }
+
+    /// Returns the level whose nodes share execution units among their workers: the one above the workers, or the
+    /// workers' own where there is no other.
+    #[must_use]
+    pub fn pipeline_level(&self) -> usize {
+        self.levels.len().saturating_sub(2)
+    }
+
+    /// Returns the level whose nodes share a private cache: the one above the pipelines in a tree of three or more,
+    /// the pipelines' in a tree of two, else the workers' own.
+    #[must_use]
+    pub fn cache_level(&self) -> usize {
+        self.levels.len().saturating_sub(3)
+    }
+
+    /// Returns what the nodes of a level are called.
+    #[must_use]
+    pub fn level_name(&self, level: usize) -> &'static str {
+        const NAMES: [&str; LEVELS_MAX] = ["socket", "core", "pipeline", "thread"];
+        match (self.levels.len(), level) {
+            (2, 0) => "core",
+            (depth, level) => NAMES.get(level + LEVELS_MAX - depth).copied().unwrap_or("node"),
+        }
+    }
+}
+
+fn range(offsets: &[u16], node: usize) -> Range<usize> {
+    match (offsets.get(node), offsets.get(node + 1)) {
+        (Some(&first), Some(&end)) => usize::from(first)..usize::from(end),
+        _ => 0..0,
+    }
+}
+
+/// Makes one level of sorted places: a node for each distinct prefix of that length.
+fn level(places: &[(Vec<u32>, u32)], prefix: usize) -> Level {
+    let mut made = Level {
+        capacity: Vec::new(),
+        first_child: Vec::new(),
+        first_worker: Vec::new(),
+        node_of: Vec::new(),
+    };
+    let mut children = 0_u16;
+    let mut node = 0_u16;
+    for (worker, (place, capacity)) in (0_u16..).zip(places) {
+        let before = worker.checked_sub(1).map(|before| &places[usize::from(before)].0);
+        let is_new = |length: usize| before.is_none_or(|before| before[..length] != place[..length]);
+        if is_new(prefix) {
+            made.capacity.push(0);
+            made.first_worker.push(worker);
+            if prefix < place.len() {
+                made.first_child.push(children);
+            }
+            node = (made.capacity.len() - 1) as u16;
+        }
+        if prefix < place.len() && is_new(prefix + 1) {
+            children += 1;
+        }
+        made.capacity[usize::from(node)] += capacity;
+        made.node_of.push(node);
+    }
+    made.first_worker.push(places.len() as u16);
+    if !made.first_child.is_empty() {
+        made.first_child.push(children);
+    }
+    made
+}
+
+impl FromStr for Topology {
+    type Err = SetupError;
+
+    /// Reads `8x2x4`: nodes per level from the outermost. Parts after commas change threads, counted from 0 in the
+    /// whole tree: `-0` takes one out (a dispatcher has it), `5=50` gives one half of the ordinary capacity.
+    ///
+    /// # Errors
+    ///
+    /// [`SetupError::Text`] for what is none of that, and as [`Topology::from_places`].
+    fn from_str(text: &str) -> Result<Self, SetupError> {
+        let malformed = |part: &'static str| SetupError::Text { part };
+        let mut parts = text.trim().split(',');
+        let shape = parts.next().unwrap_or_default();
+        let mut fan_outs = Vec::new();
+        let mut leaves = 1_usize;
+        for part in shape.split('x') {
+            let fan_out: usize = part.trim().parse().map_err(|_| malformed("nodes per level"))?;
+            leaves = leaves.saturating_mul(fan_out);
+            fan_outs.push(fan_out);
+            if leaves > WORKERS_MAX || fan_out == 0 {
+                return Err(SetupError::Workers { workers: leaves });
+            }
+            if fan_outs.len() > LEVELS_MAX {
+                return Err(SetupError::Levels { levels: shape.split('x').count() });
+            }
+        }
+        let mut capacities = vec![Some(CAPACITY_FULL); leaves];
+        for part in parts {
+            let part = part.trim();
+            let (thread, capacity) = if let Some(thread) = part.strip_prefix('-') {
+                (thread, None)
+            } else {
+                let (thread, capacity) = part.split_once('=').ok_or(malformed("change of a thread"))?;
+                (thread, Some(capacity.trim().parse().map_err(|_| malformed("capacity of a thread"))?))
+            };
+            let thread: usize = thread.trim().parse().map_err(|_| malformed("number of a thread"))?;
+            *capacities.get_mut(thread).ok_or(malformed("number of a thread"))? = capacity;
+        }
+        let places = capacities.into_iter().enumerate().filter_map(|(leaf, capacity)| {
+            let mut rest = leaf;
+            let mut place: Vec<u32> = fan_outs
+                .iter()
+                .rev()
+                .map(|fan_out| {
+                    let digit = rest % fan_out;
+                    rest /= fan_out;
+                    digit as u32
+                })
+                .collect();
+            place.reverse();
+            capacity.map(|capacity| (place, capacity))
+        });
+        Self::from_places(places.collect())
+    }
+}
+
+impl fmt::Display for Topology {
+    /// Writes the number of nodes of each level: `8 cores, 16 pipelines, 64 threads`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for level in 0..self.levels() {
+            let (count, name) = (self.nodes(level), self.level_name(level));
+            let (comma, plural) = (if level == 0 { "" } else { ", " }, if count == 1 { "" } else { "s" });
+            write!(f, "{comma}{count} {name}{plural}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn children_and_workers_of_a_node_are_neighbours() {
+        let tree: Topology = "8x2x4".parse().unwrap();
+        assert_eq!([tree.nodes(0), tree.nodes(1), tree.nodes(2)], [8, 16, 64]);
+        assert_eq!((tree.children(0, 3), tree.children(1, 7), tree.children(2, 9)), (6..8, 28..32, 0..0));
+        assert_eq!((tree.workers_of(0, 3), tree.workers_of(1, 15)), (24..32, 60..64));
+        for level in 0..3 {
+            for node in 0..tree.nodes(level) {
+                for worker in tree.workers_of(level, node) {
+                    assert_eq!(tree.node_of(level, WorkerId::from(worker as u16)), node);
+                }
+            }
+        }
+        assert_eq!(tree.to_string(), "8 cores, 16 pipelines, 64 threads");
+    }
+
+    #[test]
+    fn threads_can_be_taken_out_and_slowed_down() {
+        let tree: Topology = "2x2x2, -0, -1, 5=50".parse().unwrap();
+        assert_eq!(tree.workers().get(), 6);
+        // The pipeline without threads is gone.
+        assert_eq!([tree.nodes(0), tree.nodes(1)], [2, 3]);
+        assert_eq!([tree.capacity(0, 0), tree.capacity(0, 1)], [200, 350]);
+        assert_eq!((tree.children(0, 0), tree.children(0, 1)), (0..1, 1..3));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_by_kind() {
+        let error = |text: &str| text.parse::<Topology>().unwrap_err();
+        assert_eq!(error("0"), SetupError::Workers { workers: 0 });
+        assert_eq!(error("64x64"), SetupError::Workers { workers: 4096 });
+        assert_eq!(error("1x1x1x1x1"), SetupError::Levels { levels: 5 });
+        assert_eq!(error(""), SetupError::Text { part: "nodes per level" });
+        assert_eq!(error("8x"), SetupError::Text { part: "nodes per level" });
+        assert_eq!(error("2,-2"), SetupError::Text { part: "number of a thread" });
+        assert_eq!(error("2,1"), SetupError::Text { part: "change of a thread" });
+        assert_eq!(error("2,1=0"), SetupError::Capacity { worker: 1, capacity: 0 });
+        assert_eq!(error("2,-0,-1"), SetupError::Workers { workers: 0 });
+        assert_eq!(
+            Topology::from_places(vec![(vec![1, 2], 100), (vec![1, 2], 100)]),
+            Err(SetupError::SamePlace { worker: 1 })
+        );
+        assert_eq!(
+            Topology::from_places(vec![(vec![1, 2], 100), (vec![1], 100)]),
+            Err(SetupError::Levels { levels: 1 })
+        );
+    }
+
+    #[test]
+    fn a_flat_tree_is_what_its_text_says() {
+        assert_eq!(Topology::flat(WorkerCount::new(7).unwrap()), "7".parse().unwrap());
+    }
+}

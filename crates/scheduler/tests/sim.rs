@@ -1,0 +1,179 @@
+//! What holds of every policy on every machine in virtual time.
+
+use flowloom_scheduler::placement::adaptive::{Form, Threshold};
+use flowloom_scheduler::sim::models::Model;
+use flowloom_scheduler::sim::{ExternalOrder, Job, Machine, Pace, Report, WhenFull, Workload, pull, push};
+use flowloom_scheduler::{
+    Adaptive, DirectHash, Fixed, FlowBurst, FlowPin, FlowPull, HrwFlat, HrwTree, Indirection, Intake,
+    LastFlowBundle, MinLoad, OrderGuarantee, PacketHandoff, Placement, RoundRobin, Topology, TwoChoices,
+};
+use proptest::prelude::*;
+
+fn placements(topology: &Topology) -> Vec<Box<dyn Placement>> {
+    let workers = topology.workers();
+    let adaptive = |form| {
+        Box::new(Adaptive::new(topology, form, Threshold::PAPER, 12).expect("a small table"))
+            as Box<dyn Placement>
+    };
+    vec![
+        Box::new(DirectHash::new(workers)),
+        Box::new(HrwFlat::new(workers)),
+        Box::new(HrwTree::new(topology)),
+        Box::new(Indirection::rebalanced(topology, 256, 1000).expect("a small table")),
+        Box::new(Fixed::new(topology, 12).expect("a small table")),
+        adaptive(Form::OrderSafe),
+        Box::new(FlowBurst::new(topology, 12).expect("a small table")),
+        Box::new(TwoChoices::new(topology, 12, 1).expect("a small table")),
+        Box::new(FlowPin::new(topology, 12).expect("a small table")),
+        Box::new(RoundRobin::new(workers)),
+        Box::new(MinLoad::new(topology)),
+        adaptive(Form::Corrected),
+        adaptive(Form::Printed),
+    ]
+}
+
+fn intakes(topology: &Topology) -> Vec<Box<dyn Intake>> {
+    vec![
+        Box::new(PacketHandoff::new(topology, 12).expect("a small table")),
+        Box::new(LastFlowBundle::new(topology, 8, false).expect("a small table")),
+        Box::new(LastFlowBundle::new(topology, 8, true).expect("a small table")),
+        Box::new(FlowPull::new(topology, 12).expect("a small table")),
+    ]
+}
+
+/// Runs everything, and checks what must hold of each report.
+fn run_all(machine: &Machine, workload: &Workload) -> Vec<(Report, OrderGuarantee)> {
+    let mut reports = Vec::new();
+    for mut policy in placements(&machine.topology) {
+        reports.push((push(machine, &mut *policy, workload).expect("a sound machine"), policy.order()));
+    }
+    for mut policy in intakes(&machine.topology) {
+        reports.push((pull(machine, &mut *policy, workload).expect("a sound machine"), policy.order()));
+    }
+    for (report, order) in &reports {
+        let name = &report.scheduler;
+        assert_eq!(report.completed + report.dropped, report.jobs, "{name} loses jobs");
+        assert_eq!(report.latency.count(), report.completed, "{name}");
+        if order.keeps_flow_order() {
+            assert_eq!((report.reorders, report.races), (0, 0), "{name} promises order");
+            if report.dropped == 0 {
+                assert!(report.share_of_bound() <= 1.0 + 1e-9, "{name} is faster than can be");
+            }
+        }
+    }
+    reports
+}
+
+#[test]
+fn who_promises_order_keeps_it_and_the_others_show_their_races() {
+    for (model, shape) in [
+        (Model::Dominant, "8"),
+        (Model::Many, "2x2x4,-0"),
+        (Model::L7 { elephant_permille: 50 }, "8x2x4,-0"),
+    ] {
+        let workload = model.generate(20_000, 1).unwrap().workload(Pace::Closed).unwrap();
+        for machine in [Machine::xeon(shape.parse().unwrap()), Machine::niagara(shape.parse().unwrap())] {
+            for (report, order) in run_all(&machine, &workload) {
+                if order == OrderGuarantee::None {
+                    assert!(report.races > 0 && report.reorders > 0, "{}: {report:?}", report.scheduler);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_run_repeats_to_the_last_digit_on_every_machine() {
+    let workload = Model::Balanced.generate(5_000, 7).unwrap().workload(Pace::Closed).unwrap();
+    let machine = Machine::xeon("2x2x2".parse().unwrap());
+    let digests: Vec<u64> =
+        run_all(&machine, &workload).into_iter().map(|(report, _)| report.digest).collect();
+    let again: Vec<u64> =
+        run_all(&machine, &workload).into_iter().map(|(report, _)| report.digest).collect();
+    assert_eq!(digests, again);
+    // Of the first machine that ran this. Changes when a policy, the machine's model or the traffic does.
+    let all = digests.iter().fold(0_u64, |sum, digest| sum.rotate_left(7) ^ digest);
+    assert_eq!(all, GOLDEN, "{all:#x}");
+}
+
+const GOLDEN: u64 = 0xE282_6981_4590_759F;
+
+#[test]
+fn bounded_queues_drop_when_told_to_and_block_otherwise() {
+    let traffic = Model::Zipf { flows: 500, exponent_permille: 1000 }.generate(20_000, 1).unwrap();
+    let workload = traffic.with_arrivals(600, 0, 1).workload(Pace::Open).unwrap();
+    let mut machine = Machine::xeon("8".parse().unwrap());
+    machine.queue_packets = 16;
+    for (report, _) in run_all(&machine, &workload) {
+        assert_eq!(report.dropped, 0, "{}", report.scheduler);
+    }
+    machine.when_full = WhenFull::Drop;
+    for (report, _) in run_all(&machine, &workload) {
+        assert!(report.dropped > 0, "{}", report.scheduler);
+        assert!(report.queue_max.iter().all(|&max| max <= 16 * 8), "{}", report.scheduler);
+    }
+}
+
+#[test]
+fn what_a_machine_cannot_be_is_refused() {
+    let workload = Model::Bursts.generate(1000, 1).unwrap().workload(Pace::Closed).unwrap();
+    let sound = Machine::xeon("2".parse().unwrap());
+    let mut policy = DirectHash::new(sound.topology.workers());
+    for broken in [
+        Machine { queue_packets: 0, ..sound.clone() },
+        Machine { pool_packets: 0, ..sound.clone() },
+        Machine { batch: 0, ..sound.clone() },
+        Machine { chunk: 0, ..sound.clone() },
+        Machine { thread_demand_permille: 0, ..sound.clone() },
+        Machine { take_cycles: u32::MAX, ..sound.clone() },
+    ] {
+        assert!(push(&broken, &mut policy, &workload).is_err());
+    }
+    // More workers than flows is no error: most have nothing to do.
+    let one =
+        Workload::new(vec![Job { arrival: 0, flow: 0, digest: 9, bytes: 60, work: 100 }], Pace::Closed);
+    run_all(&Machine::xeon("64".parse().unwrap()), &one.unwrap());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn any_jobs_on_any_machine_end_in_a_balanced_report(
+        shape in prop::sample::select(vec!["1", "3", "2x2", "2x2x2,-0,3=25"]),
+        jobs in prop::collection::vec((0_u32..12, 0_u32..3000, 0_u32..1500, 0_u64..400), 1..400),
+        queue in 1_u32..40,
+        pool in 1_u32..60,
+        batch in 1_u32..40,
+        chunk in 1_u32..40,
+        demand in 1_u32..=1000,
+        dispatch in 0_u32..200,
+        flags in 0_u32..16,
+    ) {
+        let mut now = 0;
+        let jobs = jobs.into_iter().map(|(flow, work, bytes, gap)| {
+            now += gap;
+            Job { arrival: now, flow, digest: flow.wrapping_mul(0x9E37_79B9), bytes, work }
+        });
+        let pace = if flags & 1 == 0 { Pace::Closed } else { Pace::Open };
+        let workload = Workload::new(jobs.collect(), pace).unwrap();
+        let machine = Machine {
+            queue_packets: queue,
+            pool_packets: pool,
+            batch,
+            chunk,
+            thread_demand_permille: demand,
+            dispatch_cycles: dispatch,
+            when_full: if flags & 2 == 0 { WhenFull::Block } else { WhenFull::Drop },
+            pooled: flags & 4 != 0,
+            dispatcher_on_first_pipeline: flags & 8 != 0,
+            ..Machine::xeon(shape.parse().unwrap())
+        };
+        run_all(&machine, &workload);
+        let external =
+            ExternalOrder { threads: 4, locked_permille: demand, enter_cycles: 5, leave_cycles: 5 };
+        let report = external.run(&workload).unwrap();
+        prop_assert_eq!(report.reorders, 0);
+        prop_assert_eq!(report.busy_cycles, workload.work());
+    }
+}
