@@ -16,6 +16,7 @@
 //! | [`peers`] | the rivals, a file each |
 //! | [`replay`] | all of these in one interleaved run |
 
+pub mod caches;
 pub mod classify;
 pub mod engine;
 pub mod goal;
