@@ -160,23 +160,19 @@ impl Snapshot {
         if self.settled.is_none() && self.fresh.is_none() {
             return;
         }
+        // Orders of the pending rules found so far; those of the base are looked at only for packets that hit a pending rule.
         let mut orders = [Order::MAX; CHUNK];
-        let mut is_known = false;
         let mut found = [Match::NONE; CHUNK];
         for pending in [&self.settled, &self.fresh].into_iter().flatten() {
-            if !is_known {
-                is_known = true;
-                for (order, rank) in orders.iter_mut().zip(ranks) {
-                    *order = rank.rule().map_or(Order::MAX, |rule| self.base.orders[rule.index()]);
-                }
-            }
             let found = &mut found[..keys.len()];
             pending.classifier.classify_batch(keys, found);
-            for ((out, order), found) in out.iter_mut().zip(&mut orders).zip(&*found) {
+            for (i, found) in found.iter().enumerate() {
                 let Some(rule) = found.rule() else { continue };
-                if pending.orders[rule.index()] < *order {
-                    *order = pending.orders[rule.index()];
-                    out.rule = Some(pending.matches[rule.index()]);
+                let base = ranks[i].rule().map_or(Order::MAX, |rule| self.base.orders[rule.index()]);
+                let order = pending.orders[rule.index()];
+                if order < base.min(orders[i]) {
+                    orders[i] = order;
+                    out[i].rule = Some(pending.matches[rule.index()]);
                 }
             }
         }
