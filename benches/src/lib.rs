@@ -12,6 +12,7 @@
 //! | [`goal`] | comparisons that have something to reach |
 //! | [`classify`] | the classifier and its rivals |
 //! | [`tables`] | flow tables and their rivals |
+//! | [`caches`] | simulated caches and libCacheSim |
 //! | [`peers`] | the rivals, a file each |
 //! | [`replay`] | all of these in one interleaved run |
 
