@@ -11,6 +11,7 @@
 //! | [`ledger`] | answers, compared before any time is looked at |
 //! | [`goal`] | comparisons that have something to reach |
 //! | [`classify`] | the classifier and its rivals |
+//! | [`live`] | a rule set that changes while packets are classified |
 //! | [`tables`] | flow tables and their rivals |
 //! | [`caches`] | simulated caches and libCacheSim |
 //! | [`peers`] | the rivals, a file each |
@@ -24,6 +25,7 @@ pub mod input;
 pub mod ledger;
 #[cfg(feature = "libpcap")]
 pub mod libpcap;
+pub mod live;
 pub mod looped;
 pub mod peers;
 pub mod process;

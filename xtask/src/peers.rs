@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use crate::bench::{build, said};
 
 const USAGE: &str = "usage: cargo xtask peers flow-table [--rounds N] [--flows N,…] [--format json|text]
-       cargo xtask peers classifier [--rounds N] [--only NAME,…] [--sizes N,…] [--seeds N] [--headers N]
+       cargo xtask peers classifier [--rounds N] [--only NAME,…] [--sizes N,…] [--seeds N] [--headers N] [--live N]
                                     [--format json|text]
        cargo xtask peers tcb-cache [--rounds N] [--accesses N] [--trace FILE] [--python PROGRAM] [--format json|text]
 

@@ -32,7 +32,21 @@ pub(crate) fn saturating(context: &Context<'_>, model: Model) -> Result<Offered,
     Offered::of(traffic, Pace::Closed).map_err(failed("making traffic"))
 }
 
-/// Returns jobs that arrive by chance at `percent` of what the machine can do, in waves of `wave_cycles` if not 0.
+/// The same, every job of `cycles` cycles.
+pub(crate) fn saturating_alike(
+    context: &Context<'_>,
+    model: Model,
+    cycles: u32,
+) -> Result<Offered, ItemError> {
+    let packets = model.packets() / context.scale.pick(20, 4, 1);
+    let mut traffic = model.generate(packets, context.seed).map_err(failed("making traffic"))?;
+    for job in &mut traffic.jobs {
+        job.work = cycles;
+    }
+    Offered::of(traffic, Pace::Closed).map_err(failed("making traffic"))
+}
+
+/// Returns jobs that arrive by chance at `percent` of what the machine can do of them, in waves of `wave_cycles` if not 0.
 pub(crate) fn arriving(
     context: &Context<'_>,
     model: Model,
@@ -42,9 +56,10 @@ pub(crate) fn arriving(
     wave_cycles: u64,
 ) -> Result<Offered, ItemError> {
     let traffic = model.generate(packets, context.seed).map_err(failed("making traffic"))?;
-    let work: u64 = traffic.jobs.iter().map(|job| u64::from(job.work)).sum();
-    let at_once = machine.parallelism_permille() * u64::from(percent) / 100;
-    let mean = (work / traffic.jobs.len() as u64 * 1000).checked_div(at_once).unwrap_or(1).max(1);
+    let jobs = traffic.jobs.len() as u64;
+    let whole = Offered::of(traffic.clone(), Pace::Closed).map_err(failed("making traffic"))?;
+    let least = whole.workload().least_cycles(machine) / jobs;
+    let mean = (least * 100).checked_div(u64::from(percent)).unwrap_or(1).max(1);
     let traffic = traffic.with_arrivals(mean, wave_cycles, context.seed);
     Offered::of(traffic, Pace::Open).map_err(failed("making traffic"))
 }

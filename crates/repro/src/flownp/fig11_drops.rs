@@ -22,7 +22,7 @@ const FLOWS: [u32; 3] = [20_000, 5_000, 1_000];
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     // Queues of 2,048 take a while to fill: fewer packets would only show that they have not.
-    let packets = context.scale.pick(300_000, 1_500_000, 4_000_000);
+    let packets = context.scale.pick(60_000, 1_000_000, 4_000_000);
     let mut chart = Chart::new(
         "Drops at full load, 64 queues",
         Axis::log("packets a queue holds"),

@@ -32,7 +32,7 @@ impl Loads {
         self.packets += 1;
         self.crc[crc_of(key) as usize % QUEUES] += 1;
         self.destination[destination as usize % QUEUES] += 1;
-        self.keyed[(u64::from(hasher.hash(key).worker) * QUEUES as u64 >> 32) as usize] += 1;
+        self.keyed[((u64::from(hasher.hash(key).worker) * QUEUES as u64) >> 32) as usize] += 1;
     }
 }
 
@@ -66,8 +66,10 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         }
         let Some(block) = &batch.block else { continue };
         for raw in &batch.packets {
-            let start = raw.position as usize;
-            let bytes = block.bytes().get(start..start + raw.captured as usize).unwrap_or_default();
+            // Positions in a block that lies in memory.
+            let start = usize::try_from(raw.position).unwrap_or(usize::MAX);
+            let end = start.saturating_add(raw.captured as usize);
+            let bytes = block.bytes().get(start..end).unwrap_or_default();
             let Ok(headers) = decode(raw.link, bytes, DecodeOptions::default()) else { continue };
             let destination = match headers.tuple().destination {
                 std::net::IpAddr::V4(address) => address.to_bits(),

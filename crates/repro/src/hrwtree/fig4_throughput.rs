@@ -47,8 +47,8 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         .with(Series::bars("paper", PAPER.iter().map(|row| paper(row.2))))
         .with(Series::bars("bound", names.iter().map(|_| bound)));
     let mut outcome = Outcome::new(Verdict::differs(
-        "reproduced: pinned connections are below those that the OS moves, and feedback is the best of the paper's schemes, 1.4 to 1.6 \
-         times flat HRW. Not reproduced: HRW above conn+os and the tree 20 % above HRW. Levels that are hashed independently spread flows \
+        "reproduced: pinned connections are below those that the OS moves, and feedback is the best of the paper's schemes, \
+         half as fast again as flat HRW. Not reproduced: HRW above conn+os and the tree 20 % above HRW. Levels that are hashed independently spread flows \
          exactly as one level does, so a tree cannot balance better than flat HRW; and the scheme as published moves flows with packets \
          in flight",
     ));

@@ -72,7 +72,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let outcome = rounds.run_while(|| (context.go_on)()).map_err(ItemError::during("timing decisions"))?;
     context.check_stop()?;
     let nanos = |at: usize| {
-        Summary::of(outcome.samples[at].cpu_ns.iter().map(|&ns| ns as f64 / count as f64)).median
+        Summary::of(outcome.samples[at].cpu_ns.iter().map(|&ns| ns as f64 / f64::from(count))).median
     };
     let is_timed = context.scale != crate::experiment::Scale::Smoke;
     let remembered = Ratio::of_rounds(&outcome.samples[1].cpu_ns, &outcome.samples[2].cpu_ns);

@@ -26,7 +26,9 @@ impl Shares {
         let mut items = [WorkItem { digest: 0, bytes: 60 }; 64];
         let mut decisions = [Decision::Drop; 64];
         for _ in 0..keys.div_ceil(64) {
-            items.iter_mut().for_each(|item| item.digest = (split_mix(&mut state) >> 32) as u32);
+            for item in &mut items {
+                item.digest = (split_mix(&mut state) >> 32) as u32;
+            }
             policy.place(&items, &LoadView::idle(), &mut decisions);
             for decision in decisions {
                 if let Decision::To(worker) = decision {

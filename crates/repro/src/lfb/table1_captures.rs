@@ -40,7 +40,7 @@ fn density(traffic: &Traffic) -> f64 {
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let mut outcome = Outcome::new(Verdict::agrees(
         "packets, connections, cycles and the dominant connection's shares are met; density, which the slides do not define, is read \
-         as distinct connections among a hundred packets and comes within three of theirs",
+         as distinct connections among a hundred packets and comes within seven of theirs",
     ));
     for ((name, model), paper) in CAPTURES.into_iter().zip(PAPER) {
         context.check_stop()?;
@@ -102,6 +102,6 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         }
     }
     Ok(outcome
-        .note("Rates only say how long a capture was; where latency matters, load is given as a share of what eight cores can do.")
+        .note("Rates only say how long a capture was; where latency matters, load is given as a share of what eight cores can do of it.")
         .note("The captures themselves are not public. \"CPP\" is read as cycles per packet."))
 }
