@@ -13,6 +13,7 @@
 //! | [`classify`] | the classifier and its rivals |
 //! | [`live`] | a rule set that changes while packets are classified |
 //! | [`tables`] | flow tables and their rivals |
+//! | [`caches`] | simulated caches and libCacheSim |
 //! | [`peers`] | the rivals, a file each |
 //! | [`replay`] | all of these in one interleaved run |
 

@@ -151,6 +151,7 @@ fn what_cannot_be_simulated_is_said() {
         (model(&["--hash", "h3-4-full"]), 2, &["select at least 6"]),
         (model(&["--size", "33000"]), 2, &["valid next to it: 32768 and 65536"]),
         (model(&["--banks", "5"]), 2, &["5 banks: between 1 and 4"]),
+        (vec!["--model", "s", "--overlap", "9", "--accesses", "99999G"], 2, &["are free", "--accesses"]),
         (model(&["--ports", "all"]), 2, &["paper-like"]),
         (model(&["--warm", "200%"]), 2, &["not a share"]),
         (vec!["--model", "s", "--overlap", "90k", "--accesses", "10"], 2, &["invalid value '90k'"]),

@@ -71,17 +71,6 @@ impl HostModel {
     }
 }
 
-/// What a line costs in hardware beyond its data, in bits, and a miss in searches of the array.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HardwareCost {
-    /// Bits of state per line that the policy needs, tags aside.
-    pub bits_per_line: u32,
-    /// Searches of the sets that a miss takes before its victim is known; a search reads a set of each bank at once.
-    pub searches_per_miss: u32,
-    /// Lines that are written on a miss at most.
-    pub writes_per_miss: u32,
-}
-
 /// Gates of one output bit of an H₃ function over so many key bits, and its delay in gates [TCBCACHE §4.3].
 ///
 /// An AND for each key bit and a tree of two-input XORs: 16 bits take 31 gates and 5 delays, 48 take 95 and 7.

@@ -51,7 +51,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
                 Value::new(format!("16 KB, {name}, {short}"), "", of(2)).band(1.2, 2.0).checked_if(model),
                 Value::new(format!("64 KB, {name}, {short}"), "", of(4))
                     .paper(1.0)
-                    .band(0.6, 0.9)
+                    .band(0.64, 0.85)
                     .checked_if(model && long),
                 Value::new(format!("128 KB, {name}, {short}"), "", of(5)),
                 Value::new(format!("steps that do not get better, {name}, {short}"), "", {
@@ -65,5 +65,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         }
     }
     outcome.notes = notes(&workloads);
-    Ok(outcome.chart(chart))
+    Ok(outcome.chart(chart).note(
+        "the band of 64 KB is from an earlier study of this model; at think × 4 we come out lower, and do not know why",
+    ))
 }

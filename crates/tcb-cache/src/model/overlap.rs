@@ -49,8 +49,10 @@ pub struct Overlap {
 impl Overlap {
     /// Most sessions at a time.
     pub const SESSIONS_MAX: u32 = 1 << 20;
-    /// Most accesses: 4 GiB of them, and as much again while they are made.
+    /// Most accesses.
     pub const ACCESSES_MAX: usize = 1 << 28;
+    /// Bytes that an access takes while a trace is made, about; 16 are left of them when it is.
+    pub const BYTES_PER_ACCESS: u64 = 128;
 }
 
 /// A made trace.
@@ -135,6 +137,8 @@ struct Live {
     /// How many connections each client has had; only sequential ports ask.
     earlier: BTreeMap<u32, u32>,
     moved: u64,
+    /// Keys at which ended connections are forgotten next.
+    forget_at: usize,
 }
 
 impl Live {
@@ -171,8 +175,9 @@ impl Live {
 
     /// Forgets connections that have ended, when there are many.
     fn forget(&mut self, now: u64) {
-        if self.ends.len() > 1 << 16 && self.ends.len().is_power_of_two() {
+        if self.ends.len() >= self.forget_at.max(1 << 16) {
             self.ends.retain(|_, end| *end >= now);
+            self.forget_at = 2 * self.ends.len();
         }
     }
 }

@@ -19,6 +19,7 @@ use crate::exit::{Failure, Status};
 use crate::render::generate::WeblogResult;
 use crate::render::print;
 use crate::unpacked::plain_name;
+use crate::verbs::simulate::tcb_cache::source::check_room;
 
 /// The first second of generated logs, 1 August 1995.
 const BEGIN_MS: u64 = 807_235_200_000;
@@ -89,6 +90,7 @@ pub(super) fn run(arguments: &Weblog, common: &Common) -> Result<Status, Failure
         ports: arguments.ports,
         seed: arguments.seed,
     };
+    check_room(arguments.accesses)?;
     let config = SurgeConfig { think_factor: arguments.think, ..SurgeConfig::default() };
     let mut source = Surge::new(config, arguments.seed);
     let (made, records, keys, span_ms) = if is_log {

@@ -2,7 +2,7 @@
 
 mod ordering;
 mod schedule;
-mod tcb_cache;
+pub(crate) mod tcb_cache;
 mod traffic;
 
 use std::path::Path;

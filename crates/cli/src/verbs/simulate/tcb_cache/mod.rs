@@ -2,7 +2,7 @@
 
 mod capture;
 mod grid;
-mod source;
+pub(crate) mod source;
 mod sweep;
 
 use std::sync::Arc;

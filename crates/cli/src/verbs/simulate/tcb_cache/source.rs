@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use flowloom::cpu::memory;
 use flowloom::tcb_cache::Access;
 use flowloom::tcb_cache::model::{LoggedSessions, Overlap, SessionSource, Surge, SurgeConfig};
 use flowloom::tcb_cache::trace::{Format, ReadError, ReadLimits, ReadSummary, read_accesses, read_log};
@@ -12,6 +13,9 @@ use crate::render::simulate::tcb_cache::{ReadFigures, TraceFigures};
 use crate::unpacked::{open, plain_name};
 
 use super::capture;
+
+/// Bytes that a record takes at most while it is read: two copies of a log's entry, and its request.
+const RECORD_BYTES_PEAK: u64 = 96;
 
 /// A loaded trace.
 pub(super) struct Loaded {
@@ -49,7 +53,10 @@ pub(super) fn load(arguments: &TcbCache, stop: &dyn Fn() -> bool) -> Result<Load
         Some(format) => format,
         None => Format::detect(&plain_name(path), &unpacked.head).ok_or_else(|| unknown_format(path))?,
     };
-    let limits = ReadLimits { records_max: usize::try_from(arguments.limit).unwrap_or(usize::MAX) };
+    // What is read is kept, and grows by being copied: no more than fits.
+    let room = memory::available_bytes().unwrap_or(u64::MAX) / RECORD_BYTES_PEAK;
+    let limits =
+        ReadLimits { records_max: usize::try_from(arguments.limit.min(room)).unwrap_or(usize::MAX) };
     let read_failed = |error: ReadError| match error {
         ReadError::Io { .. } => Failure::Input(format!("cannot read {name}: {error}")),
         error => Failure::Usage(format!(
@@ -110,6 +117,17 @@ fn no_overlap(arguments: &TcbCache, what: &str) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Refuses workloads that do not fit memory.
+pub(crate) fn check_room(accesses: u64) -> Result<(), Failure> {
+    let needed = accesses.saturating_mul(Overlap::BYTES_PER_ACCESS);
+    match memory::available_bytes() {
+        Some(available) if needed > available => Err(Failure::Usage(format!(
+            "{accesses} accesses take some {needed} bytes while they are made, and {available} are free\n  use a smaller --accesses"
+        ))),
+        _ => Ok(()),
+    }
+}
+
 fn overlapped(
     arguments: &TcbCache,
     source: &mut dyn SessionSource,
@@ -122,6 +140,7 @@ fn overlapped(
         ports: arguments.ports,
         seed: arguments.seed,
     };
+    check_room(arguments.accesses)?;
     let workload = overlap.make(source).map_err(|error| Failure::Usage(error.to_string()))?;
     figures.overlap = Some(overlap.sessions.into());
     figures.packets = Some(overlap.packets.to_string());
