@@ -43,8 +43,8 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         .with(Series::bars("ideal", [16.0; 3]));
     let differs = format!(
         "our model has no cost of locking a connection's buffer and of an operating system's moves, so 64 threads come closer to the \
-         sixteen pipelines than the paper's: {:.1} times for conn+os. That threads pinned by connection stay below, and that \
-         their use spreads the more the lower the level, agrees",
+         sixteen pipelines than the paper's: {:.1} times for conn+os. That threads pinned by connection stay below, \
+         and that use differs by tens of percent at each level, agrees",
         speeds[2]
     );
     let holds = (9.0..11.2).contains(&speeds[2]);
