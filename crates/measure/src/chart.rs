@@ -5,6 +5,8 @@
 //! has a mark of its own besides.
 
 use plotters::coord::Shift;
+use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint};
+use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use serde::Serialize;
 use thiserror::Error;
@@ -145,7 +147,10 @@ pub struct Chart {
 }
 
 /// Pixels across and up.
-const SIZE: (u32, u32) = (860, 420);
+const SIZE: (u32, u32) = (960, 420);
+/// Pixels of it for the legend, and the characters of a line there.
+const LEGEND_WIDTH: u32 = 190;
+const LEGEND_CHARACTERS: usize = 26;
 const FONT: &str = "sans-serif";
 /// Okabe and Ito's colours, the palest left out.
 const COLOURS: [RGBColor; 7] = [
@@ -212,9 +217,15 @@ impl Chart {
         let mut text = String::new();
         {
             let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
-            let drawn =
-                if self.categories.is_empty() { self.draw_lines(&area) } else { self.draw_bars(&area) };
-            drawn?;
+            area.fill(&WHITE).map_err(|error| self.failed(&error))?;
+            // Beside the plot, or it would hide what stands there.
+            let (plot, legend) = area.split_horizontally(SIZE.0 - LEGEND_WIDTH);
+            if self.categories.is_empty() {
+                self.draw_lines(&plot)?;
+            } else {
+                self.draw_bars(&plot)?;
+            }
+            self.draw_legend(&legend)?;
             area.present().map_err(|error| self.failed(&error))?;
         }
         Ok(text)
@@ -255,13 +266,12 @@ impl Chart {
         let x = self.range(&self.x, false, |place| place.0)?;
         let y = self.range(&self.y, true, |place| place.1)?;
         let failed = |error: &dyn std::fmt::Display| self.failed(error);
-        area.fill(&WHITE).map_err(|error| failed(&error))?;
         let mut chart = ChartBuilder::on(area)
             .caption(&self.title, (FONT, 17))
             .margin(10)
             .x_label_area_size(42)
             .y_label_area_size(64)
-            .build_cartesian_2d(x, y)
+            .build_cartesian_2d(Ruler::new(self.x.scale, x), Ruler::new(self.y.scale, y))
             .map_err(|error| failed(&error))?;
         chart
             .configure_mesh()
@@ -286,17 +296,31 @@ impl Chart {
             let marked = if series.joined && places.len() > 60 { &[][..] } else { &places[..] };
             chart
                 .draw_series(marked.iter().map(|&at| mark!(number, at, colour)))
-                .map_err(|error| failed(&error))?
-                .label(&series.name)
-                .legend(move |(x, y)| mark!(number, (x + 8, y), colour));
+                .map_err(|error| failed(&error))?;
         }
-        chart
-            .configure_series_labels()
-            .background_style(WHITE.mix(0.85))
-            .border_style(RGBColor(200, 200, 200))
-            .label_font((FONT, 12))
-            .draw()
-            .map_err(|error| failed(&error))
+        Ok(())
+    }
+
+    /// Names the series, one below the other, each beside its mark.
+    fn draw_legend(&self, area: &DrawingArea<SVGBackend<'_>, Shift>) -> Result<(), ChartError> {
+        let failed = |error: &dyn std::fmt::Display| self.failed(error);
+        let mut y = 52;
+        for (number, series) in self.series.iter().enumerate() {
+            let colour = COLOURS[number % COLOURS.len()];
+            if self.categories.is_empty() {
+                area.draw(&mark!(number, (12, y), colour)).map_err(|error| failed(&error))?;
+            } else {
+                let bar = Rectangle::new([(6, y - 5), (18, y + 5)], colour.filled());
+                area.draw(&bar).map_err(|error| failed(&error))?;
+            }
+            for line in broken(&series.name, LEGEND_CHARACTERS) {
+                let text = Text::new(line, (26, y - 6), (FONT, 12));
+                area.draw(&text).map_err(|error| failed(&error))?;
+                y += 15;
+            }
+            y += 5;
+        }
+        Ok(())
     }
 
     fn draw_bars(&self, area: &DrawingArea<SVGBackend<'_>, Shift>) -> Result<(), ChartError> {
@@ -304,13 +328,12 @@ impl Chart {
         let failed = |error: &dyn std::fmt::Display| self.failed(error);
         let groups = count(self.categories.len());
         let bottom = y.start;
-        area.fill(&WHITE).map_err(|error| failed(&error))?;
         let mut chart = ChartBuilder::on(area)
             .caption(&self.title, (FONT, 17))
             .margin(10)
             .x_label_area_size(42)
             .y_label_area_size(64)
-            .build_cartesian_2d(-0.5..groups - 0.5, y)
+            .build_cartesian_2d(-0.5..groups - 0.5, Ruler::new(self.y.scale, y))
             .map_err(|error| failed(&error))?;
         chart
             .configure_mesh()
@@ -334,25 +357,100 @@ impl Chart {
                 let left = group - 0.4 + width * count(number);
                 Rectangle::new([(left, bottom), (left + width * 0.92, top)], colour.filled())
             });
-            chart
-                .draw_series(bars)
-                .map_err(|error| failed(&error))?
-                .label(&series.name)
-                .legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 12, y + 5)], colour.filled()));
+            chart.draw_series(bars).map_err(|error| failed(&error))?;
         }
-        chart
-            .configure_series_labels()
-            .background_style(WHITE.mix(0.85))
-            .border_style(RGBColor(200, 200, 200))
-            .label_font((FONT, 12))
-            .draw()
-            .map_err(|error| failed(&error))
+        Ok(())
     }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a handful of series and groups")]
 fn count(number: usize) -> f64 {
     number as f64
+}
+
+/// Breaks a text at blanks into lines of at most so many characters; a longer word has a line of its own.
+fn broken(text: &str, characters: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= characters => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// A range with its numbers where a reader expects them.
+struct Ruler {
+    range: RangedCoordf64,
+    ticks: Vec<f64>,
+}
+
+impl Ruler {
+    fn new(scale: Scale, range: std::ops::Range<f64>) -> Self {
+        Self { ticks: ticks(scale, &range), range: range.into() }
+    }
+}
+
+impl Ranged for Ruler {
+    type FormatOption = DefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
+        self.range.map(value, limit)
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, _hint: Hint) -> Vec<f64> {
+        self.ticks.clone()
+    }
+
+    fn range(&self) -> std::ops::Range<f64> {
+        self.range.range()
+    }
+}
+
+/// Returns the places of an axis where a reader expects a number: one, two and five times a power of ten.
+fn ticks(scale: Scale, range: &std::ops::Range<f64>) -> Vec<f64> {
+    const WANTED: f64 = 7.0;
+    let span = range.end - range.start;
+    match scale {
+        Scale::Log => {
+            let multiples: &[f64] = if span < 1.2 {
+                &[1.0, 1.5, 2.0, 3.0, 5.0, 7.0]
+            } else if span < 3.5 {
+                &[1.0, 2.0, 5.0]
+            } else {
+                &[1.0]
+            };
+            let every = (span / 10.0).ceil().max(1.0);
+            let mut ticks = Vec::new();
+            let mut decade = (range.start / every).floor() * every;
+            while decade <= range.end {
+                ticks.extend(multiples.iter().map(|multiple| decade + multiple.log10()));
+                decade += every;
+            }
+            ticks.retain(|tick| range.contains(tick));
+            ticks
+        }
+        Scale::Linear => {
+            let power = 10_f64.powf((span / WANTED).log10().floor());
+            let step = [1.0, 2.0, 5.0, 10.0]
+                .map(|factor| factor * power)
+                .into_iter()
+                .find(|step| span / step <= WANTED + 1.0);
+            let step = step.unwrap_or(10.0 * power);
+            let mut ticks = Vec::new();
+            let mut tick = (range.start / step).ceil() * step;
+            while tick <= range.end && ticks.len() < 20 {
+                ticks.push(tick);
+                tick += step;
+            }
+            ticks
+        }
+    }
 }
 
 /// Returns a number as short as an axis wants it: `1.5M`, `20`, `0.03`.
@@ -420,6 +518,22 @@ mod tests {
         let chart = Chart::new("One", Axis::linear("x"), Axis::log("y"))
             .with(Series::points("a", vec![(5.0, 5.0)]));
         assert!(chart.svg().is_ok());
+    }
+
+    #[test]
+    fn numbers_stand_where_a_reader_expects_them() {
+        assert_eq!(ticks(Scale::Linear, &(0.0..7.3)), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]);
+        assert_eq!(ticks(Scale::Linear, &(0.0..101.0)), [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
+        let values: Vec<f64> =
+            ticks(Scale::Log, &(0.5..2.5)).into_iter().map(|tick| 10_f64.powf(tick).round()).collect();
+        assert_eq!(values, [5.0, 10.0, 20.0, 50.0, 100.0, 200.0]);
+        assert!(ticks(Scale::Log, &(-12.0..12.0)).len() < 12);
+    }
+
+    #[test]
+    fn legends_break_at_blanks() {
+        assert_eq!(broken("a bc def", 4), ["a bc", "def"]);
+        assert_eq!(broken("longer than", 4), ["longer", "than"]);
     }
 
     #[test]

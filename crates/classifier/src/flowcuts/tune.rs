@@ -63,6 +63,7 @@ pub(crate) fn tune<K: Key>(
         huge,
         tried: 0,
         best: None,
+        best_steps: 0,
     };
     let linear = linear::<K>(rules, limits.memory_bytes_max, huge);
     let linear_error = match linear {
@@ -109,10 +110,13 @@ struct Trial<'a, K: Key> {
     huge: HugePages,
     tried: u32,
     best: Option<(f64, Option<Plan>, Program<K>)>,
+    /// Steps that the best plan took.
+    best_steps: u64,
 }
 
 impl<K: Key> Trial<'_, K> {
-    /// First how to split, then how to cut.
+    /// First how to split, then how to cut. A plan that takes many times the steps of the best one so far is seldom better, and
+    /// never by much: it is given up.
     fn run(&mut self) {
         let bits = K::ADDRESS_BITS as u8;
         let lengths = |source: u8, destination: u8| Split::Lengths { source, destination };
@@ -136,16 +140,18 @@ impl<K: Key> Trial<'_, K> {
         let share = self.steps_left / (distinct.len() as u64 + 3);
         let mut results: Vec<(f64, Split)> = Vec::new();
         for &(split, _) in &distinct {
-            let cost = self.attempt(plan(split), share).or_else(|| {
+            let few = if self.best_steps == 0 { share } else { share.min(400_000 + 8 * self.best_steps) };
+            let cost = self.attempt(plan(split), few).or_else(|| {
                 // Too much is copied: cut only where little is.
-                self.attempt(Plan { leaf_rules: 32, growth_max: 4.0, ..plan(split) }, share)
+                self.attempt(Plan { leaf_rules: 32, growth_max: 4.0, ..plan(split) }, few)
             });
             results.extend(cost.map(|cost| (cost, split)));
         }
         results.sort_by(|a, b| a.0.total_cmp(&b.0));
         for &(_, split) in results.iter().take(2) {
             for (leaf_rules, growth_max) in [(32, 16.0), (16, 64.0), (8, 32.0), (48, 32.0)] {
-                self.attempt(Plan { split, leaf_rules, growth_max }, 2 * share);
+                let few = 200_000 + 4 * self.best_steps;
+                self.attempt(Plan { split, leaf_rules, growth_max }, few.min(2 * share));
             }
         }
     }
@@ -160,6 +166,7 @@ impl<K: Key> Trial<'_, K> {
         let expected = cost(&program, &self.keys);
         if self.best.as_ref().is_none_or(|&(best, ..)| expected < best) {
             self.best = Some((expected, Some(plan), program));
+            self.best_steps = steps;
         }
         Some(expected)
     }

@@ -2,8 +2,8 @@
 
 use alloc::sync::Arc;
 
-use super::snapshot::{Found, Snapshot};
-use super::{Live, LiveId, LiveMatch};
+use super::snapshot::Snapshot;
+use super::{Live, LiveMatch};
 use crate::classifier::ClassifierKey;
 
 /// A thread's view of a [`Live`] set: at the start of each batch it takes the newest rules, and keeps them to the batch's end.
@@ -13,9 +13,6 @@ pub struct Reader<'a> {
     version: u64,
     snapshot: Arc<Snapshot>,
 }
-
-/// Keys of one step.
-const CHUNK: usize = 256;
 
 impl<'a> Reader<'a> {
     pub(super) fn new(live: &'a Live) -> Self {
@@ -42,13 +39,7 @@ impl<'a> Reader<'a> {
     pub fn classify_batch<K: ClassifierKey>(&mut self, keys: &[K], matches: &mut [LiveMatch]) {
         assert_eq!(keys.len(), matches.len(), "a batch has a place for the match of each key");
         self.refresh();
-        let mut found: [Found; CHUNK] = [None; CHUNK];
-        for (keys, matches) in keys.chunks(CHUNK).zip(matches.chunks_mut(CHUNK)) {
-            self.snapshot.classify(keys, &mut found[..keys.len()]);
-            for (place, found) in matches.iter_mut().zip(&found) {
-                place.rule = found.map(|(order, value)| (LiveId(order as u32), value));
-            }
-        }
+        self.snapshot.classify(keys, matches);
     }
 
     /// Looks one key up.

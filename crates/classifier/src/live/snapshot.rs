@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::Order;
+use super::{LiveId, LiveMatch, Order};
 use crate::classifier::{Algorithm, Classifier, ClassifierBuilder, ClassifierKey};
 use crate::error::BuildError;
 use crate::key::{Key, KeyV4, KeyV6, Match};
@@ -25,6 +25,8 @@ pub(super) struct Base {
     pub(super) classifier: Classifier,
     pub(super) rules: RuleSet,
     orders: Vec<Order>,
+    /// What lookups say, close together: a set's rules themselves would not stay in a cache.
+    matches: Vec<(LiveId, u32)>,
 }
 
 impl Base {
@@ -36,17 +38,12 @@ impl Base {
             BuildError::Memory { needed_bytes: error.rules as u64, limit_bytes: error.rules_max as u64 }
         })?;
         let orders = sorted.iter().map(|entry| entry.order).collect();
-        Ok(Self { classifier: builder.build(&rules)?, rules, orders })
+        let matches = sorted.iter().map(|entry| (LiveId(entry.order as u32), entry.rule.value)).collect();
+        Ok(Self { classifier: builder.build(&rules)?, rules, orders, matches })
     }
 
     pub(super) fn has(&self, order: Order) -> bool {
         self.orders.binary_search(&order).is_ok()
-    }
-
-    /// Returns a rule's order, and its value.
-    #[inline]
-    pub(super) fn entry(&self, rank: u32) -> (Order, u32) {
-        (self.orders[rank as usize], self.rules.rules()[rank as usize].value)
     }
 }
 
@@ -90,9 +87,6 @@ pub(super) struct Snapshot {
 
 /// Keys of one step.
 const CHUNK: usize = 256;
-
-/// A rule that was found: its order and its value.
-pub(super) type Found = Option<(Order, u32)>;
 
 impl Snapshot {
     pub(super) fn new(base: Arc<Base>) -> Self {
@@ -141,27 +135,44 @@ impl Snapshot {
     }
 
     /// Looks keys up; there is a place for each.
-    pub(super) fn classify<K: ClassifierKey>(&self, keys: &[K], out: &mut [Found]) {
+    pub(super) fn classify<K: ClassifierKey>(&self, keys: &[K], out: &mut [LiveMatch]) {
         let mut ranks = [Match::NONE; CHUNK];
         for (keys, out) in keys.chunks(CHUNK).zip(out.chunks_mut(CHUNK)) {
             let ranks = &mut ranks[..keys.len()];
             self.base.classifier.classify_batch(keys, ranks);
-            for ((key, out), &rank) in keys.iter().zip(&mut *out).zip(&*ranks) {
-                let alive = if rank != Match::NONE && self.is_dead(rank.0) {
-                    self.instead(rank.0, key)
-                } else {
-                    rank
-                };
-                *out = alive.rule().map(|rule| self.base.entry(rule.0));
-            }
-            for pending in [&self.settled, &self.fresh].into_iter().flatten() {
-                pending.classifier.classify_batch(keys, ranks);
-                for (out, rank) in out.iter_mut().zip(&*ranks) {
-                    let Some(rule) = rank.rule() else { continue };
-                    let entry = pending.entry(rule.0);
-                    if out.is_none_or(|(order, _)| entry.0 < order) {
-                        *out = Some(entry);
+            if self.dead_count > 0 {
+                for (key, rank) in keys.iter().zip(&mut *ranks) {
+                    if *rank != Match::NONE && self.is_dead(rank.0) {
+                        *rank = self.instead(rank.0, key);
                     }
+                }
+            }
+            for (out, rank) in out.iter_mut().zip(&*ranks) {
+                out.rule = rank.rule().map(|rule| self.base.matches[rule.index()]);
+            }
+            self.overlay(keys, ranks, out);
+        }
+    }
+
+    /// Puts pending rules before those of the base that they win against.
+    #[inline]
+    fn overlay<K: ClassifierKey>(&self, keys: &[K], ranks: &[Match], out: &mut [LiveMatch]) {
+        if self.settled.is_none() && self.fresh.is_none() {
+            return;
+        }
+        // Orders of the pending rules found so far; those of the base are looked at only for packets that hit a pending rule.
+        let mut orders = [Order::MAX; CHUNK];
+        let mut found = [Match::NONE; CHUNK];
+        for pending in [&self.settled, &self.fresh].into_iter().flatten() {
+            let found = &mut found[..keys.len()];
+            pending.classifier.classify_batch(keys, found);
+            for (i, found) in found.iter().enumerate() {
+                let Some(rule) = found.rule() else { continue };
+                let base = ranks[i].rule().map_or(Order::MAX, |rule| self.base.orders[rule.index()]);
+                let order = pending.orders[rule.index()];
+                if order < base.min(orders[i]) {
+                    orders[i] = order;
+                    out[i].rule = Some(pending.matches[rule.index()]);
                 }
             }
         }
