@@ -26,6 +26,8 @@ pub struct Options {
     pub seeds: u64,
     /// Headers of a round.
     pub headers: usize,
+    /// Rules of the set that is changed while packets are classified; `None` leaves that out.
+    pub live_rules: Option<usize>,
     /// Start DPDK with so many megabytes; `None` leaves it out.
     pub dpdk_megabytes: Option<u32>,
 }
@@ -56,6 +58,9 @@ pub fn run(options: &Options, data: Option<&Path>, report: &mut JudgedReport) ->
     }
     for (name, rules) in sets(options, data)? {
         compare(&name, &rules, options, &rivals, report)?;
+    }
+    if let Some(rules) = options.live_rules {
+        crate::live::run(rules, options.rounds, options.headers, report)?;
     }
     Ok(missing)
 }
@@ -418,6 +423,7 @@ mod tests {
             sizes: vec![200],
             seeds: 1,
             headers: 500,
+            live_rules: None,
             dpdk_megabytes: None,
         };
         let missing = run(&options, None, &mut report).unwrap();

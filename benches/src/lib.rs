@@ -11,10 +11,12 @@
 //! | [`ledger`] | answers, compared before any time is looked at |
 //! | [`goal`] | comparisons that have something to reach |
 //! | [`classify`] | the classifier and its rivals |
+//! | [`live`] | a rule set that changes while packets are classified |
 //! | [`tables`] | flow tables and their rivals |
 //! | [`peers`] | the rivals, a file each |
 //! | [`replay`] | all of these in one interleaved run |
 
+pub mod caches;
 pub mod classify;
 pub mod engine;
 pub mod goal;
@@ -22,6 +24,7 @@ pub mod input;
 pub mod ledger;
 #[cfg(feature = "libpcap")]
 pub mod libpcap;
+pub mod live;
 pub mod looped;
 pub mod peers;
 pub mod process;

@@ -8,19 +8,22 @@ use anyhow::{Context, Result, bail};
 use crate::bench::{build, said};
 
 const USAGE: &str = "usage: cargo xtask peers flow-table [--rounds N] [--flows N,…] [--format json|text]
-       cargo xtask peers classifier [--rounds N] [--only NAME,…] [--sizes N,…] [--seeds N] [--headers N]
+       cargo xtask peers classifier [--rounds N] [--only NAME,…] [--sizes N,…] [--seeds N] [--headers N] [--live N]
                                     [--format json|text]
+       cargo xtask peers tcb-cache [--rounds N] [--accesses N] [--trace FILE] [--python PROGRAM] [--format json|text]
 
   flow-table   LineHash and DHash beside hashbrown, DashMap, and DPDK's rte_hash where libdpdk is installed. DPDK needs
                reserved huge pages: as root, sysctl vm.nr_hugepages=2048
   classifier   FlowCuts beside DPDK's rte_acl, on the rule sets below $FLOWLOOM_DATA and on generated ones. rte_acl
-               runs on 4 KiB pages where no huge ones are reserved, which is slower";
+               runs on 4 KiB pages where no huge ones are reserved, which is slower
+  tcb-cache    simulated caches beside libCacheSim's Python package (pip install libcachesim), on one oracleGeneral file";
 
 /// Runs the comparison of that name.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     match arguments.split_first() {
         Some((name, rest)) if name == "flow-table" => flow_table(root, rest),
         Some((name, rest)) if name == "classifier" => classifier(root, rest),
+        Some((name, rest)) if name == "tcb-cache" => tcb_cache(root, rest),
         Some((name, _)) if name != "help" && !name.starts_with('-') => {
             bail!("there are no peers for '{name}'\n{USAGE}")
         }
@@ -56,6 +59,14 @@ fn classifier(root: &Path, arguments: &[String]) -> Result<ExitCode> {
         megabytes => megabytes,
     };
     command.args(["--dpdk-megabytes", &megabytes.to_string()]);
+    finish(root, command)
+}
+
+fn tcb_cache(root: &Path, arguments: &[String]) -> Result<ExitCode> {
+    let program = build(root, &["-p", "flowloom-benches", "--bin", "tcb_cache_peers"])?;
+    let mut command = Command::new(program);
+    // Without the package the row is missing, and the program says so.
+    command.args(["--python", "python3"]).args(arguments);
     finish(root, command)
 }
 

@@ -149,3 +149,42 @@ fn mistakes_are_shown_in_their_place() {
     flowloom(["rules", "explain", &good, "1.1.1.1:1", "[::1]:1", "tcp"]).ends(2).says(&["one family"]);
     flowloom(["generate", "rules", "--rules", "17M", "-o", "-"]).ends(2).says(&["more than"]);
 }
+
+#[test]
+fn a_bench_compares_answers_before_times() {
+    let folder = Folder::new();
+    let rules = folder.write("r", RULES.as_bytes());
+    let document = flowloom([
+        "bench",
+        "classify",
+        "--rules",
+        &rules,
+        "--headers",
+        "2k",
+        "--rounds",
+        "2",
+        "--traffic",
+        "misses",
+        "--format",
+        "json",
+    ])
+    .ends(0)
+    .json();
+    let variants = document["results"].as_array().unwrap();
+    assert!(variants.len() >= 5 && document["ratios"].as_array().unwrap().len() == variants.len() - 1);
+    flowloom([
+        "bench",
+        "classify",
+        "--sizes",
+        "100",
+        "--headers",
+        "1k",
+        "--rounds",
+        "1",
+        "--traffic",
+        "hits",
+    ])
+    .ends(0)
+    .shows(&["aggrecuts-8", "linear", "flowcuts, scalar"]);
+    flowloom(["bench", "classify", "--rounds", "0"]).ends(2);
+}

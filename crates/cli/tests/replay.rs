@@ -349,3 +349,17 @@ fn help_and_version_are_results() {
     }
     assert!(flowloom(["--version"]).ends(0).silent().text().starts_with("flowloom "));
 }
+
+#[test]
+fn every_table_gives_the_same_flows() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &["--flows", "300", "--packets", "5000"]);
+    let run = |table: &str| {
+        let document =
+            replay(&[&trace, "--table", table, "--table-flows", "20", "--seed", "1", "--verify"]);
+        assert_eq!(document["run"]["table"], table);
+        document["digest"].clone()
+    };
+    assert_eq!(run("linehash"), run("dhash"));
+    assert_eq!(run("linehash"), run("sighash"));
+}

@@ -48,6 +48,8 @@ pub enum Policy {
     Zcache,
     /// Ours: the oldest candidate after one step of relocation, and no sessions that have ended.
     FlowLru,
+    /// The same with ages of eight bits, as hardware would keep them.
+    FlowLruCoarse,
     /// Least recently used of the whole cache.
     FullLru,
     /// First in, first out over the whole cache.
@@ -74,7 +76,7 @@ pub enum Policy {
 
 impl Policy {
     /// Every policy; of those with a parameter, the ones that the paper or we compare.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 33] = [
         Self::Lru,
         Self::Fifo,
         Self::Enru,
@@ -96,6 +98,7 @@ impl Policy {
         Self::Ship,
         Self::Zcache,
         Self::FlowLru,
+        Self::FlowLruCoarse,
         Self::FullLru,
         Self::FullFifo,
         Self::Clock,
@@ -136,7 +139,7 @@ impl Policy {
     /// Says whether the policy drops sessions that end, whether it is asked to or not.
     #[must_use]
     pub const fn always_drops_closed(self) -> bool {
-        matches!(self, Self::FlowLru)
+        matches!(self, Self::FlowLru | Self::FlowLruCoarse)
     }
 }
 
@@ -162,6 +165,7 @@ impl fmt::Display for Policy {
             Self::Ship => f.write_str("ship"),
             Self::Zcache => f.write_str("zcache"),
             Self::FlowLru => f.write_str("flowlru"),
+            Self::FlowLruCoarse => f.write_str("flowlru-8"),
             Self::FullLru => f.write_str("fa-lru"),
             Self::FullFifo => f.write_str("fa-fifo"),
             Self::Clock => f.write_str("clock"),

@@ -10,6 +10,7 @@ use crate::banked::enru::Enru;
 use crate::banked::fewer_on::FewerOn;
 use crate::banked::fifo::Fifo;
 use crate::banked::flow_lru::FlowLru;
+use crate::banked::flow_lru_coarse::FlowLruCoarse;
 use crate::banked::lru::Lru;
 use crate::banked::round_robin::RoundRobin;
 use crate::banked::ship::Ship;
@@ -161,6 +162,7 @@ impl CacheSpec {
             Policy::Ship => self.banked(Ship::new(lines)),
             Policy::Zcache => self.banked(Zcache),
             Policy::FlowLru => self.banked(FlowLru),
+            Policy::FlowLruCoarse => self.banked(FlowLruCoarse::new(lines)),
             Policy::FullLru => Ok(self.full(FullLru::new(lines))),
             Policy::FullFifo => Ok(self.full(FullFifo::new(lines))),
             Policy::Clock => Ok(self.full(Clock::new(lines))),

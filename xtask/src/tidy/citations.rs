@@ -4,9 +4,6 @@ use super::{Finding, Tree};
 
 const KEYS: [&str; 5] = ["DHASH", "FLOWNP", "TCBCACHE", "HRWTREE", "LFB"];
 
-/// Papers whose ledger is not written yet. Writing one means deleting it here.
-const WITHOUT_LEDGER: [&str; 2] = ["FLOWNP", "TCBCACHE"];
-
 const MARKS: [&str; 8] = ["§", "Tab.", "Table ", "Fig.", "Figs.", "Figure ", "Eq.", "Alg."];
 
 /// A place of a paper, as it is cited: `[DHASH §III-B]`.
@@ -51,15 +48,13 @@ fn check_citation(tree: &Tree, path: &str, citation: &Citation, findings: &mut V
     }
     let ledger = ledger_of(key);
     let Some(file) = tree.get(&ledger) else {
-        if !WITHOUT_LEDGER.contains(&key.as_str()) {
-            findings.push(Finding::new(
-                path,
-                *line,
-                format!("cites {key}, but {ledger} does not exist"),
-                "the ledger says how we read the place, and what holds it",
-                format!("write {ledger}, or list {key} in WITHOUT_LEDGER of xtask/src/tidy/citations.rs"),
-            ));
-        }
+        findings.push(Finding::new(
+            path,
+            *line,
+            format!("cites {key}, but {ledger} does not exist"),
+            "the ledger says how we read the place, and what holds it",
+            format!("write {ledger}"),
+        ));
         return;
     };
     let known = normalised(&file.text);
@@ -211,11 +206,11 @@ mod tests {
     }
 
     #[test]
-    fn a_paper_without_ledger_must_be_listed() {
-        let tree = Tree::of(&[("crates/a/src/lib.rs", "// [FLOWNP §4.1] [DHASH §1]")]);
+    fn a_paper_without_ledger_is_found() {
+        let tree = Tree::of(&[("crates/a/src/lib.rs", "// [DHASH §1]")]);
         let mut findings = Vec::new();
         check(&tree, &mut findings);
-        assert_eq!(findings.len(), 1, "FLOWNP is listed: {findings:?}");
+        assert_eq!(findings.len(), 1, "{findings:?}");
         assert!(findings[0].what.contains("docs/papers/dhash.md does not exist"));
     }
 

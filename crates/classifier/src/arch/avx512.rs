@@ -36,8 +36,10 @@ impl Lanes for Avx512Lanes {
             // stand at words of this program by the caller's promise, the others at a leaf, which is not followed.
             unsafe { walk(program, flight, start) };
         }
-        for &leaf in &flight.at[..count] {
-            program.prefetch_block(leaf as u32);
+        if program.wants_hints() {
+            for &leaf in &flight.at[..count] {
+                program.prefetch_block(leaf as u32);
+            }
         }
     }
 

@@ -28,14 +28,25 @@ impl<K: Key> Kernel for ClassifyBatch<'_, K> {
         let mut entering = [0_u8; FLIGHT];
         for (keys, out) in self.keys.chunks(FLIGHT).zip(self.out.chunks_mut(FLIGHT)) {
             out.fill(Match::NONE);
-            for tree in self.program.trees() {
+            for (number, tree) in self.program.trees().iter().enumerate() {
                 let mut count = 0;
-                for (i, key) in keys.iter().enumerate() {
-                    entering[count % FLIGHT] = i as u8;
-                    for word in 0..K::WORDS {
-                        flight.words[word][count % FLIGHT] = key.word(word);
+                if number == 0 {
+                    // Nobody has a match yet: all enter.
+                    for (i, key) in keys.iter().enumerate() {
+                        entering[i] = i as u8;
+                        for word in 0..K::WORDS {
+                            flight.words[word][i] = key.word(word);
+                        }
                     }
-                    count += usize::from(out[i].0 > tree.least);
+                    count = keys.len();
+                } else {
+                    for (i, (key, found)) in keys.iter().zip(&*out).enumerate() {
+                        entering[count % FLIGHT] = i as u8;
+                        for word in 0..K::WORDS {
+                            flight.words[word][count % FLIGHT] = key.word(word);
+                        }
+                        count += usize::from(found.0 > tree.least);
+                    }
                 }
                 flight.at[..count].fill(tree.root);
                 // SAFETY: all stand at a root of this program; a chunk has at most `FLIGHT` keys.

@@ -77,6 +77,9 @@ pub(crate) fn children(node: u64) -> (usize, usize) {
     (node as u32 as usize, stored << ((node >> 51) & 15))
 }
 
+/// Arrays of so many bytes lie in a near cache, where a hint costs more than it gains.
+const NEAR_BYTES: usize = 256 << 10;
+
 /// A tree of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tree {
@@ -140,6 +143,8 @@ pub struct Program<K: Key> {
     rows: LineArray<[u32; 8]>,
     trees: Vec<Tree>,
     worst: Vec<Worst>,
+    /// Whether blocks are worth a hint: those that a near cache holds are not.
+    hints: bool,
     family: PhantomData<K>,
 }
 
@@ -192,7 +197,8 @@ impl<K: Key> Program<K> {
         own_words.copy_from_slice(words);
         let mut own_rows = LineArray::try_new(rows.len(), huge)?;
         own_rows.copy_from_slice(rows);
-        Ok(Self { words: own_words, rows: own_rows, trees, worst, family: PhantomData })
+        let hints = size_of_val(words) + size_of_val(rows) > NEAR_BYTES;
+        Ok(Self { words: own_words, rows: own_rows, trees, worst, hints, family: PhantomData })
     }
 
     /// Returns the words of all trees.
@@ -222,6 +228,12 @@ impl<K: Key> Program<K> {
     #[inline(always)]
     pub(crate) fn block(&self, block: usize) -> &[[u32; 8]] {
         &self.rows[block * Self::BLOCK_ROWS..][..Self::BLOCK_ROWS]
+    }
+
+    /// Returns whether blocks are worth a hint.
+    #[inline(always)]
+    pub(super) fn wants_hints(&self) -> bool {
+        self.hints
     }
 
     /// Hints that a block will be read.

@@ -31,6 +31,7 @@ impl Lanes for Scalar {
 #[inline(always)]
 pub(super) unsafe fn descend<K: Key>(program: &Program<K>, flight: &mut Flight, count: usize) {
     let words = program.words();
+    let hints = program.wants_hints();
     let mut walking = [0_u8; super::FLIGHT];
     let mut left = 0;
     for packet in 0..count {
@@ -48,9 +49,9 @@ pub(super) unsafe fn descend<K: Key>(program: &Program<K>, flight: &mut Flight, 
             let word = unsafe { *words.get_unchecked(index) };
             flight.at[packet] = word;
             walking[still] = packet as u8;
-            if word & LEAF == 0 {
-                still += 1;
-            } else {
+            let is_leaf = word & LEAF != 0;
+            still += usize::from(!is_leaf);
+            if hints && is_leaf {
                 program.prefetch_block(word as u32);
             }
         }

@@ -24,7 +24,9 @@ pub(super) struct Known {
 impl Known {
     /// Returns what is known of a dimension of that many bits before anything was cut.
     fn nothing(bits: u32) -> Self {
-        Self { high: (1_u64 << bits).wrapping_sub(1) as u32, ..Self::default() }
+        let high = ((1_u64 << bits) - 1) as u32;
+        // Bits that the dimension does not have are known to be zero.
+        Self { mask: !high, high, ..Self::default() }
     }
 
     /// Returns bounds that follow from all that is known.

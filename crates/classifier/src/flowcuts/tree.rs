@@ -107,10 +107,13 @@ impl<'a, K: Key> Forest<'a, K> {
     /// in all leaves below: what a cut copies, its children cannot.
     fn node(&mut self, list: &[u32], mut cell: Cell, growth: f64, depth: u32) -> Result<u64, BuildError> {
         self.spend(list.len() as u64 + 1)?;
+        cell.assume(self.rules, list);
+        // What all rules agree on may leave the first of them covering the cell: no rule behind it ever wins here.
+        let covering = list.iter().position(|&rule| cell.is_covered_by(&self.rules[rule as usize]));
+        let list = covering.map_or(list, |first| &list[..=first]);
         if list.len() <= self.shape.leaf_rules || depth == DEPTH_MAX {
             return self.leaf(list);
         }
-        cell.assume(self.rules, list);
         let key = spell::<K>(list, &cell);
         if let Some(word) = self.built.get(&key) {
             return Ok(word);

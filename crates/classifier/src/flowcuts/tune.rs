@@ -180,7 +180,9 @@ pub(crate) fn linear<K: Key>(
         });
     }
     let mut rows = Vec::new();
-    push_blocks(&mut rows, rules.iter());
+    if !rules.is_empty() {
+        push_blocks(&mut rows, rules.iter());
+    }
     // A leaf counts to 2¹⁸ − 1 blocks; larger sets take several.
     let trees = (0..blocks)
         .step_by(LEAF_BLOCKS_MAX)

@@ -42,7 +42,7 @@ pub(crate) struct Replay {
     pub(crate) app: AppName,
 
     /// Flow table
-    #[arg(long, value_enum, default_value_t = TableName::Dhash)]
+    #[arg(long, value_enum, default_value_t = TableName::Linehash)]
     pub(crate) table: TableName,
 
     /// Flows to build the table for; it grows when there are more [default: from a look at the capture]
@@ -149,8 +149,23 @@ pub(crate) enum AppName {
 /// Flow tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TableName {
-    /// DHash: sixteen 32-bit signatures on a cache line
+    /// Thirty 16-bit signatures on a cache line
+    Linehash,
+    /// `DHash`: sixteen 32-bit signatures on a cache line
     Dhash,
+    /// `SigHash`: four 8-bit signatures in a word
+    Sighash,
+}
+
+impl TableName {
+    /// Returns the name as it is given and reported.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Linehash => "linehash",
+            Self::Dhash => "dhash",
+            Self::Sighash => "sighash",
+        }
+    }
 }
 
 /// Placement policies.

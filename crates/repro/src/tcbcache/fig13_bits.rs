@@ -80,7 +80,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     }
     outcome.verdict = Verdict::of(
         agrees,
-        "16 bits are as good as 48 on the model and 8 collapse; on the real day, whose clients are fewer, 16 bits lose something",
+        "16 bits are as good as 48, and 8 collapse: they are of the port alone",
         "16 bits are not as good as 48, or 8 do not collapse",
     );
     outcome.notes = notes(&workloads);

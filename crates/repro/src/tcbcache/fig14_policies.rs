@@ -26,6 +26,7 @@ fn policies() -> Vec<(&'static str, Policy)> {
         ("2-hash", Policy::Enru),
         ("LRU", Policy::Lru),
         ("FlowLRU", Policy::FlowLru),
+        ("FlowLRU, 8 bits of age", Policy::FlowLruCoarse),
         ("zcache", Policy::Zcache),
         ("SRRIP", Policy::Srrip),
         ("DRRIP", Policy::Drrip),
@@ -49,8 +50,9 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let names: Vec<&str> = policies.iter().map(|(name, _)| *name).collect();
     let mut chart = Chart::bars("Misses by policy, of those of spec", names, Axis::linear("of spec"));
     let mut outcome = Outcome::new(Verdict::differs(
-        "spec misses least of the paper's policies, as it has it; but its alternatives are not alike: TCB(16), which \
-         wraps every 65,536 accesses, is clearly worst",
+        "spec misses least of the paper's policies on the model, but its alternatives are not alike: TCB(16), which \
+         wraps every 65,536 accesses, is clearly worst. On sessions of the real day even that fails: plain LRU over both \
+         banks misses a tenth less than spec, whose ties all go to the left bank",
     ));
     let long = context.scale > Scale::Smoke;
     for workload in &workloads {
@@ -77,9 +79,11 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
                 .band(1.08, 1.35)
                 .checked_if(model && long),
             Value::new(format!("FlowLRU, {short}"), "", of("FlowLRU")).band(0.5, 1.0),
+            Value::new(format!("FlowLRU, 8 bits of age, {short}"), "", of("FlowLRU, 8 bits of age"))
+                .band(0.5, 1.0),
             Value::new(format!("MIN, {short}"), "", of("MIN")).band(0.3, 1.0),
         ]);
-        let shown = ["RR", "Access", "TCB(16)", "FlowLRU", "MIN", "spec"];
+        let shown = ["RR", "Access", "TCB(16)", "FlowLRU", "FlowLRU, 8 bits of age", "MIN", "spec"];
         let rest = policies.iter().zip(&percents).filter(|((name, _), _)| !shown.contains(name));
         outcome = outcome.values(
             rest.map(|((name, _), percent)| Value::new(format!("{name}, {short}"), "", percent / spec)),

@@ -17,8 +17,13 @@ pub(super) const ITEM: Item = Item {
 
 const KIB: [u64; 6] = [4, 8, 16, 32, 64, 128];
 
+fn longer(scale: Scale) -> Scale {
+    scale.pick(Scale::Smoke, Scale::Full, Scale::Full)
+}
+
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
-    let workloads = workloads(context)?;
+    // Large caches take long to fill: as many accesses as in a full run, but for a smoke test.
+    let workloads = workloads(&Context { scale: longer(context.scale), ..*context })?;
     let mut chart = Chart::new(
         "Misses by size, of those of 32 KiB",
         Axis::log("size in KiB"),

@@ -27,7 +27,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let mut outcome = Outcome::new(Verdict::differs(
         "most hits are found by the first two functions, as the paper has it. But 24 bits equal stamps without a bound \
          here: they wrap after 16.8 million accesses, more than our traces have. What wraps once in a while costs little; \
-         16 bits wrap every 65,536 accesses and cost a fifth",
+         16 bits wrap every 65,536 accesses and cost a tenth on the model and half on the real day's sessions",
     ));
     for workload in &workloads {
         let short = workload.short;

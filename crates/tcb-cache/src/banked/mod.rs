@@ -12,7 +12,7 @@
 //! | [`speculative`] | the same; a line that is ON is saved by moving one to its auxiliary sets: *spec* |
 //! | [`srrip`], [`drrip`], [`ship`] | by predicted re-reference |
 //! | [`zcache`] | the oldest among candidates and all lines that theirs could be exchanged with |
-//! | [`flow_lru`] | the oldest after one step of relocation |
+//! | [`flow_lru`] | the oldest after one step of relocation; [`flow_lru_coarse`] with eight bits of age |
 
 pub(crate) mod access_count;
 mod cache;
@@ -21,6 +21,7 @@ pub(crate) mod enru;
 pub(crate) mod fewer_on;
 pub(crate) mod fifo;
 pub(crate) mod flow_lru;
+pub(crate) mod flow_lru_coarse;
 pub(crate) mod lines;
 pub(crate) mod lru;
 pub(crate) mod miss;

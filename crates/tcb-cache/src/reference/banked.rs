@@ -5,6 +5,7 @@
 use crate::access::Access;
 use crate::banked::access_count::Counted;
 use crate::banked::fewer_on::Tie;
+use crate::banked::flow_lru_coarse::uses_per_period;
 use crate::banked::ship::signature;
 use crate::counts::Counts;
 use crate::geometry::Geometry;
@@ -29,6 +30,8 @@ struct Line {
     /// Predicted re-reference interval.
     interval: u8,
     signature: u16,
+    /// Sweeps since the last access, up to 255.
+    age: u8,
 }
 
 /// Where a line lies.
@@ -55,6 +58,7 @@ pub struct ReferenceCache {
     hit_counters: Vec<u8>,
     selector: i32,
     rare_fills: u32,
+    uses: u64,
     latest_ms: u64,
     counts: Counts,
 }
@@ -84,6 +88,7 @@ impl ReferenceCache {
             hit_counters: vec![1; 1 << 14],
             selector: 511,
             rare_fills: 0,
+            uses: 0,
             latest_ms: 0,
             counts: Counts::default(),
         })
@@ -155,8 +160,10 @@ impl ReferenceCache {
         let now = self.counts.accesses;
         let stamp = self.next_stamp();
         self.count_use(place);
+        self.sweep_ages();
         let line = self.line_mut(place).as_mut().expect("a hit is on a line");
         line.touched = now;
+        line.age = 0;
         line.stamp = stamp;
         line.used = true;
         line.interval = 0;
@@ -164,6 +171,16 @@ impl ReferenceCache {
         self.hit_counters[signature] = (self.hit_counters[signature] + 1).min(7);
         let number = self.number(place);
         self.lifetime.touch(number);
+    }
+
+    /// Counts a hit or fill, and lets all lines grow older where that ends a period.
+    fn sweep_ages(&mut self) {
+        self.uses += 1;
+        if self.uses.is_multiple_of(uses_per_period(self.geometry.lines() as usize)) {
+            for line in self.banks.iter_mut().flatten().flatten().flatten() {
+                line.age = line.age.saturating_add(1);
+            }
+        }
     }
 
     fn count_use(&mut self, place: Place) {
@@ -195,8 +212,10 @@ impl ReferenceCache {
         if let Some(place) = self.own(key).iter().find(holds) {
             return self.hits(*place, access);
         }
-        let searches_on =
-            matches!(self.spec.policy, Policy::Speculative { .. } | Policy::Zcache | Policy::FlowLru);
+        let searches_on = matches!(
+            self.spec.policy,
+            Policy::Speculative { .. } | Policy::Zcache | Policy::FlowLru | Policy::FlowLruCoarse
+        );
         if searches_on && let Some(place) = self.auxiliary(key).iter().find(holds) {
             self.counts.auxiliary_hits += 1;
             return self.hits(*place, access);
@@ -206,6 +225,7 @@ impl ReferenceCache {
             self.counts.not_filled += 1;
             return;
         }
+        self.sweep_ages();
         let place = self.make_room(key);
         self.counts.evictions += u64::from(self.line(place).is_some());
         self.fill(place, key);
@@ -224,7 +244,7 @@ impl ReferenceCache {
         let used = self.spec.policy == Policy::Enru;
         self.count_use(place);
         *self.line_mut(place) =
-            Some(Line { key, filled: now, touched: now, stamp, used, interval, signature });
+            Some(Line { key, filled: now, touched: now, stamp, used, interval, signature, age: 0 });
         let number = self.number(place);
         self.lifetime.touch(number);
     }
@@ -284,7 +304,8 @@ impl ReferenceCache {
                 place
             }),
             Policy::Zcache => self.zcache(key),
-            Policy::FlowLru => self.flow_lru(&own),
+            Policy::FlowLru => self.flow_lru(&own, |line| line.touched + 1),
+            Policy::FlowLruCoarse => self.flow_lru(&own, |line| 256 - u64::from(line.age)),
             policy => unreachable!("'{policy}' has no banks, which the constructor checks"),
         }
     }
@@ -401,8 +422,9 @@ impl ReferenceCache {
         }
     }
 
-    fn flow_lru(&mut self, own: &[Place]) -> Place {
-        let victim = self.oldest(own);
+    /// Makes room by one step of relocation; `youth` is smaller for older lines, and above 0.
+    fn flow_lru(&mut self, own: &[Place], youth: impl Fn(&Line) -> u64) -> Place {
+        let victim = self.least(own, &youth);
         let Some(line) = self.line(victim) else { return victim };
         let others: Vec<Place> = self
             .own(line.key)
@@ -411,8 +433,8 @@ impl ReferenceCache {
             .filter(|place| (place.bank, place.set) != (victim.bank, victim.set))
             .collect();
         if !others.is_empty() {
-            let oldest = self.oldest(&others);
-            if self.age(oldest) < self.age(victim) {
+            let oldest = self.least(&others, &youth);
+            if self.line(oldest).map_or(0, |line| youth(&line)) < youth(&line) {
                 self.relocate(victim, oldest);
             }
         }

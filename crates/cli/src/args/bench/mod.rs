@@ -1,5 +1,6 @@
 //! `flowloom bench`: a file for each thing that is compared.
 
+pub(crate) mod classify;
 pub(crate) mod schedule;
 pub(crate) mod table;
 
@@ -10,6 +11,8 @@ use clap::Subcommand;
 pub(crate) enum Bench {
     /// Flow tables, the standard library's map, and what no table can beat
     Table(table::Table),
+    /// Ways to classify: FlowCuts, linear search, the paper's trees
+    Classify(classify::Classify),
     /// What a scheduler's decision costs
     Schedule(schedule::Schedule),
 }

@@ -26,7 +26,7 @@ Policies:
   mod                                         the baseline: one bank of all ways, low bits, LRU
   2-hash rr access ts-8 ts-16 ts-24           the paper's alternatives
   no-migrate spec (-older, -turns)            the paper's policy without and with migration; other tie rules
-  flowlru                                     ours
+  flowlru flowlru-8                           ours, and with ages of eight bits
   lru fifo srrip drrip ship zcache            in banks
   fa-lru fa-fifo clock sieve s3-fifo arc 2q lirs w-tinylfu    over the whole cache
   min opt                                     with the future known: whole cache, banks")]

@@ -122,7 +122,7 @@ impl PointFigures {
     /// Returns the cache's name: everything but its size.
     fn name(&self) -> String {
         let mut name = self.policy.clone();
-        if self.fin && self.policy != "flowlru" {
+        if self.fin && !self.policy.starts_with("flowlru") {
             name.push_str(" +fin");
         }
         if let (Some(hash), Some(banks), Some(ways)) = (&self.hash, self.banks, self.ways) {

@@ -1,5 +1,6 @@
 //! Comparisons of our parts with each other.
 
+mod classify;
 mod schedule;
 mod table;
 
@@ -11,6 +12,7 @@ use crate::exit::{Failure, Status};
 pub(crate) fn run(arguments: &Bench, common: &Common) -> Result<Status, Failure> {
     match arguments {
         Bench::Table(arguments) => table::run(arguments, common),
+        Bench::Classify(arguments) => classify::run(arguments, common),
         Bench::Schedule(arguments) => schedule::run(arguments, common),
     }
 }

@@ -49,7 +49,7 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
             workers: report.workers.len(),
             input_cpu: report.input_cpu,
             app: run.app,
-            table: "dhash",
+            table: arguments.table.name(),
             scheduler: pipeline.then_some(run.scheduler),
             when_full: match config.when_full {
                 WhenFull::Block => "block",

@@ -7,7 +7,7 @@ mod setup;
 use std::sync::Arc;
 
 use flowloom::apps::{Null, TcpTracker};
-use flowloom::engine::{App, Control, Fault};
+use flowloom::engine::{self, App, Control, Fault};
 use flowloom::traffic::capture::{CaptureSet, Input, Notice};
 
 use crate::args::Common;
@@ -62,11 +62,27 @@ fn run_app<A: App>(
     let label = format!("replay  {}", label(&arguments.inputs));
     let progress = Progress::start(label, source.progress(), Arc::clone(&control), common.quiet > 0);
     let report = match arguments.table {
-        TableName::Dhash => flowloom::engine::run(
+        TableName::Linehash => engine::run(
             &config,
             &mut source,
             &mut *placement,
-            |_| tables.build::<A::Flow>(),
+            |_| tables.linehash::<A::Flow>(),
+            |_| app(),
+            &control,
+        ),
+        TableName::Dhash => engine::run(
+            &config,
+            &mut source,
+            &mut *placement,
+            |_| tables.dhash::<A::Flow>(),
+            |_| app(),
+            &control,
+        ),
+        TableName::Sighash => engine::run(
+            &config,
+            &mut source,
+            &mut *placement,
+            |_| tables.sighash::<A::Flow>(),
             |_| app(),
             &control,
         ),

@@ -9,7 +9,10 @@ use flowloom::cpu::topology::{allowed_cpus, parse_cpu_list};
 use flowloom::engine::{Cores, EngineConfig, IdleTimeout, Mode, WhenFull};
 use flowloom::flow_key::{FlowHasher, FlowKey};
 use flowloom::flow_table::segments::GrowthLimits;
-use flowloom::flow_table::{BuildError, DHash, DHashConfig, FlowTable, Growing, Timeouts};
+use flowloom::flow_table::{
+    BuildError, DHash, DHashConfig, FlowTable, Growing, LineHash, LineHashConfig, SigHash, SigHashConfig,
+    Timeouts,
+};
 use flowloom::packet::{DecodeOptions, Fill, PacketBatch, decode};
 use flowloom::scheduler::sim::Scheme;
 use flowloom::scheduler::sim::schemes::Policy;
@@ -143,11 +146,17 @@ fn guess_flows(source: &CaptureSet, options: SetOptions, decode_options: DecodeO
 }
 
 /// The flow tables of a run: alike for every worker.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Tables {
     limits: GrowthLimits,
-    template: DHashConfig,
+    timeouts: Timeouts,
+    isa: Isa,
+    huge_pages: HugePages,
+    memory_limit_bytes: u64,
 }
+
+/// A table of one worker, or why there is none.
+type Built<T> = Result<T, BuildError>;
 
 impl Tables {
     /// Sizes the tables, from the arguments or from a look at the captures.
@@ -170,26 +179,47 @@ impl Tables {
                 flows_max: share(arguments.flows_max),
                 memory_max_bytes,
             },
-            template: DHashConfig {
-                timeouts: config.idle_timeout.map_or(Timeouts::NEVER, IdleTimeout::for_table),
-                isa: Some(isa),
-                huge_pages: match arguments.hugepages {
-                    HugePagesName::Auto => HugePages::Try,
-                    HugePagesName::Off => HugePages::No,
-                },
-                memory_limit_bytes: memory_max_bytes,
-                ..DHashConfig::for_flows(1)
+            timeouts: config.idle_timeout.map_or(Timeouts::NEVER, IdleTimeout::for_table),
+            isa,
+            huge_pages: match arguments.hugepages {
+                HugePagesName::Auto => HugePages::Try,
+                HugePagesName::Off => HugePages::No,
             },
+            memory_limit_bytes: memory_max_bytes,
         }
     }
 
-    /// Builds one worker's table.
-    pub(super) fn build<V: Send + 'static>(
-        &self,
-    ) -> Result<impl FlowTable<FlowKey, V> + Send + use<V>, BuildError> {
-        let template = self.template.clone();
+    pub(super) fn linehash<V: Send + 'static>(self) -> Built<impl FlowTable<FlowKey, V> + Send + use<V>> {
+        let Self { timeouts, isa, huge_pages, memory_limit_bytes, .. } = self;
         Growing::try_new(self.limits, move |flows| {
-            DHash::<FlowKey, V>::try_new(&DHashConfig { flows, ..template.clone() })
+            let room = LineHashConfig { isa: Some(isa), ..LineHashConfig::for_flows(flows) };
+            LineHash::<FlowKey, V>::try_new(&LineHashConfig {
+                timeouts,
+                huge_pages,
+                memory_limit_bytes,
+                ..room
+            })
+        })
+    }
+
+    pub(super) fn dhash<V: Send + 'static>(self) -> Built<impl FlowTable<FlowKey, V> + Send + use<V>> {
+        let Self { timeouts, isa, huge_pages, memory_limit_bytes, .. } = self;
+        Growing::try_new(self.limits, move |flows| {
+            let room = DHashConfig { isa: Some(isa), ..DHashConfig::for_flows(flows) };
+            DHash::<FlowKey, V>::try_new(&DHashConfig { timeouts, huge_pages, memory_limit_bytes, ..room })
+        })
+    }
+
+    pub(super) fn sighash<V: Send + 'static>(self) -> Built<impl FlowTable<FlowKey, V> + Send + use<V>> {
+        let Self { timeouts, huge_pages, memory_limit_bytes, .. } = self;
+        Growing::try_new(self.limits, move |flows| {
+            let room = SigHashConfig::for_flows(flows);
+            SigHash::<FlowKey, V>::try_new(&SigHashConfig {
+                timeouts,
+                huge_pages,
+                memory_limit_bytes,
+                ..room
+            })
         })
     }
 }

@@ -21,7 +21,7 @@ use crate::signals::stop_on_signals;
 
 use grid::Point;
 use source::Loaded;
-use sweep::Finished;
+use sweep::Sweep;
 
 /// Runs the verb.
 pub(crate) fn run(arguments: &TcbCache, common: &Common) -> Result<Status, Failure> {
@@ -46,8 +46,8 @@ pub(crate) fn run(arguments: &TcbCache, common: &Common) -> Result<Status, Failu
     }
     let Loaded { accesses, figures, skipped, .. } = loaded;
     let trace = Trace::new(accesses, warm);
-    let finished = sweep::run(&trace, &points, arguments, &control, common)?;
-    let result = result(arguments, &trace, figures, &points, &finished, &control, begun);
+    let sweep = sweep::run(&trace, &points, arguments, &control, common)?;
+    let result = result(arguments, &trace, figures, &points, &sweep, &control, begun);
     if skipped > 0 {
         let text = format!("{skipped} records of the trace cannot be used");
         if arguments.strict {
@@ -73,20 +73,19 @@ fn result(
     trace: &Trace,
     mut figures: TraceFigures,
     points: &[Point],
-    finished: &[Option<Finished>],
+    sweep: &Sweep,
     control: &Control,
     begun: Instant,
 ) -> SimulateResult {
     figures.accesses = trace.accesses().len() as u64;
     figures.warm = trace.warm() as u64;
     figures.span_s = trace.accesses().last().map_or(0.0, |access| access.time_ms() as f64 / 1000.0);
-    if let Ok(uses) = trace.next_uses(false) {
-        figures.keys = uses.first_uses_from(0) as u64;
-        let first_uses = uses.first_uses_from(trace.warm());
+    if let Some((keys, first_uses)) = sweep.keys {
+        figures.keys = keys as u64;
         figures.compulsory_miss_ratio = first_uses as f64 / (figures.accesses - figures.warm) as f64;
     }
     let done =
-        points.iter().zip(finished).filter_map(|(point, finished)| Some((point, finished.as_ref()?)));
+        points.iter().zip(&sweep.points).filter_map(|(point, finished)| Some((point, finished.as_ref()?)));
     let points: Vec<PointFigures> = done
         .map(|(point, finished)| {
             let (spec, counts) = (&point.spec, &finished.counts);
@@ -121,7 +120,7 @@ fn result(
         schema: "flowloom/simulate-tcb-cache/1",
         trace: figures,
         seed: arguments.seed,
-        points_asked: finished.len() as u64,
+        points_asked: sweep.points.len() as u64,
         points,
         seconds: begun.elapsed().as_secs_f64(),
         interrupted: control.is_stopped(),

@@ -35,32 +35,48 @@ impl Future {
         if !spec.policy.needs_future() {
             return Ok(None);
         }
-        let ends = spec.uses_closing();
-        let cell = if ends { &self.with_ends } else { &self.without };
-        cell.get_or_init(|| trace.next_uses(ends)).as_ref().map(Some).map_err(|error| *error)
+        if !spec.uses_closing() {
+            return self.without(trace).map(Some);
+        }
+        self.with_ends.get_or_init(|| trace.next_uses(true)).as_ref().map(Some).map_err(|error| *error)
+    }
+
+    fn without(&self, trace: &Trace) -> Result<&NextUses, SimulateError> {
+        self.without.get_or_init(|| trace.next_uses(false)).as_ref().map_err(|error| *error)
     }
 }
 
-/// One draw of one point.
-struct Job {
-    point: usize,
-    draw: u32,
+/// What a thread does next.
+enum Job {
+    /// Counts keys, which takes as long as a simulation.
+    Keys,
+    /// One draw of one point.
+    Draw { point: usize, draw: u32 },
 }
 
-/// Simulates all points; those that an interrupt kept from being finished are missing.
+/// What a sweep gave.
+pub(super) struct Sweep {
+    /// A point each; those that an interrupt kept from being finished are missing.
+    pub(super) points: Vec<Option<Finished>>,
+    /// Distinct keys, and those that occur first in the measured part; missing where an interrupt came before.
+    pub(super) keys: Option<(usize, usize)>,
+}
+
+/// Simulates all points.
 pub(super) fn run(
     trace: &Trace,
     points: &[Point],
     arguments: &TcbCache,
     control: &Control,
     common: &Common,
-) -> Result<Vec<Option<Finished>>, Failure> {
+) -> Result<Sweep, Failure> {
     let draws = arguments.draws;
-    let jobs: Vec<Job> =
-        (0..points.len()).flat_map(|point| (0..draws).map(move |draw| Job { point, draw })).collect();
+    let all = (0..points.len()).flat_map(|point| (0..draws).map(move |draw| Job::Draw { point, draw }));
+    let jobs: Vec<Job> = std::iter::once(Job::Keys).chain(all).collect();
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let threads = arguments.threads.map_or(processors, usize::from).min(jobs.len()).max(1);
     let results: Vec<OnceLock<Counts>> = jobs.iter().map(|_| OnceLock::new()).collect();
+    let keys = OnceLock::new();
     let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
     let error: Mutex<Option<SimulateError>> = Mutex::new(None);
     let done = Arc::new(AtomicU64::new(0));
@@ -71,8 +87,15 @@ pub(super) fn run(
         while !stop() {
             let number = next.fetch_add(1, Ordering::Relaxed);
             let Some(job) = jobs.get(number) else { break };
-            let spec = points[job.point].spec;
-            let spec = CacheSpec { seed: spec.seed.wrapping_add(u64::from(job.draw)), ..spec };
+            let &Job::Draw { point, draw } = job else {
+                if let Ok(uses) = future.without(trace) {
+                    let _ = keys.set((uses.first_uses_from(0), uses.first_uses_from(trace.warm())));
+                }
+                done.fetch_add(1, Ordering::Relaxed);
+                continue;
+            };
+            let spec = points[point].spec;
+            let spec = CacheSpec { seed: spec.seed.wrapping_add(u64::from(draw)), ..spec };
             let outcome = future.of(trace, &spec).and_then(|future| trace.simulate(&spec, future, &stop));
             match outcome {
                 Ok(Simulated::Finished(counts)) => {
@@ -97,7 +120,7 @@ pub(super) fn run(
     if let Some(error) = error.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(Failure::Usage(error.to_string()));
     }
-    Ok(results
+    let points = results[1..]
         .chunks(draws as usize)
         .map(|draws| {
             let counts: Option<Vec<Counts>> = draws.iter().map(|cell| cell.get().copied()).collect();
@@ -106,5 +129,6 @@ pub(super) fn run(
                 counts: counts.into_iter().fold(Counts::default(), |sum, counts| sum + counts),
             })
         })
-        .collect())
+        .collect();
+    Ok(Sweep { points, keys: keys.into_inner() })
 }

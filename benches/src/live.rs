@@ -1,0 +1,164 @@
+//! A set that changes while packets are classified: what a change costs until it is seen, and what pending changes cost lookups.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Result;
+use flowloom::classifier::headers::{Traffic, headers};
+use flowloom::classifier::live::{Live, LiveId, LiveMatch};
+use flowloom::classifier::synth::{self, Profile};
+use flowloom::classifier::{Classifier, ClassifierBuilder, KeyV4, Match, Rule};
+use flowloom_measure::clock::wall_ns;
+use flowloom_measure::{RatioRow, ResultRow, Rounds};
+
+use crate::goal::{Clock, JudgedReport, JudgedResult, JudgedRow};
+
+/// Changes that wait.
+const PENDING: usize = 64;
+/// What a change may take until lookups see it, at the 99th percentile.
+const VISIBLE_NS: f64 = 10_000.0;
+/// What pending changes may cost: 15 % of the rate.
+const RATE_GOAL: f64 = 0.85;
+
+/// Runs both.
+///
+/// # Errors
+///
+/// If the set cannot be built or changed.
+pub fn run(rules: usize, rounds: usize, count: usize, report: &mut JudgedReport) -> Result<()> {
+    let set = synth::rules(Profile::Acl, rules, 1, false)?;
+    let more = synth::rules(Profile::Acl, 4 * PENDING, 99, false)?;
+    let keys: Vec<KeyV4> = headers(&set, Traffic::MISSES, count, 42);
+    let live = Live::new(&set, ClassifierBuilder::new())?;
+    let size = rules as u64;
+    changes(&live, more.rules(), &keys, size, report)?;
+    live.rebuild()?;
+    let plain = ClassifierBuilder::new().build(&set)?;
+    // The same rules in all: those that wait are new ones, behind all others.
+    let pend = |settle: bool| -> Result<Live> {
+        let live = Live::new(&set, ClassifierBuilder::new())?;
+        for rule in &more.rules()[..PENDING] {
+            live.insert(Rule { priority: -1, ..*rule })?;
+        }
+        if settle {
+            live.settle()?;
+        }
+        Ok(live)
+    };
+    let (idle, listed, settled) = (Live::new(&set, ClassifierBuilder::new())?, pend(false)?, pend(true)?);
+    let removed = Live::new(&set, ClassifierBuilder::new())?;
+    for (id, _) in removed.rules().into_iter().step_by((rules / PENDING).max(1)).take(PENDING) {
+        removed.remove(id)?;
+    }
+    removed.settle()?;
+    let outcome = Rounds::new(rounds)
+        .variant("classifier", || plainly(&plain, &keys))
+        .variant("live, nothing waits", || alive(&idle, &keys))
+        .variant("live, 64 rules in a list", || alive(&listed, &keys))
+        .variant("live, 64 rules settled", || alive(&settled, &keys))
+        .variant("live, 64 rules removed and settled", || alive(&removed, &keys))
+        .run()?;
+    let items = keys.len() as u64;
+    for samples in &outcome.samples {
+        report.results.push(JudgedResult::new(ResultRow::new("live lookups", size, items, samples), None));
+    }
+    if let Some((plain, others)) = outcome.samples.split_first() {
+        for live in others {
+            let row = RatioRow::new(format!("live lookups, {}", live.name), size, plain, live).with_items(
+                items,
+                &plain.cpu_ns,
+                &live.cpu_ns,
+            );
+            report.ratios.push(JudgedRow::new(row, Clock::Cpu, Some(RATE_GOAL)));
+        }
+    }
+    Ok(())
+}
+
+fn plainly(classifier: &Classifier, keys: &[KeyV4]) -> usize {
+    let mut found = [Match::NONE; 256];
+    for keys in keys.chunks(256) {
+        classifier.classify_batch(keys, &mut found[..keys.len()]);
+        std::hint::black_box(&found);
+    }
+    keys.len()
+}
+
+fn alive(live: &Live, keys: &[KeyV4]) -> usize {
+    let mut reader = live.reader();
+    let mut found = [LiveMatch::default(); 256];
+    for keys in keys.chunks(256) {
+        reader.classify_batch(keys, &mut found[..keys.len()]);
+        std::hint::black_box(&found);
+    }
+    keys.len()
+}
+
+/// Times changes while another thread classifies: from the call to its return, when every lookup that begins sees it.
+fn changes(live: &Live, more: &[Rule], keys: &[KeyV4], size: u64, report: &mut JudgedReport) -> Result<()> {
+    let stop = AtomicBool::new(false);
+    let (mut inserts, mut removals) = (Vec::new(), Vec::new());
+    std::thread::scope(|scope| -> Result<()> {
+        let reading = scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                alive(live, &keys[..keys.len().min(4096)]);
+            }
+        });
+        let changed = (|| -> Result<()> {
+            for rules in more.chunks(PENDING) {
+                let mut ids: Vec<LiveId> = Vec::new();
+                for &rule in rules {
+                    let begun = wall_ns();
+                    ids.push(live.insert(rule)?);
+                    inserts.push(wall_ns() - begun);
+                }
+                for id in ids {
+                    let begun = wall_ns();
+                    live.remove(id)?;
+                    removals.push(wall_ns() - begun);
+                }
+                live.settle()?;
+            }
+            Ok(())
+        })();
+        stop.store(true, Ordering::Relaxed);
+        drop(reading.join());
+        changed
+    })?;
+    for (variant, times) in [("insert", inserts), ("remove", removals)] {
+        report.results.push(JudgedResult::new(percentile(variant, size, times), Some(VISIBLE_NS)));
+    }
+    Ok(())
+}
+
+/// Returns the row of the 99th percentile, with the median in its place of the least.
+#[expect(clippy::cast_precision_loss, reason = "nanoseconds, for readers")]
+fn percentile(variant: &str, size: u64, mut times: Vec<u64>) -> ResultRow {
+    times.sort_unstable();
+    let at = |share: usize| times.get(times.len() * share / 100).copied().unwrap_or(0) as f64;
+    ResultRow {
+        variant: variant.to_owned(),
+        work: String::from("change until seen, 99th percentile on the wall (min: median)"),
+        size,
+        unit: String::from("ns"),
+        n: times.len(),
+        min: at(50),
+        median: at(99),
+        p5: at(5),
+        p95: at(95),
+        samples: times.iter().map(|&time| time as f64).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flowloom_measure::{Host, rows::Tool};
+
+    #[test]
+    fn a_small_set_is_changed_and_timed() {
+        let tool = Tool { version: String::new(), git: String::new() };
+        let mut report = JudgedReport::new(tool, Host::read("", &[]), serde_json::Value::Null);
+        run(300, 1, 512, &mut report).unwrap();
+        assert_eq!((report.results.len(), report.ratios.len()), (7, 4));
+    }
+}

@@ -1,0 +1,38 @@
+//! Any text as rules and headers: no panic, places inside the text, and what is read is written and read again.
+#![no_main]
+
+use flowloom_classifier::RuleSet;
+use flowloom_classifier::load::{LoadError, LoadLimits, classbench, iptables, toml, trace};
+use libfuzzer_sys::fuzz_target;
+
+fn check(text: &str, error: &LoadError) {
+    assert!(error.line >= 1 && error.line <= text.lines().count().max(1) + 1, "{error}");
+    assert!(error.column >= 1 && error.text_column >= 1);
+    assert!(error.to_string().lines().count() >= 3);
+}
+
+fuzz_target!(|data: &[u8]| {
+    let Some((&which, rest)) = data.split_first() else { return };
+    let Ok(text) = std::str::from_utf8(rest) else { return };
+    let limits = LoadLimits { rules_max: 1000, bytes_max: 1 << 16 };
+    let rules = match which % 4 {
+        0 => classbench::parse(text, limits),
+        1 => toml::parse(text, limits),
+        2 => iptables::parse(text, "INPUT", limits),
+        _ => {
+            if let Err(error) = trace::parse(text, limits) {
+                check(text, &error);
+            }
+            return;
+        }
+    };
+    match rules {
+        Ok(rules) => {
+            let written = classbench::write(&rules);
+            let again = classbench::parse(&written, LoadLimits::default()).expect("what we write we read");
+            assert_eq!(classbench::write(&again), written);
+            assert_eq!(RuleSet::new(rules).expect("few enough").len(), again.len());
+        }
+        Err(error) => check(text, &error),
+    }
+});
