@@ -237,6 +237,7 @@ impl Bench<'_> {
     }
 
     #[cfg(not(feature = "libpcap"))]
+    #[expect(clippy::unused_self, reason = "with the feature it is used")]
     fn libpcap<'b>(&'b self, rounds: Rounds<'b, Answer>, missing: &mut Vec<String>) -> Rounds<'b, Answer> {
         missing.push(String::from("libpcap: built without the feature of that name"));
         rounds
