@@ -2,11 +2,15 @@
 //!
 //! ```text
 //!  key, hash ──▶ index: signatures, a line per bucket ──▶ slot ──▶ state: key, time, value
-//!                (DHash; others share the rest)                    (SlotArray, ids, ageing)
+//!                (each table its own)                              (shared: ids, ageing, eviction)
 //! ```
 //!
 //! * [`FlowTable`] is the seam: what every table does.
+//! * [`LineHash`] is the table to use; as [`FlowIndex`] it gives ids and keeps no values.
 //! * [`DHash`] is the table of [DHASH §III], for production; [`dhash::reference`] is its letter.
+//! * [`SigHash`] is the table of [FLOWNP §4], for production; [`sighash::reference`] is its letter.
+//! * [`baseline`] has the lists that the papers compare with.
+//! * [`evict`] makes room in a full table, by the caller's policy.
 //! * [`Growing`] lets any table grow without moving a flow.
 //! * [`Indexed`] is how a table is made: it brings the index, the rest is here.
 //! * `oracle` and `laws` are the truth and the suite that hold every implementation.
@@ -43,7 +47,7 @@ pub use baseline::{Chained, ChainedConfig, DirectHash, DirectHashConfig};
 pub use dhash::{DHash, DHashConfig};
 pub use error::BuildError;
 pub use indexed::Indexed;
-pub use linehash::{LineHash, LineHashConfig};
+pub use linehash::{FlowIndex, LineHash, LineHashConfig};
 pub use segments::Growing;
 pub use sighash::{SigHash, SigHashConfig};
 pub use state::Timeouts;

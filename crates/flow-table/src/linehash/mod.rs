@@ -25,3 +25,19 @@ pub mod layout;
 pub mod table;
 
 pub use table::{LineHash, LineHashConfig};
+
+/// Ids without values, for states that the caller keeps elsewhere: an array of
+/// [`slot_count`](crate::FlowTable::slot_count) places, indexed by [`slot`](crate::FlowId::slot).
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_flow_table::{FlowIndex, FlowTable, LineHashConfig, Tick, TimeoutClass};
+/// let mut index = FlowIndex::<u64>::try_new(&LineHashConfig::for_flows(100))?;
+/// let mut packets = vec![0_u32; index.slot_count() as usize];
+/// let id = index.insert(7, 0x42 << 32, (), TimeoutClass(0), Tick(0))?;
+/// packets[id.slot() as usize] += 1;
+/// assert_eq!(index.lookup(&7, 0x42 << 32), Some(id));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub type FlowIndex<K> = LineHash<K, ()>;

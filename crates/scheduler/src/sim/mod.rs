@@ -15,7 +15,7 @@
 //! | [`machine`] | topology, costs and bounds of the machine |
 //! | [`workload`] | jobs, where they come from, what they must take at least |
 //! | [`models`] | traffic fitted to the papers' captures, Zipf, bursts, elephants, an attack |
-//! | [`push`], [`pull`] | runs a [`crate::Placement`], an [`crate::Intake`] |
+//! | [`push()`], [`pull()`] | runs a [`crate::Placement`], an [`crate::Intake`] |
 //! | [`ordering`] | external order: threads in turn, a lock per flow |
 //! | [`schemes`] | every scheduler by name |
 //! | [`report`] | what came of it |

@@ -156,7 +156,7 @@ impl Scheme {
     ///
     /// # Errors
     ///
-    /// As [`push`] and [`pull`].
+    /// As [`push()`] and [`pull()`].
     pub fn run(self, machine: &Machine, offered: &Offered, seed: u64) -> Result<Report, SetupError> {
         let machine = self.machine(machine);
         let workload = match self.digest {

@@ -37,7 +37,7 @@ impl NextUses {
     ///
     /// # Errors
     ///
-    /// [`TooLong`] beyond [`NextUses::MAX`] accesses.
+    /// `TooLong` beyond [`NextUses::MAX`] accesses.
     pub fn of(accesses: &[Access], ends: bool) -> Result<Self, TooLong> {
         if accesses.len() > Self::MAX {
             return Err(TooLong { accesses: accesses.len() });
