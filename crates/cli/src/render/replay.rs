@@ -219,7 +219,7 @@ impl ReplayResult {
         lines.push(flows.join("   "));
         let table = &self.table;
         lines.push(format!(
-            "Flow table  {} flows at the end   in conflict lists {} (longest {})   refused {}   segments {}   {}",
+            "Flow table  {} flows at the end   displaced {} (longest list {})   refused {}   segments {}   {}",
             grouped(table.flows_at_end),
             grouped(table.displaced),
             table.list_length_max,
