@@ -321,6 +321,16 @@ impl Outcome {
         self
     }
 
+    /// Takes agreement back where a value lies outside its band: for items whose bands are the paper's own numbers.
+    #[must_use]
+    pub fn judged(mut self) -> Self {
+        let outside: Vec<String> = self.failed().map(|value| value.name.clone()).collect();
+        if matches!(self.verdict, Verdict::Agrees { .. }) && !outside.is_empty() {
+            self.verdict = Verdict::differs(format!("not as the paper has it: {}", outside.join(", ")));
+        }
+        self
+    }
+
     /// Returns the values of ours that lie outside their band.
     pub fn failed(&self) -> impl Iterator<Item = &Value> {
         self.values.iter().filter(|value| !value.holds())
@@ -368,6 +378,16 @@ mod tests {
             .value(Value::new("timed", "ns", 9.0).band(0.0, 1.0).checked_if(false));
         let failed: Vec<&str> = outcome.failed().map(|value| value.name.as_str()).collect();
         assert_eq!(failed, ["out", "none"], "no number is inside no band");
+    }
+
+    #[test]
+    fn agreement_is_taken_back_where_a_number_differs() {
+        let outcome = |ours| {
+            let value = Value::new("x", "", ours).paper(1.0).within(Band::around(1.0, 0.1));
+            Outcome::new(Verdict::agrees("it is so")).value(value).judged().verdict
+        };
+        assert_eq!(outcome(1.05), Verdict::agrees("it is so"));
+        assert_eq!(outcome(1.2), Verdict::differs("not as the paper has it: x"));
     }
 
     #[test]

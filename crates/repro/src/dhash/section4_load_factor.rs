@@ -31,5 +31,6 @@ fn run(_context: &Context<'_>) -> Result<Outcome, ItemError> {
         .value(exact(Value::new("table as configured", "MB", index_mb), 6.4, 1e-9))
         .value(exact(Value::new("one level of such a load, 8 bytes a bucket", "TB", 62_500.0 * SIGNATURES * 8.0 / 1e12), 2000.0, 0.1))
         .value(Value::new("slots in use as configured", "", flows / (buckets * slots)).band(0.625, 0.625))
-        .note("The load factor is that of an imagined table of N·2³² buckets. Space goes by slots, which are 62.5 % full."))
+        .note("The load factor is that of an imagined table of N·2³² buckets. Space goes by slots, which are 62.5 % full.")
+        .judged())
 }

@@ -73,6 +73,6 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     .value(Value::new("share at the fewest sessions", "%", first).paper(58.8))
     .value(Value::new("share at the most sessions", "%", last).paper(98.6).band(90.0, 100.0).checked_if(checked))
     .chart(chart)
-    .note("The rest of a packet's time is forty dependent steps on its state. A full stack does more, so that its \
-           share at few sessions is smaller than ours would be with less work; the direction is what is checked."))
+    .note("The rest of a packet's time is forty dependent steps on its state, a stand-in for a stack's: the share at few sessions \
+           depends on it, that the share grows does not."))
 }

@@ -53,5 +53,6 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         ));
     }
     Ok(outcome
-        .note("Two packets of a session have all other sessions between them: the longest reuse distance."))
+        .note("Two packets of a session have all other sessions between them: the longest reuse distance.")
+        .judged())
 }

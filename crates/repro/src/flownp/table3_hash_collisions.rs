@@ -89,5 +89,6 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     }
     Ok(outcome
         .chart(chart)
-        .note(format!("2^{bits} buckets, random flows between a site of four /16s and anywhere.")))
+        .note(format!("2^{bits} buckets, random flows between a site of four /16s and anywhere."))
+        .judged())
 }
