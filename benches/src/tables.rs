@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use anyhow::Result;
 use flowloom::cpu::features::Isa;
 use flowloom::flow_table::{DHash, DHashConfig, LineHash, LineHashConfig};
-use flowloom_measure::lookup::contender::{Contender, FloorContender, OurTable, Work};
+use flowloom_measure::lookup::contender::{Contender, FloorContender, MapContender, OurTable, Work};
 use flowloom_measure::lookup::{Flows, State, flood};
 use flowloom_measure::{Outcome, RatioRow, ResultRow, Rounds, Samples};
 
@@ -95,8 +95,8 @@ fn contenders<const W: usize>(flows: &Flows<W>, with_dpdk: bool) -> Result<Conte
     let mut all: Contenders<'_> = vec![
         RefCell::new(Box::new(OurTable::new(OURS, flows, line(Isa::detect()))?)),
         RefCell::new(Box::new(OurTable::new("dhash", flows, dhash)?)),
-        RefCell::new(Box::new(Hashbrown::new(flows))),
-        RefCell::new(Box::new(Dash::new(flows))),
+        RefCell::new(Box::new(MapContender::<W, Hashbrown<W>>::new(HASHBROWN, flows))),
+        RefCell::new(Box::new(MapContender::<W, Dash<W>>::new("dashmap + foldhash", flows))),
         RefCell::new(Box::new(FloorContender::new(FLOOR, flows, 1.0))),
         RefCell::new(Box::new(FloorContender::new(SPREAD_FLOOR, flows, 4.0 / 3.0))),
     ];

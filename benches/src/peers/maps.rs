@@ -1,120 +1,68 @@
-//! Maps of the Rust world: hashbrown with foldhash, and `DashMap`.
-//!
-//! Neither looks up many keys at once, so a batch is asked one by one.
+//! Maps of the Rust world, both with foldhash's fast hasher: hashbrown, which a Rust program would use today, and `DashMap`,
+//! which data planes share between threads, here used by one.
 
 use dashmap::DashMap;
-use flowloom_measure::Lap;
-use flowloom_measure::lookup::contender::{Contender, Tide, Work};
-use flowloom_measure::lookup::{Flows, State, state};
+use flowloom_measure::lookup::State;
+use flowloom_measure::lookup::contender::StateMap;
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 
-/// hashbrown with foldhash's fast hasher: what a Rust program would use today.
+/// hashbrown with foldhash.
+pub type Hashbrown<const W: usize> = Keyed<HashMap<[u64; W], State, RandomState>>;
+
+/// `DashMap` with foldhash.
+pub type Dash<const W: usize> = Keyed<DashMap<[u64; W], State, RandomState>>;
+
+/// A foreign map behind our seam.
 #[derive(Debug)]
-pub struct Hashbrown<'a, const W: usize> {
-    flows: &'a Flows<W>,
-    map: HashMap<[u64; W], State, RandomState>,
-    tide: Tide,
-}
+pub struct Keyed<M>(M);
 
-impl<'a, const W: usize> Hashbrown<'a, W> {
-    /// Returns the map, filled.
-    pub fn new(flows: &'a Flows<W>) -> Self {
-        let mut map = HashMap::with_capacity_and_hasher(flows.keys.len(), RandomState::default());
-        fill(&mut map, flows);
-        Self { flows, map, tide: Tide::default() }
+impl<const W: usize> StateMap<W> for Hashbrown<W> {
+    fn with_room(flows: usize) -> Self {
+        Self(HashMap::with_capacity_and_hasher(flows, RandomState::default()))
+    }
+
+    #[inline]
+    fn first_word(&self, key: &[u64; W]) -> Option<u64> {
+        self.0.get(key).map(|state| state[0])
+    }
+
+    #[inline]
+    fn put(&mut self, key: [u64; W], state: State) -> bool {
+        self.0.insert(key, state).is_none()
+    }
+
+    #[inline]
+    fn take(&mut self, key: &[u64; W]) -> bool {
+        self.0.remove(key).is_some()
+    }
+
+    fn count(&self) -> usize {
+        self.0.len()
     }
 }
 
-fn fill<const W: usize>(map: &mut HashMap<[u64; W], State, RandomState>, flows: &Flows<W>) {
-    for (key, number) in flows.keys.iter().zip(&flows.numbers).rev() {
-        map.insert(*key, state(*number));
-    }
-}
-
-impl<const W: usize> Contender for Hashbrown<'_, W> {
-    fn name(&self) -> &'static str {
-        "hashbrown + foldhash"
+impl<const W: usize> StateMap<W> for Dash<W> {
+    fn with_room(flows: usize) -> Self {
+        Self(DashMap::with_capacity_and_hasher(flows, RandomState::default()))
     }
 
-    fn run(&mut self, work: Work, lap: &mut Lap) -> Option<u64> {
-        let Self { flows, map, tide } = self;
-        Some(match work {
-            Work::Hit { .. } | Work::Single => lap.time(|| {
-                let found = |key: &[u64; W]| map.get(key).map_or(0, |state| state[0]);
-                flows.keys.iter().map(found).sum()
-            }),
-            Work::Miss { .. } => {
-                lap.time(|| flows.strangers.iter().filter(|key| map.contains_key(*key)).count() as u64)
-            }
-            Work::Churn => lap.time(|| {
-                let mut done = 0;
-                for (old, new, number) in tide.turn(flows) {
-                    let removed = map.remove(old).is_some();
-                    done += u64::from(removed && map.insert(*new, state(number)).is_none());
-                }
-                done
-            }),
-            Work::Build => {
-                let mut map = HashMap::with_capacity_and_hasher(flows.keys.len(), RandomState::default());
-                lap.time(|| fill(&mut map, flows));
-                map.len() as u64
-            }
-        })
-    }
-}
-
-/// `DashMap`, the concurrent map that Rust data planes share between threads; here used by one.
-#[derive(Debug)]
-pub struct Dash<'a, const W: usize> {
-    flows: &'a Flows<W>,
-    map: DashMap<[u64; W], State, RandomState>,
-    tide: Tide,
-}
-
-impl<'a, const W: usize> Dash<'a, W> {
-    /// Returns the map, filled.
-    pub fn new(flows: &'a Flows<W>) -> Self {
-        let map = DashMap::with_capacity_and_hasher(flows.keys.len(), RandomState::default());
-        fill_dash(&map, flows);
-        Self { flows, map, tide: Tide::default() }
-    }
-}
-
-fn fill_dash<const W: usize>(map: &DashMap<[u64; W], State, RandomState>, flows: &Flows<W>) {
-    for (key, number) in flows.keys.iter().zip(&flows.numbers).rev() {
-        map.insert(*key, state(*number));
-    }
-}
-
-impl<const W: usize> Contender for Dash<'_, W> {
-    fn name(&self) -> &'static str {
-        "dashmap + foldhash"
+    #[inline]
+    fn first_word(&self, key: &[u64; W]) -> Option<u64> {
+        self.0.get(key).map(|state| state[0])
     }
 
-    fn run(&mut self, work: Work, lap: &mut Lap) -> Option<u64> {
-        let Self { flows, map, tide } = self;
-        Some(match work {
-            Work::Hit { .. } | Work::Single => lap.time(|| {
-                let found = |key: &[u64; W]| map.get(key).map_or(0, |state| state[0]);
-                flows.keys.iter().map(found).sum()
-            }),
-            Work::Miss { .. } => {
-                lap.time(|| flows.strangers.iter().filter(|key| map.contains_key(*key)).count() as u64)
-            }
-            Work::Churn => lap.time(|| {
-                let mut done = 0;
-                for (old, new, number) in tide.turn(flows) {
-                    let removed = map.remove(old).is_some();
-                    done += u64::from(removed && map.insert(*new, state(number)).is_none());
-                }
-                done
-            }),
-            Work::Build => {
-                let map = DashMap::with_capacity_and_hasher(flows.keys.len(), RandomState::default());
-                lap.time(|| fill_dash(&map, flows));
-                map.len() as u64
-            }
-        })
+    #[inline]
+    fn put(&mut self, key: [u64; W], state: State) -> bool {
+        self.0.insert(key, state).is_none()
+    }
+
+    #[inline]
+    fn take(&mut self, key: &[u64; W]) -> bool {
+        self.0.remove(key).is_some()
+    }
+
+    fn count(&self) -> usize {
+        self.0.len()
     }
 }

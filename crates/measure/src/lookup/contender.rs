@@ -1,7 +1,7 @@
 //! Who is timed: our tables and others' behind one seam, so that a rival is a file.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::RandomState;
 
 use flowloom_flow_table::{BuildError, FlowTable, Tick, TimeoutClass};
 
@@ -97,6 +97,9 @@ impl Tide {
     }
 }
 
+/// The standard library's map.
+pub type StdMap<const W: usize> = HashMap<[u64; W], State, RandomState>;
+
 /// One of our tables.
 pub struct OurTable<'a, const W: usize, T, F> {
     name: String,
@@ -169,56 +172,98 @@ where
     }
 }
 
-/// A map with states inside: the standard library's, or one with the same calls.
+/// A map with states inside, as far as it is timed: one key at a time.
+pub trait StateMap<const W: usize> {
+    /// Returns an empty map with room for so many.
+    fn with_room(flows: usize) -> Self;
+
+    /// Returns the first word of a key's state, if there is one.
+    fn first_word(&self, key: &[u64; W]) -> Option<u64>;
+
+    /// Puts a state under a key; says whether the key is new.
+    fn put(&mut self, key: [u64; W], state: State) -> bool;
+
+    /// Removes a key; says whether it was there.
+    fn take(&mut self, key: &[u64; W]) -> bool;
+
+    /// Returns how many there are.
+    fn count(&self) -> usize;
+}
+
+impl<const W: usize> StateMap<W> for HashMap<[u64; W], State, RandomState> {
+    fn with_room(flows: usize) -> Self {
+        Self::with_capacity_and_hasher(flows, RandomState::new())
+    }
+
+    #[inline]
+    fn first_word(&self, key: &[u64; W]) -> Option<u64> {
+        self.get(key).map(|state| state[0])
+    }
+
+    #[inline]
+    fn put(&mut self, key: [u64; W], state: State) -> bool {
+        self.insert(key, state).is_none()
+    }
+
+    #[inline]
+    fn take(&mut self, key: &[u64; W]) -> bool {
+        self.remove(key).is_some()
+    }
+
+    fn count(&self) -> usize {
+        self.len()
+    }
+}
+
+/// A map as a contender. What has no call for many keys is asked one by one.
 #[derive(Debug)]
-pub struct StdMap<'a, const W: usize> {
+pub struct MapContender<'a, const W: usize, M> {
+    name: &'static str,
     flows: &'a Flows<W>,
-    map: HashMap<[u64; W], State, RandomState>,
+    map: M,
     tide: Tide,
 }
 
-impl<'a, const W: usize> StdMap<'a, W> {
-    /// Returns the standard library's map, filled.
-    pub fn new(flows: &'a Flows<W>) -> Self {
-        let mut map = HashMap::with_capacity_and_hasher(flows.keys.len(), RandomState::new());
+impl<'a, const W: usize, M: StateMap<W>> MapContender<'a, W, M> {
+    /// Returns the map, filled.
+    pub fn new(name: &'static str, flows: &'a Flows<W>) -> Self {
+        let mut map = M::with_room(flows.keys.len());
         fill(&mut map, flows);
-        Self { flows, map, tide: Tide::default() }
+        Self { name, flows, map, tide: Tide::default() }
     }
 }
 
-fn fill<const W: usize, S: BuildHasher>(map: &mut HashMap<[u64; W], State, S>, flows: &Flows<W>) {
+fn fill<const W: usize>(map: &mut impl StateMap<W>, flows: &Flows<W>) {
     for (key, number) in flows.keys.iter().zip(&flows.numbers).rev() {
-        map.insert(*key, state(*number));
+        map.put(*key, state(*number));
     }
 }
 
-impl<const W: usize> Contender for StdMap<'_, W> {
-    fn name(&self) -> &'static str {
-        "std"
+impl<const W: usize, M: StateMap<W>> Contender for MapContender<'_, W, M> {
+    fn name(&self) -> &str {
+        self.name
     }
 
     fn run(&mut self, work: Work, lap: &mut Lap) -> Option<u64> {
-        let Self { flows, map, tide } = self;
+        let Self { flows, map, tide, .. } = self;
         Some(match work {
-            Work::Hit { .. } | Work::Single => lap.time(|| {
-                let found = |key: &[u64; W]| map.get(key).map_or(0, |state| state[0]);
-                flows.keys.iter().map(found).sum()
-            }),
-            Work::Miss { .. } => {
-                lap.time(|| flows.strangers.iter().filter(|key| map.contains_key(*key)).count() as u64)
+            Work::Hit { .. } | Work::Single => {
+                lap.time(|| flows.keys.iter().map(|key| map.first_word(key).unwrap_or(0)).sum())
             }
+            Work::Miss { .. } => lap
+                .time(|| flows.strangers.iter().filter(|key| map.first_word(key).is_some()).count() as u64),
             Work::Churn => lap.time(|| {
                 let mut done = 0;
                 for (old, new, number) in tide.turn(flows) {
-                    let removed = map.remove(old).is_some();
-                    done += u64::from(removed && map.insert(*new, state(number)).is_none());
+                    let removed = map.take(old);
+                    done += u64::from(map.put(*new, state(number)) && removed);
                 }
                 done
             }),
             Work::Build => {
-                let mut map = HashMap::with_capacity_and_hasher(flows.keys.len(), RandomState::new());
+                let mut map = M::with_room(flows.keys.len());
                 lap.time(|| fill(&mut map, flows));
-                map.len() as u64
+                map.count() as u64
             }
         })
     }

@@ -10,7 +10,9 @@ use flowloom::flow_table::{
     BuildError, Chained, ChainedConfig, DHash, DHashConfig, DirectHash, DirectHashConfig, FlowTable,
     LineHash, LineHashConfig, SigHash, SigHashConfig,
 };
-use flowloom_measure::lookup::contender::{Contender, FloorContender, OurTable, StdMap, Work};
+use flowloom_measure::lookup::contender::{
+    Contender, FloorContender, MapContender, OurTable, StdMap, Work,
+};
 use flowloom_measure::lookup::{Flows, State, TrialError, flood};
 use flowloom_measure::rows::Tool;
 use flowloom_measure::{Host, Outcome, RatioRow, Report, ResultRow, Rounds, Samples};
@@ -205,7 +207,7 @@ impl Run<'_> {
                 table.prefault();
                 Ok(table)
             }),
-            TableName::Std => Ok(Box::new(StdMap::new(flows))),
+            TableName::Std => Ok(Box::new(MapContender::<W, StdMap<W>>::new("std", flows))),
         }
     }
 }
