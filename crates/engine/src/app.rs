@@ -50,12 +50,24 @@ pub trait App: Send {
     ///
     /// Called once per packet: no allocation, lock, system call or formatting in here.
     fn on_packet(&mut self, packet: &PacketView<'_>, flow: &mut Self::Flow) -> Verdict;
+
+    /// Says whether the flow's record ends before this packet, which then begins another of the same key: by an active
+    /// timeout, or because a connection of the same addresses and ports begins anew.
+    ///
+    /// Not asked for a flow's first packet. Judge by the packet and the flow alone, so that records do not depend on the
+    /// number of workers.
+    fn ends_before(&self, _packet: &PacketView<'_>, _flow: &Self::Flow) -> bool {
+        false
+    }
 }
 
 /// The state of one flow, and its results at the end.
 pub trait FlowState: Default + Send + 'static {
     /// Names of the results, as the columns of a flow file.
     const COLUMNS: &'static [&'static str];
+
+    /// Whether the records of one key stay apart in the results, in their order, instead of being merged.
+    const SEPARATE: bool = false;
 
     /// Appends one value per column.
     fn values(&self, out: &mut Vec<FlowValue>);

@@ -50,7 +50,9 @@ pub(crate) fn drive(
                 let _ = sink.flush(input);
                 return Ok(false);
             }
-            match source.next_batch(&mut batch) {
+            let fill = source.next_batch(&mut batch);
+            input.withhold(&source.withheld());
+            match fill {
                 Ok(Fill::Packets) => wait.reset(),
                 Ok(Fill::Starved) => {
                     if sink.flush(input).is_err() {

@@ -2,6 +2,7 @@
 //! a hash, and hands it on.
 
 use flowloom_flow_key::FlowHasher;
+use flowloom_packet::reason::DropCounts;
 use flowloom_packet::{DecodeOptions, DropReason, Headers, LinkType, RawPacket, decode};
 
 use crate::counters::InputCounters;
@@ -17,6 +18,7 @@ pub(crate) struct Admission {
     counters: InputCounters,
     /// Packets without a key.
     refused: u64,
+    begun: bool,
 }
 
 /// A packet that goes on to a worker.
@@ -29,16 +31,17 @@ pub(crate) struct Admitted {
 
 impl Admission {
     pub(crate) fn new(options: DecodeOptions, hasher: FlowHasher) -> Self {
-        Self { options, hasher, counters: InputCounters::default(), refused: 0 }
+        Self { options, hasher, counters: InputCounters::default(), refused: 0, begun: false }
     }
 
     /// Counts packets that are admitted next.
     #[inline]
     pub(crate) fn count(&mut self, packets: &[RawPacket]) {
         let counters = &mut self.counters;
-        if let (0, Some(first)) = (counters.packets, packets.first()) {
+        if let (false, Some(first)) = (self.begun, packets.first()) {
             // Times are clamped to never go back: the first one is the least.
             counters.first_ns = first.time_ns;
+            self.begun = true;
         }
         counters.packets += packets.len() as u64;
         for raw in packets {
@@ -84,6 +87,14 @@ impl Admission {
                 links.push((link, 1));
             }
         }
+    }
+
+    /// Counts packets that the source took in and does not yield.
+    pub(crate) fn withhold(&mut self, withheld: &DropCounts) {
+        let packets = withheld.total();
+        self.counters.packets += packets;
+        self.refused += packets;
+        self.counters.dropped.merge(withheld);
     }
 
     /// Counts a packet that a worker should have had and will not get.

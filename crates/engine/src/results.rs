@@ -1,4 +1,4 @@
-//! The results of flows: one record per distinct key, in the order of keys.
+//! The results of flows: one record per distinct key, or all records of it, in the order of keys.
 
 use std::cmp::Ordering;
 
@@ -41,7 +41,9 @@ impl<F: FlowState> FlowResults<F> {
         let mut order: Vec<u32> = Vec::with_capacity(sorted.len());
         for Sorted { place, .. } in sorted {
             match order.last() {
-                Some(&first) if records[first as usize].key == records[place as usize].key => {
+                Some(&first)
+                    if !F::SEPARATE && records[first as usize].key == records[place as usize].key =>
+                {
                     let later = std::mem::take(&mut records[place as usize].state);
                     records[first as usize].state.merge(later);
                 }

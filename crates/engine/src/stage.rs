@@ -159,7 +159,9 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> FlowStage<A, T> {
         }
         for (i, packet) in burst.packets[..count].iter().enumerate() {
             let now = tick_of(packet.time_ns);
-            let Some(flow) = self.flow(self.ids[i], &burst.keys[i], burst.hashes[i], now) else {
+            let found = self.ids[i].map(|id| (id, false));
+            let Some((flow, is_new)) = found.or_else(|| self.begin(&burst.keys[i], burst.hashes[i], now))
+            else {
                 self.counters.dropped.count(DropReason::TableFull);
                 continue;
             };
@@ -176,11 +178,12 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> FlowStage<A, T> {
                     "the flow was found or made a moment ago, and nothing removes flows in between"
                 )
             };
-            if self.idle_timeout.is_some_and(|timeout| timeout.is_over(last_seen, now)) {
-                // The flow was idle for too long: this packet begins another of the same key. Judged by the
-                // flow's own times, so the cut does not depend on workers or on when the wheel turns.
+            let was_idle = self.idle_timeout.is_some_and(|timeout| timeout.is_over(last_seen, now));
+            if was_idle || (!is_new && self.app.ends_before(&view, state)) {
+                // This packet begins another flow of the same key. Judged by the flow's own times, so the cut
+                // does not depend on workers or on when the wheel turns.
                 let ended = std::mem::take(state);
-                self.counters.flows_expired += 1;
+                self.counters.flows_expired += u64::from(was_idle);
                 self.counters.flows_begun += 1;
                 keep(&mut self.ended, self.records_max, &mut self.counters, burst.keys[i], ended);
             }
@@ -195,23 +198,15 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> FlowStage<A, T> {
         burst.len = 0;
     }
 
-    /// Returns the flow of a key, begun now where the batch lookup has not found it.
-    #[inline]
-    fn flow(&mut self, found: Option<FlowId>, key: &FlowKey, hash: u64, now: Tick) -> Option<FlowId> {
-        if found.is_some() {
-            return found;
-        }
-        self.begin(key, hash, now)
-    }
-
+    /// Begins the flow of a key that the batch lookup has not found; says whether it is new.
     #[inline(never)]
-    fn begin(&mut self, key: &FlowKey, hash: u64, now: Tick) -> Option<FlowId> {
+    fn begin(&mut self, key: &FlowKey, hash: u64, now: Tick) -> Option<(FlowId, bool)> {
         // An earlier packet of the burst may have begun the flow since the lookup.
         let entry = self.table.entry_with(*key, hash, TimeoutClass(0), now, A::Flow::default).ok()?;
         if entry.is_new {
             self.counters.flows_begun += 1;
         }
-        Some(entry.id)
+        Some((entry.id, entry.is_new))
     }
 
     fn expire(&mut self, now: Tick) {

@@ -6,6 +6,7 @@ use flowloom_cpu::prefetch::{self, LINE_BYTES};
 
 use crate::arena::SharedBlock;
 use crate::link::LinkType;
+use crate::reason::DropCounts;
 
 /// The most packets a batch holds: one indirect call is shared by that many.
 ///
@@ -118,4 +119,12 @@ pub trait PacketSource {
     ///
     /// When the source breaks in the middle. Packets yielded before stay valid; the source is not asked again.
     fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError>;
+
+    /// Returns the packets that the source took in since it was last asked and will never yield, by reason: fragments
+    /// joined into a datagram, packets that an interface dropped. They count as taken in and as dropped.
+    ///
+    /// Asked once after each batch, and once more at the end of a run.
+    fn withheld(&mut self) -> DropCounts {
+        DropCounts::default()
+    }
 }
