@@ -7,7 +7,7 @@ mod setup;
 use std::sync::Arc;
 
 use flowloom::apps::{Null, TcpTracker};
-use flowloom::engine::{self, App, Control, Fault};
+use flowloom::engine::{App, Control, Fault, Parts, run_parts};
 use flowloom::traffic::capture::{CaptureSet, Input, Notice};
 
 use crate::args::Common;
@@ -22,7 +22,7 @@ use crate::{flow_file, verify};
 
 use figures::{Run, figures};
 use probe::Probe;
-use setup::{Tables, check_verifiable, engine_config, placement, set_options};
+use setup::{Tables, check_verifiable, discipline, engine_config, policy, set_options};
 
 /// Runs the verb.
 pub(crate) fn run(arguments: &Replay, common: &Common) -> Result<Status, Failure> {
@@ -47,7 +47,8 @@ fn run_app<A: App>(
     app: impl Fn() -> A,
 ) -> Result<Status, Failure> {
     let config = engine_config(arguments)?;
-    let mut placement = placement(arguments, &config)?;
+    let mut policy = policy(arguments, &config)?;
+    let order = policy.order();
     let isa = isa_named(&arguments.isa)?;
     let inputs: Vec<Input> = arguments.inputs.iter().map(|path| Input::from_argument(path)).collect();
     if arguments.verify {
@@ -55,37 +56,19 @@ fn run_app<A: App>(
     }
     let options = set_options(arguments);
     let mut source = CaptureSet::open(&inputs, options)?;
-    let tables = Tables::plan(arguments, &config, &source, options, isa);
+    let tables = Tables::plan(arguments, &config, order, &source, options, isa);
 
     let control = Arc::new(Control::default());
     stop_on_signals(&control);
     let label = format!("replay  {}", label(&arguments.inputs));
     let progress = Progress::start(label, source.progress(), Arc::clone(&control), common.quiet > 0);
+    let parts =
+        Parts { source: &mut source, discipline: discipline(&mut policy), sink: None, control: &control };
+    let app_of = |_| app();
     let report = match arguments.table {
-        TableName::Linehash => engine::run(
-            &config,
-            &mut source,
-            &mut *placement,
-            |_| tables.linehash::<A::Flow>(),
-            |_| app(),
-            &control,
-        ),
-        TableName::Dhash => engine::run(
-            &config,
-            &mut source,
-            &mut *placement,
-            |_| tables.dhash::<A::Flow>(),
-            |_| app(),
-            &control,
-        ),
-        TableName::Sighash => engine::run(
-            &config,
-            &mut source,
-            &mut *placement,
-            |_| tables.sighash::<A::Flow>(),
-            |_| app(),
-            &control,
-        ),
+        TableName::Linehash => run_parts(&config, parts, |_| tables.linehash::<A::Flow>(), app_of),
+        TableName::Dhash => run_parts(&config, parts, |_| tables.dhash::<A::Flow>(), app_of),
+        TableName::Sighash => run_parts(&config, parts, |_| tables.sighash::<A::Flow>(), app_of),
     };
     let read_share = match source.progress().total_bytes() {
         0 => None,
