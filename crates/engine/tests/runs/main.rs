@@ -3,5 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod common;
+mod faults;
 mod layouts;
 mod order;
