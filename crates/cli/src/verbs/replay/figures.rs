@@ -10,6 +10,7 @@ use crate::args::replay::Replay;
 use crate::host::{Host, Tool};
 use crate::render::replay::{
     InputFigures, ReplayResult, RunFigures, TableFigures, TcbCacheFigures, VerifyFigures, WorkerFigures,
+    WrittenFigures,
 };
 
 /// Everything that the figures are taken from.
@@ -113,6 +114,11 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
             })
             .collect(),
         table: table_figures(report),
+        written: arguments.write.as_ref().zip(report.sink).map(|(path, sink)| WrittenFigures {
+            path: path.display().to_string(),
+            packets: sink.taken,
+            refused: sink.refused,
+        }),
         verify: run.verified,
         tcb_cache: run.tcb_cache,
         notices: source.notices().iter().map(ToString::to_string).collect(),

@@ -4,9 +4,12 @@ mod figures;
 mod probe;
 mod setup;
 
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::Path;
 use std::sync::Arc;
 
-use flowloom::apps::{Null, TcpTracker};
+use flowloom::apps::{CaptureSink, Null, TcpTracker};
 use flowloom::engine::{App, Control, Fault, Parts, run_parts};
 use flowloom::traffic::capture::{CaptureSet, Input, Notice};
 
@@ -58,12 +61,17 @@ fn run_app<A: App>(
     let mut source = CaptureSet::open(&inputs, options)?;
     let tables = Tables::plan(arguments, &config, order, &source, options, isa);
 
+    let mut sink = arguments.write.as_deref().map(capture_sink).transpose()?;
     let control = Arc::new(Control::default());
     stop_on_signals(&control);
     let label = format!("replay  {}", label(&arguments.inputs));
     let progress = Progress::start(label, source.progress(), Arc::clone(&control), common.quiet > 0);
-    let parts =
-        Parts { source: &mut source, discipline: discipline(&mut policy), sink: None, control: &control };
+    let parts = Parts {
+        source: &mut source,
+        discipline: discipline(&mut policy),
+        sink: sink.as_mut().map(|sink| sink as _),
+        control: &control,
+    };
     let app_of = |_| app();
     let report = match arguments.table {
         TableName::Linehash => run_parts(&config, parts, |_| tables.linehash::<A::Flow>(), app_of),
@@ -125,14 +133,37 @@ fn run_app<A: App>(
         printed?;
     }
     written?;
+    // The fault is the writing of packets.
+    let is_output = matches!(report.fault, Some(Fault::Sink { .. }));
     let unverified = arguments.verify && result.verify.is_none();
-    Ok(if unverified { Status::Interrupted } else { status(arguments, &source, &result, common) })
+    Ok(if unverified {
+        Status::Interrupted
+    } else {
+        status(arguments, &source, &result, is_output, common)
+    })
 }
 
-fn status(arguments: &Replay, source: &CaptureSet, result: &ReplayResult, common: &Common) -> Status {
+/// Creates the file that accepted packets are written to.
+fn capture_sink(path: &Path) -> Result<CaptureSink<BufWriter<File>>, Failure> {
+    if path.as_os_str() == "-" {
+        return Err(Failure::Usage(String::from("--write needs a file: standard output has the report")));
+    }
+    let file = File::create(path)
+        .map_err(|error| Failure::Output(format!("cannot write packets to {}: {error}", path.display())))?;
+    Ok(CaptureSink::new(BufWriter::with_capacity(1 << 18, file)))
+}
+
+fn status(
+    arguments: &Replay,
+    source: &CaptureSet,
+    result: &ReplayResult,
+    is_output: bool,
+    common: &Common,
+) -> Status {
     if let Some(fault) = &result.fault {
-        eprintln!("error: {}", with_status(fault, Status::Fault));
-        return Status::Fault;
+        let status = if is_output { Status::Output } else { Status::Fault };
+        eprintln!("error: {}", with_status(fault, status));
+        return status;
     }
     if result.interrupted {
         return Status::Interrupted;
