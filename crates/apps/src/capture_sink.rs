@@ -59,12 +59,11 @@ impl<W: Write> CaptureSink<W> {
         let State::Open(writer) = &mut self.state else {
             return Err(io::Error::other("the file is finished"));
         };
-        let index = match known {
-            Some(index) => index,
-            None => {
-                self.links.push(link);
-                writer.add_interface(interface)?
-            }
+        let index = if let Some(index) = known {
+            index
+        } else {
+            self.links.push(link);
+            writer.add_interface(interface)?
         };
         Ok((writer, index))
     }

@@ -126,7 +126,7 @@ impl PacketSource for Breaking<'_> {
                 match *fault {
                     Break::TimeGoesBack(every) => {
                         for (i, packet) in batch.packets.iter_mut().enumerate() {
-                            if (number + i as u64) % every == 0 {
+                            if (number + i as u64).is_multiple_of(every) {
                                 packet.time_ns /= 2;
                             }
                         }
@@ -135,7 +135,7 @@ impl PacketSource for Breaking<'_> {
                         let before = batch.packets.len();
                         batch.packets.retain(|_| {
                             number += 1;
-                            number % every != 0 || before == 1
+                            !number.is_multiple_of(every) || before == 1
                         });
                         self.withheld += (before - batch.packets.len()) as u64;
                     }
@@ -462,9 +462,7 @@ fn seeded_faults_leave_every_packet_accounted_for() {
         EXPECTED.set(true);
         let outcome = catch_unwind(AssertUnwindSafe(|| scene.run(whole, seed)));
         EXPECTED.set(false);
-        if !matches!(outcome, Ok(Ok(()))) {
-            panic!("seed {seed}: {outcome:?}\n{scene:?}");
-        }
+        assert!(matches!(outcome, Ok(Ok(()))), "seed {seed}: {outcome:?}\n{scene:?}");
         for fault in &scene.faults {
             let name = format!("{fault:?}");
             let kind = name.split(['(', ' ']).next().unwrap_or_default().to_owned();
