@@ -89,7 +89,7 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> SharedFlows<F, T> {
         // A worker that panicked left the state of one flow half changed, and the run is ending: its counts are whole.
         let mut flows = self.shard(hash).flows.lock().unwrap_or_else(PoisonError::into_inner);
         let found = flows.table.lookup(&packet.headers.key, hash);
-        let verdict = flows.process(app, found, hash, packet);
+        let verdict = flows.process(app, found, (&packet.headers.key, hash), packet.time_ns, packet);
         flows.expire(packet.time_ns);
         verdict
     }
