@@ -66,7 +66,7 @@ fn the_packet_path_is_timed_by_stage_by_layout_and_by_lateness() {
             "{row:#}"
         );
     }
-    flowloom(run).ends(0).says(&["by hand", "p99.9", "1 worker"]);
+    flowloom(run).ends(0).shows(&["by hand", "p99.9", "1 worker"]);
     flowloom(["bench", "pipeline", &trace, "--rounds", "0"]).ends(2);
     flowloom(["bench", "pipeline", &trace, "--workers", "0"]).ends(2).says(&["--workers 0"]);
     flowloom(["bench", "pipeline", &trace, "--rates", "0"]).ends(2).says(&["--rates 0"]);
