@@ -22,9 +22,9 @@ const WORKERS: [usize; 6] = [1, 2, 3, 4, 8, 16];
 /// Every scheme by name, and whether its own order will do.
 fn schemes() -> Vec<(&'static str, Order)> {
     let topology = Topology::flat(WorkerCount::new(2).unwrap());
-    let order = |scheme: &Scheme| match scheme.policy(&topology, 1).unwrap().order().keeps_flow_order() {
-        true => Order::Internal,
-        false => Order::External,
+    let order = |scheme: &Scheme| {
+        let keeps = scheme.policy(&topology, 1).unwrap().order().keeps_flow_order();
+        if keeps { Order::Internal } else { Order::External }
     };
     Scheme::ALL.iter().map(|scheme| (scheme.name, order(scheme))).collect()
 }
@@ -71,7 +71,9 @@ fn a_thousand_traces_have_one_digest_each() {
         };
         if thorough {
             for scheme in &schemes {
-                WORKERS.iter().for_each(|&workers| check(workers, *scheme));
+                for workers in WORKERS {
+                    check(workers, *scheme);
+                }
             }
         } else {
             // Two of the six; the scheme turns with another period, so all pairs come.
