@@ -53,7 +53,7 @@ pub fn run(rules: usize, rounds: usize, count: usize, report: &mut JudgedReport)
     let outcome = Rounds::new(rounds)
         .variant("classifier", || plainly(&plain, &keys))
         .variant("live, nothing waits", || alive(&idle, &keys))
-        .variant("live, 64 rules in a list", || alive(&listed, &keys))
+        .variant("live, 64 rules pending", || alive(&listed, &keys))
         .variant("live, 64 rules settled", || alive(&settled, &keys))
         .variant("live, 64 rules removed and settled", || alive(&removed, &keys))
         .run()?;

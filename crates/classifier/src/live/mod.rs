@@ -5,7 +5,7 @@
 //!
 //!  snapshot = base (FlowCuts over all rules of the last rebuild)
 //!           + dead rules of the base, each with the rules that may take its place
-//!           + pending rules: those of the last settling in a small tree, newer ones in a list
+//!           + pending rules: in a sieve of 64 to a word; many of them, once settled, in a small tree
 //! ```
 //!
 //! A change is published by itself within microseconds: it makes a new snapshot that shares the base. [`Live::settle`] makes
@@ -14,16 +14,20 @@
 //! in which a reader takes a new snapshot.
 
 mod reader;
+mod said;
+mod sieve;
 mod snapshot;
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
+use core::num::NonZeroU32;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use reader::Reader;
+use sieve::Sieve;
 use snapshot::{Base, Entry, Pending, Snapshot};
 
 use crate::classifier::{Algorithm, ClassifierBuilder};
@@ -35,9 +39,25 @@ use crate::rule_set::{RULES_MAX, RuleSet};
 /// Changes that wait for a rebuild, at most.
 pub const PENDING_MAX: usize = 4096;
 
+/// Up to so many pending rules a sieve is cheaper than a tree.
+const SIEVE_RULES: usize = 128;
+
 /// A rule of a [`Live`] set, for as long as it is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct LiveId(u32);
+pub struct LiveId(NonZeroU32);
+
+impl LiveId {
+    /// Returns the id of the rule that was added as this one, counted from 0.
+    const fn of(number: u32) -> Self {
+        // Fewer rules than 2³² are ever added.
+        Self(NonZeroU32::MIN.saturating_add(number))
+    }
+
+    /// Returns that number.
+    const fn number(self) -> u32 {
+        self.0.get() - 1
+    }
+}
 
 /// What a lookup in a [`Live`] set says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -181,7 +201,7 @@ impl Live {
 
     /// Returns all rules in the order of matching, with their ids.
     pub fn rules(&self) -> Vec<(LiveId, Rule)> {
-        locked(&self.state).rules.iter().map(|(&order, &rule)| (LiveId(order as u32), rule)).collect()
+        locked(&self.state).rules.iter().map(|(&order, &rule)| (LiveId::of(order as u32), rule)).collect()
     }
 
     /// Adds a rule behind those of its priority. Lookups that begin after the call see it.
@@ -200,15 +220,12 @@ impl Live {
         }
         let id = state.next;
         let entry = Entry { order: order_of(rule.priority, id), rule };
-        let mut pending = state.pending.clone();
-        pending.push(entry);
-        let fresh = Pending::list(&pending[state.settled..], self.builder)?;
-        state.pending = pending;
+        self.publish(snapshot.with_pending(snapshot.settled(), snapshot.fresh().with(entry)));
+        state.pending.push(entry);
         state.next += 1;
         state.rules.insert(entry.order, rule);
         state.orders.insert(id, entry.order);
-        self.publish(snapshot.with_pending(snapshot.settled(), fresh));
-        Ok(LiveId(id))
+        Ok(LiveId::of(id))
     }
 
     /// Removes a rule. Lookups that begin after the call do not see it.
@@ -218,18 +235,17 @@ impl Live {
     /// [`LiveError`] where there is no such rule, or too much waits already; then nothing has changed.
     pub fn remove(&self, id: LiveId) -> Result<Rule, LiveError> {
         let mut state = locked(&self.state);
-        let &order = state.orders.get(&id.0).ok_or(LiveError::NoSuchRule)?;
+        let &order = state.orders.get(&id.number()).ok_or(LiveError::NoSuchRule)?;
         let snapshot = self.snapshot();
         let next = if let Some(place) = state.pending.iter().position(|entry| entry.order == order) {
-            let mut pending = state.pending.clone();
-            pending.remove(place);
-            // Out of the small tree: its rules go back to the list until they are settled again.
-            let settled = if place < state.settled { 0 } else { state.settled };
-            let fresh = Pending::list(&pending[settled..], self.builder)?;
-            let tree = if settled == 0 { None } else { snapshot.settled() };
-            state.pending = pending;
-            state.settled = settled;
-            snapshot.with_pending(tree, fresh)
+            state.pending.remove(place);
+            if place < state.settled {
+                // Out of the small tree: its rules go back to the sieve until they are settled again.
+                state.settled = 0;
+                snapshot.with_pending(None, Sieve::of(&state.pending))
+            } else {
+                snapshot.with_pending(snapshot.settled(), snapshot.fresh().without(order))
+            }
         } else {
             if state.pending.len() + snapshot.dead_count() >= PENDING_MAX {
                 return Err(LiveError::TooManyPending);
@@ -237,12 +253,12 @@ impl Live {
             snapshot.with_dead(order)
         };
         let rule = state.rules.remove(&order).ok_or(LiveError::NoSuchRule)?;
-        state.orders.remove(&id.0);
+        state.orders.remove(&id.number());
         self.publish(next);
         Ok(rule)
     }
 
-    /// Makes what waits cheap for lookups: pending rules go into a small tree, and for each dead rule those that may take its place
+    /// Makes what waits cheap for lookups: pending rules go into a small tree where there are many, and for each dead rule those that may take its place
     /// are looked up once. Takes time in proportion to what waits, and to the rules for each dead one: call it when changes pause.
     ///
     /// # Errors
@@ -251,10 +267,16 @@ impl Live {
     pub fn settle(&self) -> Result<(), LiveError> {
         let mut state = locked(&self.state);
         let snapshot = self.snapshot();
+        if state.pending.len() <= SIEVE_RULES {
+            state.settled = 0;
+            let sieve = Sieve::of(&state.pending);
+            self.publish(snapshot.with_substitutes().with_pending(None, sieve));
+            return Ok(());
+        }
         let plan = Plan { split: Split::Whole, leaf_rules: 8, growth_max: 8.0 };
         let tree = Pending::build_some(&state.pending, self.builder.algorithm(Algorithm::FlowCuts(plan)))?;
         state.settled = state.pending.len();
-        self.publish(snapshot.with_substitutes().with_pending(tree, None));
+        self.publish(snapshot.with_substitutes().with_pending(tree, Sieve::default()));
         Ok(())
     }
 
@@ -277,7 +299,7 @@ impl Live {
             .filter(|(order, _)| !base.has(**order))
             .map(|(&order, &rule)| Entry { order, rule })
             .collect();
-        let fresh = Pending::list(&pending, self.builder)?;
+        let fresh = Sieve::of(&pending);
         let mut next = Snapshot::new(base).with_pending(None, fresh);
         for entry in &entries {
             if !state.rules.contains_key(&entry.order) {

@@ -5,8 +5,10 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::{LiveId, LiveMatch, Order};
-use crate::classifier::{Algorithm, Classifier, ClassifierBuilder, ClassifierKey};
+use super::said::Said;
+use super::sieve::Sieve;
+use super::{LiveMatch, Order};
+use crate::classifier::{Classifier, ClassifierBuilder, ClassifierKey};
 use crate::error::BuildError;
 use crate::key::{Key, KeyV4, KeyV6, Match};
 use crate::rule::Rule;
@@ -25,8 +27,7 @@ pub(super) struct Base {
     pub(super) classifier: Classifier,
     pub(super) rules: RuleSet,
     orders: Vec<Order>,
-    /// What lookups say, close together: a set's rules themselves would not stay in a cache.
-    matches: Vec<(LiveId, u32)>,
+    said: Said,
 }
 
 impl Base {
@@ -38,8 +39,8 @@ impl Base {
             BuildError::Memory { needed_bytes: error.rules as u64, limit_bytes: error.rules_max as u64 }
         })?;
         let orders = sorted.iter().map(|entry| entry.order).collect();
-        let matches = sorted.iter().map(|entry| (LiveId(entry.order as u32), entry.rule.value)).collect();
-        Ok(Self { classifier: builder.build(&rules)?, rules, orders, matches })
+        let said = Said::of(sorted.iter().map(|entry| (entry.order as u32, entry.rule.value)));
+        Ok(Self { classifier: builder.build(&rules)?, rules, orders, said })
     }
 
     pub(super) fn has(&self, order: Order) -> bool {
@@ -51,14 +52,6 @@ impl Base {
 pub(super) type Pending = Base;
 
 impl Pending {
-    /// Returns a list to be searched one by one; `None` of none.
-    pub(super) fn list(
-        entries: &[Entry],
-        builder: ClassifierBuilder,
-    ) -> Result<Option<Arc<Self>>, BuildError> {
-        Self::build_some(entries, builder.algorithm(Algorithm::Linear))
-    }
-
     /// Returns a classifier; `None` of none.
     pub(super) fn build_some(
         entries: &[Entry],
@@ -82,16 +75,16 @@ pub(super) struct Snapshot {
     /// For a dead rule, the ranks of those behind it that meet it, up to one that covers it.
     substitutes: Arc<BTreeMap<u32, Vec<u32>>>,
     settled: Option<Arc<Pending>>,
-    fresh: Option<Arc<Pending>>,
+    fresh: Sieve,
 }
 
 /// Keys of one step.
-const CHUNK: usize = 256;
+pub(super) const CHUNK: usize = 256;
 
 impl Snapshot {
     pub(super) fn new(base: Arc<Base>) -> Self {
         let substitutes = Arc::new(BTreeMap::new());
-        Self { base, dead: Vec::new(), dead_count: 0, substitutes, settled: None, fresh: None }
+        Self { base, dead: Vec::new(), dead_count: 0, substitutes, settled: None, fresh: Sieve::default() }
     }
 
     /// Returns the pending rules that are in a tree.
@@ -99,8 +92,13 @@ impl Snapshot {
         self.settled.clone()
     }
 
-    /// Returns the snapshot with other pending rules: those in a tree, and those in a list.
-    pub(super) fn with_pending(&self, settled: Option<Arc<Pending>>, fresh: Option<Arc<Pending>>) -> Self {
+    /// Returns the pending rules that are in no tree.
+    pub(super) fn fresh(&self) -> &Sieve {
+        &self.fresh
+    }
+
+    /// Returns the snapshot with other pending rules: those in a tree, and those in none.
+    pub(super) fn with_pending(&self, settled: Option<Arc<Pending>>, fresh: Sieve) -> Self {
         Self { settled, fresh, ..self.clone() }
     }
 
@@ -147,9 +145,7 @@ impl Snapshot {
                     }
                 }
             }
-            for (out, rank) in out.iter_mut().zip(&*ranks) {
-                out.rule = rank.rule().map(|rule| self.base.matches[rule.index()]);
-            }
+            self.base.said.tell(ranks, out);
             self.overlay(keys, ranks, out);
         }
     }
@@ -157,25 +153,31 @@ impl Snapshot {
     /// Puts pending rules before those of the base that they win against.
     #[inline]
     fn overlay<K: ClassifierKey>(&self, keys: &[K], ranks: &[Match], out: &mut [LiveMatch]) {
-        if self.settled.is_none() && self.fresh.is_none() {
-            return;
-        }
-        // Orders of the pending rules found so far; those of the base are looked at only for packets that hit a pending rule.
+        // Orders of the base's rules are looked at only for packets that hit a pending rule.
+        let base = |rank: Match| rank.rule().map_or(Order::MAX, |rule| self.base.orders[rule.index()]);
         let mut orders = [Order::MAX; CHUNK];
-        let mut found = [Match::NONE; CHUNK];
-        for pending in [&self.settled, &self.fresh].into_iter().flatten() {
+        if let Some(settled) = &self.settled {
+            let mut found = [Match::NONE; CHUNK];
             let found = &mut found[..keys.len()];
-            pending.classifier.classify_batch(keys, found);
+            settled.classifier.classify_batch(keys, found);
             for (i, found) in found.iter().enumerate() {
                 let Some(rule) = found.rule() else { continue };
-                let base = ranks[i].rule().map_or(Order::MAX, |rule| self.base.orders[rule.index()]);
-                let order = pending.orders[rule.index()];
-                if order < base.min(orders[i]) {
+                let order = settled.orders[rule.index()];
+                if order < base(ranks[i]) {
                     orders[i] = order;
-                    out[i].rule = Some(pending.matches[rule.index()]);
+                    out[i] = settled.said.one(*found);
                 }
             }
         }
+        if self.fresh.is_empty() {
+            return;
+        }
+        self.fresh.each_first(keys, |i, order, found| {
+            if order < base(ranks[i]).min(orders[i]) {
+                orders[i] = order;
+                out[i].rule = Some(found);
+            }
+        });
     }
 
     /// Returns the first living rule behind a dead one that matches.
