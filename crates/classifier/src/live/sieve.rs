@@ -61,19 +61,24 @@ impl<S: Copy + AsRef<[Span]>> Family<S> {
             } else {
                 0..=0xFF
             };
-            table[admitted].iter_mut().for_each(|word| *word |= bit);
+            for word in &mut table[admitted] {
+                *word |= bit;
+            }
         }
     }
 
     /// Writes the rules that may match each key, a bit each.
     #[inline]
     fn candidates<K: Key>(&self, keys: &[K], masks: &mut [u64]) {
-        let [a, b, c, d, e, f] = &self.tables;
-        let [at_a, at_b, at_c, at_d, at_e, at_f] = const { bytes::<K>() };
+        let at = const { bytes::<K>() };
+        let tables = &self.tables;
         for (key, mask) in keys.iter().zip(masks) {
-            let byte = |(dimension, shift): Byte| (key.dimension(dimension) >> shift & 0xFF) as usize;
-            let addresses = a[byte(at_a)] & b[byte(at_b)] & c[byte(at_c)] & d[byte(at_d)];
-            *mask = addresses & e[byte(at_e)] & f[byte(at_f)];
+            let admitting = |i: usize| {
+                let (dimension, shift) = at[i];
+                tables[i][(key.dimension(dimension) >> shift & 0xFF) as usize]
+            };
+            // Written out: the addresses of all six loads are known before the first has come.
+            *mask = admitting(0) & admitting(1) & admitting(2) & admitting(3) & admitting(4) & admitting(5);
         }
     }
 }
@@ -97,7 +102,9 @@ impl Word {
         let spans = entry.rule.spans::<KeyV6>();
         if self.v6.is_none() && spans.is_some() {
             let mut family = Family::new();
-            self.entries.iter().for_each(|_| family.push::<KeyV6>(None));
+            for _ in &self.entries {
+                family.push::<KeyV6>(None);
+            }
             self.v6 = Some(family);
         }
         if let Some(family) = &mut self.v6 {
@@ -152,7 +159,9 @@ impl Sieve {
     pub(super) fn of(entries: &[Entry]) -> Self {
         let word = |entries: &[Entry]| {
             let mut word = Word::new();
-            entries.iter().for_each(|&entry| word.push(entry));
+            for &entry in entries {
+                word.push(entry);
+            }
             Arc::new(word)
         };
         Self(entries.chunks(RULES).map(word).collect())
