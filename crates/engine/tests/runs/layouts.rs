@@ -1,16 +1,18 @@
 //! Whole runs: whatever happens, every packet is accounted for, and the results do not depend on the layout.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use flowloom_engine::{
-    App, ConfigError, Control, Cores, EngineConfig, Fault, IdleTimeout, Mode, Pace, Parts, RunReport,
-    StartError, Verdict, WhenFull, run, run_parts, run_seeded,
+    App, ConfigError, Control, Cores, Discipline, EngineConfig, Fault, IdleTimeout, Mode, Order, Pace,
+    Parts, RunReport, StartError, Verdict, WhenFull, run, run_parts, run_seeded,
 };
 use flowloom_flow_key::{FlowHasher, FlowKey};
 use flowloom_packet::{BATCH_PACKETS, DropReason, LinkType, PacketView};
+use flowloom_scheduler::sim::Scheme;
+use flowloom_scheduler::sim::schemes::Policy;
 use flowloom_scheduler::{
     Decision, DirectHash, FlowBurst, FlowPin, HrwFlat, Indirection, LoadView, OrderGuarantee, Placement,
     Topology, TwoChoices, WorkItem, WorkerCount,
@@ -218,6 +220,53 @@ fn a_worker_that_panics_is_named_and_its_packets_are_counted() {
             assert!(report.dropped().of(DropReason::WorkerLost) > 0);
             assert!(begun.elapsed() < Duration::from_secs(5), "no hang");
         }
+    }
+}
+
+#[test]
+fn a_panic_ends_a_run_at_once_whatever_is_still_to_come() {
+    /// Panics at its tenth packet and says when.
+    struct Timed(u64, Arc<Mutex<Option<Instant>>>);
+    impl App for Timed {
+        type Flow = Seen;
+        fn on_packet(&mut self, _: &PacketView<'_>, _: &mut Seen) -> Verdict {
+            self.0 += 1;
+            if self.0 == 10 {
+                *self.1.lock().unwrap() = Some(Instant::now());
+                panic!("told to panic");
+            }
+            Verdict::Accept
+        }
+    }
+    let source = Memory::of(mix(20_000, 500));
+    for (mode, order, name) in [
+        (Mode::Inline, Order::Internal, "dh"),
+        (Mode::Pipeline { workers: 2 }, Order::Internal, "dh"),
+        (Mode::Pipeline { workers: 2 }, Order::Internal, "lfb"),
+        (Mode::Pipeline { workers: 3 }, Order::External, "rr"),
+    ] {
+        // At this pace all packets would take twenty seconds. The least of a few: the machine has other work.
+        let took = (0..4).map(|_| {
+            let panicked = Arc::new(Mutex::new(None));
+            let config = EngineConfig { pace: Pace::PerSecond(1_000.0), order, ..config(mode) };
+            let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
+            let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
+            let mut source = source.clone();
+            let control = Control::default();
+            let discipline = match &mut policy {
+                Policy::Push(policy) => Discipline::Push(&mut **policy),
+                Policy::Pull(policy) => Discipline::Pull(&mut **policy),
+            };
+            let parts = Parts { source: &mut source, discipline, sink: None, control: &control };
+            let app = |_| Timed(0, Arc::clone(&panicked));
+            let report = run_parts(&config, parts, |_| small_table(), app).unwrap();
+            assert!(report.is_balanced());
+            assert!(matches!(report.fault, Some(Fault::WorkerPanicked { packet: Some(_), .. })));
+            let at = panicked.lock().unwrap().unwrap();
+            at.elapsed()
+        });
+        let least = took.min().unwrap();
+        assert!(least < Duration::from_millis(100), "{mode:?} {name}: {least:?}");
     }
 }
 
