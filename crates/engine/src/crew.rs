@@ -201,7 +201,8 @@ where
     let mut crew: Vec<Box<dyn Worker<A::Flow> + 'a>> = Vec::with_capacity(workers);
     let input = match discipline {
         Discipline::Pull(policy) => {
-            let pool = Arc::new(Pool::new(policy, config.ring_slots));
+            let done_up_to = shared.as_ref().map(|shared| shared.done_up_to()).unwrap_or_default();
+            let pool = Arc::new(Pool::new(policy, config.ring_slots, workers, done_up_to));
             if let Some(shared) = &shared {
                 for (i, desk) in (0..workers as u16).zip(desks.by_ref()) {
                     let clerk = Clerk::new(app(usize::from(i)), Arc::clone(shared), desk);
@@ -235,6 +236,7 @@ where
                 drop_when_full,
                 shards: if by_turns { count } else { 0 },
                 given_out: given_out.take(),
+                done_up_to: shared.as_ref().map(|shared| shared.done_up_to()),
             };
             let intake = PushIntake::new(outboxes, policy, options);
             InputSide::Push(InputStage::new(config, source, intake, control, Arc::clone(halt)))

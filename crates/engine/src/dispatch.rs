@@ -2,6 +2,7 @@
 //! whose ring they go.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use flowloom_packet::{BATCH_PACKETS, DropReason, PacketBatch};
 use flowloom_scheduler::{Decision, LoadView, Placement, WorkItem};
@@ -12,7 +13,7 @@ use crate::drive::Intake;
 use crate::egress::GivenOut;
 use crate::input::Admission;
 use crate::ring::Outbox;
-use crate::shared::shard_of;
+use crate::shared::{DoneUpTo, shard_of};
 
 /// Hands descriptors to workers.
 pub(crate) struct PushIntake<'a> {
@@ -30,7 +31,36 @@ pub(crate) struct PushIntake<'a> {
     completed: Vec<u64>,
     sent_bytes: Vec<u64>,
     completed_bytes: Vec<u64>,
+    checkpoint: Option<Checkpoint>,
     ended: bool,
+}
+
+/// A moment whose packets are waited for, to say how far everything is done. There is one at a time.
+struct Checkpoint {
+    done_up_to: Arc<DoneUpTo>,
+    /// Time of the latest packet handed on before it; `None` between two moments.
+    time_ns: Option<u64>,
+    /// Packets handed to each worker before it.
+    sent: Vec<u64>,
+}
+
+impl Checkpoint {
+    /// Looks whether all packets before the moment are done, and else takes another one.
+    fn pass(&mut self, completed: &[u64], outboxes: &[Outbox], latest_ns: u64) {
+        match self.time_ns {
+            Some(time_ns) => {
+                if completed.iter().zip(&self.sent).all(|(completed, sent)| completed >= sent) {
+                    self.done_up_to.publish(time_ns);
+                    self.time_ns = None;
+                }
+            }
+            None => {
+                self.sent.clear();
+                self.sent.extend(outboxes.iter().map(|outbox| outbox.sent + outbox.staged()));
+                self.time_ns = Some(latest_ns);
+            }
+        }
+    }
 }
 
 /// How packets are handed on, beside the policy.
@@ -39,6 +69,8 @@ pub(crate) struct PushOptions {
     /// Shards whose turns are given out; 0 for none.
     pub(crate) shards: usize,
     pub(crate) given_out: Option<GivenOut>,
+    /// Where flows are shared: who is told how far everything is done.
+    pub(crate) done_up_to: Option<Arc<DoneUpTo>>,
 }
 
 impl<'a> PushIntake<'a> {
@@ -62,6 +94,11 @@ impl<'a> PushIntake<'a> {
             completed: vec![0; workers],
             sent_bytes: vec![0; workers],
             completed_bytes: vec![0; workers],
+            checkpoint: options.done_up_to.map(|done_up_to| Checkpoint {
+                done_up_to,
+                time_ns: None,
+                sent: Vec::with_capacity(workers),
+            }),
             ended: false,
         }
     }
@@ -199,6 +236,9 @@ impl Intake for PushIntake<'_> {
                     input.lose(DropReason::RingFull, 1);
                 }
             }
+        }
+        if let Some(checkpoint) = &mut self.checkpoint {
+            checkpoint.pass(&self.completed, &self.outboxes, input.latest_ns());
         }
         // What fills a stage goes on at once, and everything once a block: no worker holds on to blocks for long.
         self.push_on(input, is_new);

@@ -121,6 +121,11 @@ impl Admission {
         &self.counters.dropped
     }
 
+    /// Returns the latest time of a packet.
+    pub(crate) fn latest_ns(&self) -> u64 {
+        self.counters.last_ns
+    }
+
     pub(crate) fn packets(&self) -> u64 {
         self.counters.packets
     }

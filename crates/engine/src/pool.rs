@@ -16,12 +16,49 @@ use crate::descriptor::{Descriptor, Place};
 use crate::drive::Intake;
 use crate::egress::GivenOut;
 use crate::input::Admission;
+use crate::shared::DoneUpTo;
 
 /// A packet that waits.
 pub(crate) struct Waiting {
     pub(crate) packet: Descriptor,
     pub(crate) block: SharedBlock,
     pub(crate) pass: u32,
+    /// Which of the two generations of packets it belongs to.
+    generation: usize,
+}
+
+/// Packets that are not done, in two generations: those up to a moment, and those since. When the older ones are done, the
+/// moment has passed, and another begins.
+struct Generations {
+    done_up_to: Arc<DoneUpTo>,
+    open: [u64; 2],
+    current: usize,
+    /// Latest time of a packet of the older generation.
+    moment_ns: u64,
+    latest_ns: u64,
+    /// What each worker has in hand.
+    in_hand: Vec<Option<usize>>,
+}
+
+impl Generations {
+    fn arrive(&mut self, time_ns: u64) -> usize {
+        self.open[self.current] += 1;
+        self.latest_ns = time_ns;
+        self.current
+    }
+
+    /// A worker asks for its next packet: it has done the one before.
+    fn done(&mut self, worker: usize) {
+        if let Some(generation) = self.in_hand[worker].take() {
+            self.open[generation] -= 1;
+        }
+        let older = 1 - self.current;
+        if self.open[older] == 0 {
+            self.done_up_to.publish(self.moment_ns);
+            self.moment_ns = self.latest_ns;
+            self.current = older;
+        }
+    }
 }
 
 /// What a worker gets when it asks.
@@ -43,13 +80,19 @@ struct Inner<'a> {
     fetched: u64,
     /// Packets that came in.
     sent: u64,
+    generations: Generations,
 }
 
 /// Packets that wait for workers.
 pub(crate) struct Pool<'a>(Mutex<Inner<'a>>);
 
 impl<'a> Pool<'a> {
-    pub(crate) fn new(policy: &'a mut dyn Policy, slots: usize) -> Self {
+    pub(crate) fn new(
+        policy: &'a mut dyn Policy,
+        slots: usize,
+        workers: usize,
+        done_up_to: Arc<DoneUpTo>,
+    ) -> Self {
         Self(Mutex::new(Inner {
             policy,
             slots: (0..slots).map(|_| None).collect(),
@@ -57,6 +100,14 @@ impl<'a> Pool<'a> {
             ended: false,
             fetched: 0,
             sent: 0,
+            generations: Generations {
+                done_up_to,
+                open: [0; 2],
+                current: 0,
+                moment_ns: 0,
+                latest_ns: 0,
+                in_hand: vec![None; workers],
+            },
         }))
     }
 
@@ -68,6 +119,7 @@ impl<'a> Pool<'a> {
     /// Returns a worker's next packet; what it had before is completed.
     pub(crate) fn fetch(&self, worker: WorkerId) -> Fetched {
         let mut inner = self.lock();
+        inner.generations.done(worker.index());
         let Some(fetched) = inner.policy.next(worker) else {
             let is_over = inner.ended && inner.free.len() == inner.slots.len();
             return if is_over { Fetched::End } else { Fetched::Nothing };
@@ -77,6 +129,7 @@ impl<'a> Pool<'a> {
         };
         inner.free.push(fetched.token);
         inner.fetched += 1;
+        inner.generations.in_hand[worker.index()] = Some(waiting.generation);
         Fetched::Packet(waiting)
     }
 
@@ -175,7 +228,9 @@ impl Intake for PullIntake<'_> {
         while !self.held.is_empty() {
             let Some(token) = inner.free.pop() else { break };
             let Some((packet, item)) = self.held.pop_front() else { break };
-            inner.slots[token as usize] = Some(Waiting { packet, block: Arc::clone(block), pass: *pass });
+            let generation = inner.generations.arrive(packet.time_ns);
+            let block = Arc::clone(block);
+            inner.slots[token as usize] = Some(Waiting { packet, block, pass: *pass, generation });
             inner.sent += 1;
             inner.policy.arrive(token, item);
         }

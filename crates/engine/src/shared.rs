@@ -5,7 +5,7 @@
 //! gets the next number of its shard when it arrives, and enters when those before it have left. So the packets of a
 //! flow meet its state in the order they arrived in, whichever workers have them [FLOWNP §5.1].
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crossbeam_utils::CachePadded;
 use flowloom_flow_key::FlowKey;
@@ -14,6 +14,7 @@ use flowloom_packet::PacketView;
 
 use crate::app::{App, FlowState, Verdict};
 use crate::flows::{Flows, FlowsEnd};
+use crate::sync::{AtomicU64, Ordering};
 use crate::time::IdleTimeout;
 use crate::turn::Turn;
 
@@ -36,6 +37,24 @@ pub(crate) fn shard_of(hash: u64, shards: usize) -> usize {
     (hash.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as usize & (shards - 1)
 }
 
+/// The time up to which everything is done: packets that are still to be processed are not older.
+///
+/// Flows are aged by it. By the time of whichever worker is ahead, a flow would end while its next packet waits with a slower one.
+#[derive(Debug, Default)]
+pub(crate) struct DoneUpTo(CachePadded<AtomicU64>);
+
+impl DoneUpTo {
+    /// Says that all packets before this time are done.
+    pub(crate) fn publish(&self, time_ns: u64) {
+        // Relaxed: the states themselves are behind locks.
+        self.0.store(time_ns, Ordering::Relaxed);
+    }
+
+    fn time_ns(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 #[derive(Debug)]
 struct Shard<F, T> {
     turn: Turn,
@@ -46,6 +65,7 @@ struct Shard<F, T> {
 #[derive(Debug)]
 pub(crate) struct SharedFlows<F, T> {
     shards: Box<[CachePadded<Shard<F, T>>]>,
+    done_up_to: Arc<DoneUpTo>,
 }
 
 impl<F: FlowState, T: FlowTable<FlowKey, F>> SharedFlows<F, T> {
@@ -60,7 +80,12 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> SharedFlows<F, T> {
                 CachePadded::new(Shard { turn: Turn::default(), flows })
             })
             .collect();
-        Self { shards }
+        Self { shards, done_up_to: Arc::default() }
+    }
+
+    /// Returns where the input stage says how far everything is done.
+    pub(crate) fn done_up_to(&self) -> Arc<DoneUpTo> {
+        Arc::clone(&self.done_up_to)
     }
 
     fn shard(&self, hash: u64) -> &Shard<F, T> {
@@ -88,7 +113,7 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> SharedFlows<F, T> {
         let mut flows = self.shard(hash).flows.lock().unwrap_or_else(PoisonError::into_inner);
         let found = flows.table.lookup(&packet.headers.key, hash);
         let verdict = flows.process(app, found, (&packet.headers.key, hash), packet.time_ns, packet);
-        flows.expire(packet.time_ns);
+        flows.expire(self.done_up_to.time_ns());
         verdict
     }
 

@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 
 use flowloom_engine::{
-    App, ConfigError, Control, Discipline, EngineConfig, Fault, Mode, Order, PacketSink, Parts, Released,
-    RunReport, SinkError, StartError, Verdict, WhenFull, run_parts, run_seeded,
+    App, ConfigError, Control, Discipline, EngineConfig, Fault, IdleTimeout, Mode, Order, PacketSink,
+    Parts, Released, RunReport, SinkError, StartError, Verdict, WhenFull, run_parts, run_seeded,
 };
 use flowloom_flow_key::{FlowHasher, FlowKey};
 use flowloom_packet::{DecodeOptions, PacketView, decode};
@@ -13,7 +13,9 @@ use flowloom_scheduler::sim::Scheme;
 use flowloom_scheduler::sim::schemes::Policy;
 use flowloom_scheduler::{OrderGuarantee, Topology, WorkerCount};
 
-use crate::common::{Memory, Recorder, Seen, config, mix, small_table};
+use flowloom_traffic::synth::MixConfig;
+
+use crate::common::{Memory, Recorder, Seen, config, mix, small_table, table};
 
 /// Notes what leaves.
 #[derive(Default)]
@@ -253,6 +255,42 @@ fn a_sink_that_panics_ends_the_run() {
         let fault = report.fault.unwrap().to_string();
         assert!(fault.contains("told to panic"), "{fault}");
     }
+}
+
+#[test]
+fn idle_flows_end_at_the_same_packets_when_workers_share_them() {
+    // Slow traffic, so that a short timeout ends many flows, also while packets of them wait with another worker.
+    let source = Memory::of(MixConfig { rate_pps: 500, ..mix(4_000, 150) });
+    let timeout = IdleTimeout::from_ns(100_000_000);
+    let run = |name: &str, mode, order, seed| {
+        let config = EngineConfig { idle_timeout: Some(timeout), order, ring_slots: 256, ..config(mode) };
+        let control = Control::default();
+        let mut again = source.clone();
+        let mut policy = policy(name, mode.workers());
+        let parts = Parts {
+            source: &mut again,
+            discipline: discipline(&mut policy),
+            sink: None,
+            control: &control,
+        };
+        let table = |_| table(2_000, Some(timeout));
+        let report = run_seeded(&config, parts, table, |_| Sieve(Recorder::default()), seed).unwrap();
+        (report.digest(), report.worker_totals(), report.tables().0.expired)
+    };
+    let expected = run("dh", Mode::Inline, Order::Internal, 1);
+    assert!(expected.1.flows_expired > 100);
+    let mut aged = 0;
+    for name in ["flowpin", "fbs", "ph", "lfb", "lfb-ns", "flowpull"] {
+        for seed in 0..10 {
+            let found = run(name, Mode::Pipeline { workers: 3 }, Order::Internal, seed);
+            assert_eq!(found.0, expected.0, "{name} {seed}");
+            assert_eq!(found.1.flows_begun, expected.1.flows_begun, "{name} {seed}");
+            aged += found.2;
+        }
+    }
+    let found = run("rr", Mode::Pipeline { workers: 3 }, Order::External, 7);
+    assert_eq!(found.0, expected.0, "rr");
+    assert!(aged > 0, "tables do forget idle flows");
 }
 
 #[test]
