@@ -4,12 +4,15 @@
 //! | --- | --- | --- |
 //! | [`Null`] | nothing | the cost of everything else |
 //! | [`TcpTracker`] | packets, bytes, times, flags per direction, TCP state | flow accounting, connection tracking |
+//! | [`Firewall`] | the verdict, the rule that gave it, packets and bytes accepted and denied | first-match rules, replaced while packets flow |
 //! | [`CacheProbe`] | how far a session's end has come, and what the application within keeps | a simulated cache beside a run |
 
 pub mod cache_probe;
+pub mod firewall;
 pub mod null;
 pub mod tcp_tracker;
 
 pub use cache_probe::{CacheProbe, ProbeCounts, Probed};
+pub use firewall::Firewall;
 pub use null::{NoState, Null};
 pub use tcp_tracker::{TcpFlow, TcpState, TcpTracker};

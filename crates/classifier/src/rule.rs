@@ -259,6 +259,25 @@ pub enum Addresses {
     },
 }
 
+/// What a rule says is to be done with its packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// They pass.
+    Accept,
+    /// They are refused.
+    Deny,
+}
+
+impl Action {
+    /// Returns the action's name, as rules in TOML have it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Accept => "accept",
+            Self::Deny => "deny",
+        }
+    }
+}
+
 /// The TCP flags of a rule as its file gives them. They are kept and reported, and take no part in matching.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FlagsColumn {
@@ -297,6 +316,8 @@ pub struct Rule {
     pub value: u32,
     /// The flags column of a ClassBench file.
     pub flags: Option<FlagsColumn>,
+    /// What to do with its packets, where the rule's file says so; it takes no part in matching.
+    pub action: Option<Action>,
 }
 
 impl Rule {
@@ -309,6 +330,7 @@ impl Rule {
         priority: 0,
         value: 0,
         flags: None,
+        action: None,
     };
 
     /// Returns a rule on IPv4 addresses alone.
