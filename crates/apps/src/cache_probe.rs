@@ -34,6 +34,13 @@ pub struct Probed<F> {
     closing: Closing,
 }
 
+impl<F> Probed<F> {
+    /// Returns what the application within keeps.
+    pub fn inner(&self) -> &F {
+        &self.inner
+    }
+}
+
 impl<F: FlowState> FlowState for Probed<F> {
     const COLUMNS: &'static [&'static str] = F::COLUMNS;
     const SEPARATE: bool = F::SEPARATE;

@@ -144,10 +144,9 @@ mod tests {
         };
         let list = vec![to(80, 0, None), to(53, 7, Some(Action::Deny)), to(443, 3, Some(Action::Accept))];
         let set = RuleSet::new(list).expect("a set of three rules");
-        for defaults in [
-            Defaults::default(),
-            Defaults { unmatched: Verdict::Accept, no_action: Verdict::Deny },
-        ] {
+        for defaults in
+            [Defaults::default(), Defaults { unmatched: Verdict::Accept, no_action: Verdict::Deny }]
+        {
             let built = FirewallRules::build(set.clone(), defaults, ClassifierBuilder::new())
                 .expect("three rules fit");
             let scanning = FirewallRules::scanning(set.clone(), defaults);
