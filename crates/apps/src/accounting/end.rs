@@ -45,8 +45,8 @@ impl EndReason {
     }
 }
 
-/// Returns why each record of a run ended, in the order of the records. `account` finds the record in a flow's state,
-/// `last_ns` is the time of the run's last packet.
+/// Returns why each record of a run ended, in the order of the records. `account` finds the record in a flow's state
+/// (states without one are passed over), `last_ns` is the time of the run's last packet.
 ///
 /// What TCP said comes first: a record that saw its connection closed ended by that, whatever came later. Else a record
 /// with another of its key behind it ended by the timeout that lies between the two, and a last one is idle if the
@@ -54,7 +54,7 @@ impl EndReason {
 #[must_use]
 pub fn end_reasons<F>(
     flows: &FlowResults<F>,
-    account: impl Fn(&F) -> &Accounted,
+    account: impl Fn(&F) -> Option<&Accounted>,
     idle: Option<IdleTimeout>,
     last_ns: u64,
 ) -> Vec<EndReason> {
@@ -62,8 +62,8 @@ pub fn end_reasons<F>(
     let mut reasons = Vec::with_capacity(flows.len());
     while let Some(record) = records.next() {
         let next = records.peek().filter(|next| next.key == record.key);
-        let next = next.map(|next| account(&next.state).first_ns);
-        let state = account(&record.state);
+        let next = next.and_then(|next| account(&next.state)).map(|next| next.first_ns);
+        let Some(state) = account(&record.state) else { continue };
         let seen = tick_of(state.last_ns);
         let is_idle = idle.is_some_and(|idle| idle.is_over(seen, tick_of(next.unwrap_or(last_ns))));
         reasons.push(match (state.closed(), next) {

@@ -1,6 +1,8 @@
 //! A rule set that gives verdicts.
 
-use flowloom_classifier::{Action, AnyKey, BuildError, Classifier, ClassifierBuilder, Match, RuleSet};
+use flowloom_classifier::{
+    Action, AnyKey, BuildError, Classifier, ClassifierBuilder, Match, Rule, RuleId, RuleSet,
+};
 use flowloom_engine::Verdict;
 use flowloom_flow_key::FiveTuple;
 
@@ -79,7 +81,7 @@ impl FirewallRules {
 
     fn with(set: RuleSet, defaults: Defaults, search: Search) -> Self {
         let mut verdicts = vec![defaults.unmatched; set.len() + 1];
-        for (id, rule) in (0..).map(flowloom_classifier::RuleId).zip(set.rules()) {
+        for (id, rule) in (0..).map(RuleId).zip(set.rules()) {
             let number = set.position(id).map_or(0, |position| position as usize + 1);
             verdicts[number] = match rule.action {
                 Some(Action::Accept) => Verdict::Accept,
@@ -94,6 +96,14 @@ impl FirewallRules {
     #[must_use]
     pub fn set(&self) -> &RuleSet {
         &self.set
+    }
+
+    /// Returns the rule of a number, by looking through all of them.
+    #[must_use]
+    pub fn rule(&self, number: u32) -> Option<&Rule> {
+        let mut ids = (0..).map(RuleId).zip(self.set.rules());
+        ids.find(|(id, _)| self.set.position(*id).map(|position| position + 1) == Some(number))
+            .map(|(_, rule)| rule)
     }
 
     /// Returns what is decided where the rules do not say.
@@ -130,7 +140,7 @@ impl FirewallRules {
 
 #[cfg(test)]
 mod tests {
-    use flowloom_classifier::{PortRange, Rule};
+    use flowloom_classifier::PortRange;
 
     use super::*;
 
@@ -154,6 +164,9 @@ mod tests {
                 let judge = |port: u16| {
                     let found = rules.judge(&FiveTuple::v4([1; 4], [2; 4], 9, port, 6));
                     assert_eq!(rules.verdict(found.number), found.verdict);
+                    let rule = rules.rule(found.number);
+                    assert!(rule.is_none_or(|rule| rule.destination_ports.contains(port)));
+                    assert_eq!(rule.is_none(), found.number == 0);
                     (found.number, found.verdict)
                 };
                 assert_eq!(judge(80), (1, defaults.no_action));

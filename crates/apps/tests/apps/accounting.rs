@@ -93,8 +93,12 @@ fn found(
     active_ns: Option<u64>,
 ) -> (Vec<Record>, String) {
     let report = go(source, mode, idle_ns, || Accounting::new(active_ns));
-    let reasons =
-        end_reasons(&report.flows, |flow| flow, idle_ns.map(IdleTimeout::from_ns), report.input.last_ns);
+    let reasons = end_reasons(
+        &report.flows,
+        |flow| Some(flow),
+        idle_ns.map(IdleTimeout::from_ns),
+        report.input.last_ns,
+    );
     let records = report
         .flows
         .iter()

@@ -12,6 +12,7 @@ use crate::host::{Host, Tool};
 use crate::render::replay::{
     InputFigures, ReplayResult, RunFigures, TableFigures, TcbCacheFigures, VerifyFigures, WorkerFigures,
 };
+use crate::render::verdicts::FirewallFigures;
 
 /// Everything that the figures are taken from.
 pub(super) struct Run<'a, F> {
@@ -24,6 +25,7 @@ pub(super) struct Run<'a, F> {
     pub(super) report: &'a RunReport<F>,
     pub(super) verified: Option<VerifyFigures>,
     pub(super) tcb_cache: Option<TcbCacheFigures>,
+    pub(super) firewall: Option<FirewallFigures>,
     pub(super) read_share: Option<f64>,
 }
 
@@ -60,6 +62,7 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
             passes: (!arguments.forever).then_some(arguments.passes),
             decap: config.decode.decap,
             idle_timeout_ns: arguments.timeout,
+            active_timeout_ns: arguments.active_timeout,
             mapped: !arguments.no_mmap,
         },
         inputs: files
@@ -110,6 +113,7 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
         table: table_figures(report),
         verify: run.verified,
         tcb_cache: run.tcb_cache,
+        firewall: run.firewall,
         notices: source.notices().iter().map(ToString::to_string).collect(),
         interrupted: report.interrupted,
         read_share: if report.interrupted { run.read_share } else { None },

@@ -1,13 +1,16 @@
 //! Runs the engine over captures.
 
 mod figures;
+mod firewall;
 mod probe;
+mod role;
 mod setup;
 
+use std::net::TcpListener;
 use std::sync::Arc;
 
-use flowloom::apps::{Null, TcpTracker};
-use flowloom::engine::{self, App, Control, Fault};
+use flowloom::apps::accounting::{EndReason, end_reasons};
+use flowloom::engine::{self, App, Control, Fault, IdleTimeout, RunReport};
 use flowloom::traffic::capture::{CaptureSet, Input, Notice};
 
 use crate::args::Common;
@@ -17,35 +20,48 @@ use crate::host::isa_named;
 use crate::progress::{Progress, label};
 use crate::render::replay::{ReplayResult, VerifyFigures};
 use crate::render::{print, warn, warn_of};
-use crate::signals::stop_on_signals;
-use crate::{flow_file, verify};
+use crate::{attend, flow_file, verify};
 
 use figures::{Run, figures};
+use firewall::Rules;
 use probe::Probe;
-use setup::{Tables, check_verifiable, engine_config, placement, set_options};
+use role::{AccountingRole, Beside, NullRole, Role, TrackerRole};
+use setup::{Tables, check_application, check_verifiable, engine_config, placement, set_options};
 
 /// Runs the verb.
 pub(crate) fn run(arguments: &Replay, common: &Common) -> Result<Status, Failure> {
-    let probe = arguments.tcb_cache.map(|bytes| Probe::new(bytes, arguments.tcb_policy)).transpose()?;
-    match (arguments.app, &probe) {
-        (AppName::Null, None) => run_app(arguments, common, "null", None, || Null),
-        (AppName::TcpTracker, None) => run_app(arguments, common, "tcp-tracker", None, || TcpTracker),
-        (AppName::Null, Some(probe)) => {
-            run_app(arguments, common, "null", Some(probe), || probe.beside(Null))
-        }
-        (AppName::TcpTracker, Some(probe)) => {
-            run_app(arguments, common, "tcp-tracker", Some(probe), || probe.beside(TcpTracker))
-        }
+    let rules = Rules::of(arguments)?;
+    if let Some(rules) = &rules {
+        return run_role(arguments, common, Some(rules), rules.role());
+    }
+    match arguments.app {
+        AppName::Null => run_role(arguments, common, None, NullRole),
+        AppName::TcpTracker => run_role(arguments, common, None, TrackerRole),
+        AppName::Accounting => run_role(arguments, common, None, AccountingRole(arguments.active_timeout)),
+        AppName::Firewall => unreachable!("a firewall without rules is refused before"),
     }
 }
 
-fn run_app<A: App>(
+fn run_role<R: Role>(
     arguments: &Replay,
     common: &Common,
-    app_name: &'static str,
-    probe: Option<&Probe>,
-    app: impl Fn() -> A,
+    rules: Option<&Rules>,
+    role: R,
 ) -> Result<Status, Failure> {
+    match arguments.tcb_cache.map(|bytes| Probe::new(bytes, arguments.tcb_policy)).transpose()? {
+        None => run_app(arguments, common, None, rules, &role),
+        Some(probe) => run_app(arguments, common, Some(&probe), rules, &Beside(role, &probe)),
+    }
+}
+
+fn run_app<R: Role>(
+    arguments: &Replay,
+    common: &Common,
+    probe: Option<&Probe>,
+    rules: Option<&Rules>,
+    role: &R,
+) -> Result<Status, Failure> {
+    check_application(arguments)?;
     let config = engine_config(arguments)?;
     let mut placement = placement(arguments, &config)?;
     let isa = isa_named(&arguments.isa)?;
@@ -57,8 +73,10 @@ fn run_app<A: App>(
     let mut source = CaptureSet::open(&inputs, options)?;
     let tables = Tables::plan(arguments, &config, &source, options, isa);
 
+    let listener = listener(arguments, common)?;
     let control = Arc::new(Control::default());
-    stop_on_signals(&control);
+    let reload = rules.and_then(|rules| rules.reload(arguments, common.quiet > 1));
+    let reloads = attend::start(&control, reload, listener)?;
     let label = format!("replay  {}", label(&arguments.inputs));
     let progress = Progress::start(label, source.progress(), Arc::clone(&control), common.quiet > 0);
     let report = match arguments.table {
@@ -66,24 +84,24 @@ fn run_app<A: App>(
             &config,
             &mut source,
             &mut *placement,
-            |_| tables.linehash::<A::Flow>(),
-            |_| app(),
+            |_| tables.linehash::<<R::App as App>::Flow>(),
+            |_| role.app(),
             &control,
         ),
         TableName::Dhash => engine::run(
             &config,
             &mut source,
             &mut *placement,
-            |_| tables.dhash::<A::Flow>(),
-            |_| app(),
+            |_| tables.dhash::<<R::App as App>::Flow>(),
+            |_| role.app(),
             &control,
         ),
         TableName::Sighash => engine::run(
             &config,
             &mut source,
             &mut *placement,
-            |_| tables.sighash::<A::Flow>(),
-            |_| app(),
+            |_| tables.sighash::<<R::App as App>::Flow>(),
+            |_| role.app(),
             &control,
         ),
     };
@@ -99,6 +117,7 @@ fn run_app<A: App>(
 
     // Taken now: the oracle runs an application, and a probe, of its own.
     let tcb_cache = probe.map(Probe::figures);
+    let firewall = rules.map(|rules| rules.figures(arguments.firewall.top_rules, reloads.get()));
     let verified = if arguments.verify {
         let repeat = verify::Repeat {
             packets: report.input.packets,
@@ -106,11 +125,11 @@ fn run_app<A: App>(
             idle_timeout: config.idle_timeout,
         };
         let mut again = CaptureSet::open(&inputs, options)?;
-        let oracle = verify::oracle(&mut again, app(), repeat, &control)
+        let oracle = verify::oracle(&mut again, role.oracle(), repeat, &control)
             .map_err(|error| Failure::Usage(format!("the oracle cannot read the input again: {error}")))?;
         oracle.map(|oracle| {
             let difference = verify::compare(&report.flows, &oracle).err();
-            VerifyFigures { flows: oracle.len() as u64, agrees: difference.is_none(), difference }
+            VerifyFigures { flows: verify::count(&oracle), agrees: difference.is_none(), difference }
         })
     } else {
         None
@@ -118,7 +137,7 @@ fn run_app<A: App>(
 
     let result = figures(Run {
         arguments,
-        app: app_name,
+        app: R::NAME,
         config: &config,
         isa,
         scheduler: arguments.scheduler.name(),
@@ -126,6 +145,7 @@ fn run_app<A: App>(
         report: &report,
         verified,
         tcb_cache,
+        firewall,
         read_share,
     });
     for notice in source.notices() {
@@ -133,7 +153,7 @@ fn run_app<A: App>(
     }
     // A result that cannot be printed is no reason to lose the flows, nor the other way round.
     let written = arguments.flows.as_ref().map_or(Ok(()), |path| {
-        flow_file::write(path, &report.flows)
+        flow_file::write(path, &report.flows, &ends::<R>(&report, config.idle_timeout))
             .map_err(|error| Failure::Output(format!("cannot write flows to {}: {error}", path.display())))
     });
     let printed = print(&result, common);
@@ -144,6 +164,26 @@ fn run_app<A: App>(
     written?;
     let unverified = arguments.verify && result.verify.is_none();
     Ok(if unverified { Status::Interrupted } else { status(arguments, &source, &result, common) })
+}
+
+/// Returns why each record ended, of an application that keeps account.
+fn ends<R: Role>(
+    report: &RunReport<<R::App as App>::Flow>,
+    idle: Option<IdleTimeout>,
+) -> Vec<&'static str> {
+    let reasons = end_reasons(&report.flows, R::account, idle, report.input.last_ns);
+    reasons.into_iter().map(EndReason::name).collect()
+}
+
+/// Opens the socket that statistics are read from, and says where: the port may have been left to the system.
+fn listener(arguments: &Replay, common: &Common) -> Result<Option<TcpListener>, Failure> {
+    let Some(address) = arguments.listen else { return Ok(None) };
+    let listener = attend::bind(address, arguments.listen_publicly)?;
+    let address = listener.local_addr().unwrap_or(address);
+    if common.quiet < 2 {
+        eprintln!("statistics at http://{address}/metrics");
+    }
+    Ok(Some(listener))
 }
 
 fn status(arguments: &Replay, source: &CaptureSet, result: &ReplayResult, common: &Common) -> Status {

@@ -97,6 +97,16 @@ pub(super) fn placement(arguments: &Replay, config: &EngineConfig) -> Result<Box
     Ok(policy)
 }
 
+/// Refuses options of an application that was not asked for.
+pub(super) fn check_application(arguments: &Replay) -> Result<(), Failure> {
+    if arguments.active_timeout.is_some() && arguments.app != AppName::Accounting {
+        return Err(Failure::Usage(String::from(
+            "--active-timeout is for --app accounting\n  other applications keep one record for each flow",
+        )));
+    }
+    Ok(())
+}
+
 pub(super) fn check_verifiable(arguments: &Replay, inputs: &[Input]) -> Result<(), Failure> {
     if arguments.full == FullName::Drop {
         return Err(Failure::Usage(String::from(
