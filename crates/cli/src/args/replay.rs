@@ -21,8 +21,10 @@ Examples:
   flowloom replay edge.pcap --rules acl.rules        a firewall: what is denied, and by which rule
   flowloom replay edge.pcap --app accounting --timeout 15 --active-timeout 1800 --flows f.csv
 
-Signals: SIGINT and SIGTERM end the run with its result, SIGUSR1 prints a line of statistics, SIGHUP loads
-the rules again (without --rules: ends the run).")]
+Signals:
+  SIGINT, SIGTERM   end the run with its result; a second one ends it at once
+  SIGUSR1           print a line of statistics
+  SIGHUP            load the rules again; ends the run where there are none, or with --verify")]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub(crate) struct Replay {
     /// Captures: files, directories, or - for standard input
