@@ -128,22 +128,38 @@ fn the_digest_depends_on_the_packets_alone() {
 }
 
 #[test]
-fn schedulers_that_keep_a_flows_worker_give_equal_results_and_others_need_an_app_without_states() {
+fn every_scheduler_gives_equal_results_in_the_order_it_can_keep() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &[]);
     let expected = replay(&[&trace]);
-    for name in ["hrw3", "rss", "fixed"] {
-        let document = replay(&["--workers", "3", "--scheduler", name, &trace]);
+    let keepers = ["hrw3", "rss", "fixed", "flowpin", "p2c", "fbs", "rss++", "adaptive"];
+    let fetchers = ["ph", "lfb", "lfb-ns", "flowpull"];
+    for name in keepers.into_iter().chain(fetchers) {
+        let document = replay(&["--workers", "3", "--scheduler", name, "--verify", &trace]);
         assert_eq!(document["digest"], expected["digest"], "{name}");
         assert_eq!(document["run"]["scheduler"], name);
+        assert_eq!(document["run"]["order"], "internal");
     }
-    for name in ["flowpin", "p2c", "fbs", "rss++", "adaptive", "rr", "minload"] {
-        let with = |app: &str| {
-            flowloom(["replay", "--workers", "3", "--scheduler", name, "--app", app, "--verify", &trace])
+    for name in ["rr", "minload", "adaptive-racy"] {
+        let with = |order: &str| {
+            flowloom([
+                "replay",
+                "--workers",
+                "3",
+                "--scheduler",
+                name,
+                "--order",
+                order,
+                "--verify",
+                &trace,
+            ])
         };
-        with("tcp-tracker").ends(2).says(&[name, "stay behind"]);
-        with("null").ends(0);
+        with("internal").ends(2).says(&[name, "keeps no order"]);
+        with("external").ends(0);
     }
+    let document = replay(&["--workers", "3", "--scheduler", "rr", "--order", "none", &trace]);
+    assert_eq!(document["processed"], expected["processed"]);
+    assert_eq!(document["flows"], expected["flows"]);
 }
 
 #[test]

@@ -89,7 +89,7 @@ pub(crate) fn go<A: App>(
         idle_timeout,
         ..EngineConfig::new(mode)
     };
-    let mut placement = DirectHash::new(WorkerCount::new(mode.tables()).unwrap());
+    let mut placement = DirectHash::new(WorkerCount::new(mode.workers()).unwrap());
     let timeouts = idle_timeout.map_or(Timeouts::NEVER, IdleTimeout::for_table);
     let table =
         |_| DHash::<FlowKey, A::Flow>::try_new(&DHashConfig { timeouts, ..DHashConfig::for_flows(50_000) });

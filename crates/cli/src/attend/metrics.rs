@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
+use flowloom::engine::{Snapshot, WorkerSnapshot};
 use flowloom::packet::DropReason;
 
 use super::reload::ReloadCounts;
-use super::statistics::Snapshot;
 
 /// Returns the page of this moment. Series are the same from the first page to the last: a reason that has not occurred is zero.
 pub(super) fn page(now: &Snapshot, reloads: Option<&ReloadCounts>) -> String {
@@ -56,12 +56,7 @@ impl Page {
         self.line(format_args!("flowloom_{name}{{{label}=\"{of}\"}} {value}"));
     }
 
-    fn workers(
-        &mut self,
-        now: &Snapshot,
-        name: &str,
-        value: impl Fn(&super::statistics::WorkerSnapshot) -> u64,
-    ) {
+    fn workers(&mut self, now: &Snapshot, name: &str, value: impl Fn(&WorkerSnapshot) -> u64) {
         for (i, worker) in now.workers.iter().enumerate() {
             self.value(name, "worker", &i.to_string(), value(worker));
         }
@@ -70,7 +65,6 @@ impl Page {
 
 #[cfg(test)]
 mod tests {
-    use super::super::statistics::WorkerSnapshot;
     use super::*;
 
     #[test]

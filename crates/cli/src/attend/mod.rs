@@ -59,7 +59,7 @@ pub(crate) fn start(
     let reloaded = again.then(|| Arc::clone(&counts));
     if let Some(listener) = listener {
         let control = Arc::clone(control);
-        let page = move || metrics::page(&statistics::snapshot(&control), reloaded.as_deref());
+        let page = move || metrics::page(&control.snapshot(), reloaded.as_deref());
         spawn("metrics", move || server::serve(&listener, &page))?;
     }
     attend_to_signals(control, again, move |asked| match (asked, &rules) {

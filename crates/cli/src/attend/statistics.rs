@@ -3,33 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use flowloom::engine::Control;
-use flowloom::packet::reason::DropCounts;
+use flowloom::engine::{Control, Snapshot};
 
 use crate::render::{grouped, scaled};
-
-/// What a run has published so far.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Snapshot {
-    pub(super) packets: u64,
-    pub(super) processed: u64,
-    pub(super) denied: u64,
-    pub(super) dropped: DropCounts,
-    pub(super) in_flight: u64,
-    pub(super) workers: Vec<WorkerSnapshot>,
-}
-
-/// What one worker has published so far.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct WorkerSnapshot {
-    pub(super) processed: u64,
-    pub(super) denied: u64,
-    pub(super) dropped: u64,
-}
-
-pub(super) fn snapshot(control: &Control) -> Snapshot {
-    Snapshot { packets: control.packets(), ..Snapshot::default() }
-}
 
 /// Lines of statistics, each with the rate since the one before.
 #[derive(Debug)]
@@ -46,7 +22,7 @@ impl Statistics {
 
     /// Returns the line of this moment.
     pub(super) fn line(&mut self) -> String {
-        let now = snapshot(&self.control);
+        let now = self.control.snapshot();
         let before = std::mem::replace(&mut self.before, (Instant::now(), now.packets));
         let seconds = (self.before.0 - before.0).as_secs_f64().max(1e-9);
         line(&now, now.packets.saturating_sub(before.1) as f64 / seconds)

@@ -81,6 +81,10 @@ pub(crate) struct RunFigures {
     pub(crate) app: &'static str,
     pub(crate) table: &'static str,
     pub(crate) scheduler: Option<&'static str>,
+    /// Order of packets, in pipeline mode.
+    pub(crate) order: Option<&'static str>,
+    /// Flow tables: one for each worker, or the shards that all workers share.
+    pub(crate) tables: usize,
     pub(crate) when_full: &'static str,
     pub(crate) ring_slots: Option<usize>,
     pub(crate) seed: Option<u64>,
@@ -108,7 +112,8 @@ pub(crate) struct WorkerFigures {
     pub(crate) sent: u64,
     pub(crate) processed: u64,
     pub(crate) dropped: u64,
-    pub(crate) flows: u64,
+    /// Flows it began; nobody's where flows are shared.
+    pub(crate) flows: Option<u64>,
     pub(crate) full_waits: u64,
 }
 
@@ -162,7 +167,11 @@ impl ReplayResult {
         let mut parts = vec![format!("app {}", run.app), format!("table {}", run.table)];
         if let (Some(scheduler), Some(slots)) = (run.scheduler, run.ring_slots) {
             parts.push(format!("scheduler {scheduler}"));
-            parts.push(format!("rings {slots} × 32 B, {} when full", run.when_full));
+            parts.push(format!("order {}", run.order.unwrap_or("internal")));
+            if run.tables > run.workers {
+                parts.push(format!("flows shared in {} tables", run.tables));
+            }
+            parts.push(format!("rings of {slots}, {} when full", run.when_full));
         }
         match run.passes {
             Some(1) => {}
@@ -236,11 +245,12 @@ impl ReplayResult {
     fn worker_lines(&self, lines: &mut Vec<String>) {
         if self.workers.len() > 1 {
             for (i, worker) in self.workers.iter().enumerate() {
+                let flows =
+                    worker.flows.map_or(String::new(), |flows| format!("   {} flows", grouped(flows)));
                 lines.push(format!(
-                    "Worker {i:<4} {} packets ({})   {} flows   ring full {} times",
+                    "Worker {i:<4} {} packets ({}){flows}   ring full {} times",
                     grouped(worker.processed),
                     percent(worker.processed, self.processed),
-                    grouped(worker.flows),
                     grouped(worker.full_waits)
                 ));
             }

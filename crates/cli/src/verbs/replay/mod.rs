@@ -10,7 +10,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 
 use flowloom::apps::accounting::{EndReason, end_reasons};
-use flowloom::engine::{self, App, Control, Fault, IdleTimeout, RunReport};
+use flowloom::engine::{App, Control, Fault, IdleTimeout, Parts, RunReport, run_parts};
 use flowloom::traffic::capture::{CaptureSet, Input, Notice};
 
 use crate::args::Common;
@@ -26,7 +26,7 @@ use figures::{Run, figures};
 use firewall::Rules;
 use probe::Probe;
 use role::{AccountingRole, Beside, NullRole, Role, TrackerRole};
-use setup::{Tables, check_application, check_verifiable, engine_config, placement, set_options};
+use setup::{Tables, check_application, check_verifiable, discipline, engine_config, policy, set_options};
 
 /// Runs the verb.
 pub(crate) fn run(arguments: &Replay, common: &Common) -> Result<Status, Failure> {
@@ -54,6 +54,9 @@ fn run_role<R: Role>(
     }
 }
 
+/// What a role's application keeps per flow.
+type FlowOf<R> = <<R as Role>::App as App>::Flow;
+
 fn run_app<R: Role>(
     arguments: &Replay,
     common: &Common,
@@ -63,7 +66,8 @@ fn run_app<R: Role>(
 ) -> Result<Status, Failure> {
     check_application(arguments)?;
     let config = engine_config(arguments)?;
-    let mut placement = placement(arguments, &config)?;
+    let mut policy = policy(arguments, &config)?;
+    let order = policy.order();
     let isa = isa_named(&arguments.isa)?;
     let inputs: Vec<Input> = arguments.inputs.iter().map(|path| Input::from_argument(path)).collect();
     if arguments.verify {
@@ -71,7 +75,7 @@ fn run_app<R: Role>(
     }
     let options = set_options(arguments);
     let mut source = CaptureSet::open(&inputs, options)?;
-    let tables = Tables::plan(arguments, &config, &source, options, isa);
+    let tables = Tables::plan(arguments, &config, order, &source, options, isa);
 
     let listener = listener(arguments, common)?;
     let control = Arc::new(Control::default());
@@ -79,31 +83,13 @@ fn run_app<R: Role>(
     let reloads = attend::start(&control, reload, listener)?;
     let label = format!("replay  {}", label(&arguments.inputs));
     let progress = Progress::start(label, source.progress(), Arc::clone(&control), common.quiet > 0);
+    let parts =
+        Parts { source: &mut source, discipline: discipline(&mut policy), sink: None, control: &control };
+    let app_of = |_| role.app();
     let report = match arguments.table {
-        TableName::Linehash => engine::run(
-            &config,
-            &mut source,
-            &mut *placement,
-            |_| tables.linehash::<<R::App as App>::Flow>(),
-            |_| role.app(),
-            &control,
-        ),
-        TableName::Dhash => engine::run(
-            &config,
-            &mut source,
-            &mut *placement,
-            |_| tables.dhash::<<R::App as App>::Flow>(),
-            |_| role.app(),
-            &control,
-        ),
-        TableName::Sighash => engine::run(
-            &config,
-            &mut source,
-            &mut *placement,
-            |_| tables.sighash::<<R::App as App>::Flow>(),
-            |_| role.app(),
-            &control,
-        ),
+        TableName::Linehash => run_parts(&config, parts, |_| tables.linehash::<FlowOf<R>>(), app_of),
+        TableName::Dhash => run_parts(&config, parts, |_| tables.dhash::<FlowOf<R>>(), app_of),
+        TableName::Sighash => run_parts(&config, parts, |_| tables.sighash::<FlowOf<R>>(), app_of),
     };
     let read_share = match source.progress().total_bytes() {
         0 => None,
@@ -167,10 +153,7 @@ fn run_app<R: Role>(
 }
 
 /// Returns why each record ended, of an application that keeps account.
-fn ends<R: Role>(
-    report: &RunReport<<R::App as App>::Flow>,
-    idle: Option<IdleTimeout>,
-) -> Vec<&'static str> {
+fn ends<R: Role>(report: &RunReport<FlowOf<R>>, idle: Option<IdleTimeout>) -> Vec<&'static str> {
     let reasons = end_reasons(&report.flows, R::account, idle, report.input.last_ns);
     reasons.into_iter().map(EndReason::name).collect()
 }
