@@ -1,9 +1,11 @@
-//! One record per flow, as CSV or JSON lines.
+//! One record per flow, as CSV, JSON lines or IPFIX.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
+use flowloom::apps::accounting::ipfix::IpfixWriter;
+use flowloom::apps::accounting::{Accounted, EndReason};
 use flowloom::engine::{FlowResults, FlowState, FlowValue};
 use flowloom::flow_key::FlowKey;
 
@@ -25,6 +27,24 @@ pub(crate) fn write<F: FlowState>(
     });
     let out = BufWriter::new(File::create(path)?);
     if lines { json_lines(out, flows, ends) } else { csv(out, flows, ends) }
+}
+
+/// Says whether a file is to be IPFIX, by its name.
+pub(crate) fn is_ipfix(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("ipfix"))
+}
+
+/// Writes accounting records as IPFIX messages, exported at the end of the run in packet time.
+pub(crate) fn write_ipfix<'a>(
+    path: &Path,
+    records: impl Iterator<Item = ((&'a FlowKey, &'a Accounted), EndReason)>,
+    export_ns: u64,
+) -> io::Result<()> {
+    let mut writer = IpfixWriter::new(BufWriter::new(File::create(path)?), export_ns);
+    for ((key, record), reason) in records {
+        writer.write(key, record, reason)?;
+    }
+    writer.finish().map(drop)
 }
 
 fn csv<F: FlowState>(out: impl Write, flows: &FlowResults<F>, ends: &[&str]) -> io::Result<()> {

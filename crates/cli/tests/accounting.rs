@@ -75,3 +75,26 @@ fn without_timeouts_a_flow_is_one_record_that_the_input_ends() {
     assert!(text.lines().next().unwrap().ends_with(",end_reason"));
     assert!(text.lines().skip(1).all(|line| line.ends_with(",end")), "{text}");
 }
+
+#[test]
+fn records_go_to_ipfix_too() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let (flows, again) = (folder.path("flows.ipfix"), folder.path("again.ipfix"));
+    let base = [trace.as_str(), "--app", "accounting", "--flows"];
+    let document = replay(&[&base[..], &[&flows]].concat());
+    replay(&[&base[..], &[&again, "--workers", "2", "--tcb-cache", "8k"]].concat());
+    let bytes = std::fs::read(&flows).unwrap();
+    assert!(bytes == std::fs::read(&again).unwrap(), "the same records in every layout");
+    // Messages: version 10, a length, a sequence number that counts the records before.
+    let (mut at, mut sequences) = (0, Vec::new());
+    while at < bytes.len() {
+        let word = |offset: usize| u16::from_be_bytes([bytes[at + offset], bytes[at + offset + 1]]);
+        assert_eq!(word(0), 10);
+        sequences.push(u64::from(word(8)) << 16 | u64::from(word(10)));
+        at += usize::from(word(2));
+    }
+    assert_eq!(at, bytes.len());
+    assert!(sequences.len() > 1 && sequences.is_sorted() && sequences[0] == 0, "{sequences:?}");
+    assert!(*sequences.last().unwrap() < number(&document, "flows"));
+}

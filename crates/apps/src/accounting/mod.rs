@@ -19,6 +19,7 @@
 //! end of the input are known: [`end_reasons`] does.
 
 mod end;
+pub mod ipfix;
 
 use flowloom_engine::{App, FlowState, FlowValue, Verdict};
 use flowloom_flow_key::Direction;

@@ -4,4 +4,5 @@
 
 mod accounting;
 mod firewall;
+mod ipfix;
 mod support;

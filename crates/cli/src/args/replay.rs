@@ -107,7 +107,7 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "N", value_parser = parse::count)]
     pub(crate) limit: Option<u64>,
 
-    /// Write one record per flow; JSON lines for .jsonl, CSV otherwise
+    /// Write one record per flow; JSON lines for .jsonl, IPFIX for .ipfix (of --app accounting), CSV otherwise
     #[arg(long, value_name = "FILE")]
     pub(crate) flows: Option<PathBuf>,
 

@@ -7,6 +7,7 @@ mod role;
 mod setup;
 
 use std::net::TcpListener;
+use std::path::Path;
 use std::sync::Arc;
 
 use flowloom::apps::accounting::{EndReason, end_reasons};
@@ -139,7 +140,7 @@ fn run_app<R: Role>(
     }
     // A result that cannot be printed is no reason to lose the flows, nor the other way round.
     let written = arguments.flows.as_ref().map_or(Ok(()), |path| {
-        flow_file::write(path, &report.flows, &ends::<R>(&report, config.idle_timeout))
+        write_flows::<R>(path, &report, config.idle_timeout)
             .map_err(|error| Failure::Output(format!("cannot write flows to {}: {error}", path.display())))
     });
     let printed = print(&result, common);
@@ -152,10 +153,21 @@ fn run_app<R: Role>(
     Ok(if unverified { Status::Interrupted } else { status(arguments, &source, &result, common) })
 }
 
-/// Returns why each record ended, of an application that keeps account.
-fn ends<R: Role>(report: &RunReport<FlowOf<R>>, idle: Option<IdleTimeout>) -> Vec<&'static str> {
-    let reasons = end_reasons(&report.flows, R::account, idle, report.input.last_ns);
-    reasons.into_iter().map(EndReason::name).collect()
+/// Writes a record per flow; of an application that keeps account, with the reason for its end.
+fn write_flows<R: Role>(
+    path: &Path,
+    report: &RunReport<FlowOf<R>>,
+    idle: Option<IdleTimeout>,
+) -> std::io::Result<()> {
+    let last_ns = report.input.last_ns;
+    let reasons = end_reasons(&report.flows, R::account, idle, last_ns);
+    if flow_file::is_ipfix(path) {
+        let records =
+            report.flows.iter().filter_map(|record| Some((&record.key, R::account(&record.state)?)));
+        return flow_file::write_ipfix(path, records.zip(reasons), last_ns);
+    }
+    let ends: Vec<&'static str> = reasons.into_iter().map(EndReason::name).collect();
+    flow_file::write(path, &report.flows, &ends)
 }
 
 /// Opens the socket that statistics are read from, and says where: the port may have been left to the system.
