@@ -247,6 +247,23 @@ fn strict_tcp_wants_to_see_the_opening() {
 }
 
 #[test]
+fn a_connection_that_opens_on_a_flow_of_fragments_is_judged_by_its_opener() {
+    let from = |host: u128| Rule::v4(PrefixV4::new(0x0a00_0000 + host, 32).unwrap(), PrefixV4::ANY);
+    let set = RuleSet::new(vec![from(1)]).unwrap();
+    let live = LiveRules::new(FirewallRules::scanning(set, Defaults::default()));
+    let options = FirewallOptions { strict_tcp: true, ..FirewallOptions::default() };
+    let mut firewall = Firewall::new(Arc::new(live), options);
+    let mut flow = FirewallFlow::default();
+    // Port 0 is where fragments without ports are: the same flow.
+    let back = FiveTuple::v4([10, 0, 0, 2], [10, 0, 0, 1], 0, 0, 6);
+    let fragment = Sent { tuple: back, tcp_flags: 0, later_fragment: true, bytes: 60 };
+    let syn = Sent { tuple: back.reversed(), tcp_flags: SYN, later_fragment: false, bytes: 60 };
+    assert_eq!(firewall.on_packet(&fragment.view(0), &mut flow), Verdict::Deny);
+    assert_eq!(firewall.on_packet(&syn.view(1), &mut flow), Verdict::Accept);
+    assert_eq!(firewall.on_packet(&fragment.view(2), &mut flow), Verdict::Accept, "a reply");
+}
+
+#[test]
 fn later_records_of_a_flow_are_added_to_it() {
     let usual = FirewallOptions::default();
     let (_, mut flow) = talk(usual, [10, 0, 0, 1], &[(true, SYN), (false, ACK)]);
