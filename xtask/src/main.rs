@@ -3,6 +3,7 @@
 
 mod bench;
 mod ci;
+mod loom;
 mod peers;
 mod source;
 mod tidy;
@@ -16,6 +17,7 @@ const USAGE: &str = "usage: cargo xtask <verb>
 
   tidy   check the rules that neither rustc nor clippy knows: floors, unsafe rooms, citations, sizes
   ci     run exactly what CI runs (.ci/run)
+  loom   run the models of what threads tell each other
   bench  take the figures that docs/performance.md shows: bench replay [--help]
   peers  compare our parts with those of others: peers flow-table [--help]";
 
@@ -34,6 +36,7 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["tidy"] => tidy::run(&root),
         ["ci"] => ci::run(&root),
+        ["loom"] => loom::run(&root),
         ["peers", ..] => peers::run(&root, &arguments[1..]),
         ["bench", ..] => bench::run(&root, &arguments[1..]),
         [] | ["help" | "--help" | "-h"] => {

@@ -108,6 +108,21 @@ fn the_verdict_is_in_the_flow_file_and_in_the_lines() {
 }
 
 #[test]
+fn what_is_accepted_is_what_is_written() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let rules = folder.write("rules", RULES.as_bytes());
+    let written = folder.path("accepted.pcapng");
+    for layout in LAYOUTS {
+        let document =
+            replay(&[&[trace.as_str(), "--rules", &rules, "--write", &written], layout].concat());
+        let again = replay(&[&written, "--rules", &rules]);
+        assert_eq!(number(&again, "packets"), hits(&document, "accepted", "packets"), "{layout:?}");
+        assert!(number(&document, "denied") > 0);
+    }
+}
+
+#[test]
 fn a_firewall_of_iptables_denies_what_the_file_says() {
     let folder = Folder::new();
     let trace = folder.write("t.pcap", &pcap(100));

@@ -163,6 +163,53 @@ fn every_scheduler_gives_equal_results_in_the_order_it_can_keep() {
 }
 
 #[test]
+fn written_packets_come_back_as_they_were_in_every_layout() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let expected = replay(&[&trace]);
+    let decoded = expected["decoded"].as_u64().unwrap();
+    let external = ["--order", "external"];
+    let layouts: [&[&str]; 5] = [
+        &[],
+        &["--workers", "3"],
+        &["--workers", "3", "--order", "external"],
+        &["--workers", "3", "--scheduler", "rr", external[0], external[1]],
+        &["--workers", "2", "--scheduler", "lfb", external[0], external[1]],
+    ];
+    let mut files = Vec::new();
+    for (i, layout) in layouts.iter().enumerate() {
+        let path = folder.path(&format!("written-{i}.pcapng"));
+        let document = replay(&[*layout, &["--write", &path, &trace]].concat());
+        assert_eq!(document["written"]["packets"], decoded);
+        let again = replay(&[&path]);
+        assert_eq!((&again["flows"], &again["decoded"]), (&expected["flows"], &expected["decoded"]));
+        // In internal order only a flow's packets are in order, so times go back and are clamped.
+        assert!(i == 1 || again["digest"] == expected["digest"], "{layout:?}");
+        files.push(std::fs::read(&path).unwrap());
+    }
+    assert!(files[2..].iter().all(|file| *file == files[0]), "external order is the order of arrival");
+    assert_eq!(files[1].len(), files[0].len());
+}
+
+#[test]
+fn packets_that_cannot_be_written_end_the_run_with_its_result() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &["--packets", "20k"]);
+    for layout in [&[][..], &["--workers", "2"]] {
+        let arguments =
+            [&["replay", "--format", "json", "--write", "/dev/full"], layout, &[&trace]].concat();
+        let run = flowloom(arguments).ends(5).says(&["cannot be written", "No space left"]);
+        let document = run.json();
+        assert_eq!(document["balanced"], true);
+        assert!(document["written"]["refused"].as_u64() > Some(0));
+    }
+    flowloom(["replay", "--write", "/no/such/folder/out.pcapng", &trace])
+        .ends(5)
+        .says(&["cannot write packets"]);
+    flowloom(["replay", "--write", "-", &trace]).ends(2).says(&["needs a file"]);
+}
+
+#[test]
 fn the_oracle_agrees_in_every_layout() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &[]);

@@ -10,6 +10,8 @@ pub(crate) enum Polled {
     Worked,
     /// Nothing can be done until another stage has done something.
     Idle,
+    /// The source has nothing now, and may have something at any time.
+    Starved,
     /// Nothing is to be done for so long, by the pace that was asked for.
     Nap(Duration),
     /// Nothing will ever be done again.

@@ -246,7 +246,7 @@ pub(crate) fn settle_inline<A: App, T: FlowTable<FlowKey, A::Flow>>(
     stage: &mut InputStage<'_, InlineIntake<'_, A, T>>,
     message: String,
 ) {
-    let at = stage.intake.stage.at.take();
+    let at = stage.intake.stage.at();
     let processed = stage.intake.stage.counters.processed;
     stage.settle(|packets| match at {
         Some(number) => Fault::WorkerPanicked { worker: 0, packet: Some(number + 1), processed, message },

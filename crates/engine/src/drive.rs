@@ -165,7 +165,7 @@ impl<'a, S: Intake> InputStage<'a, S> {
             Ok(Fill::Starved) => {
                 self.batch.packets.clear();
                 self.intake.flush(&mut self.input);
-                Polled::Idle
+                Polled::Starved
             }
             Ok(Fill::End) => {
                 self.batch.packets.clear();

@@ -41,11 +41,12 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
         &mut self,
         app: &mut A,
         found: Option<FlowId>,
-        hash: u64,
+        (key, hash): (&FlowKey, u64),
+        time_ns: u64,
         packet: &PacketView<'_>,
     ) -> Option<Verdict> {
-        let key = &packet.headers.key;
-        let now = tick_of(packet.time_ns);
+        // Key and time are those of the packet: an application that looks at neither leaves the view unmade.
+        let now = tick_of(time_ns);
         let (flow, is_new) = match found {
             Some(id) => (id, false),
             None => self.begin(key, hash, now)?,

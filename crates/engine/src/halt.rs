@@ -1,6 +1,6 @@
 //! How a stage that cannot go on ends the others.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{AtomicBool, Ordering};
 
 /// Set once by the first stage that fails: the input stage takes nothing more, and nobody waits for a turn any more.
 #[derive(Debug, Default)]

@@ -33,9 +33,12 @@ mod flows;
 mod halt;
 mod inline;
 mod input;
+#[cfg(all(test, loom))]
+mod models;
 pub mod pace;
 pub mod pin;
 mod pool;
+mod progress;
 pub mod report;
 pub mod results;
 mod ring;
@@ -43,7 +46,9 @@ mod run;
 pub mod seeded;
 mod shared;
 mod stage;
+mod sync;
 pub mod time;
+mod turn;
 mod wait;
 mod worker;
 

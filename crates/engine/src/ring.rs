@@ -5,7 +5,6 @@
 //! Neither end ever waits: who finds no room, or nothing, says so.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_channel::{Receiver, Sender};
 use crossbeam_utils::CachePadded;
@@ -14,16 +13,10 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::actor::Room;
 use crate::descriptor::{Control, Descriptor};
+use crate::progress::Progress;
 
 /// Blocks on the way to one worker at most.
 const BLOCKS_IN_FLIGHT: usize = 64;
-
-/// What a worker has completed; written by it once a batch, read by the input stage.
-#[derive(Debug, Default)]
-pub(crate) struct Progress {
-    packets: AtomicU64,
-    bytes: AtomicU64,
-}
 
 type Completed = Arc<CachePadded<Progress>>;
 
@@ -72,9 +65,7 @@ pub(crate) fn connect(slots: usize) -> (Outbox, Inbox) {
 impl Inbox {
     /// Publishes how many packets are completed, and how many bytes they had.
     pub(crate) fn publish(&self, packets: u64, bytes: u64) {
-        self.completed.bytes.store(bytes, Ordering::Relaxed);
-        // Release pairs with the Acquire in `Outbox::completed`: who sees the count sees what the packets did.
-        self.completed.packets.store(packets, Ordering::Release);
+        self.completed.publish(packets, bytes);
     }
 
     /// Returns the block that a message announces: it was sent before the message.
@@ -86,13 +77,12 @@ impl Inbox {
 impl Outbox {
     /// Returns how many packets the worker has completed.
     pub(crate) fn completed(&self) -> u64 {
-        // Acquire pairs with the Release in `Inbox::publish`.
-        self.completed.packets.load(Ordering::Acquire)
+        self.completed.packets()
     }
 
     /// Returns their bytes; a batch more may be counted already.
     pub(crate) fn completed_bytes(&self) -> u64 {
-        self.completed.bytes.load(Ordering::Relaxed)
+        self.completed.bytes()
     }
 
     /// Returns how many packets are staged and not yet in the ring.

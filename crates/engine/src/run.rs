@@ -202,7 +202,7 @@ fn repeat(mut poll: impl FnMut() -> Polled) -> Option<String> {
         loop {
             match poll() {
                 Polled::Worked => wait.reset(),
-                Polled::Idle => wait.snooze(),
+                Polled::Idle | Polled::Starved => wait.snooze(),
                 Polled::Nap(nap) => std::thread::sleep(nap),
                 Polled::Done => return,
             }

@@ -44,6 +44,9 @@ pub enum SeededError {
 /// Steps between two draws of who is quick and who is slow.
 const PHASE_STEPS: u64 = 64;
 
+/// How often in a row a source may have nothing while nobody does anything.
+const STARVED_MAX: u64 = 10_000;
+
 /// Draws the next stage.
 struct Draw {
     state: u64,
@@ -218,12 +221,17 @@ impl<'a, F> Stages<'a, F> {
         let mut live = vec![true; stages];
         // Those that may have something to do: who found nothing is asked again when another has done something.
         let mut may = live.clone();
-        let mut steps = 0;
+        let (mut steps, mut starved) = (0, 0);
         while live.contains(&true) {
             let Some(stage) = draw.stage(&may) else { return Err(SeededError::Stuck { steps, seed }) };
             steps += 1;
             match self.step(stage, halt) {
-                Polled::Worked | Polled::Nap(_) => may.clone_from(&live),
+                Polled::Starved if starved < STARVED_MAX => starved += 1,
+                Polled::Starved => return Err(SeededError::Stuck { steps, seed }),
+                Polled::Worked | Polled::Nap(_) => {
+                    starved = 0;
+                    may.clone_from(&live);
+                }
                 Polled::Idle => may[stage] = false,
                 Polled::Done => {
                     live[stage] = false;

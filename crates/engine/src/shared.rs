@@ -5,7 +5,6 @@
 //! gets the next number of its shard when it arrives, and enters when those before it have left. So the packets of a
 //! flow meet its state in the order they arrived in, whichever workers have them [FLOWNP §5.1].
 
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crossbeam_utils::CachePadded;
@@ -14,9 +13,9 @@ use flowloom_flow_table::FlowTable;
 use flowloom_packet::PacketView;
 
 use crate::app::{App, FlowState, Verdict};
-use crate::descriptor::TURNS;
 use crate::flows::{Flows, FlowsEnd};
 use crate::time::IdleTimeout;
+use crate::turn::Turn;
 
 /// Shards for each worker: two workers meet in one with a chance of 1 in 64, and an elephant shares its shard with one
 /// flow in some hundred.
@@ -39,7 +38,7 @@ pub(crate) fn shard_of(hash: u64, shards: usize) -> usize {
 
 #[derive(Debug)]
 struct Shard<F, T> {
-    turn: AtomicU32,
+    turn: Turn,
     flows: Mutex<Flows<F, T>>,
 }
 
@@ -58,7 +57,7 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> SharedFlows<F, T> {
             .into_iter()
             .map(|table| {
                 let flows = Mutex::new(Flows::new(table, idle_timeout, records_max));
-                CachePadded::new(Shard { turn: AtomicU32::new(0), flows })
+                CachePadded::new(Shard { turn: Turn::default(), flows })
             })
             .collect();
         Self { shards }
@@ -70,13 +69,12 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> SharedFlows<F, T> {
 
     /// Says whether it is a packet's turn.
     pub(crate) fn is_turn(&self, hash: u64, turn: u32) -> bool {
-        // Acquire pairs with the Release in `pass_turn`: what the packet before did to the state is seen.
-        self.shard(hash).turn.load(Ordering::Acquire) == turn
+        self.shard(hash).turn.is(turn)
     }
 
     /// Lets the next packet enter.
     pub(crate) fn pass_turn(&self, hash: u64, turn: u32) {
-        self.shard(hash).turn.store((turn + 1) % TURNS, Ordering::Release);
+        self.shard(hash).turn.pass(turn);
     }
 
     /// Runs the application on a packet and its flow. `None` when the table refuses a new flow.
@@ -89,7 +87,7 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> SharedFlows<F, T> {
         // A worker that panicked left the state of one flow half changed, and the run is ending: its counts are whole.
         let mut flows = self.shard(hash).flows.lock().unwrap_or_else(PoisonError::into_inner);
         let found = flows.table.lookup(&packet.headers.key, hash);
-        let verdict = flows.process(app, found, hash, packet);
+        let verdict = flows.process(app, found, (&packet.headers.key, hash), packet.time_ns, packet);
         flows.expire(packet.time_ns);
         verdict
     }

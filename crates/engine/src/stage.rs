@@ -96,6 +96,9 @@ impl Burst {
 /// What a stage did with a packet: an application's verdict, or none because the table was full.
 pub(crate) type Outcome = Option<Verdict>;
 
+/// The number that no packet has.
+const NO_PACKET: u64 = u64::MAX;
+
 /// One worker's table and application.
 #[derive(Debug)]
 pub(crate) struct FlowStage<A: App, T> {
@@ -104,13 +107,18 @@ pub(crate) struct FlowStage<A: App, T> {
     ids: [Option<FlowId>; BATCH_PACKETS],
     pub(crate) counters: WorkerCounters,
     /// The packet that the application has in hand.
-    pub(crate) at: Option<u64>,
+    at: u64,
 }
 
 impl<A: App, T: FlowTable<FlowKey, A::Flow>> FlowStage<A, T> {
     pub(crate) fn new(app: A, flows: Flows<A::Flow, T>) -> Self {
         let counters = WorkerCounters::default();
-        Self { app, flows, ids: [None; BATCH_PACKETS], counters, at: None }
+        Self { app, flows, ids: [None; BATCH_PACKETS], counters, at: NO_PACKET }
+    }
+
+    /// Returns the number of the packet that the application has in hand.
+    pub(crate) fn at(&self) -> Option<u64> {
+        (self.at != NO_PACKET).then_some(self.at)
     }
 
     /// Hints that a packet of this hash is about to be looked up.
@@ -147,12 +155,18 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> FlowStage<A, T> {
                 time_ns: place.time_ns,
                 wire_bytes: place.wire,
             };
-            self.at = Some(place.number);
-            let outcome = self.flows.process(&mut self.app, self.ids[i], burst.hashes[i], &view);
+            self.at = place.number;
+            let outcome = self.flows.process(
+                &mut self.app,
+                self.ids[i],
+                (&burst.keys[i], burst.hashes[i]),
+                place.time_ns,
+                &view,
+            );
             self.counters.count(outcome);
             done(&view, place, outcome);
         }
-        self.at = None;
+        self.at = NO_PACKET;
         if let Some(last) = burst.packets[..count].last() {
             self.flows.expire(last.place.time_ns);
         }

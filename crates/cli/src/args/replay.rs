@@ -111,6 +111,10 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "FILE")]
     pub(crate) flows: Option<PathBuf>,
 
+    /// Write the packets that the application accepts to a pcapng file, in the order that --order promises
+    #[arg(long, value_name = "FILE")]
+    pub(crate) write: Option<PathBuf>,
+
     /// Compare with a single-threaded oracle; exit 1 at the first difference
     #[arg(long)]
     pub(crate) verify: bool,

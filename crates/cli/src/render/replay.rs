@@ -38,6 +38,8 @@ pub(crate) struct ReplayResult {
     pub(crate) workers: Vec<WorkerFigures>,
     pub(crate) table: TableFigures,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) written: Option<WrittenFigures>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) verify: Option<VerifyFigures>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tcb_cache: Option<TcbCacheFigures>,
@@ -129,6 +131,15 @@ pub(crate) struct TableFigures {
     pub(crate) index_bytes: u64,
     pub(crate) state_bytes: u64,
     pub(crate) memory_bytes: u64,
+}
+
+/// Accepted packets that were written to a file.
+#[derive(Debug, Serialize)]
+pub(crate) struct WrittenFigures {
+    pub(crate) path: String,
+    pub(crate) packets: u64,
+    /// Accepted packets that could not be written.
+    pub(crate) refused: u64,
 }
 
 /// What the oracle said.
@@ -325,6 +336,17 @@ impl Report for ReplayResult {
                 grouped(cache.misses),
                 grouped(cache.accesses),
                 percent(cache.misses, cache.accesses)
+            ));
+        }
+        if let Some(written) = &self.written {
+            let refused = match written.refused {
+                0 => String::new(),
+                refused => format!(", {} could not be written", grouped(refused)),
+            };
+            lines.push(format!(
+                "Written     {} packets to {}{refused}",
+                grouped(written.packets),
+                written.path
             ));
         }
         if let Some(firewall) = &self.firewall {

@@ -76,7 +76,7 @@ where
     }
 
     fn at(&self) -> Option<u64> {
-        self.stage.at
+        self.stage.at()
     }
 
     fn end(self: Box<Self>, has_panicked: bool) -> WorkerEnd<A::Flow> {

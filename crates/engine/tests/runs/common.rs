@@ -81,6 +81,11 @@ pub(crate) struct Memory {
 
 impl Memory {
     pub(crate) fn of(config: MixConfig) -> Self {
+        Self::in_blocks(config, 777)
+    }
+
+    /// Returns the packets in blocks of so many.
+    pub(crate) fn in_blocks(config: MixConfig, per_block: usize) -> Self {
         let mut mix = Mix::new(config).unwrap();
         let mut blocks = Vec::new();
         let mut bytes = Vec::new();
@@ -95,7 +100,7 @@ impl Memory {
                 link: LinkType::ETHERNET,
             });
             bytes.extend_from_slice(&frame);
-            if packets.len() == 777 {
+            if packets.len() == per_block {
                 blocks.push((
                     Arc::new(Block::Owned(std::mem::take(&mut bytes))),
                     std::mem::take(&mut packets),

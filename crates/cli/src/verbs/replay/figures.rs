@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use flowloom::cpu::features::Isa;
-use flowloom::engine::{EngineConfig, FlowState, Mode, Order, RunReport, WhenFull};
+use flowloom::engine::{EngineConfig, FlowState, Mode, Order, RunReport, WhenFull, WorkerReport};
 use flowloom::traffic::capture::CaptureSet;
 
 use crate::args::replay::Replay;
 use crate::host::{Host, Tool};
 use crate::render::replay::{
     InputFigures, ReplayResult, RunFigures, TableFigures, TcbCacheFigures, VerifyFigures, WorkerFigures,
+    WrittenFigures,
 };
 use crate::render::verdicts::FirewallFigures;
 
@@ -103,19 +104,13 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
         captured_over_wire: input.captured_over_wire,
         lying_lengths: files.iter().map(|file| file.lying_lengths).sum(),
         digest: report.digest(),
-        workers: report
-            .workers
-            .iter()
-            .map(|worker| WorkerFigures {
-                cpu: worker.cpu,
-                sent: worker.sent,
-                processed: worker.counters.processed,
-                dropped: worker.counters.dropped.total(),
-                flows: report.shared.is_none().then_some(worker.counters.flows_begun),
-                full_waits: worker.full_waits,
-            })
-            .collect(),
+        workers: worker_figures(report),
         table: table_figures(report),
+        written: arguments.write.as_ref().zip(report.sink).map(|(path, sink)| WrittenFigures {
+            path: path.display().to_string(),
+            packets: sink.taken,
+            refused: sink.refused,
+        }),
         verify: run.verified,
         tcb_cache: run.tcb_cache,
         firewall: run.firewall,
@@ -126,6 +121,18 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
         balanced: report.is_balanced(),
         complete: !report.interrupted && report.fault.is_none(),
     }
+}
+
+fn worker_figures<F>(report: &RunReport<F>) -> Vec<WorkerFigures> {
+    let figures = |worker: &WorkerReport| WorkerFigures {
+        cpu: worker.cpu,
+        sent: worker.sent,
+        processed: worker.counters.processed,
+        dropped: worker.counters.dropped.total(),
+        flows: report.shared.is_none().then_some(worker.counters.flows_begun),
+        full_waits: worker.full_waits,
+    };
+    report.workers.iter().map(figures).collect()
 }
 
 fn table_figures<F: FlowState>(report: &RunReport<F>) -> TableFigures {

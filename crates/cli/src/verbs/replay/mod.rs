@@ -6,10 +6,13 @@ mod probe;
 mod role;
 mod setup;
 
+use std::fs::File;
+use std::io::BufWriter;
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
 
+use flowloom::apps::CaptureSink;
 use flowloom::apps::accounting::{EndReason, end_reasons};
 use flowloom::engine::{App, Control, Fault, IdleTimeout, Parts, RunReport, run_parts};
 use flowloom::traffic::capture::{CaptureSet, Input, Notice};
@@ -79,13 +82,18 @@ fn run_app<R: Role>(
     let tables = Tables::plan(arguments, &config, order, &source, options, isa);
 
     let listener = listener(arguments, common)?;
+    let mut sink = arguments.write.as_deref().map(capture_sink).transpose()?;
     let control = Arc::new(Control::default());
     let reload = rules.and_then(|rules| rules.reload(arguments, common.quiet > 1));
     let reloads = attend::start(&control, reload, listener)?;
     let label = format!("replay  {}", label(&arguments.inputs));
     let progress = Progress::start(label, source.progress(), Arc::clone(&control), common.quiet > 0);
-    let parts =
-        Parts { source: &mut source, discipline: discipline(&mut policy), sink: None, control: &control };
+    let parts = Parts {
+        source: &mut source,
+        discipline: discipline(&mut policy),
+        sink: sink.as_mut().map(|sink| sink as _),
+        control: &control,
+    };
     let app_of = |_| role.app();
     let report = match arguments.table {
         TableName::Linehash => run_parts(&config, parts, |_| tables.linehash::<FlowOf<R>>(), app_of),
@@ -149,8 +157,14 @@ fn run_app<R: Role>(
         printed?;
     }
     written?;
+    // The fault is the writing of packets.
+    let is_output = matches!(report.fault, Some(Fault::Sink { .. }));
     let unverified = arguments.verify && result.verify.is_none();
-    Ok(if unverified { Status::Interrupted } else { status(arguments, &source, &result, common) })
+    Ok(if unverified {
+        Status::Interrupted
+    } else {
+        status(arguments, &source, &result, is_output, common)
+    })
 }
 
 /// Writes a record per flow; of an application that keeps account, with the reason for its end.
@@ -181,10 +195,27 @@ fn listener(arguments: &Replay, common: &Common) -> Result<Option<TcpListener>, 
     Ok(Some(listener))
 }
 
-fn status(arguments: &Replay, source: &CaptureSet, result: &ReplayResult, common: &Common) -> Status {
+/// Creates the file that accepted packets are written to.
+fn capture_sink(path: &Path) -> Result<CaptureSink<BufWriter<File>>, Failure> {
+    if path.as_os_str() == "-" {
+        return Err(Failure::Usage(String::from("--write needs a file: standard output has the report")));
+    }
+    let file = File::create(path)
+        .map_err(|error| Failure::Output(format!("cannot write packets to {}: {error}", path.display())))?;
+    Ok(CaptureSink::new(BufWriter::with_capacity(1 << 18, file)))
+}
+
+fn status(
+    arguments: &Replay,
+    source: &CaptureSet,
+    result: &ReplayResult,
+    is_output: bool,
+    common: &Common,
+) -> Status {
     if let Some(fault) = &result.fault {
-        eprintln!("error: {}", with_status(fault, Status::Fault));
-        return Status::Fault;
+        let status = if is_output { Status::Output } else { Status::Fault };
+        eprintln!("error: {}", with_status(fault, status));
+        return status;
     }
     if result.interrupted {
         return Status::Interrupted;
