@@ -20,7 +20,8 @@
 //!
 //! **What a rule does** is its [`flowloom_classifier::Action`], where its file has one, and else what [`Defaults`] say.
 //!
-//! Results do not depend on the number of workers, as long as rules are not replaced while packets flow.
+//! Results do not depend on the number of workers, as long as each flow's packets keep their order and rules are not
+//! replaced while packets flow.
 
 mod flow;
 mod live_rules;
