@@ -17,19 +17,18 @@
 //! | [`peers`] | the rivals, a file each |
 //! | [`replay`] | all of these in one interleaved run |
 
+pub use flowloom_measure::path::{input, looped, walk};
+
 pub mod caches;
 pub mod classify;
 pub mod engine;
 pub mod goal;
-pub mod input;
 pub mod ledger;
 #[cfg(feature = "libpcap")]
 pub mod libpcap;
 pub mod live;
-pub mod looped;
 pub mod peers;
 pub mod process;
 pub mod replay;
 pub mod ring;
 pub mod tables;
-pub mod walk;

@@ -1,6 +1,6 @@
 //! `bench`: every contender has the same answers, and a report that reads as one.
 
-use crate::support::flowloom;
+use crate::support::{Folder, flowloom};
 
 #[test]
 fn tables_are_compared_with_the_first_one_and_the_floor() {
@@ -41,4 +41,34 @@ fn what_cannot_be_compared_is_said() {
     flowloom(["bench", "table", "--rounds", "0"]).ends(2).says(&["--rounds"]);
     flowloom(["bench", "table", "--table", "tabel"]).ends(2).says(&["'tabel'", "linehash"]);
     flowloom(["bench", "table", "--isa", "mmx"]).ends(2).says(&["'mmx'"]);
+}
+
+#[test]
+fn the_packet_path_is_timed_by_stage_by_layout_and_by_lateness() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &["--packets", "3k", "--flows", "100"]);
+    let run =
+        ["bench", "pipeline", &trace, "--packets", "6k", "--rounds", "1", "--rates", "50", "--no-pin"];
+    let document = flowloom([&run[..], &["--format", "json", "--scheduler", "flowpin"]].concat()).json();
+    assert_eq!(document["input"]["packets_of_a_round"], 6000);
+    let results = document["results"].as_array().unwrap();
+    // Six steps on one thread; two times of inline, one worker and two.
+    let stages =
+        results.iter().filter(|row| row["work"].as_str().unwrap().starts_with("one thread")).count();
+    assert_eq!(stages, 6);
+    assert!(results.len() >= 6 + 2 * 3);
+    let latencies = document["latencies"].as_array().unwrap();
+    assert!(latencies.len() >= 3);
+    for row in latencies {
+        let at = |name: &str| row[name].as_u64().unwrap();
+        assert!(
+            at("packets") > 0 && at("p50_ns") <= at("p99_ns") && at("p99_ns") <= at("max_ns"),
+            "{row:#}"
+        );
+    }
+    flowloom(run).ends(0).shows(&["by hand", "p99.9", "1 worker"]);
+    flowloom(["bench", "pipeline", &trace, "--rounds", "0"]).ends(2);
+    flowloom(["bench", "pipeline", &trace, "--workers", "0"]).ends(2).says(&["--workers 0"]);
+    flowloom(["bench", "pipeline", &trace, "--rates", "0"]).ends(2).says(&["--rates 0"]);
+    flowloom(["bench", "pipeline", "/no/such.pcap"]).ends(3).says(&["/no/such.pcap"]);
 }

@@ -72,6 +72,7 @@ fn what_cannot_be_simulated_is_said_by_kind() {
         (&["--topology", "2,1=0"], "capacity"),
         (&["--queue", "0"], "queue bound"),
         (&["--pool", "0"], "packet pool"),
+        (&["--topology", "8x8x16"], "smaller topology"),
         (&["--scheduler", "best"], "schedulers: all, rr"),
     ] {
         flowloom([&model[..], options].concat()).ends(2).says(&[word]);

@@ -47,7 +47,7 @@ impl Mode {
 pub enum Order {
     /// In none that is promised.
     None,
-    /// Those of a flow in the order they arrived in, because the policy keeps a flow's packets in order [FLOWNP §5.2].
+    /// Those of a flow in the order they arrived in, because the policy keeps a flow's packets in order [FLOWNP §5.2.1].
     Internal,
     /// Those of a flow meet its state, and all leave, in the order they arrived in, whatever the policy [FLOWNP §5.1].
     External,

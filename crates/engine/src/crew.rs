@@ -95,6 +95,8 @@ pub(crate) struct Ended<R> {
     /// The packet in hand at that moment.
     pub(crate) at: Option<u64>,
     pub(crate) pinned: bool,
+    /// Processor time of its thread, until it was done.
+    pub(crate) cpu: Duration,
 }
 
 /// What the egress stage leaves.
@@ -264,7 +266,7 @@ pub(crate) fn end_worker<F>(
         halt.halt();
     }
     let at = worker.at();
-    Ended { result: worker.end(panic.is_some()), panic, at, pinned: false }
+    Ended { result: worker.end(panic.is_some()), panic, at, pinned: false, cpu: Duration::ZERO }
 }
 
 /// Ends the egress stage; after a panic of the sink the others are told.
@@ -273,13 +275,13 @@ pub(crate) fn end_egress(egress: Egress<'_>, panic: Option<String>, halt: &Halt)
         halt.halt();
     }
     let Egress { counters, failed, .. } = egress;
-    Ended { result: EgressEnd { counters, failed }, panic, at: None, pinned: false }
+    Ended { result: EgressEnd { counters, failed }, panic, at: None, pinned: false, cpu: Duration::ZERO }
 }
 
 /// Ends the input stage.
 pub(crate) fn end_input(mut input: InputSide<'_>) -> Ended<InputSide<'_>> {
     input.close();
-    Ended { result: input, panic: None, at: None, pinned: false }
+    Ended { result: input, panic: None, at: None, pinned: false, cpu: Duration::ZERO }
 }
 
 /// Returns the report of an inline run.
@@ -298,6 +300,7 @@ pub(crate) fn inline_report<A: App, T: FlowTable<FlowKey, A::Flow>>(
         table: Some(flows.table),
         memory: Some(flows.memory),
         full_waits: 0,
+        busy: ended.cpu,
     };
     let (sink, failed) = outlet.map_or((None, None), |outlet| (Some(outlet.counters), outlet.failed));
     RunReport {
@@ -306,6 +309,7 @@ pub(crate) fn inline_report<A: App, T: FlowTable<FlowKey, A::Flow>>(
         shared: None,
         sink,
         input_cpu: cpu.filter(|_| ended.pinned),
+        input_busy: ended.cpu,
         elapsed,
         flows: FlowResults::new(flows.records),
         interrupted: end.interrupted,
@@ -354,6 +358,7 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> Finished<'_, A, T> {
                 table,
                 memory,
                 full_waits: handed.full_waits.get(i).copied().unwrap_or(0),
+                busy: ended.cpu,
             });
         }
         let shared = shared.and_then(Arc::into_inner).map(|flows| shared_report(flows, &mut records));
@@ -371,6 +376,7 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> Finished<'_, A, T> {
             shared,
             sink,
             input_cpu: pinning.input.filter(|_| input.pinned),
+            input_busy: input.cpu,
             elapsed,
             flows: FlowResults::new(records),
             interrupted,

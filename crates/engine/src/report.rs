@@ -26,6 +26,8 @@ pub struct WorkerReport {
     pub memory: Option<MemoryReport>,
     /// How often the input stage found its ring full.
     pub full_waits: u64,
+    /// Processor time of its thread, waiting included, until its last packet was done.
+    pub busy: Duration,
 }
 
 /// The flows that all workers reach.
@@ -55,6 +57,8 @@ pub struct RunReport<F> {
     pub sink: Option<SinkCounters>,
     /// The CPU the input stage was pinned to.
     pub input_cpu: Option<u32>,
+    /// Processor time of the input stage's thread (in inline mode: the only one's), waiting included.
+    pub input_busy: Duration,
     /// From the first batch asked for until the last packet was done.
     pub elapsed: Duration,
     /// One record per distinct key.

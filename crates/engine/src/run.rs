@@ -102,7 +102,8 @@ where
                     stage.settle(|packets| Fault::InputPanicked { packets, message });
                 }
             }
-            (Ended { result: stage, panic: None, at: None, pinned }, begun.elapsed())
+            let cpu = clock::thread_cpu();
+            (Ended { result: stage, panic: None, at: None, pinned, cpu }, begun.elapsed())
         })?;
         thread.join().map_err(|_| std::io::Error::other("the thread died outside its loop"))
     })?;
@@ -123,8 +124,8 @@ fn start<'scope, S: Send + 'scope, R: Send + 'scope>(
     Builder::new().name(name).spawn_scoped(scope, move || {
         let pinned = pin(cpu);
         let panic = repeat(|| poll(&mut stage));
-        let done = clock::now();
-        (Ended { pinned, ..end(stage, panic) }, done)
+        let (done, cpu) = (clock::now(), clock::thread_cpu());
+        (Ended { pinned, cpu, ..end(stage, panic) }, done)
     })
 }
 

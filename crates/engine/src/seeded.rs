@@ -154,7 +154,7 @@ where
                 stage.settle(|packets| Fault::InputPanicked { packets, message });
             }
         }
-        let ended = Ended { result: stage, panic: None, at: None, pinned: false };
+        let ended = Ended { result: stage, panic: None, at: None, pinned: false, cpu: Duration::ZERO };
         return Ok(crew::inline_report(ended, None, Duration::ZERO));
     }
     let Crew { input, workers, egress, shared } = crew::pipeline(config, parts, table, app, &halt)?;

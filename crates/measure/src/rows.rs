@@ -35,8 +35,40 @@ pub struct Report {
     pub results: Vec<ResultRow>,
     /// Comparisons.
     pub ratios: Vec<RatioRow>,
+    /// Latencies at given rates.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub latencies: Vec<LatencyRow>,
     /// Whether the run went to its end.
     pub complete: bool,
+}
+
+/// How late packets were when they were done, counted from the time they were due at.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LatencyRow {
+    /// The layout.
+    pub variant: String,
+    /// What was done.
+    pub work: String,
+    /// Packets a second that were due.
+    pub rate: f64,
+    /// That rate as a share of what the layout manages without a pace.
+    pub share: f64,
+    /// Packets a second that were done: less than `rate` where the layout fell behind.
+    pub achieved: f64,
+    /// Packets timed.
+    pub packets: u64,
+    /// Their mean, in nanoseconds.
+    pub mean_ns: f64,
+    /// Half of them were no later.
+    pub p50_ns: u64,
+    /// Nine of ten.
+    pub p90_ns: u64,
+    /// Ninety-nine of a hundred.
+    pub p99_ns: u64,
+    /// All but one of a thousand.
+    pub p999_ns: u64,
+    /// The latest.
+    pub max_ns: u64,
 }
 
 impl Report {
@@ -58,6 +90,7 @@ impl Report {
             input: None,
             results: Vec::new(),
             ratios: Vec::new(),
+            latencies: Vec::new(),
             complete: true,
         }
     }
@@ -100,10 +133,15 @@ pub struct ResultRow {
 impl ResultRow {
     /// Returns the row of a variant's processor times, divided by the `items` that a round works on.
     pub fn new(work: impl Into<String>, size: u64, items: u64, samples: &Samples) -> Self {
-        let each: Vec<f64> = per_item(&samples.cpu_ns, items).collect();
+        Self::of_times(work, size, items, &samples.name, &samples.cpu_ns)
+    }
+
+    /// Returns the row of times of each round, in nanoseconds, divided by the `items` that a round works on.
+    pub fn of_times(work: impl Into<String>, size: u64, items: u64, variant: &str, times: &[u64]) -> Self {
+        let each: Vec<f64> = per_item(times, items).collect();
         let summary = Summary::of(each.iter().copied());
         Self {
-            variant: samples.name.clone(),
+            variant: variant.to_owned(),
             work: work.into(),
             size,
             unit: "ns/op".to_owned(),

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::host::{Host, NOISE_MAX};
-use crate::rows::{PerItem, RatioRow, ResultRow};
+use crate::rows::{LatencyRow, PerItem, RatioRow, ResultRow};
 
 /// Returns the comparisons as a table: a line each, numbers aligned, the verdict in words.
 ///
@@ -43,6 +43,38 @@ pub fn ratios(rows: &[RatioRow]) -> String {
             cells.extend([median(row.ours), median(row.theirs)]);
         }
         cells.push(ratio.verdict().to_string());
+        cells
+    });
+    table(&head, lines)
+}
+
+/// Returns latencies as a table, in microseconds.
+pub fn latencies(rows: &[LatencyRow]) -> String {
+    let head = [
+        Left("layout"),
+        Left("work"),
+        Right("packets/s"),
+        Right("of its most"),
+        Right("done/s"),
+        Right("p50 µs"),
+        Right("p90"),
+        Right("p99"),
+        Right("p99.9"),
+        Right("max"),
+    ];
+    let lines = rows.iter().map(|row| {
+        let quantiles = [row.p50_ns, row.p90_ns, row.p99_ns, row.p999_ns, row.max_ns];
+        let mut cells = vec![
+            row.variant.clone(),
+            row.work.clone(),
+            format!("{:.0}", row.rate),
+            format!("{:.0} %", row.share * 100.0),
+            format!("{:.0}", row.achieved),
+        ];
+        // Up to a minute: exact in a double.
+        cells.extend(
+            quantiles.map(|ns| format!("{:.1}", std::time::Duration::from_nanos(ns).as_secs_f64() * 1e6)),
+        );
         cells
     });
     table(&head, lines)

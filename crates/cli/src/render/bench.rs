@@ -36,7 +36,12 @@ impl Report for BenchResult {
         lines.push(String::new());
         lines.extend(text::results(&report.results).lines().map(str::to_owned));
         lines.push(String::new());
-        lines.push(String::from("ratio: the rival's time by ours, so above 1 the first table is faster"));
+        if !report.latencies.is_empty() {
+            lines.push(String::from("latency: from the time a packet was due at until it was done"));
+            lines.extend(text::latencies(&report.latencies).lines().map(str::to_owned));
+            lines.push(String::new());
+        }
+        lines.push(String::from("ratio: the rival's time by ours, so above 1 the first is faster"));
         lines.extend(text::ratios(&report.ratios).lines().map(str::to_owned));
         lines.push(String::new());
         let rounds = report.results.iter().map(|row| row.n).max().unwrap_or(0);

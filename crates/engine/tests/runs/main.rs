@@ -4,6 +4,7 @@
 #![expect(clippy::cast_possible_truncation, reason = "small numbers that a seed has drawn")]
 
 mod common;
+mod digests;
 mod faults;
 mod layouts;
 mod order;

@@ -115,6 +115,13 @@ pub enum SetupError {
     },
     /// Work that holds no packet, or no flow.
     NoWork,
+    /// Work of fewer flows than there are workers.
+    FewFlows {
+        /// The workers.
+        workers: u16,
+        /// The flows.
+        flows: u32,
+    },
 }
 
 /// Checks a parameter against its bounds.
@@ -153,6 +160,11 @@ impl core::fmt::Display for SetupError {
             Self::Parameter { name, value, least, most } => {
                 write!(f, "{name} is {value}: between {least} and {most} can be")
             }
+            Self::FewFlows { workers, flows } => write!(
+                f,
+                "{workers} workers and {flows} flows: whoever keeps a flow's order leaves some without work; \
+                 take a smaller topology, or traffic of more flows"
+            ),
             Self::NoWork => f.write_str("no packet with a flow to schedule: give a trace that has some"),
         }
     }

@@ -1,5 +1,6 @@
 //! What the machine is made of and what things cost on it, in cycles.
 
+use super::workload::Workload;
 use crate::placement::{SetupError, bounded};
 use crate::topology::Topology;
 
@@ -152,6 +153,16 @@ impl Machine {
             return threads;
         }
         threads.min(pipelines * 1_000_000 / u64::from(self.thread_demand_permille.max(1)))
+    }
+
+    /// Checks that there are as many flows as workers: with fewer, schedulers that keep order cannot be compared.
+    ///
+    /// # Errors
+    ///
+    /// [`SetupError::FewFlows`] otherwise.
+    pub fn check_flows(&self, workload: &Workload) -> Result<(), SetupError> {
+        let (workers, flows) = (self.topology.workers().get(), workload.flows());
+        if u32::from(workers) > flows { Err(SetupError::FewFlows { workers, flows }) } else { Ok(()) }
     }
 
     /// Checks the bounds of everything.

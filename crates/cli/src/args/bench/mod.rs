@@ -1,6 +1,7 @@
 //! `flowloom bench`: a file for each thing that is compared.
 
 pub(crate) mod classify;
+pub(crate) mod pipeline;
 pub(crate) mod schedule;
 pub(crate) mod table;
 
@@ -13,6 +14,8 @@ pub(crate) enum Bench {
     Table(table::Table),
     /// Ways to classify: FlowCuts, linear search, the paper's trees
     Classify(classify::Classify),
+    /// The packet path: stages, scaling over workers, latency
+    Pipeline(pipeline::Pipeline),
     /// What a scheduler's decision costs
     Schedule(schedule::Schedule),
 }

@@ -1,6 +1,7 @@
 //! Comparisons of our parts with each other.
 
 mod classify;
+mod pipeline;
 mod schedule;
 mod table;
 
@@ -13,6 +14,7 @@ pub(crate) fn run(arguments: &Bench, common: &Common) -> Result<Status, Failure>
     match arguments {
         Bench::Table(arguments) => table::run(arguments, common),
         Bench::Classify(arguments) => classify::run(arguments, common),
+        Bench::Pipeline(arguments) => pipeline::run(arguments, common),
         Bench::Schedule(arguments) => schedule::run(arguments, common),
     }
 }

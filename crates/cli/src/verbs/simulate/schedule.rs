@@ -8,8 +8,8 @@ use flowloom_measure::chart::{Axis, Chart, Series};
 use crate::args::Common;
 use crate::args::simulate::schedule::{FullName, MachineName, Schedule};
 use crate::exit::{Failure, Status};
+use crate::render::print;
 use crate::render::simulate::schedule::{ScheduleResult, SchemeFigures, SchemeList};
-use crate::render::{print, warn};
 
 use super::traffic::offer;
 
@@ -38,13 +38,7 @@ pub(super) fn run(arguments: &Schedule, common: &Common) -> Result<Status, Failu
     }
     let bytes: u64 = traffic.jobs.iter().map(|job| u64::from(job.bytes)).sum();
     let offered = Offered::of(traffic, pace).map_err(usage)?;
-    let (workers, flows) = (machine.topology.workers().get(), offered.workload().flows());
-    if u32::from(workers) > flows {
-        warn(
-            &format!("{workers} workers and {flows} flows: whoever keeps order leaves some without work"),
-            common,
-        );
-    }
+    machine.check_flows(offered.workload()).map_err(usage)?;
     let mut reports: Vec<(Scheme, Report)> = Vec::new();
     for scheme in schemes {
         let report = scheme.run(&machine, &offered, arguments.traffic.seed).map_err(usage)?;

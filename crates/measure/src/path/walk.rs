@@ -2,8 +2,8 @@
 
 use std::hint::black_box;
 
-use flowloom::flow_key::{FlowHasher, FlowKey};
-use flowloom::packet::{
+use flowloom_flow_key::{FlowHasher, FlowKey};
+use flowloom_packet::{
     DecodeOptions, Fill, Headers, LinkType, PacketBatch, PacketSource, RawPacket, SourceError, decode,
 };
 
@@ -114,8 +114,9 @@ pub fn headers_of(link: LinkType, bytes: &[u8], pass: u32) -> Option<Headers> {
     Some(headers)
 }
 
+/// Returns the bytes of a packet; none where it does not lie in the block.
 #[inline(always)]
-fn bytes_of<'a>(raw: &RawPacket, block: &'a [u8]) -> &'a [u8] {
+pub fn bytes_of<'a>(raw: &RawPacket, block: &'a [u8]) -> &'a [u8] {
     // A position that does not fit this machine lies in no block.
     let start = usize::try_from(raw.position).unwrap_or(usize::MAX);
     block.get(start..start.wrapping_add(raw.captured as usize)).unwrap_or_default()
@@ -133,9 +134,9 @@ pub fn copy(bytes: &[u8], passes: u64, buffer: &mut [u8]) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::input::CaptureFile;
+    use super::super::looped::{Looped, mapping};
     use super::*;
-    use crate::input::CaptureFile;
-    use crate::looped::{Looped, mapping};
 
     #[test]
     fn every_step_sees_the_same_packets() {

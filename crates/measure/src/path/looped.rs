@@ -5,9 +5,9 @@
 
 use std::path::Path;
 
-use flowloom::packet::{Fill, PacketBatch, PacketSource, SharedBlock, SourceError};
-use flowloom::traffic::capture::{Capture, CaptureError, CaptureOptions, CaptureSet, Input, SetOptions};
-use flowloom_measure::{Elapsed, Stopwatch};
+use crate::{Elapsed, Stopwatch};
+use flowloom_packet::{Fill, PacketBatch, PacketSource, SharedBlock, SourceError};
+use flowloom_traffic::capture::{Capture, CaptureError, CaptureOptions, CaptureSet, Input, SetOptions};
 
 /// A capture that is read in rounds of whole passes.
 #[derive(Debug)]
@@ -99,8 +99,8 @@ pub fn mapping(path: &Path) -> Result<SharedBlock, String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::input::CaptureFile;
     use super::*;
-    use crate::input::CaptureFile;
 
     #[test]
     fn rounds_are_whole_passes_and_each_is_timed() {

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use flowloom::traffic::synth::{Generate, Mix, MixConfig};
-use flowloom::traffic::write::{PcapOptions, PcapWriter};
+use flowloom_traffic::synth::{Generate, Mix, MixConfig};
+use flowloom_traffic::write::{PcapOptions, PcapWriter};
 use tempfile::TempPath;
 
 /// The development mixture, below the folder of real data.

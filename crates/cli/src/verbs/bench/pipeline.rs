@@ -1,0 +1,398 @@
+//! Measures the packet path: stages, scaling, latency.
+
+use std::fmt;
+use std::sync::Arc;
+
+use flowloom::apps::{Null, TcpTracker};
+use flowloom::cpu::features::Isa;
+use flowloom::cpu::topology::allowed_cpus;
+use flowloom::engine::{
+    App, Control, Cores, Discipline, EngineConfig, Mode, Order, Parts, RunReport, run_parts,
+};
+use flowloom::flow_key::{FlowHasher, FlowKey};
+use flowloom::flow_table::segments::GrowthLimits;
+use flowloom::flow_table::{BuildError, FlowTable, Growing, LineHash, LineHashConfig};
+use flowloom::packet::PacketSource;
+use flowloom::scheduler::sim::Scheme;
+use flowloom::scheduler::sim::schemes::Policy;
+use flowloom::scheduler::{OrderGuarantee, Topology, WorkerCount};
+use flowloom_measure::path::hand::hand_loop;
+use flowloom_measure::path::input::CaptureFile;
+use flowloom_measure::path::looped::{Looped, count};
+use flowloom_measure::path::open_loop::{Latencies, OpenLoop};
+use flowloom_measure::path::walk::{walk, walk_parse, walk_parse_hash};
+use flowloom_measure::rows::Tool;
+use flowloom_measure::{Elapsed, Host, Lap, LatencyRow, RatioRow, Report, ResultRow, Rounds, Samples};
+use serde_json::json;
+
+use crate::args::Common;
+use crate::args::bench::pipeline::{PathApp, Pipeline};
+use crate::exit::{Failure, Status};
+use crate::render::bench::BenchResult;
+use crate::render::print;
+use crate::signals::stop_on_signals;
+
+/// The seed of the hash: rounds differ in nothing.
+const SEED: u64 = 1;
+/// Packets of a generated capture, and its flows.
+const GENERATED: (u64, u64) = (200_000, 10_000);
+/// The most packets of a latency run.
+const LATENCY_PACKETS_MAX: u64 = 2_000_000;
+/// How long a latency run is to last, in seconds.
+const LATENCY_SECONDS: f64 = 2.0;
+/// The quantiles that are told.
+const QUANTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 1.0];
+
+/// Runs the verb.
+pub(crate) fn run(arguments: &Pipeline, common: &Common) -> Result<Status, Failure> {
+    if arguments.rounds == 0 {
+        return Err(Failure::Usage(String::from("--rounds must be at least 1")));
+    }
+    if let Some(percent) = arguments.rates.iter().find(|&&percent| percent == 0 || percent > 1000) {
+        return Err(Failure::Usage(format!(
+            "--rates {percent}: between 1 and 1000 percent can be asked for"
+        )));
+    }
+    let workers = worker_counts(arguments)?;
+    let file = match &arguments.input {
+        Some(path) => CaptureFile::open(path)
+            .map_err(|error| Failure::Input(format!("cannot read {}: {error}", path.display())))?,
+        None => CaptureFile::generate(GENERATED.0, GENERATED.1)
+            .map_err(|error| Failure::Output(format!("cannot write a generated capture: {error}")))?,
+    };
+    let pass = count(file.path())
+        .map_err(|error| Failure::Input(format!("cannot read {}: {error}", file.path().display())))?;
+    if pass == 0 {
+        return Err(Failure::Input(format!(
+            "{} has no packets: nothing to measure",
+            file.path().display()
+        )));
+    }
+    let round = pass * arguments.packets.div_ceil(pass);
+    let control = Arc::new(Control::default());
+    stop_on_signals(&control);
+    let tool =
+        Tool { version: env!("CARGO_PKG_VERSION").to_owned(), git: env!("FLOWLOOM_COMMIT").to_owned() };
+    let mut report = Report::new(tool, Host::read(Isa::detect().to_string(), &[]));
+    report.input = Some(json!({
+        "kind": if arguments.input.is_some() { "capture" } else { "generated" },
+        "name": file.name,
+        "packets_of_a_pass": pass,
+        "packets_of_a_round": round,
+        "scheduler": arguments.scheduler.name(),
+        "app": app_name(arguments.app),
+    }));
+    let bench = Bench { arguments, file: &file, round, control: &control, workers: &workers };
+    match arguments.app {
+        PathApp::Null => bench.run(|| Null, &mut report),
+        PathApp::TcpTracker => bench.run(|| TcpTracker, &mut report),
+    }?;
+    let status = if report.complete { Status::Ok } else { Status::Interrupted };
+    print(&BenchResult { title: "bench pipeline", report }, common)?;
+    Ok(status)
+}
+
+fn app_name(app: PathApp) -> &'static str {
+    match app {
+        PathApp::Null => "null",
+        PathApp::TcpTracker => "tcp-tracker",
+    }
+}
+
+/// Returns the numbers of workers: those asked for, or powers of two as far as there are CPUs.
+fn worker_counts(arguments: &Pipeline) -> Result<Vec<usize>, Failure> {
+    let max = Mode::WORKERS_MAX;
+    if let Some(workers) = arguments.workers.iter().find(|&&workers| workers == 0 || workers > max) {
+        return Err(Failure::Usage(format!("--workers {workers}: between 1 and {max} can be run")));
+    }
+    if !arguments.workers.is_empty() {
+        return Ok(arguments.workers.clone());
+    }
+    let spare = allowed_cpus().map_or(1, |cpus| cpus.len().saturating_sub(1)).clamp(2, 16);
+    let mut counts: Vec<usize> =
+        std::iter::successors(Some(1), |&n| Some(2 * n)).take_while(|&n| n <= spare).collect();
+    if counts.last().is_some_and(|&last| last < spare) {
+        counts.push(spare);
+    }
+    Ok(counts)
+}
+
+/// What every variant of a round must find: the packets.
+#[derive(Clone, PartialEq, Eq)]
+struct Answer(Result<u64, String>);
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Ok(packets) => write!(f, "{packets} packets"),
+            Err(error) => write!(f, "'{error}'"),
+        }
+    }
+}
+
+struct Bench<'a> {
+    arguments: &'a Pipeline,
+    file: &'a CaptureFile,
+    round: u64,
+    control: &'a Control,
+    workers: &'a [usize],
+}
+
+impl Bench<'_> {
+    fn run<A: App>(&self, app: impl Fn() -> A, report: &mut Report) -> Result<(), Failure> {
+        self.stages(&app, report)?;
+        let rates = if report.complete { self.scaling(&app, report)? } else { Vec::new() };
+        if report.complete {
+            self.latencies(&app, &rates, report)?;
+        }
+        Ok(())
+    }
+
+    fn looped(&self) -> Result<Looped, Failure> {
+        Looped::open(self.file.path(), self.round).map_err(Failure::from)
+    }
+
+    /// What each step of inline mode costs, on one thread.
+    fn stages<A: App>(&self, app: &impl Fn() -> A, report: &mut Report) -> Result<(), Failure> {
+        let hasher = FlowHasher::with_seed(SEED);
+        let mut sources = Vec::new();
+        for _ in 0..6 {
+            sources.push(self.looped()?);
+        }
+        let [read, decode, hash, by_hand, null, inline] = &mut sources[..] else {
+            unreachable!("six were opened")
+        };
+        let app_name = app_name(self.arguments.app);
+        // The source times itself: neither the building of tables nor the sorting of results is in.
+        let rounds = Rounds::new(self.arguments.rounds)
+            .variant_with_lap("read", timed(read, |source| Ok(walk(source).map_err(text)?.packets)))
+            .variant_with_lap(
+                "+ decode",
+                timed(decode, |source| Ok(walk_parse(source).map_err(text)?.packets)),
+            )
+            .variant_with_lap(
+                "+ hash",
+                timed(hash, |source| Ok(walk_parse_hash(source, &hasher).map_err(text)?.packets)),
+            )
+            .variant_with_lap("+ table (inline null)", timed(null, |source| self.inline(source, || Null)))
+            .variant_with_lap(
+                format!("+ app (inline {app_name})"),
+                timed(inline, |source| self.inline(source, app)),
+            )
+            .variant_with_lap(
+                format!("by hand, {app_name}"),
+                timed(by_hand, |source| {
+                    let mut table = table::<A::Flow>(1).map_err(text)?;
+                    let found = hand_loop(source, &hasher, &mut table, &mut app()).map_err(text)?;
+                    Ok(found.packets)
+                }),
+            );
+        let Some(samples) = self.rounds(rounds, report)? else { return Ok(()) };
+        let work = "one thread, ns of CPU a packet";
+        report
+            .results
+            .extend(samples.iter().map(|samples| ResultRow::new(work, self.round, self.round, samples)));
+        let (engine, hand) = (&samples[4], &samples[5]);
+        report.ratios.push(
+            RatioRow::of_times("inline by hand", self.round, &hand.name, &hand.cpu_ns, &engine.cpu_ns)
+                .with_items(self.round, &hand.cpu_ns, &engine.cpu_ns),
+        );
+        Ok(())
+    }
+
+    /// How long each layout takes on the wall; returns the most packets a second of each.
+    fn scaling<A: App>(
+        &self,
+        app: &impl Fn() -> A,
+        report: &mut Report,
+    ) -> Result<Vec<(Mode, f64)>, Failure> {
+        let modes: Vec<Mode> = std::iter::once(Mode::Inline)
+            .chain(self.workers.iter().map(|&workers| Mode::Pipeline { workers }))
+            .collect();
+        let mut rounds = Rounds::new(self.arguments.rounds);
+        for &mode in &modes {
+            let mut source = self.looped()?;
+            rounds = rounds.variant_with_lap(layout(mode), move |lap: &mut Lap| {
+                source.rewind();
+                let outcome = self.engine(mode, &mut source, app);
+                Answer(outcome.map(|report| {
+                    let wall_ns = u64::try_from(report.elapsed.as_nanos()).unwrap_or(u64::MAX);
+                    let threads = report.workers.iter().filter(|_| mode != Mode::Inline);
+                    let busy = report.input_busy + threads.map(|worker| worker.busy).sum();
+                    let cpu_ns = u64::try_from(busy.as_nanos()).unwrap_or(u64::MAX);
+                    lap.add(Elapsed { cpu_ns, wall_ns });
+                    report.input.packets
+                }))
+            });
+        }
+        let Some(samples) = self.rounds(rounds, report)? else { return Ok(Vec::new()) };
+        for samples in &samples {
+            let name = &samples.name;
+            let of =
+                |work: &str, times: &[u64]| ResultRow::of_times(work, self.round, self.round, name, times);
+            report.results.push(of("all threads, ns on the wall a packet", &samples.wall_ns));
+            report.results.push(of("all threads, ns of CPU a packet, waiting included", &samples.cpu_ns));
+        }
+        let Some((inline, others)) = samples.split_first() else { return Ok(Vec::new()) };
+        report.ratios.extend(others.iter().map(|other| {
+            let work = format!("{}, wall", other.name);
+            RatioRow::of_times(work, self.round, "inline", &inline.wall_ns, &other.wall_ns).with_items(
+                self.round,
+                &inline.wall_ns,
+                &other.wall_ns,
+            )
+        }));
+        let most = |samples: &Samples| {
+            let quickest = samples.wall_ns.iter().min().copied().unwrap_or(u64::MAX);
+            self.round as f64 / (quickest as f64 / 1e9)
+        };
+        Ok(modes.into_iter().zip(samples.iter().map(most)).collect())
+    }
+
+    /// How late packets are at shares of what each layout manages.
+    fn latencies<A: App>(
+        &self,
+        app: &impl Fn() -> A,
+        rates: &[(Mode, f64)],
+        report: &mut Report,
+    ) -> Result<(), Failure> {
+        for &(mode, most) in rates {
+            for &percent in &self.arguments.rates {
+                let share = f64::from(percent) / 100.0;
+                let rate = most * share;
+                let packets = ((rate * LATENCY_SECONDS) as u64).clamp(1, LATENCY_PACKETS_MAX);
+                let latencies = Latencies::default();
+                let mut source = OpenLoop::new(self.endless()?, rate, packets);
+                let ran = self
+                    .engine(mode, &mut source, || latencies.behind(app()))
+                    .map_err(Failure::Experiment)?;
+                if self.control.is_stopped() {
+                    report.complete = false;
+                    return Ok(());
+                }
+                let (timed, at) = latencies.at(&QUANTILES);
+                report.latencies.push(LatencyRow {
+                    variant: layout(mode),
+                    work: app_name(self.arguments.app).to_owned(),
+                    rate,
+                    share,
+                    achieved: ran.processed() as f64 / ran.elapsed.as_secs_f64().max(1e-9),
+                    packets: timed,
+                    mean_ns: latencies.mean_ns(),
+                    p50_ns: at[0],
+                    p90_ns: at[1],
+                    p99_ns: at[2],
+                    p999_ns: at[3],
+                    max_ns: at[4],
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the capture, passes without end.
+    fn endless(&self) -> Result<Looped, Failure> {
+        Looped::open(self.file.path(), u64::MAX).map_err(Failure::from)
+    }
+
+    /// Runs rounds; `None` when there are none because of an interruption.
+    fn rounds(
+        &self,
+        rounds: Rounds<'_, Answer>,
+        report: &mut Report,
+    ) -> Result<Option<Vec<Samples>>, Failure> {
+        match rounds.run_while(|| !self.control.is_stopped()) {
+            Ok(outcome) => {
+                outcome.answer.0.map_err(Failure::Experiment)?;
+                report.complete &= outcome.complete;
+                Ok(outcome.complete.then_some(outcome.samples))
+            }
+            Err(_) if self.control.is_stopped() => {
+                report.complete = false;
+                Ok(None)
+            }
+            Err(error) => Err(Failure::Experiment(error.to_string())),
+        }
+    }
+
+    fn inline<A: App>(&self, source: &mut Looped, app: impl Fn() -> A) -> Result<u64, String> {
+        let report = self.engine(Mode::Inline, source, app)?;
+        Ok(report.input.packets)
+    }
+
+    /// Runs the engine; an error when it breaks or does not add up.
+    fn engine<A: App>(
+        &self,
+        mode: Mode,
+        source: &mut (dyn PacketSource + Send),
+        app: impl Fn() -> A,
+    ) -> Result<RunReport<A::Flow>, String> {
+        let mut policy = self.policy(mode)?;
+        let guarantee = policy.order();
+        let config = EngineConfig {
+            hasher: FlowHasher::with_seed(SEED),
+            cores: if self.arguments.no_pin { Cores::Unpinned } else { Cores::Auto },
+            order: if guarantee.keeps_flow_order() { Order::Internal } else { Order::External },
+            ..EngineConfig::new(mode)
+        };
+        let tables = config.tables(if mode == Mode::Inline { OrderGuarantee::Home } else { guarantee });
+        let discipline = match &mut policy {
+            Policy::Push(policy) => Discipline::Push(&mut **policy),
+            Policy::Pull(policy) => Discipline::Pull(&mut **policy),
+        };
+        let parts = Parts { source, discipline, sink: None, control: self.control };
+        let report = run_parts(&config, parts, |_| table::<A::Flow>(tables), |_| app()).map_err(text)?;
+        if let Some(fault) = &report.fault {
+            return Err(fault.to_string());
+        }
+        if !report.is_balanced() || (!report.interrupted && report.processed() != report.input.decoded) {
+            return Err(String::from("the engine's counts do not add up"));
+        }
+        Ok(report)
+    }
+
+    fn policy(&self, mode: Mode) -> Result<Policy, String> {
+        let topology = Topology::flat(WorkerCount::new(mode.workers()).map_err(text)?);
+        let name = self.arguments.scheduler.name();
+        let scheme = Scheme::named(name).ok_or_else(|| format!("there is no scheduler '{name}'"))?;
+        scheme.policy(&topology, SEED).map_err(text)
+    }
+}
+
+/// Returns a variant that is timed by the source's first and last batch.
+fn timed<'a>(
+    source: &'a mut Looped,
+    mut work: impl FnMut(&mut Looped) -> Result<u64, String> + 'a,
+) -> impl FnMut(&mut Lap) -> Answer + 'a {
+    move |lap| {
+        source.rewind();
+        let answer = work(source);
+        lap.add(source.elapsed());
+        Answer(answer)
+    }
+}
+
+/// Returns a table that grows, its first part resident; flows of all passes fall into it.
+fn table<V: Send + 'static>(
+    tables: usize,
+) -> Result<impl FlowTable<FlowKey, V> + Send + use<V>, BuildError> {
+    let share = (1_u32 << 17).div_ceil(u32::try_from(tables).unwrap_or(u32::MAX)).max(64);
+    let limits = GrowthLimits { first_flows: share, flows_max: 1 << 28, memory_max_bytes: 4 << 30 };
+    Growing::try_new(limits, |flows| {
+        let mut table = LineHash::<FlowKey, V>::try_new(&LineHashConfig::for_flows(flows))?;
+        table.prefault();
+        Ok(table)
+    })
+}
+
+fn layout(mode: Mode) -> String {
+    match mode {
+        Mode::Inline => String::from("inline"),
+        Mode::Pipeline { workers: 1 } => String::from("1 worker"),
+        Mode::Pipeline { workers } => format!("{workers} workers"),
+    }
+}
+
+fn text(error: impl fmt::Display) -> String {
+    error.to_string()
+}

@@ -1,0 +1,131 @@
+//! One digest, whatever the layout: over a thousand generated traces, and over real captures where there are some.
+//!
+//! `FLOWLOOM_THOROUGH` runs every trace with every scheme on every number of workers, which takes minutes.
+
+use std::path::Path;
+
+use flowloom_engine::{Control, Discipline, EngineConfig, Mode, Order, Parts, run_seeded};
+use flowloom_flow_key::{FlowHasher, FlowKey};
+use flowloom_flow_table::segments::GrowthLimits;
+use flowloom_flow_table::{BuildError, DHash, DHashConfig, FlowTable, Growing};
+use flowloom_packet::{Fill, PacketBatch, PacketSource};
+use flowloom_scheduler::sim::Scheme;
+use flowloom_scheduler::sim::schemes::Policy;
+use flowloom_scheduler::{Topology, WorkerCount};
+use flowloom_traffic::capture::{CaptureSet, Input, SetOptions};
+use flowloom_traffic::synth::MixConfig;
+
+use crate::common::{Memory, Recorder, Seen, config, small_table};
+
+const WORKERS: [usize; 6] = [1, 2, 3, 4, 8, 16];
+
+/// Every scheme by name, and whether its own order will do.
+fn schemes() -> Vec<(&'static str, Order)> {
+    let topology = Topology::flat(WorkerCount::new(2).unwrap());
+    let order = |scheme: &Scheme| {
+        let keeps = scheme.policy(&topology, 1).unwrap().order().keeps_flow_order();
+        if keeps { Order::Internal } else { Order::External }
+    };
+    Scheme::ALL.iter().map(|scheme| (scheme.name, order(scheme))).collect()
+}
+
+/// Returns the digest of a run by seed.
+fn digest<T: FlowTable<FlowKey, Seen> + Send>(
+    source: &mut (dyn PacketSource + Send),
+    workers: Option<usize>,
+    (name, order): (&str, Order),
+    seed: u64,
+    table: impl FnMut(usize) -> Result<T, BuildError>,
+) -> (String, u64) {
+    let mode = workers.map_or(Mode::Inline, |workers| Mode::Pipeline { workers });
+    let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
+    let mut policy = Scheme::named(name).unwrap().policy(&topology, seed).unwrap();
+    let discipline = match &mut policy {
+        Policy::Push(policy) => Discipline::Push(&mut **policy),
+        Policy::Pull(policy) => Discipline::Pull(&mut **policy),
+    };
+    let config = EngineConfig { order, hasher: FlowHasher::with_seed(seed), ..config(mode) };
+    let control = Control::default();
+    let parts = Parts { source, discipline, sink: None, control: &control };
+    let report = run_seeded(&config, parts, table, |_| Recorder::default(), seed).unwrap();
+    assert!(report.is_balanced() && report.fault.is_none(), "{name} {mode:?}: {:?}", report.fault);
+    assert_eq!(report.flows.iter().map(|flow| flow.state.out_of_order).sum::<u64>(), 0, "{name} {mode:?}");
+    (report.digest(), report.processed())
+}
+
+#[test]
+fn a_thousand_traces_have_one_digest_each() {
+    let schemes = schemes();
+    let thorough = std::env::var_os("FLOWLOOM_THOROUGH").is_some();
+    for trace in 0..1000_u64 {
+        let flows = 2 + trace % 37;
+        let packets = flows + trace * 7 % 150;
+        let source = Memory::in_blocks(
+            MixConfig { packets, flows, seed: trace, ..MixConfig::default() },
+            30 + trace as usize % 90,
+        );
+        let expected = digest(&mut source.clone(), None, schemes[0], trace, |_| small_table());
+        let check = |workers, scheme| {
+            let found = digest(&mut source.clone(), Some(workers), scheme, trace + 1, |_| small_table());
+            assert_eq!(found, expected, "trace {trace} on {workers} workers, {scheme:?}");
+        };
+        if thorough {
+            for scheme in &schemes {
+                for workers in WORKERS {
+                    check(workers, *scheme);
+                }
+            }
+        } else {
+            // Two of the six; the scheme turns with another period, so all pairs come.
+            let scheme = schemes[trace as usize % schemes.len()];
+            check(WORKERS[trace as usize % 6], scheme);
+            check(WORKERS[(trace / 6) as usize % 6], scheme);
+        }
+    }
+}
+
+fn growing() -> Result<impl FlowTable<FlowKey, Seen> + Send, BuildError> {
+    let limits = GrowthLimits { first_flows: 32, flows_max: 1 << 22, memory_max_bytes: 2 << 30 };
+    Growing::try_new(limits, |flows| DHash::<FlowKey, Seen>::try_new(&DHashConfig::for_flows(flows)))
+}
+
+fn open(path: &Path) -> CaptureSet {
+    CaptureSet::open(&[Input::Path(path.to_path_buf())], SetOptions::default()).unwrap()
+}
+
+fn packets(path: &Path) -> u64 {
+    let (mut source, mut batch, mut packets) = (open(path), PacketBatch::new(), 0);
+    while matches!(source.next_batch(&mut batch), Ok(Fill::Packets)) {
+        packets += batch.packets.len() as u64;
+    }
+    packets
+}
+
+#[test]
+fn real_captures_have_one_digest_each() {
+    let Some(data) = std::env::var_os("FLOWLOOM_DATA") else {
+        eprintln!("skipped: FLOWLOOM_DATA is not set (the folder of real captures)");
+        return;
+    };
+    let folder = Path::new(&data).join("pcaps");
+    let table = std::fs::read_to_string(folder.join("expected.tsv")).unwrap();
+    let schemes = schemes();
+    let mut turn = 0;
+    for line in table.lines().skip(1) {
+        let name = line.split('\t').next().unwrap();
+        let path = folder.join(name);
+        let run = |workers, scheme, seed| digest(&mut open(&path), workers, scheme, seed, |_| growing());
+        let expected = run(None, schemes[0], 1);
+        // Every scheme on every small capture; on a large one each number of workers, with the schemes in turn.
+        let is_small = packets(&path) < 2_000;
+        let per_count = if is_small { schemes.len() } else { 1 };
+        for workers in WORKERS {
+            for _ in 0..per_count {
+                let scheme = schemes[turn % schemes.len()];
+                turn += 1;
+                let found = run(Some(workers), scheme, turn as u64);
+                assert_eq!(found, expected, "{name} on {workers} workers, {scheme:?}");
+            }
+        }
+    }
+}
