@@ -34,8 +34,16 @@ pub struct Probed<F> {
     closing: Closing,
 }
 
+impl<F> Probed<F> {
+    /// Returns what the application within keeps.
+    pub fn inner(&self) -> &F {
+        &self.inner
+    }
+}
+
 impl<F: FlowState> FlowState for Probed<F> {
     const COLUMNS: &'static [&'static str] = F::COLUMNS;
+    const SEPARATE: bool = F::SEPARATE;
 
     fn values(&self, out: &mut Vec<FlowValue>) {
         self.inner.values(out);
@@ -101,6 +109,11 @@ impl<A: App> App for CacheProbe<A> {
             }
         }
         self.inner.on_packet(packet, &mut flow.inner)
+    }
+
+    #[inline(always)]
+    fn ends_before(&self, packet: &PacketView<'_>, flow: &Self::Flow) -> bool {
+        self.inner.ends_before(packet, &flow.inner)
     }
 }
 

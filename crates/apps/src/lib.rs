@@ -4,16 +4,22 @@
 //! | --- | --- | --- |
 //! | [`Null`] | nothing | the cost of everything else |
 //! | [`TcpTracker`] | packets, bytes, times, flags per direction, TCP state | flow accounting, connection tracking |
+//! | [`Firewall`] | the verdict, the rule that gave it, packets and bytes accepted and denied | first-match rules, replaced while packets flow |
+//! | [`Accounting`] | times, packets, bytes, flags per direction, in records that end by timeouts | NetFlow-like accounting |
 //! | [`CacheProbe`] | how far a session's end has come, and what the application within keeps | a simulated cache beside a run |
 //!
 //! Where accepted packets go: [`CaptureSink`] writes them to a capture file.
 
+pub mod accounting;
 pub mod cache_probe;
 pub mod capture_sink;
+pub mod firewall;
 pub mod null;
 pub mod tcp_tracker;
 
+pub use accounting::Accounting;
 pub use cache_probe::{CacheProbe, ProbeCounts, Probed};
 pub use capture_sink::CaptureSink;
+pub use firewall::Firewall;
 pub use null::{NoState, Null};
 pub use tcp_tracker::{TcpFlow, TcpState, TcpTracker};

@@ -259,13 +259,47 @@ pub enum Addresses {
     },
 }
 
-/// The TCP flags of a rule as its file gives them. They are kept and reported, and take no part in matching.
+/// What a rule says is to be done with its packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// They pass.
+    Accept,
+    /// They are refused.
+    Deny,
+}
+
+impl Action {
+    /// Returns the action's name, as rules in TOML have it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Accept => "accept",
+            Self::Deny => "deny",
+        }
+    }
+}
+
+/// The last column of a ClassBench rule as its file gives it. It is kept and reported, and takes no part in matching but
+/// where that is asked for: [`crate::RuleSet::first_match_with_flags`].
+///
+/// Published sets use its upper byte: for the flags of TCP (`0x1000/0x1000` is ACK, `0x0200/0x1200` SYN without ACK), and in
+/// rules on ICMP for the type (`0x0800/0xff00` is an echo request), the code below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FlagsColumn {
-    /// Flags to be set.
+    /// Bits to agree with.
     pub value: u16,
-    /// Flags that count.
+    /// Bits that count.
     pub mask: u16,
+}
+
+impl FlagsColumn {
+    /// Returns whether a packet matches: `word` is its TCP flags in the upper byte, or its ICMP type and code; a packet that has
+    /// neither matches where no bit counts.
+    pub const fn contains(self, word: Option<u16>) -> bool {
+        match word {
+            Some(word) => (word ^ self.value) & self.mask == 0,
+            None => self.mask == 0,
+        }
+    }
 }
 
 /// A rule.
@@ -297,6 +331,8 @@ pub struct Rule {
     pub value: u32,
     /// The flags column of a ClassBench file.
     pub flags: Option<FlagsColumn>,
+    /// What to do with its packets, where the rule's file says so; it takes no part in matching.
+    pub action: Option<Action>,
 }
 
 impl Rule {
@@ -309,6 +345,7 @@ impl Rule {
         priority: 0,
         value: 0,
         flags: None,
+        action: None,
     };
 
     /// Returns a rule on IPv4 addresses alone.

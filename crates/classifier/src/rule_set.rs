@@ -115,6 +115,16 @@ impl RuleSet {
         self.all_matches(key).next().map_or(Match::NONE, Match::from)
     }
 
+    /// Returns the first rule that matches a key and whose [`FlagsColumn`](crate::rule::FlagsColumn) agrees with the packet's
+    /// `flags`. `found` is what a lookup of the key said: rules before it are not asked again, those behind it one after the other.
+    pub fn first_match_with_flags<K: Key>(&self, found: Match, key: &K, flags: Option<u16>) -> Match {
+        let Some(first) = found.rule() else { return Match::NONE };
+        (first.0..)
+            .zip(&self.rules[first.index()..])
+            .find(|(_, rule)| rule.flags.is_none_or(|column| column.contains(flags)) && rule.matches(key))
+            .map_or(Match::NONE, |(id, _)| Match(id))
+    }
+
     /// Returns all rules that match, in order.
     pub fn all_matches<'a, K: Key>(&'a self, key: &'a K) -> impl Iterator<Item = RuleId> + 'a {
         self.rules.iter().enumerate().filter(|(_, rule)| rule.matches(key)).map(|(i, _)| RuleId(i as u32))
@@ -127,5 +137,37 @@ impl RuleSet {
             Some(Flat { spans: rule.spans::<K>()?, protocol: rule.protocol, lengths, id: i as u32 })
         };
         self.rules.iter().enumerate().filter_map(flat).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+    use crate::key::KeyV4;
+    use crate::rule::{FlagsColumn, PrefixV4};
+
+    #[test]
+    fn flags_refine_a_match() {
+        let flags = |value: u16, mask: u16| Some(FlagsColumn { value, mask });
+        let elsewhere = Rule::v4(PrefixV4::new(1, 32).unwrap(), PrefixV4::ANY);
+        let set = RuleSet::new(vec![
+            Rule { flags: flags(0x0200, 0x1200), ..Rule::ANY },
+            Rule { flags: flags(0x1000, 0x1000), ..elsewhere },
+            Rule { flags: flags(0x1000, 0x1000), ..Rule::ANY },
+            Rule { flags: flags(0, 0), ..Rule::ANY },
+        ])
+        .unwrap();
+        let key = KeyV4::default();
+        let found = set.first_match(&key);
+        assert_eq!(found.rule(), Some(RuleId(0)));
+        let with =
+            |flags: Option<u16>| set.first_match_with_flags(found, &key, flags).rule().map(|id| id.0);
+        assert_eq!(with(Some(0x0200)), Some(0), "SYN");
+        assert_eq!(with(Some(0x1200)), Some(2), "SYN and ACK");
+        assert_eq!(with(Some(0x0400)), Some(3), "RST");
+        assert_eq!(with(None), Some(3), "no TCP");
+        assert_eq!(set.first_match_with_flags(Match::NONE, &key, None), Match::NONE);
     }
 }

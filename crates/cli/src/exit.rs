@@ -61,13 +61,15 @@ impl Failure {
 
     /// Returns the failure with its exit status at the end of the first line.
     pub(crate) fn with_status(&self) -> String {
-        let text = match self {
-            Self::Usage(text) | Self::Input(text) | Self::Output(text) | Self::Experiment(text) => {
-                text.clone()
-            }
-            Self::BrokenPipe => String::from("broken pipe"),
-        };
-        with_status(&text, self.status())
+        with_status(self.text(), self.status())
+    }
+
+    /// Returns what went wrong.
+    pub(crate) fn text(&self) -> &str {
+        match self {
+            Self::Usage(text) | Self::Input(text) | Self::Output(text) | Self::Experiment(text) => text,
+            Self::BrokenPipe => "broken pipe",
+        }
     }
 }
 

@@ -1,9 +1,11 @@
-//! One record per flow, as CSV or JSON lines.
+//! One record per flow, as CSV, JSON lines or IPFIX.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
+use flowloom::apps::accounting::ipfix::IpfixWriter;
+use flowloom::apps::accounting::{Accounted, EndReason};
 use flowloom::engine::{FlowResults, FlowState, FlowValue};
 use flowloom::flow_key::FlowKey;
 
@@ -11,35 +13,63 @@ use flowloom::flow_key::FlowKey;
 const KEY_COLUMNS: [&str; 7] =
     ["low_address", "low_port", "high_address", "high_port", "protocol", "zone", "pass"];
 
-/// Writes the records to `path`, in the order they come.
-pub(crate) fn write<F: FlowState>(path: &Path, flows: &FlowResults<F>) -> io::Result<()> {
+/// The column of what is known only when a run is over: why a record ended.
+const END_COLUMN: &str = "end_reason";
+
+/// Writes the records to `path`, in the order they come. `ends` says why each of them ended; where that is not known, it is empty.
+pub(crate) fn write<F: FlowState>(
+    path: &Path,
+    flows: &FlowResults<F>,
+    ends: &[&'static str],
+) -> io::Result<()> {
     let lines = path.extension().is_some_and(|extension| {
         extension.eq_ignore_ascii_case("jsonl") || extension.eq_ignore_ascii_case("json")
     });
     let out = BufWriter::new(File::create(path)?);
-    if lines { json_lines(out, flows) } else { csv(out, flows) }
+    if lines { json_lines(out, flows, ends) } else { csv(out, flows, ends) }
 }
 
-fn csv<F: FlowState>(out: impl Write, flows: &FlowResults<F>) -> io::Result<()> {
+/// Says whether a file is to be IPFIX, by its name.
+pub(crate) fn is_ipfix(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("ipfix"))
+}
+
+/// Writes accounting records as IPFIX messages, exported at the end of the run in packet time.
+pub(crate) fn write_ipfix<'a>(
+    path: &Path,
+    records: impl Iterator<Item = ((&'a FlowKey, &'a Accounted), EndReason)>,
+    export_ns: u64,
+) -> io::Result<()> {
+    let mut writer = IpfixWriter::new(BufWriter::new(File::create(path)?), export_ns);
+    for ((key, record), reason) in records {
+        writer.write(key, record, reason)?;
+    }
+    writer.finish().map(drop)
+}
+
+fn csv<F: FlowState>(out: impl Write, flows: &FlowResults<F>, ends: &[&str]) -> io::Result<()> {
     let mut writer = csv::Writer::from_writer(out);
-    writer.write_record(KEY_COLUMNS.iter().chain(F::COLUMNS))?;
+    let end_column = (!ends.is_empty()).then_some(&END_COLUMN);
+    writer.write_record(KEY_COLUMNS.iter().chain(F::COLUMNS).chain(end_column))?;
     let mut values = Vec::with_capacity(F::COLUMNS.len());
-    for flow in flows.iter() {
+    for (i, flow) in flows.iter().enumerate() {
         values.clear();
         flow.state.values(&mut values);
         let key = key_values(&flow.key);
-        writer.write_record(key.into_iter().chain(values.iter().map(|value| match *value {
+        let values = values.iter().map(|value| match *value {
             FlowValue::Count(number) | FlowValue::TimeNs(number) => number.to_string(),
             FlowValue::Bits(bits) => format!("{bits:#x}"),
             FlowValue::Word(word) => word.to_owned(),
-        })))?;
+        });
+        let end = ends.get(i).map(|&end| end.to_owned());
+        writer.write_record(key.into_iter().chain(values).chain(end))?;
     }
     writer.flush()
 }
 
-fn json_lines<F: FlowState>(mut out: impl Write, flows: &FlowResults<F>) -> io::Result<()> {
+fn json_lines<F: FlowState>(mut out: impl Write, flows: &FlowResults<F>, ends: &[&str]) -> io::Result<()> {
     let mut values = Vec::with_capacity(F::COLUMNS.len());
-    for flow in flows.iter() {
+    for (i, flow) in flows.iter().enumerate() {
         values.clear();
         flow.state.values(&mut values);
         let key = &flow.key;
@@ -59,6 +89,9 @@ fn json_lines<F: FlowState>(mut out: impl Write, flows: &FlowResults<F>) -> io::
                 FlowValue::Word(word) => word.into(),
             };
             record.insert((*column).into(), value);
+        }
+        if let Some(&end) = ends.get(i) {
+            record.insert(END_COLUMN.into(), end.into());
         }
         serde_json::to_writer(&mut out, &record)?;
         out.write_all(b"\n")?;

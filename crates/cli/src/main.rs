@@ -8,6 +8,7 @@
 )]
 
 mod args;
+mod attend;
 mod exit;
 mod flow_file;
 mod host;

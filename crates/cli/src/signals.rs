@@ -1,19 +1,67 @@
-//! Ctrl-C: once to stop with a balanced result, twice to leave at once.
+//! Signals: once to stop with a balanced result, twice to leave at once.
 
 use std::sync::Arc;
 
 use flowloom::engine::Control;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::iterator::Signals;
 
-use crate::exit::Status;
+use crate::exit::{Status, with_status};
+
+/// What a signal asks for, beside to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Request {
+    /// SIGHUP: load the rules again.
+    Reload,
+    /// SIGUSR1: say how far the run is.
+    Report,
+}
 
 /// Stops the run at the first signal, and the process at the second.
 pub(crate) fn stop_on_signals(control: &Arc<Control>) {
-    let control = Arc::clone(control);
-    // Fails only when a handler is set already; then that one stops the process.
-    let _ = ctrlc::set_handler(move || {
-        if control.is_stopped() {
-            std::process::exit(Status::Interrupted as i32);
-        }
-        control.stop();
+    let control_too = Arc::clone(control);
+    attend(control, &[SIGINT, SIGTERM, SIGHUP], move |_| stop(&control_too));
+}
+
+/// Does the same, and hands on what else signals ask for; SIGHUP stops unless it is `reloads`.
+///
+/// `hand_on` is called on the thread that a second interrupt needs: it must not wait for anything.
+pub(crate) fn attend_to_signals(
+    control: &Arc<Control>,
+    reloads: bool,
+    hand_on: impl FnMut(Request) + Send + 'static,
+) {
+    let mut hand_on = hand_on;
+    let control_too = Arc::clone(control);
+    attend(control, &[SIGINT, SIGTERM, SIGHUP, SIGUSR1], move |signal| match signal {
+        SIGUSR1 => hand_on(Request::Report),
+        SIGHUP if reloads => hand_on(Request::Reload),
+        _ => stop(&control_too),
     });
+}
+
+fn stop(control: &Control) {
+    if control.is_stopped() {
+        std::process::exit(Status::Interrupted as i32);
+    }
+    control.stop();
+}
+
+fn attend(control: &Arc<Control>, signals: &[i32], mut other: impl FnMut(i32) + Send + 'static) {
+    // What cannot be registered keeps its meaning: the signal ends the process.
+    let Ok(mut signals) = Signals::new(signals) else { return };
+    let control = Arc::clone(control);
+    let listen = move || {
+        for signal in signals.forever() {
+            match signal {
+                SIGINT | SIGTERM => stop(&control),
+                signal => other(signal),
+            }
+        }
+    };
+    // Without the thread a first interrupt would do nothing, and the process could only be killed.
+    if let Err(error) = std::thread::Builder::new().name("signals".into()).spawn(listen) {
+        eprintln!("error: {}", with_status(&format!("cannot start a thread: {error}"), Status::Usage));
+        std::process::exit(Status::Usage as i32);
+    }
 }

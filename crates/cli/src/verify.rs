@@ -8,7 +8,9 @@ use std::collections::HashMap;
 use flowloom::engine::time::tick_of;
 use flowloom::engine::{App, Control, FlowResults, FlowState, FlowValue, IdleTimeout};
 use flowloom::flow_key::FlowKey;
-use flowloom::packet::{DecodeOptions, Fill, PacketBatch, PacketSource, PacketView, SourceError, decode};
+use flowloom::packet::{
+    DecodeOptions, Fill, Headers, PacketBatch, PacketSource, PacketView, SourceError, decode,
+};
 
 /// What the oracle is to repeat.
 #[derive(Clone, Copy, Debug)]
@@ -21,15 +23,18 @@ pub(crate) struct Repeat {
     pub(crate) idle_timeout: Option<IdleTimeout>,
 }
 
-/// Returns the oracle's results, a record per distinct key; `None` when the run was stopped meanwhile.
+/// The oracle's records of each key: one, or several in their order where an application keeps them apart.
+pub(crate) type Records<F> = HashMap<FlowKey, Vec<F>>;
+
+/// Returns the oracle's results; `None` when the run was stopped meanwhile.
 pub(crate) fn oracle<A: App>(
     source: &mut dyn PacketSource,
     mut app: A,
     repeat: Repeat,
     control: &Control,
-) -> Result<Option<HashMap<FlowKey, A::Flow>>, SourceError> {
+) -> Result<Option<Records<A::Flow>>, SourceError> {
     let mut open: HashMap<FlowKey, (u64, A::Flow)> = HashMap::new();
-    let mut results: HashMap<FlowKey, A::Flow> = HashMap::new();
+    let mut results = Records::new();
     let mut batch = PacketBatch::new();
     let mut left = repeat.packets;
     let mut now = 0;
@@ -55,13 +60,21 @@ pub(crate) fn oracle<A: App>(
             let bytes = &block.bytes()[start..start + raw.captured as usize];
             let Ok(headers) = decode(raw.link, bytes, repeat.decode) else { continue };
             let key = headers.key.with_pass(batch.pass);
-            let (last_seen, flow) = open.entry(key).or_insert_with(|| (now, A::Flow::default()));
-            if repeat.idle_timeout.is_some_and(|timeout| timeout.is_over(tick_of(*last_seen), tick_of(now)))
-            {
+            let view = PacketView {
+                bytes,
+                headers: Headers { key, ..headers },
+                time_ns: now,
+                wire_bytes: raw.wire,
+            };
+            let Some((last_seen, flow)) = open.get_mut(&key) else {
+                app.on_packet(&view, &mut open.entry(key).or_insert((now, A::Flow::default())).1);
+                continue;
+            };
+            let is_idle = |timeout: IdleTimeout| timeout.is_over(tick_of(*last_seen), tick_of(now));
+            if repeat.idle_timeout.is_some_and(is_idle) || app.ends_before(&view, flow) {
                 finish(&mut results, key, std::mem::take(flow));
             }
             *last_seen = now;
-            let view = PacketView { bytes, headers, time_ns: now, wire_bytes: raw.wire };
             app.on_packet(&view, flow);
         }
     }
@@ -71,23 +84,28 @@ pub(crate) fn oracle<A: App>(
     Ok(Some(results))
 }
 
-fn finish<F: FlowState>(results: &mut HashMap<FlowKey, F>, key: FlowKey, flow: F) {
-    match results.entry(key) {
-        std::collections::hash_map::Entry::Occupied(mut earlier) => earlier.get_mut().merge(flow),
-        std::collections::hash_map::Entry::Vacant(place) => {
-            place.insert(flow);
-        }
+fn finish<F: FlowState>(results: &mut Records<F>, key: FlowKey, flow: F) {
+    let earlier = results.entry(key).or_default();
+    match earlier.first_mut() {
+        Some(first) if !F::SEPARATE => first.merge(flow),
+        _ => earlier.push(flow),
     }
 }
 
+/// Returns how many records there are.
+pub(crate) fn count<F>(oracle: &Records<F>) -> u64 {
+    oracle.values().map(|records| records.len() as u64).sum()
+}
+
 /// Compares the engine's records with the oracle's. The error names the first flow that differs, and how.
-pub(crate) fn compare<F: FlowState>(
-    records: &FlowResults<F>,
-    oracle: &HashMap<FlowKey, F>,
-) -> Result<(), String> {
+pub(crate) fn compare<F: FlowState>(records: &FlowResults<F>, oracle: &Records<F>) -> Result<(), String> {
+    let mut before = (None, 0);
     for record in records.iter() {
-        let Some(expected) = oracle.get(&record.key) else {
-            return Err(format!("flow {} is not the oracle's", record.key));
+        // Records of one key follow each other.
+        let place = if before.0 == Some(record.key) { before.1 + 1 } else { 0 };
+        before = (Some(record.key), place);
+        let Some(expected) = oracle.get(&record.key).and_then(|all| all.get(place)) else {
+            return Err(format!("record {} of flow {} is not the oracle's", place + 1, record.key));
         };
         let (ours, theirs) = (values(&record.state), values(expected));
         if let Some(at) = (0..ours.len()).find(|&at| ours[at] != theirs[at]) {
@@ -100,13 +118,13 @@ pub(crate) fn compare<F: FlowState>(
             ));
         }
     }
-    if records.len() == oracle.len() {
+    if records.len() as u64 == count(oracle) {
         return Ok(());
     }
     let ours: std::collections::HashSet<_> = records.iter().map(|record| record.key).collect();
     let missing = oracle.keys().filter(|key| !ours.contains(*key)).min();
     Err(missing.map_or_else(
-        || format!("{} records for {} flows", records.len(), oracle.len()),
+        || format!("{} records, the oracle has {}", records.len(), count(oracle)),
         |key| format!("flow {key} is missing"),
     ))
 }

@@ -62,6 +62,33 @@ fn a_capture_is_classified_as_replay_decodes_it() {
 }
 
 #[test]
+fn the_flags_column_is_matched_when_asked() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let any = "0.0.0.0/0\t0.0.0.0/0\t0 : 65535\t0 : 65535\t0x06/0xFF\t";
+    let text = format!("@{any}0x0200/0x1200\n@{any}0x1000/0x1000\n@{any}0x0000/0x0000\n");
+    let rules = folder.write("r", text.as_bytes());
+    let packets = |options: &[&str]| {
+        let base = ["classify", &trace, "-r", &rules, "--verify", "--format", "json"];
+        let document = flowloom([&base[..], options].concat()).ends(0).json();
+        let top = document["top"].as_array().unwrap();
+        let of = |number: u64| {
+            top.iter()
+                .find(|rule| rule["rule"]["number"] == number)
+                .map_or(0, |rule| self::number(rule, "packets"))
+        };
+        ([of(1), of(2), of(3)], number(&document, "matched"))
+    };
+    let (plain, matched) = packets(&[]);
+    assert_eq!(plain, [matched, 0, 0], "the column takes no part");
+    let (flagged, same) = packets(&["--match-tcp-flags"]);
+    assert_eq!((flagged.iter().sum::<u64>(), same), (matched, matched));
+    assert!(flagged[0] > 0 && flagged[1] > flagged[0], "{flagged:?}: connections are opened, then used");
+    let header = folder.write("h", b"167772161 16909060 1 80 6\n");
+    flowloom(["classify", &header, "-r", &rules, "--match-tcp-flags"]).ends(2).says(&["is for captures"]);
+}
+
+#[test]
 fn rules_that_never_win_are_found() {
     let folder = Folder::new();
     let rules = folder.write("r", RULES.as_bytes());

@@ -2,10 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod accounting;
 mod bench;
 mod bytes;
 mod classify;
 mod errors;
+mod firewall;
 mod generate;
 mod inspect;
 mod interrupt;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::support::{number, real_captures, replay};
+use crate::support::{Folder, number, real_captures, replay};
 
 /// Captures on which we and the tool that counted keys differ, for reasons that the packet crate's test explains.
 const EXPLAINED: [&str; 2] = ["dev_mix_ether.pcap.zst", "nasty/mpls_6in6_broken_gz.pcap.gz"];
@@ -78,4 +78,43 @@ fn every_layout_agrees_on_real_captures() {
             }
         }
     }
+}
+
+#[test]
+fn verdicts_and_accounts_of_real_captures_are_the_oracles_in_every_layout() {
+    let Some(data) = real_captures() else { return };
+    let folder = Folder::new();
+    let rules = folder.write(
+        "rules.toml",
+        b"[[rule]]\nprotocol = 'udp'\ndestination_ports = 53\naction = 'deny'\n\
+          [[rule]]\nprotocol = 'tcp'\ndestination_ports = '0-1023'\n[[rule]]\nsource = '::/0'\n\
+          [[rule]]\nsource = '0.0.0.0/1'\nprotocol = 'udp'\n",
+    );
+    let published = data.join("../rules/fw1_1k").to_str().unwrap().to_owned();
+    let (mut accepted, mut denied) = (0, 0);
+    for file in &expected(&data) {
+        for how in [
+            &["--app", "accounting", "--timeout", "5", "--active-timeout", "20"][..],
+            &["--rules", &rules, "--strict-tcp"],
+            &["--rules", &rules, "--timeout", "5"],
+            &["--rules", &published, "--per-packet"],
+        ] {
+            let run = |layout: &[&str]| replay(&[&[file.path.as_str()], how, layout].concat());
+            let inline = run(&["--verify"]);
+            assert_eq!(inline["verify"]["agrees"], true, "{} {how:?}", file.name);
+            if !EXPLAINED.contains(&file.name.as_str()) {
+                assert_eq!(number(&inline, "processed"), file.decoded, "{} {how:?}", file.name);
+            }
+            let two = run(&["--workers", "2"]);
+            for field in ["digest", "processed", "denied", "flows"] {
+                assert_eq!(two[field], inline[field], "{field} of {} {how:?}", file.name);
+            }
+            if how[0] == "--rules" {
+                assert_eq!(two["firewall"]["top"], inline["firewall"]["top"], "{} {how:?}", file.name);
+                accepted += number(&inline["firewall"]["accepted"], "packets");
+                denied += number(&inline["firewall"]["denied"], "packets");
+            }
+        }
+    }
+    assert!(accepted > 100_000 && denied > 100_000, "{accepted} {denied}");
 }

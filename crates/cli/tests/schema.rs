@@ -186,6 +186,7 @@ fn replay_documents_conform() {
     mixed.extend(enhanced(1, 2, 46, &udp_frame(7)));
     let mixed = folder.write("mixed.pcapng", &mixed);
     let bomb = folder.trace("t.pcap.gz", &["--flows", "10", "--packets", "2k"]);
+    let rules = folder.write("rules.toml", b"[[rule]]\nprotocol = 'tcp'\n[[rule]]\nprotocol = 'udp'\n");
     let written = folder.path("written.pcapng");
     let schema = Schema::read("replay-1.json");
     for arguments in [
@@ -196,6 +197,8 @@ fn replay_documents_conform() {
         &[&trace, "--loop", "--limit", "6000", "--app", "null"],
         &[&trace, "--workers", "2", "--scheduler", "lfb", "--write", &written],
         &[&trace, "--tcb-cache", "8k", "--tcb-policy", "flowlru", "--workers", "2", "--no-pin"],
+        &[&trace, "--rules", &rules, "--top-rules", "1", "--strict-tcp", "--listen", "127.0.0.1:0"],
+        &[&trace, "--app", "accounting", "--timeout", "1", "--active-timeout", "2"],
         &[&trace, &mixed],
         &[&cut],
         &[&none],

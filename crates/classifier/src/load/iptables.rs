@@ -1,7 +1,7 @@
 //! A subset of what `iptables-save` and `ip6tables-save` write: one chain of the filter table.
 //!
 //! Read are `-s`, `-d`, `-p`, `--sport`, `--dport`, `-m multiport` with `--sports` and `--dports`, comments, and the targets ACCEPT
-//! (value 1), DROP (0) and REJECT (2). The chain's policy becomes a last rule. Whatever would change which packets match and is not
+//! (value 1), DROP (0) and REJECT (2), which are the rules' actions: DROP and REJECT both deny. The chain's policy becomes a last rule. Whatever would change which packets match and is not
 //! read is an error, never passed over: negations, interfaces, states, fragments, other chains.
 
 use alloc::vec::Vec;
@@ -9,7 +9,7 @@ use core::net::IpAddr;
 
 use super::cursor::Cursor;
 use super::{LoadError, LoadErrorKind, LoadLimits};
-use crate::rule::{Addresses, PortRange, Prefix, Rule};
+use crate::rule::{Action, Addresses, PortRange, Prefix, Rule};
 
 /// Reads the rules of a chain, such as `INPUT`.
 ///
@@ -65,7 +65,7 @@ pub fn parse(text: &str, chain: &str, limits: LoadLimits) -> Result<Vec<Rule>, L
         }
     }
     if let Some(value) = policy {
-        rules.push(Rule { value, ..Rule::ANY });
+        rules.push(Rule { value, action: Some(action_of(value)), ..Rule::ANY });
     }
     Ok(rules)
 }
@@ -77,6 +77,11 @@ fn value_of(target: &str) -> Option<u32> {
         "REJECT" => Some(2),
         _ => None,
     }
+}
+
+/// Returns the action behind a target's value.
+fn action_of(value: u32) -> Action {
+    if value == 1 { Action::Accept } else { Action::Deny }
 }
 
 fn word<'a>(cursor: &mut Cursor<'a>) -> &'a str {
@@ -139,6 +144,7 @@ fn rule(cursor: &mut Cursor<'_>) -> Result<Vec<Rule>, LoadError> {
     if !has_target {
         return Err(cursor.error(LoadErrorKind::Expected("a target: -j ACCEPT, DROP or REJECT")));
     }
+    rule.action = Some(action_of(rule.value));
     rule.addresses = addresses(cursor, sides)?;
     let [from, to] = ports;
     let each = |&source_ports: &PortRange| to.iter().map(move |&to| (source_ports, to)).collect::<Vec<_>>();
@@ -270,6 +276,7 @@ mod tests {
         assert_eq!(rules.len(), 2);
         assert_eq!(rules[0].to_string(), "::/0 ::1/128 0 : 1023 0 : 65535 0x11/0xff");
         assert_eq!((rules[0].value, rules[1].value), (0, 1));
+        assert_eq!((rules[0].action, rules[1].action), (Some(Action::Deny), Some(Action::Accept)));
         assert_eq!(ProtocolMatch::ANY, rules[1].protocol);
     }
 
@@ -283,7 +290,7 @@ mod tests {
             .map(|rule| (rule.destination_ports.low(), rule.destination_ports.high()))
             .collect();
         assert_eq!(ports, [(80, 80), (443, 443), (1000, 2000)]);
-        assert!(rules.iter().all(|rule| rule.value == 2));
+        assert!(rules.iter().all(|rule| rule.value == 2 && rule.action == Some(Action::Deny)));
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! protocol = "tcp"                   # or a number, or "0x06/0x0f" for a value under a mask
 //! priority = 10                      # higher goes first; 0 where it is missing
 //! value = 1                          # the caller's own
+//! action = "deny"                    # or "accept"; whoever asks decides where it is missing
 //! ```
 
 use alloc::borrow::ToOwned;
@@ -21,7 +22,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::{LoadError, LoadErrorKind, LoadLimits, line_of};
-use crate::rule::{Addresses, PortRange, Prefix, ProtocolMatch, Rule};
+use crate::rule::{Action, Addresses, PortRange, Prefix, ProtocolMatch, Rule};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -41,6 +42,7 @@ struct Entry {
     #[serde(default)]
     priority: i32,
     value: Option<u32>,
+    action: Option<Spanned<String>>,
 }
 
 #[derive(Deserialize)]
@@ -101,7 +103,17 @@ fn rule(text: &str, index: usize, entry: Spanned<Entry>) -> Result<Rule, LoadErr
     if let Some(protocol) = entry.protocol {
         rule.protocol = protocol_match(text, protocol)?;
     }
+    rule.action = entry.action.map(|field| action(text, &field)).transpose()?;
     Ok(rule)
+}
+
+fn action(text: &str, field: &Spanned<String>) -> Result<Action, LoadError> {
+    [Action::Accept, Action::Deny].into_iter().find(|action| action.name() == field.get_ref()).ok_or_else(
+        || {
+            let kind = LoadErrorKind::Expected("an action: \"accept\" or \"deny\"");
+            at(text, field.span().start, kind)
+        },
+    )
 }
 
 /// An address and a length, not yet of a family.
@@ -212,7 +224,8 @@ mod tests {
             one("source = '2001:db8::1'\nsource_ports = '5-7'\nprotocol = '0x06/0x0f'\npriority = 3")
                 .unwrap();
         assert_eq!(rule.to_string(), "2001:db8::1/128 ::/0 5 : 7 0 : 65535 0x06/0x0f");
-        assert_eq!((rule.priority, rule.value), (3, 0));
+        assert_eq!((rule.priority, rule.value, rule.action), (3, 0, None));
+        assert_eq!(one("action = 'deny'").unwrap().action, Some(Action::Deny));
         assert_eq!(one("protocol = 'any'\nsource = 'any'").unwrap().to_string(), Rule::ANY.to_string());
         assert!(parse("", LoadLimits::default()).unwrap().is_empty());
     }
@@ -225,6 +238,7 @@ mod tests {
             ("destination_ports = 70000", 21, "a port from"),
             ("destination_ports = '9-5'", 21, "ends before"),
             ("protocol = 'tpc'", 12, "a protocol"),
+            ("action = 'drop'", 10, "\"accept\" or \"deny\""),
             ("sauce = 'x'", 1, "unknown field"),
             ("source = ", 10, ""),
         ] {

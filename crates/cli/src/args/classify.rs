@@ -32,6 +32,10 @@ pub(crate) struct Classify {
     #[arg(long)]
     pub(crate) verify: bool,
 
+    /// Match the last column of ClassBench rules too: TCP flags, and the type of ICMP; slower, and only for captures
+    #[arg(long)]
+    pub(crate) match_tcp_flags: bool,
+
     /// List the rules that no packet hits
     #[arg(long)]
     pub(crate) unused: bool,

@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod classify;
+pub(crate) mod firewall;
 pub(crate) mod generate;
 pub(crate) mod inspect;
 pub(crate) mod parse;

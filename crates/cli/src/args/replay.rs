@@ -1,11 +1,14 @@
 //! `flowloom replay`.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use clap::builder::ArgPredicate;
 use clap::{Args, ValueEnum};
 use flowloom::engine::Pace;
 use flowloom::tcb_cache::Policy;
 
+use super::firewall::FirewallOptions;
 use super::parse;
 
 /// Arguments of `replay`.
@@ -14,7 +17,14 @@ use super::parse;
 Examples:
   flowloom replay edge.pcap --flows flows.csv        one line per flow
   flowloom replay edge.pcap --workers 2 --verify     two workers, checked by an oracle
-  flowloom replay captures/ --passes 3 --seed 1      a directory, three times")]
+  flowloom replay captures/ --passes 3 --seed 1      a directory, three times
+  flowloom replay edge.pcap --rules acl.rules        a firewall: what is denied, and by which rule
+  flowloom replay edge.pcap --app accounting --timeout 15 --active-timeout 1800 --flows f.csv
+
+Signals:
+  SIGINT, SIGTERM   end the run with its result; a second one ends it at once
+  SIGUSR1           print a line of statistics
+  SIGHUP            load the rules again; ends the run where there are none, or with --verify")]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub(crate) struct Replay {
     /// Captures: files, directories, or - for standard input
@@ -38,7 +48,7 @@ pub(crate) struct Replay {
     pub(crate) no_pin: bool,
 
     /// What the workers do with packets
-    #[arg(long, value_enum, default_value_t = AppName::TcpTracker)]
+    #[arg(long, value_enum, default_value_t = AppName::TcpTracker, default_value_if("rules", ArgPredicate::IsPresent, "firewall"))]
     pub(crate) app: AppName,
 
     /// Flow table
@@ -56,6 +66,10 @@ pub(crate) struct Replay {
     /// Flows idle for longer, in packet time, end [default: never]
     #[arg(long, value_name = "SECONDS", value_parser = parse::seconds)]
     pub(crate) timeout: Option<u64>,
+
+    /// With --app accounting: a packet that comes so long after a record's first, in packet time, begins another
+    #[arg(long, value_name = "SECONDS", value_parser = parse::seconds)]
+    pub(crate) active_timeout: Option<u64>,
 
     /// Who gets a packet; flows keep their worker with dh, hrw, hrw3, rss and fixed, else all workers share the flows
     #[arg(long, value_enum, default_value_t = SchedulerName::Dh)]
@@ -93,7 +107,7 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "N", value_parser = parse::count)]
     pub(crate) limit: Option<u64>,
 
-    /// Write one record per flow; JSON lines for .jsonl, CSV otherwise
+    /// Write one record per flow; JSON lines for .jsonl, IPFIX for .ipfix (of --app accounting), CSV otherwise
     #[arg(long, value_name = "FILE")]
     pub(crate) flows: Option<PathBuf>,
 
@@ -136,6 +150,17 @@ pub(crate) struct Replay {
     /// The most bytes that a compressed input may unpack to
     #[arg(long, value_name = "BYTES", default_value = "1000G", value_parser = parse::positive)]
     pub(crate) unpack_max: u64,
+
+    /// Serve statistics on this loopback address while the run lasts, as Prometheus reads them; port 0 picks one
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) listen: Option<SocketAddr>,
+
+    /// Let --listen take an address that other hosts can reach
+    #[arg(long, requires = "listen")]
+    pub(crate) listen_publicly: bool,
+
+    #[command(flatten)]
+    pub(crate) firewall: FirewallOptions,
 }
 
 /// Layout on threads.
@@ -152,6 +177,10 @@ pub(crate) enum AppName {
     Null,
     /// Packets, bytes, times, flags and TCP state per flow
     TcpTracker,
+    /// Verdicts of --rules, kept per flow
+    Firewall,
+    /// Records with a beginning, an end and the reason for it, cut by --timeout and --active-timeout
+    Accounting,
 }
 
 /// Flow tables.

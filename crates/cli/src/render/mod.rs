@@ -8,6 +8,7 @@ pub(crate) mod replay;
 pub(crate) mod reproduce;
 pub(crate) mod rules;
 pub(crate) mod simulate;
+pub(crate) mod verdicts;
 
 use std::io::Write;
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::verdicts::FirewallFigures;
 use super::{Report, bytes, grouped, percent, scaled};
 use crate::host::{Host, Tool};
 
@@ -42,6 +43,8 @@ pub(crate) struct ReplayResult {
     pub(crate) verify: Option<VerifyFigures>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tcb_cache: Option<TcbCacheFigures>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) firewall: Option<FirewallFigures>,
     pub(crate) notices: Vec<String>,
     pub(crate) interrupted: bool,
     /// Share of the input that was read, of an interrupted run over inputs of known size.
@@ -90,6 +93,7 @@ pub(crate) struct RunFigures {
     pub(crate) passes: Option<u32>,
     pub(crate) decap: bool,
     pub(crate) idle_timeout_ns: Option<u64>,
+    pub(crate) active_timeout_ns: Option<u64>,
     pub(crate) mapped: bool,
 }
 
@@ -345,6 +349,9 @@ impl Report for ReplayResult {
                 written.path
             ));
         }
+        if let Some(firewall) = &self.firewall {
+            firewall.lines(&mut lines);
+        }
         lines.push(format!("Digest      {}", self.digest));
         lines.push(String::new());
         lines.push(self.verdict());
@@ -358,6 +365,7 @@ impl Report for ReplayResult {
             "bytes_captured",
             "decoded",
             "processed",
+            "denied",
             "flows",
             "flows_expired",
             "seconds",
@@ -374,6 +382,7 @@ impl Report for ReplayResult {
             self.bytes_captured.to_string(),
             self.decoded.to_string(),
             self.processed.to_string(),
+            self.denied.to_string(),
             self.flows.to_string(),
             self.flows_expired.to_string(),
             self.seconds.to_string(),

@@ -8,7 +8,7 @@ use flowloom::classifier::{
     Algorithm, AnyKey, Classifier, ClassifierBuilder, ClassifierKey, KeyV4, KeyV6, Match, RuleId, RuleSet,
 };
 use flowloom::engine::Control;
-use flowloom::packet::{DecodeOptions, Fill, PacketBatch, PacketSource, decode};
+use flowloom::packet::{DecodeOptions, Fill, Headers, PacketBatch, PacketSource, decode};
 use flowloom::traffic::capture::{CaptureSet, Input, SetOptions};
 use flowloom_measure::clock::thread_cpu_ns;
 
@@ -44,6 +44,11 @@ pub(crate) fn run(arguments: &Classify, common: &Common) -> Result<Status, Failu
     let build_seconds = begun.elapsed().as_secs_f64();
     let mut tally = Tally::new(&file.set, &classifier, arguments);
     let end = if is_trace(&arguments.inputs[0]) {
+        if arguments.match_tcp_flags {
+            return Err(Failure::Usage(String::from(
+                "--match-tcp-flags is for captures: tools disagree on what a header trace has behind its five numbers",
+            )));
+        }
         headers(arguments, &mut tally)?
     } else {
         captures(arguments, common, &mut tally)?
@@ -89,7 +94,7 @@ fn headers(arguments: &Classify, tally: &mut Tally<'_>) -> Result<End, Failure> 
                 return Ok(End::default());
             }
             tally.packets += 1;
-            tally.push(AnyKey::V4(key));
+            tally.push(AnyKey::V4(key), None);
         }
     }
     Ok(End::default())
@@ -125,7 +130,7 @@ fn captures(arguments: &Classify, common: &Common, tally: &mut Tally<'_>) -> Res
             match decode(raw.link, bytes, DecodeOptions::default()) {
                 Ok(headers) => {
                     tally.fragments += u64::from(headers.later_fragment);
-                    tally.push(AnyKey::from(&headers.tuple()));
+                    tally.push(AnyKey::from(&headers.tuple()), flags_of(&headers, bytes));
                 }
                 Err(_) => tally.undecoded += 1,
             }
@@ -139,13 +144,28 @@ fn captures(arguments: &Classify, common: &Common, tally: &mut Tally<'_>) -> Res
     Ok(end)
 }
 
+/// Returns what the last column of ClassBench is compared with: TCP flags in the upper byte, or ICMP's type and code; `None` of
+/// packets that have neither, or are cut before them.
+fn flags_of(headers: &Headers, bytes: &[u8]) -> Option<u16> {
+    if headers.later_fragment {
+        return None;
+    }
+    let at = |offset: usize| bytes.get(headers.transport_offset as usize + offset).copied();
+    match headers.key.protocol() {
+        6 => Some(u16::from_be_bytes([at(13)?, 0])),
+        1 | 58 => Some(u16::from_be_bytes([at(0)?, at(1)?])),
+        _ => None,
+    }
+}
+
 /// What was found so far.
 struct Tally<'a> {
     set: &'a RuleSet,
     classifier: &'a Classifier,
     verify: bool,
-    v4: Vec<KeyV4>,
-    v6: Vec<KeyV6>,
+    match_flags: bool,
+    v4: Keys<KeyV4>,
+    v6: Keys<KeyV6>,
     packets: u64,
     undecoded: u64,
     fragments: u64,
@@ -157,14 +177,29 @@ struct Tally<'a> {
     first_wrong: Option<String>,
 }
 
+/// Keys that wait to be looked up, each with its packet's flags.
+#[derive(Default)]
+struct Keys<K> {
+    keys: Vec<K>,
+    flags: Vec<Option<u16>>,
+}
+
+impl<K> Keys<K> {
+    fn push(&mut self, key: K, flags: Option<u16>) {
+        self.keys.push(key);
+        self.flags.push(flags);
+    }
+}
+
 impl<'a> Tally<'a> {
     fn new(set: &'a RuleSet, classifier: &'a Classifier, arguments: &Classify) -> Self {
         Self {
             set,
             classifier,
             verify: arguments.verify,
-            v4: Vec::with_capacity(BATCH),
-            v6: Vec::with_capacity(BATCH),
+            match_flags: arguments.match_tcp_flags,
+            v4: Keys::default(),
+            v6: Keys::default(),
             packets: 0,
             undecoded: 0,
             fragments: 0,
@@ -177,12 +212,12 @@ impl<'a> Tally<'a> {
         }
     }
 
-    fn push(&mut self, key: AnyKey) {
+    fn push(&mut self, key: AnyKey, flags: Option<u16>) {
         match key {
-            AnyKey::V4(key) => self.v4.push(key),
-            AnyKey::V6(key) => self.v6.push(key),
+            AnyKey::V4(key) => self.v4.push(key, flags),
+            AnyKey::V6(key) => self.v6.push(key, flags),
         }
-        if self.v4.len() == BATCH || self.v6.len() == BATCH {
+        if self.v4.keys.len() == BATCH || self.v6.keys.len() == BATCH {
             self.flush();
         }
     }
@@ -194,20 +229,26 @@ impl<'a> Tally<'a> {
     }
 
     /// Looks keys up and counts; returns the list, empty.
-    fn look_up<K: ClassifierKey + std::fmt::Display>(&mut self, mut keys: Vec<K>) -> Vec<K> {
+    fn look_up<K: ClassifierKey + std::fmt::Display>(&mut self, mut waiting: Keys<K>) -> Keys<K> {
+        let Keys { keys, flags } = &mut waiting;
         let mut found = [Match::NONE; BATCH];
         let found = &mut found[..keys.len()];
         let begun = thread_cpu_ns();
-        self.classifier.classify_batch(&keys, found);
+        self.classifier.classify_batch(keys, found);
+        if self.match_flags {
+            for ((key, found), &flags) in keys.iter().zip(&mut *found).zip(&*flags) {
+                *found = self.set.first_match_with_flags(*found, key, flags);
+            }
+        }
         self.cpu_ns += thread_cpu_ns() - begun;
         self.looked_up += keys.len() as u64;
-        for (key, found) in keys.iter().zip(found.iter()) {
+        for ((key, found), &flags) in keys.iter().zip(found.iter()).zip(&*flags) {
             match found.rule() {
                 Some(rule) => self.hits[rule.index()] += 1,
                 None => self.unmatched += 1,
             }
             if self.verify {
-                let expected = self.set.first_match(key);
+                let expected = self.first_match(key, flags);
                 if expected != *found {
                     self.wrong += 1;
                     self.first_wrong.get_or_insert_with(|| {
@@ -217,7 +258,17 @@ impl<'a> Tally<'a> {
             }
         }
         keys.clear();
-        keys
+        flags.clear();
+        waiting
+    }
+
+    /// Returns the first rule that matches, by asking all of them.
+    fn first_match<K: ClassifierKey>(&self, key: &K, flags: Option<u16>) -> Match {
+        let agrees = |id: &RuleId| {
+            let column = self.set.get(*id).and_then(|rule| rule.flags);
+            !self.match_flags || column.is_none_or(|column| column.contains(flags))
+        };
+        self.set.all_matches(key).find(agrees).map_or(Match::NONE, Match::from)
     }
 
     fn result(

@@ -201,6 +201,8 @@ fn toml(rules: &[Rule]) -> String {
         field("protocol", &format!("\"{}\"", rule.protocol), rule.protocol != ProtocolMatch::ANY);
         field("priority", &rule.priority, rule.priority != 0);
         field("value", &rule.value, true);
+        let action = rule.action.map_or("", |action| action.name());
+        field("action", &format!("\"{action}\""), rule.action.is_some());
     }
     text
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use flowloom::cpu::features::Isa;
-use flowloom::engine::{EngineConfig, FlowState, Mode, Order, RunReport, WhenFull};
+use flowloom::engine::{EngineConfig, FlowState, Mode, Order, RunReport, WhenFull, WorkerReport};
 use flowloom::traffic::capture::CaptureSet;
 
 use crate::args::replay::Replay;
@@ -12,6 +12,7 @@ use crate::render::replay::{
     InputFigures, ReplayResult, RunFigures, TableFigures, TcbCacheFigures, VerifyFigures, WorkerFigures,
     WrittenFigures,
 };
+use crate::render::verdicts::FirewallFigures;
 
 /// Everything that the figures are taken from.
 pub(super) struct Run<'a, F> {
@@ -24,6 +25,7 @@ pub(super) struct Run<'a, F> {
     pub(super) report: &'a RunReport<F>,
     pub(super) verified: Option<VerifyFigures>,
     pub(super) tcb_cache: Option<TcbCacheFigures>,
+    pub(super) firewall: Option<FirewallFigures>,
     pub(super) read_share: Option<f64>,
 }
 
@@ -66,6 +68,7 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
             passes: (!arguments.forever).then_some(arguments.passes),
             decap: config.decode.decap,
             idle_timeout_ns: arguments.timeout,
+            active_timeout_ns: arguments.active_timeout,
             mapped: !arguments.no_mmap,
         },
         inputs: files
@@ -101,18 +104,7 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
         captured_over_wire: input.captured_over_wire,
         lying_lengths: files.iter().map(|file| file.lying_lengths).sum(),
         digest: report.digest(),
-        workers: report
-            .workers
-            .iter()
-            .map(|worker| WorkerFigures {
-                cpu: worker.cpu,
-                sent: worker.sent,
-                processed: worker.counters.processed,
-                dropped: worker.counters.dropped.total(),
-                flows: report.shared.is_none().then_some(worker.counters.flows_begun),
-                full_waits: worker.full_waits,
-            })
-            .collect(),
+        workers: worker_figures(report),
         table: table_figures(report),
         written: arguments.write.as_ref().zip(report.sink).map(|(path, sink)| WrittenFigures {
             path: path.display().to_string(),
@@ -121,6 +113,7 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
         }),
         verify: run.verified,
         tcb_cache: run.tcb_cache,
+        firewall: run.firewall,
         notices: source.notices().iter().map(ToString::to_string).collect(),
         interrupted: report.interrupted,
         read_share: if report.interrupted { run.read_share } else { None },
@@ -128,6 +121,18 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
         balanced: report.is_balanced(),
         complete: !report.interrupted && report.fault.is_none(),
     }
+}
+
+fn worker_figures<F>(report: &RunReport<F>) -> Vec<WorkerFigures> {
+    let figures = |worker: &WorkerReport| WorkerFigures {
+        cpu: worker.cpu,
+        sent: worker.sent,
+        processed: worker.counters.processed,
+        dropped: worker.counters.dropped.total(),
+        flows: report.shared.is_none().then_some(worker.counters.flows_begun),
+        full_waits: worker.full_waits,
+    };
+    report.workers.iter().map(figures).collect()
 }
 
 fn table_figures<F: FlowState>(report: &RunReport<F>) -> TableFigures {

@@ -1,16 +1,20 @@
 //! Runs the engine over captures.
 
 mod figures;
+mod firewall;
 mod probe;
+mod role;
 mod setup;
 
 use std::fs::File;
 use std::io::BufWriter;
+use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
 
-use flowloom::apps::{CaptureSink, Null, TcpTracker};
-use flowloom::engine::{App, Control, Fault, Parts, run_parts};
+use flowloom::apps::CaptureSink;
+use flowloom::apps::accounting::{EndReason, end_reasons};
+use flowloom::engine::{App, Control, Fault, IdleTimeout, Parts, RunReport, run_parts};
 use flowloom::traffic::capture::{CaptureSet, Input, Notice};
 
 use crate::args::Common;
@@ -20,35 +24,51 @@ use crate::host::isa_named;
 use crate::progress::{Progress, label};
 use crate::render::replay::{ReplayResult, VerifyFigures};
 use crate::render::{print, warn, warn_of};
-use crate::signals::stop_on_signals;
-use crate::{flow_file, verify};
+use crate::{attend, flow_file, verify};
 
 use figures::{Run, figures};
+use firewall::Rules;
 use probe::Probe;
-use setup::{Tables, check_verifiable, discipline, engine_config, policy, set_options};
+use role::{AccountingRole, Beside, NullRole, Role, TrackerRole};
+use setup::{Tables, check_application, check_verifiable, discipline, engine_config, policy, set_options};
 
 /// Runs the verb.
 pub(crate) fn run(arguments: &Replay, common: &Common) -> Result<Status, Failure> {
-    let probe = arguments.tcb_cache.map(|bytes| Probe::new(bytes, arguments.tcb_policy)).transpose()?;
-    match (arguments.app, &probe) {
-        (AppName::Null, None) => run_app(arguments, common, "null", None, || Null),
-        (AppName::TcpTracker, None) => run_app(arguments, common, "tcp-tracker", None, || TcpTracker),
-        (AppName::Null, Some(probe)) => {
-            run_app(arguments, common, "null", Some(probe), || probe.beside(Null))
-        }
-        (AppName::TcpTracker, Some(probe)) => {
-            run_app(arguments, common, "tcp-tracker", Some(probe), || probe.beside(TcpTracker))
-        }
+    let rules = Rules::of(arguments)?;
+    if let Some(rules) = &rules {
+        return run_role(arguments, common, Some(rules), rules.role());
+    }
+    match arguments.app {
+        AppName::Null => run_role(arguments, common, None, NullRole),
+        AppName::TcpTracker => run_role(arguments, common, None, TrackerRole),
+        AppName::Accounting => run_role(arguments, common, None, AccountingRole(arguments.active_timeout)),
+        AppName::Firewall => unreachable!("a firewall without rules is refused before"),
     }
 }
 
-fn run_app<A: App>(
+fn run_role<R: Role>(
     arguments: &Replay,
     common: &Common,
-    app_name: &'static str,
-    probe: Option<&Probe>,
-    app: impl Fn() -> A,
+    rules: Option<&Rules>,
+    role: R,
 ) -> Result<Status, Failure> {
+    match arguments.tcb_cache.map(|bytes| Probe::new(bytes, arguments.tcb_policy)).transpose()? {
+        None => run_app(arguments, common, None, rules, &role),
+        Some(probe) => run_app(arguments, common, Some(&probe), rules, &Beside(role, &probe)),
+    }
+}
+
+/// What a role's application keeps per flow.
+type FlowOf<R> = <<R as Role>::App as App>::Flow;
+
+fn run_app<R: Role>(
+    arguments: &Replay,
+    common: &Common,
+    probe: Option<&Probe>,
+    rules: Option<&Rules>,
+    role: &R,
+) -> Result<Status, Failure> {
+    check_application(arguments)?;
     let config = engine_config(arguments)?;
     let mut policy = policy(arguments, &config)?;
     let order = policy.order();
@@ -61,9 +81,11 @@ fn run_app<A: App>(
     let mut source = CaptureSet::open(&inputs, options)?;
     let tables = Tables::plan(arguments, &config, order, &source, options, isa);
 
+    let listener = listener(arguments, common)?;
     let mut sink = arguments.write.as_deref().map(capture_sink).transpose()?;
     let control = Arc::new(Control::default());
-    stop_on_signals(&control);
+    let reload = rules.and_then(|rules| rules.reload(arguments, common.quiet > 1));
+    let reloads = attend::start(&control, reload, listener)?;
     let label = format!("replay  {}", label(&arguments.inputs));
     let progress = Progress::start(label, source.progress(), Arc::clone(&control), common.quiet > 0);
     let parts = Parts {
@@ -72,11 +94,11 @@ fn run_app<A: App>(
         sink: sink.as_mut().map(|sink| sink as _),
         control: &control,
     };
-    let app_of = |_| app();
+    let app_of = |_| role.app();
     let report = match arguments.table {
-        TableName::Linehash => run_parts(&config, parts, |_| tables.linehash::<A::Flow>(), app_of),
-        TableName::Dhash => run_parts(&config, parts, |_| tables.dhash::<A::Flow>(), app_of),
-        TableName::Sighash => run_parts(&config, parts, |_| tables.sighash::<A::Flow>(), app_of),
+        TableName::Linehash => run_parts(&config, parts, |_| tables.linehash::<FlowOf<R>>(), app_of),
+        TableName::Dhash => run_parts(&config, parts, |_| tables.dhash::<FlowOf<R>>(), app_of),
+        TableName::Sighash => run_parts(&config, parts, |_| tables.sighash::<FlowOf<R>>(), app_of),
     };
     let read_share = match source.progress().total_bytes() {
         0 => None,
@@ -90,6 +112,7 @@ fn run_app<A: App>(
 
     // Taken now: the oracle runs an application, and a probe, of its own.
     let tcb_cache = probe.map(Probe::figures);
+    let firewall = rules.map(|rules| rules.figures(arguments.firewall.top_rules, reloads.get()));
     let verified = if arguments.verify {
         let repeat = verify::Repeat {
             packets: report.input.packets,
@@ -97,11 +120,11 @@ fn run_app<A: App>(
             idle_timeout: config.idle_timeout,
         };
         let mut again = CaptureSet::open(&inputs, options)?;
-        let oracle = verify::oracle(&mut again, app(), repeat, &control)
+        let oracle = verify::oracle(&mut again, role.oracle(), repeat, &control)
             .map_err(|error| Failure::Usage(format!("the oracle cannot read the input again: {error}")))?;
         oracle.map(|oracle| {
             let difference = verify::compare(&report.flows, &oracle).err();
-            VerifyFigures { flows: oracle.len() as u64, agrees: difference.is_none(), difference }
+            VerifyFigures { flows: verify::count(&oracle), agrees: difference.is_none(), difference }
         })
     } else {
         None
@@ -109,7 +132,7 @@ fn run_app<A: App>(
 
     let result = figures(Run {
         arguments,
-        app: app_name,
+        app: R::NAME,
         config: &config,
         isa,
         scheduler: arguments.scheduler.name(),
@@ -117,6 +140,7 @@ fn run_app<A: App>(
         report: &report,
         verified,
         tcb_cache,
+        firewall,
         read_share,
     });
     for notice in source.notices() {
@@ -124,7 +148,7 @@ fn run_app<A: App>(
     }
     // A result that cannot be printed is no reason to lose the flows, nor the other way round.
     let written = arguments.flows.as_ref().map_or(Ok(()), |path| {
-        flow_file::write(path, &report.flows)
+        write_flows::<R>(path, &report, config.idle_timeout)
             .map_err(|error| Failure::Output(format!("cannot write flows to {}: {error}", path.display())))
     });
     let printed = print(&result, common);
@@ -141,6 +165,34 @@ fn run_app<A: App>(
     } else {
         status(arguments, &source, &result, is_output, common)
     })
+}
+
+/// Writes a record per flow; of an application that keeps account, with the reason for its end.
+fn write_flows<R: Role>(
+    path: &Path,
+    report: &RunReport<FlowOf<R>>,
+    idle: Option<IdleTimeout>,
+) -> std::io::Result<()> {
+    let last_ns = report.input.last_ns;
+    let reasons = end_reasons(&report.flows, R::account, idle, last_ns);
+    if flow_file::is_ipfix(path) {
+        let records =
+            report.flows.iter().filter_map(|record| Some((&record.key, R::account(&record.state)?)));
+        return flow_file::write_ipfix(path, records.zip(reasons), last_ns);
+    }
+    let ends: Vec<&'static str> = reasons.into_iter().map(EndReason::name).collect();
+    flow_file::write(path, &report.flows, &ends)
+}
+
+/// Opens the socket that statistics are read from, and says where: the port may have been left to the system.
+fn listener(arguments: &Replay, common: &Common) -> Result<Option<TcpListener>, Failure> {
+    let Some(address) = arguments.listen else { return Ok(None) };
+    let listener = attend::bind(address, arguments.listen_publicly)?;
+    let address = listener.local_addr().unwrap_or(address);
+    if common.quiet < 2 {
+        eprintln!("statistics at http://{address}/metrics");
+    }
+    Ok(Some(listener))
 }
 
 /// Creates the file that accepted packets are written to.

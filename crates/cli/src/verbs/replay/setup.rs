@@ -19,8 +19,9 @@ use flowloom::scheduler::sim::schemes::Policy;
 use flowloom::scheduler::{OrderGuarantee, SetupError, Topology, WorkerCount};
 use flowloom::traffic::capture::{Capture, CaptureOptions, CaptureSet, Input, SetOptions, UnpackLimits};
 
-use crate::args::replay::{FullName, HugePagesName, ModeName, OrderName, Replay};
+use crate::args::replay::{AppName, FullName, HugePagesName, ModeName, OrderName, Replay};
 use crate::exit::Failure;
+use crate::flow_file;
 
 /// Packets looked at to guess how many flows a capture has.
 const SAMPLE_PACKETS: u64 = 4096;
@@ -97,6 +98,22 @@ pub(super) fn discipline(policy: &mut Policy) -> Discipline<'_> {
         Policy::Push(policy) => Discipline::Push(&mut **policy),
         Policy::Pull(policy) => Discipline::Pull(&mut **policy),
     }
+}
+
+/// Refuses options of an application that was not asked for.
+pub(super) fn check_application(arguments: &Replay) -> Result<(), Failure> {
+    if arguments.active_timeout.is_some() && arguments.app != AppName::Accounting {
+        return Err(Failure::Usage(String::from(
+            "--active-timeout is for --app accounting\n  other applications keep one record for each flow",
+        )));
+    }
+    let is_ipfix = arguments.flows.as_ref().is_some_and(|path| flow_file::is_ipfix(path));
+    if is_ipfix && arguments.app != AppName::Accounting {
+        return Err(Failure::Usage(String::from(
+            "--flows to IPFIX is for --app accounting\n  other applications' records go to .csv or .jsonl",
+        )));
+    }
+    Ok(())
 }
 
 pub(super) fn check_verifiable(arguments: &Replay, inputs: &[Input]) -> Result<(), Failure> {

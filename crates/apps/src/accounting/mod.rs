@@ -1,0 +1,184 @@
+//! Flow accounting in the manner of NetFlow: records with a beginning, an end, and the reason for it.
+//!
+//! ```text
+//!  packets of one key   a a a . a a a . . . . . . . b b F F . S
+//!  records              ├─────┤├───┤               ├──────┤  ├┤
+//!  ended by             active  idle                 fin     end of input
+//! ```
+//!
+//! All times are those of packets. A record ends
+//!
+//! * *idle*: no packet came for longer than the engine's idle timeout;
+//! * *active*: a packet came so long after the record's first that another record begins with it;
+//! * *fin*, *reset*: both sides had sent FIN, or one RST; packets behind that still belong to the record, until a SYN
+//!   without ACK begins another;
+//! * *end*: the input ended.
+//!
+//! The records of one key stay apart, in their order; where they are cut is judged by the key's own packets, so that
+//! they do not depend on the number of workers. Which reason a record has can be said only when its neighbours and the
+//! end of the input are known: [`end_reasons`] does.
+
+mod end;
+pub mod ipfix;
+
+use flowloom_engine::{App, FlowState, FlowValue, Verdict};
+use flowloom_flow_key::Direction;
+use flowloom_packet::PacketView;
+
+pub use end::{EndReason, end_reasons};
+
+const FIN: u8 = 1;
+const SYN: u8 = 2;
+const RST: u8 = 4;
+const ACK: u8 = 16;
+const TCP: u8 = 6;
+
+/// One record: what was seen of a flow between two cuts. One cache line.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Accounted {
+    packets: [u64; 2],
+    bytes: [u64; 2],
+    first_ns: u64,
+    last_ns: u64,
+    flags: [u8; 2],
+    is_reset: bool,
+    from_high: bool,
+}
+
+const _: () = assert!(size_of::<Accounted>() <= 64, "a record fits the line behind its key");
+
+impl Accounted {
+    /// Returns the packets from the low endpoint to the high one, and back.
+    pub fn packets(&self) -> [u64; 2] {
+        self.packets
+    }
+
+    /// Returns the bytes on the wire, per direction.
+    pub fn bytes(&self) -> [u64; 2] {
+        self.bytes
+    }
+
+    /// Returns the union of the TCP flags, per direction.
+    pub fn flags(&self) -> [u8; 2] {
+        self.flags
+    }
+
+    /// Returns the times of the first and the last packet, nanoseconds since 1970.
+    pub fn times_ns(&self) -> (u64, u64) {
+        (self.first_ns, self.last_ns)
+    }
+
+    /// Returns the way that the first packet went.
+    pub fn way(&self) -> Direction {
+        if self.from_high { Direction::HighToLow } else { Direction::LowToHigh }
+    }
+
+    /// Returns how its connection was closed, if it was within this record.
+    pub fn closed(&self) -> Option<EndReason> {
+        if self.is_reset {
+            Some(EndReason::Reset)
+        } else if self.flags[0] & self.flags[1] & FIN != 0 {
+            Some(EndReason::Fin)
+        } else {
+            None
+        }
+    }
+}
+
+impl FlowState for Accounted {
+    const COLUMNS: &'static [&'static str] = &[
+        "start_ns",
+        "end_ns",
+        "packets_low_to_high",
+        "packets_high_to_low",
+        "bytes_low_to_high",
+        "bytes_high_to_low",
+        "tcp_flags_low_to_high",
+        "tcp_flags_high_to_low",
+        "first_sender",
+    ];
+    const SEPARATE: bool = true;
+
+    fn values(&self, out: &mut Vec<FlowValue>) {
+        out.extend([
+            FlowValue::TimeNs(self.first_ns),
+            FlowValue::TimeNs(self.last_ns),
+            FlowValue::Count(self.packets[0]),
+            FlowValue::Count(self.packets[1]),
+            FlowValue::Count(self.bytes[0]),
+            FlowValue::Count(self.bytes[1]),
+            FlowValue::Bits(u64::from(self.flags[0])),
+            FlowValue::Bits(u64::from(self.flags[1])),
+            FlowValue::Word(if self.from_high { "high" } else { "low" }),
+        ]);
+    }
+
+    /// Adds a later record, for whoever wants one a key after all.
+    fn merge(&mut self, later: Self) {
+        for way in 0..2 {
+            self.packets[way] += later.packets[way];
+            self.bytes[way] += later.bytes[way];
+            self.flags[way] |= later.flags[way];
+        }
+        self.last_ns = later.last_ns;
+        self.is_reset |= later.is_reset;
+    }
+}
+
+/// Accounts for packets and bytes in records that end by timeouts and by TCP's own signs.
+///
+/// The idle timeout is the engine's. It judges by flags alone: sequence numbers are not checked, so a forged RST ends a
+/// record here.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_apps::Accounting;
+/// use flowloom_engine::App;
+/// // Records of half an hour at most: `engine::run` takes a closure like this.
+/// let app = |_worker: usize| Accounting::new(Some(1_800_000_000_000));
+/// # let _ = app(0);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Accounting {
+    active_ns: Option<u64>,
+}
+
+impl Accounting {
+    /// Returns the application. A packet that comes `active_ns` or more after its record's first begins another record;
+    /// with `None` records go on for as long as packets come.
+    #[must_use]
+    pub fn new(active_ns: Option<u64>) -> Self {
+        Self { active_ns }
+    }
+}
+
+impl App for Accounting {
+    type Flow = Accounted;
+
+    #[inline(always)]
+    fn on_packet(&mut self, packet: &PacketView<'_>, flow: &mut Accounted) -> Verdict {
+        let headers = &packet.headers;
+        let way = headers.direction.index();
+        if flow.packets == [0, 0] {
+            flow.first_ns = packet.time_ns;
+            flow.from_high = headers.direction == Direction::HighToLow;
+        }
+        flow.packets[way] += 1;
+        flow.bytes[way] += u64::from(packet.wire_bytes);
+        flow.last_ns = packet.time_ns;
+        flow.flags[way] |= headers.tcp_flags;
+        flow.is_reset |= headers.tcp_flags & RST != 0;
+        Verdict::Accept
+    }
+
+    #[inline(always)]
+    fn ends_before(&self, packet: &PacketView<'_>, flow: &Accounted) -> bool {
+        let headers = &packet.headers;
+        let is_old =
+            self.active_ns.is_some_and(|active| packet.time_ns.saturating_sub(flow.first_ns) >= active);
+        let opens = headers.tcp_flags & (SYN | ACK | RST | FIN) == SYN && headers.key.protocol() == TCP;
+        is_old || (opens && flow.closed().is_some())
+    }
+}

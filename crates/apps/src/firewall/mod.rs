@@ -1,0 +1,188 @@
+//! A firewall: the first matching rule decides, once per flow.
+//!
+//! ```text
+//!  first packet of a flow ──▶ FlowCuts ──▶ rule, verdict ──▶ kept in the flow's state
+//!  its other packets, and all replies ─────────────────────▶ the verdict kept there
+//!  a flow judged by rules that have been replaced since ───▶ judged again, in the direction of its first packet
+//! ```
+//!
+//! **Direction.** Whoever sends a flow's first packet is the one that rules are asked about; packets the other way
+//! inherit the verdict, so replies need no rule. A TCP packet with SYN and without ACK against that direction asks for a
+//! connection of its own and is judged by itself; accepted on a flow that is denied, it makes the flow its sender's.
+//!
+//! **TCP that opens no connection** (no SYN was seen: a capture that begins midstream, a scan) is judged like
+//! anything else. With [`FirewallOptions::strict_tcp`] it is denied until a SYN comes, and the SYN's sender is the one
+//! that is judged. Only the opening is checked: neither sequence numbers nor the end of a connection.
+//!
+//! **Fragments** other than the first have no ports: all of one protocol between two hosts are one flow, which matches
+//! rules that ask for any port, or port 0. Strictness does not ask them for a SYN. **ICMP** is judged by addresses and
+//! protocol, and an error message is a flow of its own: it is not related to the packet that it is about.
+//!
+//! **What a rule does** is its [`flowloom_classifier::Action`], where its file has one, and else what [`Defaults`] say.
+//!
+//! Results do not depend on the number of workers, as long as each flow's packets keep their order and rules are not
+//! replaced while packets flow.
+
+mod flow;
+mod live_rules;
+mod rules;
+mod tally;
+
+use std::sync::Arc;
+
+use flowloom_engine::{App, Verdict};
+use flowloom_packet::PacketView;
+
+pub use flow::FirewallFlow;
+pub use live_rules::LiveRules;
+pub use rules::{Defaults, FirewallRules, Judgement};
+pub use tally::{Hits, VerdictCounts};
+
+use tally::Tally;
+
+const FIN: u8 = 1;
+const SYN: u8 = 2;
+const RST: u8 = 4;
+const ACK: u8 = 16;
+const TCP: u8 = 6;
+
+/// How flows and packets are judged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FirewallOptions {
+    /// Every packet by itself, in its own direction: replies need rules of their own.
+    pub per_packet: bool,
+    /// Deny TCP packets of flows that no SYN has opened. Without effect where packets are judged by themselves.
+    pub strict_tcp: bool,
+}
+
+/// Accepts and denies by rules.
+///
+/// Looks at the rules' generation once per packet, which costs a load; takes a lock only when it has changed. What it
+/// has counted goes to [`LiveRules::counts`] then, and when it is dropped.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use flowloom_apps::firewall::{Defaults, Firewall, FirewallOptions, FirewallRules, LiveRules};
+/// use flowloom_classifier::{ClassifierBuilder, RuleSet};
+/// let rules = FirewallRules::build(RuleSet::default(), Defaults::default(), ClassifierBuilder::new())?;
+/// let live = Arc::new(LiveRules::new(rules));
+/// // One for each worker: `engine::run` takes a closure like this.
+/// let app = |_worker: usize| Firewall::new(Arc::clone(&live), FirewallOptions::default());
+/// drop(app(0));
+/// assert_eq!(live.counts().denied.packets, 0);
+/// # Ok::<(), flowloom_classifier::BuildError>(())
+/// ```
+#[derive(Debug)]
+pub struct Firewall {
+    live: Arc<LiveRules>,
+    options: FirewallOptions,
+    generation: u32,
+    rules: Arc<FirewallRules>,
+    tally: Tally,
+}
+
+impl Firewall {
+    /// Returns a firewall of these rules, and of those that will replace them.
+    #[must_use]
+    pub fn new(live: Arc<LiveRules>, options: FirewallOptions) -> Self {
+        let (generation, rules) = live.current();
+        let tally = Tally::new(&rules);
+        Self { live, options, generation, rules, tally }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn take_rules(&mut self) {
+        self.hand_over();
+        (self.generation, self.rules) = self.live.current();
+        self.tally = Tally::new(&self.rules);
+    }
+
+    fn hand_over(&mut self) {
+        self.live.add(&self.tally.take(&self.rules, self.generation));
+    }
+
+    /// Judges a packet by itself; the flow keeps the rule of its last packet.
+    fn packet(&mut self, packet: &PacketView<'_>, flow: &mut FirewallFlow) -> Judgement {
+        let found = self.rules.judge(&packet.headers.tuple());
+        flow.number = found.number;
+        if flow.way.is_none() {
+            flow.way = Some(packet.headers.direction);
+            self.tally.rule(found.number).flows += 1;
+            self.tally.begin(found.verdict);
+        }
+        found
+    }
+
+    /// Judges a packet by its flow; `None` is a packet of a connection that was not opened.
+    #[inline]
+    fn flow(&mut self, packet: &PacketView<'_>, flow: &mut FirewallFlow) -> Option<Judgement> {
+        let headers = &packet.headers;
+        let is_tcp = headers.key.protocol() == TCP && !headers.later_fragment;
+        let opens = is_tcp && headers.tcp_flags & (SYN | ACK | FIN | RST) == SYN;
+        if self.options.strict_tcp && is_tcp && !flow.is_open {
+            if !opens {
+                if flow.way.is_none() {
+                    flow.way = Some(headers.direction);
+                    self.tally.not_opened().flows += 1;
+                    self.tally.begin(Verdict::Deny);
+                }
+                return None;
+            }
+            flow.is_open = true;
+            flow.way = Some(headers.direction);
+            flow.generation = 0;
+        }
+        let way = *flow.way.get_or_insert(headers.direction);
+        if flow.generation != self.generation {
+            let is_first = flow.packets() == [0, 0];
+            let found = self.rules.judge(&headers.key.tuple(way));
+            self.tally.rule(found.number).flows += 1;
+            if is_first {
+                self.tally.begin(found.verdict);
+            }
+            flow.generation = self.generation;
+            flow.number = found.number;
+            flow.denies = found.verdict == Verdict::Deny;
+        }
+        if opens && headers.direction != way {
+            let found = self.rules.judge(&headers.tuple());
+            if flow.denies && found.verdict == Verdict::Accept {
+                flow.way = Some(headers.direction);
+                flow.number = found.number;
+                flow.denies = false;
+            }
+            return Some(found);
+        }
+        let verdict = if flow.denies { Verdict::Deny } else { Verdict::Accept };
+        Some(Judgement { number: flow.number, verdict })
+    }
+}
+
+impl Drop for Firewall {
+    fn drop(&mut self) {
+        self.hand_over();
+    }
+}
+
+impl App for Firewall {
+    type Flow = FirewallFlow;
+
+    #[inline]
+    fn on_packet(&mut self, packet: &PacketView<'_>, flow: &mut FirewallFlow) -> Verdict {
+        if self.live.generation() != self.generation {
+            self.take_rules();
+        }
+        let found =
+            if self.options.per_packet { Some(self.packet(packet, flow)) } else { self.flow(packet, flow) };
+        let (hits, verdict) = match found {
+            Some(found) => (self.tally.rule(found.number), found.verdict),
+            None => (self.tally.not_opened(), Verdict::Deny),
+        };
+        hits.packet(packet.wire_bytes);
+        flow.count(verdict, packet.wire_bytes);
+        verdict
+    }
+}

@@ -1,0 +1,301 @@
+//! The firewall against a plain one: a map of flows, and rules asked one after the other.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use flowloom_apps::firewall::{
+    Defaults, Firewall, FirewallFlow, FirewallOptions, FirewallRules, Judgement, LiveRules,
+};
+use flowloom_classifier::{Action, ClassifierBuilder, PortRange, PrefixV4, ProtocolMatch, Rule, RuleSet};
+use flowloom_engine::{App, FlowState, FlowValue, Verdict};
+use flowloom_flow_key::{FiveTuple, FlowKey};
+use flowloom_packet::{Headers, PacketView};
+use flowloom_traffic::synth::MixConfig;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use crate::support::{LAYOUTS, Memory, go, values};
+
+const SYN: u8 = 2;
+const ACK: u8 = 16;
+
+/// A packet among very few hosts, so that flows meet rules and each other.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    tuple: FiveTuple,
+    tcp_flags: u8,
+    later_fragment: bool,
+    bytes: u32,
+}
+
+impl Sent {
+    fn view(&self, time_ns: u64) -> PacketView<'static> {
+        let (key, direction) = self.tuple.canonical();
+        let headers = Headers {
+            key,
+            direction,
+            tcp_flags: self.tcp_flags,
+            later_fragment: self.later_fragment,
+            network_offset: 14,
+            transport_offset: 34,
+            payload_offset: 54,
+            payload_bytes: 0,
+        };
+        PacketView { bytes: &[], headers, time_ns, wire_bytes: self.bytes }
+    }
+}
+
+fn sent() -> impl Strategy<Value = Sent> {
+    let flags = prop_oneof![Just(SYN), Just(SYN | ACK), Just(ACK), Just(4), Just(SYN | 4), Just(ACK | 1)];
+    let protocol = prop_oneof![4 => Just(6_u8), 1 => Just(17), 1 => Just(1)];
+    (0..3_u8, 0..3_u8, 0..3_u16, 0..3_u16, protocol, flags, prop::bool::weighted(0.1), 60..1500_u32)
+        .prop_map(|(from, to, from_port, to_port, protocol, flags, later_fragment, bytes)| {
+            let ports = if later_fragment { (0, 0) } else { (from_port, to_port) };
+            Sent {
+                tuple: FiveTuple::v4([10, 0, 0, from], [10, 0, 0, to], ports.0, ports.1, protocol),
+                tcp_flags: if protocol == 6 && !later_fragment { flags } else { 0 },
+                later_fragment,
+                bytes,
+            }
+        })
+}
+
+fn rule() -> impl Strategy<Value = Rule> {
+    let prefix = (0..3_u8, prop_oneof![Just(32_u32), Just(31), Just(0)])
+        .prop_map(|(host, length)| PrefixV4::new(0x0a00_0000 + u128::from(host), length).unwrap());
+    let ports = prop_oneof![
+        2 => Just(PortRange::ANY),
+        1 => (0..3_u16).prop_map(PortRange::exact),
+        1 => Just(PortRange::new(1, 2).unwrap())
+    ];
+    let protocol = prop_oneof![Just(ProtocolMatch::ANY), Just(ProtocolMatch::exact(6))];
+    let action = prop_oneof![Just(None), Just(Some(Action::Accept)), Just(Some(Action::Deny))];
+    (prefix.clone(), prefix, ports.clone(), ports, protocol, action, -1..2_i32).prop_map(
+        |(from, to, source_ports, destination_ports, protocol, action, priority)| Rule {
+            source_ports,
+            destination_ports,
+            protocol,
+            action,
+            priority,
+            ..Rule::v4(from, to)
+        },
+    )
+}
+
+fn defaults() -> impl Strategy<Value = Defaults> {
+    let verdict = || prop_oneof![Just(Verdict::Accept), Just(Verdict::Deny)];
+    (verdict(), verdict()).prop_map(|(unmatched, no_action)| Defaults { unmatched, no_action })
+}
+
+/// What a plain firewall remembers of a flow.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    /// Who is asked about.
+    opener: FiveTuple,
+    /// By which rules, and what they said; `None` where nothing was asked yet.
+    judged: Option<(usize, Judgement)>,
+    is_open: bool,
+}
+
+/// Judges one packet; `None` is one of a connection that was not opened.
+fn plain(
+    flows: &mut HashMap<FlowKey, Known>,
+    packet: &Sent,
+    rules: &FirewallRules,
+    age: usize,
+    options: FirewallOptions,
+) -> Option<Judgement> {
+    let own = rules.judge(&packet.tuple);
+    if options.per_packet {
+        return Some(own);
+    }
+    let is_tcp = packet.tuple.protocol == 6 && !packet.later_fragment;
+    let asks = is_tcp && packet.tcp_flags & 0b1_0111 == SYN;
+    let fresh = Known { opener: packet.tuple, judged: None, is_open: false };
+    let flow = flows.entry(packet.tuple.canonical().0).or_insert(fresh);
+    if options.strict_tcp && is_tcp && !flow.is_open {
+        if !asks {
+            return None;
+        }
+        *flow = Known { is_open: true, ..fresh };
+    }
+    let mut known = match flow.judged {
+        Some((by, known)) if by == age => known,
+        _ => rules.judge(&flow.opener),
+    };
+    let mut answer = known;
+    if asks && flow.opener != packet.tuple {
+        answer = own;
+        if known.verdict == Verdict::Deny && own.verdict == Verdict::Accept {
+            (flow.opener, known) = (packet.tuple, own);
+        }
+    }
+    flow.judged = Some((age, known));
+    Some(answer)
+}
+
+proptest! {
+    #[test]
+    fn every_packet_gets_the_verdict_of_a_plain_firewall(
+        packets in vec(sent(), 1..120),
+        sets in vec(vec(rule(), 0..6), 1..4),
+        defaults in defaults(),
+        per_packet in prop::bool::weighted(0.25),
+        strict_tcp: bool,
+    ) {
+        let options = FirewallOptions { per_packet, strict_tcp };
+        let sets: Vec<RuleSet> = sets.into_iter().map(|rules| RuleSet::new(rules).unwrap()).collect();
+        let build = |age: usize| {
+            FirewallRules::build(sets[age].clone(), defaults, ClassifierBuilder::new()).unwrap()
+        };
+        let live = Arc::new(LiveRules::new(build(0)));
+        let mut firewall = Firewall::new(Arc::clone(&live), options);
+        let mut states: HashMap<FlowKey, FirewallFlow> = HashMap::new();
+        let mut known = HashMap::new();
+        let mut expected = [(0, 0); 2];
+        let (mut not_opened, mut unmatched, mut last_numbers) = (0, 0, vec![]);
+        let share = packets.len().div_ceil(sets.len());
+        for (at, packet) in packets.iter().enumerate() {
+            let age = at / share;
+            if at > 0 && at % share == 0 {
+                live.replace(build(age));
+                last_numbers.clear();
+            }
+            let view = packet.view(at as u64);
+            let verdict = firewall.on_packet(&view, states.entry(view.headers.key).or_default());
+            let scanning = FirewallRules::scanning(sets[age].clone(), defaults);
+            let answer = plain(&mut known, packet, &scanning, age, options);
+            prop_assert_eq!(verdict, answer.map_or(Verdict::Deny, |answer| answer.verdict), "packet {}", at);
+            let sum = &mut expected[usize::from(verdict == Verdict::Deny)];
+            *sum = (sum.0 + 1, sum.1 + u64::from(packet.bytes));
+            match answer {
+                Some(Judgement { number, .. }) => {
+                    unmatched += u64::from(number == 0);
+                    last_numbers.push(number);
+                }
+                None => not_opened += 1,
+            }
+        }
+        drop(firewall);
+        let counts = live.counts();
+        prop_assert_eq!((counts.accepted.packets, counts.accepted.bytes), expected[0]);
+        prop_assert_eq!((counts.denied.packets, counts.denied.bytes), expected[1]);
+        prop_assert_eq!((counts.not_opened.packets, counts.unmatched.packets), (not_opened, unmatched));
+        prop_assert_eq!(counts.accepted.flows + counts.denied.flows, states.len() as u64);
+        for (number, hits) in (0..).zip(&counts.by_rule) {
+            let expected = last_numbers.iter().filter(|&&last| last == number).count();
+            prop_assert_eq!(hits.packets, expected as u64, "rule {}", number);
+        }
+        for (at, (expected, _)) in expected.into_iter().enumerate() {
+            let sum: u64 = states.values().map(|flow| flow.packets()[at]).sum();
+            prop_assert_eq!(sum, expected);
+        }
+    }
+}
+
+fn web_only() -> FirewallRules {
+    let web = Rule {
+        destination_ports: PortRange::exact(80),
+        protocol: ProtocolMatch::exact(6),
+        ..Rule::v4(PrefixV4::new(0x0a00_0001, 32).unwrap(), PrefixV4::ANY)
+    };
+    let set = RuleSet::new(vec![web]).unwrap();
+    FirewallRules::build(set, Defaults::default(), ClassifierBuilder::new()).unwrap()
+}
+
+/// Gives packets of one flow, as (from the client, flags), to a firewall.
+fn talk(options: FirewallOptions, client: [u8; 4], packets: &[(bool, u8)]) -> (String, FirewallFlow) {
+    let mut firewall = Firewall::new(Arc::new(LiveRules::new(web_only())), options);
+    let mut flow = FirewallFlow::default();
+    let there = FiveTuple::v4(client, [10, 0, 0, 2], 5000, 80, 6);
+    let mut said = String::new();
+    for (time, &(from_client, tcp_flags)) in (0..).zip(packets) {
+        let tuple = if from_client { there } else { there.reversed() };
+        let packet = Sent { tuple, tcp_flags, later_fragment: false, bytes: 60 };
+        let verdict = firewall.on_packet(&packet.view(time), &mut flow);
+        said.push(if verdict == Verdict::Accept { 'a' } else { 'd' });
+    }
+    (said, flow)
+}
+
+#[test]
+fn replies_pass_and_what_the_other_end_opens_does_not() {
+    let handshake =
+        [(true, SYN), (false, SYN | ACK), (true, ACK), (false, ACK), (false, SYN), (false, ACK)];
+    let usual = FirewallOptions::default();
+    let (said, flow) = talk(usual, [10, 0, 0, 1], &handshake);
+    assert_eq!(said, "aaaada", "a SYN from the server asks for a connection of its own");
+    assert_eq!(values(&flow)[..3], [FlowValue::Word("mixed"), FlowValue::Count(1), FlowValue::Word("low")]);
+    assert_eq!(talk(usual, [10, 0, 0, 3], &handshake).0, "dddddd");
+    let each = FirewallOptions { per_packet: true, ..usual };
+    assert_eq!(talk(each, [10, 0, 0, 1], &handshake).0, "adaddd", "replies have no rule");
+    // The server spoke first, and was denied; the client may still connect.
+    assert_eq!(
+        talk(usual, [10, 0, 0, 1], &[(false, ACK), (true, ACK), (true, SYN), (false, ACK)]).0,
+        "ddaa"
+    );
+}
+
+#[test]
+fn strict_tcp_wants_to_see_the_opening() {
+    let strict = FirewallOptions { strict_tcp: true, ..FirewallOptions::default() };
+    let midstream = [(true, ACK), (false, ACK), (true, SYN), (false, SYN | ACK), (true, ACK)];
+    assert_eq!(talk(strict, [10, 0, 0, 1], &midstream).0, "ddaaa");
+    assert_eq!(talk(FirewallOptions::default(), [10, 0, 0, 1], &midstream).0, "aaaaa");
+    assert_eq!(talk(strict, [10, 0, 0, 1], &[(false, SYN | ACK), (true, SYN), (true, ACK)]).0, "daa");
+    assert_eq!(talk(strict, [10, 0, 0, 3], &midstream).0, "ddddd");
+}
+
+#[test]
+fn a_connection_that_opens_on_a_flow_of_fragments_is_judged_by_its_opener() {
+    let from = |host: u128| Rule::v4(PrefixV4::new(0x0a00_0000 + host, 32).unwrap(), PrefixV4::ANY);
+    let set = RuleSet::new(vec![from(1)]).unwrap();
+    let live = LiveRules::new(FirewallRules::scanning(set, Defaults::default()));
+    let options = FirewallOptions { strict_tcp: true, ..FirewallOptions::default() };
+    let mut firewall = Firewall::new(Arc::new(live), options);
+    let mut flow = FirewallFlow::default();
+    // Port 0 is where fragments without ports are: the same flow.
+    let back = FiveTuple::v4([10, 0, 0, 2], [10, 0, 0, 1], 0, 0, 6);
+    let fragment = Sent { tuple: back, tcp_flags: 0, later_fragment: true, bytes: 60 };
+    let syn = Sent { tuple: back.reversed(), tcp_flags: SYN, later_fragment: false, bytes: 60 };
+    assert_eq!(firewall.on_packet(&fragment.view(0), &mut flow), Verdict::Deny);
+    assert_eq!(firewall.on_packet(&syn.view(1), &mut flow), Verdict::Accept);
+    assert_eq!(firewall.on_packet(&fragment.view(2), &mut flow), Verdict::Accept, "a reply");
+}
+
+#[test]
+fn later_records_of_a_flow_are_added_to_it() {
+    let usual = FirewallOptions::default();
+    let (_, mut flow) = talk(usual, [10, 0, 0, 1], &[(true, SYN), (false, ACK)]);
+    let (_, later) = talk(usual, [10, 0, 0, 1], &[(false, ACK)]);
+    flow.merge(later);
+    assert_eq!((flow.packets(), flow.bytes(), flow.rule()), ([2, 1], [120, 60], 0));
+}
+
+#[test]
+fn results_do_not_depend_on_the_number_of_workers() {
+    let config = MixConfig { flows: 400, packets: 8000, seed: 3, ..MixConfig::default() };
+    let source = Memory::of(config);
+    let half = Rule { protocol: ProtocolMatch::exact(6), ..Rule::v4(PrefixV4::ANY, PrefixV4::ANY) };
+    let even = Rule { destination_ports: PortRange::new(0, 443).unwrap(), ..half };
+    for options in [
+        FirewallOptions::default(),
+        FirewallOptions { strict_tcp: true, ..FirewallOptions::default() },
+        FirewallOptions { per_packet: true, ..FirewallOptions::default() },
+    ] {
+        let mut seen = Vec::new();
+        for mode in LAYOUTS {
+            let set = RuleSet::new(vec![even]).unwrap();
+            let rules = FirewallRules::build(set, Defaults::default(), ClassifierBuilder::new()).unwrap();
+            let live = Arc::new(LiveRules::new(rules));
+            let report = go(&source, mode, Some(50_000_000), || Firewall::new(Arc::clone(&live), options));
+            let (counts, totals) = (live.counts(), report.worker_totals());
+            assert_eq!(counts.accepted.packets + counts.denied.packets, totals.processed);
+            assert_eq!(counts.denied.packets, totals.denied);
+            assert_eq!(counts.accepted.flows + counts.denied.flows, totals.flows_begun);
+            assert!(counts.accepted.packets > 100 && counts.denied.packets > 100, "{counts:?}");
+            seen.push((report.digest(), counts));
+        }
+        assert!(seen.windows(2).all(|pair| pair[0] == pair[1]), "{options:?}: {seen:#?}");
+    }
+}

@@ -1,0 +1,8 @@
+//! Applications against plain ones, over generated packets.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod accounting;
+mod firewall;
+mod ipfix;
+mod support;

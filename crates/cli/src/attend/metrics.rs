@@ -1,0 +1,103 @@
+//! A run's statistics as Prometheus reads them (text exposition format 0.0.4).
+
+use std::fmt::Write;
+
+use flowloom::engine::{Snapshot, WorkerSnapshot};
+use flowloom::packet::DropReason;
+
+use super::reload::ReloadCounts;
+
+/// Returns the page of this moment. Series are the same from the first page to the last: a reason that has not occurred is zero.
+pub(super) fn page(now: &Snapshot, reloads: Option<&ReloadCounts>) -> String {
+    let mut page = Page(String::with_capacity(4096));
+    page.one("packets_total", "counter", "Packets taken from the source.", now.packets);
+    page.one("processed_total", "counter", "Packets that an application has seen.", now.processed);
+    page.one("denied_total", "counter", "Packets that it refused.", now.denied);
+    page.one("in_flight", "gauge", "Packets taken and not yet done.", now.in_flight);
+    page.head("dropped_total", "counter", "Packets dropped, by reason.");
+    for reason in DropReason::ALL {
+        page.value("dropped_total", "reason", reason.name(), now.dropped.of(*reason));
+    }
+    page.head("worker_processed_total", "counter", "Packets that a worker's application has seen.");
+    page.workers(now, "worker_processed_total", |worker| worker.processed);
+    page.head("worker_denied_total", "counter", "Packets that a worker's application refused.");
+    page.workers(now, "worker_denied_total", |worker| worker.denied);
+    page.head("worker_dropped_total", "counter", "Packets dropped on the way to a worker, or by it.");
+    page.workers(now, "worker_dropped_total", |worker| worker.dropped);
+    if let Some((taken, failed)) = reloads.map(ReloadCounts::get) {
+        page.head("rule_reloads_total", "counter", "Times that rules were loaded again, by outcome.");
+        page.value("rule_reloads_total", "outcome", "taken", taken);
+        page.value("rule_reloads_total", "outcome", "failed", failed);
+    }
+    page.0
+}
+
+struct Page(String);
+
+impl Page {
+    fn line(&mut self, line: std::fmt::Arguments<'_>) {
+        let written = self.0.write_fmt(line);
+        debug_assert!(written.is_ok(), "writing to a string does not fail");
+        self.0.push('\n');
+    }
+
+    fn head(&mut self, name: &str, kind: &str, help: &str) {
+        self.line(format_args!("# HELP flowloom_{name} {help}"));
+        self.line(format_args!("# TYPE flowloom_{name} {kind}"));
+    }
+
+    fn one(&mut self, name: &str, kind: &str, help: &str, value: u64) {
+        self.head(name, kind, help);
+        self.line(format_args!("flowloom_{name} {value}"));
+    }
+
+    /// Adds a value with a label; both are words of ours, which need no quoting.
+    fn value(&mut self, name: &str, label: &str, of: &str, value: u64) {
+        self.line(format_args!("flowloom_{name}{{{label}=\"{of}\"}} {value}"));
+    }
+
+    fn workers(&mut self, now: &Snapshot, name: &str, value: impl Fn(&WorkerSnapshot) -> u64) {
+        for (i, worker) in now.workers.iter().enumerate() {
+            self.value(name, "worker", &i.to_string(), value(worker));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_is_a_comment_or_a_value_and_every_name_is_declared_once() {
+        let mut now = Snapshot { packets: 5, processed: 3, denied: 1, in_flight: 1, ..Snapshot::default() };
+        now.dropped.add(DropReason::NotIp, 1);
+        now.workers =
+            vec![WorkerSnapshot { processed: 3, denied: 1, dropped: 0 }, WorkerSnapshot::default()];
+        let page = page(&now, Some(&ReloadCounts::default()));
+        let mut declared = Vec::new();
+        for line in page.lines() {
+            if let Some(rest) = line.strip_prefix("# TYPE ") {
+                declared.push(rest.split(' ').next().unwrap());
+            } else if !line.starts_with("# HELP ") {
+                let (series, value) = line.rsplit_once(' ').unwrap();
+                assert!(value.parse::<u64>().is_ok(), "{line}");
+                assert_eq!(Some(series.split('{').next().unwrap()), declared.last().copied(), "{line}");
+            }
+        }
+        let mut names = declared.clone();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), declared.len());
+        for line in [
+            "flowloom_packets_total 5",
+            "flowloom_dropped_total{reason=\"not_ip\"} 1",
+            "flowloom_dropped_total{reason=\"table_full\"} 0",
+            "flowloom_worker_processed_total{worker=\"0\"} 3",
+            "flowloom_worker_denied_total{worker=\"1\"} 0",
+            "flowloom_rule_reloads_total{outcome=\"failed\"} 0",
+        ] {
+            assert!(page.lines().any(|found| found == line), "{line} in {page}");
+        }
+        assert!(page.ends_with('\n'), "the last line ends too");
+    }
+}

@@ -1,0 +1,90 @@
+//! What goes on beside a run: statistics asked for and served, rules loaded again. Each on a thread that may wait for a file or a
+//! reader without the packets noticing.
+//!
+//! ```text
+//!  signals ──▶ report    SIGUSR1: a line on stderr
+//!         └──▶ rules     SIGHUP, or a file that changed: loaded and put in place, or a warning
+//!  listen  ──▶ metrics   GET /metrics: Prometheus text
+//! ```
+
+mod metrics;
+mod reload;
+mod server;
+mod statistics;
+
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+
+use flowloom::engine::Control;
+
+use crate::exit::Failure;
+use crate::signals::{Request, attend_to_signals};
+
+pub(crate) use reload::{Reload, ReloadCounts, Stamp};
+pub(crate) use server::bind;
+
+use statistics::Statistics;
+
+/// Starts everything that a run wants beside it, and returns the counts of reloads.
+///
+/// The threads end with the process: what they wait for may never come.
+///
+/// # Errors
+///
+/// [`Failure`] where a thread cannot be started.
+pub(crate) fn start(
+    control: &Arc<Control>,
+    reload: Option<Reload>,
+    listener: Option<TcpListener>,
+) -> Result<Arc<ReloadCounts>, Failure> {
+    let counts = Arc::new(ReloadCounts::default());
+    let statistics = Statistics::new(Arc::clone(control));
+    let (report, reports) = request();
+    spawn("report", move || {
+        let mut statistics = statistics;
+        while reports.recv().is_ok() {
+            eprintln!("{}", statistics.line());
+        }
+    })?;
+    let (again, reloads) = (reload.is_some(), reload.map(|reload| (reload, request())));
+    let rules = match reloads {
+        None => None,
+        Some((reload, (sender, receiver))) => {
+            let counts = Arc::clone(&counts);
+            spawn("rules", move || reload.run(&receiver, &counts))?;
+            Some(sender)
+        }
+    };
+    let reloaded = again.then(|| Arc::clone(&counts));
+    if let Some(listener) = listener {
+        let control = Arc::clone(control);
+        let page = move || metrics::page(&control.snapshot(), reloaded.as_deref());
+        spawn("metrics", move || server::serve(&listener, &page))?;
+    }
+    attend_to_signals(control, again, move |asked| match (asked, &rules) {
+        (Request::Report, _) => ask(&report),
+        (Request::Reload, Some(rules)) => ask(rules),
+        (Request::Reload, None) => {}
+    });
+    Ok(counts)
+}
+
+/// Requests that are alike count once while nobody has come to them.
+fn request() -> (SyncSender<()>, Receiver<()>) {
+    sync_channel(1)
+}
+
+fn ask(whom: &SyncSender<()>) {
+    match whom.try_send(()) {
+        Ok(()) | Err(TrySendError::Full(()) | TrySendError::Disconnected(())) => {}
+    }
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
+    std::thread::Builder::new()
+        .name(name.into())
+        .spawn(work)
+        .map(drop)
+        .map_err(|error| Failure::Usage(format!("cannot start a thread: {error}")))
+}

@@ -1,0 +1,64 @@
+//! How far a run is.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use flowloom::engine::{Control, Snapshot};
+
+use crate::render::{grouped, scaled};
+
+/// Lines of statistics, each with the rate since the one before.
+#[derive(Debug)]
+pub(super) struct Statistics {
+    control: Arc<Control>,
+    before: (Instant, u64),
+}
+
+impl Statistics {
+    pub(super) fn new(control: Arc<Control>) -> Self {
+        let before = (Instant::now(), control.packets());
+        Self { control, before }
+    }
+
+    /// Returns the line of this moment.
+    pub(super) fn line(&mut self) -> String {
+        let now = self.control.snapshot();
+        let before = std::mem::replace(&mut self.before, (Instant::now(), now.packets));
+        let seconds = (self.before.0 - before.0).as_secs_f64().max(1e-9);
+        line(&now, now.packets.saturating_sub(before.1) as f64 / seconds)
+    }
+}
+
+fn line(now: &Snapshot, rate: f64) -> String {
+    format!(
+        "packets {} ({}packets/s)   processed {}   denied {}   dropped {}   in flight {}",
+        grouped(now.packets),
+        scaled(rate),
+        grouped(now.processed),
+        grouped(now.denied),
+        grouped(now.dropped.total()),
+        grouped(now.in_flight)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_the_figures() {
+        let now = Snapshot {
+            packets: 12_345,
+            processed: 12_000,
+            denied: 7,
+            in_flight: 345,
+            ..Snapshot::default()
+        };
+        assert_eq!(
+            line(&now, 1500.0),
+            "packets 12 345 (1.50 kpackets/s)   processed 12 000   denied 7   dropped 0   in flight 345"
+        );
+        let mut statistics = Statistics::new(Arc::default());
+        assert!(statistics.line().starts_with("packets 0 (0.0 packets/s)"));
+    }
+}

@@ -1,0 +1,118 @@
+//! What the firewall did, as part of the result of `replay`.
+
+use flowloom::apps::firewall::Hits;
+use serde::Serialize;
+
+use super::{grouped, percent};
+
+/// Verdicts and the rules that gave them.
+#[derive(Debug, Serialize)]
+pub(crate) struct FirewallFigures {
+    pub(crate) rules_path: String,
+    pub(crate) form: &'static str,
+    pub(crate) rules: u64,
+    pub(crate) default: &'static str,
+    pub(crate) no_action: &'static str,
+    pub(crate) per_packet: bool,
+    pub(crate) strict_tcp: bool,
+    pub(crate) accepted: HitFigures,
+    pub(crate) denied: HitFigures,
+    pub(crate) unmatched: HitFigures,
+    /// Of the denied: packets of connections that no SYN had opened.
+    pub(crate) not_opened: HitFigures,
+    /// Of the rules at the end, how many decided anything.
+    pub(crate) rules_hit: u64,
+    pub(crate) top: Vec<RuleFigures>,
+    pub(crate) reloads: u64,
+    pub(crate) reloads_failed: u64,
+}
+
+/// What was judged alike.
+#[derive(Debug, Serialize)]
+pub(crate) struct HitFigures {
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+    pub(crate) flows: u64,
+}
+
+impl HitFigures {
+    pub(crate) fn of(hits: Hits) -> Self {
+        Self { packets: hits.packets, bytes: hits.bytes, flows: hits.flows }
+    }
+}
+
+/// One of the busiest rules.
+#[derive(Debug, Serialize)]
+pub(crate) struct RuleFigures {
+    /// Place in the file, from one.
+    pub(crate) number: u64,
+    pub(crate) rule: String,
+    pub(crate) verdict: &'static str,
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+    pub(crate) flows: u64,
+}
+
+impl FirewallFigures {
+    pub(crate) fn lines(&self, lines: &mut Vec<String>) {
+        let how = match (self.per_packet, self.strict_tcp) {
+            (true, _) => "per packet",
+            (_, true) => "per flow, TCP from its SYN on",
+            _ => "per flow",
+        };
+        lines.push(format!(
+            "Firewall    {}, {}, {} rules   no match: {}   no action: {}   {how}",
+            self.rules_path,
+            self.form,
+            grouped(self.rules),
+            self.default,
+            self.no_action
+        ));
+        let all = self.accepted.packets + self.denied.packets;
+        let part = |name: &str, hits: &HitFigures| {
+            format!(
+                "{name} {} packets ({}) of {} flows",
+                grouped(hits.packets),
+                percent(hits.packets, all),
+                grouped(hits.flows)
+            )
+        };
+        lines.push(format!(
+            "Verdicts    {}   {}",
+            part("accepted", &self.accepted),
+            part("denied", &self.denied)
+        ));
+        let mut parts = vec![format!("            no rule {} packets", grouped(self.unmatched.packets))];
+        if self.strict_tcp {
+            parts.push(format!("not opened {} packets", grouped(self.not_opened.packets)));
+        }
+        let idle = self.rules.saturating_sub(self.rules_hit);
+        parts.push(format!("rules that decided nothing {}", grouped(idle)));
+        lines.push(parts.join("   "));
+        for rule in &self.top {
+            lines.push(format!(
+                "Rule {:<7}{} packets ({}) of {} flows   {}   {}",
+                format!("#{}", rule.number),
+                grouped(rule.packets),
+                percent(rule.packets, all),
+                grouped(rule.flows),
+                rule.verdict,
+                rule.rule
+            ));
+        }
+        let more = self.rules_hit - self.top.len() as u64;
+        if more > 0 {
+            lines.push(format!(
+                "            {} more rules decided something; --top-rules lists them",
+                grouped(more)
+            ));
+        }
+        if self.reloads + self.reloads_failed > 0 {
+            lines.push(format!(
+                "Reloads     {} took effect, {} failed and left the rules as they were   rules above: of the last",
+                grouped(self.reloads),
+                grouped(self.reloads_failed)
+            ));
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! A run with rules: from a file to verdicts, and from what workers counted to figures.
+
+use std::sync::Arc;
+
+use flowloom::apps::Firewall;
+use flowloom::apps::firewall::{Defaults, FirewallOptions, FirewallRules, Hits, LiveRules};
+use flowloom::classifier::{ClassifierBuilder, RuleSet};
+use flowloom::engine::Verdict;
+
+use super::role::Role;
+use crate::args::firewall::FirewallOptions as Options;
+use crate::args::replay::{AppName, Replay};
+use crate::args::rules::RuleOptions;
+use crate::attend::{Reload, Stamp};
+use crate::exit::Failure;
+use crate::render::verdicts::{FirewallFigures, HitFigures, RuleFigures};
+use crate::rule_file;
+
+/// The rules of a run, and how to read them again.
+pub(super) struct Rules {
+    live: Arc<LiveRules>,
+    loader: Loader,
+    set: RuleSet,
+    /// What the file was when it was read.
+    stamp: Stamp,
+    form: &'static str,
+    options: FirewallOptions,
+}
+
+/// Reads and builds the rules that arguments name.
+#[derive(Clone, Debug)]
+struct Loader {
+    file: RuleOptions,
+    defaults: Defaults,
+    memory_bytes_max: usize,
+}
+
+impl Loader {
+    /// Reads the file, and builds its classifier. The error names the line, or the budget that was passed.
+    fn load(&self) -> Result<(FirewallRules, &'static str), Failure> {
+        let file = rule_file::read(&self.file)?;
+        let builder = ClassifierBuilder::new().memory_bytes_max(self.memory_bytes_max);
+        let rules = FirewallRules::build(file.set, self.defaults, builder)
+            .map_err(|error| Failure::Usage(format!("{}: {error}", self.file.rules.display())))?;
+        Ok((rules, file.form.name()))
+    }
+}
+
+impl Rules {
+    /// Loads the rules, if there are any.
+    pub(super) fn of(arguments: &Replay) -> Result<Option<Self>, Failure> {
+        let options = &arguments.firewall;
+        let Some(path) = &options.rules else {
+            return match arguments.app {
+                AppName::Firewall => Err(Failure::Usage(String::from(
+                    "--app firewall has no rules\n  name a file with --rules FILE",
+                ))),
+                _ => Ok(None),
+            };
+        };
+        if arguments.app != AppName::Firewall {
+            return Err(Failure::Usage(String::from(
+                "--rules is for --app firewall\n  leave --app away, or the rules",
+            )));
+        }
+        if options.watch_rules && path.as_os_str() == "-" {
+            return Err(Failure::Usage(String::from(
+                "--watch-rules cannot watch standard input\n  save the rules to a file first",
+            )));
+        }
+        let loader = Loader {
+            file: RuleOptions { rules: path.clone(), chain: options.chain.clone() },
+            defaults: defaults(options),
+            memory_bytes_max: usize::try_from(options.rules_memory).unwrap_or(usize::MAX),
+        };
+        let stamp = Stamp::of(path);
+        let (rules, form) = loader.load()?;
+        let set = rules.set().clone();
+        let judging = FirewallOptions { per_packet: options.per_packet, strict_tcp: options.strict_tcp };
+        let live = Arc::new(LiveRules::new(rules));
+        Ok(Some(Self { live, loader, set, stamp, form, options: judging }))
+    }
+
+    /// Returns the application's role.
+    pub(super) fn role(&self) -> FirewallRole {
+        let plain = FirewallRules::scanning(self.set.clone(), self.loader.defaults);
+        FirewallRole {
+            live: Arc::clone(&self.live),
+            oracle: Arc::new(LiveRules::new(plain)),
+            options: self.options,
+        }
+    }
+
+    /// Returns how the rules are loaded again; `None` where they cannot be: read from a pipe, or checked by an oracle, which knows
+    /// only the first ones.
+    pub(super) fn reload(&self, arguments: &Replay, quiet: bool) -> Option<Reload> {
+        let path = self.loader.file.rules.clone();
+        if path.as_os_str() == "-" || arguments.verify {
+            return None;
+        }
+        let (live, loader) = (Arc::clone(&self.live), self.loader.clone());
+        let load = Box::new(move || loader.load().map(|(rules, _)| live.replace(rules)));
+        Some(Reload { path, watch: arguments.firewall.watch_rules, quiet, load, stamp: self.stamp })
+    }
+
+    /// Returns the figures of a run whose applications have been dropped.
+    pub(super) fn figures(&self, top: usize, reloads: (u64, u64)) -> FirewallFigures {
+        let counts = self.live.counts();
+        let (generation, rules) = self.live.current();
+        // Counts of rules that are no more would be told under other rules' numbers.
+        let hits: &[Hits] = if counts.generation == generation { &counts.by_rule } else { &[] };
+        let mut busy: Vec<(u32, Hits)> =
+            (0..).zip(hits.iter().copied()).skip(1).filter(|(_, hits)| hits.packets > 0).collect();
+        busy.sort_by_key(|&(number, hits)| (std::cmp::Reverse(hits.packets), number));
+        FirewallFigures {
+            rules_path: self.loader.file.rules.display().to_string(),
+            form: self.form,
+            rules: rules.set().len() as u64,
+            default: word(self.loader.defaults.unmatched),
+            no_action: word(self.loader.defaults.no_action),
+            per_packet: self.options.per_packet,
+            strict_tcp: self.options.strict_tcp,
+            accepted: HitFigures::of(counts.accepted),
+            denied: HitFigures::of(counts.denied),
+            unmatched: HitFigures::of(counts.unmatched),
+            not_opened: HitFigures::of(counts.not_opened),
+            rules_hit: busy.len() as u64,
+            top: busy
+                .iter()
+                .take(top)
+                .map(|&(number, hits)| RuleFigures {
+                    number: u64::from(number),
+                    rule: rules.rule(number).map(ToString::to_string).unwrap_or_default(),
+                    verdict: word(rules.verdict(number)),
+                    packets: hits.packets,
+                    bytes: hits.bytes,
+                    flows: hits.flows,
+                })
+                .collect(),
+            reloads: reloads.0,
+            reloads_failed: reloads.1,
+        }
+    }
+}
+
+fn defaults(options: &Options) -> Defaults {
+    Defaults { unmatched: options.unmatched.verdict(), no_action: options.no_action.verdict() }
+}
+
+fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Accept => "accept",
+        Verdict::Deny => "deny",
+    }
+}
+
+/// A firewall; the oracle's asks one rule after the other.
+pub(super) struct FirewallRole {
+    live: Arc<LiveRules>,
+    oracle: Arc<LiveRules>,
+    options: FirewallOptions,
+}
+
+impl Role for FirewallRole {
+    type App = Firewall;
+    const NAME: &'static str = "firewall";
+
+    fn app(&self) -> Firewall {
+        Firewall::new(Arc::clone(&self.live), self.options)
+    }
+
+    fn oracle(&self) -> Firewall {
+        Firewall::new(Arc::clone(&self.oracle), self.options)
+    }
+}

@@ -1,0 +1,89 @@
+//! What differs from application to application in a run.
+
+use flowloom::apps::accounting::Accounted;
+use flowloom::apps::{Accounting, CacheProbe, Null, Probed, TcpTracker};
+use flowloom::engine::App;
+
+use super::probe::Probe;
+
+/// An application of `replay`.
+pub(super) trait Role {
+    /// What each worker runs.
+    type App: App;
+
+    /// The application's name, as it is given and reported.
+    const NAME: &'static str;
+
+    /// Returns the application of one worker.
+    fn app(&self) -> Self::App;
+
+    /// Returns the application that the oracle runs: where there is a plainer way to the same results, that.
+    fn oracle(&self) -> Self::App {
+        self.app()
+    }
+
+    /// Returns the accounting record in a flow's state, of an application that keeps one.
+    fn account(_flow: &<Self::App as App>::Flow) -> Option<&Accounted> {
+        None
+    }
+}
+
+/// No work.
+pub(super) struct NullRole;
+
+impl Role for NullRole {
+    type App = Null;
+    const NAME: &'static str = "null";
+
+    fn app(&self) -> Null {
+        Null
+    }
+}
+
+/// Connection tracking.
+pub(super) struct TrackerRole;
+
+impl Role for TrackerRole {
+    type App = TcpTracker;
+    const NAME: &'static str = "tcp-tracker";
+
+    fn app(&self) -> TcpTracker {
+        TcpTracker
+    }
+}
+
+/// Accounting, with an active timeout or without.
+pub(super) struct AccountingRole(pub(super) Option<u64>);
+
+impl Role for AccountingRole {
+    type App = Accounting;
+    const NAME: &'static str = "accounting";
+
+    fn app(&self) -> Accounting {
+        Accounting::new(self.0)
+    }
+
+    fn account(flow: &Accounted) -> Option<&Accounted> {
+        Some(flow)
+    }
+}
+
+/// Any of them, with a simulated cache beside it.
+pub(super) struct Beside<'a, R>(pub(super) R, pub(super) &'a Probe);
+
+impl<R: Role> Role for Beside<'_, R> {
+    type App = CacheProbe<R::App>;
+    const NAME: &'static str = R::NAME;
+
+    fn app(&self) -> Self::App {
+        self.1.beside(self.0.app())
+    }
+
+    fn oracle(&self) -> Self::App {
+        self.1.beside(self.0.oracle())
+    }
+
+    fn account(flow: &Probed<<R::App as App>::Flow>) -> Option<&Accounted> {
+        R::account(flow.inner())
+    }
+}

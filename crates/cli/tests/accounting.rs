@@ -1,0 +1,93 @@
+//! `replay --app accounting`: records with an end and a reason.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::support::{Folder, number, replay};
+
+#[test]
+fn records_are_cut_by_both_timeouts_in_every_layout_and_the_oracle_agrees() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &["--flows", "300", "--packets", "5000", "--rate", "5k"]);
+    let whole = replay(&[&trace]);
+    let mut digests = Vec::new();
+    for (i, layout) in
+        [&[][..], &["--workers", "1"], &["--workers", "3"], &["--tcb-cache", "8k"]].iter().enumerate()
+    {
+        let flows = folder.path(&format!("{i}.jsonl"));
+        let base = [trace.as_str(), "--app", "accounting", "--timeout", "0.1", "--active-timeout", "0.3"];
+        let document = replay(&[&base[..], &["--verify", "--flows", &flows], layout].concat());
+        assert_eq!(document["verify"]["agrees"], true, "{layout:?}");
+        assert_eq!(document["run"]["active_timeout_ns"], 300_000_000);
+        let records: Vec<Value> = std::fs::read_to_string(&flows)
+            .unwrap()
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        assert_eq!(records.len() as u64, number(&document, "flows"));
+        assert!(records.len() as u64 > number(&whole, "flows"), "records are cut");
+        let mut reasons = BTreeMap::<String, u64>::new();
+        let mut ends = BTreeMap::<String, u64>::new();
+        let mut packets = 0;
+        for record in &records {
+            *reasons.entry(record["end_reason"].as_str().unwrap().to_owned()).or_default() += 1;
+            packets += number(record, "packets_low_to_high") + number(record, "packets_high_to_low");
+            let (start, end) = (number(record, "start_ns"), number(record, "end_ns"));
+            assert!(start <= end && end - start < 300_000_000, "{record}");
+            let key = format!(
+                "{} {} {} {} {} {} {}",
+                record["low_address"],
+                record["low_port"],
+                record["high_address"],
+                record["high_port"],
+                record["protocol"],
+                record["zone"],
+                record["pass"]
+            );
+            let before = ends.insert(key, end).unwrap_or(0);
+            assert!(start >= before, "records of a key follow each other: {record}");
+        }
+        assert_eq!(packets, number(&document, "processed"));
+        for reason in ["idle", "active", "end"] {
+            assert!(reasons.contains_key(reason), "{reasons:?}");
+        }
+        digests.push((document["digest"].clone(), reasons, std::fs::read(&flows).unwrap()));
+    }
+    assert!(digests.windows(2).all(|pair| pair[0] == pair[1]), "{digests:?}");
+}
+
+#[test]
+fn without_timeouts_a_flow_is_one_record_that_the_input_ends() {
+    let folder = Folder::new();
+    let trace = folder.write("t.pcap", &crate::bytes::pcap(20));
+    let flows = folder.path("flows.csv");
+    let document = replay(&[&trace, "--app", "accounting", "--flows", &flows]);
+    let text = std::fs::read_to_string(&flows).unwrap();
+    assert_eq!(number(&document, "flows"), 20);
+    assert!(text.lines().next().unwrap().ends_with(",end_reason"));
+    assert!(text.lines().skip(1).all(|line| line.ends_with(",end")), "{text}");
+}
+
+#[test]
+fn records_go_to_ipfix_too() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let (flows, again) = (folder.path("flows.ipfix"), folder.path("again.ipfix"));
+    let base = [trace.as_str(), "--app", "accounting", "--flows"];
+    let document = replay(&[&base[..], &[&flows]].concat());
+    replay(&[&base[..], &[&again, "--workers", "2", "--tcb-cache", "8k"]].concat());
+    let bytes = std::fs::read(&flows).unwrap();
+    assert!(bytes == std::fs::read(&again).unwrap(), "the same records in every layout");
+    // Messages: version 10, a length, a sequence number that counts the records before.
+    let (mut at, mut sequences) = (0, Vec::new());
+    while at < bytes.len() {
+        let word = |offset: usize| u16::from_be_bytes([bytes[at + offset], bytes[at + offset + 1]]);
+        assert_eq!(word(0), 10);
+        sequences.push(u64::from(word(8)) << 16 | u64::from(word(10)));
+        at += usize::from(word(2));
+    }
+    assert_eq!(at, bytes.len());
+    assert!(sequences.len() > 1 && sequences.is_sorted() && sequences[0] == 0, "{sequences:?}");
+    assert!(*sequences.last().unwrap() < number(&document, "flows"));
+}

@@ -1,0 +1,373 @@
+//! `replay --rules`: verdicts, the oracle, rules loaded again while packets flow.
+
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::bytes::pcap;
+use crate::support::{Folder, Outcome, check_balance, command, flowloom, number, replay};
+
+const RULES: &str = "\
+@0.0.0.0/0\t0.0.0.0/0\t0 : 65535\t0 : 1023\t0x06/0xFF\t
+@0.0.0.0/0\t0.0.0.0/0\t0 : 65535\t53 : 53\t0x11/0xFF\t
+@10.0.0.0/8\t0.0.0.0/0\t0 : 65535\t0 : 65535\t0x11/0xFF\t
+";
+
+const ALL: &str = "[[rule]]\naction = \"accept\"\n";
+const NONE: &str = "[[rule]]\naction = \"deny\"\n";
+
+/// Flows with their worker, and flows that move among workers.
+const LAYOUTS: [&[&str]; 5] = [
+    &[],
+    &["--workers", "1"],
+    &["--workers", "3"],
+    &["--workers", "3", "--scheduler", "flowpin"],
+    &["--workers", "2", "--scheduler", "lfb"],
+];
+
+fn hits(document: &Value, what: &str, of: &str) -> u64 {
+    number(&document["firewall"][what], of)
+}
+
+#[test]
+fn every_packet_and_flow_is_accepted_or_denied_and_the_oracle_agrees() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let rules = folder.write("rules", RULES.as_bytes());
+    let mut seen = Vec::new();
+    for how in [
+        &[][..],
+        &["--strict-tcp"],
+        &["--per-packet"],
+        &["--default", "accept", "--action", "deny"],
+        &["--timeout", "0.01"],
+        &["--tcb-cache", "8k"],
+    ] {
+        let mut digests = Vec::new();
+        // Where flows move, a worker that is ahead may end one by its timeout.
+        let layouts = if how[..] == ["--timeout", "0.01"] { &LAYOUTS[..3] } else { &LAYOUTS };
+        for layout in layouts {
+            let base = [trace.as_str(), "--rules", &rules, "--verify"];
+            let document = replay(&[&base[..], how, layout].concat());
+            assert_eq!(document["run"]["app"], "firewall");
+            assert_eq!(document["verify"]["agrees"], true, "{how:?} {layout:?}");
+            let sum = |of: &str| hits(&document, "accepted", of) + hits(&document, "denied", of);
+            assert_eq!(sum("packets"), number(&document, "processed"), "{how:?}");
+            assert_eq!(hits(&document, "denied", "packets"), number(&document, "denied"), "{how:?}");
+            let workers = document["workers"].as_array().unwrap();
+            // Shared flows are nobody's, and not counted by worker.
+            let begun: Option<u64> = workers.iter().map(|worker| worker["flows"].as_u64()).sum();
+            assert!(begun.is_none_or(|begun| begun == sum("flows")), "{how:?} {layout:?}");
+            let listed = document["firewall"]["top"].as_array().unwrap();
+            let by_rule: u64 = listed.iter().map(|rule| number(rule, "packets")).sum();
+            let unmatched = hits(&document, "unmatched", "packets");
+            let not_opened = hits(&document, "not_opened", "packets");
+            assert_eq!(by_rule + unmatched + not_opened, number(&document, "processed"), "{how:?}");
+            assert_eq!(not_opened > 0, how == ["--strict-tcp"]);
+            digests.push(document["digest"].clone());
+        }
+        assert!(digests.windows(2).all(|pair| pair[0] == pair[1]), "{how:?}");
+        seen.push(digests.pop().unwrap());
+    }
+    let (first, last) = (&seen[0], &seen[5]);
+    assert_eq!(first, last, "a cache beside it changes nothing");
+    for (i, digest) in seen[1..5].iter().enumerate() {
+        assert!(!seen[..=i].contains(digest), "options change what is found");
+    }
+}
+
+#[test]
+fn the_verdict_is_in_the_flow_file_and_in_the_lines() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let rules = folder.write("rules", RULES.as_bytes());
+    let flows = folder.path("flows.csv");
+    let outcome = flowloom(["replay", &trace, "--rules", &rules, "--flows", &flows, "--top-rules", "1"])
+        .ends(0)
+        .silent();
+    let lines =
+        ["3 rules", "no match: deny", "Verdicts    accepted ", "Rule #1 ", "--top-rules lists them"];
+    outcome.shows(&lines);
+    let mut reader = csv::Reader::from_path(&flows).unwrap();
+    let header = reader.headers().unwrap().clone();
+    let at = |name: &str| header.iter().position(|column| column == name).unwrap();
+    let (verdict, rule, protocol) = (at("verdict"), at("rule"), at("protocol"));
+    let (accepted, denied) = (at("packets_accepted"), at("packets_denied"));
+    let mut words = std::collections::BTreeSet::new();
+    for row in reader.records().map(Result::unwrap) {
+        words.insert(row[verdict].to_owned());
+        match &row[verdict] {
+            "accept" => assert!(&row[denied] == "0" && &row[rule] != "0", "{row:?}"),
+            "deny" => assert!(&row[accepted] == "0" && &row[rule] == "0", "{row:?}"),
+            other => assert_eq!(other, "mixed"),
+        }
+        if &row[rule] == "1" {
+            assert_eq!(&row[protocol], "6", "{row:?}");
+        }
+    }
+    assert!(words.contains("accept") && words.contains("deny"), "{words:?}");
+}
+
+#[test]
+fn what_is_accepted_is_what_is_written() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let rules = folder.write("rules", RULES.as_bytes());
+    let written = folder.path("accepted.pcapng");
+    for layout in LAYOUTS {
+        let document =
+            replay(&[&[trace.as_str(), "--rules", &rules, "--write", &written], layout].concat());
+        let again = replay(&[&written, "--rules", &rules]);
+        assert_eq!(number(&again, "packets"), hits(&document, "accepted", "packets"), "{layout:?}");
+        assert!(number(&document, "denied") > 0);
+    }
+}
+
+#[test]
+fn a_firewall_of_iptables_denies_what_the_file_says() {
+    let folder = Folder::new();
+    let trace = folder.write("t.pcap", &pcap(100));
+    let text = "*filter\n:INPUT DROP [0:0]\n:FORWARD ACCEPT [0:0]\n\
+                -A INPUT -p udp -m udp --sport 1000:1039 -j ACCEPT\n-A FORWARD -p udp -m udp --sport 1000 -j REJECT\nCOMMIT\n";
+    let rules = folder.write("saved", text.as_bytes());
+    let document = replay(&[&trace, "--rules", &rules]);
+    assert_eq!((hits(&document, "accepted", "flows"), hits(&document, "denied", "flows")), (40, 60));
+    let document = replay(&[&trace, "--rules", &rules, "--chain", "FORWARD", "--verify"]);
+    assert_eq!((hits(&document, "accepted", "packets"), number(&document, "denied")), (99, 1));
+    assert_eq!(document["firewall"]["form"], "iptables");
+}
+
+#[test]
+fn mistakes_of_usage_are_found_before_anything_runs() {
+    let folder = Folder::new();
+    let trace = folder.write("t.pcap", &pcap(3));
+    let rules = folder.write("rules", RULES.as_bytes());
+    let bad = folder.write("bad", b"@10.0.0.0/8\t1.2.3.4/33 ...");
+    let made = folder.path("made");
+    flowloom(["generate", "rules", "-q", "--rules", "3000", "-o", &made]).ends(0);
+    for (options, status, parts) in [
+        (&["--app", "firewall"][..], 2, &["--app firewall has no rules", "--rules FILE"][..]),
+        (&["--app", "null", "--rules", &rules], 2, &["--rules is for --app firewall"]),
+        (&["--strict-tcp"], 2, &["--rules"]),
+        (&["--rules", &rules, "--strict-tcp", "--per-packet"], 2, &["cannot be used with"]),
+        (&["--rules", &rules, "--watch-rules", "--verify"], 2, &["cannot be used with"]),
+        (&["--rules", "-", "--watch-rules"], 2, &["cannot watch standard input"]),
+        (&["--rules", &rules, "--default", "maybe"], 2, &["accept, deny"]),
+        (&["--rules", &bad], 3, &["bad:1:21", "above 32"]),
+        (&["--rules", "missing"], 3, &["cannot read missing"]),
+        (
+            &["--rules", &made, "--rules-memory", "1k"],
+            2,
+            &["made: the classifier needs", "raise the limit"],
+        ),
+        (&["--active-timeout", "5"], 2, &["--active-timeout is for --app accounting"]),
+        (&["--flows", "x.ipfix"], 2, &["--flows to IPFIX is for --app accounting"]),
+        (&["--listen", "0.0.0.0:0"], 2, &["--listen-publicly"]),
+        (&["--listen-publicly"], 2, &["--listen"]),
+        (&["--rules", &rules, "--workers", "2", "--scheduler", "rr"], 2, &["keeps no order"]),
+    ] {
+        let outcome = flowloom([&["replay", trace.as_str()], options].concat()).ends(status).says(parts);
+        assert_eq!(outcome.text(), "", "{options:?}");
+    }
+}
+
+/// A run that goes on until it is interrupted.
+struct Running {
+    command: Command,
+    child: Child,
+    stderr: std::path::PathBuf,
+}
+
+impl Running {
+    fn start(folder: &Folder, arguments: &[&str]) -> Self {
+        let stderr = std::path::PathBuf::from(folder.path("stderr"));
+        let mut command = command(
+            [&["replay", "--loop", "--speed", "20k", "--no-pin", "--format", "json"], arguments].concat(),
+        );
+        command.stdout(Stdio::piped()).stderr(std::fs::File::create(&stderr).unwrap());
+        let child = command.spawn().unwrap();
+        Self { command, child, stderr }
+    }
+
+    fn send(&self, signal: &str) {
+        let status = Command::new("kill").args([signal, &self.child.id().to_string()]).status().unwrap();
+        assert!(status.success());
+    }
+
+    fn said(&self) -> String {
+        std::fs::read_to_string(&self.stderr).unwrap()
+    }
+
+    /// Waits until stderr has so many lines with these words.
+    #[track_caller]
+    fn says(&self, words: &str, times: usize) -> String {
+        let begun = Instant::now();
+        loop {
+            let said = self.said();
+            if said.matches(words).count() >= times {
+                return said;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(20), "no {times} × {words:?} in {said}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn stop(self) -> Outcome {
+        self.send("-INT");
+        Outcome::of(&self.command, self.child.wait_with_output().unwrap()).ends(130)
+    }
+}
+
+/// Reads a page from the address that a run has printed.
+fn get(said: &str, path: &str) -> String {
+    use std::io::{Read, Write};
+    let address = said.split("http://").nth(1).unwrap().split('/').next().unwrap();
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+fn metric(page: &str, name: &str) -> u64 {
+    let line = page.lines().find(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(' ')));
+    line.unwrap_or_else(|| panic!("no {name} in {page}")).rsplit_once(' ').unwrap().1.parse().unwrap()
+}
+
+#[test]
+fn rules_are_loaded_again_while_packets_flow() {
+    for layout in [&[][..], &["--workers", "2"]] {
+        let folder = Folder::new();
+        let trace = folder.trace("t.pcap", &[]);
+        let rules = folder.write("rules.toml", ALL.as_bytes());
+        let base = [trace.as_str(), "--rules", &rules, "--listen", "127.0.0.1:0"];
+        let running = Running::start(&folder, &[&base[..], layout].concat());
+        let address = running.says("statistics at http://127.0.0.1:", 1);
+        let packets = || metric(&get(&address, "/metrics"), "flowloom_packets_total");
+        let more = |than: u64| {
+            let begun = Instant::now();
+            while packets() <= than {
+                assert!(begun.elapsed() < Duration::from_secs(20), "packets stand still");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        };
+        more(0);
+        folder.write("rules.toml", NONE.as_bytes());
+        running.send("-HUP");
+        running.says("rules loaded again", 1);
+        more(packets() + 1000);
+        folder.write("rules.toml", b"[[rule]]\nsource = 'nobody'\n");
+        running.send("-HUP");
+        let said = running.says("warning: the rules stay as they were", 1);
+        assert!(said.contains("rules.toml:2:10"), "{said}");
+        more(packets() + 1000);
+        let page = get(&address, "/metrics");
+        assert!(metric(&page, "flowloom_denied_total") > 1000, "{page}");
+        assert_eq!(metric(&page, "flowloom_rule_reloads_total{outcome=\"taken\"}"), 1);
+        assert_eq!(metric(&page, "flowloom_rule_reloads_total{outcome=\"failed\"}"), 1);
+        let document = running.stop().json();
+        check_balance(&document);
+        assert_eq!(
+            (hits(&document, "accepted", "packets") > 0, number(&document, "denied") > 1000),
+            (true, true)
+        );
+        let firewall = &document["firewall"];
+        assert_eq!((number(firewall, "reloads"), number(firewall, "reloads_failed")), (1, 1), "{layout:?}");
+        assert_eq!(firewall["top"][0]["verdict"], "deny", "the rules of the end are listed");
+        assert_eq!(number(&firewall["top"][0], "packets"), number(&document, "denied"), "{layout:?}");
+    }
+}
+
+#[test]
+fn a_watched_file_is_loaded_when_it_changes_and_not_when_it_is_bad_or_too_much() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let rules = folder.write("rules.toml", NONE.as_bytes());
+    let large = folder.path("large.toml");
+    let bench = folder.path("bench");
+    flowloom(["generate", "rules", "-q", "--rules", "2000", "-o", &bench]).ends(0);
+    flowloom(["rules", "convert", &bench, "-q", "--to", "toml", "-o", &large]).ends(0);
+    let running =
+        Running::start(&folder, &[&trace, "--rules", &rules, "--watch-rules", "--rules-memory", "20k"]);
+    std::thread::sleep(Duration::from_millis(600));
+    assert_eq!(running.said(), "", "nothing has changed");
+    std::fs::copy(&large, &rules).unwrap();
+    let said = running.says("the rules stay as they were", 1);
+    assert!(said.contains("the classifier needs") && said.contains("the limit is 20000"), "{said}");
+    std::fs::remove_file(&rules).unwrap();
+    running.says("the rules stay as they were", 2);
+    folder.write("rules.toml", ALL.as_bytes());
+    running.says("rules loaded again", 1);
+    std::thread::sleep(Duration::from_millis(300));
+    let document = running.stop().json();
+    let firewall = &document["firewall"];
+    assert_eq!((number(firewall, "reloads"), number(firewall, "reloads_failed")), (1, 2));
+    assert!(number(&document, "denied") > 0 && hits(&document, "accepted", "packets") > 0);
+}
+
+#[test]
+fn a_line_of_statistics_comes_when_it_is_asked_for() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let running = Running::start(&folder, &[&trace, "--workers", "2"]);
+    std::thread::sleep(Duration::from_millis(400));
+    running.send("-USR1");
+    let said = running.says("packets/s)   processed ", 1);
+    let figure: u64 = said
+        .split("packets ")
+        .nth(1)
+        .unwrap()
+        .split(" (")
+        .next()
+        .unwrap()
+        .replace(' ', "")
+        .parse()
+        .unwrap();
+    assert!(figure > 0, "{said}");
+    assert!(!said.contains("processed 0 "), "{said}");
+    running.send("-USR1");
+    assert_eq!(running.says("packets/s)   processed ", 2).lines().count(), 2);
+    check_balance(&running.stop().json());
+    // Without rules a hang-up ends the run, as it does any other command.
+    let running = Running::start(&folder, &[&trace]);
+    std::thread::sleep(Duration::from_millis(400));
+    running.send("-HUP");
+    let outcome = Outcome::of(&running.command, running.child.wait_with_output().unwrap()).ends(130);
+    assert_eq!(outcome.json()["interrupted"], true);
+}
+
+#[test]
+fn statistics_are_served_while_a_run_lasts_and_a_slow_reader_does_not_hold_it_up() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let running = Running::start(&folder, &[&trace, "--workers", "2", "--listen", "127.0.0.1:0"]);
+    let address = running.says("statistics at http://127.0.0.1:", 1);
+    std::thread::sleep(Duration::from_millis(300));
+    let page = get(&address, "/metrics");
+    assert!(page.starts_with("HTTP/1.1 200 OK\r\n"), "{page}");
+    let first = metric(&page, "flowloom_packets_total");
+    let dropped: u64 = page
+        .lines()
+        .filter_map(|line| {
+            line.strip_prefix("flowloom_dropped_total{")?.rsplit_once(' ')?.1.parse::<u64>().ok()
+        })
+        .sum();
+    let processed = metric(&page, "flowloom_processed_total");
+    assert!(processed > 0);
+    assert_eq!(first, processed + dropped + metric(&page, "flowloom_in_flight"), "{page}");
+    let each =
+        |worker: u8| metric(&page, &format!("flowloom_worker_processed_total{{worker=\"{worker}\"}}"));
+    assert_eq!(each(0) + each(1), processed);
+    assert_eq!(metric(&page, "flowloom_dropped_total{reason=\"table_full\"}"), 0);
+    assert!(!page.contains("rule_reloads"), "there are no rules");
+    assert!(get(&address, "/").starts_with("HTTP/1.1 404 "));
+    let port = address.split("127.0.0.1:").nth(1).unwrap().split('/').next().unwrap().to_owned();
+    let _mute = std::net::TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+    let begun = Instant::now();
+    assert!(metric(&get(&address, "/metrics"), "flowloom_packets_total") > first);
+    assert!(begun.elapsed() < Duration::from_secs(4));
+    let begun = Instant::now();
+    check_balance(&running.stop().json());
+    assert!(begun.elapsed() < Duration::from_secs(3), "an open connection does not keep the run");
+}
