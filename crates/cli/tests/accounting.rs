@@ -12,9 +12,14 @@ fn records_are_cut_by_both_timeouts_in_every_layout_and_the_oracle_agrees() {
     let trace = folder.trace("t.pcap", &["--flows", "300", "--packets", "5000", "--rate", "5k"]);
     let whole = replay(&[&trace]);
     let mut digests = Vec::new();
-    for (i, layout) in
-        [&[][..], &["--workers", "1"], &["--workers", "3"], &["--tcb-cache", "8k"]].iter().enumerate()
-    {
+    let layouts = [
+        &[][..],
+        &["--workers", "1"],
+        &["--workers", "3"],
+        &["--workers", "3", "--scheduler", "lfb"],
+        &["--tcb-cache", "8k"],
+    ];
+    for (i, layout) in layouts.iter().enumerate() {
         let flows = folder.path(&format!("{i}.jsonl"));
         let base = [trace.as_str(), "--app", "accounting", "--timeout", "0.1", "--active-timeout", "0.3"];
         let document = replay(&[&base[..], &["--verify", "--flows", &flows], layout].concat());

@@ -55,8 +55,8 @@ impl std::fmt::Debug for Parts<'_> {
 
 /// The input stage, with one of the two ways to hand packets on.
 pub(crate) enum InputSide<'a> {
-    Push(InputStage<'a, PushIntake<'a>>),
-    Pull(InputStage<'a, PullIntake<'a>>),
+    Push(Box<InputStage<'a, PushIntake<'a>>>),
+    Pull(Box<InputStage<'a, PullIntake<'a>>>),
 }
 
 impl InputSide<'_> {
@@ -211,7 +211,7 @@ where
                 }
             }
             let intake = PullIntake::new(pool, drop_when_full, given_out.take());
-            InputSide::Pull(InputStage::new(config, source, intake, control, Arc::clone(halt)))
+            InputSide::Pull(Box::new(InputStage::new(config, source, intake, control, Arc::clone(halt))))
         }
         Discipline::Push(policy) => {
             let mut outboxes = Vec::with_capacity(workers);
@@ -239,7 +239,7 @@ where
                 done_up_to: shared.as_ref().map(|shared| shared.done_up_to()),
             };
             let intake = PushIntake::new(outboxes, policy, options);
-            InputSide::Push(InputStage::new(config, source, intake, control, Arc::clone(halt)))
+            InputSide::Push(Box::new(InputStage::new(config, source, intake, control, Arc::clone(halt))))
         }
     };
     Ok(Crew { input, workers: crew, egress, shared })

@@ -47,18 +47,15 @@ struct Checkpoint {
 impl Checkpoint {
     /// Looks whether all packets before the moment are done, and else takes another one.
     fn pass(&mut self, completed: &[u64], outboxes: &[Outbox], latest_ns: u64) {
-        match self.time_ns {
-            Some(time_ns) => {
-                if completed.iter().zip(&self.sent).all(|(completed, sent)| completed >= sent) {
-                    self.done_up_to.publish(time_ns);
-                    self.time_ns = None;
-                }
-            }
-            None => {
-                self.sent.clear();
-                self.sent.extend(outboxes.iter().map(|outbox| outbox.sent + outbox.staged()));
-                self.time_ns = Some(latest_ns);
-            }
+        let Some(time_ns) = self.time_ns else {
+            self.sent.clear();
+            self.sent.extend(outboxes.iter().map(|outbox| outbox.sent + outbox.staged()));
+            self.time_ns = Some(latest_ns);
+            return;
+        };
+        if completed.iter().zip(&self.sent).all(|(completed, sent)| completed >= sent) {
+            self.done_up_to.publish(time_ns);
+            self.time_ns = None;
         }
     }
 }
