@@ -39,7 +39,10 @@ pub(crate) fn oracle<A: App>(
         if control.is_stopped() && !stopped_before {
             return Ok(None);
         }
-        match source.next_batch(&mut batch)? {
+        let fill = source.next_batch(&mut batch);
+        // The run counted them as packets that it took.
+        left = left.saturating_sub(source.withheld().total());
+        match fill? {
             Fill::Packets => {}
             Fill::Starved => continue,
             Fill::End => break,

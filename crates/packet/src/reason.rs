@@ -63,6 +63,26 @@ reasons! {
     RingFull = "ring_full";
     /// The worker or the stage that had the packet died.
     WorkerLost = "worker_lost";
+    /// A fragment that was joined with others into a datagram, which goes on in place of the last one (`--defrag`).
+    Reassembled = "reassembled";
+    /// A fragment whose datagram was not whole within its time (`--defrag`).
+    FragmentTimeout = "fragment_timeout";
+    /// A fragment whose datagram was not whole when the input ended (`--defrag`).
+    FragmentIncomplete = "fragment_incomplete";
+    /// A fragment of a datagram that two fragments claim the same bytes of (`--defrag`).
+    FragmentOverlap = "fragment_overlap";
+    /// A fragment that came once more, with the same bytes (`--defrag`).
+    FragmentDuplicate = "fragment_duplicate";
+    /// A fragment whose place or length cannot be, and the others of its datagram (`--defrag`).
+    FragmentMalformed = "fragment_malformed";
+    /// A fragment that was not captured whole (`--defrag`).
+    FragmentTruncated = "fragment_truncated";
+    /// A fragment whose datagram was given up because a bound on fragments was reached (`--defrag`).
+    FragmentPoolFull = "fragment_pool_full";
+    /// The buffer between the interface and us was full (`--iface`).
+    InterfaceFull = "interface_full";
+    /// The interface or its driver dropped it before it could be captured (`--iface`).
+    InterfaceDropped = "interface_dropped";
 }
 
 impl DropReason {

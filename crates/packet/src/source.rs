@@ -89,7 +89,8 @@ impl Lookahead {
 pub enum Fill {
     /// At least one packet.
     Packets,
-    /// Nothing, because every block of the source's pool is still held by workers: let them go on, then ask again.
+    /// Nothing now, because every block of the source's pool is still held by workers, or because nothing has arrived
+    /// at an interface: let the workers go on, then ask again.
     Starved,
     /// Nothing, and nothing more will come.
     End,
@@ -123,8 +124,19 @@ pub trait PacketSource {
     /// Returns the packets that the source took in since it was last asked and will never yield, by reason: fragments
     /// joined into a datagram, packets that an interface dropped. They count as taken in and as dropped.
     ///
-    /// Asked once after each batch, and once more at the end of a run.
+    /// Asked once after each batch, and once more at the end of a run: a source that is asked twice in a row counts what it
+    /// still holds back.
     fn withheld(&mut self) -> DropCounts {
         DropCounts::default()
+    }
+}
+
+impl<S: PacketSource + ?Sized> PacketSource for &mut S {
+    fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
+        (**self).next_batch(batch)
+    }
+
+    fn withheld(&mut self) -> DropCounts {
+        (**self).withheld()
     }
 }

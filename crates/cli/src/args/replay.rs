@@ -73,6 +73,10 @@ pub(crate) struct Replay {
     #[arg(long)]
     pub(crate) decap: bool,
 
+    /// Join IP fragments into datagrams; what cannot be joined is dropped and counted
+    #[arg(long)]
+    pub(crate) defrag: bool,
+
     /// Speed: max, x1 (as recorded), x10, or packets a second
     #[arg(long, value_name = "PACE", default_value = "max", value_parser = parse::pace)]
     pub(crate) speed: Pace,

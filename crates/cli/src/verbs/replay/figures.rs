@@ -59,6 +59,7 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
             seed: arguments.seed,
             passes: (!arguments.forever).then_some(arguments.passes),
             decap: config.decode.decap,
+            defrag: arguments.defrag,
             idle_timeout_ns: arguments.timeout,
             mapped: !arguments.no_mmap,
         },

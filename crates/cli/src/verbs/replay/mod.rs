@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use flowloom::apps::{Null, TcpTracker};
 use flowloom::engine::{self, App, Control, Fault};
+use flowloom::packet::{DecodeOptions, PacketSource};
 use flowloom::traffic::capture::{CaptureSet, Input, Notice};
+use flowloom::traffic::defrag::{Defrag, DefragLimits};
 
 use crate::args::Common;
 use crate::args::replay::{AppName, Replay, TableName};
@@ -59,12 +61,14 @@ fn run_app<A: App>(
 
     let control = Arc::new(Control::default());
     stop_on_signals(&control);
+    let defrag = arguments.defrag.then_some(config.decode);
     let label = format!("replay  {}", label(&arguments.inputs));
     let progress = Progress::start(label, source.progress(), Arc::clone(&control), common.quiet > 0);
+    let mut feed = feed(&mut source, defrag);
     let report = match arguments.table {
         TableName::Linehash => engine::run(
             &config,
-            &mut source,
+            &mut *feed,
             &mut *placement,
             |_| tables.linehash::<A::Flow>(),
             |_| app(),
@@ -72,7 +76,7 @@ fn run_app<A: App>(
         ),
         TableName::Dhash => engine::run(
             &config,
-            &mut source,
+            &mut *feed,
             &mut *placement,
             |_| tables.dhash::<A::Flow>(),
             |_| app(),
@@ -80,13 +84,14 @@ fn run_app<A: App>(
         ),
         TableName::Sighash => engine::run(
             &config,
-            &mut source,
+            &mut *feed,
             &mut *placement,
             |_| tables.sighash::<A::Flow>(),
             |_| app(),
             &control,
         ),
     };
+    drop(feed);
     let read_share = match source.progress().total_bytes() {
         0 => None,
         total => Some(source.progress().done_bytes() as f64 / total as f64),
@@ -106,7 +111,7 @@ fn run_app<A: App>(
             idle_timeout: config.idle_timeout,
         };
         let mut again = CaptureSet::open(&inputs, options)?;
-        let oracle = verify::oracle(&mut again, app(), repeat, &control)
+        let oracle = verify::oracle(&mut *self::feed(&mut again, defrag), app(), repeat, &control)
             .map_err(|error| Failure::Usage(format!("the oracle cannot read the input again: {error}")))?;
         oracle.map(|oracle| {
             let difference = verify::compare(&report.flows, &oracle).err();
@@ -144,6 +149,17 @@ fn run_app<A: App>(
     written?;
     let unverified = arguments.verify && result.verify.is_none();
     Ok(if unverified { Status::Interrupted } else { status(arguments, &source, &result, common) })
+}
+
+/// Returns the source, or what joins its fragments, decoded like this.
+fn feed<'a>(
+    source: &'a mut CaptureSet,
+    defrag: Option<DecodeOptions>,
+) -> Box<dyn PacketSource + Send + 'a> {
+    match defrag {
+        Some(decode) => Box::new(Defrag::new(source, decode, DefragLimits::default())),
+        None => Box::new(source),
+    }
 }
 
 fn status(arguments: &Replay, source: &CaptureSet, result: &ReplayResult, common: &Common) -> Status {
