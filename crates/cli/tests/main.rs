@@ -5,6 +5,7 @@
 mod bench;
 mod bytes;
 mod classify;
+mod defrag;
 mod errors;
 mod generate;
 mod inspect;
