@@ -15,7 +15,7 @@ fn fragments(port: u16, id: u16, count: u16) -> Vec<Vec<u8>> {
         .map(|i| {
             let part = &datagram[usize::from(i) * step..][..step];
             let total = u16::try_from(20 + step).unwrap();
-            let field = i * u16::try_from(step / 8).unwrap() | u16::from(i + 1 < count) << 13;
+            let field = (i * u16::try_from(step / 8).unwrap()) | (u16::from(i + 1 < count) << 13);
             let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45, 0];
             for half in [total, id, field] {
                 frame.extend(half.to_be_bytes());
@@ -50,15 +50,15 @@ fn fragments_of_a_flow_are_its_packets_again() {
         let joined = replay(&[&[path.as_str(), "--defrag", "--verify"], layout].concat());
         assert_eq!(joined["verify"]["agrees"], true, "{layout:?}");
         assert_eq!(joined["run"]["defrag"], true);
-        if layout != ["--limit", "57"] {
-            assert_eq!(number(&joined, "packets"), 801);
-            assert_eq!((number(&joined, "flows"), number(&joined, "processed")), (10, 200));
-            assert_eq!(number(&joined["dropped"], "reassembled"), 600);
-            assert_eq!(number(&joined["dropped"], "fragment_incomplete"), 1);
-            assert_eq!(number(&joined["inputs"][0], "packets"), 801);
-        } else {
+        if layout == ["--limit", "57"] {
             assert_eq!((number(&joined, "processed"), number(&joined, "packets")), (57, 228));
+            continue;
         }
+        assert_eq!(number(&joined, "packets"), 801);
+        assert_eq!((number(&joined, "flows"), number(&joined, "processed")), (10, 200));
+        assert_eq!(number(&joined["dropped"], "reassembled"), 600);
+        assert_eq!(number(&joined["dropped"], "fragment_incomplete"), 1);
+        assert_eq!(number(&joined["inputs"][0], "packets"), 801);
     }
 }
 

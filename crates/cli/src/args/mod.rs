@@ -4,6 +4,7 @@ pub(crate) mod bench;
 pub(crate) mod classify;
 pub(crate) mod generate;
 pub(crate) mod inspect;
+pub(crate) mod live;
 pub(crate) mod parse;
 pub(crate) mod replay;
 pub(crate) mod reproduce;

@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use flowloom::engine::Pace;
 use flowloom::tcb_cache::Policy;
 
+use super::live::Live;
 use super::parse;
 
 /// Arguments of `replay`.
@@ -14,12 +15,16 @@ use super::parse;
 Examples:
   flowloom replay edge.pcap --flows flows.csv        one line per flow
   flowloom replay edge.pcap --workers 2 --verify     two workers, checked by an oracle
-  flowloom replay captures/ --passes 3 --seed 1      a directory, three times")]
+  flowloom replay captures/ --passes 3 --seed 1      a directory, three times
+  flowloom replay --iface eth0 --filter 'tcp'        what arrives, until Ctrl-C (built with --features live)")]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub(crate) struct Replay {
     /// Captures: files, directories, or - for standard input
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(required_unless_present = "iface", value_name = "FILE")]
     pub(crate) inputs: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) live: Live,
 
     /// One thread for everything, or an input thread and workers [default: inline, or pipeline with --workers]
     #[arg(long, value_enum)]

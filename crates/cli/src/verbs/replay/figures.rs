@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use flowloom::cpu::features::Isa;
 use flowloom::engine::{EngineConfig, FlowState, Mode, RunReport, WhenFull};
 use flowloom::flow_table::{MemoryReport, TableStats};
-use flowloom::traffic::capture::CaptureSet;
 
+use super::source::Source;
 use crate::args::replay::Replay;
 use crate::host::{Host, Tool};
 use crate::render::replay::{
@@ -20,7 +20,7 @@ pub(super) struct Run<'a, F> {
     pub(super) config: &'a EngineConfig,
     pub(super) isa: Isa,
     pub(super) scheduler: &'static str,
-    pub(super) source: &'a CaptureSet,
+    pub(super) source: &'a Source,
     pub(super) report: &'a RunReport<F>,
     pub(super) verified: Option<VerifyFigures>,
     pub(super) tcb_cache: Option<TcbCacheFigures>,

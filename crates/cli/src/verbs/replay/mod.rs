@@ -3,14 +3,13 @@
 mod figures;
 mod probe;
 mod setup;
+mod source;
 
 use std::sync::Arc;
 
 use flowloom::apps::{Null, TcpTracker};
 use flowloom::engine::{self, App, Control, Fault};
-use flowloom::packet::{DecodeOptions, PacketSource};
 use flowloom::traffic::capture::{CaptureSet, Input, Notice};
-use flowloom::traffic::defrag::{Defrag, DefragLimits};
 
 use crate::args::Common;
 use crate::args::replay::{AppName, Replay, TableName};
@@ -25,6 +24,7 @@ use crate::{flow_file, verify};
 use figures::{Run, figures};
 use probe::Probe;
 use setup::{Tables, check_verifiable, engine_config, placement, set_options};
+use source::{Source, feed};
 
 /// Runs the verb.
 pub(crate) fn run(arguments: &Replay, common: &Common) -> Result<Status, Failure> {
@@ -56,13 +56,14 @@ fn run_app<A: App>(
         check_verifiable(arguments, &inputs)?;
     }
     let options = set_options(arguments);
-    let mut source = CaptureSet::open(&inputs, options)?;
-    let tables = Tables::plan(arguments, &config, &source, options, isa);
+    let mut source = Source::open(arguments, &inputs, options)?;
+    let tables = Tables::plan(arguments, &config, source.captures(), options, isa);
 
     let control = Arc::new(Control::default());
     stop_on_signals(&control);
     let defrag = arguments.defrag.then_some(config.decode);
-    let label = format!("replay  {}", label(&arguments.inputs));
+    let input = arguments.live.iface.clone().unwrap_or_else(|| label(&arguments.inputs));
+    let label = format!("replay  {input}");
     let progress = Progress::start(label, source.progress(), Arc::clone(&control), common.quiet > 0);
     let mut feed = feed(&mut source, defrag);
     let report = match arguments.table {
@@ -111,7 +112,7 @@ fn run_app<A: App>(
             idle_timeout: config.idle_timeout,
         };
         let mut again = CaptureSet::open(&inputs, options)?;
-        let oracle = verify::oracle(&mut *self::feed(&mut again, defrag), app(), repeat, &control)
+        let oracle = verify::oracle(&mut *source::feed(&mut again, defrag), app(), repeat, &control)
             .map_err(|error| Failure::Usage(format!("the oracle cannot read the input again: {error}")))?;
         oracle.map(|oracle| {
             let difference = verify::compare(&report.flows, &oracle).err();
@@ -151,18 +152,7 @@ fn run_app<A: App>(
     Ok(if unverified { Status::Interrupted } else { status(arguments, &source, &result, common) })
 }
 
-/// Returns the source, or what joins its fragments, decoded like this.
-fn feed<'a>(
-    source: &'a mut CaptureSet,
-    defrag: Option<DecodeOptions>,
-) -> Box<dyn PacketSource + Send + 'a> {
-    match defrag {
-        Some(decode) => Box::new(Defrag::new(source, decode, DefragLimits::default())),
-        None => Box::new(source),
-    }
-}
-
-fn status(arguments: &Replay, source: &CaptureSet, result: &ReplayResult, common: &Common) -> Status {
+fn status(arguments: &Replay, source: &Source, result: &ReplayResult, common: &Common) -> Status {
     if let Some(fault) = &result.fault {
         eprintln!("error: {}", with_status(fault, Status::Fault));
         return Status::Fault;

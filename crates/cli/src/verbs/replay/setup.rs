@@ -163,12 +163,13 @@ impl Tables {
     pub(super) fn plan(
         arguments: &Replay,
         config: &EngineConfig,
-        source: &CaptureSet,
+        captures: Option<&CaptureSet>,
         options: SetOptions,
         isa: Isa,
     ) -> Self {
         let tables = config.mode.tables() as u64;
-        let flows = arguments.table_flows.unwrap_or_else(|| guess_flows(source, options, config.decode));
+        let guess = || captures.map_or(FLOWS_UNKNOWN, |set| guess_flows(set, options, config.decode));
+        let flows = arguments.table_flows.unwrap_or_else(guess);
         let share = |flows: u64| {
             u32::try_from(flows.div_ceil(tables)).unwrap_or(u32::MAX).min(DHashConfig::FLOWS_MAX)
         };
