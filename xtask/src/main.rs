@@ -3,6 +3,7 @@
 
 mod bench;
 mod ci;
+mod live;
 mod peers;
 mod source;
 mod tidy;
@@ -17,7 +18,8 @@ const USAGE: &str = "usage: cargo xtask <verb>
   tidy   check the rules that neither rustc nor clippy knows: floors, unsafe rooms, citations, sizes
   ci     run exactly what CI runs (.ci/run)
   bench  take the figures that docs/performance.md shows: bench replay [--help]
-  peers  compare our parts with those of others: peers flow-table [--help]";
+  peers  compare our parts with those of others: peers flow-table [--help]
+  live   send packets through a pair of interfaces to replay --iface, and count them (as root)";
 
 fn main() -> ExitCode {
     match run(&std::env::args().skip(1).collect::<Vec<_>>()) {
@@ -34,6 +36,7 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["tidy"] => tidy::run(&root),
         ["ci"] => ci::run(&root),
+        ["live"] => live::run(&root),
         ["peers", ..] => peers::run(&root, &arguments[1..]),
         ["bench", ..] => bench::run(&root, &arguments[1..]),
         [] | ["help" | "--help" | "-h"] => {

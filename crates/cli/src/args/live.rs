@@ -12,24 +12,33 @@ pub(crate) struct Live {
     pub(crate) iface: Option<String>,
 
     /// Capture only what this pcap-filter(7) expression matches
-    #[arg(
-        long,
-        value_name = "EXPRESSION",
-        default_value = "",
-        hide_default_value = true,
-        requires = "iface"
-    )]
-    pub(crate) filter: String,
+    #[arg(long, value_name = "EXPRESSION")]
+    pub(crate) filter: Option<String>,
 
     /// Capture packets for other machines too
-    #[arg(long, requires = "iface")]
+    #[arg(long)]
     pub(crate) promiscuous: bool,
 
-    /// Bytes captured of a packet at most
-    #[arg(long, value_name = "BYTES", default_value_t = 262_144, value_parser = clap::value_parser!(u32).range(64..=262_144), requires = "iface")]
-    pub(crate) snaplen: u32,
+    /// Bytes captured of a packet at most [default: 262144]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(64..=262_144))]
+    pub(crate) snaplen: Option<u32>,
 
-    /// Bytes that the kernel buffers; what does not fit is dropped and counted
-    #[arg(long, value_name = "BYTES", default_value = "16M", value_parser = parse::bytes, requires = "iface")]
-    pub(crate) kernel_buffer: u64,
+    /// Bytes that the kernel buffers; what does not fit is dropped and counted [default: 16M]
+    #[arg(long, value_name = "BYTES", value_parser = parse::bytes)]
+    pub(crate) kernel_buffer: Option<u64>,
+}
+
+impl Live {
+    /// Returns an option that was given and means nothing without an interface.
+    ///
+    /// Clap would not say so: it takes an option's need for one that conflicts with a file as met by the file.
+    pub(crate) fn idle_option(&self) -> Option<&'static str> {
+        let given = [
+            (self.filter.is_some(), "--filter"),
+            (self.promiscuous, "--promiscuous"),
+            (self.snaplen.is_some(), "--snaplen"),
+            (self.kernel_buffer.is_some(), "--kernel-buffer"),
+        ];
+        given.into_iter().find(|&(given, _)| given && self.iface.is_none()).map(|(_, name)| name)
+    }
 }

@@ -21,6 +21,9 @@ pub(super) enum Source {
 impl Source {
     /// Opens what the arguments name.
     pub(super) fn open(arguments: &Replay, inputs: &[Input], options: SetOptions) -> Result<Self, Failure> {
+        if let Some(option) = arguments.live.idle_option() {
+            return Err(Failure::Usage(format!("{option} is for captures on an interface, with --iface")));
+        }
         match &arguments.live.iface {
             None => Ok(Self::Captures(Box::new(CaptureSet::open(inputs, options)?))),
             Some(_) if arguments.verify => Err(Failure::Usage(String::from(
@@ -33,11 +36,14 @@ impl Source {
     #[cfg(feature = "live")]
     fn live(interface: &str, arguments: &Replay) -> Result<Self, Failure> {
         let live = &arguments.live;
+        let usual = LiveOptions::default();
         let options = LiveOptions {
-            snaplen_bytes: live.snaplen,
+            snaplen_bytes: live.snaplen.unwrap_or(usual.snaplen_bytes),
             promiscuous: live.promiscuous,
-            buffer_bytes: u32::try_from(live.kernel_buffer).unwrap_or(u32::MAX),
-            filter: live.filter.clone(),
+            buffer_bytes: live
+                .kernel_buffer
+                .map_or(usual.buffer_bytes, |bytes| u32::try_from(bytes).unwrap_or(u32::MAX)),
+            filter: live.filter.clone().unwrap_or_default(),
         };
         LiveSource::open(interface, &options)
             .map(Self::Live)
