@@ -1,7 +1,7 @@
 //! Datagrams that are not whole yet: how many, how large, how old, and what became of each fragment.
 
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use etherparse::IpFragOffset;
 use etherparse::defrag::{IpDefragBuf, IpFragRange};
@@ -9,7 +9,7 @@ use flowloom_packet::{DropCounts, DropReason, LinkType, RawPacket};
 
 use super::fragment::{DatagramId, Fragment, Shape};
 
-/// Bytes an open datagram takes beside its buffers: its entry in two maps, with their slack.
+/// Bytes an open datagram takes beside its buffers: its entries in two trees, with their slack.
 const ENTRY_BYTES: usize = 512;
 
 /// The bounds on datagrams that are not whole.
@@ -70,7 +70,7 @@ impl Open {
 #[derive(Debug)]
 pub(super) struct Pool {
     limits: DefragLimits,
-    open: HashMap<DatagramId, Open>,
+    open: BTreeMap<DatagramId, Open>,
     oldest: BTreeMap<u64, DatagramId>,
     begun: u64,
     now_ns: u64,
@@ -83,7 +83,7 @@ impl Pool {
     pub(super) fn new(limits: DefragLimits) -> Self {
         Self {
             limits,
-            open: HashMap::new(),
+            open: BTreeMap::new(),
             oldest: BTreeMap::new(),
             begun: 0,
             now_ns: 0,
