@@ -10,7 +10,7 @@ use flowloom_packet::{DropCounts, DropReason, LinkType, RawPacket};
 use super::fragment::{DatagramId, Fragment, Shape};
 
 /// Bytes an open datagram takes beside its buffers: its entries in two trees, with their slack.
-const ENTRY_BYTES: usize = 512;
+const ENTRY_BYTES: usize = 768;
 
 /// The bounds on datagrams that are not whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
