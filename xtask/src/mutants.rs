@@ -117,7 +117,9 @@ fn list(root: &Path, package: &str) -> Result<Vec<String>> {
         .context("cargo mutants cannot be run\n  cargo install cargo-mutants")?;
     let error = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "cargo mutants --list failed: {error}");
-    let names: Vec<String> = String::from_utf8(output.stdout)?.lines().map(str::to_owned).collect();
+    let mut names: Vec<String> = String::from_utf8(output.stdout)?.lines().map(str::to_owned).collect();
+    // One name may stand for several mutants, which are then run together.
+    names.dedup();
     ensure!(!names.is_empty(), "{package} has no mutants");
     Ok(names)
 }

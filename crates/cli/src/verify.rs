@@ -13,7 +13,7 @@ use flowloom::packet::{DecodeOptions, Fill, PacketBatch, PacketSource, PacketVie
 /// What the oracle is to repeat.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Repeat {
-    /// Packets that the run took.
+    /// Packets that the source yielded to the run: all that it took but those withheld.
     pub(crate) packets: u64,
     /// As in the run.
     pub(crate) decode: DecodeOptions,
@@ -39,10 +39,7 @@ pub(crate) fn oracle<A: App>(
         if control.is_stopped() && !stopped_before {
             return Ok(None);
         }
-        let fill = source.next_batch(&mut batch);
-        // The run counted them as packets that it took.
-        left = left.saturating_sub(source.withheld().total());
-        match fill? {
+        match source.next_batch(&mut batch)? {
             Fill::Packets => {}
             Fill::Starved => continue,
             Fill::End => break,

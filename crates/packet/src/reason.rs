@@ -102,6 +102,25 @@ impl DropReason {
     }
 }
 
+impl DropReason {
+    /// Says whether only a source gives this reason, of packets that it took in and did not yield.
+    pub fn is_withheld(self) -> bool {
+        matches!(
+            self,
+            Self::Reassembled
+                | Self::FragmentTimeout
+                | Self::FragmentIncomplete
+                | Self::FragmentOverlap
+                | Self::FragmentDuplicate
+                | Self::FragmentMalformed
+                | Self::FragmentTruncated
+                | Self::FragmentPoolFull
+                | Self::InterfaceFull
+                | Self::InterfaceDropped
+        )
+    }
+}
+
 /// Packets dropped, by reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DropCounts([u64; DropReason::ALL.len()]);
@@ -141,6 +160,11 @@ impl DropCounts {
         self.0.iter().sum()
     }
 
+    /// Returns how many packets a source took in and did not yield.
+    pub fn withheld(&self) -> u64 {
+        self.nonzero().filter(|(reason, _)| reason.is_withheld()).map(|(_, packets)| packets).sum()
+    }
+
     /// Returns the reasons that occurred, with their counts.
     pub fn nonzero(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
         DropReason::ALL.iter().map(|&reason| (reason, self.of(reason))).filter(|&(_, n)| n > 0)
@@ -170,7 +194,11 @@ mod tests {
         b.add(DropReason::NotIp, 2);
         b.add(DropReason::Depth, 3);
         a.merge(&b);
-        assert_eq!(a.total(), 6);
+        a.add(DropReason::Reassembled, 4);
+        assert_eq!((a.total(), a.withheld()), (10, 4));
+        a = DropCounts::default();
+        a.merge(&b);
+        a.count(DropReason::NotIp);
         assert_eq!(a.nonzero().collect::<Vec<_>>(), [(DropReason::NotIp, 3), (DropReason::Depth, 3)]);
     }
 }

@@ -107,7 +107,7 @@ fn run_app<A: App>(
     let tcb_cache = probe.map(Probe::figures);
     let verified = if arguments.verify {
         let repeat = verify::Repeat {
-            packets: report.input.packets,
+            packets: report.input.packets - report.input.dropped.withheld(),
             decode: config.decode,
             idle_timeout: config.idle_timeout,
         };
