@@ -99,13 +99,13 @@ impl Sizing {
         let mut config = EngineConfig::new(mode);
         config.cores = Cores::Unpinned;
         config.hasher = FlowHasher::with_seed(SEED);
-        let tables = u32::try_from(mode.tables()).unwrap_or(u32::MAX);
+        let tables = u32::try_from(mode.workers()).unwrap_or(u32::MAX);
         let limits = GrowthLimits {
             first_flows: self.first_flows.div_ceil(tables),
             flows_max: DHashConfig::FLOWS_MAX,
             memory_max_bytes: memory::available_bytes().unwrap_or(u64::MAX) / u64::from(tables),
         };
-        let workers = WorkerCount::new(mode.tables()).map_err(|error| error.to_string())?;
+        let workers = WorkerCount::new(mode.workers()).map_err(|error| error.to_string())?;
         source.rewind();
         let report = run(
             &config,

@@ -61,7 +61,7 @@ fn outcome(bytes: &[u8], options: u8, mode: Mode) -> Option<(u64, String)> {
     } else {
         Box::new(source)
     };
-    let mut placement = DirectHash::new(WorkerCount::new(mode.tables()).expect("one or two"));
+    let mut placement = DirectHash::new(WorkerCount::new(mode.workers()).expect("one or two"));
     let table = |_| LineHash::try_new(&LineHashConfig::for_flows(4096));
     let report = run(&config, &mut *source, &mut placement, table, |_| TcpTracker, &Control::default())
         .expect("nothing of the input keeps a run from starting");

@@ -4,6 +4,7 @@
 mod bench;
 mod ci;
 mod live;
+mod loom;
 mod mutants;
 mod peers;
 mod sanitize;
@@ -20,6 +21,7 @@ const USAGE: &str = "usage: cargo xtask <verb>
 
   tidy   check the rules that neither rustc nor clippy knows: floors, unsafe rooms, citations, sizes
   ci     run exactly what CI runs (.ci/run)
+  loom   run the models of what threads tell each other
   bench  take the figures that docs/performance.md shows: bench replay [--help]
   peers  compare our parts with those of others: peers flow-table [--help]
   live   send packets through a pair of interfaces to replay --iface, and count them (as root)
@@ -48,6 +50,7 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
         ["soak", ..] => soak::run(&root, &arguments[1..]),
         ["mutants", ..] => mutants::run(&root, &arguments[1..]),
         ["sanitize", ..] => sanitize::run(&root, &arguments[1..]),
+        ["loom"] => loom::run(&root),
         ["peers", ..] => peers::run(&root, &arguments[1..]),
         ["bench", ..] => bench::run(&root, &arguments[1..]),
         [] | ["help" | "--help" | "-h"] => {

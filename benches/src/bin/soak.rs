@@ -99,7 +99,7 @@ fn watched(path: &Path, rounds: u32, flows: u32, mode: Mode) -> Result<(Flows, u
     let mut config = EngineConfig::new(mode);
     config.cores = Cores::Unpinned;
     let mut placement =
-        DirectHash::new(WorkerCount::new(mode.tables()).map_err(|error| error.to_string())?);
+        DirectHash::new(WorkerCount::new(mode.workers()).map_err(|error| error.to_string())?);
     let table = |_| LineHash::try_new(&LineHashConfig::for_flows(2 * flows));
     let control = Control::default();
     let mut memory = Memory { least: u64::MAX, ..Memory::default() };

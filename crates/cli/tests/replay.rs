@@ -128,22 +128,85 @@ fn the_digest_depends_on_the_packets_alone() {
 }
 
 #[test]
-fn schedulers_that_keep_a_flows_worker_give_equal_results_and_others_need_an_app_without_states() {
+fn every_scheduler_gives_equal_results_in_the_order_it_can_keep() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &[]);
     let expected = replay(&[&trace]);
-    for name in ["hrw3", "rss", "fixed"] {
-        let document = replay(&["--workers", "3", "--scheduler", name, &trace]);
+    let keepers = ["hrw3", "rss", "fixed", "flowpin", "p2c", "fbs", "rss++", "adaptive"];
+    let fetchers = ["ph", "lfb", "lfb-ns", "flowpull"];
+    for name in keepers.into_iter().chain(fetchers) {
+        let document = replay(&["--workers", "3", "--scheduler", name, "--verify", &trace]);
         assert_eq!(document["digest"], expected["digest"], "{name}");
         assert_eq!(document["run"]["scheduler"], name);
+        assert_eq!(document["run"]["order"], "internal");
     }
-    for name in ["flowpin", "p2c", "fbs", "rss++", "adaptive", "rr", "minload"] {
-        let with = |app: &str| {
-            flowloom(["replay", "--workers", "3", "--scheduler", name, "--app", app, "--verify", &trace])
+    for name in ["rr", "minload", "adaptive-racy"] {
+        let with = |order: &str| {
+            flowloom([
+                "replay",
+                "--workers",
+                "3",
+                "--scheduler",
+                name,
+                "--order",
+                order,
+                "--verify",
+                &trace,
+            ])
         };
-        with("tcp-tracker").ends(2).says(&[name, "stay behind"]);
-        with("null").ends(0);
+        with("internal").ends(2).says(&[name, "keeps no order"]);
+        with("external").ends(0);
     }
+    let document = replay(&["--workers", "3", "--scheduler", "rr", "--order", "none", &trace]);
+    assert_eq!(document["processed"], expected["processed"]);
+    assert_eq!(document["flows"], expected["flows"]);
+}
+
+#[test]
+fn written_packets_come_back_as_they_were_in_every_layout() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let expected = replay(&[&trace]);
+    let decoded = expected["decoded"].as_u64().unwrap();
+    let external = ["--order", "external"];
+    let layouts: [&[&str]; 5] = [
+        &[],
+        &["--workers", "3"],
+        &["--workers", "3", "--order", "external"],
+        &["--workers", "3", "--scheduler", "rr", external[0], external[1]],
+        &["--workers", "2", "--scheduler", "lfb", external[0], external[1]],
+    ];
+    let mut files = Vec::new();
+    for (i, layout) in layouts.iter().enumerate() {
+        let path = folder.path(&format!("written-{i}.pcapng"));
+        let document = replay(&[*layout, &["--write", &path, &trace]].concat());
+        assert_eq!(document["written"]["packets"], decoded);
+        let again = replay(&[&path]);
+        assert_eq!((&again["flows"], &again["decoded"]), (&expected["flows"], &expected["decoded"]));
+        // In internal order only a flow's packets are in order, so times go back and are clamped.
+        assert!(i == 1 || again["digest"] == expected["digest"], "{layout:?}");
+        files.push(std::fs::read(&path).unwrap());
+    }
+    assert!(files[2..].iter().all(|file| *file == files[0]), "external order is the order of arrival");
+    assert_eq!(files[1].len(), files[0].len());
+}
+
+#[test]
+fn packets_that_cannot_be_written_end_the_run_with_its_result() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &["--packets", "20k"]);
+    for layout in [&[][..], &["--workers", "2"]] {
+        let arguments =
+            [&["replay", "--format", "json", "--write", "/dev/full"], layout, &[&trace]].concat();
+        let run = flowloom(arguments).ends(5).says(&["cannot be written", "No space left"]);
+        let document = run.json();
+        assert_eq!(document["balanced"], true);
+        assert!(document["written"]["refused"].as_u64() > Some(0));
+    }
+    flowloom(["replay", "--write", "/no/such/folder/out.pcapng", &trace])
+        .ends(5)
+        .says(&["cannot write packets"]);
+    flowloom(["replay", "--write", "-", &trace]).ends(2).says(&["needs a file"]);
 }
 
 #[test]

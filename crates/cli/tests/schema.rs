@@ -186,6 +186,7 @@ fn replay_documents_conform() {
     mixed.extend(enhanced(1, 2, 46, &udp_frame(7)));
     let mixed = folder.write("mixed.pcapng", &mixed);
     let bomb = folder.trace("t.pcap.gz", &["--flows", "10", "--packets", "2k"]);
+    let written = folder.path("written.pcapng");
     let schema = Schema::read("replay-1.json");
     for arguments in [
         &[trace.as_str()][..],
@@ -193,6 +194,7 @@ fn replay_documents_conform() {
         &[&trace, "--no-pin", "--workers", "2", "--full", "drop", "--ring", "64"],
         &[&trace, "--verify", "--passes", "2", "--decap", "--no-mmap"],
         &[&trace, "--loop", "--limit", "6000", "--app", "null"],
+        &[&trace, "--workers", "2", "--scheduler", "lfb", "--write", &written],
         &[&trace, "--tcb-cache", "8k", "--tcb-policy", "flowlru", "--workers", "2", "--no-pin"],
         &[&trace, &mixed],
         &[&cut],

@@ -2,15 +2,19 @@
 
 use flowloom_flow_key::FlowHasher;
 use flowloom_packet::DecodeOptions;
+use flowloom_scheduler::OrderGuarantee;
 
+use crate::descriptor::{Descriptor, TURNS};
 use crate::error::ConfigError;
 use crate::pace::Pace;
+use crate::shared::shards;
 use crate::time::IdleTimeout;
 
-/// Bytes of a descriptor in a ring.
-const DESCRIPTOR_BYTES: usize = 32;
 /// Bytes of all rings together at most: a ring is allocated whole.
-const RING_BYTES_MAX: u64 = 1 << 30;
+const RING_BYTES_MAX: u64 = 1 << 29;
+
+// Fewer packets wait than a shard has turns.
+const _: () = assert!(RING_BYTES_MAX / (Descriptor::BYTES as u64) < TURNS as u64);
 
 /// How the stages are laid out on threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,14 +32,25 @@ impl Mode {
     /// The most worker threads of a run.
     pub const WORKERS_MAX: usize = 256;
 
-    /// Returns how many flow tables the mode has: one per worker, or one.
+    /// Returns how many threads run an application: the workers, or one.
     #[must_use]
-    pub fn tables(self) -> usize {
+    pub fn workers(self) -> usize {
         match self {
             Self::Inline => 1,
             Self::Pipeline { workers } => workers,
         }
     }
+}
+
+/// In which order packets meet their flow's state, and leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// In none that is promised.
+    None,
+    /// Those of a flow in the order they arrived in, because the policy keeps a flow's packets in order [FLOWNP §5.2].
+    Internal,
+    /// Those of a flow meet its state, and all leave, in the order they arrived in, whatever the policy [FLOWNP §5.1].
+    External,
 }
 
 /// What happens when a worker's ring is full.
@@ -69,7 +84,9 @@ pub struct EngineConfig {
     pub hasher: FlowHasher,
     /// What the decoder does with tunnels.
     pub decode: DecodeOptions,
-    /// Descriptors per ring, a power of two; 32 bytes each.
+    /// Which order is kept.
+    pub order: Order,
+    /// Descriptors per ring, a power of two; 40 bytes each. Packets that wait at most, where workers fetch them.
     pub ring_slots: usize,
     /// What happens when a ring is full.
     pub when_full: WhenFull,
@@ -93,6 +110,7 @@ impl EngineConfig {
             cores: Cores::Auto,
             hasher: FlowHasher::random(),
             decode: DecodeOptions::default(),
+            order: Order::Internal,
             ring_slots: 16 << 10,
             when_full: WhenFull::Block,
             idle_timeout: None,
@@ -102,20 +120,31 @@ impl EngineConfig {
         }
     }
 
+    /// Returns how many flow tables a run builds with a policy of this guarantee: one for each worker where a flow stays
+    /// with its worker, else one for each of 64 shards a worker, 1,024 at most; a single one in inline mode.
+    #[must_use]
+    pub fn tables(&self, policy: OrderGuarantee) -> usize {
+        match self.mode {
+            Mode::Inline => 1,
+            Mode::Pipeline { workers } if policy == OrderGuarantee::Home => workers,
+            Mode::Pipeline { workers } => shards(workers),
+        }
+    }
+
     /// Checks the parameters against each other.
     ///
     /// # Errors
     ///
     /// [`ConfigError`] for a number of workers or ring slots that cannot be.
     pub fn check(&self) -> Result<(), ConfigError> {
-        let workers = self.mode.tables();
+        let workers = self.mode.workers();
         if workers == 0 || workers > Mode::WORKERS_MAX {
             return Err(ConfigError::Workers { workers, max: Mode::WORKERS_MAX });
         }
         if !self.ring_slots.is_power_of_two() || !(64..=1 << 24).contains(&self.ring_slots) {
             return Err(ConfigError::RingSlots { slots: self.ring_slots });
         }
-        let ring_bytes = (self.ring_slots * DESCRIPTOR_BYTES * workers) as u64;
+        let ring_bytes = (self.ring_slots * Descriptor::BYTES * workers) as u64;
         if ring_bytes > RING_BYTES_MAX {
             return Err(ConfigError::RingMemory { bytes: ring_bytes, max: RING_BYTES_MAX });
         }

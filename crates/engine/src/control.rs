@@ -1,12 +1,62 @@
 //! How another thread watches a run and stops it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crossbeam_utils::CachePadded;
+use flowloom_packet::DropReason;
+use flowloom_packet::reason::DropCounts;
+
+use crate::counters::WorkerCounters;
+
+const REASONS: usize = DropReason::ALL.len();
 
 /// Shared between a run and whoever started it: a stop request in, progress out.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Control {
     stop: AtomicBool,
     packets: AtomicU64,
+    dropped: [AtomicU64; REASONS],
+    workers: Mutex<Arc<[CachePadded<Gauge>]>>,
+}
+
+impl Default for Control {
+    fn default() -> Self {
+        Self {
+            stop: AtomicBool::new(false),
+            packets: AtomicU64::new(0),
+            dropped: std::array::from_fn(|_| AtomicU64::new(0)),
+            workers: Mutex::new(Arc::new([])),
+        }
+    }
+}
+
+/// A run at a moment. What is neither processed nor dropped is on its way: the sum is exact.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Packets taken from the source.
+    pub packets: u64,
+    /// Packets that an application has seen.
+    pub processed: u64,
+    /// Packets of those that it refused.
+    pub denied: u64,
+    /// Packets dropped by any stage, by reason.
+    pub dropped: DropCounts,
+    /// Packets on their way.
+    pub in_flight: u64,
+    /// Each worker's part.
+    pub workers: Vec<WorkerSnapshot>,
+}
+
+/// A worker at a moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkerSnapshot {
+    /// Packets that its application has seen.
+    pub processed: u64,
+    /// Packets of those that it refused.
+    pub denied: u64,
+    /// Packets that it dropped.
+    pub dropped: u64,
 }
 
 impl Control {
@@ -26,7 +76,92 @@ impl Control {
         self.packets.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn publish(&self, packets: u64) {
-        self.packets.store(packets, Ordering::Relaxed);
+    /// Returns where the run stands; each number lags behind by up to a batch. Takes a lock that no stage waits for.
+    pub fn snapshot(&self) -> Snapshot {
+        let gauges = Arc::clone(&self.workers.lock().unwrap_or_else(PoisonError::into_inner));
+        // What is done is read before what was taken in: so it is never more.
+        let workers: Vec<WorkerSnapshot> = gauges.iter().map(|gauge| gauge.read()).collect();
+        let mut dropped = DropCounts::default();
+        for (&reason, count) in DropReason::ALL.iter().zip(&self.dropped) {
+            dropped.add(reason, count.load(Ordering::Acquire));
+        }
+        let packets = self.packets.load(Ordering::Acquire);
+        let processed = workers.iter().map(|worker| worker.processed).sum();
+        let denied = workers.iter().map(|worker| worker.denied).sum();
+        let in_flight = packets.saturating_sub(processed + dropped.total());
+        Snapshot { packets, processed, denied, dropped, in_flight, workers }
+    }
+
+    /// Publishes what the input stage has taken in and dropped; `known` is what was published of the drops before.
+    pub(crate) fn publish(&self, packets: u64, dropped: &DropCounts, known: &mut DropCounts) {
+        self.packets.store(packets, Ordering::Release);
+        self.publish_drops(dropped, known);
+    }
+
+    fn publish_drops(&self, dropped: &DropCounts, known: &mut DropCounts) {
+        if dropped == known {
+            return;
+        }
+        for (&reason, count) in DropReason::ALL.iter().zip(&self.dropped) {
+            let more = dropped.of(reason) - known.of(reason);
+            if more > 0 {
+                count.fetch_add(more, Ordering::Release);
+            }
+        }
+        *known = *dropped;
+    }
+
+    /// Makes a gauge for each worker of a run that begins, and forgets what earlier runs published.
+    pub(crate) fn begin(&self, workers: usize) -> Arc<[CachePadded<Gauge>]> {
+        let gauges: Arc<[CachePadded<Gauge>]> = (0..workers).map(|_| CachePadded::default()).collect();
+        self.packets.store(0, Ordering::Release);
+        for count in &self.dropped {
+            count.store(0, Ordering::Release);
+        }
+        *self.workers.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&gauges);
+        gauges
+    }
+}
+
+/// What a worker publishes once a batch.
+#[derive(Debug, Default)]
+pub(crate) struct Gauge {
+    processed: AtomicU64,
+    denied: AtomicU64,
+    dropped: AtomicU64,
+}
+
+impl Gauge {
+    fn read(&self) -> WorkerSnapshot {
+        let denied = self.denied.load(Ordering::Acquire);
+        WorkerSnapshot {
+            processed: self.processed.load(Ordering::Acquire),
+            denied,
+            dropped: self.dropped.load(Ordering::Acquire),
+        }
+    }
+}
+
+/// A worker's line to [`Control`].
+#[derive(Debug)]
+pub(crate) struct Publisher<'a> {
+    control: &'a Control,
+    gauges: Arc<[CachePadded<Gauge>]>,
+    worker: usize,
+    known: DropCounts,
+}
+
+impl<'a> Publisher<'a> {
+    pub(crate) fn new(control: &'a Control, gauges: &Arc<[CachePadded<Gauge>]>, worker: usize) -> Self {
+        Self { control, gauges: Arc::clone(gauges), worker, known: DropCounts::default() }
+    }
+
+    /// Publishes a worker's counts: three stores.
+    pub(crate) fn publish(&mut self, counters: &WorkerCounters) {
+        let gauge = &self.gauges[self.worker];
+        gauge.processed.store(counters.processed, Ordering::Release);
+        gauge.denied.store(counters.denied, Ordering::Release);
+        gauge.dropped.store(counters.dropped.total(), Ordering::Release);
+        self.control.publish_drops(&counters.dropped, &mut self.known);
     }
 }

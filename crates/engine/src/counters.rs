@@ -1,6 +1,11 @@
 //! What the stages count. Each stage counts for itself; the report adds up.
 
+use flowloom_packet::DropReason;
 use flowloom_packet::reason::DropCounts;
+
+use crate::app::Verdict;
+use crate::flows::FlowCounts;
+use crate::stage::Outcome;
 
 /// Counted by the input stage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,6 +50,30 @@ pub struct WorkerCounters {
 }
 
 impl WorkerCounters {
+    /// Counts a packet by what became of it.
+    #[inline(always)]
+    pub(crate) fn count(&mut self, outcome: Outcome) {
+        match outcome {
+            Some(verdict) => {
+                self.processed += 1;
+                self.denied += u64::from(verdict == Verdict::Deny);
+            }
+            None => self.dropped.count(DropReason::TableFull),
+        }
+    }
+
+    /// Returns how many packets have been dealt with.
+    pub(crate) fn done(&self) -> u64 {
+        self.processed + self.dropped.total()
+    }
+
+    /// Adds what a table counted of its flows.
+    pub(crate) fn add_flows(&mut self, flows: FlowCounts) {
+        self.flows_begun += flows.begun;
+        self.flows_expired += flows.expired;
+        self.records_forgotten += flows.forgotten;
+    }
+
     /// Adds another worker's counts.
     pub fn merge(&mut self, other: &Self) {
         self.processed += other.processed;

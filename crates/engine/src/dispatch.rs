@@ -1,20 +1,27 @@
-//! Pipeline mode: what the input stage admits becomes descriptors, and a policy decides whose ring they go into.
+//! Pipeline mode with a policy that decides: what the input stage admits becomes descriptors, and the policy says into
+//! whose ring they go.
 
 use std::ops::Range;
 
 use flowloom_packet::{BATCH_PACKETS, DropReason, PacketBatch};
 use flowloom_scheduler::{Decision, LoadView, Placement, WorkItem};
 
-use crate::descriptor::Descriptor;
-use crate::drive::Sink;
+use crate::actor::Room;
+use crate::descriptor::{Descriptor, Place, TURNS};
+use crate::drive::Intake;
+use crate::egress::GivenOut;
 use crate::input::Admission;
-use crate::ring::{Gone, Outbox};
+use crate::ring::Outbox;
+use crate::shared::shard_of;
 
 /// Hands descriptors to workers.
-pub(crate) struct PipelineSink<'a> {
+pub(crate) struct PushIntake<'a> {
     pub(crate) outboxes: Vec<Outbox>,
     placement: &'a mut dyn Placement,
     drop_when_full: bool,
+    given_out: Option<GivenOut>,
+    /// The next turn of each shard; empty where packets need none.
+    turns: Vec<u32>,
     block_number: Option<(u64, u32)>,
     items: Vec<WorkItem>,
     descriptors: Vec<Descriptor>,
@@ -23,19 +30,30 @@ pub(crate) struct PipelineSink<'a> {
     completed: Vec<u64>,
     sent_bytes: Vec<u64>,
     completed_bytes: Vec<u64>,
+    ended: bool,
 }
 
-impl<'a> PipelineSink<'a> {
+/// How packets are handed on, beside the policy.
+pub(crate) struct PushOptions {
+    pub(crate) drop_when_full: bool,
+    /// Shards whose turns are given out; 0 for none.
+    pub(crate) shards: usize,
+    pub(crate) given_out: Option<GivenOut>,
+}
+
+impl<'a> PushIntake<'a> {
     pub(crate) fn new(
         outboxes: Vec<Outbox>,
         placement: &'a mut dyn Placement,
-        drop_when_full: bool,
+        options: PushOptions,
     ) -> Self {
         let workers = outboxes.len();
         Self {
             outboxes,
             placement,
-            drop_when_full,
+            drop_when_full: options.drop_when_full,
+            given_out: options.given_out,
+            turns: vec![0; options.shards],
             block_number: None,
             items: Vec::with_capacity(BATCH_PACKETS),
             descriptors: Vec::with_capacity(BATCH_PACKETS),
@@ -44,72 +62,111 @@ impl<'a> PipelineSink<'a> {
             completed: vec![0; workers],
             sent_bytes: vec![0; workers],
             completed_bytes: vec![0; workers],
+            ended: false,
         }
     }
 
-    pub(crate) fn end(&mut self) {
-        for outbox in &mut self.outboxes {
-            // A worker that is gone needs no telling.
-            let _ = outbox.end();
+    /// Says to the egress stage that no number is given out any more.
+    pub(crate) fn close(&mut self) {
+        self.given_out = None;
+    }
+
+    /// Puts what is staged for workers into their rings: of all, or of those whose stage is full.
+    fn push_on(&mut self, input: &mut Admission, all: bool) -> Room {
+        let mut room = Room::Free;
+        for worker in 0..self.outboxes.len() {
+            if !all && !self.outboxes[worker].is_stage_full() {
+                continue;
+            }
+            match self.outboxes[worker].flush() {
+                Room::Free => {}
+                Room::Full if room == Room::Gone => {}
+                Room::Full => room = Room::Full,
+                Room::Gone => {
+                    self.abandon(input, worker);
+                    room = Room::Gone;
+                }
+            }
         }
+        room
     }
 
-    /// After a panic of the source or the policy: hands on what is staged, and counts as lost what was taken in and is
-    /// neither with a worker nor dropped.
-    pub(crate) fn settle(&mut self, input: &mut Admission) {
-        // A worker that is gone as well has had its packets counted by `flush`.
-        let _ = self.flush(input);
-        let sent: u64 = self.outboxes.iter().map(|outbox| outbox.sent).sum();
-        input.lose(DropReason::WorkerLost, input.unaccounted(sent));
+    /// Counts what is staged for a worker that is gone.
+    fn abandon(&mut self, input: &mut Admission, worker: usize) {
+        let given_out = &mut self.given_out;
+        let lost = self.outboxes[worker].discard(|packet| {
+            if let Some(given_out) = given_out {
+                given_out.dropped(packet.number());
+            }
+        });
+        input.lose(DropReason::WorkerLost, lost);
     }
 
-    /// Counts everything staged as lost with a worker, for a run that stops because one is gone.
-    fn abandon(&mut self, input: &mut Admission) {
-        for outbox in &mut self.outboxes {
-            input.lose(DropReason::WorkerLost, outbox.discard());
+    fn look(&mut self) {
+        for (i, outbox) in self.outboxes.iter().enumerate() {
+            self.sent[i] = outbox.sent + outbox.staged();
+            self.completed[i] = outbox.completed();
+            self.sent_bytes[i] = outbox.taken_bytes;
+            self.completed_bytes[i] = outbox.completed_bytes();
         }
     }
 }
 
-impl Sink for PipelineSink<'_> {
-    fn take(
-        &mut self,
-        input: &mut Admission,
-        batch: &PacketBatch,
-        range: Range<usize>,
-    ) -> Result<(), Gone> {
-        let Some(block) = &batch.block else { return Ok(()) };
-        if self.block_number != Some((batch.block_number, batch.pass)) {
-            self.block_number = Some((batch.block_number, batch.pass));
-            self.flush(input)?;
-            let told = self.outboxes.iter_mut().try_for_each(|outbox| outbox.next_block(block, batch.pass));
-            told.inspect_err(|_| self.abandon(input))?;
+impl Intake for PushIntake<'_> {
+    fn room(&mut self, input: &mut Admission, batch: &PacketBatch, range: &Range<usize>) -> Room {
+        let room = self.push_on(input, false);
+        if room != Room::Free {
+            let all_can = self.outboxes.iter().all(|outbox| !outbox.is_stage_full());
+            if room == Room::Gone || !all_can {
+                return room;
+            }
+        }
+        let is_new = self.block_number != Some((batch.block_number, batch.pass));
+        if is_new && !self.outboxes.iter().all(Outbox::has_block_room) {
+            return Room::Full;
+        }
+        match &self.given_out {
+            Some(given_out) if !given_out.has_room(input.yielded(), range.len()) => Room::Full,
+            _ => Room::Free,
+        }
+    }
+
+    fn take(&mut self, input: &mut Admission, batch: &PacketBatch, range: Range<usize>) {
+        let Some(block) = &batch.block else { return };
+        let number = Some((batch.block_number, batch.pass));
+        let is_new = self.block_number != number;
+        if is_new {
+            self.block_number = number;
+            for outbox in &mut self.outboxes {
+                outbox.next_block(block, batch.pass);
+            }
         }
         let bytes = block.bytes();
         self.items.clear();
         self.descriptors.clear();
         let mut ahead = batch.lookahead();
-        input.count(&batch.packets[range.clone()]);
-        for raw in &batch.packets[range] {
+        let packets = &batch.packets[range];
+        let first = input.count(packets);
+        let mut mask = 0_u32;
+        for (number, raw) in (first..).zip(packets) {
             ahead.request(bytes);
             if let Some(admitted) = input.admit(raw, bytes, batch.pass) {
+                mask |= 1 << (number - first);
                 self.items.push(WorkItem { digest: admitted.hash.worker, bytes: raw.wire });
-                self.descriptors.push(Descriptor::packet(
-                    admitted.hash.table,
-                    admitted.time_ns,
-                    raw.position,
-                    raw.link,
-                    raw.captured,
-                    raw.wire,
-                ));
+                let place = Place {
+                    position: raw.position,
+                    time_ns: admitted.time_ns,
+                    captured: raw.captured,
+                    wire: raw.wire,
+                    number,
+                };
+                self.descriptors.push(Descriptor::packet(admitted.hash.table, place, raw.link));
             }
         }
-        for (i, outbox) in self.outboxes.iter().enumerate() {
-            self.sent[i] = outbox.sent + outbox.staged() as u64;
-            self.completed[i] = outbox.completed();
-            self.sent_bytes[i] = outbox.taken_bytes;
-            self.completed_bytes[i] = outbox.completed_bytes();
+        if let Some(given_out) = &mut self.given_out {
+            given_out.batch(first, packets.len(), mask, is_new.then(|| block.clone()));
         }
+        self.look();
         let count = self.items.len();
         let load = LoadView {
             sent: &self.sent,
@@ -120,32 +177,58 @@ impl Sink for PipelineSink<'_> {
         };
         self.placement.place(&self.items, &load, &mut self.decisions[..count]);
         for i in 0..count {
-            let pushed = match self.decisions[i] {
-                Decision::To(worker) => {
-                    self.outboxes[worker.index()].push(self.descriptors[i], self.drop_when_full)
+            let packet = &mut self.descriptors[i];
+            match self.decisions[i] {
+                // Before the packet has a turn that others would wait for.
+                Decision::To(worker)
+                    if !self.drop_when_full || self.outboxes[worker.index()].has_room() =>
+                {
+                    let shards = self.turns.len();
+                    if shards > 0 {
+                        let turn = &mut self.turns[shard_of(packet.hash, shards)];
+                        packet.set_turn(*turn);
+                        *turn = (*turn + 1) % TURNS;
+                    }
+                    self.outboxes[worker.index()].stage(*packet);
                 }
                 // No policy here parks: there is no shared queue to park in.
-                Decision::Park | Decision::Drop => Ok(1),
-            };
-            let Ok(dropped) = pushed else {
-                // What was staged for the worker that is gone, this packet included, and what follows in the batch.
-                input.lose(DropReason::WorkerLost, (count - i - 1) as u64);
-                self.abandon(input);
-                return Err(Gone);
-            };
-            input.lose(DropReason::RingFull, dropped);
+                _ => {
+                    if let Some(given_out) = &mut self.given_out {
+                        given_out.dropped(packet.number());
+                    }
+                    input.lose(DropReason::RingFull, 1);
+                }
+            }
         }
-        Ok(())
+        // What fills a stage goes on at once, and everything once a block: no worker holds on to blocks for long.
+        self.push_on(input, is_new);
     }
 
-    fn flush(&mut self, input: &mut Admission) -> Result<(), Gone> {
-        for i in 0..self.outboxes.len() {
-            let Ok(dropped) = self.outboxes[i].flush(self.drop_when_full) else {
-                self.abandon(input);
-                return Err(Gone);
-            };
-            input.lose(DropReason::RingFull, dropped);
+    fn flush(&mut self, input: &mut Admission) -> Room {
+        self.push_on(input, true)
+    }
+
+    fn end(&mut self, input: &mut Admission) -> Room {
+        if !self.ended {
+            self.ended = true;
+            for outbox in &mut self.outboxes {
+                outbox.end();
+            }
         }
-        Ok(())
+        let mut room = Room::Free;
+        for worker in 0..self.outboxes.len() {
+            match self.outboxes[worker].flush() {
+                Room::Free => {}
+                Room::Full => room = Room::Full,
+                Room::Gone => self.abandon(input, worker),
+            }
+        }
+        room
+    }
+
+    fn settle(&mut self, input: &mut Admission) {
+        // What is neither in a ring nor staged nor dropped was in the hands of whatever panicked.
+        let known: u64 = self.outboxes.iter().map(|outbox| outbox.sent + outbox.staged()).sum();
+        input.lose(DropReason::WorkerLost, input.unaccounted(known));
     }
 }

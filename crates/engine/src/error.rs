@@ -46,6 +46,14 @@ pub enum ConfigError {
         /// How many are needed.
         threads: usize,
     },
+    /// Internal order was asked for of a policy that keeps none.
+    #[error(
+        "{policy} keeps no order among the packets of a flow\n  external order keeps it for any policy, or do without"
+    )]
+    NoOrder {
+        /// The policy's short name.
+        policy: &'static str,
+    },
     /// The machine's CPUs cannot be found out.
     #[error("cannot find out which CPUs may be used: {why}\n  --no-pin runs without pinning")]
     Topology {
@@ -69,6 +77,22 @@ pub enum StartError {
     Thread(#[from] std::io::Error),
 }
 
+/// A sink that cannot take a packet.
+#[derive(Debug)]
+pub struct SinkError(pub Box<dyn std::error::Error + Send + Sync>);
+
+impl std::fmt::Display for SinkError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for SinkError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source()
+    }
+}
+
 /// What ended a run before its input did. The report beside it is balanced all the same.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -81,15 +105,26 @@ pub enum Fault {
         /// What it said.
         error: SourceError,
     },
-    /// A worker panicked.
-    #[error("worker {worker} panicked after {processed} packets: {message}")]
+    /// A worker panicked, in inline mode worker 0.
+    #[error(
+        "worker {worker} panicked {} after {processed} packets of its own: {message}",
+        packet.map_or_else(|| String::from("between two packets"), |packet| format!("at packet {packet}"))
+    )]
     WorkerPanicked {
         /// Which one, counted from 0.
         worker: usize,
+        /// The packet that its application had in hand, counted from 1 in the order of the source.
+        packet: Option<u64>,
         /// Packets it had completed.
         processed: u64,
         /// The panic's message.
         message: String,
+    },
+    /// The sink broke, or panicked.
+    #[error("packets cannot be written any more: {error}")]
+    Sink {
+        /// What it said.
+        error: SinkError,
     },
     /// The input stage panicked.
     #[error("the input stage panicked after {packets} packets: {message}")]

@@ -19,6 +19,8 @@ pub(crate) struct Admission {
     /// Packets without a key.
     refused: u64,
     begun: bool,
+    /// Packets that the source has yielded: all but those it withheld.
+    yielded: u64,
 }
 
 /// A packet that goes on to a worker.
@@ -31,12 +33,14 @@ pub(crate) struct Admitted {
 
 impl Admission {
     pub(crate) fn new(options: DecodeOptions, hasher: FlowHasher) -> Self {
-        Self { options, hasher, counters: InputCounters::default(), refused: 0, begun: false }
+        Self { options, hasher, counters: InputCounters::default(), refused: 0, begun: false, yielded: 0 }
     }
 
-    /// Counts packets that are admitted next.
+    /// Counts packets that are admitted next; returns the number of the first.
     #[inline]
-    pub(crate) fn count(&mut self, packets: &[RawPacket]) {
+    pub(crate) fn count(&mut self, packets: &[RawPacket]) -> u64 {
+        let number = self.yielded;
+        self.yielded += packets.len() as u64;
         let counters = &mut self.counters;
         if let (false, Some(first)) = (self.begun, packets.first()) {
             // Times are clamped to never go back: the first one is the least.
@@ -49,6 +53,7 @@ impl Admission {
             counters.bytes_captured += u64::from(raw.captured);
             counters.captured_over_wire += u64::from(raw.captured > raw.wire);
         }
+        number
     }
 
     /// Returns a packet with its key, hash and time, unless it has no key.
@@ -105,6 +110,15 @@ impl Admission {
     /// Returns how many packets were counted that are neither dropped nor among the `sent` ones.
     pub(crate) fn unaccounted(&self, sent: u64) -> u64 {
         self.counters.packets - self.counters.dropped.total() - sent
+    }
+
+    /// Returns the number that the next packet gets.
+    pub(crate) fn yielded(&self) -> u64 {
+        self.yielded
+    }
+
+    pub(crate) fn dropped(&self) -> &DropCounts {
+        &self.counters.dropped
     }
 
     pub(crate) fn packets(&self) -> u64 {

@@ -15,36 +15,54 @@
     reason = "positions and counts of what lies in this machine's memory"
 )]
 
+mod actor;
 pub mod app;
 mod clock;
 pub mod config;
 pub mod control;
 pub mod counters;
+mod crew;
 mod descriptor;
 pub mod digest;
+pub mod discipline;
 mod dispatch;
 mod drive;
+pub mod egress;
 pub mod error;
+mod flows;
+mod halt;
 mod inline;
 mod input;
+#[cfg(all(test, loom))]
+mod models;
 pub mod pace;
 pub mod pin;
+mod pool;
+mod progress;
 pub mod report;
 pub mod results;
 mod ring;
 mod run;
+pub mod seeded;
+mod shared;
 mod stage;
+mod sync;
 pub mod time;
+mod turn;
 mod wait;
 mod worker;
 
 pub use app::{App, FlowState, FlowValue, Verdict};
-pub use config::{Cores, EngineConfig, Mode, WhenFull};
-pub use control::Control;
+pub use config::{Cores, EngineConfig, Mode, Order, WhenFull};
+pub use control::{Control, Snapshot, WorkerSnapshot};
+pub use crew::Parts;
 pub use digest::ResultDigest;
-pub use error::{ConfigError, Fault, StartError};
+pub use discipline::Discipline;
+pub use egress::{PacketSink, Released, SinkCounters};
+pub use error::{ConfigError, Fault, SinkError, StartError};
 pub use pace::Pace;
-pub use report::{RunReport, WorkerReport};
+pub use report::{RunReport, SharedReport, WorkerReport};
 pub use results::{FlowRecord, FlowResults};
-pub use run::run;
+pub use run::{run, run_parts};
+pub use seeded::{SeededError, run_seeded};
 pub use time::IdleTimeout;

@@ -7,6 +7,7 @@ use flowloom_packet::reason::DropCounts;
 
 use crate::app::FlowState;
 use crate::counters::{InputCounters, WorkerCounters};
+use crate::egress::SinkCounters;
 use crate::error::Fault;
 use crate::results::FlowResults;
 
@@ -15,17 +16,29 @@ use crate::results::FlowResults;
 pub struct WorkerReport {
     /// The CPU it was pinned to.
     pub cpu: Option<u32>,
-    /// Packets that were put into its ring.
+    /// Packets that were put into its ring, or that it fetched: those it processed and those it dropped.
     pub sent: u64,
-    /// Its counts. Of a worker that died: what it had published, in which packets that it dropped itself count as
-    /// processed.
+    /// Its counts.
     pub counters: WorkerCounters,
-    /// Its table's figures at the end; `None` of a worker that died.
+    /// Its table's figures at the end; `None` of a worker that died, and where flows are shared.
     pub table: Option<TableStats>,
-    /// Its table's memory; `None` of a worker that died.
+    /// Its table's memory; `None` likewise.
     pub memory: Option<MemoryReport>,
     /// How often the input stage found its ring full.
     pub full_waits: u64,
+}
+
+/// The flows that all workers reach.
+#[derive(Clone, Debug)]
+pub struct SharedReport {
+    /// Shards they are spread over.
+    pub shards: usize,
+    /// The tables' figures at the end, added up.
+    pub table: TableStats,
+    /// Their memory.
+    pub memory: MemoryReport,
+    /// What happened to flows; the counts of packets are the workers'.
+    pub counters: WorkerCounters,
 }
 
 /// The result of a run.
@@ -35,6 +48,11 @@ pub struct RunReport<F> {
     pub input: InputCounters,
     /// Each worker's part; one in inline mode.
     pub workers: Vec<WorkerReport>,
+    /// The flows that all workers reach, where flows are shared.
+    pub shared: Option<SharedReport>,
+    /// What the sink was given, if there is one: `processed - denied = taken + refused`, but for packets that were on
+    /// their way when a worker died.
+    pub sink: Option<SinkCounters>,
     /// The CPU the input stage was pinned to.
     pub input_cpu: Option<u32>,
     /// From the first batch asked for until the last packet was done.
@@ -68,12 +86,24 @@ impl<F: FlowState> RunReport<F> {
         for worker in &self.workers {
             totals.merge(&worker.counters);
         }
+        if let Some(shared) = &self.shared {
+            totals.merge(&shared.counters);
+        }
         totals
     }
 
-    /// Says whether every packet is accounted for. Anything else is a mistake of ours.
+    /// Says whether every packet is accounted for, by each worker and in total. Anything else is a mistake of ours.
     pub fn is_balanced(&self) -> bool {
-        self.input.packets == self.processed() + self.dropped().total()
+        let each = self.workers.iter().all(|worker| worker.sent == worker.counters.done());
+        each && self.input.packets == self.processed() + self.dropped().total()
+    }
+
+    /// Returns the figures of all tables that are left, added up.
+    pub fn tables(&self) -> (TableStats, MemoryReport) {
+        let shared = self.shared.iter().map(|shared| (shared.table, shared.memory));
+        let own = self.workers.iter().filter_map(|worker| worker.table.zip(worker.memory));
+        let sum = |(a, b): (TableStats, MemoryReport), (c, d)| (a.and(c), b.and(d));
+        shared.chain(own).reduce(sum).unwrap_or_default()
     }
 
     /// Returns the digest of the per-flow results: equal for runs that found the same, whatever seed, mode and

@@ -2,33 +2,23 @@
 //!
 //! The ring is [`rtrb`]'s, used by chunks: pushing or popping one at a time costs several times as much. Blocks change a few
 //! hundred times a second at most and go through a crossbeam channel; the descriptor `NextBlock` says when to take one.
+//! Neither end ever waits: who finds no room, or nothing, says so.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_channel::{Receiver, Sender};
 use crossbeam_utils::CachePadded;
 use flowloom_packet::{BATCH_PACKETS, SharedBlock};
 use rtrb::{Consumer, Producer, RingBuffer};
 
+use crate::actor::Room;
 use crate::descriptor::{Control, Descriptor};
-use crate::wait::Wait;
+use crate::progress::Progress;
 
 /// Blocks on the way to one worker at most.
 const BLOCKS_IN_FLIGHT: usize = 64;
 
-/// What a worker has completed; written by it once a batch, read by the input stage.
-#[derive(Debug, Default)]
-pub(crate) struct Progress {
-    packets: AtomicU64,
-    bytes: AtomicU64,
-}
-
 type Completed = Arc<CachePadded<Progress>>;
-
-/// The worker is gone: its thread has ended before its input did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Gone;
 
 /// The input stage's end.
 #[derive(Debug)]
@@ -36,6 +26,8 @@ pub(crate) struct Outbox {
     ring: Producer<Descriptor>,
     blocks: Sender<(SharedBlock, u32)>,
     staged: Vec<Descriptor>,
+    /// How many of those are packets, not messages.
+    staged_packets: u64,
     completed: Completed,
     /// Packets put into the ring so far.
     pub(crate) sent: u64,
@@ -60,7 +52,8 @@ pub(crate) fn connect(slots: usize) -> (Outbox, Inbox) {
     let outbox = Outbox {
         ring: producer,
         blocks: sender,
-        staged: Vec::with_capacity(BATCH_PACKETS),
+        staged: Vec::with_capacity(3 * BATCH_PACKETS),
+        staged_packets: 0,
         completed: Arc::clone(&completed),
         sent: 0,
         taken_bytes: 0,
@@ -72,93 +65,108 @@ pub(crate) fn connect(slots: usize) -> (Outbox, Inbox) {
 impl Inbox {
     /// Publishes how many packets are completed, and how many bytes they had.
     pub(crate) fn publish(&self, packets: u64, bytes: u64) {
-        self.completed.bytes.store(bytes, Ordering::Relaxed);
-        // Release pairs with the Acquire in `Outbox::completed`: who sees the count sees what the packets did.
-        self.completed.packets.store(packets, Ordering::Release);
+        self.completed.publish(packets, bytes);
+    }
+
+    /// Returns the block that a message announces: it was sent before the message.
+    pub(crate) fn next_block(&self) -> Option<(SharedBlock, u32)> {
+        self.blocks.try_recv().ok()
     }
 }
 
 impl Outbox {
     /// Returns how many packets the worker has completed.
     pub(crate) fn completed(&self) -> u64 {
-        // Acquire pairs with the Release in `Inbox::publish`.
-        self.completed.packets.load(Ordering::Acquire)
+        self.completed.packets()
     }
 
     /// Returns their bytes; a batch more may be counted already.
     pub(crate) fn completed_bytes(&self) -> u64 {
-        self.completed.bytes.load(Ordering::Relaxed)
+        self.completed.bytes()
     }
 
     /// Returns how many packets are staged and not yet in the ring.
-    pub(crate) fn staged(&self) -> usize {
-        self.staged.len()
+    pub(crate) fn staged(&self) -> u64 {
+        self.staged_packets
     }
 
-    /// Stages a packet; a full stage is published, waiting while the ring is full.
-    ///
-    /// Returns how many packets were dropped because the ring was full and `drop_when_full` is set.
+    /// Says whether enough is staged to be put into the ring at once.
+    pub(crate) fn is_stage_full(&self) -> bool {
+        self.staged.len() >= BATCH_PACKETS
+    }
+
+    /// Says whether the ring has room for what is staged and one packet more. It never shrinks: only this side fills it.
+    pub(crate) fn has_room(&self) -> bool {
+        self.ring.slots() > self.staged.len()
+    }
+
+    /// Says whether another block may be announced.
+    pub(crate) fn has_block_room(&self) -> bool {
+        !self.blocks.is_full()
+    }
+
+    /// Stages a packet.
     #[inline]
-    pub(crate) fn push(&mut self, packet: Descriptor, drop_when_full: bool) -> Result<u64, Gone> {
+    pub(crate) fn stage(&mut self, packet: Descriptor) {
         self.staged.push(packet);
+        self.staged_packets += 1;
         self.taken_bytes += u64::from(packet.wire);
-        if self.staged.len() == BATCH_PACKETS { self.flush(drop_when_full) } else { Ok(0) }
     }
 
-    /// Publishes what is staged.
-    pub(crate) fn flush(&mut self, drop_when_full: bool) -> Result<u64, Gone> {
-        let wait = Wait::default();
-        while !self.staged.is_empty() {
-            let room = self.ring.slots().min(self.staged.len());
-            if room == 0 {
-                if self.ring.is_abandoned() {
-                    return Err(Gone); // What is staged stays, to be counted by `discard`.
-                }
-                if drop_when_full {
-                    return Ok(self.discard());
-                }
-                self.full_waits += 1;
-                wait.snooze();
-                continue;
-            }
+    /// Puts what is staged into the ring, as far as there is room.
+    pub(crate) fn flush(&mut self) -> Room {
+        if self.staged.is_empty() {
+            return Room::Free;
+        }
+        let room = self.ring.slots().min(self.staged.len());
+        if room > 0 {
             let Ok(chunk) = self.ring.write_chunk_uninit(room) else {
                 unreachable!("the ring has room for the chunk: only this thread fills it")
             };
-            chunk.fill_from_iter(self.staged.drain(..room));
-            self.sent += room as u64;
-            wait.reset();
+            let mut messages = 0;
+            chunk.fill_from_iter(
+                self.staged
+                    .drain(..room)
+                    .inspect(|descriptor| messages += u64::from(descriptor.as_control().is_some())),
+            );
+            let packets = room as u64 - messages;
+            self.sent += packets;
+            self.staged_packets -= packets;
         }
-        Ok(0)
+        if self.staged.is_empty() {
+            Room::Free
+        } else if self.ring.is_abandoned() {
+            Room::Gone
+        } else {
+            self.full_waits += 1;
+            Room::Full
+        }
     }
 
-    /// Sends a message behind everything staged. Messages are never dropped.
-    fn message(&mut self, control: Control) -> Result<(), Gone> {
-        let wait = Wait::default();
-        loop {
-            match self.ring.push(Descriptor::control(control)) {
-                Ok(()) => return Ok(()),
-                Err(_) if self.ring.is_abandoned() => return Err(Gone),
-                Err(_) => wait.snooze(),
+    /// Announces that the packets that follow lie in `block`. A worker that is gone needs no telling.
+    pub(crate) fn next_block(&mut self, block: &SharedBlock, pass: u32) {
+        if self.blocks.try_send((Arc::clone(block), pass)).is_ok() {
+            self.staged.push(Descriptor::control(Control::NextBlock));
+        }
+    }
+
+    /// Announces that nothing follows.
+    pub(crate) fn end(&mut self) {
+        self.staged.push(Descriptor::control(Control::End));
+    }
+
+    /// Forgets the packets that are staged, not the messages; tells each.
+    pub(crate) fn discard(&mut self, mut on_packet: impl FnMut(Descriptor)) -> u64 {
+        let mut bytes = 0;
+        self.staged.retain(|descriptor| {
+            let is_packet = descriptor.as_control().is_none();
+            if is_packet {
+                bytes += u64::from(descriptor.wire);
+                on_packet(*descriptor);
             }
-        }
-    }
-
-    /// Says that the packets that follow lie in `block`.
-    pub(crate) fn next_block(&mut self, block: &SharedBlock, pass: u32) -> Result<(), Gone> {
-        self.blocks.send((Arc::clone(block), pass)).map_err(|_| Gone)?;
-        self.message(Control::NextBlock)
-    }
-
-    /// Says that nothing follows.
-    pub(crate) fn end(&mut self) -> Result<(), Gone> {
-        self.message(Control::End)
-    }
-
-    /// Forgets what is staged; returns how many packets that were.
-    pub(crate) fn discard(&mut self) -> u64 {
-        let staged = self.staged.len() as u64;
-        self.taken_bytes -= self.staged.iter().map(|packet| u64::from(packet.wire)).sum::<u64>();
-        self.staged.clear();
-        staged
+            !is_packet
+        });
+        self.taken_bytes -= bytes;
+        std::mem::take(&mut self.staged_packets)
     }
 }

@@ -1,247 +1,212 @@
-//! Puts the stages together, starts their threads, and makes sure that whatever happens ends in a balanced report.
+//! Runs the stages on threads, one each, and makes sure that whatever happens ends in a balanced report.
 
-use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::Instant;
 
 use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::FlowTable;
-use flowloom_packet::{DropReason, PacketSource};
-use flowloom_scheduler::Placement;
+use flowloom_packet::PacketSource;
 
+use crate::actor::Polled;
 use crate::app::App;
 use crate::clock;
-use crate::config::{EngineConfig, Mode, WhenFull};
+use crate::config::{EngineConfig, Mode};
 use crate::control::Control;
-use crate::counters::{InputCounters, WorkerCounters};
-use crate::dispatch::PipelineSink;
-use crate::drive::{Driven, drive};
+use crate::crew::{self, Crew, EgressEnd, Ended, Finished, InputSide, Parts, panic_message};
+use crate::discipline::Discipline;
+use crate::egress::Egress;
 use crate::error::{Fault, StartError};
-use crate::inline::InlineSink;
-use crate::input::Admission;
+use crate::halt::Halt;
 use crate::pin::{Pinning, pin, plan};
-use crate::report::{RunReport, WorkerReport};
-use crate::results::FlowResults;
-use crate::ring::{Outbox, connect};
-use crate::stage::{Burst, FlowStage};
-use crate::worker::{self, WorkerResult};
-
-/// How the input stage ended.
-#[derive(Debug)]
-struct InputEnd {
-    counters: InputCounters,
-    interrupted: bool,
-    fault: Option<Fault>,
-    pinned: bool,
-    done: Instant,
-}
+use crate::report::RunReport;
+use crate::wait::Wait;
 
 /// Runs packets from `source` through the stages until the source ends, the run is stopped, or a fault ends it.
 ///
-/// `table` builds the flow table and `app` the application of each worker (of worker 0 in inline mode). `placement` is
-/// not asked in inline mode.
+/// `table` builds the flow tables, as many as [`EngineConfig::tables`] says, and `app` the application of each worker
+/// (of worker 0 in inline mode). The policy is not asked in inline mode.
 ///
 /// # Errors
 ///
 /// [`StartError`] when the run could not begin. Whatever happens later is in the report, which is balanced all the same.
-pub fn run<A, T, E>(
+pub fn run<'a, A, T, E>(
     config: &EngineConfig,
-    source: &mut (dyn PacketSource + Send),
-    placement: &mut dyn Placement,
-    mut table: impl FnMut(usize) -> Result<T, E>,
-    mut app: impl FnMut(usize) -> A,
-    control: &Control,
+    source: &'a mut (dyn PacketSource + Send),
+    policy: impl Into<Discipline<'a>>,
+    table: impl FnMut(usize) -> Result<T, E>,
+    app: impl FnMut(usize) -> A,
+    control: &'a Control,
+) -> Result<RunReport<A::Flow>, StartError>
+where
+    A: App + 'a,
+    T: FlowTable<FlowKey, A::Flow> + Send + 'a,
+    E: std::error::Error + Send + Sync + 'static,
+{
+    run_parts(config, Parts { source, discipline: policy.into(), sink: None, control }, table, app)
+}
+
+/// Does the same with a sink for accepted packets.
+///
+/// # Errors
+///
+/// [`StartError`] when the run could not begin.
+pub fn run_parts<'a, A, T, E>(
+    config: &EngineConfig,
+    parts: Parts<'a>,
+    table: impl FnMut(usize) -> Result<T, E>,
+    app: impl FnMut(usize) -> A,
+) -> Result<RunReport<A::Flow>, StartError>
+where
+    A: App + 'a,
+    T: FlowTable<FlowKey, A::Flow> + Send + 'a,
+    E: std::error::Error + Send + Sync + 'static,
+{
+    config.check()?;
+    let pinning = plan(config.mode, &config.cores)?;
+    let halt = Arc::new(Halt::default());
+    match config.mode {
+        Mode::Inline => run_inline(config, &pinning, parts, table, app, &halt),
+        Mode::Pipeline { .. } => {
+            let crew = crew::pipeline(config, parts, table, app, &halt)?;
+            run_pipeline(&pinning, crew, &halt)
+        }
+    }
+}
+
+fn run_inline<A, T, E>(
+    config: &EngineConfig,
+    pinning: &Pinning,
+    parts: Parts<'_>,
+    table: impl FnMut(usize) -> Result<T, E>,
+    app: impl FnMut(usize) -> A,
+    halt: &Arc<Halt>,
 ) -> Result<RunReport<A::Flow>, StartError>
 where
     A: App,
     T: FlowTable<FlowKey, A::Flow> + Send,
     E: std::error::Error + Send + Sync + 'static,
 {
-    config.check()?;
-    let pinning = plan(config.mode, &config.cores)?;
-    let mut stages = Vec::with_capacity(config.mode.tables());
-    for i in 0..config.mode.tables() {
-        let table = table(i).map_err(|error| StartError::Table(Box::new(error)))?;
-        stages.push(FlowStage::new(app(i), table, config.idle_timeout, config.records_max));
-    }
-    match (config.mode, stages.pop()) {
-        (Mode::Inline, Some(stage)) => run_inline(config, &pinning, source, stage, control),
-        (_, last) => {
-            stages.extend(last);
-            run_pipeline(config, &pinning, source, placement, stages, control)
-        }
-    }
-}
-
-fn run_inline<A: App, T: FlowTable<FlowKey, A::Flow> + Send>(
-    config: &EngineConfig,
-    pinning: &Pinning,
-    source: &mut (dyn PacketSource + Send),
-    stage: FlowStage<A, T>,
-    control: &Control,
-) -> Result<RunReport<A::Flow>, StartError> {
+    let mut stage = crew::inline(config, parts, table, app, halt)?;
     let cpu = pinning.input;
-    let (begun, end, stage) = std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().name("inline".into()).spawn_scoped(scope, move || {
+    let (ended, elapsed) = std::thread::scope(|scope| {
+        let thread = Builder::new().name("inline".into()).spawn_scoped(scope, move || {
             let pinned = pin(cpu);
             let begun = clock::now();
-            let mut input = Admission::new(config.decode, config.hasher.clone());
-            let mut sink = InlineSink { stage, burst: Burst::new() };
-            let caught = drive(config, source, &mut input, &mut sink, control);
-            let done = clock::now();
-            let end = end_of(input, caught, pinned, done, control);
-            (begun, end, sink.stage)
+            let panic = repeat(|| stage.poll());
+            if let Some(message) = panic {
+                crew::settle_inline(&mut stage, message);
+                // The sink is finished all the same.
+                if let Some(message) = repeat(|| stage.poll()) {
+                    stage.settle(|packets| Fault::InputPanicked { packets, message });
+                }
+            }
+            (Ended { result: stage, panic: None, at: None, pinned }, begun.elapsed())
         })?;
         thread.join().map_err(|_| std::io::Error::other("the thread died outside its loop"))
     })?;
-    // What the application had seen before a panic is known, the packet it panicked on and the rest of its burst are not.
-    let result = stage.finish();
-    let mut counters = result.counters;
-    let seen = counters.processed + counters.dropped.total();
-    let owed = end.counters.decoded.saturating_sub(seen);
-    counters.dropped.add(DropReason::WorkerLost, owed);
-    let worker = WorkerReport {
-        cpu: cpu.filter(|_| end.pinned),
-        sent: end.counters.decoded,
-        counters,
-        table: Some(result.table),
-        memory: Some(result.memory),
-        full_waits: 0,
-    };
-    Ok(RunReport {
-        elapsed: end.done - begun,
-        input: end.counters,
-        workers: vec![worker],
-        input_cpu: cpu.filter(|_| end.pinned),
-        flows: FlowResults::new(result.records),
-        interrupted: end.interrupted,
-        fault: end.fault,
-    })
+    Ok(crew::inline_report(ended, cpu, elapsed))
 }
 
-fn run_pipeline<A: App, T: FlowTable<FlowKey, A::Flow> + Send>(
-    config: &EngineConfig,
-    pinning: &Pinning,
-    source: &mut (dyn PacketSource + Send),
-    placement: &mut dyn Placement,
-    stages: Vec<FlowStage<A, T>>,
-    control: &Control,
-) -> Result<RunReport<A::Flow>, StartError> {
-    let options = config.decode;
-    std::thread::scope(|scope| {
-        let mut outboxes = Vec::with_capacity(stages.len());
-        let mut threads = Vec::with_capacity(stages.len());
-        for (i, stage) in stages.into_iter().enumerate() {
-            let (outbox, inbox) = connect(config.ring_slots);
-            outboxes.push(outbox);
-            let cpu = pinning.workers[i];
-            // An error here drops the outboxes, which ends the workers that were started.
-            threads.push(std::thread::Builder::new().name(format!("worker-{i}")).spawn_scoped(
-                scope,
-                move || {
-                    let pinned = pin(cpu);
-                    worker::run(inbox, stage, options, pinned)
-                },
-            )?);
-        }
-        let input_cpu = pinning.input;
-        let input = std::thread::Builder::new().name("input".into()).spawn_scoped(scope, move || {
-            let pinned = pin(input_cpu);
-            let begun = clock::now();
-            let mut input = Admission::new(config.decode, config.hasher.clone());
-            let mut sink = PipelineSink::new(outboxes, placement, config.when_full == WhenFull::Drop);
-            let caught = drive(config, source, &mut input, &mut sink, control);
-            if caught.is_err() {
-                sink.settle(&mut input);
-            }
-            sink.end();
-            (begun, end_of(input, caught, pinned, clock::now(), control), sink.outboxes)
-        })?;
-        let (begun, mut end, outboxes) =
-            input.join().map_err(|_| std::io::Error::other("the input thread died outside its loop"))?;
-        let mut workers = Vec::with_capacity(threads.len());
-        let mut records = Vec::new();
-        let mut done = end.done;
-        for (i, (thread, outbox)) in threads.into_iter().zip(outboxes).enumerate() {
-            let (report, result) = join_worker(i, thread.join(), &outbox, pinning.workers[i], &mut end);
-            if let Some(result) = result {
-                done = done.max(result.done);
-                if records.is_empty() {
-                    records = result.stage.records;
-                } else {
-                    records.extend(result.stage.records);
-                }
-            }
-            workers.push(report);
-        }
-        Ok(RunReport {
-            elapsed: done - begun,
-            input: end.counters,
-            workers,
-            input_cpu: input_cpu.filter(|_| end.pinned),
-            flows: FlowResults::new(records),
-            interrupted: end.interrupted,
-            fault: end.fault,
-        })
-    })
-}
+type Handle<'scope, R> = ScopedJoinHandle<'scope, (Ended<R>, Instant)>;
 
-/// Turns a worker's end into its part of the report: a panic becomes a fault, and its packets are counted as lost.
-fn join_worker<F>(
-    index: usize,
-    joined: std::thread::Result<WorkerResult<F>>,
-    outbox: &Outbox,
+/// Starts a thread that polls a stage until it is done, and then makes of it what is left.
+fn start<'scope, S: Send + 'scope, R: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    name: String,
     cpu: Option<u32>,
-    end: &mut InputEnd,
-) -> (WorkerReport, Option<WorkerResult<F>>) {
-    match joined {
-        Ok(result) => {
-            let report = WorkerReport {
-                cpu: cpu.filter(|_| result.pinned),
-                sent: outbox.sent,
-                counters: result.stage.counters.clone(),
-                table: Some(result.stage.table),
-                memory: Some(result.stage.memory),
-                full_waits: outbox.full_waits,
-            };
-            (report, Some(result))
-        }
-        Err(panic) => {
-            let completed = outbox.completed();
-            let mut counters = WorkerCounters { processed: completed, ..WorkerCounters::default() };
-            counters.dropped.add(DropReason::WorkerLost, outbox.sent - completed);
-            end.fault = Some(Fault::WorkerPanicked {
-                worker: index,
-                processed: completed,
-                message: panic_message(&*panic),
-            });
-            let report = WorkerReport {
-                cpu,
-                sent: outbox.sent,
-                counters,
-                table: None,
-                memory: None,
-                full_waits: outbox.full_waits,
-            };
-            (report, None)
-        }
-    }
+    mut stage: S,
+    poll: impl Fn(&mut S) -> Polled + Send + 'scope,
+    end: impl FnOnce(S, Option<String>) -> Ended<R> + Send + 'scope,
+) -> std::io::Result<Handle<'scope, R>> {
+    Builder::new().name(name).spawn_scoped(scope, move || {
+        let pinned = pin(cpu);
+        let panic = repeat(|| poll(&mut stage));
+        let done = clock::now();
+        (Ended { pinned, ..end(stage, panic) }, done)
+    })
 }
 
-fn end_of(input: Admission, caught: Driven, pinned: bool, done: Instant, control: &Control) -> InputEnd {
-    control.publish(input.packets());
-    let packets = input.packets();
-    let (interrupted, fault) = match caught {
-        Ok(Ok(interrupted)) => (interrupted, None),
-        Ok(Err(fault)) => (false, Some(fault)),
-        Err(panic) => (false, Some(Fault::InputPanicked { packets, message: panic_message(&*panic) })),
-    };
-    InputEnd { counters: input.finish(), interrupted, fault, pinned, done }
+fn run_pipeline<A, T>(
+    pinning: &Pinning,
+    crew: Crew<'_, A, T>,
+    halt: &Arc<Halt>,
+) -> Result<RunReport<A::Flow>, StartError>
+where
+    A: App,
+    T: FlowTable<FlowKey, A::Flow> + Send,
+{
+    let Crew { input, workers, egress, shared } = crew;
+    let (finished, elapsed) = std::thread::scope(|scope| {
+        // Should a thread not start, those that run are ended: the input stage is dropped, and nothing waits for it.
+        let begin = || -> std::io::Result<_> {
+            let mut threads = Vec::with_capacity(workers.len());
+            for (i, (worker, &cpu)) in workers.into_iter().zip(&pinning.workers).enumerate() {
+                let name = format!("worker-{i}");
+                let halt = Arc::clone(halt);
+                threads.push(start(
+                    scope,
+                    name,
+                    cpu,
+                    worker,
+                    |worker| worker.poll(),
+                    move |worker, panic| crew::end_worker(worker, panic, &halt),
+                )?);
+            }
+            let egress = egress
+                .map(|egress| {
+                    let halt = Arc::clone(halt);
+                    start(scope, "egress".into(), None, egress, Egress::poll, move |egress, panic| {
+                        crew::end_egress(egress, panic, &halt)
+                    })
+                })
+                .transpose()?;
+            let begun = clock::now();
+            let poll = |input: &mut InputSide<'_>| input.poll();
+            let input = start(scope, "input".into(), pinning.input, input, poll, |mut input, panic| {
+                if let Some(message) = panic {
+                    input.settle(message);
+                    repeat(|| input.poll());
+                }
+                crew::end_input(input)
+            })?;
+            Ok((threads, egress, input, begun))
+        };
+        let (threads, egress, input, begun) = begin().inspect_err(|_| halt.halt())?;
+        let died = |_| std::io::Error::other("a thread died outside its loop");
+        let (input, mut done) = input.join().map_err(died)?;
+        let mut ended = Vec::with_capacity(threads.len());
+        for thread in threads {
+            let (worker, at) = thread.join().map_err(died)?;
+            done = done.max(at);
+            ended.push(worker);
+        }
+        let egress: Option<Ended<EgressEnd>> = egress
+            .map(|thread| {
+                let (egress, at) = thread.join().map_err(died)?;
+                done = done.max(at);
+                Ok::<_, std::io::Error>(egress)
+            })
+            .transpose()?;
+        Ok::<_, StartError>((Finished::<A, T> { input, workers: ended, egress, shared }, done - begun))
+    })?;
+    Ok(finished.report(pinning, elapsed))
 }
 
-fn panic_message(panic: &(dyn Any + Send)) -> String {
-    panic
-        .downcast_ref::<&str>()
-        .map(|text| String::from(*text))
-        .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| String::from("no message"))
+/// Polls until there is nothing more to do; returns the message of a panic.
+fn repeat(mut poll: impl FnMut() -> Polled) -> Option<String> {
+    let wait = Wait::default();
+    // Unwind safety: after a panic nothing is read but counters, which are whole at any moment.
+    let ended = catch_unwind(AssertUnwindSafe(|| {
+        loop {
+            match poll() {
+                Polled::Worked => wait.reset(),
+                Polled::Idle | Polled::Starved => wait.snooze(),
+                Polled::Nap(nap) => std::thread::sleep(nap),
+                Polled::Done => return,
+            }
+        }
+    }));
+    ended.err().map(|panic| panic_message(&*panic))
 }

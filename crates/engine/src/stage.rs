@@ -1,24 +1,18 @@
-//! From a burst of keys to flows to the application: the same for inline mode and for workers.
+//! From a burst of keys to flows to the application: the same for inline mode and for workers with flows of their own.
 
 use flowloom_flow_key::{Direction, FlowKey};
-use flowloom_flow_table::{Cursor, FlowId, FlowTable, Tick, TimeoutClass};
+use flowloom_flow_table::{FlowId, FlowTable};
 use flowloom_packet::{BATCH_PACKETS, DropReason, Headers, PacketView};
 
 use crate::app::{App, Verdict};
 use crate::counters::WorkerCounters;
-use crate::results::FlowRecord;
-use crate::time::{IdleTimeout, tick_of};
-
-/// Wheel entries looked at per burst, so that ageing never makes a burst long.
-const EXPIRE_BUDGET: u32 = 32;
+use crate::descriptor::Place;
+use crate::flows::{Flows, FlowsEnd};
 
 /// What a burst keeps of a packet beside its key.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pending {
-    pub(crate) position: u64,
-    pub(crate) time_ns: u64,
-    pub(crate) captured: u32,
-    pub(crate) wire: u32,
+struct Pending {
+    place: Place,
     network_offset: u32,
     transport_offset: u32,
     payload_offset: u32,
@@ -30,10 +24,7 @@ pub(crate) struct Pending {
 
 impl Pending {
     const NONE: Self = Self {
-        position: 0,
-        time_ns: 0,
-        captured: 0,
-        wire: 0,
+        place: Place { position: 0, time_ns: 0, captured: 0, wire: 0, number: 0 },
         network_offset: 0,
         transport_offset: 0,
         payload_offset: 0,
@@ -55,15 +46,6 @@ impl Pending {
             payload_bytes: self.payload_bytes,
         }
     }
-}
-
-/// Where a packet lies and when it came.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
-    pub(crate) position: u64,
-    pub(crate) time_ns: u64,
-    pub(crate) captured: u32,
-    pub(crate) wire: u32,
 }
 
 /// Packets that are looked up together, at most [`BATCH_PACKETS`].
@@ -95,10 +77,7 @@ impl Burst {
         self.keys[at] = headers.key;
         self.hashes[at] = hash;
         self.packets[at] = Pending {
-            position: place.position,
-            time_ns: place.time_ns,
-            captured: place.captured,
-            wire: place.wire,
+            place,
             network_offset: headers.network_offset,
             transport_offset: headers.transport_offset,
             payload_offset: headers.payload_offset,
@@ -114,107 +93,83 @@ impl Burst {
     }
 }
 
+/// What a stage did with a packet: an application's verdict, or none because the table was full.
+pub(crate) type Outcome = Option<Verdict>;
+
+/// The number that no packet has.
+const NO_PACKET: u64 = u64::MAX;
+
 /// One worker's table and application.
 #[derive(Debug)]
 pub(crate) struct FlowStage<A: App, T> {
     app: A,
-    table: T,
+    flows: Flows<A::Flow, T>,
     ids: [Option<FlowId>; BATCH_PACKETS],
-    idle_timeout: Option<IdleTimeout>,
-    records_max: usize,
-    ended: Vec<FlowRecord<A::Flow>>,
-    counters: WorkerCounters,
+    pub(crate) counters: WorkerCounters,
+    /// The packet that the application has in hand.
+    at: u64,
 }
 
 impl<A: App, T: FlowTable<FlowKey, A::Flow>> FlowStage<A, T> {
-    pub(crate) fn new(app: A, table: T, idle_timeout: Option<IdleTimeout>, records_max: usize) -> Self {
-        Self {
-            app,
-            table,
-            ids: [None; BATCH_PACKETS],
-            idle_timeout,
-            records_max,
-            ended: Vec::new(),
-            counters: WorkerCounters::default(),
-        }
+    pub(crate) fn new(app: A, flows: Flows<A::Flow, T>) -> Self {
+        let counters = WorkerCounters::default();
+        Self { app, flows, ids: [None; BATCH_PACKETS], counters, at: NO_PACKET }
+    }
+
+    /// Returns the number of the packet that the application has in hand.
+    pub(crate) fn at(&self) -> Option<u64> {
+        (self.at != NO_PACKET).then_some(self.at)
     }
 
     /// Hints that a packet of this hash is about to be looked up.
     #[inline(always)]
     pub(crate) fn prefetch(&self, hash: u64) {
-        self.table.prefetch(hash);
+        self.flows.table.prefetch(hash);
     }
 
-    /// Finds the flow of each packet, runs the application on it, and empties the burst.
+    /// Finds the flow of each packet, runs the application on it, says so, and empties the burst.
     #[inline]
-    pub(crate) fn run(&mut self, block: &[u8], burst: &mut Burst) {
-        let count = burst.len;
-        self.table.lookup_batch(&burst.keys[..count], &burst.hashes[..count], &mut self.ids[..count]);
+    pub(crate) fn run(
+        &mut self,
+        block: &[u8],
+        burst: &mut Burst,
+        done: &mut impl FnMut(&PacketView<'_>, Place, Outcome),
+    ) {
+        let count = std::mem::take(&mut burst.len);
+        let table = &self.flows.table;
+        table.lookup_batch(&burst.keys[..count], &burst.hashes[..count], &mut self.ids[..count]);
         // A flow that is to begin writes to a state that nobody has touched for long: all such lines of the burst
         // are asked for before the first is written.
         for (i, found) in self.ids[..count].iter().enumerate() {
             if found.is_none() {
-                self.table.prefetch_vacancy(&burst.keys[i], burst.hashes[i]);
+                table.prefetch_vacancy(&burst.keys[i], burst.hashes[i]);
             }
         }
         for (i, packet) in burst.packets[..count].iter().enumerate() {
-            let now = tick_of(packet.time_ns);
-            let found = self.ids[i].map(|id| (id, false));
-            let Some((flow, is_new)) = found.or_else(|| self.begin(&burst.keys[i], burst.hashes[i], now))
-            else {
-                self.counters.dropped.count(DropReason::TableFull);
-                continue;
-            };
-            let start = packet.position as usize;
-            let bytes = block.get(start..start + packet.captured as usize);
+            let place = packet.place;
+            let start = place.position as usize;
+            let bytes = block.get(start..start + place.captured as usize);
             let view = PacketView {
                 bytes: bytes.unwrap_or_default(),
                 headers: packet.headers(burst.keys[i]),
-                time_ns: packet.time_ns,
-                wire_bytes: packet.wire,
+                time_ns: place.time_ns,
+                wire_bytes: place.wire,
             };
-            let Some((state, last_seen)) = self.table.get_mut_touch(flow, now) else {
-                unreachable!(
-                    "the flow was found or made a moment ago, and nothing removes flows in between"
-                )
-            };
-            let was_idle = self.idle_timeout.is_some_and(|timeout| timeout.is_over(last_seen, now));
-            if was_idle || (!is_new && self.app.ends_before(&view, state)) {
-                // This packet begins another flow of the same key. Judged by the flow's own times, so the cut
-                // does not depend on workers or on when the wheel turns.
-                let ended = std::mem::take(state);
-                self.counters.flows_expired += u64::from(was_idle);
-                self.counters.flows_begun += 1;
-                keep(&mut self.ended, self.records_max, &mut self.counters, burst.keys[i], ended);
-            }
-            if self.app.on_packet(&view, state) == Verdict::Deny {
-                self.counters.denied += 1;
-            }
-            self.counters.processed += 1;
+            self.at = place.number;
+            let outcome = self.flows.process(
+                &mut self.app,
+                self.ids[i],
+                (&burst.keys[i], burst.hashes[i]),
+                place.time_ns,
+                &view,
+            );
+            self.counters.count(outcome);
+            done(&view, place, outcome);
         }
-        if let (Some(_), Some(last)) = (self.idle_timeout, burst.packets[..count].last()) {
-            self.expire(tick_of(last.time_ns));
+        self.at = NO_PACKET;
+        if let Some(last) = burst.packets[..count].last() {
+            self.flows.expire(last.place.time_ns);
         }
-        burst.len = 0;
-    }
-
-    /// Begins the flow of a key that the batch lookup has not found; says whether it is new.
-    #[inline(never)]
-    fn begin(&mut self, key: &FlowKey, hash: u64, now: Tick) -> Option<(FlowId, bool)> {
-        // An earlier packet of the burst may have begun the flow since the lookup.
-        let entry = self.table.entry_with(*key, hash, TimeoutClass(0), now, A::Flow::default).ok()?;
-        if entry.is_new {
-            self.counters.flows_begun += 1;
-        }
-        Some((entry.id, entry.is_new))
-    }
-
-    fn expire(&mut self, now: Tick) {
-        let Self { table, ended, records_max, counters, .. } = self;
-        table.expire(now, EXPIRE_BUDGET, &mut |_, key, state| {
-            counters.flows_expired += 1;
-            keep(ended, *records_max, counters, key, state);
-        });
     }
 
     /// Counts a packet that was sent here and could not be read.
@@ -222,43 +177,15 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> FlowStage<A, T> {
         self.counters.dropped.count(reason);
     }
 
-    /// Ends the stage: returns its counters, its table's figures, and one record per flow, oldest record of a key first.
-    pub(crate) fn finish(mut self) -> StageResult<A::Flow> {
-        let stats = self.table.stats();
-        let memory = self.table.memory();
-        let mut records = self.ended;
-        records.reserve(self.table.len() as usize);
-        // The table is dropped as a whole afterwards: taking the states out one by one would only write to it.
-        let mut cursor = Cursor::default();
-        while let Some((id, next)) = self.table.next_live(cursor) {
-            cursor = next;
-            if let (Some(key), Some(state)) = (self.table.key_of(id), self.table.get_mut(id)) {
-                records.push(FlowRecord { key, state: std::mem::take(state) });
-            }
-        }
-        StageResult { counters: self.counters, records, table: stats, memory }
+    /// Returns the counters as they are.
+    pub(crate) fn counters(&self) -> WorkerCounters {
+        let mut counters = self.counters.clone();
+        counters.add_flows(self.flows.counts());
+        counters
     }
-}
 
-fn keep<F>(
-    ended: &mut Vec<FlowRecord<F>>,
-    records_max: usize,
-    counters: &mut WorkerCounters,
-    key: FlowKey,
-    state: F,
-) {
-    if ended.len() < records_max {
-        ended.push(FlowRecord { key, state });
-    } else {
-        counters.records_forgotten += 1;
+    /// Ends the stage: returns its table's figures and one record per flow, oldest record of a key first.
+    pub(crate) fn finish(self) -> FlowsEnd<A::Flow> {
+        self.flows.finish()
     }
-}
-
-/// What a stage leaves.
-#[derive(Debug)]
-pub(crate) struct StageResult<F> {
-    pub(crate) counters: WorkerCounters,
-    pub(crate) records: Vec<FlowRecord<F>>,
-    pub(crate) table: flowloom_flow_table::TableStats,
-    pub(crate) memory: flowloom_flow_table::MemoryReport,
 }

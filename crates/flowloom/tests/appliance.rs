@@ -65,7 +65,7 @@ fn open(path: &Path) -> CaptureSet {
 }
 
 fn report(path: &Path, mode: Mode) -> RunReport<Talk> {
-    let mut placement = DirectHash::new(WorkerCount::new(mode.tables()).unwrap());
+    let mut placement = DirectHash::new(WorkerCount::new(mode.workers()).unwrap());
     let table = |_| DHash::try_new(&DHashConfig::for_flows(10_000));
     let mut config = EngineConfig::new(mode);
     config.cores = flowloom::engine::Cores::Unpinned;

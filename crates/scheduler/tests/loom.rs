@@ -2,7 +2,7 @@
 //! old one left it.
 //!
 //! ```console
-//! $ RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=3 cargo test -p flowloom-scheduler --release --test loom
+//! $ cargo xtask loom
 //! ```
 //!
 //! The policy is the real one. A ring is a channel of loom's, which orders its two ends and nothing else; the count of

@@ -200,20 +200,37 @@ impl<W: Write> PcapngWriter<W> {
         body.extend_from_slice(&u64::MAX.to_le_bytes());
         writer.block(0x0A0D_0D0A, &body)?;
         for index in 0..writer.interfaces.len() {
-            let interface = &writer.interfaces[index];
-            body.clear();
-            body.extend_from_slice(&interface.link.0.to_le_bytes());
-            body.extend_from_slice(&[0, 0]);
-            body.extend_from_slice(&interface.snaplen_bytes.to_le_bytes());
-            if let Some(name) = &interface.name {
-                option(&mut body, 2, name.as_bytes())?;
-            }
-            // if_tsresol: ten to the power of minus nine.
-            option(&mut body, 9, &[9])?;
-            option(&mut body, 0, &[])?;
-            writer.block(1, &body)?;
+            writer.describe(index)?;
         }
         Ok(writer)
+    }
+
+    /// Appends an interface and returns its index; packets of it may follow.
+    ///
+    /// # Errors
+    ///
+    /// Those of the writer beneath; `InvalidInput` where the name is longer than 65,535 bytes.
+    pub fn add_interface(&mut self, interface: Interface) -> io::Result<usize> {
+        self.interfaces.push(interface);
+        let index = self.interfaces.len() - 1;
+        self.describe(index).inspect_err(|_| self.interfaces.truncate(index))?;
+        Ok(index)
+    }
+
+    /// Writes the block of an interface.
+    fn describe(&mut self, index: usize) -> io::Result<()> {
+        let interface = &self.interfaces[index];
+        let mut body = Vec::with_capacity(32);
+        body.extend_from_slice(&interface.link.0.to_le_bytes());
+        body.extend_from_slice(&[0, 0]);
+        body.extend_from_slice(&interface.snaplen_bytes.to_le_bytes());
+        if let Some(name) = &interface.name {
+            option(&mut body, 2, name.as_bytes())?;
+        }
+        // if_tsresol: ten to the power of minus nine.
+        option(&mut body, 9, &[9])?;
+        option(&mut body, 0, &[])?;
+        self.block(1, &body)
     }
 
     /// Appends a packet of the interface with that index.

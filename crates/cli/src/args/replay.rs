@@ -62,9 +62,13 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "SECONDS", value_parser = parse::seconds)]
     pub(crate) timeout: Option<u64>,
 
-    /// Who gets a packet; flows keep their worker with dh, hrw, hrw3, rss and fixed, the others are for --app null
+    /// Who gets a packet; flows keep their worker with dh, hrw, hrw3, rss and fixed, else all workers share the flows
     #[arg(long, value_enum, default_value_t = SchedulerName::Dh)]
     pub(crate) scheduler: SchedulerName,
+
+    /// Order of packets: none, of each flow by its scheduler, or of all, whatever the scheduler
+    #[arg(long, value_enum, default_value_t = OrderName::Internal)]
+    pub(crate) order: OrderName,
 
     /// When a worker's ring is full: wait for it, or drop the packet and count it
     #[arg(long, value_enum, default_value_t = FullName::Block)]
@@ -101,6 +105,10 @@ pub(crate) struct Replay {
     /// Write one record per flow; JSON lines for .jsonl, CSV otherwise
     #[arg(long, value_name = "FILE")]
     pub(crate) flows: Option<PathBuf>,
+
+    /// Write the packets that the application accepts to a pcapng file, in the order that --order promises
+    #[arg(long, value_name = "FILE")]
+    pub(crate) write: Option<PathBuf>,
 
     /// Compare with a single-threaded oracle; exit 1 at the first difference
     #[arg(long)]
@@ -205,6 +213,16 @@ pub(crate) enum SchedulerName {
     Rr,
     /// The least loaded worker for each packet: no order
     Minload,
+    /// The adaptive scheduler as published, which moves flows in flight: no order
+    AdaptiveRacy,
+    /// Packet handoff: workers fetch, and hand over to the owner of a flow
+    Ph,
+    /// Last flow bundle: workers fetch, from the flows they had last, and steal
+    Lfb,
+    /// Last flow bundle without stealing
+    LfbNs,
+    /// Workers fetch flows, back to the last one unless it is busy
+    Flowpull,
 }
 
 impl SchedulerName {
@@ -223,8 +241,24 @@ impl SchedulerName {
             Self::Flowpin => "flowpin",
             Self::Rr => "rr",
             Self::Minload => "minload",
+            Self::AdaptiveRacy => "adaptive-racy",
+            Self::Ph => "ph",
+            Self::Lfb => "lfb",
+            Self::LfbNs => "lfb-ns",
+            Self::Flowpull => "flowpull",
         }
     }
+}
+
+/// Orders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OrderName {
+    /// None
+    None,
+    /// Packets of a flow in the order they came in, kept by the scheduler
+    Internal,
+    /// All packets in the order they came in
+    External,
 }
 
 /// What to do when a ring is full.

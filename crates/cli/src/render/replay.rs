@@ -37,6 +37,8 @@ pub(crate) struct ReplayResult {
     pub(crate) workers: Vec<WorkerFigures>,
     pub(crate) table: TableFigures,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) written: Option<WrittenFigures>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) verify: Option<VerifyFigures>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tcb_cache: Option<TcbCacheFigures>,
@@ -78,6 +80,10 @@ pub(crate) struct RunFigures {
     pub(crate) app: &'static str,
     pub(crate) table: &'static str,
     pub(crate) scheduler: Option<&'static str>,
+    /// Order of packets, in pipeline mode.
+    pub(crate) order: Option<&'static str>,
+    /// Flow tables: one for each worker, or the shards that all workers share.
+    pub(crate) tables: usize,
     pub(crate) when_full: &'static str,
     pub(crate) ring_slots: Option<usize>,
     pub(crate) seed: Option<u64>,
@@ -105,7 +111,8 @@ pub(crate) struct WorkerFigures {
     pub(crate) sent: u64,
     pub(crate) processed: u64,
     pub(crate) dropped: u64,
-    pub(crate) flows: u64,
+    /// Flows it began; nobody's where flows are shared.
+    pub(crate) flows: Option<u64>,
     pub(crate) full_waits: u64,
 }
 
@@ -121,6 +128,15 @@ pub(crate) struct TableFigures {
     pub(crate) index_bytes: u64,
     pub(crate) state_bytes: u64,
     pub(crate) memory_bytes: u64,
+}
+
+/// Accepted packets that were written to a file.
+#[derive(Debug, Serialize)]
+pub(crate) struct WrittenFigures {
+    pub(crate) path: String,
+    pub(crate) packets: u64,
+    /// Accepted packets that could not be written.
+    pub(crate) refused: u64,
 }
 
 /// What the oracle said.
@@ -159,7 +175,11 @@ impl ReplayResult {
         let mut parts = vec![format!("app {}", run.app), format!("table {}", run.table)];
         if let (Some(scheduler), Some(slots)) = (run.scheduler, run.ring_slots) {
             parts.push(format!("scheduler {scheduler}"));
-            parts.push(format!("rings {slots} × 32 B, {} when full", run.when_full));
+            parts.push(format!("order {}", run.order.unwrap_or("internal")));
+            if run.tables > run.workers {
+                parts.push(format!("flows shared in {} tables", run.tables));
+            }
+            parts.push(format!("rings of {slots}, {} when full", run.when_full));
         }
         match run.passes {
             Some(1) => {}
@@ -236,11 +256,12 @@ impl ReplayResult {
     fn worker_lines(&self, lines: &mut Vec<String>) {
         if self.workers.len() > 1 {
             for (i, worker) in self.workers.iter().enumerate() {
+                let flows =
+                    worker.flows.map_or(String::new(), |flows| format!("   {} flows", grouped(flows)));
                 lines.push(format!(
-                    "Worker {i:<4} {} packets ({})   {} flows   ring full {} times",
+                    "Worker {i:<4} {} packets ({}){flows}   ring full {} times",
                     grouped(worker.processed),
                     percent(worker.processed, self.processed),
-                    grouped(worker.flows),
                     grouped(worker.full_waits)
                 ));
             }
@@ -315,6 +336,17 @@ impl Report for ReplayResult {
                 grouped(cache.misses),
                 grouped(cache.accesses),
                 percent(cache.misses, cache.accesses)
+            ));
+        }
+        if let Some(written) = &self.written {
+            let refused = match written.refused {
+                0 => String::new(),
+                refused => format!(", {} could not be written", grouped(refused)),
+            };
+            lines.push(format!(
+                "Written     {} packets to {}{refused}",
+                grouped(written.packets),
+                written.path
             ));
         }
         lines.push(format!("Digest      {}", self.digest));

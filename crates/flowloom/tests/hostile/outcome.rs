@@ -117,7 +117,7 @@ impl Run {
         } else {
             Box::new(source)
         };
-        let mut placement = DirectHash::new(WorkerCount::new(mode.tables()).unwrap());
+        let mut placement = DirectHash::new(WorkerCount::new(mode.workers()).unwrap());
         let room = GrowthLimits { first_flows: 256, flows_max: 1 << 20, memory_max_bytes: 1 << 30 };
         let table =
             |_| Growing::try_new(room, |flows| LineHash::try_new(&LineHashConfig::for_flows(flows)));

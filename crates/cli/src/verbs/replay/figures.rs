@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use flowloom::cpu::features::Isa;
-use flowloom::engine::{EngineConfig, FlowState, Mode, RunReport, WhenFull};
-use flowloom::flow_table::{MemoryReport, TableStats};
+use flowloom::engine::{EngineConfig, FlowState, Mode, Order, RunReport, WhenFull};
 
 use super::source::Source;
 use crate::args::replay::Replay;
 use crate::host::{Host, Tool};
 use crate::render::replay::{
     InputFigures, ReplayResult, RunFigures, TableFigures, TcbCacheFigures, VerifyFigures, WorkerFigures,
+    WrittenFigures,
 };
 
 /// Everything that the figures are taken from.
@@ -51,6 +51,12 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
             app: run.app,
             table: arguments.table.name(),
             scheduler: pipeline.then_some(run.scheduler),
+            order: pipeline.then_some(match config.order {
+                Order::None => "none",
+                Order::Internal => "internal",
+                Order::External => "external",
+            }),
+            tables: report.shared.as_ref().map_or(report.workers.len(), |shared| shared.shards),
             when_full: match config.when_full {
                 WhenFull::Block => "block",
                 WhenFull::Drop => "drop",
@@ -104,11 +110,16 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
                 sent: worker.sent,
                 processed: worker.counters.processed,
                 dropped: worker.counters.dropped.total(),
-                flows: worker.counters.flows_begun,
+                flows: report.shared.is_none().then_some(worker.counters.flows_begun),
                 full_waits: worker.full_waits,
             })
             .collect(),
         table: table_figures(report),
+        written: arguments.write.as_ref().zip(report.sink).map(|(path, sink)| WrittenFigures {
+            path: path.display().to_string(),
+            packets: sink.taken,
+            refused: sink.refused,
+        }),
         verify: run.verified,
         tcb_cache: run.tcb_cache,
         notices: source.notices().iter().map(ToString::to_string).collect(),
@@ -121,14 +132,7 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
 }
 
 fn table_figures<F: FlowState>(report: &RunReport<F>) -> TableFigures {
-    let stats =
-        report.workers.iter().filter_map(|worker| worker.table).reduce(TableStats::and).unwrap_or_default();
-    let memory = report
-        .workers
-        .iter()
-        .filter_map(|worker| worker.memory)
-        .reduce(MemoryReport::and)
-        .unwrap_or_default();
+    let (stats, memory) = report.tables();
     TableFigures {
         flows_at_end: u64::from(stats.len),
         inserted: stats.inserted,

@@ -5,10 +5,13 @@ mod probe;
 mod setup;
 mod source;
 
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::Path;
 use std::sync::Arc;
 
-use flowloom::apps::{Null, TcpTracker};
-use flowloom::engine::{self, App, Control, Fault};
+use flowloom::apps::{CaptureSink, Null, TcpTracker};
+use flowloom::engine::{App, Control, Fault, Parts, run_parts};
 use flowloom::traffic::capture::{CaptureSet, Input, Notice};
 
 use crate::args::Common;
@@ -23,7 +26,7 @@ use crate::{flow_file, verify};
 
 use figures::{Run, figures};
 use probe::Probe;
-use setup::{Tables, check_verifiable, engine_config, placement, set_options};
+use setup::{Tables, check_verifiable, discipline, engine_config, policy, set_options};
 use source::{Source, feed};
 
 /// Runs the verb.
@@ -49,7 +52,8 @@ fn run_app<A: App>(
     app: impl Fn() -> A,
 ) -> Result<Status, Failure> {
     let config = engine_config(arguments)?;
-    let mut placement = placement(arguments, &config)?;
+    let mut policy = policy(arguments, &config)?;
+    let order = policy.order();
     let isa = isa_named(&arguments.isa)?;
     let inputs: Vec<Input> = arguments.inputs.iter().map(|path| Input::from_argument(path)).collect();
     if arguments.verify {
@@ -57,8 +61,9 @@ fn run_app<A: App>(
     }
     let options = set_options(arguments);
     let mut source = Source::open(arguments, &inputs, options)?;
-    let tables = Tables::plan(arguments, &config, source.captures(), options, isa);
+    let tables = Tables::plan(arguments, &config, order, source.captures(), options, isa);
 
+    let mut sink = arguments.write.as_deref().map(capture_sink).transpose()?;
     let control = Arc::new(Control::default());
     stop_on_signals(&control);
     let defrag = arguments.defrag.then_some(config.decode);
@@ -66,31 +71,17 @@ fn run_app<A: App>(
     let label = format!("replay  {input}");
     let progress = Progress::start(label, source.progress(), Arc::clone(&control), common.quiet > 0);
     let mut feed = feed(&mut source, defrag);
+    let parts = Parts {
+        source: &mut *feed,
+        discipline: discipline(&mut policy),
+        sink: sink.as_mut().map(|sink| sink as _),
+        control: &control,
+    };
+    let app_of = |_| app();
     let report = match arguments.table {
-        TableName::Linehash => engine::run(
-            &config,
-            &mut *feed,
-            &mut *placement,
-            |_| tables.linehash::<A::Flow>(),
-            |_| app(),
-            &control,
-        ),
-        TableName::Dhash => engine::run(
-            &config,
-            &mut *feed,
-            &mut *placement,
-            |_| tables.dhash::<A::Flow>(),
-            |_| app(),
-            &control,
-        ),
-        TableName::Sighash => engine::run(
-            &config,
-            &mut *feed,
-            &mut *placement,
-            |_| tables.sighash::<A::Flow>(),
-            |_| app(),
-            &control,
-        ),
+        TableName::Linehash => run_parts(&config, parts, |_| tables.linehash::<A::Flow>(), app_of),
+        TableName::Dhash => run_parts(&config, parts, |_| tables.dhash::<A::Flow>(), app_of),
+        TableName::Sighash => run_parts(&config, parts, |_| tables.sighash::<A::Flow>(), app_of),
     };
     drop(feed);
     let read_share = match source.progress().total_bytes() {
@@ -148,14 +139,37 @@ fn run_app<A: App>(
         printed?;
     }
     written?;
+    // The fault is the writing of packets.
+    let is_output = matches!(report.fault, Some(Fault::Sink { .. }));
     let unverified = arguments.verify && result.verify.is_none();
-    Ok(if unverified { Status::Interrupted } else { status(arguments, &source, &result, common) })
+    Ok(if unverified {
+        Status::Interrupted
+    } else {
+        status(arguments, &source, &result, is_output, common)
+    })
 }
 
-fn status(arguments: &Replay, source: &Source, result: &ReplayResult, common: &Common) -> Status {
+/// Creates the file that accepted packets are written to.
+fn capture_sink(path: &Path) -> Result<CaptureSink<BufWriter<File>>, Failure> {
+    if path.as_os_str() == "-" {
+        return Err(Failure::Usage(String::from("--write needs a file: standard output has the report")));
+    }
+    let file = File::create(path)
+        .map_err(|error| Failure::Output(format!("cannot write packets to {}: {error}", path.display())))?;
+    Ok(CaptureSink::new(BufWriter::with_capacity(1 << 18, file)))
+}
+
+fn status(
+    arguments: &Replay,
+    source: &Source,
+    result: &ReplayResult,
+    is_output: bool,
+    common: &Common,
+) -> Status {
     if let Some(fault) = &result.fault {
-        eprintln!("error: {}", with_status(fault, Status::Fault));
-        return Status::Fault;
+        let status = if is_output { Status::Output } else { Status::Fault };
+        eprintln!("error: {}", with_status(fault, status));
+        return status;
     }
     if result.interrupted {
         return Status::Interrupted;

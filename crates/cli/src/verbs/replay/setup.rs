@@ -6,7 +6,7 @@ use flowloom::cpu::features::Isa;
 use flowloom::cpu::memory;
 use flowloom::cpu::pages::HugePages;
 use flowloom::cpu::topology::{allowed_cpus, parse_cpu_list};
-use flowloom::engine::{Cores, EngineConfig, IdleTimeout, Mode, WhenFull};
+use flowloom::engine::{Cores, Discipline, EngineConfig, IdleTimeout, Mode, Order, WhenFull};
 use flowloom::flow_key::{FlowHasher, FlowKey};
 use flowloom::flow_table::segments::GrowthLimits;
 use flowloom::flow_table::{
@@ -16,10 +16,10 @@ use flowloom::flow_table::{
 use flowloom::packet::{DecodeOptions, Fill, PacketBatch, decode};
 use flowloom::scheduler::sim::Scheme;
 use flowloom::scheduler::sim::schemes::Policy;
-use flowloom::scheduler::{OrderGuarantee, Placement, SetupError, Topology, WorkerCount};
+use flowloom::scheduler::{OrderGuarantee, SetupError, Topology, WorkerCount};
 use flowloom::traffic::capture::{Capture, CaptureOptions, CaptureSet, Input, SetOptions, UnpackLimits};
 
-use crate::args::replay::{AppName, FullName, HugePagesName, ModeName, Replay};
+use crate::args::replay::{FullName, HugePagesName, ModeName, OrderName, Replay};
 use crate::exit::Failure;
 
 /// Packets looked at to guess how many flows a capture has.
@@ -68,6 +68,11 @@ pub(super) fn engine_config(arguments: &Replay) -> Result<EngineConfig, Failure>
         FullName::Block => WhenFull::Block,
         FullName::Drop => WhenFull::Drop,
     };
+    config.order = match arguments.order {
+        OrderName::None => Order::None,
+        OrderName::Internal => Order::Internal,
+        OrderName::External => Order::External,
+    };
     config.idle_timeout = arguments.timeout.map(IdleTimeout::from_ns);
     config.packet_limit = arguments.limit;
     config.pace = arguments.speed;
@@ -75,26 +80,23 @@ pub(super) fn engine_config(arguments: &Replay) -> Result<EngineConfig, Failure>
     Ok(config)
 }
 
-/// Returns the policy that was asked for, unless the application needs flows to stay with their workers.
-pub(super) fn placement(arguments: &Replay, config: &EngineConfig) -> Result<Box<dyn Placement>, Failure> {
+/// Returns the policy that was asked for.
+pub(super) fn policy(arguments: &Replay, config: &EngineConfig) -> Result<Policy, Failure> {
     let usage = |error: SetupError| Failure::Usage(error.to_string());
-    let name = arguments.scheduler.name();
-    let topology = Topology::flat(WorkerCount::new(config.mode.tables()).map_err(usage)?);
+    let topology = Topology::flat(WorkerCount::new(config.mode.workers()).map_err(usage)?);
     let seed = arguments.seed.unwrap_or(1);
-    let policy = match Scheme::named(name).map(|scheme| scheme.policy(&topology, seed)) {
-        Some(Ok(Policy::Push(policy))) => policy,
-        Some(Err(error)) => return Err(usage(error)),
-        Some(Ok(Policy::Pull(_))) | None => {
-            unreachable!("the names of the option are those of push schemes")
-        }
+    let Some(scheme) = Scheme::named(arguments.scheduler.name()) else {
+        unreachable!("the names of the option are those of schemes")
     };
-    if policy.order() != OrderGuarantee::Home && arguments.app != AppName::Null {
-        return Err(Failure::Usage(format!(
-            "{name} moves flows from worker to worker, and the states of their flows would stay behind\n  \
-             use dh, hrw, hrw3, rss or fixed, or --app null, which has no states"
-        )));
+    scheme.policy(&topology, seed).map_err(usage)
+}
+
+/// Returns the policy as the engine takes it.
+pub(super) fn discipline(policy: &mut Policy) -> Discipline<'_> {
+    match policy {
+        Policy::Push(policy) => Discipline::Push(&mut **policy),
+        Policy::Pull(policy) => Discipline::Pull(&mut **policy),
     }
-    Ok(policy)
 }
 
 pub(super) fn check_verifiable(arguments: &Replay, inputs: &[Input]) -> Result<(), Failure> {
@@ -163,15 +165,19 @@ impl Tables {
     pub(super) fn plan(
         arguments: &Replay,
         config: &EngineConfig,
+        order: OrderGuarantee,
         captures: Option<&CaptureSet>,
         options: SetOptions,
         isa: Isa,
     ) -> Self {
-        let tables = config.mode.tables() as u64;
+        let tables = config.tables(order) as u64;
         let guess = || captures.map_or(FLOWS_UNKNOWN, |set| guess_flows(set, options, config.decode));
         let flows = arguments.table_flows.unwrap_or_else(guess);
+        // Many small tables do not get equal shares: four standard deviations more hold nearly always.
         let share = |flows: u64| {
-            u32::try_from(flows.div_ceil(tables)).unwrap_or(u32::MAX).min(DHashConfig::FLOWS_MAX)
+            let equal = flows.div_ceil(tables);
+            let more = if tables > config.mode.workers() as u64 { 4 * equal.isqrt() + 4 } else { 0 };
+            u32::try_from(equal + more).unwrap_or(u32::MAX).min(DHashConfig::FLOWS_MAX)
         };
         let memory_max_bytes = memory::available_bytes().unwrap_or(u64::MAX) / tables;
         Self {

@@ -1,164 +1,23 @@
 //! Whole runs: whatever happens, every packet is accounted for, and the results do not depend on the layout.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use flowloom_engine::{
-    App, ConfigError, Control, Cores, EngineConfig, Fault, FlowState, FlowValue, IdleTimeout, Mode, Pace,
-    RunReport, StartError, Verdict, WhenFull, run,
+    App, ConfigError, Control, Cores, EngineConfig, Fault, IdleTimeout, Mode, Pace, Parts, RunReport,
+    StartError, Verdict, WhenFull, run, run_parts, run_seeded,
 };
 use flowloom_flow_key::{FlowHasher, FlowKey};
-use flowloom_flow_table::{BuildError, DHash, DHashConfig, Timeouts};
-use flowloom_packet::{
-    BATCH_PACKETS, Block, DropReason, Fill, LinkType, PacketBatch, PacketSource, PacketView, RawPacket,
-    SharedBlock, SourceError,
-};
+use flowloom_packet::{BATCH_PACKETS, DropReason, LinkType, PacketView};
 use flowloom_scheduler::{
     Decision, DirectHash, FlowBurst, FlowPin, HrwFlat, Indirection, LoadView, OrderGuarantee, Placement,
     Topology, TwoChoices, WorkItem, WorkerCount,
 };
-use flowloom_traffic::synth::{Generate, Mix, MixConfig};
+use flowloom_traffic::synth::MixConfig;
 
-/// Keeps the packets of a flow in the order it saw them.
-#[derive(Debug, Default)]
-struct Seen {
-    packets: u64,
-    out_of_order: u64,
-    last_ns: u64,
-    order: u64,
-}
-
-impl FlowState for Seen {
-    const COLUMNS: &'static [&'static str] = &["packets", "out_of_order", "last_ns", "order"];
-
-    fn values(&self, out: &mut Vec<FlowValue>) {
-        out.extend([
-            FlowValue::Count(self.packets),
-            FlowValue::Count(self.out_of_order),
-            FlowValue::TimeNs(self.last_ns),
-            FlowValue::Bits(self.order),
-        ]);
-    }
-
-    fn merge(&mut self, later: Self) {
-        self.packets += later.packets;
-        self.out_of_order += later.out_of_order;
-        self.last_ns = later.last_ns;
-        self.order = self.order.wrapping_mul(31) ^ later.order;
-    }
-}
-
-#[derive(Debug, Default)]
-struct Recorder {
-    /// Panic at this packet of this worker.
-    panic_at: Option<u64>,
-    /// Take this long per packet.
-    delay: Option<Duration>,
-    seen: u64,
-}
-
-impl App for Recorder {
-    type Flow = Seen;
-
-    fn on_packet(&mut self, packet: &PacketView<'_>, flow: &mut Seen) -> Verdict {
-        self.seen += 1;
-        assert!(self.panic_at != Some(self.seen), "told to panic");
-        if let Some(delay) = self.delay {
-            std::thread::sleep(delay);
-        }
-        flow.packets += 1;
-        flow.out_of_order += u64::from(packet.time_ns < flow.last_ns);
-        flow.last_ns = packet.time_ns;
-        flow.order = flow.order.wrapping_mul(31) ^ packet.time_ns;
-        Verdict::Accept
-    }
-}
-
-/// Packets in memory, spread over several blocks.
-#[derive(Clone)]
-struct Memory {
-    blocks: Vec<(SharedBlock, Vec<RawPacket>)>,
-    at: (usize, usize),
-    fail_after: Option<u64>,
-    panic_after: Option<u64>,
-    yielded: u64,
-    asked: Arc<AtomicU64>,
-}
-
-impl Memory {
-    fn of(config: MixConfig) -> Self {
-        let mut mix = Mix::new(config).unwrap();
-        let mut blocks = Vec::new();
-        let mut bytes = Vec::new();
-        let mut packets = Vec::new();
-        let mut frame = Vec::new();
-        while let Some(meta) = mix.next_into(&mut frame) {
-            packets.push(RawPacket {
-                position: bytes.len() as u64,
-                captured: u32::try_from(frame.len()).unwrap(),
-                wire: meta.wire_bytes,
-                time_ns: meta.time_ns,
-                link: LinkType::ETHERNET,
-            });
-            bytes.extend_from_slice(&frame);
-            if packets.len() == 777 {
-                blocks.push((
-                    Arc::new(Block::Owned(std::mem::take(&mut bytes))),
-                    std::mem::take(&mut packets),
-                ));
-            }
-        }
-        blocks.push((Arc::new(Block::Owned(bytes)), packets));
-        Self { blocks, at: (0, 0), fail_after: None, panic_after: None, yielded: 0, asked: Arc::default() }
-    }
-}
-
-impl PacketSource for Memory {
-    fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
-        self.asked.fetch_add(1, Ordering::Relaxed);
-        batch.packets.clear();
-        if self.fail_after.is_some_and(|limit| self.yielded >= limit) {
-            return Err(SourceError("told to fail".into()));
-        }
-        assert!(self.panic_after.is_none_or(|limit| self.yielded < limit), "told to panic");
-        while let Some((block, packets)) = self.blocks.get(self.at.0) {
-            let rest = &packets[self.at.1..];
-            if rest.is_empty() {
-                self.at = (self.at.0 + 1, 0);
-                continue;
-            }
-            batch.packets.extend(rest.iter().take(BATCH_PACKETS));
-            batch.block = Some(Arc::clone(block));
-            batch.block_number = self.at.0 as u64 + 1;
-            self.at.1 += batch.packets.len();
-            self.yielded += batch.packets.len() as u64;
-            return Ok(Fill::Packets);
-        }
-        Ok(Fill::End)
-    }
-}
-
-fn mix(packets: u64, flows: u64) -> MixConfig {
-    MixConfig { packets, flows, seed: 11, ..MixConfig::default() }
-}
-
-fn config(mode: Mode) -> EngineConfig {
-    EngineConfig {
-        cores: Cores::Unpinned,
-        ring_slots: 256,
-        hasher: FlowHasher::with_seed(5),
-        ..EngineConfig::new(mode)
-    }
-}
-
-fn table(flows: u32, timeout: Option<IdleTimeout>) -> Result<DHash<FlowKey, Seen>, BuildError> {
-    let timeouts = timeout.map_or(Timeouts::NEVER, IdleTimeout::for_table);
-    DHash::try_new(&DHashConfig { timeouts, ..DHashConfig::for_flows(flows) })
-}
+use crate::common::{Memory, Recorder, Seen, config, mix, small_table, table};
 
 fn go(config: &EngineConfig, source: &mut Memory) -> RunReport<Seen> {
     go_with(config, source, |_| Recorder::default(), &Control::default())
@@ -170,7 +29,7 @@ fn go_with(
     app: impl FnMut(usize) -> Recorder,
     control: &Control,
 ) -> RunReport<Seen> {
-    let workers = WorkerCount::new(config.mode.tables()).unwrap();
+    let workers = WorkerCount::new(config.mode.workers()).unwrap();
     let mut placement = DirectHash::new(workers);
     let timeout = config.idle_timeout;
     let report = run(config, source, &mut placement, |_| table(100_000, timeout), app, control).unwrap();
@@ -195,7 +54,7 @@ fn results_do_not_depend_on_layout_seed_or_policy() {
     for mode in LAYOUTS {
         for seed in [1, 2] {
             let config = EngineConfig { hasher: FlowHasher::with_seed(seed), ..config(mode) };
-            let workers = WorkerCount::new(mode.tables()).unwrap();
+            let workers = WorkerCount::new(mode.workers()).unwrap();
             let policies: [Box<dyn Placement>; 2] =
                 [Box::new(DirectHash::new(workers)), Box::new(HrwFlat::new(workers))];
             for mut policy in policies {
@@ -262,26 +121,35 @@ fn policies_that_move_flows_keep_their_order_across_workers() {
     ];
     for mut policy in policies {
         assert_eq!(policy.order(), OrderGuarantee::PerFlow);
-        for when_full in [WhenFull::Block, WhenFull::Drop] {
+        let mut moves = 0;
+        for (when_full, seed) in [
+            (WhenFull::Block, None),
+            (WhenFull::Drop, None),
+            (WhenFull::Block, Some(1)),
+            (WhenFull::Drop, Some(2)),
+        ] {
             let flows: Arc<HashMap<FlowKey, Watched>> =
                 Arc::new(keys.flows.iter().map(|flow| (flow.key, Watched::default())).collect());
             let broken = Arc::new(AtomicU64::new(0));
             let config = EngineConfig { when_full, ring_slots: 64, ..config(mode) };
             let watcher = |_| Watcher { flows: Arc::clone(&flows), broken: Arc::clone(&broken) };
-            let report = run(
-                &config,
-                &mut source.clone(),
-                &mut *policy,
-                |_| table(100_000, None),
-                watcher,
-                &Control::default(),
-            )
-            .unwrap();
+            let mut source = source.clone();
+            let control = Control::default();
+            let parts = Parts {
+                source: &mut source,
+                discipline: (&mut *policy).into(),
+                sink: None,
+                control: &control,
+            };
+            let report = match seed {
+                None => run_parts(&config, parts, |_| small_table(), watcher).unwrap(),
+                Some(seed) => run_seeded(&config, parts, |_| small_table(), watcher, seed).unwrap(),
+            };
             assert!(report.is_balanced());
             assert_eq!(broken.load(Ordering::Relaxed), 0, "{} {when_full:?}", policy.name());
-            let moves: u64 = flows.values().map(|flow| flow.moves.load(Ordering::Relaxed)).sum();
-            assert!(moves > 0 || policy.name() == "rss++", "{} moves no flow", policy.name());
+            moves += flows.values().map(|flow| flow.moves.load(Ordering::Relaxed)).sum::<u64>();
         }
+        assert!(moves > 0 || policy.name() == "rss++", "{} moves no flow", policy.name());
     }
 }
 
@@ -341,10 +209,10 @@ fn a_worker_that_panics_is_named_and_its_packets_are_counted() {
             let text = fault.to_string();
             assert!(text.contains("told to panic"), "{text}");
             match (mode, fault) {
-                (Mode::Inline, Fault::InputPanicked { .. }) => {
-                    assert_eq!(report.processed(), k - 1);
+                (_, Fault::WorkerPanicked { worker: 0, processed, packet: Some(packet), .. }) => {
+                    assert_eq!(*processed, k - 1);
+                    assert!((k..=20_000).contains(packet), "{packet}");
                 }
-                (_, Fault::WorkerPanicked { worker: 0, processed, .. }) => assert!(*processed < k),
                 other => panic!("{other:?}"),
             }
             assert!(report.dropped().of(DropReason::WorkerLost) > 0);
@@ -484,7 +352,7 @@ fn a_full_table_refuses_new_flows_and_keeps_the_others() {
     let source = Memory::of(mix(20_000, 5_000));
     for mode in [Mode::Inline, Mode::Pipeline { workers: 2 }] {
         let config = config(mode);
-        let workers = WorkerCount::new(mode.tables()).unwrap();
+        let workers = WorkerCount::new(mode.workers()).unwrap();
         let report = run(
             &config,
             &mut source.clone(),

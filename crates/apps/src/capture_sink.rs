@@ -1,0 +1,144 @@
+//! Accepted packets as a capture file.
+
+use std::io::{self, Write};
+
+use flowloom_engine::{PacketSink, Released, SinkError};
+use flowloom_packet::LinkType;
+use flowloom_traffic::write::{Interface, PcapngWriter};
+
+/// Writes each packet it is given to a pcapng file, nanosecond times, one interface for each link type.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_apps::CaptureSink;
+/// use flowloom_engine::{PacketSink, Released};
+/// use flowloom_packet::LinkType;
+///
+/// let mut file = Vec::new();
+/// let mut sink = CaptureSink::new(&mut file);
+/// let packet =
+///     Released { bytes: &[0; 60], wire_bytes: 60, time_ns: 5, link: LinkType::ETHERNET, number: 0 };
+/// sink.take(&packet)?;
+/// sink.finish()?;
+/// assert!(file.starts_with(&[0x0A, 0x0D, 0x0D, 0x0A]));
+/// # Ok::<(), flowloom_engine::SinkError>(())
+/// ```
+#[derive(Debug)]
+pub struct CaptureSink<W> {
+    state: State<W>,
+    links: Vec<LinkType>,
+}
+
+#[derive(Debug)]
+enum State<W> {
+    /// Nothing was written: the first link type is not known yet.
+    Empty(W),
+    Open(PcapngWriter<W>),
+    /// Finished, or broken on the way.
+    Closed,
+}
+
+impl<W: Write> CaptureSink<W> {
+    /// Returns a sink into `inner`. Give it a buffer: it is written to three times a packet.
+    pub fn new(inner: W) -> Self {
+        Self { state: State::Empty(inner), links: Vec::new() }
+    }
+
+    /// Returns the writer, and the index of the interface of a link type.
+    fn open(&mut self, link: LinkType) -> io::Result<(&mut PcapngWriter<W>, usize)> {
+        let interface = Interface { link, snaplen_bytes: 0, name: None };
+        let known = self.links.iter().position(|known| *known == link);
+        if let State::Empty(_) = self.state
+            && let State::Empty(inner) = std::mem::replace(&mut self.state, State::Closed)
+        {
+            self.state = State::Open(PcapngWriter::new(inner, vec![interface])?);
+            self.links.push(link);
+            return self.open(link);
+        }
+        let State::Open(writer) = &mut self.state else {
+            return Err(io::Error::other("the file is finished"));
+        };
+        let index = if let Some(index) = known {
+            index
+        } else {
+            self.links.push(link);
+            writer.add_interface(interface)?
+        };
+        Ok((writer, index))
+    }
+}
+
+impl<W: Write> PacketSink for CaptureSink<W> {
+    fn take(&mut self, packet: &Released<'_>) -> Result<(), SinkError> {
+        let written = self.open(packet.link).and_then(|(writer, index)| {
+            writer.write(index, packet.time_ns, packet.wire_bytes, packet.bytes)
+        });
+        written.map_err(|error| SinkError(Box::new(error)))
+    }
+
+    /// Writes out what is buffered; a file without packets gets an interface for Ethernet, so that it can be read.
+    fn finish(&mut self) -> Result<(), SinkError> {
+        let finished = self.open(self.links.first().copied().unwrap_or(LinkType::ETHERNET)).map(|_| ());
+        let state = std::mem::replace(&mut self.state, State::Closed);
+        let finished = finished.and_then(|()| match state {
+            State::Open(writer) => writer.finish().map(|_| ()),
+            State::Empty(_) | State::Closed => Ok(()),
+        });
+        finished.map_err(|error| SinkError(Box::new(error)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packet(bytes: &[u8], time_ns: u64, link: LinkType) -> Released<'_> {
+        Released { bytes, wire_bytes: 1500, time_ns, link, number: 0 }
+    }
+
+    #[test]
+    fn each_link_type_gets_an_interface_once() {
+        let mut file = Vec::new();
+        let mut sink = CaptureSink::new(&mut file);
+        for (i, link) in
+            [LinkType::ETHERNET, LinkType(101), LinkType::ETHERNET, LinkType(101)].iter().enumerate()
+        {
+            sink.take(&packet(&[7; 20], i as u64, *link)).unwrap();
+        }
+        sink.finish().unwrap();
+        assert!(sink.take(&packet(&[7; 20], 9, LinkType::ETHERNET)).is_err(), "it is finished");
+        // Section, two interfaces, four packets: counted by walking the blocks.
+        let (mut at, mut kinds) = (0, Vec::new());
+        while at < file.len() {
+            let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());
+            kinds.push(word(at));
+            at += word(at + 4) as usize;
+        }
+        assert_eq!(kinds, [0x0A0D_0D0A, 1, 6, 1, 6, 6, 6]);
+    }
+
+    #[test]
+    fn a_file_without_packets_can_be_read() {
+        let mut file = Vec::new();
+        CaptureSink::new(&mut file).finish().unwrap();
+        assert_eq!(file[..4], [0x0A, 0x0D, 0x0D, 0x0A]);
+        assert_eq!(file[28..32], [1, 0, 0, 0], "an interface");
+    }
+
+    #[test]
+    fn a_full_disk_is_told() {
+        struct Full;
+        impl Write for Full {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::StorageFull.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let mut sink = CaptureSink::new(Full);
+        assert!(sink.take(&packet(&[7; 20], 0, LinkType::ETHERNET)).is_err());
+        assert!(sink.take(&packet(&[7; 20], 0, LinkType::ETHERNET)).is_err());
+    }
+}

@@ -1,0 +1,450 @@
+//! Everything that a run is made of, built before anything starts, and the report when all of it has ended. What happens
+//! in between is a matter of threads or of a schedule, see [`crate::run`] and [`crate::seeded`].
+
+use std::any::Any;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flowloom_flow_key::FlowKey;
+use flowloom_flow_table::{FlowTable, MemoryReport, TableStats};
+use flowloom_packet::{DropReason, PacketSource};
+use flowloom_scheduler::{OrderGuarantee, WorkerId};
+
+use crate::actor::Polled;
+use crate::app::App;
+use crate::config::{EngineConfig, Order, WhenFull};
+use crate::control::{Control, Publisher};
+use crate::counters::WorkerCounters;
+use crate::discipline::Discipline;
+use crate::dispatch::{PushIntake, PushOptions};
+use crate::drive::{InputEnd, InputStage};
+use crate::egress::{self, DoneWith, Egress, PacketSink, SinkCounters};
+use crate::error::{ConfigError, Fault, SinkError, StartError};
+use crate::flows::Flows;
+use crate::halt::Halt;
+use crate::inline::{InlineIntake, Outlet};
+use crate::pin::Pinning;
+use crate::pool::{Pool, PullIntake};
+use crate::report::{RunReport, SharedReport, WorkerReport};
+use crate::results::{FlowRecord, FlowResults};
+use crate::ring::connect;
+use crate::shared::SharedFlows;
+use crate::stage::{Burst, FlowStage};
+use crate::worker::private::PrivateWorker;
+use crate::worker::pull::PullWorker;
+use crate::worker::shared::{Clerk, SharedWorker};
+use crate::worker::{Desk, Worker, WorkerEnd};
+
+/// What a run is given beside its parameters, its tables and its applications.
+pub struct Parts<'a> {
+    /// Where packets come from.
+    pub source: &'a mut (dyn PacketSource + Send),
+    /// Which worker has a packet; not asked in inline mode.
+    pub discipline: Discipline<'a>,
+    /// Where accepted packets go, if anywhere.
+    pub sink: Option<&'a mut (dyn PacketSink + Send)>,
+    /// The line to whoever watches.
+    pub control: &'a Control,
+}
+
+impl std::fmt::Debug for Parts<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Parts").field("discipline", &self.discipline).finish_non_exhaustive()
+    }
+}
+
+/// The input stage, with one of the two ways to hand packets on.
+pub(crate) enum InputSide<'a> {
+    Push(InputStage<'a, PushIntake<'a>>),
+    Pull(InputStage<'a, PullIntake<'a>>),
+}
+
+impl InputSide<'_> {
+    pub(crate) fn poll(&mut self) -> Polled {
+        match self {
+            Self::Push(stage) => stage.poll(),
+            Self::Pull(stage) => stage.poll(),
+        }
+    }
+
+    /// Lets go of the egress stage, which else would wait for more.
+    fn close(&mut self) {
+        match self {
+            Self::Push(stage) => stage.intake.close(),
+            Self::Pull(stage) => stage.intake.close(),
+        }
+    }
+
+    /// After a panic: what was taken in and is nowhere is counted as lost. What is held back is handed on by further
+    /// polls, which call nothing but our own code.
+    pub(crate) fn settle(&mut self, message: String) {
+        let fault = |packets| Fault::InputPanicked { packets, message };
+        match self {
+            Self::Push(stage) => stage.settle(fault),
+            Self::Pull(stage) => stage.settle(fault),
+        }
+    }
+}
+
+/// A thread's worth of work that has ended.
+#[derive(Debug)]
+pub(crate) struct Ended<R> {
+    pub(crate) result: R,
+    /// The message of a panic.
+    pub(crate) panic: Option<String>,
+    /// The packet in hand at that moment.
+    pub(crate) at: Option<u64>,
+    pub(crate) pinned: bool,
+}
+
+/// What the egress stage leaves.
+#[derive(Debug)]
+pub(crate) struct EgressEnd {
+    pub(crate) counters: SinkCounters,
+    pub(crate) failed: Option<SinkError>,
+}
+
+/// The stages of pipeline mode.
+pub(crate) struct Crew<'a, A: App, T> {
+    pub(crate) input: InputSide<'a>,
+    pub(crate) workers: Vec<Box<dyn Worker<A::Flow> + 'a>>,
+    pub(crate) egress: Option<Egress<'a>>,
+    pub(crate) shared: Option<Arc<SharedFlows<A::Flow, T>>>,
+}
+
+/// Builds the tables that a run needs.
+fn build<T, E>(count: usize, table: &mut impl FnMut(usize) -> Result<T, E>) -> Result<Vec<T>, StartError>
+where
+    E: std::error::Error + Send + Sync + 'static,
+{
+    (0..count).map(|i| table(i).map_err(|error| StartError::Table(Box::new(error)))).collect()
+}
+
+/// Builds the stages of inline mode.
+pub(crate) fn inline<'a, A, T, E>(
+    config: &EngineConfig,
+    parts: Parts<'a>,
+    mut table: impl FnMut(usize) -> Result<T, E>,
+    mut app: impl FnMut(usize) -> A,
+    halt: &Arc<Halt>,
+) -> Result<InputStage<'a, InlineIntake<'a, A, T>>, StartError>
+where
+    A: App,
+    T: FlowTable<FlowKey, A::Flow>,
+    E: std::error::Error + Send + Sync + 'static,
+{
+    let table = table(0).map_err(|error| StartError::Table(Box::new(error)))?;
+    let flows = Flows::new(table, config.idle_timeout, config.records_max);
+    let gauges = parts.control.begin(1);
+    let outlet = parts.sink.map(|sink| Outlet {
+        sink,
+        halt: Arc::clone(halt),
+        counters: SinkCounters::default(),
+        failed: None,
+    });
+    let intake = InlineIntake {
+        stage: FlowStage::new(app(0), flows),
+        burst: Burst::new(),
+        publisher: Publisher::new(parts.control, &gauges, 0),
+        outlet,
+    };
+    Ok(InputStage::new(config, parts.source, intake, parts.control, Arc::clone(halt)))
+}
+
+/// Builds the stages of pipeline mode.
+pub(crate) fn pipeline<'a, A, T, E>(
+    config: &EngineConfig,
+    parts: Parts<'a>,
+    mut table: impl FnMut(usize) -> Result<T, E>,
+    mut app: impl FnMut(usize) -> A,
+    halt: &Arc<Halt>,
+) -> Result<Crew<'a, A, T>, StartError>
+where
+    A: App + 'a,
+    T: FlowTable<FlowKey, A::Flow> + Send + 'a,
+    E: std::error::Error + Send + Sync + 'static,
+{
+    let Parts { source, discipline, sink, control } = parts;
+    let guarantee = discipline.order();
+    if config.order == Order::Internal && !guarantee.keeps_flow_order() {
+        return Err(ConfigError::NoOrder { policy: discipline.name() }.into());
+    }
+    let workers = config.mode.workers();
+    let is_shared = guarantee != OrderGuarantee::Home || matches!(discipline, Discipline::Pull(_));
+    let by_turns = config.order == Order::External && !guarantee.keeps_flow_order();
+    let exact = config.order == Order::External || (config.order == Order::Internal && is_shared);
+
+    let count = if is_shared { crate::shared::shards(workers) } else { workers };
+    let mut tables = build(count, &mut table)?;
+    let gauges = control.begin(workers);
+    let (egress, mut given_out, mut ends) = match sink {
+        Some(sink) => {
+            let (egress, given_out, ends) = egress::connect(sink, workers, exact, halt);
+            (Some(egress), Some(given_out), ends.into_iter().map(Some).collect())
+        }
+        None => (None, None, Vec::new()),
+    };
+    ends.resize_with(workers, || None);
+    let mut desks = ends.into_iter().enumerate().map(|(i, done_with): (usize, Option<DoneWith>)| Desk {
+        options: config.decode,
+        publisher: Publisher::new(control, &gauges, i),
+        done_with,
+    });
+    let shared = is_shared.then(|| {
+        let tables = std::mem::take(&mut tables);
+        Arc::new(SharedFlows::new(tables, config.idle_timeout, config.records_max))
+    });
+    let drop_when_full = config.when_full == WhenFull::Drop;
+
+    let mut crew: Vec<Box<dyn Worker<A::Flow> + 'a>> = Vec::with_capacity(workers);
+    let input = match discipline {
+        Discipline::Pull(policy) => {
+            let pool = Arc::new(Pool::new(policy, config.ring_slots));
+            if let Some(shared) = &shared {
+                for (i, desk) in (0..workers as u16).zip(desks.by_ref()) {
+                    let clerk = Clerk::new(app(usize::from(i)), Arc::clone(shared), desk);
+                    let me = WorkerId::from(i);
+                    crew.push(Box::new(PullWorker::new(Arc::clone(&pool), me, clerk, Arc::clone(halt))));
+                }
+            }
+            let intake = PullIntake::new(pool, drop_when_full, given_out.take());
+            InputSide::Pull(InputStage::new(config, source, intake, control, Arc::clone(halt)))
+        }
+        Discipline::Push(policy) => {
+            let mut outboxes = Vec::with_capacity(workers);
+            let mut tables = tables.into_iter();
+            for (i, desk) in desks.by_ref().enumerate() {
+                let (outbox, inbox) = connect(config.ring_slots);
+                outboxes.push(outbox);
+                match (&shared, tables.next()) {
+                    (Some(shared), _) => {
+                        let clerk = Clerk::new(app(i), Arc::clone(shared), desk);
+                        crew.push(Box::new(SharedWorker::new(inbox, clerk, by_turns, Arc::clone(halt))));
+                    }
+                    (None, Some(table)) => {
+                        let flows = Flows::new(table, config.idle_timeout, config.records_max);
+                        let stage = FlowStage::new(app(i), flows);
+                        crew.push(Box::new(PrivateWorker::new(inbox, stage, desk)));
+                    }
+                    (None, None) => unreachable!("one table was built for each worker"),
+                }
+            }
+            let options = PushOptions {
+                drop_when_full,
+                shards: if by_turns { count } else { 0 },
+                given_out: given_out.take(),
+            };
+            let intake = PushIntake::new(outboxes, policy, options);
+            InputSide::Push(InputStage::new(config, source, intake, control, Arc::clone(halt)))
+        }
+    };
+    Ok(Crew { input, workers: crew, egress, shared })
+}
+
+/// After a panic in inline mode: names the packet, if an application had one in hand.
+pub(crate) fn settle_inline<A: App, T: FlowTable<FlowKey, A::Flow>>(
+    stage: &mut InputStage<'_, InlineIntake<'_, A, T>>,
+    message: String,
+) {
+    let at = stage.intake.stage.at();
+    let processed = stage.intake.stage.counters.processed;
+    stage.settle(|packets| match at {
+        Some(number) => Fault::WorkerPanicked { worker: 0, packet: Some(number + 1), processed, message },
+        None => Fault::InputPanicked { packets, message },
+    });
+}
+
+/// Ends a worker; after a panic the others are told.
+pub(crate) fn end_worker<F>(
+    worker: Box<dyn Worker<F> + '_>,
+    panic: Option<String>,
+    halt: &Halt,
+) -> Ended<WorkerEnd<F>> {
+    if panic.is_some() {
+        halt.halt();
+    }
+    let at = worker.at();
+    Ended { result: worker.end(panic.is_some()), panic, at, pinned: false }
+}
+
+/// Ends the egress stage; after a panic of the sink the others are told.
+pub(crate) fn end_egress(egress: Egress<'_>, panic: Option<String>, halt: &Halt) -> Ended<EgressEnd> {
+    if panic.is_some() {
+        halt.halt();
+    }
+    let Egress { counters, failed, .. } = egress;
+    Ended { result: EgressEnd { counters, failed }, panic, at: None, pinned: false }
+}
+
+/// Ends the input stage.
+pub(crate) fn end_input(mut input: InputSide<'_>) -> Ended<InputSide<'_>> {
+    input.close();
+    Ended { result: input, panic: None, at: None, pinned: false }
+}
+
+/// Returns the report of an inline run.
+pub(crate) fn inline_report<A: App, T: FlowTable<FlowKey, A::Flow>>(
+    ended: Ended<InputStage<'_, InlineIntake<'_, A, T>>>,
+    cpu: Option<u32>,
+    elapsed: Duration,
+) -> RunReport<A::Flow> {
+    let (end, InlineIntake { stage, outlet, .. }) = ended.result.finish();
+    let counters = stage.counters();
+    let flows = stage.finish();
+    let worker = WorkerReport {
+        cpu: cpu.filter(|_| ended.pinned),
+        sent: counters.done(),
+        counters,
+        table: Some(flows.table),
+        memory: Some(flows.memory),
+        full_waits: 0,
+    };
+    let (sink, failed) = outlet.map_or((None, None), |outlet| (Some(outlet.counters), outlet.failed));
+    RunReport {
+        input: end.counters,
+        workers: vec![worker],
+        shared: None,
+        sink,
+        input_cpu: cpu.filter(|_| ended.pinned),
+        elapsed,
+        flows: FlowResults::new(flows.records),
+        interrupted: end.interrupted,
+        fault: end.fault.or(failed.map(|error| Fault::Sink { error })),
+    }
+}
+
+/// Everything of a pipeline that has ended.
+pub(crate) struct Finished<'a, A: App, T> {
+    pub(crate) input: Ended<InputSide<'a>>,
+    pub(crate) workers: Vec<Ended<WorkerEnd<A::Flow>>>,
+    pub(crate) egress: Option<Ended<EgressEnd>>,
+    pub(crate) shared: Option<Arc<SharedFlows<A::Flow, T>>>,
+}
+
+impl<A: App, T: FlowTable<FlowKey, A::Flow>> Finished<'_, A, T> {
+    /// Returns the report.
+    pub(crate) fn report(self, pinning: &Pinning, elapsed: Duration) -> RunReport<A::Flow> {
+        let Self { input, workers, egress, shared } = self;
+        let (end, handed) = hand_over_of(input.result);
+        let InputEnd { counters: input_counters, interrupted, mut fault } = end;
+        let mut reports = Vec::with_capacity(workers.len());
+        let mut records: Vec<FlowRecord<A::Flow>> = Vec::new();
+        let mut unsold = 0;
+        for (i, ended) in workers.into_iter().enumerate() {
+            let WorkerEnd { mut counters, flows, fetched, refused } = ended.result;
+            unsold += refused;
+            let sent = handed.sent.get(i).copied().unwrap_or(fetched);
+            // In its ring, or in its hands.
+            let lost = sent - counters.done();
+            counters.dropped.add(DropReason::WorkerLost, lost);
+            if let Some(message) = ended.panic {
+                let packet = ended.at.map(|number| number_near(number, input_counters.packets) + 1);
+                let processed = counters.processed;
+                fault = Some(Fault::WorkerPanicked { worker: i, packet, processed, message });
+            }
+            let (mut table, mut memory) = (None, None);
+            if let Some(flows) = flows {
+                (table, memory) = (Some(flows.table), Some(flows.memory));
+                append(&mut records, flows.records);
+            }
+            reports.push(WorkerReport {
+                cpu: pinning.workers.get(i).copied().flatten().filter(|_| ended.pinned),
+                sent,
+                counters,
+                table,
+                memory,
+                full_waits: handed.full_waits.get(i).copied().unwrap_or(0),
+            });
+        }
+        let shared = shared.and_then(Arc::into_inner).map(|flows| shared_report(flows, &mut records));
+        let sink = egress.map(|ended| {
+            let EgressEnd { mut counters, failed } = ended.result;
+            counters.refused += unsold;
+            let panicked = ended.panic.map(|message| SinkError(format!("it panicked: {message}").into()));
+            let failed = failed.or(panicked).map(|error| Fault::Sink { error });
+            fault = fault.take().or(failed);
+            counters
+        });
+        RunReport {
+            input: input_counters,
+            workers: reports,
+            shared,
+            sink,
+            input_cpu: pinning.input.filter(|_| input.pinned),
+            elapsed,
+            flows: FlowResults::new(records),
+            interrupted,
+            fault,
+        }
+    }
+}
+
+/// Returns what all shards leave, added up; their records go to `records`.
+fn shared_report<F, T>(flows: SharedFlows<F, T>, records: &mut Vec<FlowRecord<F>>) -> SharedReport
+where
+    F: crate::app::FlowState,
+    T: FlowTable<FlowKey, F>,
+{
+    let mut sum: Option<(TableStats, MemoryReport)> = None;
+    let mut counters = WorkerCounters::default();
+    let mut shards = 0;
+    for end in flows.finish() {
+        shards += 1;
+        counters.add_flows(end.counts);
+        sum = Some(sum.map_or((end.table, end.memory), |(table, memory)| {
+            (table.and(end.table), memory.and(end.memory))
+        }));
+        append(records, end.records);
+    }
+    let (table, memory) = sum.unwrap_or_default();
+    SharedReport { shards, table, memory, counters }
+}
+
+fn append<R>(all: &mut Vec<R>, mut more: Vec<R>) {
+    if all.is_empty() {
+        *all = more;
+    } else {
+        all.append(&mut more);
+    }
+}
+
+/// What was handed to workers, where each has a ring.
+#[derive(Debug, Default)]
+struct HandedOver {
+    sent: Vec<u64>,
+    full_waits: Vec<u64>,
+}
+
+fn hand_over_of(input: InputSide<'_>) -> (InputEnd, HandedOver) {
+    match input {
+        InputSide::Push(stage) => {
+            let (end, intake) = stage.finish();
+            let outboxes = &intake.outboxes;
+            let sent = outboxes.iter().map(|outbox| outbox.sent).collect();
+            let full_waits = outboxes.iter().map(|outbox| outbox.full_waits).collect();
+            (end, HandedOver { sent, full_waits })
+        }
+        InputSide::Pull(mut stage) => {
+            // What waited when the workers went.
+            let left = stage.intake.pool.left();
+            stage.lose(DropReason::WorkerLost, left);
+            let (end, intake) = stage.finish();
+            (end, HandedOver { sent: Vec::new(), full_waits: vec![intake.full_waits()] })
+        }
+    }
+}
+
+/// Returns a packet's number from its lower bits: the latest that the source has yielded.
+fn number_near(low: u64, packets: u64) -> u64 {
+    let last = packets.saturating_sub(1);
+    last.wrapping_sub(last.wrapping_sub(low) & crate::descriptor::Descriptor::NUMBERS)
+}
+
+/// Returns what a panic said.
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
+    panic
+        .downcast_ref::<&str>()
+        .map(|text| String::from(*text))
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| String::from("no message"))
+}

@@ -1,0 +1,57 @@
+//! Who decides which worker has a packet.
+
+use flowloom_scheduler::{Intake, OrderGuarantee, Placement};
+
+/// The policy of a run.
+pub enum Discipline<'a> {
+    /// The input stage decides, packet by packet, into a ring for each worker.
+    Push(&'a mut dyn Placement),
+    /// Workers fetch from a pool.
+    Pull(&'a mut dyn Intake),
+}
+
+impl Discipline<'_> {
+    /// Returns what the policy promises about order.
+    pub fn order(&self) -> OrderGuarantee {
+        match self {
+            Self::Push(policy) => policy.order(),
+            Self::Pull(policy) => policy.order(),
+        }
+    }
+
+    /// Returns the policy's short name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Push(policy) => policy.name(),
+            Self::Pull(policy) => policy.name(),
+        }
+    }
+}
+
+impl std::fmt::Debug for Discipline<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let kind = match self {
+            Self::Push(_) => "Push",
+            Self::Pull(_) => "Pull",
+        };
+        f.debug_tuple(kind).field(&self.name()).finish()
+    }
+}
+
+impl<'a, P: Placement> From<&'a mut P> for Discipline<'a> {
+    fn from(policy: &'a mut P) -> Self {
+        Self::Push(policy)
+    }
+}
+
+impl<'a, 'p: 'a> From<&'a mut (dyn Placement + 'p)> for Discipline<'a> {
+    fn from(policy: &'a mut (dyn Placement + 'p)) -> Self {
+        Self::Push(policy)
+    }
+}
+
+impl<'a, 'p: 'a> From<&'a mut (dyn Intake + 'p)> for Discipline<'a> {
+    fn from(policy: &'a mut (dyn Intake + 'p)) -> Self {
+        Self::Pull(policy)
+    }
+}

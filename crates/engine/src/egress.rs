@@ -1,0 +1,305 @@
+//! What leaves: packets that an application has accepted, given to a sink in the order that was promised.
+//!
+//! Workers say what became of each packet, the input stage which numbers were given out. The egress stage keeps a
+//! window of numbers. In *exact* order it holds a packet back until all before it have left or were dropped, which is
+//! external order [FLOWNP §5.1]; otherwise a packet leaves as soon as its worker says so, which keeps the order of a
+//! flow while the flow stays with one worker.
+//!
+//! The input stage gives out no number that lies a window beyond the oldest one still inside. So no ring here ever
+//! fills, and nothing waits for the egress stage but the input stage.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crossbeam_utils::CachePadded;
+use flowloom_packet::{LinkType, SharedBlock};
+use rtrb::{Consumer, Producer, RingBuffer};
+
+use crate::actor::Polled;
+use crate::app::Verdict;
+use crate::descriptor::Descriptor;
+use crate::error::SinkError;
+use crate::halt::Halt;
+
+/// Packets between the input stage and the sink at most.
+pub(crate) const WINDOW: u64 = 1 << 14;
+/// Messages taken from one ring before the next is looked at.
+const CHUNK: usize = 64;
+
+/// A packet that leaves.
+#[derive(Clone, Copy, Debug)]
+pub struct Released<'a> {
+    /// The captured bytes, from the link layer on.
+    pub bytes: &'a [u8],
+    /// Bytes the packet had on the wire.
+    pub wire_bytes: u32,
+    /// Nanoseconds since 1970, never going backwards within a run.
+    pub time_ns: u64,
+    /// The link type of `bytes`.
+    pub link: LinkType,
+    /// The packet's number in the run, from 0.
+    pub number: u64,
+}
+
+/// Where packets go that an application has accepted: a capture file, an interface, a socket.
+pub trait PacketSink {
+    /// Takes a packet. Called by one thread only.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be taken. The run then stops; the sink is not asked again, and packets not taken are counted.
+    fn take(&mut self, packet: &Released<'_>) -> Result<(), SinkError>;
+
+    /// Writes out whatever is held back; called once at the end.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written.
+    fn finish(&mut self) -> Result<(), SinkError>;
+}
+
+/// What a sink was given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SinkCounters {
+    /// Packets that the sink has taken.
+    pub taken: u64,
+    /// Accepted packets that it has not: it had failed, or the egress stage was gone.
+    pub refused: u64,
+}
+
+/// What the input stage tells.
+enum Given {
+    /// From `first` on so many numbers were given out; those in `mask` are on their way. They lie in `block`, if it is
+    /// another one than before.
+    Batch { first: u64, count: u32, mask: u32, block: Option<SharedBlock> },
+    /// A packet was dropped on its way.
+    Dropped(u64),
+}
+
+/// What a worker tells.
+struct Done {
+    packet: Descriptor,
+    accepted: bool,
+}
+
+/// The input stage's end.
+pub(crate) struct GivenOut {
+    ring: Producer<Given>,
+    next: Arc<CachePadded<AtomicU64>>,
+}
+
+impl GivenOut {
+    /// Says whether so many numbers from `number` on may be given out.
+    pub(crate) fn has_room(&self, number: u64, count: usize) -> bool {
+        number + count as u64 <= self.next.load(Ordering::Acquire) + WINDOW
+    }
+
+    /// Tells which packets of a batch are on their way.
+    pub(crate) fn batch(&mut self, first: u64, count: usize, mask: u32, block: Option<SharedBlock>) {
+        self.tell(Given::Batch { first, count: count as u32, mask, block });
+    }
+
+    /// Tells that a packet was dropped.
+    pub(crate) fn dropped(&mut self, number: u64) {
+        self.tell(Given::Dropped(number));
+    }
+
+    fn tell(&mut self, given: Given) {
+        // It fills only when the egress stage is gone; then nobody misses it.
+        let _ = self.ring.push(given);
+    }
+}
+
+/// A worker's end.
+pub(crate) struct DoneWith {
+    ring: Producer<Done>,
+    /// Accepted packets that nobody was there to take.
+    pub(crate) refused: u64,
+}
+
+impl DoneWith {
+    /// Tells what became of a packet.
+    #[inline]
+    pub(crate) fn tell(&mut self, packet: Descriptor, outcome: Option<Verdict>) {
+        let accepted = outcome == Some(Verdict::Accept);
+        if self.ring.is_abandoned() || self.ring.push(Done { packet, accepted }).is_err() {
+            self.refused += u64::from(accepted);
+        }
+    }
+}
+
+/// What is known of a number in the window.
+#[derive(Clone, Copy)]
+enum Slot {
+    /// Not given out yet.
+    Unknown,
+    /// On its way.
+    Expected,
+    /// It will not leave, or has left.
+    Gone,
+    /// It may leave.
+    Ready(Descriptor),
+}
+
+/// The stage that gives packets to a sink.
+pub(crate) struct Egress<'a> {
+    sink: &'a mut (dyn PacketSink + Send),
+    given: Consumer<Given>,
+    workers: Vec<Consumer<Done>>,
+    exact: bool,
+    slots: Box<[Slot]>,
+    next: u64,
+    published: Arc<CachePadded<AtomicU64>>,
+    /// First number and block, oldest first.
+    blocks: VecDeque<(u64, SharedBlock)>,
+    halt: Arc<Halt>,
+    pub(crate) counters: SinkCounters,
+    pub(crate) failed: Option<SinkError>,
+}
+
+/// Returns an egress stage with its ends for the input stage and each worker.
+pub(crate) fn connect<'a>(
+    sink: &'a mut (dyn PacketSink + Send),
+    workers: usize,
+    exact: bool,
+    halt: &Arc<Halt>,
+) -> (Egress<'a>, GivenOut, Vec<DoneWith>) {
+    // A number is told of twice at most: in its batch, and when it is dropped.
+    let (tell, given) = RingBuffer::new(2 * WINDOW as usize);
+    let next: Arc<CachePadded<AtomicU64>> = Arc::default();
+    let (ends, rings) = (0..workers)
+        .map(|_| {
+            let (ring, done) = RingBuffer::new(WINDOW as usize);
+            (DoneWith { ring, refused: 0 }, done)
+        })
+        .unzip();
+    let egress = Egress {
+        sink,
+        given,
+        workers: rings,
+        exact,
+        slots: vec![Slot::Unknown; WINDOW as usize].into_boxed_slice(),
+        next: 0,
+        published: Arc::clone(&next),
+        blocks: VecDeque::new(),
+        halt: Arc::clone(halt),
+        counters: SinkCounters::default(),
+        failed: None,
+    };
+    (egress, GivenOut { ring: tell, next }, ends)
+}
+
+impl Egress<'_> {
+    pub(crate) fn poll(&mut self) -> Polled {
+        // Looked at first: what was told before its teller went is then seen below.
+        let told_all = self.given.is_abandoned() && self.workers.iter().all(Consumer::is_abandoned);
+        let mut worked = false;
+        for _ in 0..CHUNK {
+            let Ok(given) = self.given.pop() else { break };
+            worked = true;
+            match given {
+                Given::Batch { first, count, mask, block } => {
+                    if let Some(block) = block {
+                        self.blocks.push_back((first, block));
+                    }
+                    for i in 0..count {
+                        let slot = &mut self.slots[index(first + u64::from(i))];
+                        // A worker may have been quicker than this message.
+                        if let Slot::Unknown = slot {
+                            *slot = if mask >> i & 1 == 1 { Slot::Expected } else { Slot::Gone };
+                        }
+                    }
+                }
+                Given::Dropped(number) => self.slots[index(number)] = Slot::Gone,
+            }
+        }
+        for worker in 0..self.workers.len() {
+            for _ in 0..CHUNK {
+                let Ok(Done { packet, accepted }) = self.workers[worker].pop() else { break };
+                worked = true;
+                let slot = index(packet.number());
+                self.slots[slot] = match accepted {
+                    false => Slot::Gone,
+                    true if self.exact => Slot::Ready(packet),
+                    // Its block is known only once its batch is: until then it waits like the others.
+                    true if matches!(self.slots[slot], Slot::Unknown) => Slot::Ready(packet),
+                    true => {
+                        self.release(packet);
+                        Slot::Gone
+                    }
+                };
+            }
+        }
+        self.advance(told_all && !worked);
+        if told_all && !worked {
+            if self.failed.is_none()
+                && let Err(error) = self.sink.finish()
+            {
+                self.failed = Some(error);
+            }
+            return Polled::Done;
+        }
+        if worked { Polled::Worked } else { Polled::Idle }
+    }
+
+    /// Moves the window over everything that has left; at the end also over what was lost on its way.
+    fn advance(&mut self, to_the_end: bool) {
+        let mut lost = 0;
+        while lost < WINDOW {
+            let slot = index(self.next);
+            match self.slots[slot] {
+                Slot::Ready(packet) => {
+                    self.slots[slot] = Slot::Unknown;
+                    self.release(packet);
+                    lost = 0;
+                }
+                Slot::Gone => {
+                    self.slots[slot] = Slot::Unknown;
+                    lost = 0;
+                }
+                Slot::Expected | Slot::Unknown if to_the_end => {
+                    self.slots[slot] = Slot::Unknown;
+                    lost += 1;
+                }
+                Slot::Expected | Slot::Unknown => break,
+            }
+            self.next += 1;
+        }
+        while self.blocks.get(1).is_some_and(|&(first, _)| first <= self.next) {
+            self.blocks.pop_front();
+        }
+        // Release pairs with the Acquire in `has_room`.
+        self.published.store(self.next, Ordering::Release);
+    }
+
+    fn release(&mut self, packet: Descriptor) {
+        // Descriptors keep the lower bits of numbers.
+        let number = self.next + (packet.number().wrapping_sub(self.next) & Descriptor::NUMBERS);
+        let after = self.blocks.partition_point(|&(first, _)| first <= number);
+        let block = after.checked_sub(1).and_then(|at| self.blocks.get(at));
+        let (None, Some((_, block))) = (&self.failed, block) else {
+            self.counters.refused += 1;
+            return;
+        };
+        let released = Released {
+            bytes: packet.bytes(block.bytes()),
+            wire_bytes: packet.wire,
+            time_ns: packet.time_ns,
+            link: packet.link(),
+            number,
+        };
+        match self.sink.take(&released) {
+            Ok(()) => self.counters.taken += 1,
+            Err(error) => {
+                self.counters.refused += 1;
+                self.failed = Some(error);
+                self.halt.halt();
+            }
+        }
+    }
+}
+
+fn index(number: u64) -> usize {
+    (number % WINDOW) as usize
+}

@@ -1,0 +1,213 @@
+//! Pipeline mode with workers that fetch: packets wait in one pool, and a policy says which worker may have which
+//! [LFB slides 8, 9].
+//!
+//! The policy serves all workers, so it stands behind one lock, taken once a batch by the input stage and once a packet
+//! by a worker. A slow flow holds up nobody but itself: the others' packets are fetched past it.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use flowloom_packet::{DropReason, PacketBatch, SharedBlock};
+use flowloom_scheduler::{Intake as Policy, WorkItem, WorkerId};
+
+use crate::actor::Room;
+use crate::descriptor::{Descriptor, Place};
+use crate::drive::Intake;
+use crate::egress::GivenOut;
+use crate::input::Admission;
+
+/// A packet that waits.
+pub(crate) struct Waiting {
+    pub(crate) packet: Descriptor,
+    pub(crate) block: SharedBlock,
+    pub(crate) pass: u32,
+}
+
+/// What a worker gets when it asks.
+pub(crate) enum Fetched {
+    /// A packet.
+    Packet(Waiting),
+    /// Nothing for this worker now.
+    Nothing,
+    /// Nothing, ever.
+    End,
+}
+
+struct Inner<'a> {
+    policy: &'a mut dyn Policy,
+    slots: Vec<Option<Waiting>>,
+    free: Vec<u32>,
+    ended: bool,
+    /// Packets that workers have fetched.
+    fetched: u64,
+    /// Packets that came in.
+    sent: u64,
+}
+
+/// Packets that wait for workers.
+pub(crate) struct Pool<'a>(Mutex<Inner<'a>>);
+
+impl<'a> Pool<'a> {
+    pub(crate) fn new(policy: &'a mut dyn Policy, slots: usize) -> Self {
+        Self(Mutex::new(Inner {
+            policy,
+            slots: (0..slots).map(|_| None).collect(),
+            free: (0..slots as u32).rev().collect(),
+            ended: false,
+            fetched: 0,
+            sent: 0,
+        }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner<'a>> {
+        // After a panic of the policy the run ends; what waits is counted.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns a worker's next packet; what it had before is completed.
+    pub(crate) fn fetch(&self, worker: WorkerId) -> Fetched {
+        let mut inner = self.lock();
+        let Some(fetched) = inner.policy.next(worker) else {
+            let is_over = inner.ended && inner.free.len() == inner.slots.len();
+            return if is_over { Fetched::End } else { Fetched::Nothing };
+        };
+        let Some(waiting) = inner.slots[fetched.token as usize].take() else {
+            unreachable!("a policy gives out each packet that came in once")
+        };
+        inner.free.push(fetched.token);
+        inner.fetched += 1;
+        Fetched::Packet(waiting)
+    }
+
+    /// Returns how many packets came in that nobody has fetched.
+    pub(crate) fn left(&self) -> u64 {
+        let inner = self.lock();
+        inner.sent - inner.fetched
+    }
+}
+
+/// Hands packets to the pool.
+pub(crate) struct PullIntake<'a> {
+    pub(crate) pool: Arc<Pool<'a>>,
+    drop_when_full: bool,
+    given_out: Option<GivenOut>,
+    block: Option<((u64, u32), SharedBlock)>,
+    /// What found no room yet.
+    held: VecDeque<(Descriptor, WorkItem)>,
+    full_waits: u64,
+}
+
+impl<'a> PullIntake<'a> {
+    pub(crate) fn new(pool: Arc<Pool<'a>>, drop_when_full: bool, given_out: Option<GivenOut>) -> Self {
+        Self { pool, drop_when_full, given_out, block: None, held: VecDeque::new(), full_waits: 0 }
+    }
+
+    /// Says to the egress stage that no number is given out any more.
+    pub(crate) fn close(&mut self) {
+        self.given_out = None;
+    }
+
+    /// Returns how often the pool was full.
+    pub(crate) fn full_waits(&self) -> u64 {
+        self.full_waits
+    }
+
+    fn drop_held(&mut self, input: &mut Admission, reason: DropReason) {
+        for (packet, _) in self.held.drain(..) {
+            if let Some(given_out) = &mut self.given_out {
+                given_out.dropped(packet.number());
+            }
+            input.lose(reason, 1);
+        }
+    }
+}
+
+impl Intake for PullIntake<'_> {
+    fn room(&mut self, input: &mut Admission, _: &PacketBatch, range: &Range<usize>) -> Room {
+        match (self.flush(input), &self.given_out) {
+            (Room::Free, Some(given_out)) if !given_out.has_room(input.yielded(), range.len()) => {
+                Room::Full
+            }
+            (room, _) => room,
+        }
+    }
+
+    fn take(&mut self, input: &mut Admission, batch: &PacketBatch, range: Range<usize>) {
+        let Some(block) = &batch.block else { return };
+        let number = (batch.block_number, batch.pass);
+        let is_new = self.block.as_ref().is_none_or(|(known, _)| *known != number);
+        if is_new {
+            self.block = Some((number, Arc::clone(block)));
+        }
+        let bytes = block.bytes();
+        let mut ahead = batch.lookahead();
+        let packets = &batch.packets[range];
+        let first = input.count(packets);
+        let mut mask = 0_u32;
+        for (number, raw) in (first..).zip(packets) {
+            ahead.request(bytes);
+            if let Some(admitted) = input.admit(raw, bytes, batch.pass) {
+                mask |= 1 << (number - first);
+                let place = Place {
+                    position: raw.position,
+                    time_ns: admitted.time_ns,
+                    captured: raw.captured,
+                    wire: raw.wire,
+                    number,
+                };
+                let item = WorkItem { digest: admitted.hash.worker, bytes: raw.wire };
+                self.held.push_back((Descriptor::packet(admitted.hash.table, place, raw.link), item));
+            }
+        }
+        if let Some(given_out) = &mut self.given_out {
+            given_out.batch(first, packets.len(), mask, is_new.then(|| block.clone()));
+        }
+        self.flush(input);
+    }
+
+    fn flush(&mut self, input: &mut Admission) -> Room {
+        let Some(((_, pass), block)) = &self.block else { return Room::Free };
+        if self.held.is_empty() {
+            return Room::Free;
+        }
+        let mut inner = self.pool.lock();
+        while !self.held.is_empty() {
+            let Some(token) = inner.free.pop() else { break };
+            let Some((packet, item)) = self.held.pop_front() else { break };
+            inner.slots[token as usize] = Some(Waiting { packet, block: Arc::clone(block), pass: *pass });
+            inner.sent += 1;
+            inner.policy.arrive(token, item);
+        }
+        drop(inner);
+        if self.held.is_empty() {
+            return Room::Free;
+        }
+        self.full_waits += 1;
+        if self.drop_when_full {
+            self.drop_held(input, DropReason::RingFull);
+            return Room::Free;
+        }
+        // Nobody will make room when every worker is gone; each of them holds the pool.
+        if Arc::strong_count(&self.pool) <= 1 {
+            self.drop_held(input, DropReason::WorkerLost);
+            return Room::Gone;
+        }
+        Room::Full
+    }
+
+    fn end(&mut self, input: &mut Admission) -> Room {
+        let room = self.flush(input);
+        if room != Room::Full {
+            self.pool.lock().ended = true;
+        }
+        room
+    }
+
+    fn settle(&mut self, input: &mut Admission) {
+        let known = self.pool.lock().sent + self.held.len() as u64;
+        input.lose(DropReason::WorkerLost, input.unaccounted(known));
+        // The policy is not asked again: it may be what panicked.
+        self.drop_held(input, DropReason::WorkerLost);
+    }
+}

@@ -1,0 +1,249 @@
+//! Runs the stages one step at a time on the calling thread, in an order that a seed decides: the same code as on threads,
+//! without threads. A run that goes wrong goes wrong again with the same seed.
+//!
+//! A step is a poll of one stage: a batch of the input stage, a chunk of a worker, some releases. So schedules differ in
+//! who is ahead of whom and by how much, not in how single instructions interleave; the latter is what loom and
+//! sanitizers are for.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use flowloom_flow_key::FlowKey;
+use flowloom_flow_table::FlowTable;
+
+use crate::actor::Polled;
+use crate::app::App;
+use crate::config::{EngineConfig, Mode};
+use crate::crew::{self, Crew, Ended, Finished, InputSide, Parts, panic_message};
+use crate::drive::InputStage;
+use crate::egress::Egress;
+use crate::error::{Fault, StartError};
+use crate::halt::Halt;
+use crate::pin::Pinning;
+use crate::report::RunReport;
+use crate::worker::{Worker, WorkerEnd};
+
+/// A seeded run without a report.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SeededError {
+    /// It could not start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// Every stage waits for another: on threads this would hang.
+    #[error("after {steps} steps every stage waits for another: seed {seed} shows it again")]
+    Stuck {
+        /// Steps done before.
+        steps: u64,
+        /// The seed.
+        seed: u64,
+    },
+}
+
+/// Steps between two draws of who is quick and who is slow.
+const PHASE_STEPS: u64 = 64;
+
+/// How often in a row a source may have nothing while nobody does anything.
+const STARVED_MAX: u64 = 10_000;
+
+/// Draws the next stage.
+struct Draw {
+    state: u64,
+    weights: Vec<u32>,
+    left: u64,
+}
+
+impl Draw {
+    fn new(seed: u64, stages: usize) -> Self {
+        Self { state: seed, weights: vec![1; stages], left: 0 }
+    }
+
+    /// Returns 64 bits [`SplitMix64`, Steele et al. 2014].
+    fn bits(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = (self.state ^ self.state >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ z >> 31
+    }
+
+    /// Returns a stage among those that `may` go on, quick ones more often.
+    fn stage(&mut self, may: &[bool]) -> Option<usize> {
+        if self.left == 0 {
+            self.left = PHASE_STEPS;
+            for i in 0..self.weights.len() {
+                self.weights[i] = [1, 1, 4, 64][(self.bits() & 3) as usize];
+            }
+        }
+        self.left -= 1;
+        let all: u32 =
+            self.weights.iter().zip(may).filter(|&(_, &may)| may).map(|(weight, _)| weight).sum();
+        let mut at = (self.bits() % u64::from(all.max(1))) as u32;
+        for (i, &weight) in self.weights.iter().enumerate() {
+            if may[i] {
+                if at < weight {
+                    return Some(i);
+                }
+                at -= weight;
+            }
+        }
+        None
+    }
+}
+
+/// A stage at work, or what is left of it.
+enum Slot<S, R> {
+    Live(S),
+    Ended(R),
+    Moving,
+}
+
+impl<S, R> Slot<S, R> {
+    /// Polls the stage; when it is done, or has panicked, `end` makes of it what is left.
+    fn step(
+        &mut self,
+        poll: impl FnOnce(&mut S) -> Polled,
+        end: impl FnOnce(S, Option<String>) -> R,
+    ) -> Polled {
+        let Self::Live(stage) = self else { return Polled::Done };
+        let (polled, panic) = match catch_unwind(AssertUnwindSafe(|| poll(stage))) {
+            Ok(polled) => (polled, None),
+            Err(panic) => (Polled::Done, Some(panic_message(&*panic))),
+        };
+        if polled == Polled::Done
+            && let Self::Live(stage) = std::mem::replace(self, Self::Moving)
+        {
+            *self = Self::Ended(end(stage, panic));
+        }
+        polled
+    }
+
+    fn into_ended(self) -> Option<R> {
+        match self {
+            Self::Ended(result) => Some(result),
+            Self::Live(_) | Self::Moving => None,
+        }
+    }
+}
+
+/// Runs as [`crate::run_parts`] does, on the calling thread and in an order that follows from `seed`. A pace is not kept:
+/// what would be waited for comes at once. `elapsed` is zero.
+///
+/// # Errors
+///
+/// [`SeededError`] when the run could not begin, or when every stage waits for another.
+pub fn run_seeded<'a, A, T, E>(
+    config: &EngineConfig,
+    parts: Parts<'a>,
+    table: impl FnMut(usize) -> Result<T, E>,
+    app: impl FnMut(usize) -> A,
+    seed: u64,
+) -> Result<RunReport<A::Flow>, SeededError>
+where
+    A: App + 'a,
+    T: FlowTable<FlowKey, A::Flow> + Send + 'a,
+    E: std::error::Error + Send + Sync + 'static,
+{
+    config.check().map_err(StartError::from)?;
+    let halt = Arc::new(Halt::default());
+    if config.mode == Mode::Inline {
+        let mut stage = crew::inline(config, parts, table, app, &halt)?;
+        if let Some(message) = poll_out(&mut stage, InputStage::poll) {
+            crew::settle_inline(&mut stage, message);
+            if let Some(message) = poll_out(&mut stage, InputStage::poll) {
+                stage.settle(|packets| Fault::InputPanicked { packets, message });
+            }
+        }
+        let ended = Ended { result: stage, panic: None, at: None, pinned: false };
+        return Ok(crew::inline_report(ended, None, Duration::ZERO));
+    }
+    let Crew { input, workers, egress, shared } = crew::pipeline(config, parts, table, app, &halt)?;
+    let pinning = Pinning { input: None, workers: vec![None; workers.len()] };
+    let (input, workers, egress) = Stages::new(input, workers, egress).run(&halt, seed)?;
+    Ok(Finished::<A, T> { input, workers, egress, shared }.report(&pinning, Duration::ZERO))
+}
+
+/// Polls until there is nothing more to do; returns the message of a panic.
+fn poll_out<S>(stage: &mut S, poll: impl Fn(&mut S) -> Polled) -> Option<String> {
+    let ended = catch_unwind(AssertUnwindSafe(|| while poll(stage) != Polled::Done {}));
+    ended.err().map(|panic| panic_message(&*panic))
+}
+
+type LiveWorker<'a, F> = Slot<Box<dyn Worker<F> + 'a>, Ended<WorkerEnd<F>>>;
+
+struct Stages<'a, F> {
+    input: Slot<InputSide<'a>, Ended<InputSide<'a>>>,
+    workers: Vec<LiveWorker<'a, F>>,
+    egress: Option<Slot<Egress<'a>, Ended<crew::EgressEnd>>>,
+}
+
+type AllEnded<'a, F> = (Ended<InputSide<'a>>, Vec<Ended<WorkerEnd<F>>>, Option<Ended<crew::EgressEnd>>);
+
+impl<'a, F> Stages<'a, F> {
+    fn new(
+        input: InputSide<'a>,
+        workers: Vec<Box<dyn Worker<F> + 'a>>,
+        egress: Option<Egress<'a>>,
+    ) -> Self {
+        Self {
+            input: Slot::Live(input),
+            workers: workers.into_iter().map(Slot::Live).collect(),
+            egress: egress.map(Slot::Live),
+        }
+    }
+
+    /// Polls stage 0, the input stage; a worker; or the last, the egress stage.
+    fn step(&mut self, stage: usize, halt: &Halt) -> Polled {
+        let workers = self.workers.len();
+        match (stage.checked_sub(1), &mut self.egress) {
+            (None, _) => self.input.step(
+                |input| {
+                    // After a panic the stage goes on to hand over what it holds.
+                    catch_unwind(AssertUnwindSafe(|| input.poll())).unwrap_or_else(|panic| {
+                        input.settle(panic_message(&*panic));
+                        Polled::Worked
+                    })
+                },
+                |input, _| crew::end_input(input),
+            ),
+            (Some(worker), _) if worker < workers => self.workers[worker]
+                .step(|worker| worker.poll(), |worker, panic| crew::end_worker(worker, panic, halt)),
+            (_, Some(egress)) => {
+                egress.step(Egress::poll, |egress, panic| crew::end_egress(egress, panic, halt))
+            }
+            (_, None) => Polled::Done,
+        }
+    }
+
+    fn run(mut self, halt: &Halt, seed: u64) -> Result<AllEnded<'a, F>, SeededError> {
+        let stages = 1 + self.workers.len() + usize::from(self.egress.is_some());
+        let mut draw = Draw::new(seed, stages);
+        let mut live = vec![true; stages];
+        // Those that may have something to do: who found nothing is asked again when another has done something.
+        let mut may = live.clone();
+        let (mut steps, mut starved) = (0, 0);
+        while live.contains(&true) {
+            let Some(stage) = draw.stage(&may) else { return Err(SeededError::Stuck { steps, seed }) };
+            steps += 1;
+            match self.step(stage, halt) {
+                Polled::Starved if starved < STARVED_MAX => starved += 1,
+                Polled::Starved => return Err(SeededError::Stuck { steps, seed }),
+                Polled::Worked | Polled::Nap(_) => {
+                    starved = 0;
+                    may.clone_from(&live);
+                }
+                Polled::Idle => may[stage] = false,
+                Polled::Done => {
+                    live[stage] = false;
+                    may.clone_from(&live);
+                }
+            }
+        }
+        let ended = (|| {
+            let input = self.input.into_ended()?;
+            let workers = self.workers.into_iter().map(Slot::into_ended).collect::<Option<_>>()?;
+            Some((input, workers, self.egress.and_then(Slot::into_ended)))
+        })();
+        Ok(ended.unwrap_or_else(|| unreachable!("the loop ends when every stage has")))
+    }
+}

@@ -1,0 +1,69 @@
+//! A worker that fetches its packets from the pool, one at a time.
+
+use std::sync::Arc;
+
+use flowloom_flow_key::FlowKey;
+use flowloom_flow_table::FlowTable;
+use flowloom_scheduler::WorkerId;
+
+use super::shared::Clerk;
+use super::{Worker, WorkerEnd};
+use crate::actor::Polled;
+use crate::app::App;
+use crate::halt::Halt;
+use crate::pool::{Fetched, Pool};
+
+/// Packets between two looks at anything else.
+const CHUNK: usize = 32;
+
+pub(crate) struct PullWorker<'a, A: App, T> {
+    pool: Arc<Pool<'a>>,
+    me: WorkerId,
+    clerk: Clerk<'a, A, T>,
+    halt: Arc<Halt>,
+    fetched: u64,
+}
+
+impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> PullWorker<'a, A, T> {
+    pub(crate) fn new(pool: Arc<Pool<'a>>, me: WorkerId, clerk: Clerk<'a, A, T>, halt: Arc<Halt>) -> Self {
+        Self { pool, me, clerk, halt, fetched: 0 }
+    }
+}
+
+impl<A, T> Worker<A::Flow> for PullWorker<'_, A, T>
+where
+    A: App,
+    T: FlowTable<FlowKey, A::Flow> + Send,
+{
+    fn poll(&mut self) -> Polled {
+        if self.halt.is_halted() {
+            return Polled::Done; // Flows of a worker that died would be waited for.
+        }
+        let mut polled = Polled::Idle;
+        for _ in 0..CHUNK {
+            match self.pool.fetch(self.me) {
+                Fetched::Packet(waiting) => {
+                    self.fetched += 1;
+                    self.clerk.process(waiting.packet, &waiting.block, waiting.pass);
+                    polled = Polled::Worked;
+                }
+                Fetched::Nothing => break,
+                Fetched::End => {
+                    polled = Polled::Done;
+                    break;
+                }
+            }
+        }
+        self.clerk.desk.publisher.publish(&self.clerk.counters);
+        polled
+    }
+
+    fn at(&self) -> Option<u64> {
+        self.clerk.at
+    }
+
+    fn end(self: Box<Self>, _: bool) -> WorkerEnd<A::Flow> {
+        let Self { clerk, fetched, .. } = *self;
+        clerk.end(fetched)
+    }
+}

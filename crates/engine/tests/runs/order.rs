@@ -1,0 +1,271 @@
+//! Every policy, in every order it can be run in: one digest for any number of workers, and packets leave in the order
+//! that was promised.
+
+use std::collections::HashMap;
+
+use flowloom_engine::{
+    App, ConfigError, Control, Discipline, EngineConfig, Fault, Mode, Order, PacketSink, Parts, Released,
+    RunReport, SinkError, StartError, Verdict, WhenFull, run_parts, run_seeded,
+};
+use flowloom_flow_key::{FlowHasher, FlowKey};
+use flowloom_packet::{DecodeOptions, PacketView, decode};
+use flowloom_scheduler::sim::Scheme;
+use flowloom_scheduler::sim::schemes::Policy;
+use flowloom_scheduler::{OrderGuarantee, Topology, WorkerCount};
+
+use crate::common::{Memory, Recorder, Seen, config, mix, small_table};
+
+/// Notes what leaves.
+#[derive(Default)]
+struct Notes {
+    numbers: Vec<u64>,
+    /// The times of each flow's packets, in the order they left.
+    flows: HashMap<FlowKey, Vec<u64>>,
+    finished: u32,
+    fail_at: Option<usize>,
+    panic_at: Option<usize>,
+}
+
+impl PacketSink for Notes {
+    fn take(&mut self, packet: &Released<'_>) -> Result<(), SinkError> {
+        if self.fail_at == Some(self.numbers.len()) {
+            return Err(SinkError("told to fail".into()));
+        }
+        assert!(self.panic_at != Some(self.numbers.len()), "told to panic");
+        self.numbers.push(packet.number);
+        let headers = decode(packet.link, packet.bytes, DecodeOptions::default()).unwrap();
+        self.flows.entry(headers.key).or_default().push(packet.time_ns);
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), SinkError> {
+        self.finished += 1;
+        Ok(())
+    }
+}
+
+/// Denies packets by their time, so that every layout denies the same.
+struct Sieve(Recorder);
+
+impl App for Sieve {
+    type Flow = Seen;
+
+    fn on_packet(&mut self, packet: &PacketView<'_>, flow: &mut Seen) -> Verdict {
+        self.0.on_packet(packet, flow);
+        if packet.time_ns % 7 == 3 { Verdict::Deny } else { Verdict::Accept }
+    }
+}
+
+fn policy(name: &str, workers: usize) -> Policy {
+    let topology = Topology::flat(WorkerCount::new(workers).unwrap());
+    Scheme::named(name).unwrap().policy(&topology, 1).unwrap()
+}
+
+fn discipline(policy: &mut Policy) -> Discipline<'_> {
+    match policy {
+        Policy::Push(policy) => Discipline::Push(&mut **policy),
+        Policy::Pull(policy) => Discipline::Pull(&mut **policy),
+    }
+}
+
+/// One run: on threads, or by a seed.
+fn go(
+    config: &EngineConfig,
+    source: &Memory,
+    policy: &mut Policy,
+    sink: Option<&mut Notes>,
+    seed: Option<u64>,
+) -> RunReport<Seen> {
+    let control = Control::default();
+    let mut source = source.clone();
+    let parts = Parts {
+        source: &mut source,
+        discipline: discipline(policy),
+        sink: sink.map(|sink| sink as _),
+        control: &control,
+    };
+    let app = |_| Sieve(Recorder::default());
+    let report = match seed {
+        None => run_parts(config, parts, |_| small_table(), app).unwrap(),
+        Some(seed) => run_seeded(config, parts, |_| small_table(), app, seed).unwrap(),
+    };
+    assert!(report.is_balanced(), "{:?} {:?}", report.input, report.workers);
+    let snapshot = control.snapshot();
+    assert_eq!(snapshot.packets, report.input.packets);
+    assert_eq!((snapshot.processed, snapshot.in_flight), (report.processed(), 0));
+    report
+}
+
+fn with(mode: Mode, order: Order) -> EngineConfig {
+    EngineConfig { order, ring_slots: 64, ..config(mode) }
+}
+
+/// The results of the same on one thread.
+struct Expected {
+    report: RunReport<Seen>,
+    notes: Notes,
+}
+
+fn expected(source: &Memory) -> Expected {
+    let mut notes = Notes::default();
+    let report =
+        go(&with(Mode::Inline, Order::Internal), source, &mut policy("dh", 1), Some(&mut notes), None);
+    assert!(notes.numbers.is_sorted() && notes.finished == 1);
+    Expected { report, notes }
+}
+
+fn check(expected: &Expected, report: &RunReport<Seen>, notes: &Notes, exact: bool, what: &str) {
+    assert!(report.fault.is_none(), "{what}: {:?}", report.fault);
+    assert_eq!(report.digest(), expected.report.digest(), "{what}");
+    let totals = (report.worker_totals(), expected.report.worker_totals());
+    assert_eq!(totals.0.denied, totals.1.denied, "{what}");
+    assert_eq!(totals.0.flows_begun, totals.1.flows_begun, "{what}");
+    let sink = report.sink.unwrap();
+    assert_eq!((sink.taken, sink.refused), (report.processed() - totals.0.denied, 0), "{what}");
+    assert_eq!(notes.finished, 1, "{what}");
+    assert_eq!(notes.flows, expected.notes.flows, "{what}: the order of a flow");
+    if exact {
+        assert_eq!(notes.numbers, expected.notes.numbers, "{what}: the order of all");
+    }
+}
+
+#[test]
+fn every_policy_gives_one_digest_and_the_order_it_promises() {
+    let source = Memory::of(mix(3_000, 120));
+    let expected = expected(&source);
+    for scheme in Scheme::ALL {
+        for workers in [1, 2, 3, 4, 8, 16] {
+            for order in [Order::Internal, Order::External] {
+                let mut policy = policy(scheme.name, workers);
+                if order == Order::Internal && !policy.order().keeps_flow_order() {
+                    continue;
+                }
+                let config = with(Mode::Pipeline { workers }, order);
+                let what = format!("{} on {workers}, {order:?}", scheme.name);
+                let mut notes = Notes::default();
+                let report = go(&config, &source, &mut policy, Some(&mut notes), Some(workers as u64));
+                let exact = order == Order::External;
+                check(&expected, &report, &notes, exact, &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_same_on_threads() {
+    let source = Memory::of(mix(3_000, 120));
+    let expected = expected(&source);
+    for name in
+        ["dh", "hrw3", "rss++", "adaptive", "fbs", "p2c", "flowpin", "ph", "lfb", "lfb-ns", "flowpull"]
+    {
+        for (workers, order) in [(2, Order::Internal), (3, Order::External)] {
+            let config = with(Mode::Pipeline { workers }, order);
+            let mut notes = Notes::default();
+            let report = go(&config, &source, &mut policy(name, workers), Some(&mut notes), None);
+            check(&expected, &report, &notes, order == Order::External, name);
+        }
+    }
+    for name in ["rr", "minload", "adaptive-racy"] {
+        for workers in [2, 4] {
+            let config = with(Mode::Pipeline { workers }, Order::External);
+            let mut notes = Notes::default();
+            let report = go(&config, &source, &mut policy(name, workers), Some(&mut notes), None);
+            check(&expected, &report, &notes, true, name);
+        }
+    }
+}
+
+#[test]
+fn without_order_every_packet_is_seen_once() {
+    let source = Memory::of(mix(3_000, 120));
+    let expected = expected(&source);
+    for name in ["rr", "minload", "dh", "flowpin", "lfb"] {
+        let config = with(Mode::Pipeline { workers: 4 }, Order::None);
+        for seed in [None, Some(3)] {
+            let mut notes = Notes::default();
+            let report = go(&config, &source, &mut policy(name, 4), Some(&mut notes), seed);
+            assert_eq!(report.processed(), expected.report.processed(), "{name}");
+            assert_eq!(report.flows.len(), expected.report.flows.len(), "{name}");
+            notes.numbers.sort_unstable();
+            assert_eq!(notes.numbers, expected.notes.numbers, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_policy_without_order_needs_external_order_or_none() {
+    let source = Memory::of(mix(100, 10));
+    let mut policy = policy("rr", 2);
+    assert_eq!(policy.order(), OrderGuarantee::None);
+    let control = Control::default();
+    let mut again = source.clone();
+    let parts =
+        Parts { source: &mut again, discipline: discipline(&mut policy), sink: None, control: &control };
+    let config = with(Mode::Pipeline { workers: 2 }, Order::Internal);
+    let error = run_parts(&config, parts, |_| small_table(), |_| Sieve(Recorder::default())).unwrap_err();
+    assert!(matches!(error, StartError::Config(ConfigError::NoOrder { policy: "rr" })), "{error}");
+}
+
+#[test]
+fn what_is_dropped_on_the_way_is_not_waited_for() {
+    let source = Memory::of(mix(4_000, 120));
+    for name in ["dh", "flowpin", "rr", "lfb"] {
+        let config = EngineConfig {
+            when_full: WhenFull::Drop,
+            ..with(Mode::Pipeline { workers: 2 }, Order::External)
+        };
+        for seed in 0..20 {
+            let mut notes = Notes::default();
+            let report = go(&config, &source, &mut policy(name, 2), Some(&mut notes), Some(seed));
+            assert!(notes.numbers.is_sorted(), "{name} {seed}");
+            let accepted = report.processed() - report.worker_totals().denied;
+            assert_eq!(report.sink.unwrap().taken, accepted, "{name} {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_sink_that_fails_ends_the_run_and_is_named() {
+    let source = Memory::of(mix(3_000, 120));
+    for mode in [Mode::Inline, Mode::Pipeline { workers: 2 }] {
+        for order in [Order::Internal, Order::External] {
+            for seed in [None, Some(5)] {
+                let mut notes = Notes { fail_at: Some(100), ..Notes::default() };
+                let report = go(&with(mode, order), &source, &mut policy("dh", 2), Some(&mut notes), seed);
+                assert!(matches!(report.fault, Some(Fault::Sink { .. })), "{:?}", report.fault);
+                let sink = report.sink.unwrap();
+                assert_eq!(sink.taken, 100);
+                let accepted = report.processed() - report.worker_totals().denied;
+                assert_eq!(sink.taken + sink.refused, accepted, "{mode:?} {order:?}");
+                assert_eq!(notes.finished, 0, "it is not asked again");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sink_that_panics_ends_the_run() {
+    let source = Memory::of(mix(3_000, 120));
+    for seed in [None, Some(5)] {
+        let mut notes = Notes { panic_at: Some(100), ..Notes::default() };
+        let config = with(Mode::Pipeline { workers: 2 }, Order::External);
+        let report = go(&config, &source, &mut policy("dh", 2), Some(&mut notes), seed);
+        let fault = report.fault.unwrap().to_string();
+        assert!(fault.contains("told to panic"), "{fault}");
+    }
+}
+
+#[test]
+fn a_hash_of_another_secret_changes_nothing() {
+    let source = Memory::of(mix(2_000, 90));
+    let expected = expected(&source);
+    for seed in 0..4 {
+        let config = EngineConfig {
+            hasher: FlowHasher::with_seed(seed),
+            ..with(Mode::Pipeline { workers: 3 }, Order::External)
+        };
+        let mut notes = Notes::default();
+        let report = go(&config, &source, &mut policy("rr", 3), Some(&mut notes), Some(seed));
+        check(&expected, &report, &notes, true, "rr");
+    }
+}
