@@ -17,6 +17,9 @@ const USAGE: &str = "usage: cargo xtask mutants CRATE [--sample N] [--seed S] [-
 
   Needs cargo-mutants (cargo install cargo-mutants). Survivors are listed, and lie in target/mutants/CRATE/mutants.out.";
 
+/// Files that make the inputs of tests: a change there changes what is tested, not what is sold.
+const STRATEGIES: &str = "**/strategies.rs";
+
 struct Options {
     package: String,
     sample: usize,
@@ -61,7 +64,8 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     std::fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
     let mut command = Command::new("cargo");
     command
-        .args(["mutants", "--no-shuffle", "--colors", "never", "--package", &options.package])
+        .args(["mutants", "--no-shuffle", "--colors", "never", "--exclude", STRATEGIES])
+        .args(["--package", &options.package])
         // Documentation tests show how things are used, and take longer than all others together.
         .args(["--cargo-test-arg=--lib", "--cargo-test-arg=--tests", "--timeout-multiplier", "5"])
         .arg("--output")
@@ -111,7 +115,7 @@ fn parse(arguments: &[String]) -> Result<Option<Options>> {
 /// Returns the names of all mutants of a package.
 fn list(root: &Path, package: &str) -> Result<Vec<String>> {
     let output = Command::new("cargo")
-        .args(["mutants", "--list", "--colors", "never", "--package", package])
+        .args(["mutants", "--list", "--colors", "never", "--exclude", STRATEGIES, "--package", package])
         .current_dir(root)
         .output()
         .context("cargo mutants cannot be run\n  cargo install cargo-mutants")?;

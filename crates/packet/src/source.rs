@@ -140,3 +140,32 @@ impl<S: PacketSource + ?Sized> PacketSource for &mut S {
         (**self).withheld()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reason::DropReason;
+
+    struct Fragments(u64);
+
+    impl PacketSource for Fragments {
+        fn next_batch(&mut self, _: &mut PacketBatch) -> Result<Fill, SourceError> {
+            self.0 += 1;
+            Ok(Fill::End)
+        }
+
+        fn withheld(&mut self) -> DropCounts {
+            let mut withheld = DropCounts::default();
+            withheld.add(DropReason::Reassembled, self.0);
+            withheld
+        }
+    }
+
+    #[test]
+    fn a_source_that_is_lent_is_the_same_source() {
+        let mut source = Fragments(6);
+        let mut lent = &mut source;
+        assert!(matches!(PacketSource::next_batch(&mut lent, &mut PacketBatch::new()), Ok(Fill::End)));
+        assert_eq!(PacketSource::withheld(&mut lent).of(DropReason::Reassembled), 7);
+    }
+}
