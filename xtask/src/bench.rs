@@ -77,9 +77,14 @@ struct Message {
 
 /// Builds one program with optimisation and returns where it lies.
 pub(crate) fn build(root: &Path, what: &[&str]) -> Result<PathBuf> {
+    build_in(root, "release", what)
+}
+
+/// Builds one program in a profile, and returns where it lies.
+pub(crate) fn build_in(root: &Path, profile: &str, what: &[&str]) -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["build", "--release", "--quiet", "--message-format=json-render-diagnostics"])
+        .args(["build", "--profile", profile, "--quiet", "--message-format=json-render-diagnostics"])
         .args(what)
         .current_dir(root)
         .stderr(Stdio::inherit())

@@ -3,8 +3,12 @@
 
 mod bench;
 mod ci;
+mod live;
 mod loom;
+mod mutants;
 mod peers;
+mod sanitize;
+mod soak;
 mod source;
 mod tidy;
 
@@ -19,7 +23,13 @@ const USAGE: &str = "usage: cargo xtask <verb>
   ci     run exactly what CI runs (.ci/run)
   loom   run the models of what threads tell each other
   bench  take the figures that docs/performance.md shows: bench replay [--help]
-  peers  compare our parts with those of others: peers flow-table [--help]";
+  peers  compare our parts with those of others: peers flow-table [--help]
+  live   send packets through a pair of interfaces to replay --iface, and count them (as root)
+  soak   run the engine for a billion packets, counters exact and memory flat: soak [--packets N]
+  sanitize thread|address
+         run the tests of the rooms with threads and unsafe code under a sanitizer (nightly)
+  mutants CRATE
+         change a crate in seeded places and see whether its tests notice: mutants --help";
 
 fn main() -> ExitCode {
     match run(&std::env::args().skip(1).collect::<Vec<_>>()) {
@@ -36,6 +46,10 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["tidy"] => tidy::run(&root),
         ["ci"] => ci::run(&root),
+        ["live"] => live::run(&root),
+        ["soak", ..] => soak::run(&root, &arguments[1..]),
+        ["mutants", ..] => mutants::run(&root, &arguments[1..]),
+        ["sanitize", ..] => sanitize::run(&root, &arguments[1..]),
         ["loom"] => loom::run(&root),
         ["peers", ..] => peers::run(&root, &arguments[1..]),
         ["bench", ..] => bench::run(&root, &arguments[1..]),

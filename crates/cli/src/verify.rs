@@ -15,7 +15,7 @@ use flowloom::packet::{
 /// What the oracle is to repeat.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Repeat {
-    /// Packets that the run took.
+    /// Packets that the source yielded to the run: all that it took but those withheld.
     pub(crate) packets: u64,
     /// As in the run.
     pub(crate) decode: DecodeOptions,

@@ -381,3 +381,22 @@ fn an_empty_capture_has_an_empty_result() {
     }
     flowloom(["inspect", &path, "--why", "--top", "3"]).ends(0).silent();
 }
+
+#[test]
+fn an_interface_needs_libpcap_and_can_be_read_once() {
+    if cfg!(feature = "live") {
+        flowloom(["replay", "--iface", "no-such-interface"])
+            .ends(3)
+            .says(&["no-such-interface", "CAP_NET_RAW"]);
+    } else {
+        flowloom(["replay", "--iface", "lo"]).ends(2).says(&[
+            "without libpcap",
+            "--features live",
+            "[exit 2]",
+        ]);
+    }
+    flowloom(["replay", "--iface", "lo", "--verify"]).ends(2).says(&["--verify reads the input twice"]);
+    flowloom(["replay", "--iface", "lo", "t.pcap"]).ends(2).says(&["cannot be used with"]);
+    flowloom(["replay", "t.pcap", "--filter", "tcp"]).ends(2).says(&["--iface"]);
+    flowloom(["replay"]).ends(2);
+}

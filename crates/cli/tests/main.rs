@@ -6,6 +6,7 @@ mod accounting;
 mod bench;
 mod bytes;
 mod classify;
+mod defrag;
 mod errors;
 mod firewall;
 mod generate;

@@ -180,6 +180,8 @@ impl<'a, S: Intake> InputStage<'a, S> {
     }
 
     fn begin_end(&mut self) -> Polled {
+        // A last time: what the source holds and will not yield any more counts as taken in.
+        self.input.withhold(&self.source.withheld());
         self.phase = Phase::Ending;
         Polled::Worked
     }

@@ -16,6 +16,6 @@ pub mod view;
 pub use arena::{Block, SharedBlock};
 pub use decode::{DecodeOptions, decode};
 pub use link::LinkType;
-pub use reason::DropReason;
+pub use reason::{DropCounts, DropReason};
 pub use source::{BATCH_PACKETS, Fill, PacketBatch, PacketSource, RawPacket, SourceError};
 pub use view::{Headers, PacketView};

@@ -63,6 +63,26 @@ reasons! {
     RingFull = "ring_full";
     /// The worker or the stage that had the packet died.
     WorkerLost = "worker_lost";
+    /// A fragment that was joined with others into a datagram, which goes on in place of the last one (`--defrag`).
+    Reassembled = "reassembled";
+    /// A fragment whose datagram was not whole within its time (`--defrag`).
+    FragmentTimeout = "fragment_timeout";
+    /// A fragment whose datagram was not whole when the input ended (`--defrag`).
+    FragmentIncomplete = "fragment_incomplete";
+    /// A fragment of a datagram that two fragments claim the same bytes of (`--defrag`).
+    FragmentOverlap = "fragment_overlap";
+    /// A fragment that came once more, with the same bytes (`--defrag`).
+    FragmentDuplicate = "fragment_duplicate";
+    /// A fragment whose place or length cannot be, and the others of its datagram (`--defrag`).
+    FragmentMalformed = "fragment_malformed";
+    /// A fragment that was not captured whole (`--defrag`).
+    FragmentTruncated = "fragment_truncated";
+    /// A fragment whose datagram was given up because a bound on fragments was reached (`--defrag`).
+    FragmentPoolFull = "fragment_pool_full";
+    /// The buffer between the interface and us was full (`--iface`).
+    InterfaceFull = "interface_full";
+    /// The interface or its driver dropped it before it could be captured (`--iface`).
+    InterfaceDropped = "interface_dropped";
 }
 
 impl DropReason {
@@ -78,6 +98,25 @@ impl DropReason {
                 | Self::TruncatedIpv6
                 | Self::TruncatedTransport
                 | Self::TruncatedTunnel
+        )
+    }
+}
+
+impl DropReason {
+    /// Says whether only a source gives this reason, of packets that it took in and did not yield.
+    pub fn is_withheld(self) -> bool {
+        matches!(
+            self,
+            Self::Reassembled
+                | Self::FragmentTimeout
+                | Self::FragmentIncomplete
+                | Self::FragmentOverlap
+                | Self::FragmentDuplicate
+                | Self::FragmentMalformed
+                | Self::FragmentTruncated
+                | Self::FragmentPoolFull
+                | Self::InterfaceFull
+                | Self::InterfaceDropped
         )
     }
 }
@@ -121,6 +160,11 @@ impl DropCounts {
         self.0.iter().sum()
     }
 
+    /// Returns how many packets a source took in and did not yield.
+    pub fn withheld(&self) -> u64 {
+        self.nonzero().filter(|(reason, _)| reason.is_withheld()).map(|(_, packets)| packets).sum()
+    }
+
     /// Returns the reasons that occurred, with their counts.
     pub fn nonzero(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
         DropReason::ALL.iter().map(|&reason| (reason, self.of(reason))).filter(|&(_, n)| n > 0)
@@ -150,7 +194,11 @@ mod tests {
         b.add(DropReason::NotIp, 2);
         b.add(DropReason::Depth, 3);
         a.merge(&b);
-        assert_eq!(a.total(), 6);
+        a.add(DropReason::Reassembled, 4);
+        assert_eq!((a.total(), a.withheld()), (10, 4));
+        a = DropCounts::default();
+        a.merge(&b);
+        a.count(DropReason::NotIp);
         assert_eq!(a.nonzero().collect::<Vec<_>>(), [(DropReason::NotIp, 3), (DropReason::Depth, 3)]);
     }
 }

@@ -89,7 +89,8 @@ impl Lookahead {
 pub enum Fill {
     /// At least one packet.
     Packets,
-    /// Nothing, because every block of the source's pool is still held by workers: let them go on, then ask again.
+    /// Nothing now, because every block of the source's pool is still held by workers, or because nothing has arrived
+    /// at an interface: let the workers go on, then ask again.
     Starved,
     /// Nothing, and nothing more will come.
     End,
@@ -123,8 +124,48 @@ pub trait PacketSource {
     /// Returns the packets that the source took in since it was last asked and will never yield, by reason: fragments
     /// joined into a datagram, packets that an interface dropped. They count as taken in and as dropped.
     ///
-    /// Asked once after each batch, and once more at the end of a run.
+    /// Asked once after each batch, and once more at the end of a run: a source that is asked twice in a row counts what it
+    /// still holds back.
     fn withheld(&mut self) -> DropCounts {
         DropCounts::default()
+    }
+}
+
+impl<S: PacketSource + ?Sized> PacketSource for &mut S {
+    fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
+        (**self).next_batch(batch)
+    }
+
+    fn withheld(&mut self) -> DropCounts {
+        (**self).withheld()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reason::DropReason;
+
+    struct Fragments(u64);
+
+    impl PacketSource for Fragments {
+        fn next_batch(&mut self, _: &mut PacketBatch) -> Result<Fill, SourceError> {
+            self.0 += 1;
+            Ok(Fill::End)
+        }
+
+        fn withheld(&mut self) -> DropCounts {
+            let mut withheld = DropCounts::default();
+            withheld.add(DropReason::Reassembled, self.0);
+            withheld
+        }
+    }
+
+    #[test]
+    fn a_source_that_is_lent_is_the_same_source() {
+        let mut source = Fragments(6);
+        let mut lent = &mut source;
+        assert!(matches!(PacketSource::next_batch(&mut lent, &mut PacketBatch::new()), Ok(Fill::End)));
+        assert_eq!(PacketSource::withheld(&mut lent).of(DropReason::Reassembled), 7);
     }
 }

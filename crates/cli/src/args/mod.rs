@@ -5,6 +5,7 @@ pub(crate) mod classify;
 pub(crate) mod firewall;
 pub(crate) mod generate;
 pub(crate) mod inspect;
+pub(crate) mod live;
 pub(crate) mod parse;
 pub(crate) mod replay;
 pub(crate) mod reproduce;

@@ -9,6 +9,7 @@ use flowloom::engine::Pace;
 use flowloom::tcb_cache::Policy;
 
 use super::firewall::FirewallOptions;
+use super::live::Live;
 use super::parse;
 
 /// Arguments of `replay`.
@@ -19,6 +20,7 @@ Examples:
   flowloom replay edge.pcap --workers 2 --verify     two workers, checked by an oracle
   flowloom replay captures/ --passes 3 --seed 1      a directory, three times
   flowloom replay edge.pcap --rules acl.rules        a firewall: what is denied, and by which rule
+  flowloom replay --iface eth0 --filter 'tcp'        what arrives, until Ctrl-C (built with --features live)
   flowloom replay edge.pcap --app accounting --timeout 15 --active-timeout 1800 --flows f.csv
 
 Signals:
@@ -28,8 +30,11 @@ Signals:
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub(crate) struct Replay {
     /// Captures: files, directories, or - for standard input
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(required_unless_present = "iface", value_name = "FILE")]
     pub(crate) inputs: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) live: Live,
 
     /// One thread for everything, or an input thread and workers [default: inline, or pipeline with --workers]
     #[arg(long, value_enum)]
@@ -90,6 +95,10 @@ pub(crate) struct Replay {
     /// Follow tunnels to the innermost headers
     #[arg(long)]
     pub(crate) decap: bool,
+
+    /// Join IP fragments into datagrams; what cannot be joined is dropped and counted
+    #[arg(long)]
+    pub(crate) defrag: bool,
 
     /// Speed: max, x1 (as recorded), x10, or packets a second
     #[arg(long, value_name = "PACE", default_value = "max", value_parser = parse::pace)]

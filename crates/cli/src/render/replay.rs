@@ -92,6 +92,7 @@ pub(crate) struct RunFigures {
     pub(crate) seed: Option<u64>,
     pub(crate) passes: Option<u32>,
     pub(crate) decap: bool,
+    pub(crate) defrag: bool,
     pub(crate) idle_timeout_ns: Option<u64>,
     pub(crate) active_timeout_ns: Option<u64>,
     pub(crate) mapped: bool,
@@ -191,6 +192,9 @@ impl ReplayResult {
         }
         if run.decap {
             parts.push(String::from("tunnels followed"));
+        }
+        if run.defrag {
+            parts.push(String::from("fragments joined"));
         }
         parts.push(run.seed.map_or(String::from("seed secret"), |seed| format!("seed {seed}")));
         parts.join("   ")

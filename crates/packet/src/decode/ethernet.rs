@@ -75,6 +75,11 @@ mod tests {
         assert_eq!(read(40, &on(&[0xAA, 0xAA, 3, 0, 0, 0, 8, 0], &query())), QUERY);
         assert_eq!(read(40, &on(&[0xAA, 0xAA, 3, 0, 0, 0xF8, 8, 0], &query())), QUERY);
         assert_eq!(read(40, &on(&[0xAA, 0xAA, 3, 0, 0, 0x0C, 0x20, 0], &query())), Err(DropReason::NotIp));
+        assert_eq!(
+            read(40, &on(&[0xAA, 0xAA, 3, 0, 0, 0, 0, 35, 6, 6, 3], &query())),
+            Err(DropReason::NotIp),
+            "a length is no type behind an access point"
+        );
         assert_eq!(read(35, &on(&[6, 6, 3], &query())), QUERY);
         assert_eq!(read(38, &[0x42, 0x42, 3, 0, 0]), Err(DropReason::NotIp));
         assert_eq!(read(38, &[0xAA]), Err(DropReason::TruncatedLink));

@@ -155,6 +155,8 @@ mod tests {
         let key = |kind, identifier| read(ICMP, &[kind, 0, 0, 0, 0, identifier, 0, 1]).unwrap().key;
         assert_eq!(key(8, 7), key(0, 7));
         assert_ne!(key(8, 7), key(8, 9));
+        let error = read(ICMP, &[3, 1, 0, 0, 0, 0, 0, 0, 1, 2]).unwrap();
+        assert_eq!((error.payload_offset, error.payload_bytes), (28, 2), "behind its own header");
         assert_eq!(
             ports(read(ICMP, &[3, 1, 0, 0, 0, 7, 0, 0])),
             Ok((0, 0)),

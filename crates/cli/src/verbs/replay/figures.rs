@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use flowloom::cpu::features::Isa;
 use flowloom::engine::{EngineConfig, FlowState, Mode, Order, RunReport, WhenFull, WorkerReport};
-use flowloom::traffic::capture::CaptureSet;
 
+use super::source::Source;
 use crate::args::replay::Replay;
 use crate::host::{Host, Tool};
 use crate::render::replay::{
@@ -21,7 +21,7 @@ pub(super) struct Run<'a, F> {
     pub(super) config: &'a EngineConfig,
     pub(super) isa: Isa,
     pub(super) scheduler: &'static str,
-    pub(super) source: &'a CaptureSet,
+    pub(super) source: &'a Source,
     pub(super) report: &'a RunReport<F>,
     pub(super) verified: Option<VerifyFigures>,
     pub(super) tcb_cache: Option<TcbCacheFigures>,
@@ -67,6 +67,7 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
             seed: arguments.seed,
             passes: (!arguments.forever).then_some(arguments.passes),
             decap: config.decode.decap,
+            defrag: arguments.defrag,
             idle_timeout_ns: arguments.timeout,
             active_timeout_ns: arguments.active_timeout,
             mapped: !arguments.no_mmap,

@@ -5,6 +5,7 @@ mod firewall;
 mod probe;
 mod role;
 mod setup;
+mod source;
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -31,6 +32,7 @@ use firewall::Rules;
 use probe::Probe;
 use role::{AccountingRole, Beside, NullRole, Role, TrackerRole};
 use setup::{Tables, check_application, check_verifiable, discipline, engine_config, policy, set_options};
+use source::{Source, feed};
 
 /// Runs the verb.
 pub(crate) fn run(arguments: &Replay, common: &Common) -> Result<Status, Failure> {
@@ -78,18 +80,21 @@ fn run_app<R: Role>(
         check_verifiable(arguments, &inputs)?;
     }
     let options = set_options(arguments);
-    let mut source = CaptureSet::open(&inputs, options)?;
-    let tables = Tables::plan(arguments, &config, order, &source, options, isa);
+    let mut source = Source::open(arguments, &inputs, options)?;
+    let tables = Tables::plan(arguments, &config, order, source.captures(), options, isa);
 
     let listener = listener(arguments, common)?;
     let mut sink = arguments.write.as_deref().map(capture_sink).transpose()?;
     let control = Arc::new(Control::default());
     let reload = rules.and_then(|rules| rules.reload(arguments, common.quiet > 1));
     let reloads = attend::start(&control, reload, listener)?;
-    let label = format!("replay  {}", label(&arguments.inputs));
+    let defrag = arguments.defrag.then_some(config.decode);
+    let input = arguments.live.iface.clone().unwrap_or_else(|| label(&arguments.inputs));
+    let label = format!("replay  {input}");
     let progress = Progress::start(label, source.progress(), Arc::clone(&control), common.quiet > 0);
+    let mut fed = feed(&mut source, defrag);
     let parts = Parts {
-        source: &mut source,
+        source: &mut *fed,
         discipline: discipline(&mut policy),
         sink: sink.as_mut().map(|sink| sink as _),
         control: &control,
@@ -100,6 +105,7 @@ fn run_app<R: Role>(
         TableName::Dhash => run_parts(&config, parts, |_| tables.dhash::<FlowOf<R>>(), app_of),
         TableName::Sighash => run_parts(&config, parts, |_| tables.sighash::<FlowOf<R>>(), app_of),
     };
+    drop(fed);
     let read_share = match source.progress().total_bytes() {
         0 => None,
         total => Some(source.progress().done_bytes() as f64 / total as f64),
@@ -115,12 +121,12 @@ fn run_app<R: Role>(
     let firewall = rules.map(|rules| rules.figures(arguments.firewall.top_rules, reloads.get()));
     let verified = if arguments.verify {
         let repeat = verify::Repeat {
-            packets: report.input.packets,
+            packets: report.input.packets - report.input.dropped.withheld(),
             decode: config.decode,
             idle_timeout: config.idle_timeout,
         };
         let mut again = CaptureSet::open(&inputs, options)?;
-        let oracle = verify::oracle(&mut again, role.oracle(), repeat, &control)
+        let oracle = verify::oracle(&mut *feed(&mut again, defrag), role.oracle(), repeat, &control)
             .map_err(|error| Failure::Usage(format!("the oracle cannot read the input again: {error}")))?;
         oracle.map(|oracle| {
             let difference = verify::compare(&report.flows, &oracle).err();
@@ -207,7 +213,7 @@ fn capture_sink(path: &Path) -> Result<CaptureSink<BufWriter<File>>, Failure> {
 
 fn status(
     arguments: &Replay,
-    source: &CaptureSet,
+    source: &Source,
     result: &ReplayResult,
     is_output: bool,
     common: &Common,

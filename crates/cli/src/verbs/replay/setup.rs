@@ -183,12 +183,13 @@ impl Tables {
         arguments: &Replay,
         config: &EngineConfig,
         order: OrderGuarantee,
-        source: &CaptureSet,
+        captures: Option<&CaptureSet>,
         options: SetOptions,
         isa: Isa,
     ) -> Self {
         let tables = config.tables(order) as u64;
-        let flows = arguments.table_flows.unwrap_or_else(|| guess_flows(source, options, config.decode));
+        let guess = || captures.map_or(FLOWS_UNKNOWN, |set| guess_flows(set, options, config.decode));
+        let flows = arguments.table_flows.unwrap_or_else(guess);
         // Many small tables do not get equal shares: four standard deviations more hold nearly always.
         let share = |flows: u64| {
             let equal = flows.div_ceil(tables);

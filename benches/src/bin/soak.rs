@@ -1,0 +1,190 @@
+//! Runs the engine for very many packets and watches its memory; `cargo xtask soak` builds it and runs it.
+//!
+//! The packets of one capture come round and round as the same flows. So all that may grow has grown after the first round,
+//! and every flow's counters are known: so many times those of one round.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use flowloom::apps::TcpTracker;
+use flowloom::engine::{Control, Cores, EngineConfig, FlowState, FlowValue, Mode, RunReport, run};
+use flowloom::flow_key::FlowKey;
+use flowloom::flow_table::{LineHash, LineHashConfig};
+use flowloom::packet::{Fill, PacketBatch, PacketSource, SourceError};
+use flowloom::scheduler::{DirectHash, WorkerCount};
+use flowloom::traffic::capture::{CaptureSet, Input, SetOptions};
+use flowloom_benches::input::CaptureFile;
+use flowloom_benches::looped::count;
+
+const USAGE: &str = "usage: soak [--packets N] [--flows N] [--round N]";
+
+/// What the memory may grow after it is warm.
+const GROWTH_BYTES_MAX: u64 = 1 << 20;
+/// The share of packets after which it is warm: an eighth.
+const WARM_ONE_IN: u64 = 8;
+const LOOK: Duration = Duration::from_millis(100);
+
+/// One capture for a number of rounds, each round the same flows later.
+struct Rounds {
+    set: CaptureSet,
+    left: u64,
+}
+
+impl Rounds {
+    fn open(path: &Path, rounds: u32) -> Result<Self, String> {
+        let round = count(path).map_err(|error| error.to_string())?;
+        let options = SetOptions { passes: u32::MAX, ..SetOptions::default() };
+        let set = CaptureSet::open(&[Input::Path(path.to_path_buf())], options)
+            .map_err(|error| error.to_string())?;
+        Ok(Self { set, left: round * u64::from(rounds) })
+    }
+}
+
+impl PacketSource for Rounds {
+    fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
+        if self.left == 0 {
+            batch.packets.clear();
+            batch.block = None;
+            return Ok(Fill::End);
+        }
+        let fill = self.set.next_batch(batch)?;
+        batch.pass = 0;
+        self.left -= batch.packets.len() as u64;
+        Ok(fill)
+    }
+}
+
+/// Each flow's packets, both ways.
+type Flows = HashMap<FlowKey, [u64; 4]>;
+
+fn flows_of<F: FlowState>(report: &RunReport<F>) -> Flows {
+    let mut values = Vec::new();
+    let counters = |values: &[FlowValue]| -> [u64; 4] {
+        std::array::from_fn(|at| match values.get(at) {
+            Some(FlowValue::Count(count)) => *count,
+            _ => 0,
+        })
+    };
+    report
+        .flows
+        .iter()
+        .map(|record| {
+            values.clear();
+            record.state.values(&mut values);
+            (record.key, counters(&values))
+        })
+        .collect()
+}
+
+/// Returns the memory of this process that no file backs.
+fn anonymous_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+    line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kibibytes| kibibytes << 10)
+}
+
+/// The least and the most memory between the warm-up and the end, and how often was looked.
+#[derive(Debug, Default)]
+struct Memory {
+    least: u64,
+    most: u64,
+    looks: u64,
+}
+
+fn watched(path: &Path, rounds: u32, flows: u32, mode: Mode) -> Result<(Flows, u64, u64, Memory), String> {
+    let mut source = Rounds::open(path, rounds)?;
+    let packets = source.left;
+    let mut config = EngineConfig::new(mode);
+    config.cores = Cores::Unpinned;
+    let mut placement =
+        DirectHash::new(WorkerCount::new(mode.workers()).map_err(|error| error.to_string())?);
+    let table = |_| LineHash::try_new(&LineHashConfig::for_flows(2 * flows));
+    let control = Control::default();
+    let mut memory = Memory { least: u64::MAX, ..Memory::default() };
+    let report = std::thread::scope(|scope| {
+        let running =
+            scope.spawn(|| run(&config, &mut source, &mut placement, table, |_| TcpTracker, &control));
+        while !running.is_finished() {
+            std::thread::sleep(LOOK);
+            // At the very end results are gathered, which is memory of another kind.
+            let warm = packets / WARM_ONE_IN..packets - packets / 64;
+            if let (true, Some(bytes)) = (warm.contains(&control.packets()), anonymous_bytes()) {
+                memory.least = memory.least.min(bytes);
+                memory.most = memory.most.max(bytes);
+                memory.looks += 1;
+            }
+        }
+        running.join().map_err(|_| String::from("the run panicked"))
+    })?
+    .map_err(|error| error.to_string())?;
+    if !report.is_balanced() || report.fault.is_some() || report.input.packets != packets {
+        return Err(format!("{packets} packets went in: {:?}", report.input));
+    }
+    Ok((flows_of(&report), report.processed(), report.dropped().total(), memory))
+}
+
+/// Soaks one layout, and says what it found.
+fn soak(path: &Path, rounds: u32, flows: u32, mode: Mode) -> Result<String, String> {
+    let (once, processed_once, dropped_once, _) = watched(path, 1, flows, Mode::Inline)?;
+    let begun = Instant::now();
+    let (all, processed, dropped, memory) = watched(path, rounds, flows, mode)?;
+    let seconds = begun.elapsed().as_secs_f64();
+    let times = u64::from(rounds);
+    let exact = all.len() == once.len()
+        && once.iter().all(|(key, one)| all.get(key) == Some(&one.map(|count| count * times)));
+    if !exact || processed != processed_once * times || dropped != dropped_once * times {
+        return Err(format!(
+            "{mode:?}: the counters of {rounds} rounds are not {rounds} times those of one"
+        ));
+    }
+    let growth = memory.most.saturating_sub(memory.least);
+    let line = format!(
+        "{mode:?}: {} packets of {} flows in {seconds:.0} s, processed {processed}, dropped {dropped}, all counters exact; \
+         memory {} KiB to {} KiB in {} looks",
+        processed + dropped,
+        all.len(),
+        memory.least >> 10,
+        memory.most >> 10,
+        memory.looks
+    );
+    if memory.looks < 10 {
+        return Err(format!("{line}\n  too short to say anything of memory: more --packets"));
+    }
+    if growth > GROWTH_BYTES_MAX {
+        return Err(format!("{line}\n  it grew by {growth} bytes, {GROWTH_BYTES_MAX} are allowed"));
+    }
+    Ok(line)
+}
+
+fn start(mut words: impl Iterator<Item = String>) -> Result<(), String> {
+    let (mut packets, mut flows, mut round) = (1_000_000_000_u64, 20_000_u32, 400_000_u64);
+    while let Some(word) = words.next() {
+        let value = words.next().ok_or_else(|| USAGE.to_owned())?;
+        let number: u64 =
+            value.parse().map_err(|_| format!("{word} takes a number, not '{value}'\n{USAGE}"))?;
+        match word.as_str() {
+            "--packets" => packets = number,
+            "--round" => round = number.max(1),
+            "--flows" => flows = u32::try_from(number).map_err(|error| error.to_string())?,
+            _ => return Err(format!("'{word}' is not understood\n{USAGE}")),
+        }
+    }
+    let capture = CaptureFile::generate(round, u64::from(flows)).map_err(|error| error.to_string())?;
+    let rounds = u32::try_from(packets.div_ceil(round)).map_err(|error| error.to_string())?;
+    for mode in [Mode::Inline, Mode::Pipeline { workers: 2 }] {
+        eprintln!("{}", soak(capture.path(), rounds, flows, mode)?);
+    }
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    match start(std::env::args().skip(1)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

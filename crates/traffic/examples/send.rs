@@ -1,0 +1,38 @@
+//! Sends the packets of a capture out of an interface, so many times, as fast as it takes them.
+//!
+//! ```console
+//! # cargo run -p flowloom-traffic --features live --example send -- veth0 edge.pcap 10
+//! ```
+
+use std::error::Error;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use flowloom_packet::{Fill, PacketBatch, PacketSource as _};
+use flowloom_traffic::capture::{CaptureOptions, CaptureSet, Input, SetOptions};
+use pcap::Capture;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [interface, path, passes] = arguments.as_slice() else {
+        return Err("usage: send INTERFACE CAPTURE TIMES".into());
+    };
+    let options = SetOptions { capture: CaptureOptions::default(), passes: passes.parse()? };
+    let mut source = CaptureSet::open(&[Input::Path(PathBuf::from(path))], options)?;
+    let mut sender = Capture::from_device(interface.as_str())?.open()?;
+    let mut batch = PacketBatch::new();
+    let (mut sent, mut refused) = (0_u64, 0_u64);
+    while source.next_batch(&mut batch)? == Fill::Packets {
+        let Some(block) = &batch.block else { continue };
+        for raw in &batch.packets {
+            let start = usize::try_from(raw.position)?;
+            // A frame that is longer than the interface takes is refused.
+            match sender.sendpacket(&block.bytes()[start..start + raw.captured as usize]) {
+                Ok(()) => sent += 1,
+                Err(_) => refused += 1,
+            }
+        }
+    }
+    writeln!(std::io::stdout(), "sent {sent} refused {refused}")?;
+    Ok(())
+}

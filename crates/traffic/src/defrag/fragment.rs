@@ -1,0 +1,226 @@
+//! What makes a packet a fragment, and of which datagram.
+
+use std::net::IpAddr;
+
+use flowloom_packet::decode::decode_layered;
+use flowloom_packet::{DecodeOptions, LinkType, RawPacket};
+
+const IPV4_BYTES: usize = 20;
+const IPV6_BYTES: usize = 40;
+const FRAGMENT_HEADER_BYTES: usize = 8;
+/// Extension headers that are followed, as the decoder does.
+const EXTENSIONS_MAX: usize = 8;
+const FRAGMENT: u8 = 44;
+/// The bits of IPv4's field that say "there is more" and where.
+const MORE_OR_OFFSET: u16 = 0x3FFF;
+
+/// What the fragments of one datagram have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct DatagramId {
+    pub(super) pass: u32,
+    zone: u32,
+    source: IpAddr,
+    destination: IpAddr,
+    /// Of IPv4 only: IPv6 takes the first fragment's, whatever the others say.
+    protocol: u8,
+    identification: u32,
+    /// Inside a tunnel.
+    inner: bool,
+}
+
+/// A fragment, by its place in the packet that carries it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fragment<'a> {
+    pub(super) id: DatagramId,
+    /// Where its payload lies in the datagram's, in units of eight bytes.
+    pub(super) offset: u16,
+    pub(super) more: bool,
+    /// As much of the payload as was captured.
+    pub(super) payload: &'a [u8],
+    /// The record ends before the payload does.
+    pub(super) cut: bool,
+    pub(super) shape: Shape,
+}
+
+/// Where the IP header of a fragment lies, for the header of its datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// The header is `at..end`.
+    V4 { at: usize, end: usize },
+    /// The header and the extensions before the fragment header are `at..fragment_at`; the byte at `announced_at`
+    /// announces the fragment header, behind which comes `next`.
+    V6 { at: usize, fragment_at: usize, announced_at: usize, next: u8 },
+}
+
+/// Returns what fragment a packet is; `None` of all others, and of what the decoder refuses, which is its to count.
+#[inline]
+pub(super) fn find<'a>(
+    raw: &RawPacket,
+    bytes: &'a [u8],
+    pass: u32,
+    options: DecodeOptions,
+) -> Option<Fragment<'a>> {
+    if raw.link == LinkType::ETHERNET && is_usual(bytes, options) {
+        return None;
+    }
+    find_layered(raw.link, bytes, pass, options)
+}
+
+/// Says whether a frame is plainly none: Ethernet, at most one VLAN tag, and an IP header that says so itself.
+#[inline(always)]
+fn is_usual(bytes: &[u8], options: DecodeOptions) -> bool {
+    let Some(header) = bytes.first_chunk::<28>() else { return false };
+    let tagged = [header[12], header[13]] == [0x81, 0x00];
+    let at = if tagged { 18 } else { 14 };
+    let next = match [header[at - 2], header[at - 1]] {
+        [0x08, 0x00] if u16::from_be_bytes([header[at + 6], header[at + 7]]) & MORE_OR_OFFSET == 0 => {
+            header[at + 9]
+        }
+        [0x86, 0xDD] => header[at + 6],
+        _ => return false,
+    };
+    // TCP carries no tunnel, UDP may.
+    next == 6 || (next == 17 && !options.decap)
+}
+
+#[inline(never)]
+fn find_layered(link: LinkType, bytes: &[u8], pass: u32, options: DecodeOptions) -> Option<Fragment<'_>> {
+    let outer = read(link, bytes, pass, DecodeOptions { decap: false });
+    if outer.is_some() || !options.decap {
+        return outer;
+    }
+    read(link, bytes, pass, options)
+}
+
+/// Reads the IP header where the decoder says that it lies.
+fn read(link: LinkType, bytes: &[u8], pass: u32, options: DecodeOptions) -> Option<Fragment<'_>> {
+    let headers = decode_layered(link, bytes, options).ok()?;
+    let tuple = headers.tuple();
+    let at = headers.network_offset as usize;
+    let id = DatagramId {
+        pass,
+        zone: headers.key.zone(),
+        source: tuple.source,
+        destination: tuple.destination,
+        protocol: 0,
+        identification: 0,
+        inner: options.decap,
+    };
+    if tuple.source.is_ipv4() { ipv4(bytes, at, id) } else { ipv6(bytes, at, id) }
+}
+
+fn ipv4(bytes: &[u8], at: usize, id: DatagramId) -> Option<Fragment<'_>> {
+    let header = bytes.get(at..)?.first_chunk::<IPV4_BYTES>()?;
+    let field = u16::from_be_bytes([header[6], header[7]]);
+    if field & MORE_OR_OFFSET == 0 {
+        return None;
+    }
+    let start = at + usize::from(header[0] & 0xF) * 4;
+    let promised = match usize::from(u16::from_be_bytes([header[2], header[3]])) {
+        0 => bytes.len(),
+        total => at + total,
+    };
+    let end = promised.min(bytes.len());
+    Some(Fragment {
+        id: DatagramId {
+            protocol: header[9],
+            identification: u32::from(u16::from_be_bytes([header[4], header[5]])),
+            ..id
+        },
+        offset: field & 0x1FFF,
+        more: field & 0x2000 != 0,
+        payload: bytes.get(start..end)?,
+        cut: promised > bytes.len(),
+        shape: Shape::V4 { at, end: start },
+    })
+}
+
+fn ipv6(bytes: &[u8], at: usize, id: DatagramId) -> Option<Fragment<'_>> {
+    let header = bytes.get(at..)?.first_chunk::<IPV6_BYTES>()?;
+    let promised = match usize::from(u16::from_be_bytes([header[4], header[5]])) {
+        0 => bytes.len(),
+        length => at + IPV6_BYTES + length,
+    };
+    let (mut announced_at, mut next_at) = (at + 6, at + IPV6_BYTES);
+    for _ in 0..=EXTENSIONS_MAX {
+        let extension = bytes.get(next_at..)?.first_chunk::<2>()?;
+        let units = usize::from(extension[1]);
+        let length = match *bytes.get(announced_at)? {
+            FRAGMENT => break,
+            0 | 43 | 60 | 135 | 139 | 140 => (units + 1) * 8,
+            51 => (units + 2) * 4,
+            _ => return None,
+        };
+        announced_at = next_at;
+        next_at += length;
+    }
+    if *bytes.get(announced_at)? != FRAGMENT {
+        return None;
+    }
+    let fragment = bytes.get(next_at..)?.first_chunk::<FRAGMENT_HEADER_BYTES>()?;
+    let field = u16::from_be_bytes([fragment[2], fragment[3]]);
+    if field & 0xFFF9 == 0 {
+        return None; // A fragment header around a whole datagram, which the decoder passes over.
+    }
+    let end = promised.min(bytes.len());
+    Some(Fragment {
+        id: DatagramId {
+            identification: u32::from_be_bytes([fragment[4], fragment[5], fragment[6], fragment[7]]),
+            ..id
+        },
+        offset: field >> 3,
+        more: field & 1 != 0,
+        payload: bytes.get(next_at + FRAGMENT_HEADER_BYTES..end)?,
+        cut: promised > bytes.len(),
+        shape: Shape::V6 { at, fragment_at: next_at, announced_at, next: fragment[0] },
+    })
+}
+
+impl Shape {
+    /// Returns the bytes that precede the payload of the datagram: the link layer's, and the IP header as if nothing had
+    /// been fragmented, but for its lengths.
+    pub(super) fn head(self, bytes: &[u8]) -> Vec<u8> {
+        match self {
+            Self::V4 { at, end } => {
+                let mut head = bytes.get(..end).unwrap_or_default().to_vec();
+                if let Some(field) = head.get_mut(at + 6..at + 8) {
+                    field[0] &= 0xC0;
+                    field[1] = 0;
+                }
+                head
+            }
+            Self::V6 { fragment_at, announced_at, next, .. } => {
+                let mut head = bytes.get(..fragment_at).unwrap_or_default().to_vec();
+                if let Some(announced) = head.get_mut(announced_at) {
+                    *announced = next;
+                }
+                head
+            }
+        }
+    }
+
+    /// Writes the datagram's length into its header, and IPv4's checksum. `None` when no header can state that length.
+    pub(super) fn finish(self, head: &mut [u8], payload_bytes: usize) -> Option<()> {
+        match self {
+            Self::V4 { at, end } => {
+                let total = u16::try_from(end - at + payload_bytes).ok()?;
+                let header = head.get_mut(at..end)?;
+                header.get_mut(2..4)?.copy_from_slice(&total.to_be_bytes());
+                header.get_mut(10..12)?.fill(0);
+                let sum: u32 = header
+                    .chunks_exact(2)
+                    .map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])))
+                    .sum();
+                let folded = (sum & 0xFFFF) + (sum >> 16);
+                let folded = (folded & 0xFFFF) + (folded >> 16);
+                let checksum = !u16::try_from(folded).ok()?;
+                header.get_mut(10..12)?.copy_from_slice(&checksum.to_be_bytes());
+            }
+            Self::V6 { at, fragment_at, .. } => {
+                let length = u16::try_from(fragment_at - at - IPV6_BYTES + payload_bytes).ok()?;
+                head.get_mut(at + 4..at + 6)?.copy_from_slice(&length.to_be_bytes());
+            }
+        }
+        Some(())
+    }
+}

@@ -1,0 +1,293 @@
+//! Fragments joined into datagrams before anything else sees them.
+//!
+//! ```text
+//!  any source ─ batch ─┬─ no fragment in it: goes through as it is, in its own block
+//!                      └─ otherwise ─┬─ runs of whole packets, in the batch's block
+//!                                    └─ fragments ─▶ pool ─▶ datagram in a block of its own,
+//!                                         │                  in place of its last fragment
+//!                                         └─▶ counted: joined, duplicate, overlap, too old, …
+//! ```
+//!
+//! Which packet is a fragment is read where the decoder says that IP begins: behind VLAN tags, MPLS labels, PPPoE and
+//! every link type that is decoded. With [`DecodeOptions::decap`] the outermost and the innermost IP header are
+//! looked at, the outermost first; headers between the two are not. A fragment that the decoder refuses is passed on for
+//! the decoder to count.
+//!
+//! A datagram has the link layer and the IP header of its fragment at offset 0, with the length, the checksum and the
+//! fragment fields of a packet that never was one; other lengths in front of that header stay as they are. It has the time of
+//! the fragment that completed it, and on the wire it had what its fragments had.
+//!
+//! **Overlaps.** A fragment whose bytes are all there already, and are the same, is a duplicate: it alone is dropped. Any
+//! other overlap ends the datagram with all its fragments, those to come included, as RFC 5722 asks of IPv6 and as Linux
+//! does for IPv4 too: nobody can know which of two versions the receiver took. No datagram mixes two versions of a byte.
+//!
+//! The bytes are put together by etherparse's `IpDefragBuf`. The library's `IpDefragPool` around it has no bound, cannot give up
+//! one datagram, and forgets the headers; the pool here is ours.
+//!
+//! Unfragmented packets cost one look at a header that is about to be decoded anyway; with `decap`, UDP costs a decode more.
+
+mod fragment;
+mod pool;
+
+use std::sync::Arc;
+
+use flowloom_packet::{
+    Block, DecodeOptions, DropCounts, Fill, PacketBatch, PacketSource, RawPacket, SharedBlock, SourceError,
+};
+
+pub use pool::DefragLimits;
+use pool::{Datagram, Pool};
+
+/// Blocks of datagrams that workers may hold: about 4 MiB where all datagrams are of the largest kind.
+const BLOCKS_MAX: usize = 64;
+
+/// Where the packets of a batch lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// In a block of the source, by its number.
+    Source(u64),
+    /// In a block of ours: the so many-th datagram.
+    Datagram(u64),
+}
+
+/// A source that joins the fragments of another one.
+///
+/// # Examples
+///
+/// ```no_run
+/// use flowloom_packet::{DecodeOptions, Fill, PacketBatch, PacketSource};
+/// use flowloom_traffic::capture::{CaptureSet, Input, SetOptions};
+/// use flowloom_traffic::defrag::{Defrag, DefragLimits};
+///
+/// let set = CaptureSet::open(&[Input::Path("edge.pcap".into())], SetOptions::default())?;
+/// let mut source = Defrag::new(set, DecodeOptions::default(), DefragLimits::default());
+/// let mut batch = PacketBatch::new();
+/// let (mut whole, mut withheld) = (0, 0);
+/// while source.next_batch(&mut batch)? == Fill::Packets {
+///     whole += batch.packets.len() as u64;
+///     withheld += source.withheld().total();
+/// }
+/// println!("{} packets came in", whole + withheld + source.withheld().total());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Defrag<S> {
+    inner: S,
+    decode: DecodeOptions,
+    pool: Pool,
+    /// A batch with fragments in it, and how far it was taken apart.
+    split: PacketBatch,
+    at: usize,
+    /// A datagram that waits for a block, with the time and the round of its last fragment.
+    ready: Option<(Datagram, u64, u32)>,
+    blocks: Vec<SharedBlock>,
+    datagrams: u64,
+    place: Option<Place>,
+    number: u64,
+    /// Nothing was taken from the source since it was last asked what was withheld.
+    asked: bool,
+}
+
+impl<S: PacketSource> Defrag<S> {
+    /// Returns a source that yields what `inner` yields, with datagrams in place of fragments.
+    pub fn new(inner: S, decode: DecodeOptions, limits: DefragLimits) -> Self {
+        Self {
+            inner,
+            decode,
+            pool: Pool::new(limits),
+            split: PacketBatch::new(),
+            at: 0,
+            ready: None,
+            blocks: Vec::new(),
+            datagrams: 0,
+            place: None,
+            number: 0,
+            asked: true,
+        }
+    }
+
+    /// Returns the source whose fragments are joined.
+    pub fn inner(&self) -> &S {
+        &self.inner
+    }
+
+    /// Returns how many datagrams are not whole yet, and the bytes that they hold.
+    pub fn held(&self) -> (usize, usize) {
+        (self.pool.datagrams(), self.pool.bytes())
+    }
+
+    /// Says where the packets of a batch lie: another place is another number.
+    fn number(&mut self, batch: &mut PacketBatch, place: Place) {
+        if self.place != Some(place) {
+            self.place = Some(place);
+            self.number += 1;
+        }
+        batch.block_number = self.number;
+    }
+
+    /// Puts the datagram that is ready into a block. Nothing is lost where there is none.
+    fn yield_ready(&mut self, batch: &mut PacketBatch) -> Option<Fill> {
+        let (datagram, time_ns, pass) = self.ready.take()?;
+        let Some(mut block) = self.free_block() else {
+            self.ready = Some((datagram, time_ns, pass));
+            return Some(Fill::Starved);
+        };
+        batch.pass = pass;
+        batch.packets.push(RawPacket {
+            position: 0,
+            // A datagram and what precedes it have 64 KiB and a few hundred bytes.
+            captured: u32::try_from(datagram.bytes.len()).unwrap_or(u32::MAX),
+            wire: datagram.wire,
+            time_ns,
+            link: datagram.link,
+        });
+        if let Some(place) = Arc::get_mut(&mut block) {
+            *place = Block::Owned(datagram.bytes);
+        }
+        batch.block = Some(Arc::clone(&block));
+        self.blocks.push(block);
+        self.datagrams += 1;
+        self.number(batch, Place::Datagram(self.datagrams));
+        Some(Fill::Packets)
+    }
+
+    /// Takes a block that nobody else holds, or one more while there may be one.
+    fn free_block(&mut self) -> Option<SharedBlock> {
+        if let Some(free) = self.blocks.iter_mut().position(|block| Arc::get_mut(block).is_some()) {
+            return Some(self.blocks.swap_remove(free));
+        }
+        (self.blocks.len() < BLOCKS_MAX).then(SharedBlock::default)
+    }
+
+    /// Goes on with a batch that has fragments: moves a run of whole packets into `batch`, or takes fragments until one
+    /// completes a datagram.
+    fn take_apart(&mut self, batch: &mut PacketBatch) {
+        let Some(block) = &self.split.block else {
+            self.at = self.split.packets.len();
+            return;
+        };
+        let bytes = block.bytes();
+        while let Some(raw) = self.split.packets.get(self.at) {
+            let packet = bytes_of(raw, bytes);
+            let Some(fragment) = fragment::find(raw, packet, self.split.pass, self.decode) else {
+                batch.packets.push(*raw);
+                self.at += 1;
+                continue;
+            };
+            if !batch.packets.is_empty() {
+                break;
+            }
+            self.at += 1;
+            if let Some(datagram) = self.pool.add(&fragment, raw, packet) {
+                self.ready =
+                    join_inner(&mut self.pool, datagram, raw.time_ns, self.split.pass, self.decode);
+                if self.ready.is_some() {
+                    break;
+                }
+            }
+        }
+        if !batch.packets.is_empty() {
+            batch.block = Some(Arc::clone(block));
+            batch.pass = self.split.pass;
+            let place = Place::Source(self.split.block_number);
+            self.number(batch, place);
+        }
+        if self.at == self.split.packets.len() {
+            // Held no longer than needed: the source may want to fill it again.
+            self.split.block = None;
+        }
+    }
+
+    fn has_fragments(&self, batch: &PacketBatch) -> bool {
+        let Some(block) = &batch.block else { return false };
+        let bytes = block.bytes();
+        batch
+            .packets
+            .iter()
+            .any(|raw| fragment::find(raw, bytes_of(raw, bytes), batch.pass, self.decode).is_some())
+    }
+}
+
+/// Returns a datagram as it goes on: one that is itself a fragment, inside a tunnel, goes into the pool again.
+fn join_inner(
+    pool: &mut Pool,
+    outer: Datagram,
+    time_ns: u64,
+    pass: u32,
+    decode: DecodeOptions,
+) -> Option<(Datagram, u64, u32)> {
+    let raw = RawPacket {
+        position: 0,
+        captured: u32::try_from(outer.bytes.len()).unwrap_or(u32::MAX),
+        wire: outer.wire,
+        time_ns,
+        link: outer.link,
+    };
+    match fragment::find(&raw, &outer.bytes, pass, decode) {
+        // What comes out is whole: its outermost header is none of a fragment, and neither is its innermost.
+        Some(fragment) => pool.add(&fragment, &raw, &outer.bytes).map(|datagram| (datagram, time_ns, pass)),
+        None => Some((outer, time_ns, pass)),
+    }
+}
+
+fn bytes_of<'a>(raw: &RawPacket, block: &'a [u8]) -> &'a [u8] {
+    usize::try_from(raw.position)
+        .ok()
+        .and_then(|start| block.get(start..start.checked_add(raw.captured as usize)?))
+        .unwrap_or_default()
+}
+
+impl<S: PacketSource> PacketSource for Defrag<S> {
+    fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
+        self.asked = false;
+        loop {
+            batch.packets.clear();
+            batch.block = None;
+            batch.ahead = 0..0;
+            if let Some(fill) = self.yield_ready(batch) {
+                return Ok(fill);
+            }
+            if self.at < self.split.packets.len() {
+                self.take_apart(batch);
+                if !batch.packets.is_empty() {
+                    return Ok(Fill::Packets);
+                }
+                continue;
+            }
+            // The source numbers its blocks by counting on from the number that it finds.
+            batch.block_number = self.split.block_number;
+            let fill = self.inner.next_batch(batch);
+            match fill {
+                Ok(Fill::Packets) => {}
+                Ok(Fill::Starved) => return Ok(Fill::Starved),
+                Ok(Fill::End) => {
+                    self.pool.finish();
+                    return Ok(Fill::End);
+                }
+                Err(error) => {
+                    self.pool.finish();
+                    return Err(error);
+                }
+            }
+            self.split.block_number = batch.block_number;
+            if !self.has_fragments(batch) {
+                let place = Place::Source(batch.block_number);
+                self.number(batch, place);
+                return Ok(Fill::Packets);
+            }
+            std::mem::swap(batch, &mut self.split);
+            self.at = 0;
+        }
+    }
+
+    fn withheld(&mut self) -> DropCounts {
+        if self.asked {
+            // Nothing was taken in between: the run is over, and with it what is not whole.
+            self.pool.finish();
+        }
+        self.asked = true;
+        let mut withheld = std::mem::take(&mut self.pool.ended);
+        withheld.merge(&self.inner.withheld());
+        withheld
+    }
+}

@@ -1,0 +1,270 @@
+//! Datagrams that are not whole yet: how many, how large, how old, and what became of each fragment.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use etherparse::IpFragOffset;
+use etherparse::defrag::{IpDefragBuf, IpFragRange};
+use flowloom_packet::{DropCounts, DropReason, LinkType, RawPacket};
+
+use super::fragment::{DatagramId, Fragment, Shape};
+
+/// Bytes an open datagram takes beside its buffers: its entries in two trees, with their slack.
+const ENTRY_BYTES: usize = 768;
+
+/// The bounds on datagrams that are not whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DefragLimits {
+    /// Datagrams at a time; beyond, the oldest is given up.
+    pub datagrams_max: usize,
+    /// Bytes held at a time, bookkeeping included; beyond, the oldest is given up. Exceeded by one datagram at most.
+    pub bytes_max: usize,
+    /// Fragments of one datagram; beyond, it is given up.
+    pub fragments_max: u32,
+    /// Nanoseconds of packet time from a datagram's first fragment to arrive until it is given up.
+    pub age_max_ns: u64,
+}
+
+impl Default for DefragLimits {
+    /// 4096 datagrams, 16 MiB, 1500 fragments each (64 KiB at the least MTU that IPv4 has), 30 seconds.
+    fn default() -> Self {
+        Self { datagrams_max: 4096, bytes_max: 16 << 20, fragments_max: 1500, age_max_ns: 30_000_000_000 }
+    }
+}
+
+/// A datagram that is whole.
+#[derive(Debug)]
+pub(super) struct Datagram {
+    /// From the link layer on.
+    pub(super) bytes: Vec<u8>,
+    /// Bytes that its fragments had on the wire.
+    pub(super) wire: u32,
+    pub(super) link: LinkType,
+}
+
+#[derive(Debug)]
+struct Open {
+    /// `None` once the datagram was given up: what else comes of it is dropped for the same reason.
+    buffer: Result<IpDefragBuf, DropReason>,
+    /// What precedes the payload, as the fragment at offset 0 has it.
+    head: Option<(Shape, LinkType, Vec<u8>)>,
+    /// Fragments held.
+    fragments: u32,
+    wire: u32,
+    begun: u64,
+    begun_ns: u64,
+    /// Bytes that are counted as held.
+    bytes: usize,
+}
+
+impl Open {
+    fn bytes_now(&self) -> usize {
+        let buffer = self.buffer.as_ref().map_or(0, |buffer| {
+            buffer.data().capacity() + buffer.sections().capacity() * size_of::<IpFragRange>()
+        });
+        ENTRY_BYTES + buffer + self.head.as_ref().map_or(0, |(_, _, head)| head.capacity())
+    }
+}
+
+/// Open datagrams by their id, and by when they began.
+#[derive(Debug)]
+pub(super) struct Pool {
+    limits: DefragLimits,
+    open: BTreeMap<DatagramId, Open>,
+    oldest: BTreeMap<u64, DatagramId>,
+    begun: u64,
+    now_ns: u64,
+    bytes: usize,
+    /// Fragments that ended since it was last asked.
+    pub(super) ended: DropCounts,
+}
+
+impl Pool {
+    pub(super) fn new(limits: DefragLimits) -> Self {
+        Self {
+            limits,
+            open: BTreeMap::new(),
+            oldest: BTreeMap::new(),
+            begun: 0,
+            now_ns: 0,
+            bytes: 0,
+            ended: DropCounts::default(),
+        }
+    }
+
+    /// Returns the bytes held.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Returns the datagrams held.
+    pub(super) fn datagrams(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Takes a fragment, and returns the datagram that it completes. `bytes` is the packet that carries it.
+    pub(super) fn add(
+        &mut self,
+        fragment: &Fragment<'_>,
+        raw: &RawPacket,
+        bytes: &[u8],
+    ) -> Option<Datagram> {
+        self.now_ns = self.now_ns.max(raw.time_ns);
+        self.expire();
+        if fragment.cut {
+            self.ended.count(DropReason::FragmentTruncated);
+            return None;
+        }
+        let open = match self.open.entry(fragment.id) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
+                self.begun += 1;
+                self.oldest.insert(self.begun, fragment.id);
+                let buffer = IpDefragBuf::new(etherparse::IpNumber(0), Vec::new(), Vec::new());
+                entry.insert(Open {
+                    buffer: Ok(buffer),
+                    head: None,
+                    fragments: 0,
+                    wire: 0,
+                    begun: self.begun,
+                    begun_ns: self.now_ns,
+                    bytes: 0,
+                })
+            }
+        };
+        let whole = match take(open, fragment, raw, bytes, self.limits.fragments_max) {
+            Taken::Held => false,
+            Taken::Whole => true,
+            Taken::Dropped(reason) => {
+                self.ended.count(reason);
+                false
+            }
+            Taken::GivenUp(reason) => {
+                self.ended.add(reason, u64::from(open.fragments) + 1);
+                open.fragments = 0;
+                open.buffer = Err(reason);
+                open.head = None;
+                false
+            }
+        };
+        self.bytes = self.bytes - open.bytes + open.bytes_now();
+        open.bytes = open.bytes_now();
+        if whole {
+            return self.remove(fragment.id).and_then(|open| self.join(open));
+        }
+        while self.open.len() > self.limits.datagrams_max || self.bytes > self.limits.bytes_max {
+            self.drop_oldest(DropReason::FragmentPoolFull);
+        }
+        None
+    }
+
+    /// Gives up all that is open.
+    pub(super) fn finish(&mut self) {
+        while !self.oldest.is_empty() {
+            self.drop_oldest(DropReason::FragmentIncomplete);
+        }
+    }
+
+    fn expire(&mut self) {
+        while let Some(open) = self.oldest.first_key_value().and_then(|(_, id)| self.open.get(id)) {
+            if self.now_ns - open.begun_ns <= self.limits.age_max_ns {
+                break;
+            }
+            self.drop_oldest(DropReason::FragmentTimeout);
+        }
+    }
+
+    fn drop_oldest(&mut self, reason: DropReason) {
+        let Some((_, id)) = self.oldest.pop_first() else { return };
+        if let Some(open) = self.remove(id) {
+            self.ended.add(reason, u64::from(open.fragments));
+        }
+    }
+
+    fn remove(&mut self, id: DatagramId) -> Option<Open> {
+        let open = self.open.remove(&id)?;
+        self.oldest.remove(&open.begun);
+        self.bytes -= open.bytes;
+        Some(open)
+    }
+
+    fn join(&mut self, open: Open) -> Option<Datagram> {
+        let fragments = u64::from(open.fragments);
+        let joined = match (open.buffer, open.head) {
+            (Ok(buffer), Some((shape, link, mut head))) => {
+                let (payload, _) = buffer.take_bufs();
+                shape.finish(&mut head, payload.len()).map(|()| {
+                    head.extend_from_slice(&payload);
+                    Datagram { bytes: head, wire: open.wire, link }
+                })
+            }
+            _ => None,
+        };
+        // The datagram goes on as one of the packets that were taken in.
+        match joined {
+            Some(_) => self.ended.add(DropReason::Reassembled, fragments - 1),
+            None => self.ended.add(DropReason::FragmentMalformed, fragments),
+        }
+        joined
+    }
+}
+
+enum Taken {
+    Held,
+    Whole,
+    /// This fragment is not taken, the others stay.
+    Dropped(DropReason),
+    /// The datagram is given up, with this fragment.
+    GivenUp(DropReason),
+}
+
+fn take(
+    open: &mut Open,
+    fragment: &Fragment<'_>,
+    raw: &RawPacket,
+    bytes: &[u8],
+    fragments_max: u32,
+) -> Taken {
+    let buffer = match &mut open.buffer {
+        Ok(buffer) => buffer,
+        Err(reason) => return Taken::Dropped(*reason),
+    };
+    let start = usize::from(fragment.offset) * 8;
+    let range = start..start + fragment.payload.len();
+    let overlaps =
+        |held: &IpFragRange| usize::from(held.start) < range.end && range.start < usize::from(held.end);
+    let holds =
+        |held: &IpFragRange| usize::from(held.start) <= range.start && range.end <= usize::from(held.end);
+    if fragment.payload.is_empty() && fragment.more {
+        return Taken::Dropped(DropReason::FragmentMalformed);
+    }
+    if buffer.sections().iter().any(overlaps) {
+        // What is held is read only where it was written: the rest of the buffer never was.
+        let again = buffer.sections().iter().any(holds)
+            && buffer.data().get(range.clone()) == Some(fragment.payload)
+            && (fragment.more || buffer.end().is_some_and(|end| usize::from(end) == range.end));
+        return if again {
+            Taken::Dropped(DropReason::FragmentDuplicate)
+        } else {
+            Taken::GivenUp(DropReason::FragmentOverlap)
+        };
+    }
+    if open.fragments >= fragments_max {
+        return Taken::GivenUp(DropReason::FragmentPoolFull);
+    }
+    // A last fragment that ends before another begins would be cut out of what is held.
+    let ends_inside =
+        !fragment.more && buffer.sections().iter().any(|held| usize::from(held.end) > range.end);
+    let Ok(offset) = IpFragOffset::try_new(fragment.offset) else {
+        return Taken::GivenUp(DropReason::FragmentMalformed);
+    };
+    if ends_inside || buffer.add(offset, fragment.more, fragment.payload).is_err() {
+        return Taken::GivenUp(DropReason::FragmentMalformed);
+    }
+    open.fragments += 1;
+    open.wire = open.wire.saturating_add(raw.wire);
+    if fragment.offset == 0 {
+        open.head = Some((fragment.shape, raw.link, fragment.shape.head(bytes)));
+    }
+    if buffer.is_complete() { Taken::Whole } else { Taken::Held }
+}

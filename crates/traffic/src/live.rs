@@ -1,0 +1,341 @@
+//! A network interface as a source, through libpcap.
+//!
+//! ```text
+//!  interface ─▶ kernel's buffer ─▶ libpcap ─ one copy ─▶ block of ≤ 256 packets ─ batches of 32 ─▶
+//!                     │ full: counted by the kernel, asked for, `interface_full`
+//! ```
+//!
+//! libpcap lends its buffer until the next call, so packets are copied once, into blocks that are filled again when every
+//! worker has let go of them. While all blocks are held the source is starved, the kernel's buffer fills, and what no longer
+//! fits is counted as withheld: sent = yielded + withheld, whatever the load.
+//!
+//! Nothing here waits for packets longer than half a millisecond, so a run that is stopped stops.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flowloom_packet::{
+    BATCH_PACKETS, Block, DropCounts, DropReason, Fill, LinkType, PacketBatch, PacketSource, RawPacket,
+    SharedBlock, SourceError,
+};
+use pcap::{Active, Capture, Device, Error, Stat};
+
+/// Packets read into one block at most: a worker is told of a block once.
+const BLOCK_PACKETS: usize = 256;
+/// Bytes after which a block takes no further packet.
+const BLOCK_BYTES: usize = 128 << 10;
+/// Blocks at most: 16 MiB of usual packets, and a snapshot length more for each block of unusual ones.
+const POOL_BLOCKS: usize = 128;
+/// How long the kernel may keep a packet to hand over several at once.
+const HAND_OVER_MS: i32 = 10;
+/// How long is slept when nothing has arrived.
+const IDLE: Duration = Duration::from_micros(500);
+/// Blocks between two looks at the kernel's counters while packets keep coming.
+const BLOCKS_PER_LOOK: u32 = 64;
+
+/// How an interface is captured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveOptions {
+    /// Bytes of a packet that are captured at most.
+    pub snaplen_bytes: u32,
+    /// Take packets that are for other machines too.
+    pub promiscuous: bool,
+    /// Bytes of the kernel's buffer.
+    pub buffer_bytes: u32,
+    /// What to capture, in libpcap's language; empty for everything.
+    pub filter: String,
+}
+
+impl Default for LiveOptions {
+    /// Whole packets of all that is for this machine, a buffer of 16 MiB.
+    fn default() -> Self {
+        Self { snaplen_bytes: 262_144, promiscuous: false, buffer_bytes: 16 << 20, filter: String::new() }
+    }
+}
+
+/// An interface that cannot be captured.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LiveError {
+    /// libpcap or the kernel refused.
+    #[error(
+        "cannot capture on {interface}: {why}\n  interfaces here: {}\n  capturing needs root or CAP_NET_RAW (setcap cap_net_raw+ep on the program)",
+        interfaces.join(", ")
+    )]
+    Open {
+        /// The interface.
+        interface: String,
+        /// What libpcap said.
+        why: String,
+        /// The names of the interfaces that there are.
+        interfaces: Vec<String>,
+    },
+    /// The filter is none.
+    #[error("'{filter}' is no capture filter for {interface}: {why}\n  the language is pcap-filter(7)")]
+    Filter {
+        /// The interface.
+        interface: String,
+        /// The filter.
+        filter: String,
+        /// What libpcap said.
+        why: String,
+    },
+    /// Packets would come, but none that is decoded.
+    #[error("link type {link} of {interface} is not decoded")]
+    Link {
+        /// The interface.
+        interface: String,
+        /// Its link type.
+        link: LinkType,
+    },
+    /// A number that libpcap cannot take.
+    #[error("{what} of {bytes} bytes is more than libpcap takes: at most {max}", max = i32::MAX)]
+    TooLarge {
+        /// What it is for.
+        what: &'static str,
+        /// The number.
+        bytes: u32,
+    },
+}
+
+/// Packets as they arrive at an interface.
+///
+/// # Examples
+///
+/// ```no_run
+/// use flowloom_packet::{Fill, PacketBatch, PacketSource};
+/// use flowloom_traffic::live::{LiveOptions, LiveSource};
+///
+/// let mut source = LiveSource::open("eth0", &LiveOptions::default())?;
+/// let mut batch = PacketBatch::new();
+/// while source.packets() < 1000 {
+///     match source.next_batch(&mut batch)? {
+///         Fill::Packets => println!("{} packets", batch.packets.len()),
+///         Fill::Starved => {}
+///         Fill::End => break,
+///     }
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct LiveSource {
+    interface: String,
+    capture: Capture<Active>,
+    link: LinkType,
+    snaplen_bytes: u32,
+    /// Blocks, the one that was filled last at the end.
+    pool: VecDeque<SharedBlock>,
+    /// What lies in the last block, and how much of it was yielded.
+    records: Vec<RawPacket>,
+    at: usize,
+    packets: u64,
+    error: Option<Error>,
+    /// The kernel's counters when they were read last.
+    seen: Stat,
+    blocks_since_look: u32,
+    idle: bool,
+    asked: bool,
+}
+
+impl std::fmt::Debug for LiveSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "LiveSource({}, {} packets)", self.interface, self.packets)
+    }
+}
+
+impl LiveSource {
+    /// Opens an interface; packets are captured from now on.
+    ///
+    /// # Errors
+    ///
+    /// [`LiveError`] when there is no such interface, it may not be captured, or the options are not for it.
+    pub fn open(interface: &str, options: &LiveOptions) -> Result<Self, LiveError> {
+        let signed =
+            |what, bytes: u32| i32::try_from(bytes).map_err(|_| LiveError::TooLarge { what, bytes });
+        let (snaplen, buffer) = (
+            signed("a snapshot length", options.snaplen_bytes)?,
+            signed("a buffer", options.buffer_bytes)?,
+        );
+        let refused = |error: Error| LiveError::Open {
+            interface: interface.to_owned(),
+            why: error.to_string(),
+            interfaces: Device::list()
+                .map(|devices| devices.into_iter().map(|device| device.name).collect())
+                .unwrap_or_default(),
+        };
+        let mut capture = Capture::from_device(interface)
+            .map_err(refused)?
+            .snaplen(snaplen)
+            .promisc(options.promiscuous)
+            .buffer_size(buffer)
+            .timeout(HAND_OVER_MS)
+            .open()
+            .and_then(Capture::setnonblock)
+            .map_err(refused)?;
+        // Without IPv6 and VLAN in mind a filter is easily wrong, but it is the user's.
+        capture.filter(&options.filter, true).map_err(|error| LiveError::Filter {
+            interface: interface.to_owned(),
+            filter: options.filter.clone(),
+            why: error.to_string(),
+        })?;
+        let link = LinkType(u16::try_from(capture.get_datalink().0 & 0xFFFF).unwrap_or(u16::MAX));
+        if !link.is_supported() {
+            return Err(LiveError::Link { interface: interface.to_owned(), link });
+        }
+        Ok(Self {
+            interface: interface.to_owned(),
+            capture,
+            link,
+            snaplen_bytes: options.snaplen_bytes,
+            pool: VecDeque::new(),
+            records: Vec::with_capacity(BLOCK_PACKETS),
+            at: 0,
+            packets: 0,
+            error: None,
+            seen: Stat { received: 0, dropped: 0, if_dropped: 0 },
+            blocks_since_look: 0,
+            idle: false,
+            asked: false,
+        })
+    }
+
+    /// Returns the name of the interface.
+    pub fn interface(&self) -> &str {
+        &self.interface
+    }
+
+    /// Returns its link type.
+    pub fn link(&self) -> LinkType {
+        self.link
+    }
+
+    /// Returns the bytes of a packet that are captured at most.
+    pub fn snaplen_bytes(&self) -> u32 {
+        self.snaplen_bytes
+    }
+
+    /// Returns how many packets were yielded.
+    pub fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    /// Reads what has arrived into a block that nobody else holds. Says whether there was such a block.
+    fn refill(&mut self) -> bool {
+        let free = self.pool.iter_mut().position(|block| Arc::get_mut(block).is_some());
+        let mut block = match free.and_then(|at| self.pool.remove(at)) {
+            Some(block) => block,
+            None if self.pool.len() < POOL_BLOCKS => {
+                Arc::new(Block::Owned(Vec::with_capacity(BLOCK_BYTES)))
+            }
+            None => return false,
+        };
+        self.records.clear();
+        self.at = 0;
+        self.blocks_since_look += 1;
+        if let Some(Block::Owned(bytes)) = Arc::get_mut(&mut block) {
+            bytes.clear();
+            while self.records.len() < BLOCK_PACKETS && bytes.len() < BLOCK_BYTES {
+                match self.capture.next_packet() {
+                    Ok(packet) => {
+                        self.records.push(RawPacket {
+                            position: bytes.len() as u64,
+                            captured: u32::try_from(packet.data.len()).unwrap_or(u32::MAX),
+                            wire: packet.header.len,
+                            time_ns: time_ns(packet.header.ts.tv_sec, packet.header.ts.tv_usec),
+                            link: self.link,
+                        });
+                        bytes.extend_from_slice(packet.data);
+                    }
+                    Err(Error::TimeoutExpired) => break,
+                    Err(error) => {
+                        self.error = Some(error);
+                        break;
+                    }
+                }
+            }
+        }
+        self.pool.push_back(block);
+        true
+    }
+}
+
+/// Returns a time in nanoseconds; one before 1970 is 1970.
+fn time_ns(seconds: impl TryInto<u64>, microseconds: impl TryInto<u64>) -> u64 {
+    let seconds = seconds.try_into().unwrap_or(0);
+    let microseconds = microseconds.try_into().unwrap_or(0);
+    seconds.saturating_mul(1_000_000_000).saturating_add(microseconds.saturating_mul(1000))
+}
+
+impl PacketSource for LiveSource {
+    fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
+        batch.packets.clear();
+        batch.block = None;
+        batch.ahead = 0..0;
+        self.asked = false;
+        self.idle = false;
+        if self.at == self.records.len() {
+            // What arrived before the interface broke is yielded first.
+            if let Some(error) = self.error.take() {
+                let why = format!("{} cannot be captured any further: {error}", self.interface);
+                return Err(SourceError(why.into()));
+            }
+            if !self.refill() {
+                return Ok(Fill::Starved);
+            }
+            if self.records.is_empty() && self.error.is_none() {
+                self.idle = true;
+                std::thread::sleep(IDLE);
+                return Ok(Fill::Starved);
+            }
+            if self.records.is_empty() {
+                return self.next_batch(batch);
+            }
+            batch.block_number += 1;
+        }
+        let end = self.records.len().min(self.at + BATCH_PACKETS);
+        batch.packets.extend_from_slice(&self.records[self.at..end]);
+        batch.block = self.pool.back().map(Arc::clone);
+        self.packets += (end - self.at) as u64;
+        self.at = end;
+        Ok(Fill::Packets)
+    }
+
+    fn withheld(&mut self) -> DropCounts {
+        let mut withheld = DropCounts::default();
+        let is_last = std::mem::replace(&mut self.asked, true);
+        if !is_last && !self.idle && self.blocks_since_look < BLOCKS_PER_LOOK {
+            return withheld;
+        }
+        self.blocks_since_look = 0;
+        // An interface that is gone has no counters left; what was counted before stays.
+        if let Ok(now) = self.capture.stats() {
+            // The kernel counts in 32 bits and begins again at 0.
+            let since = |now: u32, before: u32| u64::from(now.wrapping_sub(before));
+            withheld.add(DropReason::InterfaceFull, since(now.dropped, self.seen.dropped));
+            withheld.add(DropReason::InterfaceDropped, since(now.if_dropped, self.seen.if_dropped));
+            self.seen = now;
+        }
+        withheld
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mistakes_say_what_to_do() {
+        let error = LiveSource::open("no-such-interface", &LiveOptions::default()).unwrap_err().to_string();
+        assert!(error.starts_with("cannot capture on no-such-interface: "), "{error}");
+        assert!(error.contains("CAP_NET_RAW"), "{error}");
+        let options = LiveOptions { buffer_bytes: u32::MAX, ..LiveOptions::default() };
+        let error = LiveSource::open("lo", &options).unwrap_err().to_string();
+        assert!(error.contains("4294967295"), "{error}");
+    }
+
+    #[test]
+    fn times_are_in_nanoseconds_since_1970() {
+        assert_eq!(time_ns(2_i64, 5_i64), 2_000_005_000);
+        assert_eq!(time_ns(-1_i64, 5_i64), 5000);
+    }
+}

@@ -1,0 +1,270 @@
+//! Datagrams cut, shuffled and attacked: what was whole comes out whole, everything else is counted.
+
+mod fragments;
+
+use flowloom_packet::{DecodeOptions, DropReason, LinkType, decode};
+use flowloom_traffic::defrag::DefragLimits;
+use fragments::{Datagram, Drained, Front, Packet, defragmented};
+use proptest::prelude::*;
+
+const PLAIN: DecodeOptions = DecodeOptions { decap: false };
+
+fn run(packets: &[Packet]) -> Drained {
+    defragmented(packets, LinkType::ETHERNET, 32, PLAIN, DefragLimits::default())
+}
+
+/// Gives frames times a microsecond apart.
+fn timed(frames: impl IntoIterator<Item = Vec<u8>>) -> Vec<Packet> {
+    (1..).zip(frames).map(|(i, bytes)| Packet::new(i * 1000, bytes)).collect()
+}
+
+fn reasons(drained: &Drained) -> Vec<(DropReason, u64)> {
+    drained.withheld.nonzero().collect()
+}
+
+fn query(id: u32, payload_bytes: usize) -> Datagram {
+    Datagram::udp(Front::Ethernet, false, 0, 1, id, payload_bytes)
+}
+
+#[test]
+fn a_datagram_comes_in_place_of_its_last_fragment() {
+    let cut = query(7, 3000);
+    let other = query(9, 100).whole();
+    let fragments = cut.cut_at(&[185, 370]);
+    let frames = [&fragments[0], &other, &fragments[2], &other, &fragments[1], &other];
+    let packets = timed(frames.into_iter().cloned());
+    let out = run(&packets);
+    assert_eq!(reasons(&out), [(DropReason::Reassembled, 2)]);
+    let bytes: Vec<&[u8]> = out.packets.iter().map(|packet| packet.bytes.as_slice()).collect();
+    assert_eq!(bytes, [&other[..], &other, &cut.whole(), &other]);
+    let wire: usize = fragments.iter().map(Vec::len).sum();
+    assert_eq!((out.packets[2].time_ns, out.packets[2].wire as usize), (5000, wire));
+    assert_eq!(out.packets[1], packets[3], "whole packets are as they were");
+}
+
+#[test]
+fn padding_is_no_payload_and_a_lone_fragment_header_is_no_fragment() {
+    let cut = query(7, 32);
+    let mut frames = cut.cut_at(&[3]);
+    frames[1].resize(60, 0xEE);
+    assert_eq!(run(&timed(frames)).packets[0].bytes, cut.whole());
+    let atomic = Datagram::udp(Front::Ethernet, true, 0, 1, 7, 40);
+    let frame = atomic.fragment_of(0, false, &atomic.payload);
+    assert_eq!(run(&timed([frame.clone()])).packets[0].bytes, frame);
+}
+
+#[test]
+fn an_overlap_ends_the_datagram_and_a_duplicate_only_itself() {
+    for v6 in [false, true] {
+        let cut = Datagram::udp(Front::Ethernet, v6, 0, 1, 7, 64);
+        let mut frames = cut.cut_at(&[2, 4]);
+        frames.insert(1, frames[0].clone());
+        let out = run(&timed(frames.clone()));
+        assert_eq!(reasons(&out), [(DropReason::Reassembled, 2), (DropReason::FragmentDuplicate, 1)]);
+        assert_eq!(out.packets[0].bytes, cut.whole());
+        // The second half of what is there, and other bytes at the place of what is there: teardrop and its kin.
+        for hostile in
+            [cut.fragment_of(8, true, &cut.payload[8..24]), cut.fragment_of(0, true, &[0xAA; 16])]
+        {
+            frames[1] = hostile;
+            let out = run(&timed(frames.clone()));
+            assert_eq!(reasons(&out), [(DropReason::FragmentOverlap, 4)], "later ones too");
+            assert!(out.packets.is_empty());
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_is_malformed() {
+    let cut = query(7, 64);
+    let rest = cut.fragment(16..64);
+    for (hostile, why) in [
+        (cut.fragment_of(0, true, &cut.payload[..9]), "no multiple of eight"),
+        (cut.fragment_of(65_528, true, &[1; 16]), "beyond 65,535"),
+        (cut.fragment_of(64, true, &[1; 8]), "beyond the end"),
+        (cut.fragment_of(8, false, &cut.payload[8..16]), "ends before the end"),
+    ] {
+        let out = run(&timed([rest.clone(), hostile]));
+        assert_eq!(reasons(&out), [(DropReason::FragmentMalformed, 2)], "{why}");
+    }
+    // The ping of death: every fragment is right, and the header cannot say how long the whole is.
+    let death = query(7, 65_535);
+    let out = run(&timed(death.cut_at(&(1..46).map(|i| i * 180).collect::<Vec<_>>())));
+    assert_eq!(reasons(&out), [(DropReason::FragmentMalformed, 46)]);
+    let largest = query(7, 65_515);
+    let out = run(&timed(largest.cut_at(&(1..46).map(|i| i * 180).collect::<Vec<_>>())));
+    assert_eq!(out.packets[0].bytes, largest.whole());
+}
+
+#[test]
+fn what_was_not_captured_is_not_joined() {
+    let cut = query(7, 64);
+    let mut frames = cut.cut_at(&[4]);
+    frames[0].truncate(50);
+    let out = run(&timed(frames));
+    assert_eq!(reasons(&out), [(DropReason::FragmentIncomplete, 1), (DropReason::FragmentTruncated, 1)]);
+}
+
+#[test]
+fn a_datagram_has_its_time() {
+    let cut = query(7, 64);
+    let frames = cut.cut_at(&[2, 4]);
+    let late = |gap_ns: u64| {
+        let times = [1000, 2000, 1000 + gap_ns];
+        let packets: Vec<Packet> =
+            times.iter().zip(&frames).map(|(&time, bytes)| Packet::new(time, bytes.clone())).collect();
+        reasons(&run(&packets))
+    };
+    assert_eq!(late(30_000_000_000), [(DropReason::Reassembled, 2)]);
+    assert_eq!(
+        late(30_000_000_001),
+        [(DropReason::FragmentTimeout, 2), (DropReason::FragmentIncomplete, 1)]
+    );
+}
+
+#[test]
+fn floods_stay_within_their_bounds() {
+    let limits = DefragLimits { datagrams_max: 100, bytes_max: 1 << 20, ..DefragLimits::default() };
+    let flood = |offset: usize, length: usize| -> Vec<Packet> {
+        timed((0..5000_u32).map(|id| {
+            let mut attack = query(id, 8 + length);
+            attack.host = u8::try_from(id >> 16).unwrap();
+            attack.fragment_of(offset, true, &attack.payload[..length])
+        }))
+    };
+    // First fragments, tiny ones at a huge offset (each makes room for 64 KiB), and tiny ones at offset 0.
+    for (offset, length) in [(0, 1400), (65_000, 8), (0, 8)] {
+        let out = defragmented(&flood(offset, length), LinkType::ETHERNET, 32, PLAIN, limits);
+        let lost = out.withheld.of(DropReason::FragmentPoolFull);
+        assert!(lost >= 4900, "{lost} given up");
+        assert_eq!(lost + out.withheld.of(DropReason::FragmentIncomplete), 5000);
+        assert!(out.held_max <= limits.bytes_max, "{} bytes held", out.held_max);
+    }
+    // A datagram that is honest, in the middle of it.
+    let cut = query(0xFFFF, 64);
+    let [first, last] = cut.cut_at(&[4]).try_into().unwrap();
+    let mut packets = flood(0, 8);
+    packets.insert(4000, Packet::new(4_000_001, first));
+    packets.insert(4050, Packet::new(4_050_001, last));
+    let out = defragmented(&packets, LinkType::ETHERNET, 32, PLAIN, limits);
+    assert_eq!(out.packets[0].bytes, cut.whole());
+    // One datagram of more pieces than is allowed.
+    let limits = DefragLimits { fragments_max: 64, ..DefragLimits::default() };
+    let many = query(7, 8000);
+    let frames = many.cut_at(&(1..1000).collect::<Vec<_>>());
+    let out = defragmented(&timed(frames), LinkType::ETHERNET, 32, PLAIN, limits);
+    assert_eq!(reasons(&out), [(DropReason::FragmentPoolFull, 1000)]);
+}
+
+#[test]
+fn tunnels_are_joined_outside_and_inside() {
+    let over_vxlan = |inner: &[u8], id| {
+        let mut outer = query(id, 8 + 8 + inner.len());
+        outer.payload[2..4].copy_from_slice(&4789_u16.to_be_bytes());
+        outer.payload[8..16].copy_from_slice(&[8, 0, 0, 0, 0, 0, 42, 0]);
+        outer.payload[16..].copy_from_slice(inner);
+        outer
+    };
+    let cut = query(7, 2000);
+    let zone = |bytes: &[u8]| decode(LinkType::ETHERNET, bytes, DecodeOptions { decap: true }).unwrap().key;
+    let expected = zone(&over_vxlan(&cut.whole(), 1).whole());
+    let run = |frames: Vec<Vec<u8>>, decap| {
+        defragmented(
+            &timed(frames),
+            LinkType::ETHERNET,
+            32,
+            DecodeOptions { decap },
+            DefragLimits::default(),
+        )
+    };
+    let outer_cut = over_vxlan(&cut.whole(), 1).cut_at(&[100, 200]);
+    let inner_cut: Vec<Vec<u8>> =
+        (1..).zip(cut.cut_at(&[100])).map(|(id, inner)| over_vxlan(&inner, id).whole()).collect();
+    let both_cut: Vec<Vec<u8>> = (1..)
+        .zip(cut.cut_at(&[100]))
+        .flat_map(|(id, inner)| over_vxlan(&inner, id).cut_at(&[50]))
+        .collect();
+    for (frames, joined) in [(outer_cut.clone(), 2), (inner_cut.clone(), 1), (both_cut, 3)] {
+        let out = run(frames, true);
+        assert_eq!(reasons(&out), [(DropReason::Reassembled, joined)]);
+        assert_eq!(zone(&out.packets[0].bytes), expected);
+        let payload = &cut.payload;
+        assert!(out.packets[0].bytes.ends_with(payload));
+    }
+    assert_eq!(run(outer_cut, false).packets.len(), 1, "the outer header is looked at either way");
+    assert_eq!(run(inner_cut, false).packets.len(), 2, "the inner one is nobody's business");
+}
+
+/// A datagram, where it is cut, and by how many places each fragment is late.
+fn cut_datagram() -> impl Strategy<Value = (Datagram, Vec<usize>, Vec<u8>)> {
+    let front = prop_oneof![
+        Just(Front::Ethernet),
+        Just(Front::Vlan(5)),
+        Just(Front::QinQ),
+        Just(Front::Mpls),
+        Just(Front::Pppoe)
+    ];
+    (
+        front,
+        any::<bool>(),
+        0..3_usize,
+        0..4_u8,
+        16..3000_usize,
+        prop::collection::vec(1..370_usize, 0..12),
+        prop::collection::vec(any::<u8>(), 16),
+    )
+        .prop_map(|(front, v6, options, host, bytes, cuts, late)| {
+            (Datagram::udp(front, v6, options * 8, host, 0, bytes), cuts, late)
+        })
+}
+
+proptest! {
+    #[test]
+    fn whatever_was_cut_and_shuffled_is_whole_again(
+        datagrams in prop::collection::vec(cut_datagram(), 1..24),
+        batch_packets in 1..33_usize,
+    ) {
+        let mut expected = Vec::new();
+        let mut frames = Vec::new();
+        for (id, (mut datagram, cuts, late)) in datagrams.into_iter().enumerate() {
+            datagram.id = u32::try_from(id).unwrap();
+            expected.push(datagram.whole());
+            let pieces = datagram.cut_at(&cuts);
+            // One that was not cut is sent as it is, not as a fragment of everything.
+            let pieces = if pieces.len() == 1 { vec![datagram.whole()] } else { pieces };
+            for (at, piece) in pieces.into_iter().enumerate() {
+                frames.push((id * 8 + at + usize::from(late[at]), piece));
+            }
+        }
+        frames.sort_by_key(|(place, _)| *place);
+        let wire: usize = frames.iter().map(|(_, frame)| frame.len()).sum();
+        let packets = timed(frames.into_iter().map(|(_, frame)| frame));
+        let out = defragmented(&packets, LinkType::ETHERNET, batch_packets, PLAIN, DefragLimits::default());
+        prop_assert_eq!(out.withheld.total(), out.withheld.of(DropReason::Reassembled));
+        prop_assert_eq!(out.packets.iter().map(|packet| packet.wire as usize).sum::<usize>(), wire);
+        prop_assert!(out.packets.is_sorted_by_key(|packet| packet.time_ns));
+        let mut whole: Vec<Vec<u8>> = out.packets.into_iter().map(|packet| packet.bytes).collect();
+        whole.sort();
+        expected.sort();
+        prop_assert_eq!(whole, expected);
+    }
+
+    #[test]
+    fn any_bytes_are_counted(
+        frames in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..120), 0..64),
+        flips in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<u8>()), 0..40),
+        decap in any::<bool>(),
+    ) {
+        // Fragments with a few bytes changed, among noise.
+        let mut all: Vec<Vec<u8>> = (0..20_u32).flat_map(|id| query(id, 200).cut_at(&[5, 9, 20])).collect();
+        for (which, at, value) in flips {
+            let frame = which.index(all.len());
+            let at = at.index(all[frame].len());
+            all[frame][at] = value;
+        }
+        all.extend(frames);
+        let limits = DefragLimits { datagrams_max: 8, bytes_max: 256 << 10, ..DefragLimits::default() };
+        let out = defragmented(&timed(all), LinkType::ETHERNET, 7, DecodeOptions { decap }, limits);
+        prop_assert!(out.held_max <= limits.bytes_max);
+    }
+}

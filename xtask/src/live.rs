@@ -1,0 +1,177 @@
+//! `cargo xtask live`: packets over a pair of interfaces into `replay --iface`, in a network of their own.
+//!
+//! Every packet that is sent must be counted at the other end: processed, or dropped for a reason. Three runs: one that
+//! keeps up, one with workers, and one that is stopped while packets come, so that the kernel's buffer overflows.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use crate::bench::build_in;
+
+/// The name of the network; whatever has it is removed.
+const NETWORK: &str = "flowloom-live";
+const SENDER: &str = "fl0";
+const RECEIVER: &str = "fl1";
+/// Packets of the trace, and how often it is sent.
+const PACKETS: u64 = 50_000;
+const TIMES: u64 = 4;
+/// How long a run may take to begin, and how long nothing may arrive until all has.
+const PATIENCE: Duration = Duration::from_secs(10);
+const QUIET: Duration = Duration::from_millis(1500);
+
+/// A network namespace that is removed in the end.
+struct Network;
+
+impl Network {
+    fn new() -> Result<Self> {
+        // One that a run left behind when it was killed.
+        let _ = Command::new("ip").args(["netns", "delete", NETWORK]).stderr(Stdio::null()).status();
+        finish(&mut ip(&["netns", "add", NETWORK]))
+            .context("no network of its own can be made here: root, or CAP_SYS_ADMIN and CAP_NET_ADMIN")?;
+        let network = Self;
+        let inside = |words: &[&str]| finish(ip(&["-n", NETWORK]).args(words));
+        inside(&["link", "add", SENDER, "type", "veth", "peer", "name", RECEIVER])?;
+        // IPv6 would announce itself, and those packets are not ours.
+        for interface in [SENDER, RECEIVER] {
+            let setting = format!("net.ipv6.conf.{interface}.disable_ipv6=1");
+            finish(network.command(Path::new("sysctl")).args(["-q", "-w", &setting]))?;
+            inside(&["link", "set", interface, "up"])?;
+        }
+        Ok(network)
+    }
+
+    /// Returns a command that runs in the network.
+    #[expect(clippy::unused_self, reason = "there must be a network to run in")]
+    fn command(&self, program: &Path) -> Command {
+        let mut command = ip(&["netns", "exec", NETWORK]);
+        command.arg(program);
+        command
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        let _ = Command::new("ip").args(["netns", "delete", NETWORK]).status();
+    }
+}
+
+fn ip(words: &[&str]) -> Command {
+    let mut command = Command::new("ip");
+    command.args(words);
+    command
+}
+
+fn finish(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("{command:?} cannot be run"))?;
+    ensure!(status.success(), "{command:?} failed");
+    Ok(())
+}
+
+/// Runs the three, and says what each has counted.
+pub(crate) fn run(root: &Path) -> Result<ExitCode> {
+    let flowloom =
+        build_in(root, "dev", &["-p", "flowloom-cli", "--bin", "flowloom", "--features", "live"])?;
+    let send =
+        build_in(root, "dev", &["-p", "flowloom-traffic", "--example", "send", "--features", "live"])?;
+    let trace = root.join("target").join("live.pcap");
+    finish(
+        Command::new(&flowloom)
+            .args(["generate", "trace", "-q", "--flows", "2k", "--size", "200", "--seed", "7"])
+            .args(["--packets", &PACKETS.to_string(), "-o"])
+            .arg(&trace),
+    )?;
+    let network = Network::new()?;
+    let bench = Bench { network, flowloom, send, trace };
+    for (name, options, stopped) in [
+        ("inline", &[][..], false),
+        ("two workers, fragments joined", &["--workers", "2", "--defrag"][..], false),
+        ("stopped while packets come", &["--kernel-buffer", "512k"][..], true),
+    ] {
+        let document = bench.replay(options, stopped)?;
+        let count = |field: &str| document[field].as_u64().unwrap_or_default();
+        let dropped = document["dropped"].as_object().cloned().unwrap_or_default();
+        let lost: u64 = dropped.values().filter_map(Value::as_u64).sum();
+        eprintln!(
+            "{name}: sent {}, seen {} = processed {} + dropped {lost} {}",
+            PACKETS * TIMES,
+            count("packets"),
+            count("processed"),
+            document["dropped"]
+        );
+        ensure!(document["balanced"] == true, "the report is not balanced: {document:#}");
+        ensure!(count("packets") == PACKETS * TIMES, "packets are missing: {document:#}");
+        ensure!(count("packets") == count("processed") + lost, "the sums differ: {document:#}");
+        ensure!(stopped == dropped.contains_key("interface_full"), "drops, or none: {document:#}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+struct Bench {
+    network: Network,
+    flowloom: PathBuf,
+    send: PathBuf,
+    trace: PathBuf,
+}
+
+impl Bench {
+    /// Sends the trace to a run, interrupts it when all has arrived, and returns its document.
+    fn replay(&self, options: &[&str], stopped: bool) -> Result<Value> {
+        let mut run = self
+            .network
+            .command(&self.flowloom)
+            .args(["replay", "--iface", RECEIVER, "--format", "json", "--no-pin"])
+            .args(options)
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("the run cannot be started")?;
+        let sent = self.wait_for_socket(&mut run).and_then(|()| {
+            if stopped {
+                signal(&run, "-STOP")?;
+            }
+            let output = self
+                .network
+                .command(&self.send)
+                .arg(SENDER)
+                .arg(&self.trace)
+                .arg(TIMES.to_string())
+                .output()?;
+            if stopped {
+                signal(&run, "-CONT")?;
+            }
+            Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        });
+        std::thread::sleep(QUIET);
+        signal(&run, "-INT")?;
+        let output = run.wait_with_output()?;
+        let sent = sent?;
+        ensure!(sent == format!("sent {} refused 0", PACKETS * TIMES), "the sender said: {sent}");
+        ensure!(output.status.code() == Some(130), "the run ended with {}", output.status);
+        serde_json::from_slice(&output.stdout).context("the run printed no document")
+    }
+
+    /// Waits until something in the network captures.
+    fn wait_for_socket(&self, run: &mut Child) -> Result<()> {
+        let begun = Instant::now();
+        while begun.elapsed() < PATIENCE {
+            if let Some(status) = run.try_wait()? {
+                bail!("the run ended at once, with {status}");
+            }
+            let table = self.network.command(Path::new("cat")).arg("/proc/net/packet").output()?;
+            if String::from_utf8_lossy(&table.stdout).lines().count() > 1 {
+                // The socket is there a little before its filter and its buffer.
+                std::thread::sleep(Duration::from_millis(300));
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        bail!("the run has opened no socket after {PATIENCE:?}")
+    }
+}
+
+fn signal(process: &Child, name: &str) -> Result<()> {
+    finish(Command::new("kill").args([name, &process.id().to_string()]))
+}

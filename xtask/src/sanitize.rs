@@ -1,0 +1,99 @@
+//! `cargo xtask sanitize`: the tests of the rooms that share memory or hold unsafe code, under a sanitizer.
+//!
+//! Needs nightly with `rust-src`: the standard library is built with the sanitizer too, or its locks and channels would look
+//! like races. C code of dependencies (zstd, where traffic unpacks) is not instrumented.
+
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, bail};
+
+const USAGE: &str = "usage: cargo xtask sanitize thread|address [PACKAGE…] [-- TEST OPTIONS]
+
+  thread    ThreadSanitizer: unsynchronised accesses
+  address   AddressSanitizer, with leaks: accesses out of bounds and after the end
+
+  Without packages: flowloom-engine, flowloom-traffic, flowloom-flow-table, flowloom-cpu.";
+
+/// What is tested unless packages are named.
+const PACKAGES: [&str; 4] = ["flowloom-engine", "flowloom-traffic", "flowloom-flow-table", "flowloom-cpu"];
+
+/// What says nothing under a sanitizer: how much memory is resident, of which it keeps shadows, and three megabytes read byte
+/// by byte, which takes it a quarter of an hour.
+const SKIPPED: [&str; 2] =
+    ["untouched_memory_is_not_resident", "a_record_longer_than_the_buffer_is_read_whole"];
+
+/// The triple whose name the standard library is built for; a sanitizer needs one to be named.
+const TARGETS: [(&str, &str); 2] =
+    [("x86_64", "x86_64-unknown-linux-gnu"), ("aarch64", "aarch64-unknown-linux-gnu")];
+
+/// Runs the tests under the sanitizer of that name.
+pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
+    let sanitizer = match arguments.first().map(String::as_str) {
+        Some(name @ ("thread" | "address")) => name,
+        Some(name) if name != "help" && !name.starts_with('-') => {
+            bail!("no sanitizer is called '{name}'\n{USAGE}")
+        }
+        _ => {
+            eprintln!("{USAGE}");
+            return Ok(ExitCode::from(2));
+        }
+    };
+    let target = TARGETS
+        .iter()
+        .find(|(arch, _)| *arch == std::env::consts::ARCH)
+        .map(|(_, target)| *target)
+        .context("sanitizers are run on x86-64 and 64-bit ARM Linux only")?;
+    let (packages, options) = split(&arguments[1..]);
+    let mut command = Command::new("cargo");
+    command
+        // The toolchain that runs this program would otherwise be passed on.
+        .env_remove("RUSTUP_TOOLCHAIN")
+        .env_remove("CARGO")
+        .arg("+nightly")
+        .args(["test", "-Zbuild-std", "--target", target, "--lib", "--tests", "--no-fail-fast"])
+        .arg("--target-dir")
+        .arg(root.join("target").join(format!("sanitize-{sanitizer}")))
+        .env("RUSTFLAGS", format!("-Zsanitizer={sanitizer}"))
+        // Everything is ten times slower: fewer cases of each property, each of them watched.
+        .env("PROPTEST_CASES", "24")
+        .env("TSAN_OPTIONS", "halt_on_error=1")
+        .current_dir(root);
+    for package in packages {
+        command.args(["-p", package]);
+    }
+    command.arg("--").args(options);
+    for test in SKIPPED {
+        command.args(["--skip", test]);
+    }
+    eprintln!("{command:?}");
+    let status = command.status().context("cargo cannot be run")?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Splits packages from the options of the test program.
+fn split(arguments: &[String]) -> (Vec<&str>, Vec<&str>) {
+    let end = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
+    let named: Vec<&str> = arguments[..end].iter().map(String::as_str).collect();
+    let options = arguments.iter().skip(end + 1).map(String::as_str).collect();
+    (if named.is_empty() { PACKAGES.to_vec() } else { named }, options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packages_and_options_are_told_apart() {
+        let words = |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
+        assert_eq!(split(&[]), (PACKAGES.to_vec(), vec![]));
+        assert_eq!(split(&words("flowloom-cpu -- pages")), (vec!["flowloom-cpu"], vec!["pages"]));
+        assert_eq!(split(&words("-- --list")), (PACKAGES.to_vec(), vec!["--list"]));
+    }
+
+    #[test]
+    fn unknown_sanitizers_are_refused() {
+        let error = run(Path::new("."), &[String::from("memory")]).unwrap_err();
+        assert!(error.to_string().contains("no sanitizer is called 'memory'"));
+    }
+}
