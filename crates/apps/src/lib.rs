@@ -4,12 +4,15 @@
 //! | --- | --- | --- |
 //! | [`Null`] | nothing | the cost of everything else |
 //! | [`TcpTracker`] | packets, bytes, times, flags per direction, TCP state | flow accounting, connection tracking |
+//! | [`L7Filter`] | the protocol's name, or how far its first packets were scanned | what the traffic is |
 //! | [`CacheProbe`] | how far a session's end has come, and what the application within keeps | a simulated cache beside a run |
 
 pub mod cache_probe;
+pub mod l7_filter;
 pub mod null;
 pub mod tcp_tracker;
 
 pub use cache_probe::{CacheProbe, ProbeCounts, Probed};
+pub use l7_filter::{L7Error, L7Filter, L7Flow, L7Options, L7Plan, L7State, L7Totals};
 pub use null::{NoState, Null};
 pub use tcp_tracker::{TcpFlow, TcpState, TcpTracker};

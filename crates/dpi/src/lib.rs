@@ -55,4 +55,4 @@ pub use builtin::builtin;
 pub use compile::{Budget, PATTERNS_MAX, REGEX_BYTES_MAX};
 pub use error::BuildError;
 pub use pattern::{Dialect, Pattern, PatternId, Transport, Transports};
-pub use scanner::{GROUPS_MAX, Outcome, ScanState, Scanner, Size};
+pub use scanner::{Found, GROUPS_MAX, Outcome, ScanState, Scanner, Size};

@@ -26,6 +26,16 @@ impl ScanState {
     pub const OVER: Self = Self([DEAD; GROUPS_MAX]);
 }
 
+/// What the pieces of one packet have shown so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found(u16);
+
+impl Default for Found {
+    fn default() -> Self {
+        Self(NONE)
+    }
+}
+
 /// What is known of a stream after some of its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -145,13 +155,29 @@ impl Scanner {
     /// whole would. Once a pattern has matched, the stream is decided: what later calls return for it means nothing.
     #[inline]
     pub fn scan(&self, transport: Transport, state: &mut ScanState, bytes: &[u8]) -> Outcome {
-        let mut best = NONE;
-        let mut open = false;
+        let mut found = Found::default();
+        self.feed(transport, state, &mut found, bytes);
+        self.outcome(transport, state, found)
+    }
+
+    /// Scans one piece of several that come together; [`outcome`](Self::outcome) says what is known after the last.
+    #[inline]
+    pub fn feed(&self, transport: Transport, state: &mut ScanState, found: &mut Found, bytes: &[u8]) {
         for (table, at) in self.groups[transport as usize].iter().zip(&mut state.0) {
-            if table.first < best {
-                *at = table.scan(*at, bytes, &mut best);
+            if table.first < found.0 {
+                *at = table.scan(*at, bytes, &mut found.0);
             }
-            open |= *at != DEAD;
+        }
+    }
+
+    /// Returns what is known when the input ends here, after the pieces that left `found`.
+    #[inline]
+    pub fn outcome(&self, transport: Transport, state: &ScanState, found: Found) -> Outcome {
+        let mut best = found.0;
+        let mut open = false;
+        for (table, &at) in self.groups[transport as usize].iter().zip(&state.0) {
+            best = best.min(table.at_end(at));
+            open |= at != DEAD;
         }
         match best {
             NONE if open => Outcome::Open,
@@ -166,7 +192,8 @@ impl Scanner {
         let mut best = NONE;
         for table in &self.groups[transport as usize] {
             if table.first < best {
-                table.scan(START, bytes, &mut best);
+                let at = table.scan(START, bytes, &mut best);
+                best = best.min(table.at_end(at));
             }
         }
         (best != NONE).then_some(PatternId(best))

@@ -124,14 +124,13 @@ impl Table {
                 }
             }
         }
-        self.end(state, best)
+        state
     }
 
-    /// Takes the end of what there is so far into account, and returns the state to go on from.
+    /// Returns the best pattern that matches if the input ends here.
     #[inline]
-    fn end(&self, state: u16, best: &mut u16) -> u16 {
-        *best = (*best).min(self.at_end[usize::from(state)]);
-        state
+    pub(crate) fn at_end(&self, state: u16) -> u16 {
+        self.at_end[usize::from(state)]
     }
 
     #[inline(always)]
@@ -167,7 +166,7 @@ impl Table {
                 }
             }
         }
-        self.end(state, best)
+        state
     }
 }
 

@@ -57,10 +57,11 @@ fn run(start: u32, places: usize, segments: &[(usize, Vec<u8>)]) {
     order.push(Segment { sequence: start, syn: true, payload: b"" }, Some(&mut window), |_| {});
     for (offset, payload) in segments {
         oracle.push(*offset, payload);
-        let sequence = start.wrapping_add(1).wrapping_add(u32::try_from(*offset).unwrap());
+        let sequence =
+            start.wrapping_add(1).wrapping_add(u32::try_from(*offset).expect("offsets are small"));
         order.push(Segment { sequence, syn: false, payload }, Some(&mut window), |piece| match piece {
             Piece::Data(bytes) => out.extend_from_slice(bytes),
-            Piece::Gap(bytes) => gaps.push((out.len(), usize::try_from(bytes).unwrap())),
+            Piece::Gap(bytes) => gaps.push((out.len(), usize::try_from(bytes).expect("gaps are small"))),
         });
         assert_eq!(out, oracle.out);
         assert_eq!(gaps, oracle.gaps);
@@ -110,7 +111,7 @@ proptest! {
         order.push(Segment { sequence: start, syn: true, payload: b"" }, Some(&mut window), |_| {});
         let mut out = Vec::new();
         for (offset, payload) in &segments {
-            let sequence = start.wrapping_add(1).wrapping_add(u32::try_from(*offset).unwrap());
+            let sequence = start.wrapping_add(1).wrapping_add(u32::try_from(*offset).expect("offsets are small"));
             order.push(Segment { sequence, syn: false, payload }, Some(&mut window), |piece| match piece {
                 Piece::Data(bytes) => out.extend_from_slice(bytes),
                 Piece::Gap(_) => panic!("nothing is missing"),

@@ -7,6 +7,8 @@ use serde::Serialize;
 use super::{Report, bytes, grouped, percent, scaled};
 use crate::host::{Host, Tool};
 
+pub(crate) use super::l7::{L7Figures, ProtocolFigures};
+
 /// The document of `replay`; `docs/schema/replay-1.json` describes it.
 #[derive(Debug, Serialize)]
 pub(crate) struct ReplayResult {
@@ -40,6 +42,8 @@ pub(crate) struct ReplayResult {
     pub(crate) verify: Option<VerifyFigures>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tcb_cache: Option<TcbCacheFigures>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) l7: Option<L7Figures>,
     pub(crate) notices: Vec<String>,
     pub(crate) interrupted: bool,
     /// Share of the input that was read, of an interrupted run over inputs of known size.
@@ -312,6 +316,9 @@ impl Report for ReplayResult {
                 grouped(cache.accesses),
                 percent(cache.misses, cache.accesses)
             ));
+        }
+        if let Some(l7) = &self.l7 {
+            l7.lines(&mut lines);
         }
         lines.push(format!("Digest      {}", self.digest));
         lines.push(String::new());

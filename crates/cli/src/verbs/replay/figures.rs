@@ -10,7 +10,8 @@ use flowloom::traffic::capture::CaptureSet;
 use crate::args::replay::Replay;
 use crate::host::{Host, Tool};
 use crate::render::replay::{
-    InputFigures, ReplayResult, RunFigures, TableFigures, TcbCacheFigures, VerifyFigures, WorkerFigures,
+    InputFigures, L7Figures, ReplayResult, RunFigures, TableFigures, TcbCacheFigures, VerifyFigures,
+    WorkerFigures,
 };
 
 /// Everything that the figures are taken from.
@@ -24,6 +25,7 @@ pub(super) struct Run<'a, F> {
     pub(super) report: &'a RunReport<F>,
     pub(super) verified: Option<VerifyFigures>,
     pub(super) tcb_cache: Option<TcbCacheFigures>,
+    pub(super) l7: Option<L7Figures>,
     pub(super) read_share: Option<f64>,
 }
 
@@ -110,6 +112,7 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
         table: table_figures(report),
         verify: run.verified,
         tcb_cache: run.tcb_cache,
+        l7: run.l7,
         notices: source.notices().iter().map(ToString::to_string).collect(),
         interrupted: report.interrupted,
         read_share: if report.interrupted { run.read_share } else { None },

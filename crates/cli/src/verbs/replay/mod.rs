@@ -1,12 +1,13 @@
 //! Runs the engine over captures.
 
 mod figures;
+mod l7;
 mod probe;
 mod setup;
 
 use std::sync::Arc;
 
-use flowloom::apps::{Null, TcpTracker};
+use flowloom::apps::{L7Plan, Null, TcpTracker};
 use flowloom::engine::{self, App, Control, Fault};
 use flowloom::traffic::capture::{CaptureSet, Input, Notice};
 
@@ -27,14 +28,24 @@ use setup::{Tables, check_verifiable, engine_config, placement, set_options};
 /// Runs the verb.
 pub(crate) fn run(arguments: &Replay, common: &Common) -> Result<Status, Failure> {
     let probe = arguments.tcb_cache.map(|bytes| Probe::new(bytes, arguments.tcb_policy)).transpose()?;
+    let l7 = l7::plan(arguments)?;
     match (arguments.app, &probe) {
-        (AppName::Null, None) => run_app(arguments, common, "null", None, || Null),
-        (AppName::TcpTracker, None) => run_app(arguments, common, "tcp-tracker", None, || TcpTracker),
+        (AppName::Null, None) => run_app(arguments, common, "null", None, None, || Null),
+        (AppName::TcpTracker, None) => run_app(arguments, common, "tcp-tracker", None, None, || TcpTracker),
         (AppName::Null, Some(probe)) => {
-            run_app(arguments, common, "null", Some(probe), || probe.beside(Null))
+            run_app(arguments, common, "null", Some(probe), None, || probe.beside(Null))
         }
         (AppName::TcpTracker, Some(probe)) => {
-            run_app(arguments, common, "tcp-tracker", Some(probe), || probe.beside(TcpTracker))
+            run_app(arguments, common, "tcp-tracker", Some(probe), None, || probe.beside(TcpTracker))
+        }
+        (AppName::L7, probe) => {
+            let plan = l7.as_ref().expect("the plan is made for this application");
+            match probe {
+                None => run_app(arguments, common, "l7", None, l7.as_ref(), || plan.app()),
+                Some(probe) => {
+                    run_app(arguments, common, "l7", Some(probe), l7.as_ref(), || probe.beside(plan.app()))
+                }
+            }
         }
     }
 }
@@ -44,6 +55,7 @@ fn run_app<A: App>(
     common: &Common,
     app_name: &'static str,
     probe: Option<&Probe>,
+    l7: Option<&L7Plan>,
     app: impl Fn() -> A,
 ) -> Result<Status, Failure> {
     let config = engine_config(arguments)?;
@@ -99,6 +111,7 @@ fn run_app<A: App>(
 
     // Taken now: the oracle runs an application, and a probe, of its own.
     let tcb_cache = probe.map(Probe::figures);
+    let l7 = l7.map(|plan| l7::figures(plan, &report));
     let verified = if arguments.verify {
         let repeat = verify::Repeat {
             packets: report.input.packets,
@@ -126,6 +139,7 @@ fn run_app<A: App>(
         report: &report,
         verified,
         tcb_cache,
+        l7,
         read_share,
     });
     for notice in source.notices() {
