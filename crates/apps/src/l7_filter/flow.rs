@@ -115,7 +115,7 @@ impl L7Flow {
 
 impl FlowState for L7Flow {
     const COLUMNS: &'static [&'static str] = &[
-        "protocol",
+        "l7_protocol",
         "l7_state",
         "packets",
         "bytes",

@@ -77,7 +77,7 @@ pub(super) fn figures<F: FlowState>(plan: &L7Plan, report: &RunReport<F>) -> L7F
         figures.overlap_bytes += count("overlap_bytes");
         figures.gap_bytes += count("gap_bytes");
         if state == L7State::Matched.name() {
-            let name = word("protocol");
+            let name = word("l7_protocol");
             let protocol = protocols.entry(name).or_insert(ProtocolFigures {
                 name,
                 flows: 0,
