@@ -1,6 +1,6 @@
 //! Names of patterns that live as long as the program: results hold words, not strings.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use super::plan::L7Error;
@@ -8,7 +8,7 @@ use super::plan::L7Error;
 /// The most names of a program's life. Each is at most 64 bytes where a loader read it.
 pub(super) const NAMES_MAX: usize = 1 << 16;
 
-static KNOWN: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
+static KNOWN: Mutex<Option<BTreeSet<&'static str>>> = Mutex::new(None);
 
 /// Returns a name for ever: the same one for the same text.
 pub(super) fn intern(name: &str) -> Result<&'static str, L7Error> {
