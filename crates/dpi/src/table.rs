@@ -27,6 +27,8 @@ pub(crate) const DEAD: u16 = 1;
 pub(crate) const NONE: u16 = u16::MAX;
 /// The most states a table can number.
 const STATES_MAX: usize = 65_000;
+/// With more bytes than this leading out of the start state, passing over the others is not worth asking.
+const LEAVES_MAX: usize = 64;
 
 /// A group's transitions.
 #[derive(Clone, Debug)]
@@ -47,6 +49,8 @@ pub(crate) struct Table {
     pub(crate) first: u16,
     /// How to leave the start state quickly, for groups that look everywhere.
     leap: Option<Leap>,
+    /// The bytes that lead out of the start state, where there is no faster way and most stay.
+    leaves: Option<Box<[bool; 256]>>,
 }
 
 /// Finds where the next match may begin.
@@ -89,6 +93,14 @@ impl Table {
                 .filter(Prefilter::is_fast)
                 .map(|finder| Leap { literal_bytes_max: finder.max_needle_len(), finder });
         }
+        if !anchored && table.leap.is_none() {
+            let mut leaves = Box::new([false; 256]);
+            for (byte, leaves) in (0..=u8::MAX).zip(leaves.iter_mut()) {
+                *leaves = table.step(START, byte) != START;
+            }
+            table.leaves =
+                (leaves.iter().filter(|&&leaves| leaves).count() <= LEAVES_MAX).then_some(leaves);
+        }
         Ok(table)
     }
 
@@ -111,6 +123,9 @@ impl Table {
         }
         if let Some(leap) = &self.leap {
             return self.scan_leaping(leap, state, bytes, best);
+        }
+        if let Some(leaves) = &self.leaves {
+            return self.scan_skipping(leaves, state, bytes, best);
         }
         for &byte in bytes {
             state = self.step(state, byte);
@@ -137,6 +152,33 @@ impl Table {
     fn step(&self, state: u16, byte: u8) -> u16 {
         let class = self.classes[usize::from(byte)];
         self.next[usize::from(state) << self.shift | usize::from(class)]
+    }
+
+    /// Like [`scan`](Self::scan), but passes over bytes that keep the start state: unlike a walk through states, looking for
+    /// the next that does not has no step that waits for the one before.
+    fn scan_skipping(&self, leaves: &[bool; 256], state: u16, bytes: &[u8], best: &mut u16) -> u16 {
+        let mut state = state;
+        let mut at = 0;
+        while at < bytes.len() {
+            if state == START {
+                match bytes[at..].iter().position(|&byte| leaves[usize::from(byte)]) {
+                    Some(stays) => at += stays,
+                    None => break,
+                }
+            }
+            state = self.step(state, bytes[at]);
+            at += 1;
+            if state <= self.special && state != START {
+                if state == DEAD {
+                    return DEAD;
+                }
+                *best = (*best).min(self.label[usize::from(state)]);
+                if state <= self.settled {
+                    return DEAD;
+                }
+            }
+        }
+        state
     }
 
     /// Like [`scan`](Self::scan), but from the start state to the next place where a literal of the patterns begins.
@@ -336,6 +378,7 @@ impl Found {
             at_end: at_end.into_boxed_slice(),
             first: NONE,
             leap: None,
+            leaves: None,
         })
     }
 }
