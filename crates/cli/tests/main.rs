@@ -9,6 +9,7 @@ mod errors;
 mod generate;
 mod inspect;
 mod interrupt;
+mod l7;
 mod memory;
 mod real;
 mod replay;
