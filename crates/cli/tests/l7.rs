@@ -4,9 +4,11 @@ use serde_json::Value;
 
 use crate::support::{Folder, flowloom, number, replay};
 
-/// A capture of raw IPv4 packets (source host, source port, destination host, destination port, protocol, payload); TCP
-/// segments have sequence number 1.
-fn capture(packets: &[(u8, u16, u8, u16, u8, &[u8])]) -> Vec<u8> {
+/// Source host and port, destination host and port, protocol, payload.
+type Packet = (u8, u16, u8, u16, u8, &'static [u8]);
+
+/// A capture of raw IPv4 packets; TCP segments have sequence number 1.
+fn capture(packets: &[Packet]) -> Vec<u8> {
     let mut file = Vec::new();
     file.extend(0xA1B2_C3D4_u32.to_le_bytes());
     file.extend([2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 101, 0, 0, 0]);

@@ -194,6 +194,7 @@ fn replay_documents_conform() {
         &[&trace, "--verify", "--passes", "2", "--decap", "--no-mmap"],
         &[&trace, "--loop", "--limit", "6000", "--app", "null"],
         &[&trace, "--tcb-cache", "8k", "--tcb-policy", "flowlru", "--workers", "2", "--no-pin"],
+        &[&trace, "--app", "l7", "--workers", "2", "--no-pin"],
         &[&trace, &mixed],
         &[&cut],
         &[&none],
