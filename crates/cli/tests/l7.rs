@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Folder, flowloom, number, replay};
+use crate::support::{Folder, flowloom, number, real_captures, replay};
 
 /// Source host and port, destination host and port, protocol, payload.
 type Packet = (u8, u16, u8, u16, u8, &'static [u8]);
@@ -72,4 +72,18 @@ fn patterns_that_cannot_be_read_are_told_with_their_line() {
     assert!(outcome.ends(2).stderr.contains("bad.patterns:2:"));
     let outcome = flowloom(["replay", "none.pcap", "--l7-rescan"]);
     assert!(outcome.ends(2).stderr.contains("add --app l7"));
+}
+
+#[test]
+fn real_flows_are_named_alike_when_all_is_searched_again_at_every_packet() {
+    let Some(folder) = real_captures() else { return };
+    let path = folder.join("dev_mix_ether.pcap.zst");
+    let path = path.to_str().unwrap();
+    let once = replay(&[path, "--app", "l7", "--workers", "2"]);
+    let again = replay(&[path, "--app", "l7", "--l7-rescan"]);
+    assert_eq!(once["digest"], again["digest"]);
+    assert_eq!(once["l7"]["protocols"], again["l7"]["protocols"]);
+    assert_eq!(number(&once["l7"], "directions_lost") + number(&again["l7"], "directions_lost"), 0);
+    assert!(number(&again["l7"], "scanned_bytes") > number(&once["l7"], "scanned_bytes"));
+    assert!(number(&once["l7"], "matched") > 7500, "{once:#}");
 }
