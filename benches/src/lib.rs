@@ -13,6 +13,7 @@
 //! | [`classify`] | the classifier and its rivals |
 //! | [`live`] | a rule set that changes while packets are classified |
 //! | [`tables`] | flow tables and their rivals |
+//! | [`l7`] | the L7 filter beside vectorscan, and its labels beside tshark's |
 //! | [`caches`] | simulated caches and libCacheSim |
 //! | [`peers`] | the rivals, a file each |
 //! | [`replay`] | all of these in one interleaved run |
@@ -23,6 +24,7 @@ pub mod caches;
 pub mod classify;
 pub mod engine;
 pub mod goal;
+pub mod l7;
 pub mod ledger;
 #[cfg(feature = "libpcap")]
 pub mod libpcap;

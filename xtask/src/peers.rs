@@ -11,12 +11,15 @@ const USAGE: &str = "usage: cargo xtask peers flow-table [--rounds N] [--flows N
        cargo xtask peers classifier [--rounds N] [--only NAME,…] [--sizes N,…] [--seeds N] [--headers N] [--live N]
                                     [--format json|text]
        cargo xtask peers tcb-cache [--rounds N] [--accesses N] [--trace FILE] [--python PROGRAM] [--format json|text]
+       cargo xtask peers l7 [--labels] [--rounds N] [--capture FILE]… [--format json|text]
 
   flow-table   LineHash and DHash beside hashbrown, DashMap, and DPDK's rte_hash where libdpdk is installed. DPDK needs
                reserved huge pages: as root, sysctl vm.nr_hugepages=2048
   classifier   FlowCuts beside DPDK's rte_acl, on the rule sets below $FLOWLOOM_DATA and on generated ones. rte_acl
                runs on 4 KiB pages where no huge ones are reserved, which is slower
-  tcb-cache    simulated caches beside libCacheSim's Python package (pip install libcachesim), on one oracleGeneral file";
+  tcb-cache    simulated caches beside libCacheSim's Python package (pip install libcachesim), on one oracleGeneral file
+  l7           the L7 scanner beside vectorscan where libhs is installed (libvectorscan-dev), on the payload of the
+               captures below $FLOWLOOM_DATA; with --labels its labels beside tshark's";
 
 /// Runs the comparison of that name.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
@@ -24,6 +27,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
         Some((name, rest)) if name == "flow-table" => flow_table(root, rest),
         Some((name, rest)) if name == "classifier" => classifier(root, rest),
         Some((name, rest)) if name == "tcb-cache" => tcb_cache(root, rest),
+        Some((name, rest)) if name == "l7" => l7(root, rest),
         Some((name, _)) if name != "help" && !name.starts_with('-') => {
             bail!("there are no peers for '{name}'\n{USAGE}")
         }
@@ -67,6 +71,14 @@ fn tcb_cache(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     let mut command = Command::new(program);
     // Without the package the row is missing, and the program says so.
     command.args(["--python", "python3"]).args(arguments);
+    finish(root, command)
+}
+
+fn l7(root: &Path, arguments: &[String]) -> Result<ExitCode> {
+    let program =
+        build(root, &["-p", "flowloom-benches", "--bin", "l7_peers", "--features", "vectorscan"])?;
+    let mut command = Command::new(program);
+    command.args(arguments);
     finish(root, command)
 }
 

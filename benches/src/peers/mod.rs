@@ -5,3 +5,5 @@ pub mod maps;
 pub mod rte_acl;
 #[cfg(has_dpdk)]
 pub mod rte_hash;
+#[cfg(has_vectorscan)]
+pub mod vectorscan;

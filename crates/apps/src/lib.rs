@@ -6,6 +6,7 @@
 //! | [`TcpTracker`] | packets, bytes, times, flags per direction, TCP state | flow accounting, connection tracking |
 //! | [`Firewall`] | the verdict, the rule that gave it, packets and bytes accepted and denied | first-match rules, replaced while packets flow |
 //! | [`Accounting`] | times, packets, bytes, flags per direction, in records that end by timeouts | NetFlow-like accounting |
+//! | [`L7Filter`] | the protocol's name, or how far its first packets were scanned | what the traffic is |
 //! | [`CacheProbe`] | how far a session's end has come, and what the application within keeps | a simulated cache beside a run |
 //!
 //! Where accepted packets go: [`CaptureSink`] writes them to a capture file.
@@ -14,6 +15,7 @@ pub mod accounting;
 pub mod cache_probe;
 pub mod capture_sink;
 pub mod firewall;
+pub mod l7_filter;
 pub mod null;
 pub mod tcp_tracker;
 
@@ -21,5 +23,6 @@ pub use accounting::Accounting;
 pub use cache_probe::{CacheProbe, ProbeCounts, Probed};
 pub use capture_sink::CaptureSink;
 pub use firewall::Firewall;
+pub use l7_filter::{L7Error, L7Filter, L7Flow, L7Options, L7Plan, L7State, L7Totals};
 pub use null::{NoState, Null};
 pub use tcp_tracker::{TcpFlow, TcpState, TcpTracker};

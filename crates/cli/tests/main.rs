@@ -12,6 +12,7 @@ mod firewall;
 mod generate;
 mod inspect;
 mod interrupt;
+mod l7;
 mod memory;
 mod real;
 mod replay;

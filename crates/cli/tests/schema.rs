@@ -199,6 +199,7 @@ fn replay_documents_conform() {
         &[&trace, "--tcb-cache", "8k", "--tcb-policy", "flowlru", "--workers", "2", "--no-pin"],
         &[&trace, "--rules", &rules, "--top-rules", "1", "--strict-tcp", "--listen", "127.0.0.1:0"],
         &[&trace, "--app", "accounting", "--timeout", "1", "--active-timeout", "2"],
+        &[&trace, "--app", "l7", "--workers", "2", "--no-pin"],
         &[&trace, &mixed],
         &[&cut],
         &[&none],

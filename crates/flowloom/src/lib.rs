@@ -11,6 +11,7 @@
 //! | [`packet`] | bytes to headers; the arena; the `PacketSource` seam |
 //! | [`flow_table`] | from key to state: DHash, reference and production |
 //! | [`classifier`] | from headers to the first rule that matches |
+//! | [`dpi`] | from first bytes to the protocol's name; TCP data in sequence |
 //! | [`scheduler`] | which worker gets a packet |
 //! | [`tcb_cache`] | simulated caches of connection state |
 //! | [`traffic`] | captures and generators |
@@ -20,6 +21,7 @@
 pub use flowloom_apps as apps;
 pub use flowloom_classifier as classifier;
 pub use flowloom_cpu as cpu;
+pub use flowloom_dpi as dpi;
 pub use flowloom_engine as engine;
 pub use flowloom_flow_key as flow_key;
 pub use flowloom_flow_table as flow_table;

@@ -136,6 +136,18 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "POLICY", default_value = "spec", requires = "tcb_cache", value_parser = parse::from_str::<Policy>)]
     pub(crate) tcb_policy: Policy,
 
+    /// Patterns for --app l7: a .pat file of l7-filter, a file of flowloom's form, or a folder of either [default: builtin]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) patterns: Vec<PathBuf>,
+
+    /// Data packets of a connection that --app l7 looks at
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) l7_packets: u32,
+
+    /// Let --app l7 search everything again for each pattern at each packet, as the original does; same results
+    #[arg(long)]
+    pub(crate) l7_rescan: bool,
+
     /// Exit 4 when a capture is cut or corrupt
     #[arg(long)]
     pub(crate) strict: bool,
@@ -190,6 +202,8 @@ pub(crate) enum AppName {
     Firewall,
     /// Records with a beginning, an end and the reason for it, cut by --timeout and --active-timeout
     Accounting,
+    /// The protocol's name, by patterns over the first bytes of each direction
+    L7,
 }
 
 /// Flow tables.

@@ -4,6 +4,7 @@ pub(crate) mod bench;
 pub(crate) mod classify;
 pub(crate) mod generate;
 pub(crate) mod inspect;
+pub(crate) mod l7;
 pub(crate) mod replay;
 pub(crate) mod reproduce;
 pub(crate) mod rules;

@@ -8,6 +8,8 @@ use super::verdicts::FirewallFigures;
 use super::{Report, bytes, grouped, percent, scaled};
 use crate::host::{Host, Tool};
 
+pub(crate) use super::l7::{L7Figures, ProtocolFigures};
+
 /// The document of `replay`; `docs/schema/replay-1.json` describes it.
 #[derive(Debug, Serialize)]
 pub(crate) struct ReplayResult {
@@ -45,6 +47,8 @@ pub(crate) struct ReplayResult {
     pub(crate) tcb_cache: Option<TcbCacheFigures>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) firewall: Option<FirewallFigures>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) l7: Option<L7Figures>,
     pub(crate) notices: Vec<String>,
     pub(crate) interrupted: bool,
     /// Share of the input that was read, of an interrupted run over inputs of known size.
@@ -355,6 +359,9 @@ impl Report for ReplayResult {
         }
         if let Some(firewall) = &self.firewall {
             firewall.lines(&mut lines);
+        }
+        if let Some(l7) = &self.l7 {
+            l7.lines(&mut lines);
         }
         lines.push(format!("Digest      {}", self.digest));
         lines.push(String::new());

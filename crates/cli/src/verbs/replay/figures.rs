@@ -9,8 +9,8 @@ use super::source::Source;
 use crate::args::replay::Replay;
 use crate::host::{Host, Tool};
 use crate::render::replay::{
-    InputFigures, ReplayResult, RunFigures, TableFigures, TcbCacheFigures, VerifyFigures, WorkerFigures,
-    WrittenFigures,
+    InputFigures, L7Figures, ReplayResult, RunFigures, TableFigures, TcbCacheFigures, VerifyFigures,
+    WorkerFigures, WrittenFigures,
 };
 use crate::render::verdicts::FirewallFigures;
 
@@ -26,6 +26,7 @@ pub(super) struct Run<'a, F> {
     pub(super) verified: Option<VerifyFigures>,
     pub(super) tcb_cache: Option<TcbCacheFigures>,
     pub(super) firewall: Option<FirewallFigures>,
+    pub(super) l7: Option<L7Figures>,
     pub(super) read_share: Option<f64>,
 }
 
@@ -115,6 +116,7 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
         verify: run.verified,
         tcb_cache: run.tcb_cache,
         firewall: run.firewall,
+        l7: run.l7,
         notices: source.notices().iter().map(ToString::to_string).collect(),
         interrupted: report.interrupted,
         read_share: if report.interrupted { run.read_share } else { None },

@@ -2,6 +2,7 @@
 
 mod figures;
 mod firewall;
+mod l7;
 mod probe;
 mod role;
 mod setup;
@@ -30,7 +31,7 @@ use crate::{attend, flow_file, verify};
 use figures::{Run, figures};
 use firewall::Rules;
 use probe::Probe;
-use role::{AccountingRole, Beside, NullRole, Role, TrackerRole};
+use role::{AccountingRole, Beside, L7Role, NullRole, Role, TrackerRole};
 use setup::{Tables, check_application, check_verifiable, discipline, engine_config, policy, set_options};
 use source::{Source, feed};
 
@@ -40,10 +41,15 @@ pub(crate) fn run(arguments: &Replay, common: &Common) -> Result<Status, Failure
     if let Some(rules) = &rules {
         return run_role(arguments, common, Some(rules), rules.role());
     }
+    let l7 = l7::plan(arguments)?;
     match arguments.app {
         AppName::Null => run_role(arguments, common, None, NullRole),
         AppName::TcpTracker => run_role(arguments, common, None, TrackerRole),
         AppName::Accounting => run_role(arguments, common, None, AccountingRole(arguments.active_timeout)),
+        AppName::L7 => {
+            let plan = l7.as_ref().expect("the plan is made for this application");
+            run_role(arguments, common, None, L7Role(plan))
+        }
         AppName::Firewall => unreachable!("a firewall without rules is refused before"),
     }
 }
@@ -119,6 +125,7 @@ fn run_app<R: Role>(
     // Taken now: the oracle runs an application, and a probe, of its own.
     let tcb_cache = probe.map(Probe::figures);
     let firewall = rules.map(|rules| rules.figures(arguments.firewall.top_rules, reloads.get()));
+    let l7 = role.l7().map(|plan| l7::figures(plan, &report));
     let verified = if arguments.verify {
         let repeat = verify::Repeat {
             packets: report.input.packets - report.input.dropped.withheld(),
@@ -147,6 +154,7 @@ fn run_app<R: Role>(
         verified,
         tcb_cache,
         firewall,
+        l7,
         read_share,
     });
     for notice in source.notices() {

@@ -1,7 +1,7 @@
 //! What differs from application to application in a run.
 
 use flowloom::apps::accounting::Accounted;
-use flowloom::apps::{Accounting, CacheProbe, Null, Probed, TcpTracker};
+use flowloom::apps::{Accounting, CacheProbe, L7Filter, L7Plan, Null, Probed, TcpTracker};
 use flowloom::engine::App;
 
 use super::probe::Probe;
@@ -20,6 +20,11 @@ pub(super) trait Role {
     /// Returns the application that the oracle runs: where there is a plainer way to the same results, that.
     fn oracle(&self) -> Self::App {
         self.app()
+    }
+
+    /// Returns the plan of the L7 filter, of that application.
+    fn l7(&self) -> Option<&L7Plan> {
+        None
     }
 
     /// Returns the accounting record in a flow's state, of an application that keeps one.
@@ -68,6 +73,22 @@ impl Role for AccountingRole {
     }
 }
 
+/// Naming protocols.
+pub(super) struct L7Role<'a>(pub(super) &'a L7Plan);
+
+impl Role for L7Role<'_> {
+    type App = L7Filter;
+    const NAME: &'static str = "l7";
+
+    fn app(&self) -> L7Filter {
+        self.0.app()
+    }
+
+    fn l7(&self) -> Option<&L7Plan> {
+        Some(self.0)
+    }
+}
+
 /// Any of them, with a simulated cache beside it.
 pub(super) struct Beside<'a, R>(pub(super) R, pub(super) &'a Probe);
 
@@ -81,6 +102,10 @@ impl<R: Role> Role for Beside<'_, R> {
 
     fn oracle(&self) -> Self::App {
         self.1.beside(self.0.oracle())
+    }
+
+    fn l7(&self) -> Option<&L7Plan> {
+        self.0.l7()
     }
 
     fn account(flow: &Probed<<R::App as App>::Flow>) -> Option<&Accounted> {

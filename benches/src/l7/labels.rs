@@ -1,0 +1,265 @@
+//! Our labels beside tshark's, flow by flow.
+//!
+//! How it is counted, per capture:
+//!
+//! - Flows are ours, over TCP and UDP, tunnels followed. Packets are matched with tshark's by their number in the file, and
+//!   belong to the flow that our decoder gives them.
+//! - A flow's words are those that tshark's `frame.protocols` has behind the last `tcp` or `udp`, of all its packets. Words
+//!   that none of our patterns for that transport names do not count.
+//! - Counted are flows with such a word and at least one data packet; a flow without payload has nothing to name.
+//! - A flow **agrees** when one of the words of our label is among the flow's; it **agrees in the first** when the
+//!   first of the flow's words is one of our label's. No label is no agreement.
+//!
+//! tshark runs with its defaults: it too guesses by ports, and dissects what is damaged; what it calls a protocol for its
+//! port alone counts against us here.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use flowloom::apps::{L7Flow, L7Options, L7Plan};
+use flowloom::dpi::{Pattern, Transport, builtin};
+use flowloom::engine::App as _;
+use flowloom::flow_key::FlowKey;
+use serde::Serialize;
+
+use super::payloads::for_each_packet;
+
+/// How the flows of some captures compare.
+#[derive(Debug, Default, Serialize)]
+pub struct Labels {
+    /// Flows that count.
+    pub counted: u64,
+    /// Of these, those with our label among tshark's words.
+    pub agree: u64,
+    /// Of these, those with our label's word as tshark's first.
+    pub agree_in_the_first: u64,
+    /// Flows that we label and tshark gives no word that we name.
+    pub labelled_only_by_us: BTreeMap<String, u64>,
+    /// Disagreements: transport, tshark's first word, our label.
+    pub confusion: Vec<Confusion>,
+}
+
+/// One way to disagree.
+#[derive(Debug, Serialize)]
+pub struct Confusion {
+    /// `tcp` or `udp`.
+    pub transport: &'static str,
+    /// tshark's first word that we name.
+    pub tshark: String,
+    /// Our label, or `-`.
+    pub ours: String,
+    /// Flows.
+    pub flows: u64,
+}
+
+/// Returns tshark's version, or why it cannot be run.
+///
+/// # Errors
+///
+/// When there is none.
+pub fn tshark_version() -> Result<String> {
+    let output = Command::new("tshark")
+        .arg("--version")
+        .stderr(Stdio::null())
+        .output()
+        .context("tshark cannot be run; install it, or see the labels of somebody who has it")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(text.lines().next().unwrap_or_default().to_owned())
+}
+
+/// Returns the files of captures below a folder, sorted.
+///
+/// # Errors
+///
+/// When a folder cannot be read.
+pub fn captures(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in
+            std::fs::read_dir(&folder).with_context(|| format!("{} cannot be read", folder.display()))?
+        {
+            let path = entry?.path();
+            let name = path.to_string_lossy().into_owned();
+            if path.is_dir() {
+                folders.push(path);
+            } else if [".pcap", ".pcapng", ".zst", ".gz"].iter().any(|end| name.ends_with(end)) {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// One flow, from both sides.
+struct Seen {
+    key: FlowKey,
+    ours: L7Flow,
+    words: Vec<String>,
+}
+
+/// Adds the comparison of one capture.
+///
+/// # Errors
+///
+/// When it cannot be read, or tshark fails.
+pub fn compare(path: &Path, labels: &mut Labels) -> Result<()> {
+    let patterns = builtin();
+    let plan = L7Plan::new(&patterns, L7Options::default())?;
+    let mut app = plan.app();
+    let mut places: HashMap<FlowKey, usize> = HashMap::new();
+    let mut flows: Vec<Seen> = Vec::new();
+    let mut flow_of: Vec<Option<usize>> = vec![None];
+    for_each_packet(&[path.to_owned()], true, |_, view| {
+        flow_of.push(view.map(|view| {
+            let key = view.headers.key;
+            let place = *places.entry(key).or_insert_with(|| {
+                flows.push(Seen { key, ours: L7Flow::default(), words: Vec::new() });
+                flows.len() - 1
+            });
+            app.on_packet(&view, &mut flows[place].ours);
+            place
+        }));
+    })?;
+    for (number, protocols) in tshark(path)? {
+        if let Some(Some(place)) = flow_of.get(number) {
+            let words = &mut flows[*place].words;
+            for word in behind_transport(&protocols) {
+                if !words.iter().any(|known| known == word) {
+                    words.push(word.to_owned());
+                }
+            }
+        }
+    }
+    let mut confusion: BTreeMap<(&'static str, String, String), u64> = BTreeMap::new();
+    for flow in &flows {
+        judge(flow, &patterns, labels, &mut confusion);
+    }
+    for ((transport, tshark, ours), flows) in confusion {
+        match labels
+            .confusion
+            .iter_mut()
+            .find(|known| known.transport == transport && known.tshark == tshark && known.ours == ours)
+        {
+            Some(known) => known.flows += flows,
+            None => labels.confusion.push(Confusion { transport, tshark, ours, flows }),
+        }
+    }
+    labels.confusion.sort_by_key(|confusion| std::cmp::Reverse(confusion.flows));
+    Ok(())
+}
+
+fn judge(
+    flow: &Seen,
+    patterns: &[Pattern],
+    labels: &mut Labels,
+    confusion: &mut BTreeMap<(&'static str, String, String), u64>,
+) {
+    let Some(transport) = Transport::of_ip_protocol(flow.key.protocol()) else { return };
+    if flow.ours.inspected_packets() == 0 {
+        return;
+    }
+    let named: HashSet<&str> = patterns
+        .iter()
+        .filter(|pattern| pattern.transports.has(transport))
+        .flat_map(|pattern| pattern.tshark.iter().map(String::as_str))
+        .collect();
+    let words: Vec<&str> =
+        flow.words.iter().map(String::as_str).filter(|word| named.contains(word)).collect();
+    let ours = flow.ours.protocol();
+    let Some(first) = words.first() else {
+        if let Some(name) = ours {
+            *labels.labelled_only_by_us.entry(name.to_owned()).or_default() += 1;
+        }
+        return;
+    };
+    labels.counted += 1;
+    let of_ours = patterns.iter().find(|pattern| Some(pattern.name.as_str()) == ours);
+    let has = |word: &str| of_ours.is_some_and(|pattern| pattern.tshark.iter().any(|known| known == word));
+    labels.agree_in_the_first += u64::from(has(first));
+    if words.iter().any(|word| has(word)) {
+        labels.agree += 1;
+    } else {
+        let transport = if transport == Transport::Tcp { "tcp" } else { "udp" };
+        *confusion.entry((transport, (*first).to_owned(), ours.unwrap_or("-").to_owned())).or_default() +=
+            1;
+    }
+}
+
+/// Returns the words behind the last transport.
+fn behind_transport(protocols: &str) -> Vec<&str> {
+    let words: Vec<&str> = protocols.split(':').collect();
+    match words.iter().rposition(|word| matches!(*word, "tcp" | "udp")) {
+        Some(at) => words[at + 1..].to_vec(),
+        None => Vec::new(),
+    }
+}
+
+/// Returns the number and the protocols of every packet.
+fn tshark(path: &Path) -> Result<Vec<(usize, String)>> {
+    let unpacked;
+    let mut file = path.to_owned();
+    if path.extension().is_some_and(|extension| extension == "zst") {
+        unpacked = tempfile::NamedTempFile::new()?;
+        zstd::stream::copy_decode(std::fs::File::open(path)?, unpacked.as_file())?;
+        unpacked.path().clone_into(&mut file);
+    }
+    let output = Command::new("tshark")
+        .args(["-n", "-T", "fields", "-e", "frame.number", "-e", "frame.protocols", "-r"])
+        .arg(&file)
+        .stderr(Stdio::null())
+        .output()?;
+    // It exits with 2 on a capture that breaks off, after it has told what is there.
+    if output.stdout.is_empty() && !output.status.success() {
+        bail!("tshark cannot read {}", path.display());
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(text
+        .lines()
+        .filter_map(|line| line.split_once('\t'))
+        .filter_map(|(number, protocols)| Some((number.parse().ok()?, protocols.to_owned())))
+        .collect())
+}
+
+impl Labels {
+    /// Returns the table for people.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a share for people")]
+    pub fn to_text(&self) -> String {
+        let share = |part: u64| 100.0 * part as f64 / self.counted.max(1) as f64;
+        let mut text = format!(
+            "flows that tshark labels with a protocol we name   {}\nagree                                               {}  ({:.2} %)\nagree in the first word                             {}  ({:.2} %)\n\nconfusion: transport, tshark's word, our label, flows\n",
+            self.counted,
+            self.agree,
+            share(self.agree),
+            self.agree_in_the_first,
+            share(self.agree_in_the_first)
+        );
+        for row in &self.confusion {
+            // Writing to a string does not fail.
+            let _ =
+                writeln!(text, "  {:<4} {:<16} {:<16} {}", row.transport, row.tshark, row.ours, row.flows);
+        }
+        text += "\nlabelled by us only: label, flows\n";
+        for (label, flows) in &self.labelled_only_by_us {
+            let _ = writeln!(text, "  {label:<16} {flows}");
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_those_behind_the_last_transport() {
+        assert_eq!(behind_transport("eth:ethertype:ip:tcp:tls"), ["tls"]);
+        assert_eq!(behind_transport("eth:ip:udp:gtp:ip:tcp:nbss:smb2"), ["nbss", "smb2"]);
+        assert!(behind_transport("eth:ip:icmp").is_empty());
+    }
+}

@@ -1,0 +1,160 @@
+//! What is kept of a flow: what it is called, and how far its first bytes were scanned.
+
+use flowloom_dpi::ScanState;
+use flowloom_dpi::stream::Sequencer;
+use flowloom_engine::{FlowState, FlowValue};
+
+use super::pool::Ticket;
+
+/// Where the naming of a connection stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum L7State {
+    /// More packets are needed.
+    #[default]
+    NoMatchYet,
+    /// A pattern has matched.
+    Matched,
+    /// None has, and no more packets are looked at.
+    NoMatch,
+}
+
+impl L7State {
+    /// Returns the state's name in flow files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NoMatchYet => "no-match-yet",
+            Self::Matched => "matched",
+            Self::NoMatch => "no-match",
+        }
+    }
+}
+
+/// One direction of a TCP connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Side {
+    pub(super) order: Sequencer,
+    pub(super) scan: ScanState,
+    /// Bytes put in sequence while the flow was undecided.
+    pub(super) taken: u32,
+    /// No pattern can match any more, whatever follows.
+    pub(super) closed: bool,
+    /// Nothing more is taken in: there is a gap, or enough was seen.
+    pub(super) over: bool,
+    pub(super) window: Option<Ticket>,
+    pub(super) buffer: Option<Ticket>,
+}
+
+impl Side {
+    pub(super) fn end(&mut self) {
+        self.over = true;
+        self.closed = true;
+    }
+}
+
+/// The state of one flow.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct L7Flow {
+    pub(super) state: L7State,
+    pub(super) protocol: &'static str,
+    pub(super) inspected: u32,
+    pub(super) packets: u64,
+    pub(super) bytes: u64,
+    pub(super) datagram_bytes: u64,
+    pub(super) sides: [Side; 2],
+    earlier: Earlier,
+}
+
+/// What earlier records of the same key have added up to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Earlier {
+    bytes: u64,
+    overlap_bytes: u64,
+    gap_bytes: u64,
+}
+
+impl L7Flow {
+    /// Returns where its naming stands.
+    #[must_use]
+    pub fn state(&self) -> L7State {
+        self.state
+    }
+
+    /// Returns the protocol's name, once it is matched.
+    #[must_use]
+    pub fn protocol(&self) -> Option<&'static str> {
+        (self.state == L7State::Matched).then_some(self.protocol)
+    }
+
+    /// Returns the data packets that were looked at.
+    #[must_use]
+    pub fn inspected_packets(&self) -> u32 {
+        self.inspected
+    }
+
+    /// Returns the bytes that were put in sequence and looked at, however often.
+    #[must_use]
+    pub fn inspected_bytes(&self) -> u64 {
+        self.earlier.bytes
+            + self.datagram_bytes
+            + self.sides.iter().map(|side| u64::from(side.taken)).sum::<u64>()
+    }
+
+    /// Returns the bytes that came again, and the bytes that were missing, in both directions while it was undecided.
+    #[must_use]
+    pub fn overlap_and_gap_bytes(&self) -> (u64, u64) {
+        self.sides.iter().map(|side| side.order.counts()).fold(
+            (self.earlier.overlap_bytes, self.earlier.gap_bytes),
+            |(overlap, gap), counts| {
+                (overlap + u64::from(counts.overlap_bytes), gap + u64::from(counts.gap_bytes))
+            },
+        )
+    }
+}
+
+impl FlowState for L7Flow {
+    const COLUMNS: &'static [&'static str] = &[
+        "l7_protocol",
+        "l7_state",
+        "packets",
+        "bytes",
+        "inspected_packets",
+        "inspected_bytes",
+        "overlap_bytes",
+        "gap_bytes",
+    ];
+
+    fn values(&self, out: &mut Vec<FlowValue>) {
+        let (overlap, gap) = self.overlap_and_gap_bytes();
+        out.extend([
+            FlowValue::Word(self.protocol().unwrap_or("-")),
+            FlowValue::Word(self.state.name()),
+            FlowValue::Count(self.packets),
+            FlowValue::Count(self.bytes),
+            FlowValue::Count(u64::from(self.inspected)),
+            FlowValue::Count(self.inspected_bytes()),
+            FlowValue::Count(overlap),
+            FlowValue::Count(gap),
+        ]);
+    }
+
+    /// The first record that was matched names the flow; where none was, the last one says how it stands.
+    fn merge(&mut self, later: Self) {
+        let bytes = self.inspected_bytes();
+        let (overlap_bytes, gap_bytes) = self.overlap_and_gap_bytes();
+        let (packets, wire_bytes, inspected) = (self.packets, self.bytes, self.inspected);
+        let named = (self.state == L7State::Matched).then_some(self.protocol);
+        *self = later;
+        if let Some(protocol) = named {
+            self.state = L7State::Matched;
+            self.protocol = protocol;
+        }
+        self.packets += packets;
+        self.bytes += wire_bytes;
+        self.inspected = self.inspected.saturating_add(inspected);
+        self.earlier.bytes += bytes;
+        self.earlier.overlap_bytes += overlap_bytes;
+        self.earlier.gap_bytes += gap_bytes;
+    }
+}

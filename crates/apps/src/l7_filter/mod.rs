@@ -1,0 +1,226 @@
+//! What protocol a connection speaks, by the first bytes of its payload [HRWTREE §2.1, §3.1].
+//!
+//! A connection is `NO_MATCH_YET` until a pattern matches, `MATCHED` from then on, and `NO_MATCH` when its first data packets
+//! (8, both directions together) have shown nothing; packets of a decided connection pass by.
+//!
+//! Unlike the paper's, the scan is incremental: a few bytes of automaton state a direction stand for what was seen, so
+//! that no byte is looked at twice. [`L7Options::rescan`] is the paper's way, with the same results. Unlike the
+//! original, each direction of a TCP connection is a text of its own, in the order of its sequence numbers, and each
+//! datagram is one; bytes of zero are left out for patterns in l7-filter's form only.
+//!
+//! - Data out of turn waits in a window until what is missing comes. Where the first bytes never come, or were cut off in
+//!   the capture, the direction stays unnamed: a guess from the middle would be a false alarm.
+//! - Windows and buffers are a fixed number per worker; when all are taken, the one that was taken first is taken back
+//!   ([`L7Totals::taken_back`]). As long as no connection comes back to a window that it lost
+//!   ([`L7Totals::lost`]), results depend on neither the workers nor the mode.
+
+mod flow;
+mod names;
+mod plan;
+mod pool;
+
+use flowloom_dpi::stream::{Piece, Segment, Sequencer, Window};
+use flowloom_dpi::{Found, Outcome, Transport};
+use flowloom_engine::{App, Verdict};
+use flowloom_packet::PacketView;
+
+pub use flow::{L7Flow, L7State};
+pub use plan::{L7Error, L7Options, L7Plan, L7Totals};
+
+use flow::Side;
+use plan::Shared;
+use pool::Pool;
+use std::sync::Arc;
+
+const SYN: u8 = 2;
+
+/// Names the protocol of each flow. One for each worker, from [`L7Plan::app`].
+#[derive(Debug)]
+pub struct L7Filter {
+    shared: Arc<Shared>,
+    windows: Pool<Window>,
+    buffers: Pool<Vec<u8>>,
+    totals: L7Totals,
+}
+
+impl App for L7Filter {
+    type Flow = L7Flow;
+
+    #[inline]
+    fn on_packet(&mut self, packet: &PacketView<'_>, flow: &mut L7Flow) -> Verdict {
+        flow.packets += 1;
+        flow.bytes += u64::from(packet.wire_bytes);
+        if flow.state == L7State::NoMatchYet {
+            self.look(packet, flow);
+        }
+        Verdict::Accept
+    }
+}
+
+impl L7Filter {
+    fn new(shared: Arc<Shared>) -> Self {
+        let options = &shared.options;
+        let windows = Pool::new(options.windows_max);
+        let buffers = Pool::new(if options.rescan { options.buffers_max } else { 0 });
+        Self { shared, windows, buffers, totals: L7Totals::default() }
+    }
+
+    /// Takes in one packet of a flow that is not decided.
+    fn look(&mut self, packet: &PacketView<'_>, flow: &mut L7Flow) {
+        let headers = &packet.headers;
+        let Some(transport) = Transport::of_ip_protocol(headers.key.protocol()) else {
+            // The patterns are about TCP and UDP.
+            flow.state = L7State::NoMatch;
+            return;
+        };
+        if headers.later_fragment {
+            return;
+        }
+        let payload = packet.payload();
+        let syn = transport == Transport::Tcp && headers.tcp_flags & SYN != 0;
+        if payload.is_empty() && !syn {
+            return;
+        }
+        let found = match transport {
+            Transport::Udp => self.datagram(payload, flow),
+            Transport::Tcp => {
+                let at = headers.transport_offset as usize + 4;
+                let Some(sequence) = packet.bytes.get(at..).and_then(|bytes| bytes.first_chunk()) else {
+                    return;
+                };
+                let segment = Segment { sequence: u32::from_be_bytes(*sequence), syn, payload };
+                self.segment(segment, &mut flow.sides[headers.direction.index()])
+            }
+        };
+        flow.inspected += u32::from(!payload.is_empty());
+        if let Some(name) = found {
+            flow.state = L7State::Matched;
+            flow.protocol = name;
+        } else if flow.inspected >= self.shared.options.packets_max {
+            flow.state = L7State::NoMatch;
+        }
+        if flow.state != L7State::NoMatchYet {
+            for side in &mut flow.sides {
+                self.windows.give_back(&mut side.window);
+                self.buffers.give_back(&mut side.buffer);
+            }
+        }
+    }
+
+    fn datagram(&mut self, payload: &[u8], flow: &mut L7Flow) -> Option<&'static str> {
+        let shared = &self.shared;
+        let bytes = &payload[..payload.len().min(shared.options.bytes_max)];
+        flow.datagram_bytes += bytes.len() as u64;
+        self.totals.scanned_bytes += bytes.len() as u64;
+        let found = match &shared.rescanner {
+            Some(rescanner) => rescanner.first(Transport::Udp, bytes),
+            None => shared.scanner.scan_whole(Transport::Udp, bytes),
+        };
+        found.map(|id| shared.names[id.index()])
+    }
+
+    fn segment(&mut self, segment: Segment<'_>, side: &mut Side) -> Option<&'static str> {
+        let shared = &*self.shared;
+        let bytes_max = shared.options.bytes_max;
+        if side.over {
+            return None;
+        }
+        let mut window = None;
+        if side.window.is_some() || !side.order.is_next(&segment) {
+            let lost = side.window.is_some() && !self.windows.has(side.window);
+            if lost {
+                // What was held is gone, so the bytes in the middle are: nothing more can be said of this direction.
+                self.totals.lost += 1;
+                side.end();
+                return None;
+            }
+            let window_bytes = shared.options.window_bytes;
+            window = self.windows.get(&mut side.window, || Window::new(window_bytes), Window::clear);
+        }
+        let room = bytes_max - side.taken as usize;
+        let mut taken = 0;
+        let mut gap = false;
+        let outcome = if shared.rescanner.is_some() {
+            let had_buffer = side.buffer.is_some();
+            if had_buffer && !self.buffers.has(side.buffer) {
+                self.totals.lost += 1;
+                side.end();
+                return None;
+            }
+            let Some(buffer) = self.buffers.get(&mut side.buffer, Vec::new, Vec::clear) else {
+                side.end();
+                return None;
+            };
+            in_order(&mut side.order, segment, window, room, &mut taken, &mut gap, |bytes| {
+                buffer.extend_from_slice(bytes);
+            });
+            let found = match &shared.rescanner {
+                Some(rescanner) if taken > 0 => {
+                    self.totals.scanned_bytes += buffer.len() as u64;
+                    rescanner.first(Transport::Tcp, buffer)
+                }
+                _ => None,
+            };
+            found.map_or(Outcome::Open, Outcome::Matched)
+        } else {
+            let mut found = Found::default();
+            let (scanner, scan, closed) = (&shared.scanner, &mut side.scan, side.closed);
+            in_order(&mut side.order, segment, window, room, &mut taken, &mut gap, |bytes| {
+                if !closed {
+                    scanner.feed(Transport::Tcp, scan, &mut found, bytes);
+                }
+            });
+            if taken == 0 || closed {
+                Outcome::Open
+            } else {
+                self.totals.scanned_bytes += taken as u64;
+                scanner.outcome(Transport::Tcp, scan, found)
+            }
+        };
+        side.taken += u32::try_from(taken).unwrap_or(u32::MAX);
+        if self.windows.is_empty_now(side.window, |window| window.held() == 0) {
+            self.windows.give_back(&mut side.window);
+        }
+        match outcome {
+            Outcome::Matched(id) => return Some(shared.names[id.index()]),
+            Outcome::Closed => side.closed = true,
+            Outcome::Open => {}
+        }
+        if gap || side.taken as usize >= bytes_max {
+            side.end();
+            self.windows.give_back(&mut side.window);
+            self.buffers.give_back(&mut side.buffer);
+        }
+        None
+    }
+}
+
+/// Hands over what a segment puts in sequence: at most `room` bytes, and nothing behind a gap.
+fn in_order(
+    order: &mut Sequencer,
+    segment: Segment<'_>,
+    window: Option<&mut Window>,
+    room: usize,
+    taken: &mut usize,
+    gap: &mut bool,
+    mut to: impl FnMut(&[u8]),
+) {
+    order.push(segment, window, |piece| match piece {
+        Piece::Data(bytes) if !*gap => {
+            let bytes = &bytes[..bytes.len().min(room - *taken)];
+            *taken += bytes.len();
+            if !bytes.is_empty() {
+                to(bytes);
+            }
+        }
+        Piece::Data(_) => {}
+        Piece::Gap(_) => *gap = true,
+    });
+}
+
+impl Drop for L7Filter {
+    fn drop(&mut self) {
+        self.totals.taken_back = self.windows.taken_back() + self.buffers.taken_back();
+        self.shared.add(self.totals);
+    }
+}

@@ -1,0 +1,220 @@
+//! The L7 filter over packets made by hand: states, order, overlaps, bounds, and the paper's way beside the usual one.
+
+use flowloom_apps::{L7Filter, L7Flow, L7Options, L7Plan, L7State};
+use flowloom_dpi::builtin;
+use flowloom_engine::{App as _, FlowState as _, FlowValue, Verdict};
+use flowloom_flow_key::FlowKey;
+use flowloom_packet::{Headers, PacketView};
+use proptest::prelude::*;
+
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const SYN: u8 = 2;
+const ACK: u8 = 16;
+
+/// A packet that is its transport header and payload.
+#[derive(Clone, Debug)]
+struct Packet {
+    from_client: bool,
+    sequence: u32,
+    flags: u8,
+    payload: Vec<u8>,
+}
+
+fn data(from_client: bool, sequence: u32, payload: &[u8]) -> Packet {
+    Packet { from_client, sequence, flags: ACK, payload: payload.to_vec() }
+}
+
+fn feed(app: &mut L7Filter, flow: &mut L7Flow, protocol: u8, packet: &Packet) {
+    let (key, direction) = if packet.from_client {
+        FlowKey::from_v4(1, 2, 40_000, 80, protocol)
+    } else {
+        FlowKey::from_v4(2, 1, 80, 40_000, protocol)
+    };
+    let mut bytes = vec![0_u8; 20];
+    bytes[4..8].copy_from_slice(&packet.sequence.to_be_bytes());
+    bytes.extend_from_slice(&packet.payload);
+    let headers = Headers {
+        key,
+        direction,
+        tcp_flags: packet.flags,
+        later_fragment: false,
+        network_offset: 0,
+        transport_offset: 0,
+        payload_offset: 20,
+        payload_bytes: u32::try_from(packet.payload.len()).expect("small packets"),
+    };
+    let view = PacketView { bytes: &bytes, headers, time_ns: 1, wire_bytes: 100 };
+    assert_eq!(app.on_packet(&view, flow), Verdict::Accept);
+}
+
+fn run(plan: &L7Plan, protocol: u8, packets: &[Packet]) -> L7Flow {
+    let (mut app, mut flow) = (plan.app(), L7Flow::default());
+    for packet in packets {
+        feed(&mut app, &mut flow, protocol, packet);
+    }
+    flow
+}
+
+fn plan(options: L7Options) -> L7Plan {
+    L7Plan::new(&builtin(), options).expect("the builtin patterns make a scanner")
+}
+
+fn values(flow: &L7Flow) -> Vec<FlowValue> {
+    let mut values = Vec::new();
+    flow.values(&mut values);
+    values
+}
+
+#[test]
+fn a_connection_is_undecided_then_named_then_left_alone() {
+    let plan = plan(L7Options::default());
+    let packets = [
+        Packet { from_client: true, sequence: 99, flags: SYN, payload: Vec::new() },
+        data(true, 100, b"GET / HT"),
+        data(true, 108, b"TP/1.1\r\n"),
+        data(false, 500, b"HTTP/1.1 200 OK\r\n"),
+    ];
+    assert_eq!(run(&plan, TCP, &packets[..2]).state(), L7State::NoMatchYet);
+    let flow = run(&plan, TCP, &packets);
+    assert_eq!((flow.state(), flow.protocol()), (L7State::Matched, Some("http")));
+    assert_eq!((flow.inspected_packets(), flow.inspected_bytes()), (2, 16), "what comes later passes by");
+    assert_eq!(values(&flow).len(), L7Flow::COLUMNS.len());
+}
+
+#[test]
+fn after_eight_data_packets_nothing_more_is_looked_at() {
+    let plan = plan(L7Options::default());
+    let mut packets: Vec<Packet> = (0..8).map(|i| data(i % 2 == 0, 100 + i / 2, b"\x01")).collect();
+    assert_eq!(run(&plan, TCP, &packets[..7]).state(), L7State::NoMatchYet);
+    assert_eq!(run(&plan, TCP, &packets).state(), L7State::NoMatch);
+    packets.push(data(true, 1, b"GET / HTTP/1.1\r\n"));
+    let flow = run(&plan, TCP, &packets);
+    assert_eq!((flow.state(), flow.inspected_packets()), (L7State::NoMatch, 8));
+}
+
+#[test]
+fn segments_out_of_order_are_put_in_order_and_the_first_copy_wins() {
+    let plan = plan(L7Options::default());
+    let packets = [
+        Packet { from_client: true, sequence: 99, flags: SYN, payload: Vec::new() },
+        data(true, 104, b"/ HTTP/1.1\r\n"),
+        data(true, 104, b"/ XXXX/1.1\r\n"),
+        data(true, 100, b"GET / SS"),
+    ];
+    let flow = run(&plan, TCP, &packets);
+    assert_eq!(flow.protocol(), Some("http"));
+    assert_eq!(flow.overlap_and_gap_bytes(), (16, 0));
+}
+
+#[test]
+fn behind_a_gap_nothing_is_guessed() {
+    let options = L7Options { window_bytes: 64, ..L7Options::default() };
+    let packets = [
+        Packet { from_client: true, sequence: 99, flags: SYN, payload: Vec::new() },
+        data(true, 100, b"\x01\x02"),
+        data(true, 1000, b"GET / HTTP/1.1\r\n"),
+    ];
+    let flow = run(&plan(options), TCP, &packets);
+    assert_eq!(flow.protocol(), None);
+    assert_eq!(flow.overlap_and_gap_bytes(), (0, 898));
+}
+
+#[test]
+fn each_datagram_stands_for_itself() {
+    let plan = plan(L7Options::default());
+    let flow = run(&plan, UDP, &[data(true, 0, b"\x01noise"), data(false, 0, b"SIP/2.0 200 OK\r\n")]);
+    assert_eq!(flow.protocol(), Some("sip"));
+    let flow = run(&plan, UDP, &[data(true, 0, b"SIP/2."), data(true, 0, b"0 200 OK\r\n")]);
+    assert_eq!(flow.protocol(), None, "two datagrams are no stream");
+}
+
+#[test]
+fn what_is_neither_tcp_nor_udp_is_not_looked_at() {
+    let flow = run(&plan(L7Options::default()), 132, &[data(true, 0, b"SIP/2.0 200 OK\r\n")]);
+    assert_eq!((flow.state(), flow.inspected_packets()), (L7State::NoMatch, 0));
+}
+
+#[test]
+fn a_window_taken_back_is_counted_and_its_direction_stays_unnamed() {
+    let plan = plan(L7Options { windows_max: 1, ..L7Options::default() });
+    let mut app = plan.app();
+    let mut flows = [L7Flow::default(), L7Flow::default()];
+    let syn = Packet { from_client: true, sequence: 99, flags: SYN, payload: Vec::new() };
+    for flow in &mut flows {
+        feed(&mut app, flow, TCP, &syn);
+        feed(&mut app, flow, TCP, &data(true, 104, b"/ HTTP/1.1\r\n"));
+    }
+    for flow in &mut flows {
+        feed(&mut app, flow, TCP, &data(true, 100, b"GET "));
+    }
+    assert_eq!(flows[0].protocol(), None);
+    assert_eq!(flows[1].protocol(), Some("http"));
+    drop(app);
+    assert_eq!((plan.totals().taken_back, plan.totals().lost), (1, 1));
+}
+
+#[test]
+fn merging_keeps_the_first_name() {
+    let plan = plan(L7Options::default());
+    let named = run(&plan, TCP, &[data(true, 0, b"SSH-2.0-x\r\n")]);
+    let open = run(&plan, TCP, &[data(true, 0, b"\x01")]);
+    let mut merged = open.clone();
+    merged.merge(named.clone());
+    assert_eq!(merged.protocol(), Some("ssh"));
+    let mut merged = named;
+    merged.merge(open);
+    assert_eq!((merged.protocol(), merged.inspected_packets()), (Some("ssh"), 2));
+    assert_eq!(merged.inspected_bytes(), 12);
+}
+
+/// Two sides of a conversation, cut, doubled and exchanged.
+fn conversation() -> impl Strategy<Value = Vec<Packet>> {
+    let sides = prop_oneof![
+        Just((
+            &b"GET /a HTTP/1.1\r\nHost: b\r\nUpgrade: websocket\r\n\r\n"[..],
+            &b"HTTP/1.1 101 X\r\n"[..]
+        )),
+        Just((&b"USER anna\r\n"[..], &b"220 ready\r\n331 password\r\n"[..])),
+        Just((&b"EHLO a\r\n"[..], &b"220 ready\r\n250-b\r\n"[..])),
+        Just((&b"\x05\x01\0\x05\x01\0\x01"[..], &b"\x05\0\x05\0"[..])),
+        Just((&b"\0\x01\0\0\0\x06\x01\x03\0\0\0\x0a"[..], &b"\0\x01\0\0\0\x05\x01\x03\x02\0\0"[..])),
+    ];
+    let cut = (any::<bool>(), 0..60_usize, 1..20_usize, any::<bool>(), any::<u8>());
+    (sides, prop::collection::vec(cut, 1..14), any::<u32>()).prop_map(|((client, server), cuts, start)| {
+        let mut packets = vec![
+            Packet { from_client: true, sequence: start, flags: SYN, payload: Vec::new() },
+            Packet { from_client: false, sequence: !start, flags: SYN | ACK, payload: Vec::new() },
+        ];
+        for (from_client, from, length, mangled, byte) in cuts {
+            let (side, begin) = if from_client { (client, start) } else { (server, !start) };
+            let from = from % side.len();
+            let mut payload = side[from..(from + length).min(side.len())].to_vec();
+            if mangled {
+                payload[0] = byte;
+            }
+            let sequence = begin.wrapping_add(1).wrapping_add(u32::try_from(from).expect("short"));
+            packets.push(data(from_client, sequence, &payload));
+        }
+        packets
+    })
+}
+
+#[test]
+fn rescanning_gives_the_same_results() {
+    let usual = plan(L7Options::default());
+    let paper = plan(L7Options { rescan: true, ..L7Options::default() });
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(2000));
+    runner
+        .run(&conversation(), |packets| {
+            for protocol in [TCP, UDP] {
+                prop_assert_eq!(
+                    values(&run(&usual, protocol, &packets)),
+                    values(&run(&paper, protocol, &packets))
+                );
+            }
+            Ok(())
+        })
+        .unwrap();
+    assert!(paper.totals().scanned_bytes > usual.totals().scanned_bytes);
+}

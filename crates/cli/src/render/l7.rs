@@ -1,0 +1,85 @@
+//! What `replay --app l7` names.
+
+use serde::Serialize;
+
+use super::{bytes, grouped, percent};
+
+/// Protocols of the text form; JSON has all.
+const LINES_MAX: usize = 24;
+
+/// What the flows of a run speak.
+#[derive(Debug, Serialize)]
+pub(crate) struct L7Figures {
+    /// Patterns that were looked for.
+    pub(crate) patterns: u64,
+    /// Bytes of the scanner's tables.
+    pub(crate) table_bytes: u64,
+    /// Flows that a pattern matched, that none did in the packets looked at, and that ended before either.
+    pub(crate) matched: u64,
+    pub(crate) no_match: u64,
+    pub(crate) no_match_yet: u64,
+    pub(crate) inspected_packets: u64,
+    /// Bytes put in sequence and looked at, each once.
+    pub(crate) inspected_bytes: u64,
+    /// Bytes that the scanner was given: more than `inspected_bytes` when it rescans.
+    pub(crate) scanned_bytes: u64,
+    pub(crate) overlap_bytes: u64,
+    pub(crate) gap_bytes: u64,
+    /// Windows and buffers taken back because all were taken, and directions that missed theirs.
+    pub(crate) windows_taken_back: u64,
+    pub(crate) directions_lost: u64,
+    /// Most flows first; those that no pattern matched are not among them.
+    pub(crate) protocols: Vec<ProtocolFigures>,
+}
+
+/// The flows of one protocol.
+#[derive(Debug, Serialize)]
+pub(crate) struct ProtocolFigures {
+    pub(crate) name: &'static str,
+    pub(crate) flows: u64,
+    pub(crate) packets: u64,
+    pub(crate) bytes_on_wire: u64,
+}
+
+impl L7Figures {
+    /// Appends the lines for people.
+    pub(crate) fn lines(&self, lines: &mut Vec<String>) {
+        let flows = self.matched + self.no_match + self.no_match_yet;
+        lines.push(format!(
+            "L7          {} patterns, {}: matched {} ({})   no match {}   no match yet {}",
+            grouped(self.patterns),
+            bytes(self.table_bytes),
+            grouped(self.matched),
+            percent(self.matched, flows),
+            grouped(self.no_match),
+            grouped(self.no_match_yet)
+        ));
+        lines.push(format!(
+            "            looked at {} data packets, {}; scanned {}; came again {}, missing {}",
+            grouped(self.inspected_packets),
+            bytes(self.inspected_bytes),
+            bytes(self.scanned_bytes),
+            bytes(self.overlap_bytes),
+            bytes(self.gap_bytes)
+        ));
+        if self.windows_taken_back > 0 {
+            lines.push(format!(
+                "            windows taken back {}, directions that missed theirs {}",
+                grouped(self.windows_taken_back),
+                grouped(self.directions_lost)
+            ));
+        }
+        for protocol in self.protocols.iter().take(LINES_MAX) {
+            lines.push(format!(
+                "            {:<16} {:>10} flows   {:>12} packets   {}",
+                protocol.name,
+                grouped(protocol.flows),
+                grouped(protocol.packets),
+                bytes(protocol.bytes_on_wire)
+            ));
+        }
+        if self.protocols.len() > LINES_MAX {
+            lines.push(format!("            … and {} more protocols", self.protocols.len() - LINES_MAX));
+        }
+    }
+}

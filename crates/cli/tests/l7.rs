@@ -1,0 +1,89 @@
+//! `replay --app l7`.
+
+use serde_json::Value;
+
+use crate::support::{Folder, flowloom, number, real_captures, replay};
+
+/// Source host and port, destination host and port, protocol, payload.
+type Packet = (u8, u16, u8, u16, u8, &'static [u8]);
+
+/// A capture of raw IPv4 packets; TCP segments have sequence number 1.
+fn capture(packets: &[Packet]) -> Vec<u8> {
+    let mut file = Vec::new();
+    file.extend(0xA1B2_C3D4_u32.to_le_bytes());
+    file.extend([2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 101, 0, 0, 0]);
+    for &(source, source_port, destination, destination_port, protocol, payload) in packets {
+        let mut transport = Vec::new();
+        transport.extend(source_port.to_be_bytes());
+        transport.extend(destination_port.to_be_bytes());
+        if protocol == 17 {
+            transport.extend(u16::try_from(8 + payload.len()).unwrap().to_be_bytes());
+            transport.extend([0, 0]);
+        } else {
+            transport.extend([0, 0, 0, 1, 0, 0, 0, 0, 0x50, 0x10, 0xFF, 0xFF, 0, 0, 0, 0]);
+        }
+        transport.extend(payload);
+        let mut packet = vec![0x45, 0];
+        packet.extend(u16::try_from(20 + transport.len()).unwrap().to_be_bytes());
+        packet.extend([0, 0, 0, 0, 64, protocol, 0, 0, 10, 0, 0, source, 10, 0, 0, destination]);
+        packet.extend(transport);
+        file.extend([0; 8]);
+        let length = u32::try_from(packet.len()).unwrap();
+        file.extend(length.to_le_bytes());
+        file.extend(length.to_le_bytes());
+        file.extend(packet);
+    }
+    file
+}
+
+fn protocols(document: &Value) -> Vec<(&str, u64)> {
+    let list = document["l7"]["protocols"].as_array().unwrap();
+    list.iter().map(|row| (row["name"].as_str().unwrap(), number(row, "flows"))).collect()
+}
+
+#[test]
+fn flows_are_named_alike_in_every_mode_and_by_patterns_of_ones_own() {
+    let folder = Folder::new();
+    let file = capture(&[
+        (1, 4000, 9, 80, 6, b"GET / HTTP/1.1\r\n"),
+        (2, 4001, 9, 80, 6, b"GET / HTTP/1.1\r\n"),
+        (1, 4002, 9, 5060, 17, b"SIP/2.0 200 OK\r\n"),
+        (1, 4003, 9, 9999, 17, b"mine, says the payload"),
+    ]);
+    let path = &folder.write("talk.pcap", &file);
+    let plain = replay(&[path, "--app", "l7", "--verify"]);
+    assert_eq!(protocols(&plain), [("http", 2), ("sip", 1)]);
+    assert_eq!(number(&plain["l7"], "no_match_yet"), 1);
+    assert_eq!(plain["verify"]["agrees"], true);
+    for more in [&["--workers", "2"][..], &["--l7-rescan"], &["--seed", "7", "--l7-packets", "1000"]] {
+        let other = replay(&[&[path.as_str(), "--app", "l7"], more].concat());
+        assert_eq!(other["digest"], plain["digest"], "{more:?}");
+    }
+    let patterns = folder.write("mine.pat", b"mine\n^mine.+payload\n");
+    let own = replay(&[path, "--app", "l7", "--patterns", &patterns]);
+    assert_eq!(protocols(&own), [("mine", 1)]);
+}
+
+#[test]
+fn patterns_that_cannot_be_read_are_told_with_their_line() {
+    let folder = Folder::new();
+    let path = folder.write("bad.patterns", b"[a]\nregexp = b\n");
+    let outcome = flowloom(["replay", "none.pcap", "--app", "l7", "--patterns", &path]);
+    assert!(outcome.ends(2).stderr.contains("bad.patterns:2:"));
+    let outcome = flowloom(["replay", "none.pcap", "--l7-rescan"]);
+    assert!(outcome.ends(2).stderr.contains("add --app l7"));
+}
+
+#[test]
+fn real_flows_are_named_alike_when_all_is_searched_again_at_every_packet() {
+    let Some(folder) = real_captures() else { return };
+    let path = folder.join("dev_mix_ether.pcap.zst");
+    let path = path.to_str().unwrap();
+    let once = replay(&[path, "--app", "l7", "--workers", "2"]);
+    let again = replay(&[path, "--app", "l7", "--l7-rescan"]);
+    assert_eq!(once["digest"], again["digest"]);
+    assert_eq!(once["l7"]["protocols"], again["l7"]["protocols"]);
+    assert_eq!(number(&once["l7"], "directions_lost") + number(&again["l7"], "directions_lost"), 0);
+    assert!(number(&again["l7"], "scanned_bytes") > number(&once["l7"], "scanned_bytes"));
+    assert!(number(&once["l7"], "matched") > 7500, "{once:#}");
+}

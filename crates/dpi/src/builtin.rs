@@ -1,0 +1,33 @@
+//! Our own patterns, written from the protocols' specifications.
+
+use crate::load::parse_own;
+use crate::pattern::Pattern;
+
+/// The files, in the order of priority.
+const FILES: [&str; 5] = [
+    include_str!("../patterns/web.patterns"),
+    include_str!("../patterns/secure.patterns"),
+    include_str!("../patterns/mail.patterns"),
+    include_str!("../patterns/names.patterns"),
+    include_str!("../patterns/data.patterns"),
+];
+
+/// Returns the builtin patterns, in the order of priority.
+///
+/// They are written for few false alarms rather than for few misses, use no port numbers, and name the
+/// specification that each was written from.
+///
+/// # Panics
+///
+/// Never: a test reads them.
+///
+/// # Examples
+///
+/// ```
+/// let names: Vec<String> = flowloom_dpi::builtin().into_iter().map(|pattern| pattern.name).collect();
+/// assert!(names.len() >= 40 && names.iter().any(|name| name == "tls"));
+/// ```
+#[must_use]
+pub fn builtin() -> Vec<Pattern> {
+    FILES.iter().flat_map(|text| parse_own(text).expect("a test reads the builtin patterns")).collect()
+}

@@ -1,0 +1,167 @@
+//! From expressions to as few tables as fit the budget.
+
+use regex_automata::dfa::{StartKind, dense};
+use regex_automata::nfa::thompson;
+use regex_automata::util::prefilter::Prefilter;
+use regex_automata::util::syntax;
+use regex_automata::{Input, MatchKind, meta};
+
+use crate::error::BuildError;
+use crate::pattern::{Dialect, Pattern};
+use crate::table::Table;
+
+/// The most patterns of a set.
+pub const PATTERNS_MAX: usize = 4096;
+/// The longest expression.
+pub const REGEX_BYTES_MAX: usize = 16 << 10;
+/// The automaton of one expression before it is made deterministic may take this much.
+const NFA_BYTES_MAX: usize = 4 << 20;
+/// A group has at most this many patterns.
+const GROUP_PATTERNS_MAX: usize = 512;
+
+/// What building may take.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_dpi::{Budget, Scanner, builtin};
+///
+/// let small = Budget { group_bytes_max: 256 << 10, ..Budget::default() };
+/// assert!(Scanner::with_budget(&builtin(), small).is_ok());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Bytes of one automaton while it is built; patterns that do not fit together are split over several.
+    pub group_bytes_max: usize,
+    /// Bytes of all tables.
+    pub bytes_max: usize,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self { group_bytes_max: 8 << 20, bytes_max: 64 << 20 }
+    }
+}
+
+/// A pattern that was found to be an expression.
+pub(crate) struct Checked<'a> {
+    pub(crate) id: u16,
+    pub(crate) pattern: &'a Pattern,
+    pub(crate) anchored: bool,
+}
+
+impl Checked<'_> {
+    pub(crate) fn skips_zero(&self) -> bool {
+        self.pattern.dialect == Dialect::L7Filter
+    }
+}
+
+/// How the expressions of a dialect are read.
+fn syntax_of(dialect: Dialect) -> syntax::Config {
+    syntax::Config::new()
+        .unicode(false)
+        .utf8(false)
+        .dot_matches_new_line(true)
+        .case_insensitive(dialect == Dialect::L7Filter)
+        .nest_limit(64)
+}
+
+/// Compiles one expression for a search of whole buffers, without any of what the tables are made of.
+pub(crate) fn whole(pattern: &Pattern) -> Result<meta::Regex, BuildError> {
+    meta::Regex::builder()
+        .syntax(syntax_of(pattern.dialect))
+        .configure(
+            meta::Config::new()
+                .utf8_empty(false)
+                .nfa_size_limit(Some(NFA_BYTES_MAX))
+                .dfa(false)
+                .onepass(false),
+        )
+        .build(&pattern.regex)
+        .map_err(|error| BuildError::Syntax { name: pattern.name.clone(), message: flat(&error) })
+}
+
+/// Looks at one expression.
+pub(crate) fn check(id: u16, pattern: &Pattern) -> Result<Checked<'_>, BuildError> {
+    let name = || pattern.name.clone();
+    if pattern.regex.len() > REGEX_BYTES_MAX {
+        return Err(BuildError::LongRegex {
+            name: name(),
+            bytes: pattern.regex.len(),
+            bytes_max: REGEX_BYTES_MAX,
+        });
+    }
+    let nfa = thompson::Compiler::new()
+        .syntax(syntax_of(pattern.dialect))
+        .configure(thompson_config())
+        .build(&pattern.regex)
+        .map_err(|error| BuildError::Syntax { name: name(), message: flat(&error) })?;
+    if nfa.look_set_any().contains_word_unicode() {
+        return Err(BuildError::Syntax {
+            name: name(),
+            message: String::from("Unicode is not known here"),
+        });
+    }
+    if nfa.has_empty() && whole(pattern)?.is_match(Input::new(&[])) {
+        return Err(BuildError::MatchesNothing { name: name() });
+    }
+    Ok(Checked { id, pattern, anchored: nfa.is_always_start_anchored() })
+}
+
+fn thompson_config() -> thompson::Config {
+    thompson::Config::new().utf8(false).shrink(false).nfa_size_limit(Some(NFA_BYTES_MAX))
+}
+
+fn flat(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = cause.to_string();
+        source = cause.source();
+    }
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Makes the tables of patterns that are alike: all anchored or none, of one dialect. Halves the list until the halves fit.
+pub(crate) fn tables(list: &[Checked<'_>], budget: Budget, out: &mut Vec<Table>) -> Result<(), BuildError> {
+    let Some(first) = list.first() else { return Ok(()) };
+    let table = if list.len() > GROUP_PATTERNS_MAX { None } else { table(list, budget) };
+    if let Some(table) = table {
+        out.push(table);
+        return Ok(());
+    }
+    if list.len() == 1 {
+        return Err(BuildError::PatternTooLarge {
+            name: first.pattern.name.clone(),
+            group_bytes_max: budget.group_bytes_max,
+        });
+    }
+    let (low, high) = list.split_at(list.len() / 2);
+    tables(low, budget, out)?;
+    tables(high, budget, out)
+}
+
+/// Makes one table, if it fits.
+fn table(list: &[Checked<'_>], budget: Budget) -> Option<Table> {
+    let (anchored, skip_zero) = (list[0].anchored, list[0].skips_zero());
+    let syntax = syntax_of(list[0].pattern.dialect);
+    let mut hirs = Vec::with_capacity(list.len());
+    for checked in list {
+        hirs.push(syntax::parse_with(&checked.pattern.regex, &syntax).ok()?);
+    }
+    let nfa = thompson::Compiler::new()
+        .configure(thompson_config().nfa_size_limit(Some(2 * NFA_BYTES_MAX)))
+        .build_many_from_hir(&hirs)
+        .ok()?;
+    let config = dense::Config::new()
+        .match_kind(MatchKind::All)
+        .start_kind(if anchored { StartKind::Anchored } else { StartKind::Unanchored })
+        .specialize_start_states(false)
+        .accelerate(false)
+        .dfa_size_limit(Some(budget.group_bytes_max))
+        .determinize_size_limit(Some(4 * budget.group_bytes_max));
+    let dfa = dense::Builder::new().configure(config).build_from_nfa(&nfa).ok()?;
+    let ids: Vec<u16> = list.iter().map(|checked| checked.id).collect();
+    let finder = if anchored { None } else { Prefilter::from_hirs_prefix(MatchKind::All, &hirs) };
+    Table::new(&dfa, &ids, anchored, skip_zero, finder).ok()
+}

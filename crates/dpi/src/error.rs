@@ -1,0 +1,107 @@
+//! Why a scanner was not built.
+
+use std::fmt;
+
+/// Why patterns could not be made into a scanner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// There is nothing to look for.
+    NoPatterns,
+    /// More patterns than can be numbered.
+    TooManyPatterns {
+        /// How many there are.
+        patterns: usize,
+        /// How many there may be.
+        patterns_max: usize,
+    },
+    /// An expression is longer than the limit.
+    LongRegex {
+        /// The pattern's name.
+        name: String,
+        /// Its length.
+        bytes: usize,
+        /// The limit.
+        bytes_max: usize,
+    },
+    /// An expression is not one.
+    Syntax {
+        /// The pattern's name.
+        name: String,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// An expression matches everything, even nothing: whatever stands behind it would never be found.
+    MatchesNothing {
+        /// The pattern's name.
+        name: String,
+    },
+    /// One pattern alone exceeds the budget of a group.
+    PatternTooLarge {
+        /// The pattern's name.
+        name: String,
+        /// The budget.
+        group_bytes_max: usize,
+    },
+    /// The patterns need more groups than a flow has states for.
+    TooManyGroups {
+        /// How many groups they need.
+        groups: usize,
+        /// How many there may be.
+        groups_max: usize,
+        /// The budget of each.
+        group_bytes_max: usize,
+    },
+    /// All groups together exceed the budget.
+    TooLarge {
+        /// The bytes of the tables so far.
+        bytes: usize,
+        /// The budget.
+        bytes_max: usize,
+    },
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoPatterns => {
+                write!(
+                    f,
+                    "there are no patterns to look for\n  name a file that holds some, or use the builtin set"
+                )
+            }
+            Self::TooManyPatterns { patterns, patterns_max } => {
+                write!(f, "{patterns} patterns are more than {patterns_max}\n  leave some out")
+            }
+            Self::LongRegex { name, bytes, bytes_max } => {
+                write!(f, "the expression of {name} has {bytes} bytes, more than {bytes_max}\n  shorten it")
+            }
+            Self::Syntax { name, message } => {
+                write!(
+                    f,
+                    "the expression of {name} is not one: {message}\n  mend it, or leave the pattern out"
+                )
+            }
+            Self::MatchesNothing { name } => write!(
+                f,
+                "the expression of {name} matches the empty payload, and so every flow\n  ask for at least one byte"
+            ),
+            Self::PatternTooLarge { name, group_bytes_max } => write!(
+                f,
+                "the automaton of {name} alone exceeds {group_bytes_max} bytes\n  anchor the expression with ^, shorten \
+                 its repetitions, raise the budget, or leave the pattern out"
+            ),
+            Self::TooManyGroups { groups, groups_max, group_bytes_max } => write!(
+                f,
+                "the patterns make {groups} automata of at most {group_bytes_max} bytes, a flow has states for \
+                 {groups_max}\n  raise the budget of a group, anchor expressions with ^, or leave patterns out"
+            ),
+            Self::TooLarge { bytes, bytes_max } => write!(
+                f,
+                "the automata take {bytes} bytes, more than {bytes_max}\n  raise the budget, or leave patterns out"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for BuildError {}

@@ -1,0 +1,58 @@
+//! Names the protocol of a flow from the first bytes of its payload.
+//!
+//! The way of l7-filter [HRWTREE §2.1]: a list of regular expressions, the first that matches names the flow. The
+//! original searches the whole buffer again for every expression at every packet; [`Scanner`] carries the states of a few
+//! automata from packet to packet, so that each byte is looked at once, and gives the same answers
+//! ([`reference::Rescanner`] is the original's way, for comparison).
+//!
+//! - [`builtin`] returns our own patterns, written from the specifications, for more than ninety protocols; [`load`]
+//!   reads files of ours and of l7-filter's form.
+//! - [`stream`] puts the data of TCP segments in sequence within a bounded window, so that what is scanned is
+//!   what the application saw.
+//!
+//! The crate stands alone: nothing of flowloom is needed to use it.
+//!
+//! # Examples
+//!
+//! ```
+//! use flowloom_dpi::stream::{Piece, Segment, Sequencer, Window};
+//! use flowloom_dpi::{Outcome, ScanState, Scanner, Transport, builtin};
+//!
+//! let scanner = Scanner::new(&builtin())?;
+//! // What is kept for one direction of a connection, and the window for segments that come too early.
+//! let (mut order, mut state) = (Sequencer::default(), ScanState::default());
+//! let mut window = Window::new(8 << 10);
+//! let mut label = None;
+//! // A request in two segments, the second one first.
+//! let segments = [
+//!     Segment { sequence: 1000, syn: true, payload: b"" },
+//!     Segment { sequence: 1005, syn: false, payload: b"/ HTTP/1.1\r\n\r\n" },
+//!     Segment { sequence: 1001, syn: false, payload: b"GET " },
+//! ];
+//! for segment in segments {
+//!     order.push(segment, Some(&mut window), |piece| {
+//!         let Piece::Data(bytes) = piece else { return };
+//!         if let Outcome::Matched(id) = scanner.scan(Transport::Tcp, &mut state, bytes) {
+//!             label.get_or_insert_with(|| scanner.name(id).to_owned());
+//!         }
+//!     });
+//! }
+//! assert_eq!(label.as_deref(), Some("http"));
+//! # Ok::<(), flowloom_dpi::BuildError>(())
+//! ```
+
+mod builtin;
+mod compile;
+mod error;
+pub mod load;
+mod pattern;
+pub mod reference;
+mod scanner;
+pub mod stream;
+mod table;
+
+pub use builtin::builtin;
+pub use compile::{Budget, PATTERNS_MAX, REGEX_BYTES_MAX};
+pub use error::BuildError;
+pub use pattern::{Dialect, Pattern, PatternId, Transport, Transports};
+pub use scanner::{Found, GROUPS_MAX, Outcome, ScanState, Scanner, Size};

@@ -1,0 +1,172 @@
+//! Which bytes of a segment come next.
+
+use super::window::Window;
+
+/// One TCP segment of the direction.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment<'a> {
+    /// The header's sequence number.
+    pub sequence: u32,
+    /// Whether it carries SYN, which takes a number of its own.
+    pub syn: bool,
+    /// Its data.
+    pub payload: &'a [u8],
+}
+
+/// What a stream hands over, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Piece<'a> {
+    /// The next bytes.
+    Data(&'a [u8]),
+    /// So many bytes are missing here, and will not come.
+    Gap(u64),
+}
+
+/// What was not plain data in sequence.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamCounts {
+    /// Bytes that came again, and were passed over.
+    pub overlap_bytes: u32,
+    /// Bytes that were skipped because what follows did not fit into the window.
+    pub gap_bytes: u32,
+    /// Times that this happened.
+    pub gaps: u32,
+}
+
+/// Where one direction of a connection stands: 20 bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sequencer {
+    next: u32,
+    begun: bool,
+    delivered: bool,
+    counts: StreamCounts,
+}
+
+impl Sequencer {
+    /// Takes in a segment and hands over what is in sequence now.
+    ///
+    /// `window` holds what comes early; with `None` nothing is held, and the stream skips whatever is missing. The same
+    /// window must come with every segment of this direction, cleared when the direction begins.
+    pub fn push(
+        &mut self,
+        segment: Segment<'_>,
+        window: Option<&mut Window>,
+        mut to: impl FnMut(Piece<'_>),
+    ) {
+        let mut sequence = segment.sequence;
+        let mut window = window;
+        if segment.syn {
+            sequence = sequence.wrapping_add(1);
+            if !self.delivered {
+                if self.begun
+                    && self.next != sequence
+                    && let Some(window) = &mut window
+                {
+                    window.clear();
+                }
+                self.next = sequence;
+                self.begun = true;
+            }
+        }
+        if segment.payload.is_empty() {
+            return;
+        }
+        if !self.begun {
+            self.next = sequence;
+            self.begun = true;
+        }
+        // The distance as a signed number: sequence numbers wrap, and half their range is behind.
+        let ahead = sequence.wrapping_sub(self.next).cast_signed();
+        let distance = ahead.unsigned_abs() as usize;
+        let (mut payload, mut ahead) = if ahead < 0 {
+            let old = distance.min(segment.payload.len());
+            self.overlap(old);
+            (&segment.payload[old..], 0)
+        } else {
+            (segment.payload, distance)
+        };
+        if payload.is_empty() {
+            return;
+        }
+        let Some(window) = window else {
+            if ahead > 0 {
+                self.gap(ahead, &mut to);
+            }
+            return self.deliver(payload, &mut to);
+        };
+        if ahead == 0 && window.held() == 0 {
+            return self.deliver(payload, &mut to);
+        }
+        loop {
+            let room = window.places().saturating_sub(ahead).min(payload.len());
+            let (fits, rest) = payload.split_at(room);
+            let known = window.insert(ahead.min(window.places() - room), fits);
+            self.overlap(known);
+            let moved = self.drain(window, &mut to);
+            payload = rest;
+            if payload.is_empty() {
+                return;
+            }
+            ahead = ahead + room - moved;
+            if ahead >= window.places() {
+                // It does not fit: go on at the first byte that is there, be it held or this one.
+                let skipped = window.first_held().unwrap_or(ahead);
+                window.move_on(skipped.min(window.places()));
+                self.gap(skipped, &mut to);
+                ahead -= skipped;
+                ahead -= self.drain(window, &mut to);
+            }
+        }
+    }
+
+    /// Returns what was counted so far; each stops at its largest number.
+    #[must_use]
+    pub fn counts(&self) -> StreamCounts {
+        self.counts
+    }
+
+    /// Returns the sequence number of the next byte, once the direction has begun.
+    #[must_use]
+    pub fn next_sequence(&self) -> Option<u32> {
+        self.begun.then_some(self.next)
+    }
+
+    /// Says whether a segment would go straight through, were nothing held.
+    #[must_use]
+    pub fn is_next(&self, segment: &Segment<'_>) -> bool {
+        let sequence = segment.sequence.wrapping_add(u32::from(segment.syn));
+        !self.begun || segment.syn || sequence.wrapping_sub(self.next).cast_signed() <= 0
+    }
+
+    fn deliver(&mut self, payload: &[u8], to: &mut impl FnMut(Piece<'_>)) {
+        self.advance(payload.len());
+        to(Piece::Data(payload));
+    }
+
+    fn drain(&mut self, window: &mut Window, to: &mut impl FnMut(Piece<'_>)) -> usize {
+        let moved = window.take(|bytes| to(Piece::Data(bytes)));
+        if moved > 0 {
+            self.advance(moved);
+        }
+        moved
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "sequence numbers count modulo 2^32")]
+    fn advance(&mut self, bytes: usize) {
+        self.next = self.next.wrapping_add(bytes as u32);
+        self.delivered = true;
+    }
+
+    fn gap(&mut self, bytes: usize, to: &mut impl FnMut(Piece<'_>)) {
+        self.advance(bytes);
+        self.counts.gaps = self.counts.gaps.saturating_add(1);
+        self.counts.gap_bytes =
+            self.counts.gap_bytes.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
+        to(Piece::Gap(bytes as u64));
+    }
+
+    fn overlap(&mut self, bytes: usize) {
+        self.counts.overlap_bytes =
+            self.counts.overlap_bytes.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
+    }
+}

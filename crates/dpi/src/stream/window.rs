@@ -1,0 +1,117 @@
+//! Data that came before its turn: a ring of bytes, and a bit for each that is there.
+
+/// The largest window.
+pub const WINDOW_BYTES_MAX: usize = 1 << 24;
+
+/// Holds data of one direction that lies ahead of what was delivered.
+///
+/// Place 0 is the next byte to deliver. Cost is one step per byte of a segment that comes out of turn; nothing is
+/// allocated after it was made.
+#[derive(Clone, Debug)]
+pub struct Window {
+    bytes: Box<[u8]>,
+    there: Box<[u64]>,
+    /// Where place 0 is in the ring.
+    begin: usize,
+    held: usize,
+}
+
+impl Window {
+    /// Returns an empty window of at least `bytes` bytes, a power of two between 64 and [`WINDOW_BYTES_MAX`].
+    #[must_use]
+    pub fn new(bytes: usize) -> Self {
+        let bytes = bytes.clamp(64, WINDOW_BYTES_MAX).next_power_of_two();
+        Self {
+            bytes: vec![0; bytes].into_boxed_slice(),
+            there: vec![0; bytes / 64].into_boxed_slice(),
+            begin: 0,
+            held: 0,
+        }
+    }
+
+    /// Returns how many places there are.
+    #[must_use]
+    pub fn places(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Returns how many bytes are held.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.held
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        if self.held > 0 {
+            self.there.fill(0);
+        }
+        self.begin = 0;
+        self.held = 0;
+    }
+
+    fn ring(&self, place: usize) -> usize {
+        (self.begin + place) & (self.bytes.len() - 1)
+    }
+
+    fn has(&self, place: usize) -> bool {
+        let at = self.ring(place);
+        self.there[at / 64] >> (at % 64) & 1 == 1
+    }
+
+    /// Puts in bytes from `place` on, which must fit. Returns how many were there already, and stay as they are.
+    pub(super) fn insert(&mut self, place: usize, bytes: &[u8]) -> usize {
+        debug_assert!(place + bytes.len() <= self.places());
+        let mut known = 0;
+        for (i, &byte) in bytes.iter().enumerate() {
+            let at = self.ring(place + i);
+            let (word, bit) = (&mut self.there[at / 64], 1 << (at % 64));
+            if *word & bit == 0 {
+                *word |= bit;
+                self.bytes[at] = byte;
+                self.held += 1;
+            } else {
+                known += 1;
+            }
+        }
+        known
+    }
+
+    /// Returns the place of the first byte that is held.
+    pub(super) fn first_held(&self) -> Option<usize> {
+        if self.held == 0 {
+            return None;
+        }
+        (0..self.places()).find(|&place| self.has(place))
+    }
+
+    /// Hands over the bytes that are held from place 0 on without a gap, in one or two pieces, and moves on behind
+    /// them. Returns how many.
+    pub(super) fn take(&mut self, mut to: impl FnMut(&[u8])) -> usize {
+        let mut count = 0;
+        while count < self.held && self.has(count) {
+            count += 1;
+        }
+        let until = (self.begin + count).min(self.bytes.len());
+        if count > 0 {
+            to(&self.bytes[self.begin..until]);
+            let rest = self.begin + count - until;
+            if rest > 0 {
+                to(&self.bytes[..rest]);
+            }
+        }
+        self.move_on(count);
+        count
+    }
+
+    /// Moves place 0 on; what lies before it is forgotten.
+    pub(super) fn move_on(&mut self, places: usize) {
+        for place in 0..places.min(self.places()) {
+            let at = self.ring(place);
+            let (word, bit) = (&mut self.there[at / 64], 1 << (at % 64));
+            self.held -= usize::from(*word & bit != 0);
+            *word &= !bit;
+        }
+        self.begin = self.ring(places);
+    }
+}

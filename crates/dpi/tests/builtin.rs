@@ -1,0 +1,171 @@
+//! The builtin patterns: what they name, what they leave alone, and how large they come out.
+
+use std::collections::HashSet;
+
+use flowloom_dpi::reference::Rescanner;
+use flowloom_dpi::{Outcome, ScanState, Scanner, Transport, builtin};
+
+/// First bytes of one side, written by hand from the specifications, and what they are.
+const TCP: &[(&str, &[u8])] = &[
+    ("http", b"GET /index.html HTTP/1.1\r\nHost: a\r\n\r\n"),
+    ("http", b"HTTP/1.0 404 Not Found\r\n"),
+    ("websocket", b"GET /chat HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\n"),
+    ("http2", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
+    ("rtsp", b"OPTIONS rtsp://a/b RTSP/1.0\r\nCSeq: 1\r\n"),
+    ("sip", b"REGISTER sip:a.example SIP/2.0\r\n"),
+    ("tls", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"),
+    ("tls", b"\x80\x2e\x01\x00\x02\x00\x15\x00\x00\x00\x10"),
+    ("ssh", b"SSH-2.0-OpenSSH_9.6\r\n"),
+    ("ftp", b"220 ProFTPD ready\r\n"),
+    ("ftp", b"220 ready\r\n331 password please\r\n"),
+    ("smtp", b"220 mx.example ESMTP\r\n"),
+    ("smtp", b"EHLO client.example\r\n"),
+    ("pop3", b"+OK ready <1.2@example>\r\n"),
+    ("imap", b"* OK IMAP4rev2 ready\r\n"),
+    ("nntp", b"200 news.example posting allowed\r\n"),
+    ("irc", b"NICK anna\r\nUSER anna 0 * :Anna\r\n"),
+    ("xmpp", b"<?xml version='1.0'?><stream:stream to='a'"),
+    ("telnet", b"\xff\xfd\x18\xff\xfd\x20"),
+    ("vnc", b"RFB 003.008\n"),
+    ("rsync", b"@RSYNCD: 31.0\n"),
+    ("git", b"0032git-upload-pack /project.git\0host=a\0"),
+    ("x11", b"l\0\x0b\0\0\0\0\0\0\0\0\0"),
+    ("bittorrent", b"\x13BitTorrent protocol\0\0\0\0"),
+    ("dns-tcp", b"\0\x1d\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x07example\x03com\0\0\x01\0\x01"),
+    ("ldap", b"\x30\x0c\x02\x01\x01\x60\x07\x02\x01\x03\x04\0\x80\0"),
+    ("bgp", b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\0\x1d\x01\x04"),
+    ("diameter", b"\x01\0\0\x98\x80\0\x01\x01\0\0\0\0"),
+    ("smb", b"\0\0\0\x85\xffSMB\x72\0\0\0\0"),
+    ("smb", b"\0\0\0\xe4\xfeSMB\x40\0\0\0"),
+    ("mysql", b"\x4a\0\0\0\x0a8.0.36\0\x08\0\0\0"),
+    ("postgresql", b"\0\0\0\x29\0\x03\0\0user\0anna\0"),
+    ("postgresql", b"\0\0\0\x08\x04\xd2\x16\x2f"),
+    ("mongodb", b"\x3a\0\0\0\x01\0\0\0\0\0\0\0\xd4\x07\0\0\0\0\0\0"),
+    ("redis", b"*1\r\n$4\r\nPING\r\n"),
+    ("memcached", b"set key 0 60 5\r\nvalue\r\n"),
+    ("amqp", b"AMQP\0\0\x09\x01"),
+    ("mqtt", b"\x10\x10\0\x04MQTT\x04\x02\0\x3c\0\x04abcd"),
+    ("rdp", b"\x03\0\0\x13\x0e\xe0\0\0\0\0\0\x01\0\x08\0\x03\0\0\0"),
+    ("s7comm", b"\x03\0\0\x19\x02\xf0\x80\x32\x01\0\0\0\0\0\x08\0\0\xf0"),
+    ("modbus", b"\0\x01\0\0\0\x06\x01\x03\0\0\0\x0a"),
+    ("dnp3", b"\x05\x64\x05\xc0\x01\0\0\x04\xe9\x21"),
+    ("socks", b"\x05\x01\0"),
+    ("socks", b"\x04\x01\0\x50\x01\x02\x03\x04anna\0"),
+    ("gopher", b"0About\t/about\tgopher.example\t70\r\n"),
+    ("whois", b"% This is the EXAMPLE whois server\r\n"),
+];
+
+const UDP: &[(&str, &[u8])] = &[
+    ("dns", b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x07example\x03com\0\0\x01\0\x01"),
+    ("llmnr", b"\x12\x34\0\0\0\x01\0\0\0\0\0\0\x04wpad\0\0\x01\0\x01"),
+    ("mdns", b"\0\0\0\0\0\x01\0\0\0\0\0\0\x05_http\x04_tcp\x05local\0\0\x0c\0\x01"),
+    ("netbios-ns", b"\x12\x34\x01\x10\0\x01\0\0\0\0\0\0\x20EKEGEEELCACACACACACACACACACACACA\0\0\x20\0\x01"),
+    ("ssdp", b"M-SEARCH * HTTP/1.1\r\nHOST: 239.255.255.250:1900\r\n"),
+    ("snmp", b"\x30\x29\x02\x01\x01\x04\x06public\xa0\x1c"),
+    ("kerberos", b"\x6a\x81\xb0\x30\x81\xad\xa1\x03\x02\x01\x05\xa2\x03\x02\x01\x0a"),
+    ("stun", b"\0\x01\0\0\x21\x12\xa4\x42abcdefghijkl"),
+    ("quic", b"\xc3\0\0\0\x01\x08abcdefgh\0\0\x44\x9e"),
+    ("dtls", b"\x16\xfe\xfd\0\0\0\0\0\0\0\0\0\x9a\x01\0\0\x8e"),
+    ("syslog", b"<34>1 2026-01-02T03:04:05Z host app - - - text"),
+    ("tftp", b"\0\x01boot.img\0octet\0"),
+    ("bittorrent-dht", b"d1:ad2:id20:abcdefghij0123456789e1:q4:ping1:t2:aa1:y1:qe"),
+    ("sip", b"SIP/2.0 200 OK\r\n"),
+    ("coap", b"\x40\x01\x12\x34\xb4test"),
+    ("bacnet", b"\x81\x0b\0\x0c\x01\x20\xff\xff\0\xff\x10\x08"),
+    ("slp", b"\x02\x01\0\0\x31\x20\0\0\0\0\x12\x34\0\x02en"),
+    ("sunrpc", b"\x12\x34\x56\x78\0\0\0\0\0\0\0\x02\0\x01\x86\xa0\0\0\0\x02\0\0\0\0"),
+    ("radius", b"\x01\x05\0\x38abcdefghijklmnop\x01\x06anna\x02\x12abcdefghijklmnop"),
+];
+
+fn name(scanner: &Scanner, transport: Transport, payload: &[u8]) -> Option<String> {
+    scanner.scan_whole(transport, payload).map(|id| scanner.name(id).to_owned())
+}
+
+#[test]
+fn protocols_are_named_by_what_their_specifications_say_comes_first() {
+    let scanner = Scanner::new(&builtin()).unwrap();
+    for (transport, list) in [(Transport::Tcp, TCP), (Transport::Udp, UDP)] {
+        for &(expected, payload) in list {
+            let found = name(&scanner, transport, payload);
+            assert_eq!(found.as_deref(), Some(expected), "{}", payload.escape_ascii());
+        }
+    }
+}
+
+#[test]
+fn exact_lengths_count() {
+    let scanner = Scanner::new(&builtin()).unwrap();
+    let mut packet = vec![1, 0, 0, 0];
+    packet.resize(148, 7);
+    assert_eq!(name(&scanner, Transport::Udp, &packet).as_deref(), Some("wireguard"));
+    packet.push(7);
+    assert_ne!(name(&scanner, Transport::Udp, &packet).as_deref(), Some("wireguard"));
+    let mut dhcp = vec![1, 1, 6, 0];
+    dhcp.resize(236, 0);
+    dhcp.extend([0x63, 0x82, 0x53, 0x63, 0x35, 1, 1]);
+    assert_eq!(name(&scanner, Transport::Udp, &dhcp).as_deref(), Some("dhcp"));
+    let mut ntp = vec![0x23, 0, 6, 0xec];
+    ntp.resize(48, 0);
+    assert_eq!(name(&scanner, Transport::Udp, &ntp).as_deref(), Some("ntp"));
+    ntp.push(0);
+    assert_eq!(name(&scanner, Transport::Udp, &ntp), None);
+}
+
+#[test]
+fn every_pattern_has_a_specification_and_a_name_of_its_own() {
+    let patterns = builtin();
+    let names: HashSet<&str> = patterns.iter().map(|pattern| pattern.name.as_str()).collect();
+    assert_eq!(names.len(), patterns.len());
+    assert!(names.len() >= 90, "{}", names.len());
+    for pattern in &patterns {
+        assert!(!pattern.spec.is_empty(), "{} names no specification", pattern.name);
+        assert!(!pattern.tshark.is_empty(), "{} names no word of tshark", pattern.name);
+    }
+}
+
+#[test]
+fn every_builtin_pattern_is_anchored_and_the_tables_are_small() {
+    let scanner = Scanner::new(&builtin()).unwrap();
+    let size = scanner.size();
+    eprintln!("{size:?}");
+    assert!(size.groups[0] <= 4 && size.groups[1] <= 4, "{size:?}");
+    assert!(size.bytes <= 16 << 20, "{size:?}");
+    // Anchored automata die: on noise nothing is left to look for after a few hundred bytes.
+    let mut seed = 1_u64;
+    let noise: Vec<u8> = std::iter::repeat_with(|| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (seed >> 56) as u8
+    })
+    .take(4096)
+    .collect();
+    for start in 0..64 {
+        for transport in Transport::ALL {
+            let mut state = ScanState::default();
+            assert_ne!(scanner.scan(transport, &mut state, &noise[start..start + 2048]), Outcome::Open);
+        }
+    }
+}
+
+#[test]
+fn random_payload_is_seldom_named() {
+    let rescanner = Rescanner::new(&builtin()).unwrap();
+    let scanner = Scanner::new(&builtin()).unwrap();
+    let mut seed = 7_u64;
+    let mut named = [0_u32; 2];
+    let rounds = 20_000;
+    for _ in 0..rounds {
+        let payload: Vec<u8> = (0..64)
+            .map(|_| {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (seed >> 56) as u8
+            })
+            .collect();
+        for transport in Transport::ALL {
+            let found = scanner.scan_whole(transport, &payload);
+            assert_eq!(found, rescanner.first(transport, &payload));
+            named[transport as usize] += u32::from(found.is_some());
+        }
+    }
+    eprintln!("{named:?} of {rounds} random payloads were named");
+    assert!(named[0] < rounds / 500 && named[1] < rounds / 200, "{named:?}");
+}

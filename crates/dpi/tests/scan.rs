@@ -1,0 +1,218 @@
+//! The scanner gives the original's answers: however the payload is cut, whatever the expressions.
+
+use flowloom_dpi::reference::Rescanner;
+use flowloom_dpi::{
+    Budget, BuildError, Dialect, Outcome, Pattern, PatternId, REGEX_BYTES_MAX, ScanState, Scanner,
+    Transport, builtin,
+};
+use proptest::prelude::*;
+
+/// Scans `payload` in pieces and rescans it after each, until a pattern matches; both must say the same each time.
+fn compare(scanner: &Scanner, rescanner: &Rescanner, transport: Transport, payload: &[u8], cuts: &[usize]) {
+    let mut state = ScanState::default();
+    let mut from = 0;
+    let mut ends: Vec<usize> = cuts.iter().map(|cut| cut % (payload.len() + 1)).collect();
+    ends.push(payload.len());
+    ends.sort_unstable();
+    let mut closed = false;
+    for to in ends {
+        let outcome = scanner.scan(transport, &mut state, &payload[from..to]);
+        let expected = rescanner.first(transport, &payload[..to]);
+        match outcome {
+            Outcome::Matched(id) => {
+                assert_eq!(Some(id), expected, "{} up to {to}", payload.escape_ascii());
+                return;
+            }
+            Outcome::Open => assert!(!closed, "what is closed stays closed"),
+            Outcome::Closed => closed = true,
+        }
+        assert_eq!(None, expected, "{} up to {to}", payload.escape_ascii());
+        from = to;
+    }
+}
+
+/// Expressions over few letters, so that they match often and overlap.
+fn expression() -> impl Strategy<Value = String> {
+    let atom = prop_oneof![
+        "[abc]".prop_map(|c| c),
+        Just(String::from(".")),
+        Just(String::from("[^a]")),
+        Just(String::from("\\x00")),
+        Just(String::from("ab")),
+        Just(String::from("cab")),
+        Just(String::from("\\b")),
+        Just(String::from("(?m:^)")),
+        Just(String::from("(?m:$)")),
+    ];
+    let tail = atom.prop_recursive(3, 12, 3, |inner| {
+        prop_oneof![
+            (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("{a}{b}")),
+            (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("(?:{a}|{b})")),
+            inner.clone().prop_map(|a| format!("(?:{a})*")),
+            inner.clone().prop_map(|a| format!("(?:{a})?")),
+            inner.prop_map(|a| format!("(?:{a}){{2,3}}")),
+        ]
+    });
+    (prop::bool::ANY, tail, prop::bool::weighted(0.3)).prop_map(|(anchored, tail, ends)| {
+        format!("{}(?:{tail}){}", if anchored { "^" } else { "" }, if ends { "$" } else { "" })
+    })
+}
+
+fn payload() -> impl Strategy<Value = Vec<u8>> {
+    prop::collection::vec(
+        prop_oneof![8 => Just(b'a'), 8 => Just(b'b'), 8 => Just(b'c'), 3 => Just(0_u8), 1 => any::<u8>()],
+        0..48,
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+
+    #[test]
+    fn any_expressions_and_any_cuts_give_the_answers_of_rescanning(
+        expressions in prop::collection::vec((expression(), any::<bool>()), 1..6),
+        payload in payload(),
+        cuts in prop::collection::vec(any::<usize>(), 0..6),
+    ) {
+        let patterns: Vec<Pattern> = expressions
+            .iter()
+            .enumerate()
+            .map(|(i, (regex, zeros))| {
+                let mut pattern = Pattern::new(&format!("p{i}"), regex);
+                if *zeros {
+                    pattern.dialect = Dialect::L7Filter;
+                }
+                pattern
+            })
+            .collect();
+        match Scanner::new(&patterns) {
+            Ok(scanner) => {
+                let rescanner = Rescanner::new(&patterns).unwrap();
+                for transport in Transport::ALL {
+                    compare(&scanner, &rescanner, transport, &payload, &cuts);
+                }
+            }
+            Err(error) => prop_assert!(matches!(error, BuildError::MatchesNothing { .. }), "{error}"),
+        }
+    }
+
+    #[test]
+    fn literals_are_found_however_they_are_cut(
+        noise in prop::collection::vec(any::<u8>(), 0..80),
+        at in any::<usize>(),
+        which in 0..3_usize,
+        cuts in prop::collection::vec(any::<usize>(), 0..10),
+    ) {
+        let words = ["needle-one", "second needle", "needless"];
+        let mut payload = noise;
+        let at = at % (payload.len() + 1);
+        payload.splice(at..at, words[which].bytes());
+        let patterns: Vec<Pattern> = words.iter().map(|word| Pattern::new(word, word)).collect();
+        let scanner = Scanner::new(&patterns).unwrap();
+        compare(&scanner, &Rescanner::new(&patterns).unwrap(), Transport::Tcp, &payload, &cuts);
+        // Nothing is known before the end: the pattern is found once all of it was seen.
+        let mut state = ScanState::default();
+        let found = payload.iter().find_map(|&byte| match scanner.scan(Transport::Tcp, &mut state, &[byte]) {
+            Outcome::Matched(id) => Some(id),
+            Outcome::Open | Outcome::Closed => None,
+        });
+        prop_assert!(found.is_some());
+    }
+}
+
+/// Openings of many protocols, so that mutations stay near what the builtin patterns look at.
+const OPENINGS: [&[u8]; 16] = [
+    b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\n\r\n",
+    b"220 mail ready\r\n250-hello\r\n",
+    b"220 ready\r\n331 password\r\n",
+    b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03aaaaaaaaaaaaaaaaaaaaaaaa",
+    b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x07example\x03com\0\0\x01\0\x01",
+    b"\0\x1d\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x07example\x03com\0\0\x01\0\x01",
+    b"\x30\x0c\x02\x01\x01\x60\x07\x02\x01\x03\x04\0\x80\0",
+    b"<?xml version='1.0'?>  <stream:stream to='a'>",
+    b"\x03\0\0\x16\x11\xe0\0\0\0\x01\0\xc0\x01\x0a\xc1\x02\x01\0\xc2\x02\x01\x02\x03\0\0\x19\x02\xf0\x80\x32\x01",
+    b"\x38abcdefgh\0\0\0\0\0",
+    b"abcdefgh\0\0\0\0\0\0\0\0\x21\x20\x22\x08\0\0\0\0\0\0\x01\x2c",
+    b"\x02\x01\0\0\x31\x20\0\0\0\0\x12\x34\0\x02en",
+    b"set key 0 60 5\r\nvalue\r\n",
+    b"\x04\x01\0\x50\x01\x02\x03\x04anna\0",
+    b"* OK ready\r\n",
+    b"0About\t/about\tgopher.example\t70\r\n",
+];
+
+#[test]
+fn the_builtin_patterns_give_the_answers_of_rescanning() {
+    let patterns = builtin();
+    let (scanner, rescanner) = (Scanner::new(&patterns).unwrap(), Rescanner::new(&patterns).unwrap());
+    let mut seed = 11_u64;
+    let mut random = move |below: usize| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(seed >> 33).unwrap() % below
+    };
+    for _ in 0..4000 {
+        let mut payload = OPENINGS[random(OPENINGS.len())].to_vec();
+        for _ in 0..random(3) {
+            let at = random(payload.len());
+            payload[at] = u8::try_from(random(256)).unwrap();
+        }
+        if random(4) == 0 {
+            payload.extend_from_slice(OPENINGS[random(OPENINGS.len())]);
+        }
+        let cuts: Vec<usize> = (0..random(5)).map(|_| random(payload.len() + 1)).collect();
+        for transport in Transport::ALL {
+            compare(&scanner, &rescanner, transport, &payload, &cuts);
+        }
+    }
+}
+
+#[test]
+fn small_budgets_make_more_groups_and_the_same_answers() {
+    let patterns = builtin();
+    let usual = Scanner::new(&patterns).unwrap();
+    let small =
+        Scanner::with_budget(&patterns, Budget { group_bytes_max: 1 << 20, ..Budget::default() }).unwrap();
+    assert!(small.size().groups[0] > usual.size().groups[0]);
+    for payload in OPENINGS {
+        for transport in Transport::ALL {
+            assert_eq!(small.scan_whole(transport, payload), usual.scan_whole(transport, payload));
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_built_is_told_by_name() {
+    let build =
+        |regex: &str, budget| Scanner::with_budget(&[Pattern::new("it", regex)], budget).unwrap_err();
+    let name = || String::from("it");
+    assert_eq!(Scanner::new(&[]).unwrap_err(), BuildError::NoPatterns);
+    assert!(matches!(build("(", Budget::default()), BuildError::Syntax { name, .. } if name == "it"));
+    assert_eq!(build("a*", Budget::default()), BuildError::MatchesNothing { name: name() });
+    assert_eq!(
+        build("x[^y]{200}y", Budget::default()),
+        BuildError::PatternTooLarge { name: name(), group_bytes_max: Budget::default().group_bytes_max }
+    );
+    assert!(matches!(
+        build(&"a".repeat(REGEX_BYTES_MAX + 1), Budget::default()),
+        BuildError::LongRegex { bytes_max: REGEX_BYTES_MAX, .. }
+    ));
+    assert!(matches!(
+        build("^abcdefgh", Budget { bytes_max: 100, ..Budget::default() }),
+        BuildError::TooLarge { bytes_max: 100, .. }
+    ));
+    let many: Vec<Pattern> = (0..64).map(|i| Pattern::new("n", &format!("a{i}.{{9}}b"))).collect();
+    let tight = Budget { group_bytes_max: 200 << 10, ..Budget::default() };
+    assert!(matches!(Scanner::with_budget(&many, tight), Err(BuildError::TooManyGroups { .. })));
+    assert!(matches!(build("(a{1000}){1000}", Budget::default()), BuildError::Syntax { .. }));
+}
+
+#[test]
+fn priority_is_the_order_of_the_list_not_of_the_bytes() {
+    let patterns = [Pattern::new("late", "^abcd"), Pattern::new("early", "^a")];
+    let scanner = Scanner::new(&patterns).unwrap();
+    let scan = |bytes: &[u8]| scanner.scan_whole(Transport::Tcp, bytes);
+    assert_eq!(scan(b"abcd"), Some(PatternId(0)));
+    assert_eq!(scan(b"abc"), Some(PatternId(1)));
+    // In two packets the second pattern matches first, and the flow is decided.
+    let mut state = ScanState::default();
+    assert_eq!(scanner.scan(Transport::Tcp, &mut state, b"ab"), Outcome::Matched(PatternId(1)));
+}

@@ -1,0 +1,159 @@
+//! Streams against an oracle that writes every byte into one array.
+
+use flowloom_dpi::stream::{Piece, Segment, Sequencer, Window};
+use proptest::prelude::*;
+
+/// One array of bytes that may be missing, byte after byte.
+struct Oracle {
+    bytes: Vec<Option<u8>>,
+    next: usize,
+    places: usize,
+    out: Vec<u8>,
+    gaps: Vec<(usize, usize)>,
+    overlap: usize,
+}
+
+impl Oracle {
+    fn deliver(&mut self) {
+        while let Some(Some(byte)) = self.bytes.get(self.next) {
+            self.out.push(*byte);
+            self.next += 1;
+        }
+    }
+
+    fn push(&mut self, offset: usize, payload: &[u8]) {
+        for (at, &byte) in (offset..).zip(payload) {
+            if at < self.next {
+                self.overlap += 1;
+                continue;
+            }
+            while at >= self.next + self.places {
+                let held = (self.next..self.next + self.places)
+                    .find(|&place| self.bytes.get(place).copied().flatten().is_some());
+                let to = held.unwrap_or(at);
+                self.gaps.push((self.out.len(), to - self.next));
+                self.next = to;
+                self.deliver();
+            }
+            if self.bytes.len() <= at {
+                self.bytes.resize(at + 1, None);
+            }
+            match self.bytes[at] {
+                Some(_) => self.overlap += 1,
+                None => self.bytes[at] = Some(byte),
+            }
+            self.deliver();
+        }
+    }
+}
+
+fn run(start: u32, places: usize, segments: &[(usize, Vec<u8>)]) {
+    let mut oracle =
+        Oracle { bytes: Vec::new(), next: 0, places, out: Vec::new(), gaps: Vec::new(), overlap: 0 };
+    let mut window = Window::new(places);
+    assert_eq!(window.places(), places);
+    let mut order = Sequencer::default();
+    let (mut out, mut gaps) = (Vec::new(), Vec::new());
+    order.push(Segment { sequence: start, syn: true, payload: b"" }, Some(&mut window), |_| {});
+    for (offset, payload) in segments {
+        oracle.push(*offset, payload);
+        let sequence =
+            start.wrapping_add(1).wrapping_add(u32::try_from(*offset).expect("offsets are small"));
+        order.push(Segment { sequence, syn: false, payload }, Some(&mut window), |piece| match piece {
+            Piece::Data(bytes) => out.extend_from_slice(bytes),
+            Piece::Gap(bytes) => gaps.push((out.len(), usize::try_from(bytes).expect("gaps are small"))),
+        });
+        assert_eq!(out, oracle.out);
+        assert_eq!(gaps, oracle.gaps);
+        assert!(window.held() <= places);
+    }
+    let counts = order.counts();
+    assert_eq!(counts.overlap_bytes as usize, oracle.overlap);
+    assert_eq!(counts.gaps as usize, gaps.len());
+    assert_eq!(counts.gap_bytes as usize, gaps.iter().map(|gap| gap.1).sum::<usize>());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3000))]
+
+    #[test]
+    fn data_comes_as_the_oracle_has_it(
+        start in prop_oneof![any::<u32>(), (u32::MAX - 300)..=u32::MAX],
+        places in prop_oneof![Just(64_usize), Just(128), Just(512)],
+        segments in prop::collection::vec((0..400_usize, prop::collection::vec(any::<u8>(), 0..160)), 0..24),
+    ) {
+        run(start, places, &segments);
+    }
+
+    #[test]
+    fn shuffled_segments_of_a_stream_within_the_window_give_the_stream(
+        data in prop::collection::vec(any::<u8>(), 1..500),
+        cuts in prop::collection::vec(any::<usize>(), 0..12),
+        order in any::<u64>(),
+        start in any::<u32>(),
+    ) {
+        let mut ends: Vec<usize> = cuts.iter().map(|cut| cut % data.len()).collect();
+        ends.push(data.len());
+        ends.sort_unstable();
+        let mut segments = Vec::new();
+        let mut from = 0;
+        for to in ends {
+            segments.push((from, data[from..to].to_vec()));
+            from = to;
+        }
+        let mut seed = order | 1;
+        segments.sort_by_cached_key(|_| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            seed >> 32
+        });
+        let mut window = Window::new(512);
+        let mut order = Sequencer::default();
+        order.push(Segment { sequence: start, syn: true, payload: b"" }, Some(&mut window), |_| {});
+        let mut out = Vec::new();
+        for (offset, payload) in &segments {
+            let sequence = start.wrapping_add(1).wrapping_add(u32::try_from(*offset).expect("offsets are small"));
+            order.push(Segment { sequence, syn: false, payload }, Some(&mut window), |piece| match piece {
+                Piece::Data(bytes) => out.extend_from_slice(bytes),
+                Piece::Gap(_) => panic!("nothing is missing"),
+            });
+        }
+        prop_assert_eq!(out, data);
+        prop_assert_eq!(window.held(), 0);
+    }
+}
+
+/// Pushes segments without a window, and returns the data and what is missing.
+fn plain(segments: &[Segment<'_>]) -> (Vec<u8>, u64) {
+    let mut order = Sequencer::default();
+    let (mut out, mut missing) = (Vec::new(), 0);
+    for segment in segments {
+        order.push(*segment, None, |piece| match piece {
+            Piece::Data(bytes) => out.extend_from_slice(bytes),
+            Piece::Gap(bytes) => missing += bytes,
+        });
+    }
+    (out, missing)
+}
+
+#[test]
+fn a_direction_begins_behind_its_syn_or_at_its_first_data() {
+    let data = |sequence, payload| Segment { sequence, syn: false, payload };
+    let syn = |sequence, payload| Segment { sequence, syn: true, payload };
+    assert_eq!(plain(&[syn(9, b""), data(10, b"ab"), data(12, b"c")]), (b"abc".to_vec(), 0));
+    assert_eq!(plain(&[syn(9, b"ab"), data(12, b"c")]), (b"abc".to_vec(), 0), "data with the SYN");
+    assert_eq!(plain(&[data(77, b"ab"), data(79, b"c")]), (b"abc".to_vec(), 0), "its SYN was not seen");
+    assert_eq!(plain(&[syn(9, b""), syn(500, b""), data(501, b"a")]), (b"a".to_vec(), 0), "begun anew");
+    assert_eq!(plain(&[syn(9, b""), data(10, b"a"), syn(9, b""), data(11, b"b")]), (b"ab".to_vec(), 0));
+}
+
+#[test]
+fn without_a_window_whatever_is_missing_is_skipped() {
+    let data = |sequence, payload| Segment { sequence, syn: false, payload };
+    assert_eq!(plain(&[data(1, b"a"), data(5, b"b"), data(2, b"late")]), (b"ab".to_vec(), 3));
+}
+
+#[test]
+fn a_wrap_of_the_sequence_number_is_no_gap() {
+    let data = |sequence, payload| Segment { sequence, syn: false, payload };
+    assert_eq!(plain(&[data(u32::MAX, b"ab"), data(1, b"c"), data(0, b"xc")]), (b"abc".to_vec(), 0));
+}
