@@ -53,4 +53,6 @@ pub(crate) enum PathApp {
     Null,
     /// Packets, bytes, times, flags and TCP state per flow
     TcpTracker,
+    /// The protocol's name, by patterns over the first bytes of each direction
+    L7,
 }

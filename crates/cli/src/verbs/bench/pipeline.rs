@@ -3,9 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use flowloom::apps::{Null, TcpTracker};
+use flowloom::apps::{L7Options, L7Plan, Null, TcpTracker};
 use flowloom::cpu::features::Isa;
 use flowloom::cpu::topology::allowed_cpus;
+use flowloom::dpi;
 use flowloom::engine::{
     App, Control, Cores, Discipline, EngineConfig, Mode, Order, Parts, RunReport, run_parts,
 };
@@ -86,6 +87,11 @@ pub(crate) fn run(arguments: &Pipeline, common: &Common) -> Result<Status, Failu
     match arguments.app {
         PathApp::Null => bench.run(|| Null, &mut report),
         PathApp::TcpTracker => bench.run(|| TcpTracker, &mut report),
+        PathApp::L7 => {
+            let plan = L7Plan::new(&dpi::builtin(), L7Options::default())
+                .map_err(|error| Failure::Experiment(error.to_string()))?;
+            bench.run(|| plan.app(), &mut report)
+        }
     }?;
     let status = if report.complete { Status::Ok } else { Status::Interrupted };
     print(&BenchResult { title: "bench pipeline", report }, common)?;
@@ -96,6 +102,7 @@ fn app_name(app: PathApp) -> &'static str {
     match app {
         PathApp::Null => "null",
         PathApp::TcpTracker => "tcp-tracker",
+        PathApp::L7 => "l7",
     }
 }
 
