@@ -1,4 +1,4 @@
-//! From one stage to the next: time to put descriptors of 32 bytes into a queue and take them out again, on one thread.
+//! From one stage to the next: time to put descriptors of 40 bytes into a queue and take them out again, on one thread.
 //!
 //! What crossing between processors adds is in the `ring` rows of `cargo xtask bench replay`; this is what each queue's
 //! own bookkeeping costs, and why the engine moves descriptors by the chunk.
@@ -10,14 +10,14 @@ use crossbeam_queue::ArrayQueue;
 use rtrb::RingBuffer;
 
 /// As large as the engine's.
-type Descriptor = [u64; 4];
+type Descriptor = [u64; 5];
 
 const SLOTS: usize = 1024;
 const CHUNK: usize = 32;
 const ITEMS: usize = 1024;
 
 fn hand_over(criterion: &mut Criterion) {
-    let items: Vec<Descriptor> = (0..ITEMS as u64).map(|i| [i, i + 1, i + 2, i + 3]).collect();
+    let items: Vec<Descriptor> = (0..ITEMS as u64).map(|i| [i, i + 1, i + 2, i + 3, i + 4]).collect();
     let expected: u64 = items.iter().map(|item| item[0]).sum();
     let mut group = criterion.benchmark_group("hand_over");
     group.throughput(Throughput::Elements(ITEMS as u64)).sample_size(20);

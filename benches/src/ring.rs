@@ -8,7 +8,7 @@ use flowloom_measure::Stopwatch;
 use rtrb::{Consumer, Producer, RingBuffer};
 
 /// As large as the engine's descriptor.
-type Descriptor = [u64; 4];
+type Descriptor = [u64; 5];
 
 /// Descriptors that move at once.
 pub const CHUNK: usize = 32;
@@ -72,7 +72,7 @@ fn give(mut ring: Producer<Descriptor>, items: u64) {
     let mut next = 0;
     while next < items || !staged.is_empty() {
         while staged.len() < CHUNK && next < items {
-            staged.push([next, next, next, next]);
+            staged.push([next; 5]);
             next += 1;
         }
         let room = ring.slots().min(staged.len());
