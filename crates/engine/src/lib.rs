@@ -1,13 +1,15 @@
-//! Composes source, key, placement, ring, table and application, and runs them.
+//! Composes source, key, policy, rings, tables, application and sink, and runs them.
 //!
 //! ```text
-//!  inline      source ─ batch ─ decode, key, hash ─ burst ─ flow table ─ app        one thread
-//!  pipeline    source ─ batch ─ decode, key, hash ─ placement ─┬─ ring ─ worker 0   flow table ─ app
-//!                                                              └─ ring ─ worker 1   flow table ─ app
+//!  inline      source ─ batch ─ decode, key, hash ─ burst ─ flow table ─ app ─ sink                   one thread
+//!  push        source ─ batch ─ decode, key, hash ─ placement ─┬─ ring ─ worker 0  flows ─ app ─┐
+//!                                                              └─ ring ─ worker 1  flows ─ app ─┴─ egress ─ sink
+//!  pull        source ─ batch ─ decode, key, hash ─ pool ◀─ intake ─ workers       flows ─ app ─── egress ─ sink
 //! ```
 //!
-//! Between source and report there is no lock, no allocation, no system call and no formatting per packet. What flows
-//! back is one counter per worker.
+//! Each box that has a thread is a stage that never waits ([`seeded`] runs them without threads). Flows belong to a worker where
+//! the policy leaves them there, else to all, in shards behind locks. With private flows there is no lock between source and
+//! report, and nowhere an allocation, a system call or formatting per packet. What flows back is one counter per worker.
 
 #![expect(
     clippy::cast_possible_truncation,
