@@ -2,6 +2,8 @@
 //! that was promised.
 
 use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use flowloom_engine::{
     App, ConfigError, Control, Discipline, EngineConfig, Fault, IdleTimeout, Mode, Order, PacketSink,
@@ -291,6 +293,56 @@ fn idle_flows_end_at_the_same_packets_when_workers_share_them() {
     let found = run("rr", Mode::Pipeline { workers: 3 }, Order::External, 7);
     assert_eq!(found.0, expected.0, "rr");
     assert!(aged > 0, "tables do forget idle flows");
+}
+
+/// Takes its time over one flow, and notes when it was last seen and when the others were.
+struct Dawdler {
+    slow: FlowKey,
+    last: Arc<Mutex<(Option<Instant>, Option<Instant>)>>,
+}
+
+impl App for Dawdler {
+    type Flow = Seen;
+
+    fn on_packet(&mut self, packet: &PacketView<'_>, _: &mut Seen) -> Verdict {
+        let is_slow = packet.headers.key == self.slow;
+        if is_slow {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let mut last = self.last.lock().unwrap();
+        *(if is_slow { &mut last.0 } else { &mut last.1 }) = Some(Instant::now());
+        Verdict::Accept
+    }
+}
+
+#[test]
+fn a_slow_flow_holds_up_nobody_where_workers_fetch() {
+    let source = Memory::of(mix(2_000, 50));
+    let expected = expected(&source);
+    let slow = expected.report.flows.iter().max_by_key(|flow| flow.state.packets).unwrap();
+    let least = Duration::from_millis(1) * u32::try_from(slow.state.packets).unwrap();
+    assert!(least > Duration::from_millis(100) && slow.state.packets < 900, "{least:?}");
+    for name in ["ph", "lfb", "flowpull"] {
+        let last = Arc::new(Mutex::new((None, None)));
+        let config =
+            EngineConfig { ring_slots: 1024, ..with(Mode::Pipeline { workers: 2 }, Order::Internal) };
+        let control = Control::default();
+        let mut again = source.clone();
+        let mut policy = policy(name, 2);
+        let parts = Parts {
+            source: &mut again,
+            discipline: discipline(&mut policy),
+            sink: None,
+            control: &control,
+        };
+        let app = |_| Dawdler { slow: slow.key, last: Arc::clone(&last) };
+        let report = run_parts(&config, parts, |_| small_table(), app).unwrap();
+        assert_eq!(report.processed(), expected.report.processed());
+        let (slow_ended, others_ended) = *last.lock().unwrap();
+        // The others need a few milliseconds; behind the slow flow they would end with it.
+        let ahead = slow_ended.unwrap().saturating_duration_since(others_ended.unwrap());
+        assert!(ahead > least / 3, "{name}: {ahead:?} of {least:?}");
+    }
 }
 
 #[test]
