@@ -132,7 +132,8 @@ fn every_scheduler_gives_equal_results_in_the_order_it_can_keep() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &[]);
     let expected = replay(&[&trace]);
-    let keepers = ["hrw3", "rss", "fixed", "flowpin", "p2c", "fbs", "rss++", "adaptive"];
+    let keepers =
+        ["hrw3", "rss", "fixed", "crc", "dst", "hrw3-2009", "flowpin", "p2c", "fbs", "rss++", "adaptive"];
     let fetchers = ["ph", "lfb", "lfb-ns", "flowpull"];
     for name in keepers.into_iter().chain(fetchers) {
         let document = replay(&["--workers", "3", "--scheduler", name, "--verify", &trace]);
@@ -140,7 +141,7 @@ fn every_scheduler_gives_equal_results_in_the_order_it_can_keep() {
         assert_eq!(document["run"]["scheduler"], name);
         assert_eq!(document["run"]["order"], "internal");
     }
-    for name in ["rr", "minload", "adaptive-racy"] {
+    for name in ["rr", "minload", "adaptive-racy", "adaptive-2009"] {
         let with = |order: &str| {
             flowloom([
                 "replay",

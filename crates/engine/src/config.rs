@@ -1,8 +1,11 @@
 //! What a run is to be, checked once before anything starts.
 
-use flowloom_flow_key::FlowHasher;
+use std::net::IpAddr;
+
+use flowloom_flow_key::{FlowHasher, FlowKey};
 use flowloom_packet::DecodeOptions;
 use flowloom_scheduler::OrderGuarantee;
+use flowloom_scheduler::sim::models::crc_of;
 
 use crate::descriptor::{Descriptor, TURNS};
 use crate::error::ConfigError;
@@ -53,6 +56,39 @@ pub enum Order {
     External,
 }
 
+/// What policies know a flow by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlacementDigest {
+    /// Bits of the keyed hash: nobody can choose which worker gets a flow.
+    Keyed,
+    /// CRC-32 of the key's words [FLOWNP §5.2.2]. Whoever sends can choose the worker.
+    Crc,
+    /// The address of the end with the lower port, mostly the server's [FLOWNP §5.2.2]. The paper's destination would send the two
+    /// directions of a flow to two workers. Whoever sends can choose the worker.
+    Destination,
+}
+
+impl PlacementDigest {
+    /// Returns the digest of a flow: equal in both directions.
+    #[inline]
+    pub(crate) fn of(self, key: &FlowKey, keyed: u32) -> u32 {
+        match self {
+            Self::Keyed => keyed,
+            Self::Crc => crc_of(key),
+            Self::Destination => server_of(key),
+        }
+    }
+}
+
+fn server_of(key: &FlowKey) -> u32 {
+    let is_low = key.low_port() <= key.high_port();
+    match if is_low { key.low_address() } else { key.high_address() } {
+        IpAddr::V4(address) => address.to_bits(),
+        // The lower half of an address tells hosts of a network apart.
+        IpAddr::V6(address) => address.to_bits() as u32,
+    }
+}
+
 /// What happens when a worker's ring is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenFull {
@@ -82,6 +118,8 @@ pub struct EngineConfig {
     pub cores: Cores,
     /// The keyed hash of the run; its secret decides buckets and workers.
     pub hasher: FlowHasher,
+    /// What the policy knows a flow by, in pipeline mode.
+    pub digest: PlacementDigest,
     /// What the decoder does with tunnels.
     pub decode: DecodeOptions,
     /// Which order is kept.
@@ -109,6 +147,7 @@ impl EngineConfig {
             mode,
             cores: Cores::Auto,
             hasher: FlowHasher::random(),
+            digest: PlacementDigest::Keyed,
             decode: DecodeOptions::default(),
             order: Order::Internal,
             ring_slots: 16 << 10,

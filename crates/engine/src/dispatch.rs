@@ -186,7 +186,7 @@ impl Intake for PushIntake<'_> {
             ahead.request(bytes);
             if let Some(admitted) = input.admit(raw, bytes, batch.pass) {
                 mask |= 1 << (number - first);
-                self.items.push(WorkItem { digest: admitted.hash.worker, bytes: raw.wire });
+                self.items.push(WorkItem { digest: input.digest_of(&admitted), bytes: raw.wire });
                 let place = Place {
                     position: raw.position,
                     time_ns: admitted.time_ns,

@@ -74,7 +74,7 @@ impl<'a, S: Intake> InputStage<'a, S> {
         Self {
             source,
             intake,
-            input: Admission::new(config.decode, config.hasher.clone()),
+            input: Admission::new(config.decode, config.hasher.clone(), config.digest),
             control,
             halt,
             batch: PacketBatch::new(),

@@ -5,6 +5,7 @@ use flowloom_flow_key::FlowHasher;
 use flowloom_packet::reason::DropCounts;
 use flowloom_packet::{DecodeOptions, DropReason, Headers, LinkType, RawPacket, decode};
 
+use crate::config::PlacementDigest;
 use crate::counters::InputCounters;
 
 /// The most link types that are counted by name; further ones are only in the total.
@@ -15,6 +16,7 @@ const LINKS_MAX: usize = 64;
 pub(crate) struct Admission {
     options: DecodeOptions,
     hasher: FlowHasher,
+    digest: PlacementDigest,
     counters: InputCounters,
     /// Packets without a key.
     refused: u64,
@@ -32,8 +34,16 @@ pub(crate) struct Admitted {
 }
 
 impl Admission {
-    pub(crate) fn new(options: DecodeOptions, hasher: FlowHasher) -> Self {
-        Self { options, hasher, counters: InputCounters::default(), refused: 0, begun: false, yielded: 0 }
+    pub(crate) fn new(options: DecodeOptions, hasher: FlowHasher, digest: PlacementDigest) -> Self {
+        Self {
+            options,
+            hasher,
+            digest,
+            counters: InputCounters::default(),
+            refused: 0,
+            begun: false,
+            yielded: 0,
+        }
     }
 
     /// Counts packets that are admitted next; returns the number of the first.
@@ -78,6 +88,12 @@ impl Admission {
                 None
             }
         }
+    }
+
+    /// Returns what a policy knows the packet's flow by.
+    #[inline]
+    pub(crate) fn digest_of(&self, admitted: &Admitted) -> u32 {
+        self.digest.of(&admitted.headers.key, admitted.hash.worker)
     }
 
     #[cold]

@@ -55,7 +55,7 @@ mod wait;
 mod worker;
 
 pub use app::{App, FlowState, FlowValue, Verdict};
-pub use config::{Cores, EngineConfig, Mode, Order, WhenFull};
+pub use config::{Cores, EngineConfig, Mode, Order, PlacementDigest, WhenFull};
 pub use control::{Control, Snapshot, WorkerSnapshot};
 pub use crew::Parts;
 pub use digest::ResultDigest;

@@ -209,7 +209,7 @@ impl Intake for PullIntake<'_> {
                     wire: raw.wire,
                     number,
                 };
-                let item = WorkItem { digest: admitted.hash.worker, bytes: raw.wire };
+                let item = WorkItem { digest: input.digest_of(&admitted), bytes: raw.wire };
                 self.held.push_back((Descriptor::packet(admitted.hash.table, place, raw.link), item));
             }
         }

@@ -76,7 +76,7 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "SECONDS", value_parser = parse::seconds)]
     pub(crate) active_timeout: Option<u64>,
 
-    /// Who gets a packet; flows keep their worker with dh, hrw, hrw3, rss and fixed, else all workers share the flows
+    /// Who gets a packet; flows keep their worker with dh, hrw, hrw3, rss, fixed, crc, dst and hrw3-2009, else all workers share the flows
     #[arg(long, value_enum, default_value_t = SchedulerName::Dh)]
     pub(crate) scheduler: SchedulerName,
 
@@ -256,6 +256,16 @@ pub(crate) enum SchedulerName {
     Rr,
     /// The least loaded worker for each packet: no order
     Minload,
+    /// Direct hash by CRC-32, without a secret
+    Crc,
+    /// Direct hash by the server's address, without a secret
+    Dst,
+    /// The tree of highest random weights by the formula printed in 2009, which idles workers
+    #[value(name = "hrw3-2009")]
+    Hrw32009,
+    /// The adaptive scheduler to the letter of its table: no order
+    #[value(name = "adaptive-2009")]
+    Adaptive2009,
     /// The adaptive scheduler as published, which moves flows in flight: no order
     AdaptiveRacy,
     /// Packet handoff: workers fetch, and hand over to the owner of a flow
@@ -284,6 +294,10 @@ impl SchedulerName {
             Self::Flowpin => "flowpin",
             Self::Rr => "rr",
             Self::Minload => "minload",
+            Self::Crc => "crc",
+            Self::Dst => "dst",
+            Self::Hrw32009 => "hrw3-2009",
+            Self::Adaptive2009 => "adaptive-2009",
             Self::AdaptiveRacy => "adaptive-racy",
             Self::Ph => "ph",
             Self::Lfb => "lfb",

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use flowloom_engine::{
     App, ConfigError, Control, Discipline, EngineConfig, Fault, IdleTimeout, Mode, Order, PacketSink,
-    Parts, Released, RunReport, SinkError, StartError, Verdict, WhenFull, run_parts, run_seeded,
+    Parts, PlacementDigest, Released, RunReport, SinkError, StartError, Verdict, WhenFull, run_parts,
+    run_seeded,
 };
 use flowloom_flow_key::{FlowHasher, FlowKey};
 use flowloom_packet::{DecodeOptions, PacketView, decode};
@@ -293,6 +294,28 @@ fn idle_flows_end_at_the_same_packets_when_workers_share_them() {
     let found = run("rr", Mode::Pipeline { workers: 3 }, Order::External, 7);
     assert_eq!(found.0, expected.0, "rr");
     assert!(aged > 0, "tables do forget idle flows");
+}
+
+#[test]
+fn policies_that_know_flows_by_a_checksum_or_a_server_give_the_same_results() {
+    let source = Memory::of(mix(3_000, 120));
+    let expected = expected(&source);
+    for (name, digest) in [("crc", PlacementDigest::Crc), ("dst", PlacementDigest::Destination)] {
+        let mut shares = Vec::new();
+        for seed in 0..3 {
+            let config = EngineConfig {
+                digest,
+                hasher: FlowHasher::with_seed(seed),
+                ..with(Mode::Pipeline { workers: 3 }, Order::Internal)
+            };
+            let mut notes = Notes::default();
+            let report = go(&config, &source, &mut policy(name, 3), Some(&mut notes), Some(seed));
+            check(&expected, &report, &notes, false, name);
+            shares.push(report.workers.iter().map(|worker| worker.sent).collect::<Vec<_>>());
+        }
+        assert!(shares.windows(2).all(|pair| pair[0] == pair[1]), "no secret is in it: {shares:?}");
+        assert!(shares[0].iter().filter(|&&sent| sent > 0).count() > 1, "{shares:?}");
+    }
 }
 
 /// Takes its time over one flow, and notes when it was last seen and when the others were.

@@ -6,7 +6,9 @@ use flowloom::cpu::features::Isa;
 use flowloom::cpu::memory;
 use flowloom::cpu::pages::HugePages;
 use flowloom::cpu::topology::{allowed_cpus, parse_cpu_list};
-use flowloom::engine::{Cores, Discipline, EngineConfig, IdleTimeout, Mode, Order, WhenFull};
+use flowloom::engine::{
+    Cores, Discipline, EngineConfig, IdleTimeout, Mode, Order, PlacementDigest, WhenFull,
+};
 use flowloom::flow_key::{FlowHasher, FlowKey};
 use flowloom::flow_table::segments::GrowthLimits;
 use flowloom::flow_table::{
@@ -19,7 +21,7 @@ use flowloom::scheduler::sim::schemes::Policy;
 use flowloom::scheduler::{OrderGuarantee, SetupError, Topology, WorkerCount};
 use flowloom::traffic::capture::{Capture, CaptureOptions, CaptureSet, Input, SetOptions, UnpackLimits};
 
-use crate::args::replay::{AppName, FullName, HugePagesName, ModeName, OrderName, Replay};
+use crate::args::replay::{AppName, FullName, HugePagesName, ModeName, OrderName, Replay, SchedulerName};
 use crate::exit::Failure;
 use crate::flow_file;
 
@@ -68,6 +70,11 @@ pub(super) fn engine_config(arguments: &Replay) -> Result<EngineConfig, Failure>
     config.when_full = match arguments.full {
         FullName::Block => WhenFull::Block,
         FullName::Drop => WhenFull::Drop,
+    };
+    config.digest = match arguments.scheduler {
+        SchedulerName::Crc => PlacementDigest::Crc,
+        SchedulerName::Dst => PlacementDigest::Destination,
+        _ => PlacementDigest::Keyed,
     };
     config.order = match arguments.order {
         OrderName::None => Order::None,
