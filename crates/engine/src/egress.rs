@@ -208,11 +208,20 @@ impl Egress<'_> {
                         self.blocks.push_back((first, block));
                     }
                     self.told = first + u64::from(count);
-                    for i in 0..count {
-                        let slot = &mut self.slots[index(first + u64::from(i))];
+                    for number in first..first + u64::from(count) {
+                        let slot = index(number);
                         // A worker may have been quicker than this message.
-                        if let Slot::Unknown = slot {
-                            *slot = if mask >> i & 1 == 1 { Slot::Expected } else { Slot::Gone };
+                        match self.slots[slot] {
+                            Slot::Unknown if mask >> (number - first) & 1 == 1 => {
+                                self.slots[slot] = Slot::Expected;
+                            }
+                            Slot::Unknown => self.slots[slot] = Slot::Gone,
+                            // It leaves before its worker tells of later packets of its flow.
+                            Slot::Ready(packet) if !self.exact => {
+                                self.slots[slot] = Slot::Gone;
+                                self.release(packet);
+                            }
+                            Slot::Ready(_) | Slot::Expected | Slot::Gone => {}
                         }
                     }
                 }
@@ -337,6 +346,25 @@ mod tests {
 
     fn block(bytes: &[u8]) -> Option<SharedBlock> {
         Some(Arc::new(Block::Owned(bytes.to_vec())))
+    }
+
+    #[test]
+    fn what_waited_for_its_block_leaves_before_what_its_worker_tells_later() {
+        let (mut sink, halt) = (Bytes::default(), Arc::new(Halt::default()));
+        let (mut egress, mut given, mut done) = connect(&mut sink, 2, false, &halt);
+        given.batch(0, 1, 1, block(b"old"));
+        egress.poll();
+        // Packet 0 is with the other worker all the while.
+        done[0].tell(packet(1), Some(Verdict::Accept));
+        egress.poll();
+        given.batch(1, 1, 1, block(b"1st"));
+        given.batch(2, 1, 1, block(b"2nd"));
+        done[0].tell(packet(2), Some(Verdict::Accept));
+        egress.poll();
+        done[1].tell(packet(0), Some(Verdict::Accept));
+        egress.poll();
+        drop(egress);
+        assert_eq!(sink.0, [b"1st", b"2nd", b"old"]);
     }
 
     /// A thread may rest between its look at what was given out and its look at what was done.
