@@ -150,6 +150,9 @@ pub(crate) struct Egress<'a> {
     exact: bool,
     slots: Box<[Slot]>,
     next: u64,
+    /// The number after the last batch that was told of. Workers may have told of later ones, whose blocks are not
+    /// known yet: the window stays behind it.
+    told: u64,
     published: Arc<CachePadded<AtomicU64>>,
     /// First number and block, oldest first.
     blocks: VecDeque<(u64, SharedBlock)>,
@@ -181,6 +184,7 @@ pub(crate) fn connect<'a>(
         exact,
         slots: vec![Slot::Unknown; WINDOW as usize].into_boxed_slice(),
         next: 0,
+        told: 0,
         published: Arc::clone(&next),
         blocks: VecDeque::new(),
         halt: Arc::clone(halt),
@@ -203,11 +207,21 @@ impl Egress<'_> {
                     if let Some(block) = block {
                         self.blocks.push_back((first, block));
                     }
-                    for i in 0..count {
-                        let slot = &mut self.slots[index(first + u64::from(i))];
+                    self.told = first + u64::from(count);
+                    for number in first..first + u64::from(count) {
+                        let slot = index(number);
                         // A worker may have been quicker than this message.
-                        if let Slot::Unknown = slot {
-                            *slot = if mask >> i & 1 == 1 { Slot::Expected } else { Slot::Gone };
+                        match self.slots[slot] {
+                            Slot::Unknown if mask >> (number - first) & 1 == 1 => {
+                                self.slots[slot] = Slot::Expected;
+                            }
+                            Slot::Unknown => self.slots[slot] = Slot::Gone,
+                            // It leaves before its worker tells of later packets of its flow.
+                            Slot::Ready(packet) if !self.exact => {
+                                self.slots[slot] = Slot::Gone;
+                                self.release(packet);
+                            }
+                            Slot::Ready(_) | Slot::Expected | Slot::Gone => {}
                         }
                     }
                 }
@@ -246,7 +260,7 @@ impl Egress<'_> {
     /// Moves the window over everything that has left; at the end also over what was lost on its way.
     fn advance(&mut self, to_the_end: bool) {
         let mut lost = 0;
-        while lost < WINDOW {
+        while lost < WINDOW && (to_the_end || self.next < self.told) {
             let slot = index(self.next);
             match self.slots[slot] {
                 Slot::Ready(packet) => {
@@ -302,4 +316,82 @@ impl Egress<'_> {
 
 fn index(number: u64) -> usize {
     (number % WINDOW) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use flowloom_packet::Block;
+
+    use super::*;
+    use crate::descriptor::Place;
+
+    #[derive(Default)]
+    struct Bytes(Vec<Vec<u8>>);
+
+    impl PacketSink for Bytes {
+        fn take(&mut self, packet: &Released<'_>) -> Result<(), SinkError> {
+            self.0.push(packet.bytes.to_vec());
+            Ok(())
+        }
+
+        fn finish(&mut self) -> Result<(), SinkError> {
+            Ok(())
+        }
+    }
+
+    fn packet(number: u64) -> Descriptor {
+        let place = Place { position: 0, time_ns: 0, captured: 3, wire: 3, number };
+        Descriptor::packet(0, place, LinkType::ETHERNET)
+    }
+
+    fn block(bytes: &[u8]) -> Option<SharedBlock> {
+        Some(Arc::new(Block::Owned(bytes.to_vec())))
+    }
+
+    #[test]
+    fn what_waited_for_its_block_leaves_before_what_its_worker_tells_later() {
+        let (mut sink, halt) = (Bytes::default(), Arc::new(Halt::default()));
+        let (mut egress, mut given, mut done) = connect(&mut sink, 2, false, &halt);
+        given.batch(0, 1, 1, block(b"old"));
+        egress.poll();
+        // Packet 0 is with the other worker all the while.
+        done[0].tell(packet(1), Some(Verdict::Accept));
+        egress.poll();
+        given.batch(1, 1, 1, block(b"1st"));
+        given.batch(2, 1, 1, block(b"2nd"));
+        done[0].tell(packet(2), Some(Verdict::Accept));
+        egress.poll();
+        done[1].tell(packet(0), Some(Verdict::Accept));
+        egress.poll();
+        drop(egress);
+        assert_eq!(sink.0, [b"1st", b"2nd", b"old"]);
+    }
+
+    /// A thread may rest between its look at what was given out and its look at what was done.
+    #[test]
+    fn a_worker_that_is_quicker_than_the_news_of_its_batch_waits_for_the_block() {
+        for exact in [true, false] {
+            let (mut sink, halt) = (Bytes::default(), Arc::new(Halt::default()));
+            let (mut egress, mut given, mut done) = connect(&mut sink, 1, exact, &halt);
+            given.batch(0, 1, 1, block(b"old"));
+            done[0].tell(packet(0), Some(Verdict::Accept));
+            assert_eq!(egress.poll(), Polled::Worked);
+            done[0].tell(packet(1), Some(Verdict::Accept));
+            assert_eq!(egress.poll(), Polled::Worked);
+            assert_eq!(egress.counters.taken, 1, "the second block is not known yet");
+            given.batch(1, 1, 1, block(b"new"));
+            assert_eq!(egress.poll(), Polled::Worked);
+            assert_eq!(egress.counters, SinkCounters { taken: 2, refused: 0 });
+            // A window later the same slot is one that nothing is expected in: what has left must not stay marked in it.
+            for number in 2..2 + WINDOW {
+                assert!(given.has_room(number, 1), "{number}");
+                given.batch(number, 1, 0, None);
+                egress.poll();
+            }
+            drop((given, done));
+            assert_eq!(egress.poll(), Polled::Done);
+            drop(egress);
+            assert_eq!(sink.0, [b"old", b"new"]);
+        }
+    }
 }
