@@ -11,8 +11,7 @@
 //! - Data out of turn waits in a window until what is missing comes. Where the first bytes never come, or were cut off in
 //!   the capture, the direction stays unnamed: a guess from the middle would be a false alarm.
 //! - Windows and buffers are a fixed number per worker; when all are taken, the one that was taken first is taken back
-//!   ([`L7Totals::taken_back`]). A connection that moves to another worker leaves its window behind, as if it were taken
-//!   back. As long as no connection comes back to a window that it lost
+//!   ([`L7Totals::taken_back`]). As long as no connection comes back to a window that it lost
 //!   ([`L7Totals::lost`]), results depend on neither the workers nor the mode.
 
 mod flow;
@@ -61,9 +60,8 @@ impl App for L7Filter {
 impl L7Filter {
     fn new(shared: Arc<Shared>) -> Self {
         let options = &shared.options;
-        let number = shared.number();
-        let windows = Pool::new(options.windows_max, number);
-        let buffers = Pool::new(if options.rescan { options.buffers_max } else { 0 }, number);
+        let windows = Pool::new(options.windows_max);
+        let buffers = Pool::new(if options.rescan { options.buffers_max } else { 0 });
         Self { shared, windows, buffers, totals: L7Totals::default() }
     }
 

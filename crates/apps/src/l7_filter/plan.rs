@@ -1,7 +1,6 @@
 //! What all workers share: the scanner, the names, the limits; and what they counted.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use flowloom_dpi::reference::Rescanner;
@@ -101,17 +100,9 @@ pub(super) struct Shared {
     pub(super) names: Vec<&'static str>,
     pub(super) options: L7Options,
     totals: Mutex<L7Totals>,
-    /// Applications made so far.
-    apps: AtomicU32,
 }
 
 impl Shared {
-    /// Returns a number for an application.
-    pub(super) fn number(&self) -> u32 {
-        // Relaxed: only that it is nobody else's matters.
-        self.apps.fetch_add(1, Ordering::Relaxed)
-    }
-
     pub(super) fn add(&self, more: L7Totals) {
         let mut totals = self.totals.lock().unwrap_or_else(PoisonError::into_inner);
         totals.scanned_bytes += more.scanned_bytes;
@@ -145,14 +136,7 @@ impl L7Plan {
         let scanner = Scanner::with_budget(patterns, options.budget)?;
         let rescanner = if options.rescan { Some(Rescanner::new(patterns)?) } else { None };
         let names = patterns.iter().map(|pattern| intern(&pattern.name)).collect::<Result<_, _>>()?;
-        Ok(Self(Arc::new(Shared {
-            scanner,
-            rescanner,
-            names,
-            options,
-            totals: Mutex::default(),
-            apps: AtomicU32::new(0),
-        })))
+        Ok(Self(Arc::new(Shared { scanner, rescanner, names, options, totals: Mutex::default() })))
     }
 
     /// Returns an application for one worker.

@@ -3,14 +3,10 @@
 //! A flow may end without a word, so nothing waits for tickets to be given back: when all things are lent, the one that was
 //! lent first is taken back, and its ticket is void.
 
-/// Bits of a place's number in a ticket; above them is the pool's.
-const PLACE_BITS: u32 = 20;
-
-/// Says which thing of which pool was lent, and which time. A flow may come to a worker with another's ticket: it is void
-/// there.
+/// Says which thing was lent, and which time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ticket {
-    place: u32,
+    index: u32,
     turn: u32,
 }
 
@@ -26,20 +22,16 @@ struct Place<T> {
 pub(super) struct Pool<T> {
     places: Vec<Place<T>>,
     places_max: usize,
-    /// The pool's number, where tickets have it.
-    mark: u32,
     free: Vec<u32>,
     hand: usize,
     taken_back: u64,
 }
 
 impl<T> Pool<T> {
-    /// Returns a pool; those whose tickets may meet have different numbers, of which the lower twelve bits count.
-    pub(super) fn new(places_max: usize, number: u32) -> Self {
+    pub(super) fn new(places_max: usize) -> Self {
         Self {
             places: Vec::new(),
-            places_max: places_max.min(1 << PLACE_BITS),
-            mark: number << PLACE_BITS,
+            places_max: places_max.min(1 << 20),
             free: Vec::new(),
             hand: 0,
             taken_back: 0,
@@ -55,14 +47,9 @@ impl<T> Pool<T> {
     pub(super) fn has(&self, ticket: Option<Ticket>) -> bool {
         ticket.is_some_and(|ticket| {
             self.places
-                .get(self.index_of(ticket))
+                .get(ticket.index as usize)
                 .is_some_and(|place| place.lent && place.turn == ticket.turn)
         })
-    }
-
-    /// Returns the place of a ticket; of another pool's ticket one that there is not.
-    fn index_of(&self, ticket: Ticket) -> usize {
-        (ticket.place ^ self.mark) as usize
     }
 
     /// Returns the ticket's thing; lends one, cleared, where the ticket is empty. `None` when the pool has no places.
@@ -73,10 +60,9 @@ impl<T> Pool<T> {
         clear: impl FnOnce(&mut T),
     ) -> Option<&mut T> {
         if let Some(held) = *ticket {
-            let index = self.index_of(held);
             return self
                 .places
-                .get_mut(index)
+                .get_mut(held.index as usize)
                 .filter(|place| place.lent && place.turn == held.turn)
                 .map(|place| &mut place.thing);
         }
@@ -85,7 +71,7 @@ impl<T> Pool<T> {
         place.turn = place.turn.wrapping_add(1);
         place.lent = true;
         clear(&mut place.thing);
-        *ticket = Some(Ticket { place: self.mark | index, turn: place.turn });
+        *ticket = Some(Ticket { index, turn: place.turn });
         Some(&mut place.thing)
     }
 
@@ -111,7 +97,7 @@ impl<T> Pool<T> {
     pub(super) fn is_empty_now(&self, ticket: Option<Ticket>, empty: impl FnOnce(&T) -> bool) -> bool {
         self.has(ticket)
             && ticket
-                .and_then(|ticket| self.places.get(self.index_of(ticket)))
+                .and_then(|ticket| self.places.get(ticket.index as usize))
                 .is_some_and(|place| empty(&place.thing))
     }
 
@@ -120,9 +106,8 @@ impl<T> Pool<T> {
         if self.has(*ticket)
             && let Some(held) = *ticket
         {
-            let index = self.index_of(held);
-            self.places[index].lent = false;
-            self.free.push(held.place ^ self.mark);
+            self.places[held.index as usize].lent = false;
+            self.free.push(held.index);
         }
         *ticket = None;
     }
@@ -134,7 +119,7 @@ mod tests {
 
     #[test]
     fn the_oldest_is_taken_back_and_its_ticket_is_void() {
-        let mut pool: Pool<Vec<u8>> = Pool::new(2, 7);
+        let mut pool: Pool<Vec<u8>> = Pool::new(2);
         let mut tickets = [None; 3];
         for (mark, ticket) in (0..).zip(&mut tickets) {
             pool.get(ticket, Vec::new, Vec::clear).expect("there is a place").push(mark);
@@ -151,25 +136,8 @@ mod tests {
     }
 
     #[test]
-    fn a_ticket_of_another_pool_is_void() {
-        let [mut ours, mut theirs] = [0, 4095].map(|number| Pool::<Vec<u8>>::new(2, number));
-        let (mut ticket, mut other) = (None, None);
-        ours.get(&mut ticket, Vec::new, Vec::clear).expect("there is a place").push(1);
-        theirs.get(&mut other, Vec::new, Vec::clear).expect("there is a place").push(2);
-        assert!(ours.has(ticket) && !theirs.has(ticket) && !ours.has(other));
-        assert_eq!(theirs.get(&mut ticket.clone(), Vec::new, Vec::clear), None);
-        assert!(!theirs.is_empty_now(ticket, |_| true));
-        theirs.give_back(&mut ticket.clone());
-        assert_eq!(
-            theirs.get(&mut other, Vec::new, Vec::clear),
-            Some(&mut vec![2]),
-            "still lent to its own"
-        );
-    }
-
-    #[test]
     fn a_pool_without_places_lends_nothing() {
-        let mut pool: Pool<Vec<u8>> = Pool::new(0, 0);
+        let mut pool: Pool<Vec<u8>> = Pool::new(0);
         assert_eq!(pool.get(&mut None, Vec::new, Vec::clear), None);
     }
 }
