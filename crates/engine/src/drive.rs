@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use flowloom_packet::reason::DropCounts;
-use flowloom_packet::{Fill, PacketBatch, PacketSource};
+use flowloom_packet::{Fill, PacketBatch, PacketSource, SourceError};
 
 use crate::actor::{Polled, Room};
 use crate::config::EngineConfig;
@@ -157,6 +157,12 @@ impl<'a, S: Intake> InputStage<'a, S> {
         let fill = self.source.next_batch(&mut self.batch);
         self.input.withhold(&self.source.withheld());
         match fill {
+            Ok(Fill::Packets) if self.batch.block.is_none() => {
+                self.batch.packets.clear();
+                let error = SourceError("it yields packets that lie in no block".into());
+                self.fault = Some(Fault::Source { packets: self.input.packets(), error });
+                self.begin_end()
+            }
             Ok(Fill::Packets) => {
                 self.batch.packets.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
                 self.left -= self.batch.packets.len() as u64;

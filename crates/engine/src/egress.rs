@@ -344,21 +344,21 @@ mod tests {
         Descriptor::packet(0, place, LinkType::ETHERNET)
     }
 
-    fn block(bytes: &[u8]) -> Option<SharedBlock> {
-        Some(Arc::new(Block::Owned(bytes.to_vec())))
+    fn block(bytes: &[u8]) -> SharedBlock {
+        Arc::new(Block::Owned(bytes.to_vec()))
     }
 
     #[test]
     fn what_waited_for_its_block_leaves_before_what_its_worker_tells_later() {
         let (mut sink, halt) = (Bytes::default(), Arc::new(Halt::default()));
         let (mut egress, mut given, mut done) = connect(&mut sink, 2, false, &halt);
-        given.batch(0, 1, 1, block(b"old"));
+        given.batch(0, 1, 1, Some(block(b"old")));
         egress.poll();
         // Packet 0 is with the other worker all the while.
         done[0].tell(packet(1), Some(Verdict::Accept));
         egress.poll();
-        given.batch(1, 1, 1, block(b"1st"));
-        given.batch(2, 1, 1, block(b"2nd"));
+        given.batch(1, 1, 1, Some(block(b"1st")));
+        given.batch(2, 1, 1, Some(block(b"2nd")));
         done[0].tell(packet(2), Some(Verdict::Accept));
         egress.poll();
         done[1].tell(packet(0), Some(Verdict::Accept));
@@ -373,13 +373,13 @@ mod tests {
         for exact in [true, false] {
             let (mut sink, halt) = (Bytes::default(), Arc::new(Halt::default()));
             let (mut egress, mut given, mut done) = connect(&mut sink, 1, exact, &halt);
-            given.batch(0, 1, 1, block(b"old"));
+            given.batch(0, 1, 1, Some(block(b"old")));
             done[0].tell(packet(0), Some(Verdict::Accept));
             assert_eq!(egress.poll(), Polled::Worked);
             done[0].tell(packet(1), Some(Verdict::Accept));
             assert_eq!(egress.poll(), Polled::Worked);
             assert_eq!(egress.counters.taken, 1, "the second block is not known yet");
-            given.batch(1, 1, 1, block(b"new"));
+            given.batch(1, 1, 1, Some(block(b"new")));
             assert_eq!(egress.poll(), Polled::Worked);
             assert_eq!(egress.counters, SinkCounters { taken: 2, refused: 0 });
             // A window later the same slot is one that nothing is expected in: what has left must not stay marked in it.

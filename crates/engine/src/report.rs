@@ -53,7 +53,7 @@ pub struct RunReport<F> {
     /// The flows that all workers reach, where flows are shared.
     pub shared: Option<SharedReport>,
     /// What the sink was given, if there is one: `processed - denied = taken + refused`, but for packets that were on
-    /// their way when a worker died.
+    /// their way when a worker or the sink panicked.
     pub sink: Option<SinkCounters>,
     /// The CPU the input stage was pinned to.
     pub input_cpu: Option<u32>,

@@ -28,8 +28,7 @@ pub use flow::{L7Flow, L7State};
 pub use plan::{L7Error, L7Options, L7Plan, L7Totals};
 
 use flow::Side;
-use plan::Shared;
-use pool::Pool;
+use plan::{Loans, Shared};
 use std::sync::Arc;
 
 const SYN: u8 = 2;
@@ -38,8 +37,6 @@ const SYN: u8 = 2;
 #[derive(Debug)]
 pub struct L7Filter {
     shared: Arc<Shared>,
-    windows: Pool<Window>,
-    buffers: Pool<Vec<u8>>,
     totals: L7Totals,
 }
 
@@ -59,10 +56,7 @@ impl App for L7Filter {
 
 impl L7Filter {
     fn new(shared: Arc<Shared>) -> Self {
-        let options = &shared.options;
-        let windows = Pool::new(options.windows_max);
-        let buffers = Pool::new(if options.rescan { options.buffers_max } else { 0 });
-        Self { shared, windows, buffers, totals: L7Totals::default() }
+        Self { shared, totals: L7Totals::default() }
     }
 
     /// Takes in one packet of a flow that is not decided.
@@ -100,10 +94,7 @@ impl L7Filter {
             flow.state = L7State::NoMatch;
         }
         if flow.state != L7State::NoMatchYet {
-            for side in &mut flow.sides {
-                self.windows.give_back(&mut side.window);
-                self.buffers.give_back(&mut side.buffer);
-            }
+            flow.sides.iter_mut().for_each(|side| give_back(&self.shared, side));
         }
     }
 
@@ -125,42 +116,48 @@ impl L7Filter {
         if side.over {
             return None;
         }
+        // A flow may come from another worker, so all lend from the same pools; segments in sequence need none.
+        let needs_window = side.window.is_some() || !side.order.is_next(&segment);
+        let mut loans = (needs_window || shared.rescanner.is_some()).then(|| shared.loans());
+        let (mut windows, mut buffers) = match &mut loans {
+            Some(loans) => {
+                let Loans { windows, buffers } = &mut **loans;
+                (Some(windows), Some(buffers))
+            }
+            None => (None, None),
+        };
         let mut window = None;
-        if side.window.is_some() || !side.order.is_next(&segment) {
-            let lost = side.window.is_some() && !self.windows.has(side.window);
-            if lost {
+        if let (true, Some(windows)) = (needs_window, &mut windows) {
+            if side.window.is_some() && !windows.has(side.window) {
                 // What was held is gone, so the bytes in the middle are: nothing more can be said of this direction.
                 self.totals.lost += 1;
                 side.end();
                 return None;
             }
             let window_bytes = shared.options.window_bytes;
-            window = self.windows.get(&mut side.window, || Window::new(window_bytes), Window::clear);
+            window = windows.get(&mut side.window, || Window::new(window_bytes), Window::clear);
         }
         let room = bytes_max - side.taken as usize;
         let mut taken = 0;
         let mut gap = false;
-        let outcome = if shared.rescanner.is_some() {
-            let had_buffer = side.buffer.is_some();
-            if had_buffer && !self.buffers.has(side.buffer) {
+        let outcome = if let (Some(rescanner), Some(buffers)) = (&shared.rescanner, &mut buffers) {
+            if side.buffer.is_some() && !buffers.has(side.buffer) {
                 self.totals.lost += 1;
                 side.end();
                 return None;
             }
-            let Some(buffer) = self.buffers.get(&mut side.buffer, Vec::new, Vec::clear) else {
+            let Some(buffer) = buffers.get(&mut side.buffer, Vec::new, Vec::clear) else {
                 side.end();
                 return None;
             };
             in_order(&mut side.order, segment, window, room, &mut taken, &mut gap, |bytes| {
                 buffer.extend_from_slice(bytes);
             });
-            let found = match &shared.rescanner {
-                Some(rescanner) if taken > 0 => {
-                    self.totals.scanned_bytes += buffer.len() as u64;
-                    rescanner.first(Transport::Tcp, buffer)
-                }
-                _ => None,
-            };
+            let found = (taken > 0).then(|| {
+                self.totals.scanned_bytes += buffer.len() as u64;
+                rescanner.first(Transport::Tcp, buffer)
+            });
+            let found = found.flatten();
             found.map_or(Outcome::Open, Outcome::Matched)
         } else {
             let mut found = Found::default();
@@ -178,9 +175,12 @@ impl L7Filter {
             }
         };
         side.taken += u32::try_from(taken).unwrap_or(u32::MAX);
-        if self.windows.is_empty_now(side.window, |window| window.held() == 0) {
-            self.windows.give_back(&mut side.window);
+        if let Some(windows) = windows
+            && windows.is_empty_now(side.window, |window| window.held() == 0)
+        {
+            windows.give_back(&mut side.window);
         }
+        drop(loans);
         match outcome {
             Outcome::Matched(id) => return Some(shared.names[id.index()]),
             Outcome::Closed => side.closed = true,
@@ -188,8 +188,7 @@ impl L7Filter {
         }
         if gap || side.taken as usize >= bytes_max {
             side.end();
-            self.windows.give_back(&mut side.window);
-            self.buffers.give_back(&mut side.buffer);
+            give_back(shared, side);
         }
         None
     }
@@ -218,9 +217,17 @@ fn in_order(
     });
 }
 
+/// Gives back what a direction has lent.
+fn give_back(shared: &Shared, side: &mut Side) {
+    if side.window.is_some() || side.buffer.is_some() {
+        let mut loans = shared.loans();
+        loans.windows.give_back(&mut side.window);
+        loans.buffers.give_back(&mut side.buffer);
+    }
+}
+
 impl Drop for L7Filter {
     fn drop(&mut self) {
-        self.totals.taken_back = self.windows.taken_back() + self.buffers.taken_back();
         self.shared.add(self.totals);
     }
 }

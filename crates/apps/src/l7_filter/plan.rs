@@ -1,13 +1,15 @@
 //! What all workers share: the scanner, the names, the limits; and what they counted.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flowloom_dpi::reference::Rescanner;
+use flowloom_dpi::stream::Window;
 use flowloom_dpi::{Budget, BuildError, Pattern, Scanner};
 
 use super::L7Filter;
 use super::names::intern;
+use super::pool::Pool;
 
 /// How a connection is looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,9 +22,9 @@ pub struct L7Options {
     pub rescan: bool,
     /// How far ahead data may come, in bytes; a power of two.
     pub window_bytes: usize,
-    /// Windows of one worker.
+    /// Windows of all workers together.
     pub windows_max: usize,
-    /// Buffers of one worker when it rescans.
+    /// Buffers of all workers together when they rescan.
     pub buffers_max: usize,
     /// What building the scanner may take.
     pub budget: Budget,
@@ -35,8 +37,8 @@ impl Default for L7Options {
             bytes_max: 16 << 10,
             rescan: false,
             window_bytes: 16 << 10,
-            windows_max: 512,
-            buffers_max: 4096,
+            windows_max: 2048,
+            buffers_max: 16 << 10,
             budget: Budget::default(),
         }
     }
@@ -93,6 +95,13 @@ pub struct L7Totals {
     pub lost: u64,
 }
 
+/// What flows may lend.
+#[derive(Debug)]
+pub(super) struct Loans {
+    pub(super) windows: Pool<Window>,
+    pub(super) buffers: Pool<Vec<u8>>,
+}
+
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) scanner: Scanner,
@@ -100,13 +109,18 @@ pub(super) struct Shared {
     pub(super) names: Vec<&'static str>,
     pub(super) options: L7Options,
     totals: Mutex<L7Totals>,
+    loans: Mutex<Loans>,
 }
 
 impl Shared {
+    pub(super) fn loans(&self) -> MutexGuard<'_, Loans> {
+        // After a panic a window may hold half a segment; the run is ending.
+        self.loans.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(super) fn add(&self, more: L7Totals) {
         let mut totals = self.totals.lock().unwrap_or_else(PoisonError::into_inner);
         totals.scanned_bytes += more.scanned_bytes;
-        totals.taken_back += more.taken_back;
         totals.lost += more.lost;
     }
 }
@@ -136,7 +150,11 @@ impl L7Plan {
         let scanner = Scanner::with_budget(patterns, options.budget)?;
         let rescanner = if options.rescan { Some(Rescanner::new(patterns)?) } else { None };
         let names = patterns.iter().map(|pattern| intern(&pattern.name)).collect::<Result<_, _>>()?;
-        Ok(Self(Arc::new(Shared { scanner, rescanner, names, options, totals: Mutex::default() })))
+        let loans = Mutex::new(Loans {
+            windows: Pool::new(options.windows_max),
+            buffers: Pool::new(if options.rescan { options.buffers_max } else { 0 }),
+        });
+        Ok(Self(Arc::new(Shared { scanner, rescanner, names, options, totals: Mutex::default(), loans })))
     }
 
     /// Returns an application for one worker.
@@ -154,6 +172,8 @@ impl L7Plan {
     /// Returns the sum over all applications that have been dropped.
     #[must_use]
     pub fn totals(&self) -> L7Totals {
-        *self.0.totals.lock().unwrap_or_else(PoisonError::into_inner)
+        let totals = *self.0.totals.lock().unwrap_or_else(PoisonError::into_inner);
+        let loans = self.0.loans();
+        L7Totals { taken_back: loans.windows.taken_back() + loans.buffers.taken_back(), ..totals }
     }
 }
