@@ -1,11 +1,15 @@
-//! What the input stage counts, against the packets themselves.
+//! What the input stage takes in: its counts against the packets themselves, passes, and pauses.
 
-use flowloom_engine::{Control, Mode, run};
+use std::time::{Duration, Instant};
+
+use flowloom_engine::{Control, Discipline, Mode, Parts, run, run_parts, run_seeded};
 use flowloom_packet::reason::DropCounts;
 use flowloom_packet::{
     DecodeOptions, DropReason, Fill, LinkType, PacketBatch, PacketSource, SourceError, decode,
 };
-use flowloom_scheduler::{DirectHash, WorkerCount};
+use flowloom_scheduler::sim::Scheme;
+use flowloom_scheduler::sim::schemes::Policy;
+use flowloom_scheduler::{DirectHash, Topology, WorkerCount};
 
 use crate::common::{Memory, Recorder, config, mix, small_table};
 
@@ -83,5 +87,100 @@ fn the_input_stage_counts_what_there_is() {
         assert_eq!(input.captured_over_wire, over, "{mode:?}");
         assert_eq!(Some(&input.first_ns), times.first(), "{mode:?}");
         assert_eq!(Some(&input.last_ns), times.iter().max(), "{mode:?}");
+    }
+}
+
+/// The same packets twice, as a capture that is repeated.
+struct Twice(Memory, Memory, u32);
+
+impl PacketSource for Twice {
+    fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
+        let fill = self.0.next_batch(batch)?;
+        batch.pass = self.2;
+        if fill == Fill::End && self.2 == 0 {
+            (self.0, self.2) = (self.1.clone(), 1);
+            return self.next_batch(batch);
+        }
+        Ok(fill)
+    }
+}
+
+#[test]
+fn each_pass_over_a_capture_has_flows_of_its_own() {
+    let source = Memory::of(mix(2_000, 100));
+    let mut digests = Vec::new();
+    for (mode, name) in [
+        (Mode::Inline, "dh"),
+        (Mode::Pipeline { workers: 2 }, "dh"),
+        (Mode::Pipeline { workers: 2 }, "flowpin"),
+        (Mode::Pipeline { workers: 2 }, "lfb"),
+    ] {
+        let run = |source: &mut (dyn PacketSource + Send)| {
+            let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
+            let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
+            let discipline = match &mut policy {
+                Policy::Push(policy) => Discipline::Push(&mut **policy),
+                Policy::Pull(policy) => Discipline::Pull(&mut **policy),
+            };
+            let control = Control::default();
+            let parts = Parts { source, discipline, sink: None, control: &control };
+            let app = |_| Recorder::default();
+            let report = run_seeded(&config(mode), parts, |_| small_table(), app, 1).unwrap();
+            assert!(report.is_balanced() && report.fault.is_none(), "{mode:?} {name}");
+            report
+        };
+        let once = run(&mut source.clone());
+        let twice = run(&mut Twice(source.clone(), source.clone(), 0));
+        assert_eq!(twice.processed(), 2 * once.processed(), "{mode:?} {name}");
+        assert_eq!(twice.flows.len(), 2 * once.flows.len(), "{mode:?} {name}");
+        digests.push(twice.digest());
+    }
+    digests.dedup();
+    assert_eq!(digests.len(), 1, "whatever the layout");
+}
+
+/// Has a block of a few packets, then nothing until those are processed, and so on.
+struct Halting<'a> {
+    inner: Memory,
+    control: &'a Control,
+    starved: bool,
+    begun: Instant,
+    in_time: bool,
+}
+
+impl PacketSource for Halting<'_> {
+    fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
+        let snapshot = self.control.snapshot();
+        if self.starved && snapshot.in_flight > 0 && self.in_time {
+            self.in_time = self.begun.elapsed() < Duration::from_secs(20);
+            return Ok(Fill::Starved);
+        }
+        self.starved = !self.starved;
+        if self.starved { self.inner.next_batch(batch) } else { Ok(Fill::Starved) }
+    }
+}
+
+#[test]
+fn what_was_taken_in_is_processed_while_the_source_has_nothing() {
+    for (mode, name) in [
+        (Mode::Inline, "dh"),
+        (Mode::Pipeline { workers: 2 }, "dh"),
+        (Mode::Pipeline { workers: 2 }, "flowpin"),
+        (Mode::Pipeline { workers: 2 }, "lfb"),
+    ] {
+        let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
+        let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
+        let discipline = match &mut policy {
+            Policy::Push(policy) => Discipline::Push(&mut **policy),
+            Policy::Pull(policy) => Discipline::Pull(&mut **policy),
+        };
+        let control = Control::default();
+        let inner = Memory::in_blocks(mix(200, 50), 5);
+        let mut source =
+            Halting { inner, control: &control, starved: false, begun: Instant::now(), in_time: true };
+        let parts = Parts { source: &mut source, discipline, sink: None, control: &control };
+        let report = run_parts(&config(mode), parts, |_| small_table(), |_| Recorder::default()).unwrap();
+        assert!(report.is_balanced() && report.fault.is_none(), "{mode:?} {name}");
+        assert!(source.in_time, "{mode:?} {name}: packets were held back while nothing came");
     }
 }
