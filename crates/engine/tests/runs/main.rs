@@ -8,5 +8,6 @@ mod counts;
 mod digests;
 mod faults;
 mod layouts;
+mod named;
 mod order;
 mod window;
