@@ -2,16 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use flowloom_engine::{Control, Discipline, Mode, Parts, run, run_parts, run_seeded};
+use flowloom_engine::counters::WorkerCounters;
+use flowloom_engine::{App, Control, Discipline, Mode, Parts, Verdict, run, run_parts, run_seeded};
 use flowloom_packet::reason::DropCounts;
 use flowloom_packet::{
-    DecodeOptions, DropReason, Fill, LinkType, PacketBatch, PacketSource, SourceError, decode,
+    DecodeOptions, DropReason, Fill, LinkType, PacketBatch, PacketSource, PacketView, SourceError, decode,
 };
 use flowloom_scheduler::sim::Scheme;
 use flowloom_scheduler::sim::schemes::Policy;
 use flowloom_scheduler::{DirectHash, Topology, WorkerCount};
 
-use crate::common::{Memory, Recorder, config, mix, small_table};
+use crate::common::{Memory, Recorder, Seen, config, mix, small_table};
 
 /// Withholds every tenth packet of a batch, and says so after the batch.
 struct Withholding(Memory, u64);
@@ -183,4 +184,73 @@ fn what_was_taken_in_is_processed_while_the_source_has_nothing() {
         assert!(report.is_balanced() && report.fault.is_none(), "{mode:?} {name}");
         assert!(source.in_time, "{mode:?} {name}: packets were held back while nothing came");
     }
+}
+
+#[test]
+fn counts_of_workers_add_up_one_by_one() {
+    let mut dropped = DropCounts::default();
+    dropped.add(DropReason::TableFull, 3);
+    let one = WorkerCounters {
+        processed: 5,
+        denied: 2,
+        dropped,
+        flows_begun: 7,
+        flows_expired: 11,
+        records_forgotten: 13,
+    };
+    let mut sum = WorkerCounters::default();
+    sum.merge(&one);
+    assert_eq!(sum, one);
+    sum.merge(&one);
+    let found = (sum.processed, sum.denied, sum.dropped.total());
+    assert_eq!(found, (10, 4, 6));
+    assert_eq!((sum.flows_begun, sum.flows_expired, sum.records_forgotten), (14, 22, 26));
+}
+
+/// Ends a flow of two packets before its third.
+struct Pairs;
+
+impl App for Pairs {
+    type Flow = Seen;
+
+    fn on_packet(&mut self, _: &PacketView<'_>, flow: &mut Seen) -> Verdict {
+        flow.packets += 1;
+        Verdict::Accept
+    }
+
+    fn ends_before(&self, _: &PacketView<'_>, flow: &Seen) -> bool {
+        flow.packets != 1
+    }
+}
+
+#[test]
+fn an_application_ends_flows_and_each_counts_as_begun() {
+    let source = Memory::of(mix(2_000, 100));
+    let mode = Mode::Pipeline { workers: 2 };
+    let mut policy = DirectHash::new(WorkerCount::new(2).unwrap());
+    let control = Control::default();
+    let report =
+        run(&config(mode), &mut source.clone(), &mut policy, |_| small_table(), |_| Pairs, &control)
+            .unwrap();
+    // A record per key: the flows of a key are merged.
+    let pairs: u64 = report.flows.iter().map(|flow| flow.state.packets.div_ceil(2)).sum();
+    assert_eq!(report.worker_totals().flows_begun, pairs);
+    assert!(pairs > report.flows.len() as u64);
+}
+
+#[test]
+fn blocks_of_one_packet_are_never_mixed_up() {
+    let source = Memory::in_blocks(mix(600, 50), 1);
+    let digest = |mode, delay| {
+        let mut policy = DirectHash::new(WorkerCount::new(1).unwrap());
+        let app = |_| Recorder { delay, ..Recorder::default() };
+        let control = Control::default();
+        let table = |_| small_table();
+        let report = run(&config(mode), &mut source.clone(), &mut policy, table, app, &control).unwrap();
+        assert!(report.is_balanced() && report.fault.is_none());
+        (report.digest(), report.processed())
+    };
+    // More blocks than may be announced wait for a worker that is slow.
+    let slow = digest(Mode::Pipeline { workers: 1 }, Some(Duration::from_micros(200)));
+    assert_eq!(slow, digest(Mode::Inline, None));
 }

@@ -8,6 +8,7 @@ mod counts;
 mod digests;
 mod faults;
 mod layouts;
+mod load;
 mod named;
 mod order;
 mod window;
