@@ -7,7 +7,8 @@ use flowloom_packet::{Fill, PacketBatch, PacketSource, SourceError};
 use flowloom_scheduler::sim::Scheme;
 use flowloom_scheduler::sim::schemes::Policy;
 use flowloom_scheduler::{
-    Decision, DirectHash, LoadView, OrderGuarantee, Placement, Topology, WorkItem, WorkerCount,
+    Decision, DirectHash, Fetched, Intake, LoadView, OrderGuarantee, Placement, Topology, WorkItem,
+    WorkerCount, WorkerId,
 };
 
 use crate::common::{Memory, Recorder, Seen, config, mix, small_table};
@@ -103,5 +104,50 @@ fn a_paced_run_takes_all_and_ends() {
         let fault = report.fault.as_ref().map(Fault::to_string);
         assert!(report.is_balanced() && fault.is_none(), "{mode:?} {name}: {fault:?}");
         assert_eq!(report.input.packets, 2_000, "{mode:?} {name}");
+    }
+}
+
+/// Panics when a packet arrives, after so many.
+struct Refusing<'a>(&'a mut dyn Intake, u64);
+
+impl Intake for Refusing<'_> {
+    fn arrive(&mut self, token: u32, item: WorkItem) -> Option<WorkerId> {
+        assert!(self.1 > 0, "told to panic");
+        self.1 -= 1;
+        self.0.arrive(token, item)
+    }
+
+    fn next(&mut self, worker: WorkerId) -> Option<Fetched> {
+        self.0.next(worker)
+    }
+
+    fn waiting(&self) -> usize {
+        self.0.waiting()
+    }
+
+    fn order(&self) -> OrderGuarantee {
+        self.0.order()
+    }
+
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+}
+
+#[test]
+fn a_pool_whose_policy_panics_at_an_arrival_counts_what_it_held() {
+    let topology = Topology::flat(WorkerCount::new(2).unwrap());
+    for after in [0, 1, 40, 333] {
+        let mut policy = Scheme::named("lfb").unwrap().policy(&topology, 1).unwrap();
+        let Policy::Pull(policy) = &mut policy else { panic!("workers fetch") };
+        let mut policy = Refusing(&mut **policy, after);
+        let (mut source, control) = (Memory::of(mix(2_000, 100)), Control::default());
+        let discipline = Discipline::Pull(&mut policy);
+        let parts = Parts { source: &mut source, discipline, sink: None, control: &control };
+        let config = config(Mode::Pipeline { workers: 2 });
+        let report = run_parts(&config, parts, |_| small_table(), |_| Recorder::default()).unwrap();
+        assert!(report.is_balanced(), "{after}: {:?} {:?}", report.input, report.workers);
+        assert!(matches!(report.fault, Some(Fault::InputPanicked { .. })), "{after}: {:?}", report.fault);
+        assert!(report.processed() <= after, "{after}");
     }
 }
