@@ -120,6 +120,10 @@ impl<'a> Pool<'a> {
     pub(crate) fn fetch(&self, worker: WorkerId) -> Fetched {
         let mut inner = self.lock();
         inner.generations.done(worker.index());
+        if self.0.is_poisoned() {
+            // The policy has panicked, and may never give out what it had: that is counted as lost, and nobody waits for it.
+            return Fetched::End;
+        }
         let Some(fetched) = inner.policy.next(worker) else {
             let is_over = inner.ended && inner.free.len() == inner.slots.len();
             return if is_over { Fetched::End } else { Fetched::Nothing };

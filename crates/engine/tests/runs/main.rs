@@ -4,7 +4,11 @@
 #![expect(clippy::cast_possible_truncation, reason = "small numbers that a seed has drawn")]
 
 mod common;
+mod counts;
 mod digests;
 mod faults;
 mod layouts;
+mod load;
+mod named;
 mod order;
+mod window;

@@ -1,0 +1,256 @@
+//! What the input stage takes in: its counts against the packets themselves, passes, and pauses.
+
+use std::time::{Duration, Instant};
+
+use flowloom_engine::counters::WorkerCounters;
+use flowloom_engine::{App, Control, Discipline, Mode, Parts, Verdict, run, run_parts, run_seeded};
+use flowloom_packet::reason::DropCounts;
+use flowloom_packet::{
+    DecodeOptions, DropReason, Fill, LinkType, PacketBatch, PacketSource, PacketView, SourceError, decode,
+};
+use flowloom_scheduler::sim::Scheme;
+use flowloom_scheduler::sim::schemes::Policy;
+use flowloom_scheduler::{DirectHash, Topology, WorkerCount};
+
+use crate::common::{Memory, Recorder, Seen, config, mix, small_table};
+
+/// Withholds every tenth packet of a batch, and says so after the batch.
+struct Withholding(Memory, u64);
+
+impl PacketSource for Withholding {
+    fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
+        let fill = self.0.next_batch(batch)?;
+        let mut number = 0;
+        let before = batch.packets.len();
+        batch.packets.retain(|_| {
+            number += 1;
+            number % 10 != 0
+        });
+        self.1 += (before - batch.packets.len()) as u64;
+        Ok(fill)
+    }
+
+    fn withheld(&mut self) -> DropCounts {
+        let mut counts = DropCounts::default();
+        counts.add(DropReason::NotIp, std::mem::take(&mut self.1));
+        counts
+    }
+}
+
+#[test]
+fn the_input_stage_counts_what_there_is() {
+    let mut source = Memory::of(mix(3_000, 100));
+    for (_, packets) in &mut source.blocks {
+        for (i, packet) in packets.iter_mut().enumerate() {
+            match i % 50 {
+                7 => packet.wire = packet.captured - 1,
+                8 => packet.wire = packet.captured + 1,
+                9 => packet.link = LinkType(190),
+                _ => {}
+            }
+        }
+    }
+    // What the source yields, packet by packet.
+    let (mut yielded, mut wire, mut captured, mut over, mut decoded) = (0, 0, 0, 0, 0);
+    let mut times = Vec::new();
+    let (mut again, mut batch) = (Withholding(source.clone(), 0), PacketBatch::new());
+    while again.next_batch(&mut batch).unwrap() == Fill::Packets {
+        let block = batch.block.as_ref().unwrap().bytes();
+        for packet in &batch.packets {
+            yielded += 1;
+            wire += u64::from(packet.wire);
+            captured += u64::from(packet.captured);
+            over += u64::from(packet.captured > packet.wire);
+            times.push(packet.time_ns);
+            let start = packet.position as usize;
+            let bytes = &block[start..start + packet.captured as usize];
+            decoded += u64::from(decode(packet.link, bytes, DecodeOptions::default()).is_ok());
+        }
+    }
+    let withheld = again.1;
+    assert!(withheld > 100 && over > 20 && decoded < yielded);
+    for mode in [Mode::Inline, Mode::Pipeline { workers: 2 }] {
+        let report = run(
+            &config(mode),
+            &mut Withholding(source.clone(), 0),
+            &mut DirectHash::new(WorkerCount::new(mode.workers()).unwrap()),
+            |_| small_table(),
+            |_| Recorder::default(),
+            &Control::default(),
+        )
+        .unwrap();
+        assert!(report.is_balanced());
+        let input = &report.input;
+        assert_eq!(input.packets, yielded + withheld, "{mode:?}");
+        assert_eq!(input.decoded, decoded, "{mode:?}");
+        assert_eq!(input.dropped.total(), yielded + withheld - decoded, "{mode:?}");
+        assert_eq!((input.bytes_on_wire, input.bytes_captured), (wire, captured), "{mode:?}");
+        assert_eq!(input.captured_over_wire, over, "{mode:?}");
+        assert_eq!(Some(&input.first_ns), times.first(), "{mode:?}");
+        assert_eq!(Some(&input.last_ns), times.iter().max(), "{mode:?}");
+    }
+}
+
+/// The same packets twice, as a capture that is repeated.
+struct Twice(Memory, Memory, u32);
+
+impl PacketSource for Twice {
+    fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
+        let fill = self.0.next_batch(batch)?;
+        batch.pass = self.2;
+        if fill == Fill::End && self.2 == 0 {
+            (self.0, self.2) = (self.1.clone(), 1);
+            return self.next_batch(batch);
+        }
+        Ok(fill)
+    }
+}
+
+#[test]
+fn each_pass_over_a_capture_has_flows_of_its_own() {
+    let source = Memory::of(mix(2_000, 100));
+    let mut digests = Vec::new();
+    for (mode, name) in [
+        (Mode::Inline, "dh"),
+        (Mode::Pipeline { workers: 2 }, "dh"),
+        (Mode::Pipeline { workers: 2 }, "flowpin"),
+        (Mode::Pipeline { workers: 2 }, "lfb"),
+    ] {
+        let run = |source: &mut (dyn PacketSource + Send)| {
+            let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
+            let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
+            let discipline = match &mut policy {
+                Policy::Push(policy) => Discipline::Push(&mut **policy),
+                Policy::Pull(policy) => Discipline::Pull(&mut **policy),
+            };
+            let control = Control::default();
+            let parts = Parts { source, discipline, sink: None, control: &control };
+            let app = |_| Recorder::default();
+            let report = run_seeded(&config(mode), parts, |_| small_table(), app, 1).unwrap();
+            assert!(report.is_balanced() && report.fault.is_none(), "{mode:?} {name}");
+            report
+        };
+        let once = run(&mut source.clone());
+        let twice = run(&mut Twice(source.clone(), source.clone(), 0));
+        assert_eq!(twice.processed(), 2 * once.processed(), "{mode:?} {name}");
+        assert_eq!(twice.flows.len(), 2 * once.flows.len(), "{mode:?} {name}");
+        digests.push(twice.digest());
+    }
+    digests.dedup();
+    assert_eq!(digests.len(), 1, "whatever the layout");
+}
+
+/// Has a block of a few packets, then nothing until those are processed, and so on.
+struct Halting<'a> {
+    inner: Memory,
+    control: &'a Control,
+    starved: bool,
+    begun: Instant,
+    in_time: bool,
+}
+
+impl PacketSource for Halting<'_> {
+    fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
+        let snapshot = self.control.snapshot();
+        if self.starved && snapshot.in_flight > 0 && self.in_time {
+            self.in_time = self.begun.elapsed() < Duration::from_secs(20);
+            return Ok(Fill::Starved);
+        }
+        self.starved = !self.starved;
+        if self.starved { self.inner.next_batch(batch) } else { Ok(Fill::Starved) }
+    }
+}
+
+#[test]
+fn what_was_taken_in_is_processed_while_the_source_has_nothing() {
+    for (mode, name) in [
+        (Mode::Inline, "dh"),
+        (Mode::Pipeline { workers: 2 }, "dh"),
+        (Mode::Pipeline { workers: 2 }, "flowpin"),
+        (Mode::Pipeline { workers: 2 }, "lfb"),
+    ] {
+        let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
+        let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
+        let discipline = match &mut policy {
+            Policy::Push(policy) => Discipline::Push(&mut **policy),
+            Policy::Pull(policy) => Discipline::Pull(&mut **policy),
+        };
+        let control = Control::default();
+        let inner = Memory::in_blocks(mix(200, 50), 5);
+        let mut source =
+            Halting { inner, control: &control, starved: false, begun: Instant::now(), in_time: true };
+        let parts = Parts { source: &mut source, discipline, sink: None, control: &control };
+        let report = run_parts(&config(mode), parts, |_| small_table(), |_| Recorder::default()).unwrap();
+        assert!(report.is_balanced() && report.fault.is_none(), "{mode:?} {name}");
+        assert!(source.in_time, "{mode:?} {name}: packets were held back while nothing came");
+    }
+}
+
+#[test]
+fn counts_of_workers_add_up_one_by_one() {
+    let mut dropped = DropCounts::default();
+    dropped.add(DropReason::TableFull, 3);
+    let one = WorkerCounters {
+        processed: 5,
+        denied: 2,
+        dropped,
+        flows_begun: 7,
+        flows_expired: 11,
+        records_forgotten: 13,
+    };
+    let mut sum = WorkerCounters::default();
+    sum.merge(&one);
+    assert_eq!(sum, one);
+    sum.merge(&one);
+    let found = (sum.processed, sum.denied, sum.dropped.total());
+    assert_eq!(found, (10, 4, 6));
+    assert_eq!((sum.flows_begun, sum.flows_expired, sum.records_forgotten), (14, 22, 26));
+}
+
+/// Ends a flow of two packets before its third.
+struct Pairs;
+
+impl App for Pairs {
+    type Flow = Seen;
+
+    fn on_packet(&mut self, _: &PacketView<'_>, flow: &mut Seen) -> Verdict {
+        flow.packets += 1;
+        Verdict::Accept
+    }
+
+    fn ends_before(&self, _: &PacketView<'_>, flow: &Seen) -> bool {
+        flow.packets != 1
+    }
+}
+
+#[test]
+fn an_application_ends_flows_and_each_counts_as_begun() {
+    let source = Memory::of(mix(2_000, 100));
+    let mode = Mode::Pipeline { workers: 2 };
+    let mut policy = DirectHash::new(WorkerCount::new(2).unwrap());
+    let control = Control::default();
+    let report =
+        run(&config(mode), &mut source.clone(), &mut policy, |_| small_table(), |_| Pairs, &control)
+            .unwrap();
+    // A record per key: the flows of a key are merged.
+    let pairs: u64 = report.flows.iter().map(|flow| flow.state.packets.div_ceil(2)).sum();
+    assert_eq!(report.worker_totals().flows_begun, pairs);
+    assert!(pairs > report.flows.len() as u64);
+}
+
+#[test]
+fn blocks_of_one_packet_are_never_mixed_up() {
+    let source = Memory::in_blocks(mix(600, 50), 1);
+    let digest = |mode, delay| {
+        let mut policy = DirectHash::new(WorkerCount::new(1).unwrap());
+        let app = |_| Recorder { delay, ..Recorder::default() };
+        let control = Control::default();
+        let table = |_| small_table();
+        let report = run(&config(mode), &mut source.clone(), &mut policy, table, app, &control).unwrap();
+        assert!(report.is_balanced() && report.fault.is_none());
+        (report.digest(), report.processed())
+    };
+    // More blocks than may be announced wait for a worker that is slow.
+    let slow = digest(Mode::Pipeline { workers: 1 }, Some(Duration::from_micros(200)));
+    assert_eq!(slow, digest(Mode::Inline, None));
+}

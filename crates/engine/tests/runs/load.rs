@@ -1,0 +1,153 @@
+//! What a policy is told of the workers' load, how often a pool was full, and a paced run that comes to its end.
+
+use flowloom_engine::{
+    Control, Discipline, EngineConfig, Fault, Mode, Pace, Parts, RunReport, run_parts, run_seeded,
+};
+use flowloom_packet::{Fill, PacketBatch, PacketSource, SourceError};
+use flowloom_scheduler::sim::Scheme;
+use flowloom_scheduler::sim::schemes::Policy;
+use flowloom_scheduler::{
+    Decision, DirectHash, Fetched, Intake, LoadView, OrderGuarantee, Placement, Topology, WorkItem,
+    WorkerCount, WorkerId,
+};
+
+use crate::common::{Memory, Recorder, Seen, config, mix, small_table};
+
+/// Places like the direct hash, and looks at the load when nothing is on its way.
+struct Looking {
+    inner: DirectHash,
+    order: OrderGuarantee,
+    looks: u64,
+}
+
+impl Placement for Looking {
+    fn place(&mut self, items: &[WorkItem], load: &LoadView<'_>, decisions: &mut [Decision]) {
+        assert_eq!(load.completed, load.sent, "all is done before more comes");
+        assert_eq!(load.completed_bytes, load.sent_bytes, "also in bytes");
+        self.looks += u64::from(load.sent_bytes.iter().all(|&bytes| bytes > 100));
+        self.inner.place(items, load, decisions);
+    }
+
+    fn order(&self) -> OrderGuarantee {
+        self.order
+    }
+
+    fn name(&self) -> &'static str {
+        "looking"
+    }
+}
+
+/// Yields a batch only when nothing is on its way.
+struct OneByOne<'a>(Memory, &'a Control, bool);
+
+impl PacketSource for OneByOne<'_> {
+    fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
+        // A starved source is asked again, and what it yielded before is handed on meanwhile.
+        self.2 = !self.2;
+        if self.2 || self.1.snapshot().in_flight > 0 {
+            return Ok(Fill::Starved);
+        }
+        self.0.next_batch(batch)
+    }
+}
+
+#[test]
+fn a_policy_sees_what_was_sent_and_completed_in_packets_and_bytes() {
+    for order in [OrderGuarantee::Home, OrderGuarantee::PerFlow] {
+        let control = Control::default();
+        let mut source = OneByOne(Memory::of(mix(2_000, 100)), &control, false);
+        let inner = DirectHash::new(WorkerCount::new(2).unwrap());
+        let mut policy = Looking { inner, order, looks: 0 };
+        let discipline = Discipline::Push(&mut policy);
+        let parts = Parts { source: &mut source, discipline, sink: None, control: &control };
+        let config = config(Mode::Pipeline { workers: 2 });
+        let report = run_parts(&config, parts, |_| small_table(), |_| Recorder::default()).unwrap();
+        assert!(report.is_balanced() && report.fault.is_none(), "{:?}", report.fault);
+        assert!(policy.looks > 30, "{}", policy.looks);
+    }
+}
+
+fn go(name: &str, config: &EngineConfig, seed: Option<u64>) -> RunReport<Seen> {
+    let topology = Topology::flat(WorkerCount::new(config.mode.workers()).unwrap());
+    let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
+    let discipline = match &mut policy {
+        Policy::Push(policy) => Discipline::Push(&mut **policy),
+        Policy::Pull(policy) => Discipline::Pull(&mut **policy),
+    };
+    let (mut source, control) = (Memory::of(mix(2_000, 100)), Control::default());
+    let parts = Parts { source: &mut source, discipline, sink: None, control: &control };
+    let app = |_| Recorder::default();
+    match seed {
+        None => run_parts(config, parts, |_| small_table(), app).unwrap(),
+        Some(seed) => run_seeded(config, parts, |_| small_table(), app, seed).unwrap(),
+    }
+}
+
+#[test]
+fn a_full_pool_is_counted() {
+    let config = EngineConfig { ring_slots: 64, ..config(Mode::Pipeline { workers: 2 }) };
+    let report = go("lfb", &config, Some(3));
+    assert!(report.is_balanced() && report.fault.is_none());
+    assert!(report.workers[0].full_waits > 0, "the pool is small");
+    assert_eq!(report.shared.unwrap().shards, 128, "64 for each worker");
+}
+
+#[test]
+fn a_paced_run_takes_all_and_ends() {
+    for (mode, name) in [
+        (Mode::Inline, "dh"),
+        (Mode::Pipeline { workers: 2 }, "dh"),
+        (Mode::Pipeline { workers: 2 }, "lfb"),
+    ] {
+        let config = EngineConfig { pace: Pace::PerSecond(100_000.0), ..config(mode) };
+        let report = go(name, &config, None);
+        let fault = report.fault.as_ref().map(Fault::to_string);
+        assert!(report.is_balanced() && fault.is_none(), "{mode:?} {name}: {fault:?}");
+        assert_eq!(report.input.packets, 2_000, "{mode:?} {name}");
+    }
+}
+
+/// Panics when a packet arrives, after so many.
+struct Refusing<'a>(&'a mut dyn Intake, u64);
+
+impl Intake for Refusing<'_> {
+    fn arrive(&mut self, token: u32, item: WorkItem) -> Option<WorkerId> {
+        assert!(self.1 > 0, "told to panic");
+        self.1 -= 1;
+        self.0.arrive(token, item)
+    }
+
+    fn next(&mut self, worker: WorkerId) -> Option<Fetched> {
+        self.0.next(worker)
+    }
+
+    fn waiting(&self) -> usize {
+        self.0.waiting()
+    }
+
+    fn order(&self) -> OrderGuarantee {
+        self.0.order()
+    }
+
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+}
+
+#[test]
+fn a_pool_whose_policy_panics_at_an_arrival_counts_what_it_held() {
+    let topology = Topology::flat(WorkerCount::new(2).unwrap());
+    for after in [0, 1, 40, 333] {
+        let mut policy = Scheme::named("lfb").unwrap().policy(&topology, 1).unwrap();
+        let Policy::Pull(policy) = &mut policy else { panic!("workers fetch") };
+        let mut policy = Refusing(&mut **policy, after);
+        let (mut source, control) = (Memory::of(mix(2_000, 100)), Control::default());
+        let discipline = Discipline::Pull(&mut policy);
+        let parts = Parts { source: &mut source, discipline, sink: None, control: &control };
+        let config = config(Mode::Pipeline { workers: 2 });
+        let report = run_parts(&config, parts, |_| small_table(), |_| Recorder::default()).unwrap();
+        assert!(report.is_balanced(), "{after}: {:?} {:?}", report.input, report.workers);
+        assert!(matches!(report.fault, Some(Fault::InputPanicked { .. })), "{after}: {:?}", report.fault);
+        assert!(report.processed() <= after, "{after}");
+    }
+}

@@ -1,0 +1,59 @@
+//! The packet that a fault names is the one that the application had in hand.
+
+use flowloom_engine::{
+    App, Control, Discipline, EngineConfig, Fault, Mode, Order, Parts, Verdict, run_seeded,
+};
+use flowloom_packet::PacketView;
+use flowloom_scheduler::sim::Scheme;
+use flowloom_scheduler::sim::schemes::Policy;
+use flowloom_scheduler::{Topology, WorkerCount};
+
+use crate::common::{Memory, Seen, config, mix, small_table};
+
+/// Panics at the packet of a time.
+struct At(u64);
+
+impl App for At {
+    type Flow = Seen;
+
+    fn on_packet(&mut self, packet: &PacketView<'_>, _: &mut Seen) -> Verdict {
+        assert!(packet.time_ns != self.0, "told to panic");
+        Verdict::Accept
+    }
+}
+
+#[test]
+fn a_panic_names_the_packet_that_the_application_had_in_hand() {
+    let source = Memory::of(mix(2_000, 100));
+    let times: Vec<u64> =
+        source.blocks.iter().flat_map(|(_, packets)| packets).map(|packet| packet.time_ns).collect();
+    // One that is alone with its time.
+    let at = (900..1_100).find(|&i| times.iter().filter(|&&time| time == times[i]).count() == 1).unwrap();
+    for (mode, order, name) in [
+        (Mode::Inline, Order::Internal, "dh"),
+        (Mode::Pipeline { workers: 2 }, Order::Internal, "dh"),
+        (Mode::Pipeline { workers: 2 }, Order::Internal, "flowpin"),
+        (Mode::Pipeline { workers: 2 }, Order::External, "rr"),
+        (Mode::Pipeline { workers: 2 }, Order::Internal, "lfb"),
+    ] {
+        for seed in 0..5 {
+            let config = EngineConfig { order, ..config(mode) };
+            let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
+            let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
+            let discipline = match &mut policy {
+                Policy::Push(policy) => Discipline::Push(&mut **policy),
+                Policy::Pull(policy) => Discipline::Pull(&mut **policy),
+            };
+            let (mut source, control) = (source.clone(), Control::default());
+            let parts = Parts { source: &mut source, discipline, sink: None, control: &control };
+            let report = run_seeded(&config, parts, |_| small_table(), |_| At(times[at]), seed).unwrap();
+            assert!(report.is_balanced(), "{mode:?} {name} {seed}");
+            match report.fault {
+                Some(Fault::WorkerPanicked { packet: Some(packet), .. }) => {
+                    assert_eq!(packet, at as u64 + 1, "{mode:?} {name} {seed}");
+                }
+                other => panic!("{mode:?} {name} {seed}: {other:?}"),
+            }
+        }
+    }
+}
