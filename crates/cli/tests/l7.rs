@@ -55,7 +55,13 @@ fn flows_are_named_alike_in_every_mode_and_by_patterns_of_ones_own() {
     assert_eq!(protocols(&plain), [("http", 2), ("sip", 1)]);
     assert_eq!(number(&plain["l7"], "no_match_yet"), 1);
     assert_eq!(plain["verify"]["agrees"], true);
-    for more in [&["--workers", "2"][..], &["--l7-rescan"], &["--seed", "7", "--l7-packets", "1000"]] {
+    for more in [
+        &["--workers", "2"][..],
+        &["--workers", "3", "--scheduler", "lfb"],
+        &["--workers", "3", "--scheduler", "rr", "--order", "external", "--l7-rescan"],
+        &["--l7-rescan"],
+        &["--seed", "7", "--l7-packets", "1000"],
+    ] {
         let other = replay(&[&[path.as_str(), "--app", "l7"], more].concat());
         assert_eq!(other["digest"], plain["digest"], "{more:?}");
     }
