@@ -10,7 +10,7 @@
 //!
 //! - Data out of turn waits in a window until what is missing comes. Where the first bytes never come, or were cut off in
 //!   the capture, the direction stays unnamed: a guess from the middle would be a false alarm.
-//! - Windows and buffers are a fixed number per worker; when all are taken, the one that was taken first is taken back
+//! - Windows and buffers are a fixed number for all workers; when all are taken, the one that was taken first is taken back
 //!   ([`L7Totals::taken_back`]). As long as no connection comes back to a window that it lost
 //!   ([`L7Totals::lost`]), results depend on neither the workers nor the mode.
 
