@@ -48,7 +48,7 @@ pub enum ConfigError {
     },
     /// Internal order was asked for of a policy that keeps none.
     #[error(
-        "{policy} keeps no order among the packets of a flow\n  external order keeps it for any policy, or do without"
+        "{policy} keeps no order among the packets of a flow\n  --order external keeps it for any policy, --order none does without"
     )]
     NoOrder {
         /// The policy's short name.
