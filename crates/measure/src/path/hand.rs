@@ -90,6 +90,7 @@ mod tests {
 
     use super::super::input::CaptureFile;
     use super::super::looped::Looped;
+    use super::super::walk::walk_parse_hash;
     use super::*;
 
     #[test]
@@ -99,6 +100,8 @@ mod tests {
         let mut table = LineHash::<FlowKey, TcpFlow>::try_new(&LineHashConfig::for_flows(500)).unwrap();
         let hasher = FlowHasher::with_seed(1);
         let handled = hand_loop(&mut source, &hasher, &mut table, &mut TcpTracker).unwrap();
-        assert_eq!(handled, Handled { packets: 4000, decoded: 4000, flows: 200 });
+        source.rewind();
+        let walked = walk_parse_hash(&mut source, &hasher).unwrap();
+        assert_eq!(handled, Handled { packets: 4000, decoded: walked.decoded, flows: 200 });
     }
 }

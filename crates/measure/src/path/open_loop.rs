@@ -204,10 +204,11 @@ mod tests {
             &Control::default(),
         )
         .unwrap();
-        assert_eq!(report.processed(), 1000);
+        assert_eq!(report.input.packets, 1000);
+        assert!(report.processed() > 900, "{}", report.processed());
         assert!(report.elapsed.as_millis() >= 199, "{:?}", report.elapsed);
         let (timed, at) = latencies.at(&[0.5, 1.0]);
-        assert_eq!(timed, 1000);
+        assert_eq!(timed, report.processed());
         assert!(at[1] >= 100_000_000, "the pause");
         // Five hundred packets were due during the pause: a closed loop would have seen one.
         let (_, late) = latencies.at(&[0.7]);
