@@ -8,7 +8,7 @@ use flowloom_packet::{BATCH_PACKETS, DropReason, PacketBatch};
 use flowloom_scheduler::{Decision, LoadView, Placement, WorkItem};
 
 use crate::actor::Room;
-use crate::descriptor::{Descriptor, Place, TURNS};
+use crate::descriptor::{Descriptor, TURNS};
 use crate::drive::Intake;
 use crate::egress::GivenOut;
 use crate::input::Admission;
@@ -175,31 +175,13 @@ impl Intake for PushIntake<'_> {
                 outbox.next_block(block, batch.pass);
             }
         }
-        let bytes = block.bytes();
         self.items.clear();
         self.descriptors.clear();
-        let mut ahead = batch.lookahead();
-        let packets = &batch.packets[range];
-        let first = input.count(packets);
-        let mut mask = 0_u32;
-        for (number, raw) in (first..).zip(packets) {
-            ahead.request(bytes);
-            if let Some(admitted) = input.admit(raw, bytes, batch.pass) {
-                mask |= 1 << (number - first);
-                self.items.push(WorkItem { digest: input.digest_of(&admitted), bytes: raw.wire });
-                let place = Place {
-                    position: raw.position,
-                    time_ns: admitted.time_ns,
-                    captured: raw.captured,
-                    wire: raw.wire,
-                    number,
-                };
-                self.descriptors.push(Descriptor::packet(admitted.hash.table, place, raw.link));
-            }
-        }
-        if let Some(given_out) = &mut self.given_out {
-            given_out.batch(first, packets.len(), mask, is_new.then(|| block.clone()));
-        }
+        let Self { items, descriptors, given_out, .. } = self;
+        input.describe((batch, block), range, (given_out, is_new), |item, packet| {
+            items.push(item);
+            descriptors.push(packet);
+        });
         self.look();
         let count = self.items.len();
         let load = LoadView {

@@ -10,7 +10,6 @@ use flowloom_packet::{DropReason, PacketBatch};
 use crate::actor::Room;
 use crate::app::{App, Verdict};
 use crate::control::Publisher;
-use crate::descriptor::Place;
 use crate::drive::Intake;
 use crate::egress::{PacketSink, Released, SinkCounters};
 use crate::error::SinkError;
@@ -69,13 +68,7 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> Intake for InlineIntake<'_, A, T> {
             if let Some(admitted) = input.admit(raw, block, batch.pass) {
                 let hash = admitted.hash.table;
                 self.stage.prefetch(hash);
-                let place = Place {
-                    position: raw.position,
-                    time_ns: admitted.time_ns,
-                    captured: raw.captured,
-                    wire: raw.wire,
-                    number,
-                };
+                let place = admitted.place(raw, number);
                 self.burst.push(hash, &admitted.headers, place);
             }
         }

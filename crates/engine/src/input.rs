@@ -1,12 +1,20 @@
 //! The input stage: one thread, as light as it can be. It takes batches from the source, gives each packet a key and
 //! a hash, and hands it on.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use flowloom_flow_key::FlowHasher;
 use flowloom_packet::reason::DropCounts;
-use flowloom_packet::{DecodeOptions, DropReason, Headers, LinkType, RawPacket, decode};
+use flowloom_packet::{
+    DecodeOptions, DropReason, Headers, LinkType, PacketBatch, RawPacket, SharedBlock, decode,
+};
+use flowloom_scheduler::WorkItem;
 
 use crate::config::PlacementDigest;
 use crate::counters::InputCounters;
+use crate::descriptor::{Descriptor, Place};
+use crate::egress::GivenOut;
 
 /// The most link types that are counted by name; further ones are only in the total.
 const LINKS_MAX: usize = 64;
@@ -31,6 +39,20 @@ pub(crate) struct Admitted {
     pub(crate) headers: Headers,
     pub(crate) hash: flowloom_flow_key::FlowHash,
     pub(crate) time_ns: u64,
+}
+
+impl Admitted {
+    /// Returns where the packet lies, as the record says it.
+    #[inline(always)]
+    pub(crate) fn place(&self, raw: &RawPacket, number: u64) -> Place {
+        Place {
+            position: raw.position,
+            time_ns: self.time_ns,
+            captured: raw.captured,
+            wire: raw.wire,
+            number,
+        }
+    }
 }
 
 impl Admission {
@@ -90,10 +112,36 @@ impl Admission {
         }
     }
 
-    /// Returns what a policy knows the packet's flow by.
+    /// Makes work of these packets of a batch, which lie in `block`: gives a work item and a descriptor for each that has a key,
+    /// and tells the egress stage which have; `is_new` says that the block is another one than before.
     #[inline]
-    pub(crate) fn digest_of(&self, admitted: &Admitted) -> u32 {
-        self.digest.of(&admitted.headers.key, admitted.hash.worker)
+    pub(crate) fn describe(
+        &mut self,
+        (batch, block): (&PacketBatch, &SharedBlock),
+        range: Range<usize>,
+        (given_out, is_new): (&mut Option<GivenOut>, bool),
+        mut to: impl FnMut(WorkItem, Descriptor),
+    ) {
+        let bytes = block.bytes();
+        let mut ahead = batch.lookahead();
+        let packets = &batch.packets[range];
+        let first = self.count(packets);
+        let mut mask = 0_u32;
+        for (number, raw) in (first..).zip(packets) {
+            ahead.request(bytes);
+            if let Some(admitted) = self.admit(raw, bytes, batch.pass) {
+                mask |= 1 << (number - first);
+                let digest = self.digest.of(&admitted.headers.key, admitted.hash.worker);
+                let place = admitted.place(raw, number);
+                to(
+                    WorkItem { digest, bytes: raw.wire },
+                    Descriptor::packet(admitted.hash.table, place, raw.link),
+                );
+            }
+        }
+        if let Some(given_out) = given_out {
+            given_out.batch(first, packets.len(), mask, is_new.then(|| Arc::clone(block)));
+        }
     }
 
     #[cold]

@@ -12,7 +12,7 @@ use flowloom_packet::{DropReason, PacketBatch, SharedBlock};
 use flowloom_scheduler::{Intake as Policy, WorkItem, WorkerId};
 
 use crate::actor::Room;
-use crate::descriptor::{Descriptor, Place};
+use crate::descriptor::Descriptor;
 use crate::drive::Intake;
 use crate::egress::GivenOut;
 use crate::input::Admission;
@@ -197,29 +197,10 @@ impl Intake for PullIntake<'_> {
         if is_new {
             self.block = Some((number, Arc::clone(block)));
         }
-        let bytes = block.bytes();
-        let mut ahead = batch.lookahead();
-        let packets = &batch.packets[range];
-        let first = input.count(packets);
-        let mut mask = 0_u32;
-        for (number, raw) in (first..).zip(packets) {
-            ahead.request(bytes);
-            if let Some(admitted) = input.admit(raw, bytes, batch.pass) {
-                mask |= 1 << (number - first);
-                let place = Place {
-                    position: raw.position,
-                    time_ns: admitted.time_ns,
-                    captured: raw.captured,
-                    wire: raw.wire,
-                    number,
-                };
-                let item = WorkItem { digest: input.digest_of(&admitted), bytes: raw.wire };
-                self.held.push_back((Descriptor::packet(admitted.hash.table, place, raw.link), item));
-            }
-        }
-        if let Some(given_out) = &mut self.given_out {
-            given_out.batch(first, packets.len(), mask, is_new.then(|| block.clone()));
-        }
+        let Self { held, given_out, .. } = self;
+        input.describe((batch, block), range, (given_out, is_new), |item, packet| {
+            held.push_back((packet, item));
+        });
         self.flush(input);
     }
 
