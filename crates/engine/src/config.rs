@@ -24,7 +24,7 @@ const _: () = assert!(RING_BYTES_MAX / (Descriptor::BYTES as u64) < TURNS as u64
 pub enum Mode {
     /// One thread does everything; there is no ring.
     Inline,
-    /// One input thread and this many workers.
+    /// An input stage and this many workers.
     Pipeline {
         /// Worker threads, 1 to [`Mode::WORKERS_MAX`].
         workers: usize,
@@ -98,12 +98,24 @@ pub enum WhenFull {
     Drop,
 }
 
+/// Which thread the input stage of pipeline mode runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InputThread {
+    /// One of its own where there is a CPU for it beside the workers' ones, or where full rings drop: then it must keep pace with
+    /// the source. Else whichever worker has nothing to do.
+    Auto,
+    /// One of its own.
+    Own,
+    /// Whichever worker finds its ring empty takes a batch: no CPU waits while there is work for it.
+    Workers,
+}
+
 /// Which CPUs the threads run on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cores {
     /// One CPU per thread, the first ones allowed, as far as they go; threads beyond are not pinned.
     Auto,
-    /// These CPUs: the first for the input stage, the others for the workers in turn.
+    /// These CPUs: the first for the input stage if it has a thread of its own, the others for the workers in turn.
     List(Vec<u32>),
     /// No thread is pinned.
     Unpinned,
@@ -116,6 +128,8 @@ pub struct EngineConfig {
     pub mode: Mode,
     /// CPUs.
     pub cores: Cores,
+    /// Which thread the input stage runs on.
+    pub input: InputThread,
     /// The keyed hash of the run; its secret decides buckets and workers.
     pub hasher: FlowHasher,
     /// What the policy knows a flow by, in pipeline mode.
@@ -146,6 +160,7 @@ impl EngineConfig {
         Self {
             mode,
             cores: Cores::Auto,
+            input: InputThread::Auto,
             hasher: FlowHasher::random(),
             digest: PlacementDigest::Keyed,
             decode: DecodeOptions::default(),

@@ -68,7 +68,7 @@ impl InputSide<'_> {
     }
 
     /// Lets go of the egress stage, which else would wait for more.
-    fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         match self {
             Self::Push(stage) => stage.intake.close(),
             Self::Pull(stage) => stage.intake.close(),
@@ -311,6 +311,7 @@ pub(crate) fn inline_report<A: App, T: FlowTable<FlowKey, A::Flow>>(
         shared: None,
         sink,
         input_cpu: cpu.filter(|_| ended.pinned),
+        input_by_workers: false,
         input_busy: ended.cpu,
         elapsed,
         flows: FlowResults::new(flows.records),
@@ -378,6 +379,7 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> Finished<'_, A, T> {
             shared,
             sink,
             input_cpu: pinning.input.filter(|_| input.pinned),
+            input_by_workers: pinning.input_by_workers,
             input_busy: input.cpu,
             elapsed,
             flows: FlowResults::new(records),

@@ -7,7 +7,8 @@
 //!  pull        source ─ batch ─ decode, key, hash ─ pool ◀─ intake ─ workers       flows ─ app ─── egress ─ sink
 //! ```
 //!
-//! Each box that has a thread is a stage that never waits ([`seeded`] runs them without threads). Flows belong to a worker where
+//! Each box that has a thread is a stage that never waits ([`seeded`] runs them without threads); the input stage may do without one
+//! ([`InputThread`]). Flows belong to a worker where
 //! the policy leaves them there, else to all, in shards behind locks. With private flows there is no lock between source and
 //! report, and nowhere an allocation, a system call or formatting per packet. What flows back is one counter per worker.
 
@@ -51,11 +52,12 @@ mod stage;
 mod sync;
 pub mod time;
 mod turn;
+mod turns_at_input;
 mod wait;
 mod worker;
 
 pub use app::{App, FlowState, FlowValue, Verdict};
-pub use config::{Cores, EngineConfig, Mode, Order, PlacementDigest, WhenFull};
+pub use config::{Cores, EngineConfig, InputThread, Mode, Order, PlacementDigest, WhenFull};
 pub use control::{Control, Snapshot, WorkerSnapshot};
 pub use crew::Parts;
 pub use digest::ResultDigest;

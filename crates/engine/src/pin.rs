@@ -6,7 +6,7 @@
 use core_affinity::CoreId;
 use flowloom_cpu::topology::{allowed_cpus, format_cpu_list};
 
-use crate::config::{Cores, Mode};
+use crate::config::{Cores, EngineConfig, InputThread, Mode, WhenFull};
 use crate::error::ConfigError;
 
 /// The CPU of each thread; `None` where a thread is not pinned.
@@ -16,55 +16,62 @@ pub struct Pinning {
     pub input: Option<u32>,
     /// Each worker's; empty in inline mode.
     pub workers: Vec<Option<u32>>,
+    /// The input stage has no thread of its own: workers take turns at it.
+    pub input_by_workers: bool,
 }
 
-/// Returns which CPU each thread of `mode` gets.
+/// Returns which CPU each thread of a run gets.
 ///
 /// # Errors
 ///
 /// [`ConfigError`] when a CPU is named that may not be used, or too few are named.
-pub(crate) fn plan(mode: Mode, cores: &Cores) -> Result<Pinning, ConfigError> {
-    let workers = match mode {
-        Mode::Inline => 0,
-        Mode::Pipeline { workers } => workers,
+pub(crate) fn plan(config: &EngineConfig) -> Result<Pinning, ConfigError> {
+    let EngineConfig { mode, cores, input, when_full, .. } = config;
+    let (workers, input) = match (mode, input, when_full) {
+        (Mode::Inline, ..) => (0, InputThread::Own),
+        (Mode::Pipeline { workers }, InputThread::Auto, WhenFull::Drop) => (*workers, InputThread::Own),
+        (Mode::Pipeline { workers }, input, _) => (*workers, *input),
     };
-    let unpinned = Pinning { input: None, workers: vec![None; workers] };
-    if *cores == Cores::Unpinned {
-        return Ok(unpinned);
-    }
-    let allowed = match allowed_cpus() {
-        Ok(cpus) => cpus,
+    match allowed_cpus() {
+        Ok(allowed) => assign(workers, input, cores, &allowed),
         // Without a list nothing is pinned by itself; who asks for a CPU must hear why not.
-        Err(_) if *cores == Cores::Auto => return Ok(unpinned),
-        Err(error) => return Err(ConfigError::Topology { why: error.to_string() }),
-    };
-    assign(workers, cores, &allowed)
+        Err(error) if matches!(cores, Cores::List(_)) => {
+            Err(ConfigError::Topology { why: error.to_string() })
+        }
+        Err(_) => Ok(unpinned(workers, input == InputThread::Workers)),
+    }
 }
 
-fn assign(workers: usize, cores: &Cores, allowed: &[u32]) -> Result<Pinning, ConfigError> {
-    match cores {
-        Cores::Unpinned => Ok(Pinning { input: None, workers: vec![None; workers] }),
-        Cores::Auto => {
-            let mut free = allowed.iter().copied();
-            // With fewer CPUs than threads two pinned threads would have to share one: leave all to the system.
-            if allowed.len() < workers + 1 {
-                return Ok(Pinning { input: None, workers: vec![None; workers] });
-            }
-            Ok(Pinning { input: free.next(), workers: (0..workers).map(|_| free.next()).collect() })
-        }
-        Cores::List(named) => {
-            if let Some(&cpu) = named.iter().find(|cpu| !allowed.contains(cpu)) {
-                return Err(ConfigError::Cpu { cpu, allowed: format_cpu_list(allowed) });
-            }
-            if named.len() < workers + 1 {
-                return Err(ConfigError::TooFewCpus { named: named.len(), threads: workers + 1 });
-            }
-            Ok(Pinning {
-                input: named.first().copied(),
-                workers: named[1..=workers].iter().copied().map(Some).collect(),
-            })
-        }
+fn unpinned(workers: usize, input_by_workers: bool) -> Pinning {
+    Pinning { input: None, workers: vec![None; workers], input_by_workers }
+}
+
+fn assign(
+    workers: usize,
+    input: InputThread,
+    cores: &Cores,
+    allowed: &[u32],
+) -> Result<Pinning, ConfigError> {
+    let cpus = if let Cores::List(named) = cores { named } else { allowed };
+    if let Some(&cpu) = cpus.iter().find(|cpu| !allowed.contains(cpu)) {
+        return Err(ConfigError::Cpu { cpu, allowed: format_cpu_list(allowed) });
     }
+    let by_workers = match input {
+        InputThread::Auto => cpus.len() <= workers,
+        InputThread::Own => false,
+        InputThread::Workers => true,
+    };
+    let threads = workers + usize::from(!by_workers);
+    if cpus.len() < threads && matches!(cores, Cores::List(_)) {
+        return Err(ConfigError::TooFewCpus { named: cpus.len(), threads });
+    }
+    // With fewer CPUs than threads two pinned threads would have to share one: leave all to the system.
+    if cpus.len() < threads || *cores == Cores::Unpinned {
+        return Ok(unpinned(workers, by_workers));
+    }
+    let mut free = cpus.iter().copied();
+    let input = if by_workers { None } else { free.next() };
+    Ok(Pinning { input, workers: free.map(Some).take(workers).collect(), input_by_workers: by_workers })
 }
 
 /// Pins the calling thread. Says whether it is pinned now.
@@ -76,26 +83,60 @@ pub(crate) fn pin(cpu: Option<u32>) -> bool {
 mod tests {
     use super::*;
 
+    fn pinned(input: Option<u32>, workers: &[u32], input_by_workers: bool) -> Pinning {
+        Pinning { input, workers: workers.iter().copied().map(Some).collect(), input_by_workers }
+    }
+
     #[test]
     fn input_and_workers_get_cpus_of_their_own() {
-        let plan = assign(2, &Cores::Auto, &[0, 1, 4, 5]).unwrap();
-        assert_eq!(plan, Pinning { input: Some(0), workers: vec![Some(1), Some(4)] });
-        let plan = assign(1, &Cores::List(vec![5, 4]), &[4, 5]).unwrap();
-        assert_eq!(plan, Pinning { input: Some(5), workers: vec![Some(4)] });
+        let plan = assign(2, InputThread::Auto, &Cores::Auto, &[0, 1, 4, 5]).unwrap();
+        assert_eq!(plan, pinned(Some(0), &[1, 4], false));
+        let plan = assign(1, InputThread::Auto, &Cores::List(vec![5, 4]), &[4, 5]).unwrap();
+        assert_eq!(plan, pinned(Some(5), &[4], false));
+        let plan = assign(0, InputThread::Own, &Cores::Auto, &[3, 4]).unwrap();
+        assert_eq!(plan, pinned(Some(3), &[], false), "inline mode");
+    }
+
+    #[test]
+    fn workers_that_need_all_cpus_take_turns_at_the_input() {
+        let plan = assign(2, InputThread::Auto, &Cores::Auto, &[0, 1]).unwrap();
+        assert_eq!(plan, pinned(None, &[0, 1], true));
+        let plan = assign(2, InputThread::Auto, &Cores::List(vec![5, 4]), &[0, 1, 4, 5]).unwrap();
+        assert_eq!(plan, pinned(None, &[5, 4], true));
+        let plan = assign(1, InputThread::Workers, &Cores::Auto, &[0, 1]).unwrap();
+        assert_eq!(plan, pinned(None, &[0], true), "when told so, also where there is room");
+        assert_eq!(assign(2, InputThread::Auto, &Cores::Unpinned, &[0, 1]).unwrap(), unpinned(2, true));
+        assert_eq!(assign(2, InputThread::Auto, &Cores::Unpinned, &[0, 1, 2]).unwrap(), unpinned(2, false));
     }
 
     #[test]
     fn more_threads_than_cpus_are_not_pinned() {
-        let plan = assign(4, &Cores::Auto, &[0, 1]).unwrap();
-        assert_eq!(plan, Pinning { input: None, workers: vec![None; 4] });
+        let plan = assign(4, InputThread::Auto, &Cores::Auto, &[0, 1]).unwrap();
+        assert_eq!(plan, unpinned(4, true));
+        let plan = assign(2, InputThread::Own, &Cores::Auto, &[0, 1]).unwrap();
+        assert_eq!(plan, unpinned(2, false));
+    }
+
+    #[test]
+    fn an_input_that_must_keep_pace_has_a_thread() {
+        let config = |when_full| EngineConfig {
+            when_full,
+            cores: Cores::Unpinned,
+            ..EngineConfig::new(Mode::Pipeline { workers: Mode::WORKERS_MAX })
+        };
+        assert!(!plan(&config(WhenFull::Drop)).unwrap().input_by_workers);
+        let given = EngineConfig { input: InputThread::Workers, ..config(WhenFull::Drop) };
+        assert!(plan(&given).unwrap().input_by_workers);
     }
 
     #[test]
     fn a_cpu_that_is_not_there_is_an_error_that_names_those_that_are() {
-        let error = assign(1, &Cores::List(vec![0, 9]), &[0, 1]).unwrap_err();
+        let error = assign(1, InputThread::Auto, &Cores::List(vec![0, 9]), &[0, 1]).unwrap_err();
         assert_eq!(error, ConfigError::Cpu { cpu: 9, allowed: "0-1".into() });
         assert!(error.to_string().contains("CPU 9 does not exist"));
-        let error = assign(3, &Cores::List(vec![0, 1]), &[0, 1]).unwrap_err();
-        assert_eq!(error, ConfigError::TooFewCpus { named: 2, threads: 4 });
+        let error = assign(3, InputThread::Auto, &Cores::List(vec![0, 1]), &[0, 1]).unwrap_err();
+        assert_eq!(error, ConfigError::TooFewCpus { named: 2, threads: 3 });
+        let error = assign(2, InputThread::Own, &Cores::List(vec![0, 1]), &[0, 1]).unwrap_err();
+        assert_eq!(error, ConfigError::TooFewCpus { named: 2, threads: 3 });
     }
 }

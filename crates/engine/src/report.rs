@@ -57,7 +57,10 @@ pub struct RunReport<F> {
     pub sink: Option<SinkCounters>,
     /// The CPU the input stage was pinned to.
     pub input_cpu: Option<u32>,
-    /// Processor time of the input stage's thread (in inline mode: the only one's), waiting included.
+    /// The input stage had no thread of its own: workers took turns at it.
+    pub input_by_workers: bool,
+    /// Processor time of the input stage's thread (in inline mode: the only one's), waiting included; zero where workers took
+    /// turns at it, whose time it is then.
     pub input_busy: Duration,
     /// From the first batch asked for until the last packet was done.
     pub elapsed: Duration,

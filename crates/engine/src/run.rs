@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{Builder, Scope, ScopedJoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::FlowTable;
@@ -14,13 +14,14 @@ use crate::app::App;
 use crate::clock;
 use crate::config::{EngineConfig, Mode};
 use crate::control::Control;
-use crate::crew::{self, Crew, EgressEnd, Ended, Finished, InputSide, Parts, panic_message};
+use crate::crew::{self, Crew, EgressEnd, Ended, Finished, Parts, panic_message};
 use crate::discipline::Discipline;
 use crate::egress::Egress;
 use crate::error::{Fault, StartError};
 use crate::halt::Halt;
 use crate::pin::{Pinning, pin, plan};
 use crate::report::RunReport;
+use crate::turns_at_input::TurnsAtInput;
 use crate::wait::Wait;
 
 /// Runs packets from `source` through the stages until the source ends, the run is stopped, or a fault ends it.
@@ -64,7 +65,7 @@ where
     E: std::error::Error + Send + Sync + 'static,
 {
     config.check()?;
-    let pinning = plan(config.mode, &config.cores)?;
+    let pinning = plan(config)?;
     let halt = Arc::new(Halt::default());
     match config.mode {
         Mode::Inline => run_inline(config, &pinning, parts, table, app, &halt),
@@ -139,19 +140,23 @@ where
     T: FlowTable<FlowKey, A::Flow> + Send,
 {
     let Crew { input, workers, egress, shared } = crew;
-    let (finished, elapsed) = std::thread::scope(|scope| {
-        // Should a thread not start, those that run are ended: the input stage is dropped, and nothing waits for it.
+    let input = TurnsAtInput::new(input);
+    let at_input = &input;
+    let by_workers = pinning.input_by_workers;
+    let (ended, thread_of_input, elapsed) = std::thread::scope(|scope| {
         let begin = || -> std::io::Result<_> {
             let mut threads = Vec::with_capacity(workers.len());
             for (i, (worker, &cpu)) in workers.into_iter().zip(&pinning.workers).enumerate() {
-                let name = format!("worker-{i}");
                 let halt = Arc::clone(halt);
                 threads.push(start(
                     scope,
-                    name,
+                    format!("worker-{i}"),
                     cpu,
                     worker,
-                    |worker| worker.poll(),
+                    move |worker| match worker.poll() {
+                        Polled::Idle if by_workers => at_input.help(),
+                        polled => polled,
+                    },
                     move |worker, panic| crew::end_worker(worker, panic, &halt),
                 )?);
             }
@@ -163,26 +168,38 @@ where
                     })
                 })
                 .transpose()?;
-            let begun = clock::now();
-            let poll = |input: &mut InputSide<'_>| input.poll();
-            let input = start(scope, "input".into(), pinning.input, input, poll, |mut input, panic| {
-                if let Some(message) = panic {
-                    input.settle(message);
-                    repeat(|| input.poll());
-                }
-                crew::end_input(input)
-            })?;
-            Ok((threads, egress, input, begun))
+            let input = (!by_workers)
+                .then(|| {
+                    let ended = |(), panic| Ended {
+                        result: (),
+                        panic,
+                        at: None,
+                        pinned: false,
+                        cpu: Duration::ZERO,
+                    };
+                    start(scope, "input".into(), pinning.input, (), |()| at_input.poll(), ended)
+                })
+                .transpose()?;
+            Ok((threads, egress, input))
         };
-        let (threads, egress, input, begun) = begin().inspect_err(|_| halt.halt())?;
+        // Nobody takes a packet before all threads are there. Should one not start, those that run are ended.
+        let held = at_input.hold();
+        let started = begin().inspect_err(|_| halt.halt());
+        let begun = clock::now();
+        drop(held);
+        let started = started.inspect_err(|_| finish(at_input));
+        let (threads, egress, thread_of_input) = started?;
         let died = |_| std::io::Error::other("a thread died outside its loop");
-        let (input, mut done) = input.join().map_err(died)?;
+        let thread_of_input = thread_of_input.map(|thread| thread.join().map_err(died)).transpose()?;
+        let mut done = thread_of_input.as_ref().map_or(begun, |(_, at)| *at);
         let mut ended = Vec::with_capacity(threads.len());
         for thread in threads {
             let (worker, at) = thread.join().map_err(died)?;
             done = done.max(at);
             ended.push(worker);
         }
+        // Workers that have all died leave an input stage that does not know it.
+        finish(at_input);
         let egress: Option<Ended<EgressEnd>> = egress
             .map(|thread| {
                 let (egress, at) = thread.join().map_err(died)?;
@@ -190,9 +207,19 @@ where
                 Ok::<_, std::io::Error>(egress)
             })
             .transpose()?;
-        Ok::<_, StartError>((Finished::<A, T> { input, workers: ended, egress, shared }, done - begun))
+        Ok::<_, StartError>(((ended, egress), thread_of_input, done - begun))
     })?;
-    Ok(finished.report(pinning, elapsed))
+    let (workers, egress) = ended;
+    let mut input = crew::end_input(input.into_inner());
+    if let Some((Ended { pinned, cpu, .. }, _)) = thread_of_input {
+        input = Ended { pinned, cpu, ..input };
+    }
+    Ok(Finished::<A, T> { input, workers, egress, shared }.report(pinning, elapsed))
+}
+
+/// Polls the input stage to its end.
+fn finish(input: &TurnsAtInput<'_>) {
+    repeat(|| input.poll());
 }
 
 /// Polls until there is nothing more to do; returns the message of a panic.

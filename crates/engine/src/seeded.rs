@@ -158,7 +158,7 @@ where
         return Ok(crew::inline_report(ended, None, Duration::ZERO));
     }
     let Crew { input, workers, egress, shared } = crew::pipeline(config, parts, table, app, &halt)?;
-    let pinning = Pinning { input: None, workers: vec![None; workers.len()] };
+    let pinning = Pinning { input: None, workers: vec![None; workers.len()], input_by_workers: false };
     let (input, workers, egress) = Stages::new(input, workers, egress).run(&halt, seed)?;
     Ok(Finished::<A, T> { input, workers, egress, shared }.report(&pinning, Duration::ZERO))
 }

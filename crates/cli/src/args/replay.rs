@@ -36,7 +36,7 @@ pub(crate) struct Replay {
     #[command(flatten)]
     pub(crate) live: Live,
 
-    /// One thread for everything, or an input thread and workers [default: inline, or pipeline with --workers]
+    /// One thread for everything, or input and workers [default: inline, or pipeline with --workers]
     #[arg(long, value_enum)]
     pub(crate) mode: Option<ModeName>,
 
@@ -44,7 +44,12 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "N")]
     pub(crate) workers: Option<usize>,
 
-    /// CPUs of the threads: the first for input, the others for workers; a list such as 0,2-5, or auto
+    /// Who reads and decodes in pipeline mode: a thread of its own, or whichever worker has nothing to do; auto takes the
+    /// workers where they need all CPUs, except with --iface and --full drop
+    #[arg(long, value_enum, default_value_t = InputThreadName::Auto, value_name = "WHO")]
+    pub(crate) input_thread: InputThreadName,
+
+    /// CPUs of the threads: the first for a thread of the input, the others for workers; a list such as 0,2-5, or auto
     #[arg(long, default_value = "auto", value_name = "LIST")]
     pub(crate) cores: String,
 
@@ -316,6 +321,14 @@ pub(crate) enum OrderName {
     Internal,
     /// All packets in the order they came in
     External,
+}
+
+/// Who reads and decodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum InputThreadName {
+    Auto,
+    Own,
+    Workers,
 }
 
 /// What to do when a ring is full.

@@ -84,6 +84,8 @@ pub(crate) struct RunFigures {
     pub(crate) mode: &'static str,
     pub(crate) workers: usize,
     pub(crate) input_cpu: Option<u32>,
+    /// Workers took turns at the input; nobody does in inline mode.
+    pub(crate) input_by_workers: Option<bool>,
     pub(crate) app: &'static str,
     pub(crate) table: &'static str,
     pub(crate) scheduler: Option<&'static str>,
@@ -163,17 +165,19 @@ impl ReplayResult {
         let layout = if run.mode == "inline" {
             format!("inline, {}", cpu(run.input_cpu))
         } else {
-            let workers: Vec<String> = self.workers.iter().map(|worker| cpu(worker.cpu)).collect();
-            if run.input_cpu.is_none() && self.workers.iter().all(|worker| worker.cpu.is_none()) {
-                return format!(
-                    "{}   {} {}   pipeline, input and {} workers, not pinned",
-                    self.tool,
-                    std::env::consts::ARCH,
-                    self.host.isa,
-                    workers.len()
-                );
+            let is_pinned =
+                run.input_cpu.is_some() || self.workers.iter().any(|worker| worker.cpu.is_some());
+            let workers = if is_pinned {
+                let cpus: Vec<String> = self.workers.iter().map(|worker| cpu(worker.cpu)).collect();
+                format!("workers {}", cpus.join(" "))
+            } else {
+                format!("{} workers, not pinned", self.workers.len())
+            };
+            match (run.input_by_workers, is_pinned) {
+                (Some(true), _) => format!("pipeline, input by any of {workers}"),
+                (_, true) => format!("pipeline, input {}, {workers}", cpu(run.input_cpu)),
+                (_, false) => format!("pipeline, input and {workers}"),
             }
-            format!("pipeline, input {}, workers {}", cpu(run.input_cpu), workers.join(" "))
         };
         format!("{}   {} {}   {layout}", self.tool, std::env::consts::ARCH, self.host.isa)
     }

@@ -144,6 +144,7 @@ pub(crate) fn mix(packets: u64, flows: u64) -> MixConfig {
 pub(crate) fn config(mode: Mode) -> EngineConfig {
     EngineConfig {
         cores: Cores::Unpinned,
+        input: crate::INPUT,
         ring_slots: 256,
         hasher: FlowHasher::with_seed(5),
         ..EngineConfig::new(mode)

@@ -51,6 +51,7 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
             mode: if pipeline { "pipeline" } else { "inline" },
             workers: report.workers.len(),
             input_cpu: report.input_cpu,
+            input_by_workers: pipeline.then_some(report.input_by_workers),
             app: run.app,
             table: arguments.table.name(),
             scheduler: pipeline.then_some(run.scheduler),

@@ -7,7 +7,7 @@ use flowloom::cpu::memory;
 use flowloom::cpu::pages::HugePages;
 use flowloom::cpu::topology::{allowed_cpus, parse_cpu_list};
 use flowloom::engine::{
-    Cores, Discipline, EngineConfig, IdleTimeout, Mode, Order, PlacementDigest, WhenFull,
+    Cores, Discipline, EngineConfig, IdleTimeout, InputThread, Mode, Order, PlacementDigest, WhenFull,
 };
 use flowloom::flow_key::{FlowHasher, FlowKey};
 use flowloom::flow_table::segments::GrowthLimits;
@@ -21,7 +21,9 @@ use flowloom::scheduler::sim::schemes::Policy;
 use flowloom::scheduler::{OrderGuarantee, SetupError, Topology, WorkerCount};
 use flowloom::traffic::capture::{Capture, CaptureOptions, CaptureSet, Input, SetOptions, UnpackLimits};
 
-use crate::args::replay::{AppName, FullName, HugePagesName, ModeName, OrderName, Replay, SchedulerName};
+use crate::args::replay::{
+    AppName, FullName, HugePagesName, InputThreadName, ModeName, OrderName, Replay, SchedulerName,
+};
 use crate::exit::Failure;
 use crate::flow_file;
 
@@ -61,6 +63,12 @@ pub(super) fn engine_config(arguments: &Replay) -> Result<EngineConfig, Failure>
         Cores::Auto
     } else {
         Cores::List(parse_cpu_list(&arguments.cores).map_err(|error| Failure::Usage(error.to_string()))?)
+    };
+    config.input = match arguments.input_thread {
+        // What nobody takes from an interface in time is lost.
+        InputThreadName::Auto if !arguments.inputs.is_empty() => InputThread::Auto,
+        InputThreadName::Auto | InputThreadName::Own => InputThread::Own,
+        InputThreadName::Workers => InputThread::Workers,
     };
     if let Some(seed) = arguments.seed {
         config.hasher = FlowHasher::with_seed(seed);
