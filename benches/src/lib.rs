@@ -23,6 +23,7 @@ pub use flowloom_measure::path::{input, looped, walk};
 pub mod caches;
 pub mod classify;
 pub mod engine;
+pub mod frames;
 pub mod goal;
 pub mod l7;
 pub mod ledger;

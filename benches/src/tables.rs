@@ -9,6 +9,7 @@ use flowloom_measure::lookup::contender::{Contender, FloorContender, MapContende
 use flowloom_measure::lookup::{Flows, State, flood};
 use flowloom_measure::{Outcome, RatioRow, ResultRow, Rounds, Samples};
 
+use crate::frames;
 use crate::goal::{Clock, JudgedReport, JudgedResult, JudgedRow};
 use crate::peers::maps::{Dash, Hashbrown};
 
@@ -26,6 +27,9 @@ const BATCHES: [usize; 2] = [32, 256];
 
 /// The most flows that are compared with keys of forty bytes as well.
 const LONG_KEYS_MAX: u32 = 2_000_000;
+
+/// The most flows that are compared from the frame on: the rival there needs a kilobyte for each.
+const FRAMES_MAX: u32 = 2_000_000;
 
 /// How much to compare.
 #[derive(Clone, Debug)]
@@ -58,6 +62,10 @@ pub fn run(options: &Options, report: &mut JudgedReport) -> Result<Vec<String>> 
             compare(&contenders(&flows, with_dpdk)?, "40-byte keys", count, options.rounds, false, report)?;
         }
         flooded(count, options.rounds, report)?;
+        if count <= FRAMES_MAX {
+            let samples = frames::compare(count, options.rounds)?.samples;
+            add(report, &samples, "frame to flow", count.into(), count.into(), |_| None);
+        }
     }
     Ok(missing)
 }

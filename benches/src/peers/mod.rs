@@ -1,5 +1,6 @@
 //! Rivals behind our seam, a file each. None of them is ever in a user's dependency tree.
 
+pub mod flowscope;
 pub mod maps;
 #[cfg(has_dpdk)]
 pub mod rte_acl;

@@ -194,7 +194,7 @@ fn key<const W: usize>(number: u32, port: u64) -> [u64; W] {
 }
 
 /// Fisher and Yates's shuffle.
-fn shuffle<T>(items: &mut [T], state: &mut u64) {
+pub fn shuffle<T>(items: &mut [T], state: &mut u64) {
     for last in (1..items.len()).rev() {
         let other = split_mix(state) % (last as u64 + 1);
         items.swap(last, usize::try_from(other).unwrap_or(last));

@@ -1,0 +1,147 @@
+//! From frames to flows: decoding, hashing, the table and a state of counters together, beside a tracker that takes frames and
+//! not keys.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use anyhow::{Result, ensure};
+use flowloom::apps::{TcpFlow, TcpTracker};
+use flowloom::flow_key::{FlowHasher, FlowKey};
+use flowloom::flow_table::{FlowTable, LineHash, LineHashConfig};
+use flowloom::packet::{
+    BATCH_PACKETS, Block, Fill, LinkType, PacketBatch, PacketSource, RawPacket, SharedBlock, SourceError,
+};
+use flowloom::traffic::synth::{Generate, PaperTrace};
+use flowloom_measure::lookup::shuffle;
+use flowloom_measure::path::hand::hand_loop;
+use flowloom_measure::{Outcome, Rounds};
+
+use crate::peers::flowscope::Tracker;
+
+/// The packet of a session that is taken: an acknowledgement in its middle, which begins and ends nothing.
+const SCRIPT_LINE: u64 = 6;
+
+/// One frame of each flow, in shuffled order, as a source without end that is read in rounds.
+#[derive(Clone, Debug)]
+pub struct Frames {
+    block: SharedBlock,
+    packets: Vec<RawPacket>,
+    at: usize,
+}
+
+impl Frames {
+    /// Returns a frame for each of so many flows.
+    ///
+    /// # Errors
+    ///
+    /// If that many sessions cannot be made.
+    pub fn new(flows: u32) -> Result<Self> {
+        let mut trace = PaperTrace::with_sessions(flows.into(), 1)?;
+        let mut frame = Vec::new();
+        for _ in 0..SCRIPT_LINE * u64::from(flows) {
+            trace.next_into(&mut frame);
+        }
+        let mut frames = Vec::with_capacity(flows as usize);
+        for _ in 0..flows {
+            trace.next_into(&mut frame);
+            frames.push(frame.clone().into_boxed_slice());
+        }
+        shuffle(&mut frames, &mut 1);
+        let mut bytes = Vec::new();
+        let mut packets = Vec::with_capacity(frames.len());
+        for frame in frames {
+            packets.push(RawPacket {
+                position: bytes.len() as u64,
+                captured: frame.len() as u32,
+                wire: frame.len() as u32,
+                time_ns: 1_000_000_000,
+                link: LinkType::ETHERNET,
+            });
+            bytes.extend_from_slice(&frame);
+        }
+        Ok(Self { block: Arc::new(Block::Owned(bytes)), packets, at: 0 })
+    }
+
+    fn each(&self) -> impl Iterator<Item = (&[u8], u64)> {
+        let bytes = self.block.bytes();
+        self.packets.iter().map(move |raw| {
+            let start = raw.position as usize;
+            (&bytes[start..start + raw.captured as usize], raw.time_ns)
+        })
+    }
+}
+
+impl PacketSource for Frames {
+    #[inline]
+    fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
+        batch.packets.clear();
+        let rest = &self.packets[self.at..];
+        if rest.is_empty() {
+            self.at = 0;
+            batch.block = None;
+            return Ok(Fill::End);
+        }
+        batch.packets.extend_from_slice(&rest[..rest.len().min(BATCH_PACKETS)]);
+        if batch.block.is_none() {
+            batch.block = Some(Arc::clone(&self.block));
+        }
+        batch.block_number = 1;
+        self.at += batch.packets.len();
+        Ok(Fill::Packets)
+    }
+}
+
+/// Times both, one frame of every flow a round; the flows are there before the first.
+///
+/// # Errors
+///
+/// If they do not find the same flows, or count different packets.
+pub fn compare(flows: u32, rounds: usize) -> Result<Outcome<u64>> {
+    let frames = Frames::new(flows)?;
+    let (mut source, expected) = (frames.clone(), u64::from(flows));
+    let hasher = FlowHasher::with_seed(1);
+    let mut table = LineHash::<FlowKey, TcpFlow>::try_new(&LineHashConfig::for_flows(flows))?;
+    let begun = hand_loop(&mut source, &hasher, &mut table, &mut TcpTracker)?.flows;
+    ensure!(begun == expected, "flowloom finds {begun} flows in frames of {flows}");
+    let mut tracker = Tracker::new(flows as usize);
+    frames.each().for_each(|(frame, time)| tracker.track(frame, time));
+    ensure!(
+        tracker.totals() == (expected, expected),
+        "flowscope finds {:?}, not {flows}",
+        tracker.totals()
+    );
+    let (table, tracker) = (RefCell::new(table), RefCell::new(tracker));
+    let outcome = Rounds::new(rounds)
+        .variant_with_lap("flowloom", |lap| {
+            let table = &mut *table.borrow_mut();
+            let handled = lap.time(|| hand_loop(&mut source, &hasher, table, &mut TcpTracker));
+            handled.map_or(0, |handled| handled.decoded)
+        })
+        .variant_with_lap("flowscope", |lap| {
+            let mut tracker = tracker.borrow_mut();
+            lap.time(|| {
+                frames.each().fold(0, |count, (frame, time)| {
+                    tracker.track(frame, time);
+                    count + 1
+                })
+            })
+        })
+        .run()?;
+    let (flows_there, packets) = tracker.borrow().totals();
+    ensure!(flows_there == expected, "flowscope has lost flows: {flows_there} of {flows}");
+    ensure!(u64::from(table.borrow().len()) == expected, "flowloom has lost flows");
+    ensure!(packets % expected == 0 && packets > expected, "flowscope has counted {packets} packets");
+    Ok(outcome)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_find_the_flows() {
+        let outcome = compare(300, 2).unwrap();
+        assert_eq!(outcome.answer, 300);
+        assert_eq!(outcome.samples.len(), 2);
+    }
+}

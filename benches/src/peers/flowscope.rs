@@ -1,0 +1,39 @@
+//! flowscope, a flow tracker in Rust that takes frames: its bidirectional five-tuple, its tracker, no reassembly and no events.
+
+use flowscope::extract::FiveTuple;
+use flowscope::{FlowTracker, FlowTrackerConfig, PacketView, Timestamp};
+
+/// A tracker with room for all flows.
+pub struct Tracker(FlowTracker<FiveTuple>);
+
+impl std::fmt::Debug for Tracker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tracker").field("flows", &self.0.flow_count()).finish_non_exhaustive()
+    }
+}
+
+impl Tracker {
+    /// Returns a tracker that evicts none of `flows` flows.
+    #[must_use]
+    pub fn new(flows: usize) -> Self {
+        let mut config = FlowTrackerConfig::default();
+        config.max_flows = 2 * flows;
+        config.initial_capacity = flows;
+        let mut tracker = FlowTracker::with_config(FiveTuple::bidirectional(), config);
+        tracker.pause_events();
+        Self(tracker)
+    }
+
+    /// Takes in a frame.
+    #[inline]
+    pub fn track(&mut self, frame: &[u8], time_ns: u64) {
+        let timestamp = Timestamp::new((time_ns / 1_000_000_000) as u32, (time_ns % 1_000_000_000) as u32);
+        self.0.track(PacketView::new(frame, timestamp));
+    }
+
+    /// Returns the flows there are, and the packets they have had.
+    #[must_use]
+    pub fn totals(&self) -> (u64, u64) {
+        (self.0.flow_count() as u64, self.0.iter_active().map(|flow| flow.stats.total_packets()).sum())
+    }
+}
