@@ -14,12 +14,16 @@ use flowloom::packet::{
 use flowloom::traffic::synth::{Generate, PaperTrace};
 use flowloom_measure::lookup::shuffle;
 use flowloom_measure::path::hand::hand_loop;
+use flowloom_measure::path::walk::bytes_of;
 use flowloom_measure::{Outcome, Rounds};
 
 use crate::peers::flowscope::Tracker;
 
 /// The packet of a session that is taken: an acknowledgement in its middle, which begins and ends nothing.
 const SCRIPT_LINE: u64 = 6;
+
+/// When all frames come: nothing ages.
+const SECOND: u32 = 1;
 
 /// One frame of each flow, in shuffled order, as a source without end that is read in rounds.
 #[derive(Clone, Debug)]
@@ -50,11 +54,12 @@ impl Frames {
         let mut bytes = Vec::new();
         let mut packets = Vec::with_capacity(frames.len());
         for frame in frames {
+            let length = u32::try_from(frame.len())?;
             packets.push(RawPacket {
                 position: bytes.len() as u64,
-                captured: frame.len() as u32,
-                wire: frame.len() as u32,
-                time_ns: 1_000_000_000,
+                captured: length,
+                wire: length,
+                time_ns: u64::from(SECOND) * 1_000_000_000,
                 link: LinkType::ETHERNET,
             });
             bytes.extend_from_slice(&frame);
@@ -62,12 +67,8 @@ impl Frames {
         Ok(Self { block: Arc::new(Block::Owned(bytes)), packets, at: 0 })
     }
 
-    fn each(&self) -> impl Iterator<Item = (&[u8], u64)> {
-        let bytes = self.block.bytes();
-        self.packets.iter().map(move |raw| {
-            let start = raw.position as usize;
-            (&bytes[start..start + raw.captured as usize], raw.time_ns)
-        })
+    fn each(&self) -> impl Iterator<Item = &[u8]> {
+        self.packets.iter().map(|raw| bytes_of(raw, self.block.bytes()))
     }
 }
 
@@ -104,7 +105,7 @@ pub fn compare(flows: u32, rounds: usize) -> Result<Outcome<u64>> {
     let begun = hand_loop(&mut source, &hasher, &mut table, &mut TcpTracker)?.flows;
     ensure!(begun == expected, "flowloom finds {begun} flows in frames of {flows}");
     let mut tracker = Tracker::new(flows as usize);
-    frames.each().for_each(|(frame, time)| tracker.track(frame, time));
+    frames.each().for_each(|frame| tracker.track(frame, SECOND));
     ensure!(
         tracker.totals() == (expected, expected),
         "flowscope finds {:?}, not {flows}",
@@ -120,8 +121,8 @@ pub fn compare(flows: u32, rounds: usize) -> Result<Outcome<u64>> {
         .variant_with_lap("flowscope", |lap| {
             let mut tracker = tracker.borrow_mut();
             lap.time(|| {
-                frames.each().fold(0, |count, (frame, time)| {
-                    tracker.track(frame, time);
+                frames.each().fold(0, |count, frame| {
+                    tracker.track(frame, SECOND);
                     count + 1
                 })
             })

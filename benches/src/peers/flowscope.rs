@@ -24,11 +24,10 @@ impl Tracker {
         Self(tracker)
     }
 
-    /// Takes in a frame.
+    /// Takes in a frame of this second.
     #[inline]
-    pub fn track(&mut self, frame: &[u8], time_ns: u64) {
-        let timestamp = Timestamp::new((time_ns / 1_000_000_000) as u32, (time_ns % 1_000_000_000) as u32);
-        self.0.track(PacketView::new(frame, timestamp));
+    pub fn track(&mut self, frame: &[u8], second: u32) {
+        self.0.track(PacketView::new(frame, Timestamp::new(second, 0)));
     }
 
     /// Returns the flows there are, and the packets they have had.
