@@ -72,24 +72,26 @@ fn an_interrupted_run_still_writes_its_flows_and_verifies() {
 }
 
 #[test]
-fn a_run_that_waits_for_standard_input_ends_at_the_second_interrupt() {
-    for layout in [&[][..], &["--workers", "1"]] {
-        let mut command = command([&["replay", "-"], layout].concat());
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut stdin = child.stdin.take().unwrap();
-        // Enough to begin with; then nothing more comes, and nothing tells the reader to give up.
-        std::io::Write::write_all(&mut stdin, &pcap(100)).unwrap();
-        std::thread::sleep(Duration::from_millis(700));
-        send("-INT", &child);
-        std::thread::sleep(Duration::from_millis(300));
-        let begun = Instant::now();
-        if child.try_wait().unwrap().is_none() {
+fn a_run_that_waits_for_a_silent_pipe_ends_with_its_result() {
+    let packets = pcap(100);
+    // All of it, cut inside a record, the beginning of a header, nothing at all.
+    for (bytes, whole) in [(packets.len(), 100), (packets.len() - 10, 99), (10, 0), (0, 0)] {
+        for layout in [&[][..], &["--workers", "1"], &["--workers", "2", "--strict"]] {
+            let mut command = command([&["replay", "-", "--format", "json"], layout].concat());
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            let mut child = command.spawn().unwrap();
+            let mut stdin = child.stdin.take().unwrap();
+            std::io::Write::write_all(&mut stdin, &packets[..bytes]).unwrap();
+            std::thread::sleep(Duration::from_millis(500));
+            let begun = Instant::now();
             send("-INT", &child);
+            let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130);
+            drop(stdin);
+            assert!(begun.elapsed() < Duration::from_secs(5), "{bytes} bytes, {layout:?}");
+            let document = outcome.json();
+            check_balance(&document);
+            assert_eq!(number(&document, "packets"), whole, "{bytes} bytes, {layout:?}");
+            assert_eq!(document["interrupted"], true, "{bytes} bytes, {layout:?}");
         }
-        let status = child.wait().unwrap();
-        drop(stdin);
-        assert_eq!(status.code(), Some(130), "{layout:?}");
-        assert!(begun.elapsed() < Duration::from_secs(5), "{layout:?}");
     }
 }

@@ -111,7 +111,6 @@ impl<'a, S: Intake> InputStage<'a, S> {
             return self.begin_end();
         }
         if self.control.is_stopped() {
-            self.interrupted = true;
             return self.begin_end();
         }
         if self.taken == self.batch.packets.len() {
@@ -186,6 +185,8 @@ impl<'a, S: Intake> InputStage<'a, S> {
     }
 
     fn begin_end(&mut self) -> Polled {
+        // A source may end because of the stop that it was told of.
+        self.interrupted |= self.control.is_stopped();
         // A last time: what the source holds and will not yield any more counts as taken in.
         self.input.withhold(&self.source.withheld());
         self.phase = Phase::Ending;

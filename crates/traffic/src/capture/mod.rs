@@ -5,6 +5,7 @@
 //!    └─ set      which files, in which order, how often
 //!        └─ open     what is it? (by content)
 //!            ├─ map      plain file: mapped, walked in place
+//!            ├─ patient  pipe: waited for, as long as wanted
 //!            └─ stream   pipe, gzip, zstd: read into recycled blocks
 //!                └─ unpack   decompression under a byte and a ratio limit
 //!        └─ walk     records, with the lines ahead prefetched: the same code for both
@@ -17,10 +18,10 @@ mod format;
 mod map;
 pub mod notice;
 mod open;
+mod patient;
 mod pcap;
 mod pcapng;
 pub mod set;
-
 mod stream;
 pub mod unpack;
 mod walk;
@@ -30,7 +31,6 @@ pub use format::Format;
 pub use notice::Notice;
 pub use open::{Capture, CaptureOptions};
 pub use set::{CaptureSet, FileSummary, Input, SetOptions, SetProgress};
-
 pub use unpack::UnpackLimits;
 
 /// The largest record that is believed: a longer one is a broken length field.

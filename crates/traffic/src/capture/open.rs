@@ -12,6 +12,7 @@ use super::error::CaptureError;
 use super::format::{Format, Packing, SNIFF_BYTES};
 use super::map::map;
 use super::notice::Notice;
+use super::patient::{GiveUp, Patient};
 use super::stream::{Stream, StreamEnd, StreamFill};
 use super::unpack::{Counting, LimitBroken, UnpackLimits, unpack};
 use super::walk::{Stop, Walk};
@@ -59,14 +60,26 @@ impl Capture {
     ///
     /// [`CaptureError`] when it cannot be read, is empty, or is no capture.
     pub fn open(path: &Path, options: CaptureOptions) -> Result<Self, CaptureError> {
+        Self::open_until(path, options, &GiveUp::default())
+    }
+
+    /// Does the same; a pipe is waited for until `give_up` says so.
+    pub(super) fn open_until(
+        path: &Path,
+        options: CaptureOptions,
+        give_up: &GiveUp,
+    ) -> Result<Self, CaptureError> {
         let io = |source| CaptureError::Io { path: path.to_path_buf(), source };
         let mut file = File::open(path).map_err(io)?;
         let metadata = file.metadata().map_err(io)?;
         if metadata.is_dir() {
             return Err(io(io::Error::new(io::ErrorKind::IsADirectory, "is a directory")));
         }
+        if !metadata.is_file() {
+            return Self::read_from(path, Patient::new(file, give_up.clone()), options);
+        }
         let prefix = read_up_to(&mut file, SNIFF_BYTES).map_err(io)?;
-        if options.map && metadata.is_file() && Format::of(&prefix).is_some() {
+        if options.map && Format::of(&prefix).is_some() {
             // A file system that cannot map is read as a stream.
             if let Ok(block) = map(&file) {
                 return Self::mapped(path, block);

@@ -1,6 +1,5 @@
 //! Several captures as one source: files in order, directories by first timestamp, any number of passes.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,6 +9,7 @@ use flowloom_packet::{Fill, LinkType, PacketBatch, PacketSource, SharedBlock, So
 use super::error::CaptureError;
 use super::notice::Notice;
 use super::open::{Capture, CaptureOptions};
+use super::patient::{GiveUp, Patient};
 
 /// What standard input is called in reports.
 const STDIN: &str = "standard input";
@@ -128,6 +128,7 @@ struct Member {
 pub struct CaptureSet {
     members: Vec<Member>,
     options: SetOptions,
+    give_up: GiveUp,
     current: Option<Capture>,
     next_member: usize,
     pass: u32,
@@ -201,6 +202,7 @@ impl CaptureSet {
         Ok(Self {
             members,
             options,
+            give_up: GiveUp::default(),
             current: None,
             next_member: 0,
             pass: 0,
@@ -219,6 +221,12 @@ impl CaptureSet {
             decodable_members: 0,
             undecodable: None,
         })
+    }
+
+    /// Asks `stopped` some twenty times a second while a pipe says nothing: once it says so, the pipe counts as ended where it
+    /// is. Without it a silent pipe is waited for until its other end is closed.
+    pub fn stop_when(&mut self, stopped: impl Fn() -> bool + Send + Sync + 'static) {
+        self.give_up = GiveUp::when(stopped);
     }
 
     /// Returns the counters that a progress bar reads.
@@ -272,9 +280,20 @@ impl CaptureSet {
         let member = &mut self.members[self.next_member];
         self.next_member += 1;
         let capture = match (&member.input, &member.mapping) {
-            (Input::Stdin, _) => Capture::read_from(Path::new(STDIN), io::stdin(), self.options.capture)?,
-            (Input::Path(path), Some(mapping)) => Capture::mapped(path, Arc::clone(mapping))?,
-            (Input::Path(path), None) => Capture::open(path, self.options.capture)?,
+            (Input::Stdin, _) => {
+                let path = Path::new(STDIN);
+                let stdin = Patient::stdin(self.give_up.clone())
+                    .map_err(|source| CaptureError::Io { path: path.to_path_buf(), source })?;
+                Capture::read_from(path, stdin, self.options.capture)
+            }
+            (Input::Path(path), Some(mapping)) => Capture::mapped(path, Arc::clone(mapping)),
+            (Input::Path(path), None) => Capture::open_until(path, self.options.capture, &self.give_up),
+        };
+        let capture = match capture {
+            Ok(capture) => capture,
+            // Nothing came before it was given up.
+            Err(_) if self.give_up.is_stopped() => return Ok(false),
+            Err(error) => return Err(error),
         };
         if keep {
             member.mapping = capture.mapping().cloned();
@@ -301,7 +320,9 @@ impl CaptureSet {
 
     /// Puts a capture that has ended into the books.
     fn finish(&mut self, capture: &Capture) {
-        if let Some(notice) = capture.notice().filter(|notice| !self.notices.contains(notice)) {
+        // Where a pipe was given up is no damage.
+        let notice = capture.notice().filter(|_| !self.give_up.is_stopped());
+        if let Some(notice) = notice.filter(|notice| !self.notices.contains(notice)) {
             self.notices.push(notice.clone());
         }
         let links = capture.links();

@@ -92,6 +92,7 @@ fn run_app<R: Role>(
     let listener = listener(arguments, common)?;
     let mut sink = arguments.write.as_deref().map(capture_sink).transpose()?;
     let control = Arc::new(Control::default());
+    source.stop_with(&control);
     let reload = rules.and_then(|rules| rules.reload(arguments, common.quiet > 1));
     let reloads = attend::start(&control, reload, listener)?;
     let defrag = arguments.defrag.then_some(config.decode);

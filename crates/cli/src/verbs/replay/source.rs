@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use flowloom::engine::Control;
 use flowloom::packet::{DecodeOptions, DropCounts, Fill, PacketBatch, PacketSource, SourceError};
 use flowloom::traffic::capture::{CaptureSet, FileSummary, Input, Notice, SetOptions, SetProgress};
 use flowloom::traffic::defrag::{Defrag, DefragLimits};
@@ -56,6 +57,16 @@ impl Source {
             "this flowloom was built without libpcap and cannot capture on {interface}\n  \
              cargo build --release --features live (needs libpcap and its headers, on Debian libpcap-dev)"
         )))
+    }
+
+    /// Waits for silent pipes only until the run is stopped; an interface looks by itself.
+    pub(super) fn stop_with(&mut self, control: &Arc<Control>) {
+        let control = Arc::clone(control);
+        match self {
+            Self::Captures(set) => set.stop_when(move || control.is_stopped()),
+            #[cfg(feature = "live")]
+            Self::Live(_) => {}
+        }
     }
 
     /// Returns the captures, where they are the source.

@@ -1,0 +1,101 @@
+//! Pipes that may say nothing for hours: whoever waits for one looks up now and then whether it is still to wait.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// How long a silent pipe is waited for at a time.
+const LOOK_UP: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+
+/// Says whether to wait no longer.
+#[derive(Clone, Default)]
+pub(super) struct GiveUp(Option<Arc<dyn Fn() -> bool + Send + Sync>>);
+
+impl std::fmt::Debug for GiveUp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("GiveUp").field("can", &self.0.is_some()).finish()
+    }
+}
+
+impl GiveUp {
+    pub(super) fn when(stopped: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(stopped)))
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.0.as_ref().is_some_and(|stopped| stopped())
+    }
+}
+
+/// A pipe, a terminal or a socket, which ends when it is not to be waited for any longer.
+#[derive(Debug)]
+pub(super) struct Patient {
+    file: File,
+    give_up: GiveUp,
+}
+
+impl Patient {
+    pub(super) fn new(file: File, give_up: GiveUp) -> Self {
+        Self { file, give_up }
+    }
+
+    /// Returns standard input, without the buffer that the standard library puts before it: nobody could ask that one.
+    pub(super) fn stdin(give_up: GiveUp) -> io::Result<Self> {
+        Ok(Self { file: File::from(io::stdin().as_fd().try_clone_to_owned()?), give_up })
+    }
+}
+
+impl Read for Patient {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.give_up.0.is_some() {
+            loop {
+                let mut pipe = [PollFd::new(&self.file, PollFlags::IN)];
+                match poll(&mut pipe, Some(&LOOK_UP)) {
+                    Ok(0) if self.give_up.is_stopped() => return Ok(0),
+                    Ok(0) | Err(rustix::io::Errno::INTR) => {}
+                    // What cannot be polled is read: it says itself what is wrong.
+                    Ok(_) | Err(_) => break,
+                }
+            }
+        }
+        self.file.read(buffer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn a_silent_pipe_ends_when_told_and_not_before_what_it_holds() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        let told = Arc::new(AtomicBool::new(true));
+        let give_up = GiveUp::when({
+            let told = Arc::clone(&told);
+            move || told.load(Ordering::Relaxed)
+        });
+        let file = File::from(std::os::fd::OwnedFd::from(reader));
+        let mut patient = Patient::new(file, give_up);
+        writer.write_all(b"held").unwrap();
+        let mut buffer = [0; 16];
+        assert_eq!(patient.read(&mut buffer).unwrap(), 4, "there is something to read");
+        let begun = Instant::now();
+        assert_eq!(patient.read(&mut buffer).unwrap(), 0);
+        assert!(begun.elapsed() < Duration::from_secs(5));
+        told.store(false, Ordering::Relaxed);
+        let writes = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(120));
+            writer.write_all(b"late").unwrap();
+        });
+        assert_eq!(patient.read(&mut buffer).unwrap(), 4, "who was not told waits");
+        writes.join().unwrap();
+        assert_eq!(patient.read(&mut buffer).unwrap(), 0, "the other end is closed");
+    }
+}
