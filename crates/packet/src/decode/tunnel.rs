@@ -192,6 +192,11 @@ mod tests {
             QUERY,
             "PPTP"
         );
+        assert_eq!(
+            read(&gre(&[0x30, 0x01, 0x88, 0x0B, 0, 0, 0, 1, 0, 0, 0, 1, 0x21], &query())),
+            QUERY,
+            "PPTP that acknowledges nothing"
+        );
         let mirrored = ethernet(0x0800, &query());
         assert_eq!(read(&gre(&[0, 0, 0x88, 0xBE], &mirrored)), QUERY, "ERSPAN I");
         assert_eq!(
