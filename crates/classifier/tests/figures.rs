@@ -50,9 +50,8 @@ fn rules_and_headers_are_drawn_alike() {
         .map(|&profile| {
             let [four, six] = [false, true].map(|v6| synth::rules(profile, 2000, 3, v6).unwrap());
             let [text, text_six] = [&four, &six].map(|set| {
-                of_text(
-                    &set.rules().iter().map(|rule| format!("{rule} {}\n", rule.value)).collect::<String>(),
-                )
+                let lines = set.rules().iter().map(|rule| format!("{rule} {}", rule.value));
+                of_text(&lines.collect::<Vec<_>>().join("\n"))
             });
             let figures = [text, text_six, drawn::<KeyV4>(&four), drawn::<KeyV6>(&six)];
             (format!("{profile:?}"), figures)
@@ -124,14 +123,14 @@ fn hicuts_builds_the_same_trees() {
 }
 
 const DRAWN: [(&str, [u64; 4]); 3] = [
-    ("Acl", [0x43F6_AC11_7F3C_4516, 0x4B68_CDE6_0B0F_BA56, 0xFB7C_8F89_7E92_4055, 0x1000_2ECB_14EB_3ECF]),
+    ("Acl", [0x7071_EE90_97E8_49C3, 0xF1AD_AFD2_81AE_5C1A, 0xFB7C_8F89_7E92_4055, 0x1000_2ECB_14EB_3ECF]),
     (
         "Firewall",
-        [0x80F0_1E7C_01EB_59C5, 0x1C91_6EF4_BAE1_B2A6, 0x0BDA_4341_1B78_4EEB, 0xECF3_2CF6_CC80_4597],
+        [0x7059_ED46_2226_8CAA, 0x260A_5164_BF33_854D, 0x0BDA_4341_1B78_4EEB, 0xECF3_2CF6_CC80_4597],
     ),
     (
         "PacketFilter",
-        [0x662B_6CBA_5C55_C7F5, 0x08DA_998A_A420_E623, 0xEE16_2AB6_1270_F11A, 0xC515_CB93_0F7E_CD6D],
+        [0x84F3_5DC7_4EF9_25EC, 0x85C1_40F1_57D9_A5DD, 0xEE16_2AB6_1270_F11A, 0xC515_CB93_0F7E_CD6D],
     ),
 ];
 const AGGRECUTS: [(&str, [u64; 3]); 6] = [
