@@ -153,6 +153,16 @@ mod tests {
     }
 
     #[test]
+    fn a_packet_without_a_frame_is_not_taken_for_one() {
+        // Both an Ethernet frame with a query to port 53, and, from its first byte on, an IPv4 packet of protocol 89.
+        let mut both = framed(0x0800, &ipv4(UDP, &udp(1000, 53, &[7; 40])));
+        let length = u16::try_from(both.len()).unwrap().to_be_bytes();
+        both[..10].copy_from_slice(&[0x45, 0, length[0], length[1], 0, 1, 0, 0, 64, 89]);
+        let protocol = |link| plain(link, &both).map(|headers| headers.tuple().protocol);
+        assert_eq!((protocol(LinkType::ETHERNET), protocol(LinkType::RAW)), (Ok(UDP), Ok(89)));
+    }
+
+    #[test]
     fn what_is_not_usual_is_left_to_the_layers() {
         let mut short = tcp();
         short[12] = 0x40;
