@@ -8,12 +8,13 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail, ensure};
 
-const USAGE: &str = "usage: cargo xtask mutants CRATE [--sample N] [--seed S] [--least PERCENT]
+const USAGE: &str = "usage: cargo xtask mutants CRATE [--sample N] [--seed S] [--least PERCENT] [--features NAMES]
 
-  CRATE     a package of the workspace: flowloom-packet
-  --sample  how many mutants, of all that there are [200]
-  --seed    which ones [1]
-  --least   the share that must be noticed for success [85]
+  CRATE       a package of the workspace: flowloom-packet
+  --sample    how many mutants, of all that there are [200]
+  --seed      which ones [1]
+  --least     the share that must be noticed for success [85]
+  --features  what its tests need besides: proptest for flowloom-packet
 
   Needs cargo-mutants (cargo install cargo-mutants). Survivors are listed, and lie in target/mutants/CRATE/mutants.out.";
 
@@ -25,6 +26,7 @@ struct Options {
     sample: usize,
     seed: u64,
     least: f64,
+    features: Option<String>,
 }
 
 /// What became of a sample.
@@ -71,6 +73,9 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
         .arg("--output")
         .arg(&out)
         .current_dir(root);
+    if let Some(features) = &options.features {
+        command.args(["--features", features]);
+    }
     for name in &sample {
         command.arg("--re").arg(format!("^{}$", escaped(name)));
     }
@@ -97,7 +102,8 @@ fn parse(arguments: &[String]) -> Result<Option<Options>> {
     let Some((package, rest)) = arguments.split_first().filter(|(first, _)| !first.starts_with('-')) else {
         return Ok(None);
     };
-    let mut options = Options { package: package.clone(), sample: 200, seed: 1, least: 85.0 };
+    let mut options =
+        Options { package: package.clone(), sample: 200, seed: 1, least: 85.0, features: None };
     let mut words = rest.iter();
     while let Some(word) = words.next() {
         let value = words.next().with_context(|| format!("{word} needs a value\n{USAGE}"))?;
@@ -105,6 +111,7 @@ fn parse(arguments: &[String]) -> Result<Option<Options>> {
         match word.as_str() {
             "--sample" => options.sample = value.parse().with_context(wrong)?,
             "--seed" => options.seed = value.parse().with_context(wrong)?,
+            "--features" => options.features = Some(value.clone()),
             "--least" => options.least = value.parse().with_context(wrong)?,
             _ => bail!("'{word}' is not understood\n{USAGE}"),
         }
@@ -206,6 +213,9 @@ mod tests {
         let words = |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
         let options = parse(&words("flowloom-packet --seed 9")).unwrap().unwrap();
         assert_eq!((options.package.as_str(), options.sample, options.seed), ("flowloom-packet", 200, 9));
+        assert_eq!(options.features, None);
+        let options = parse(&words("flowloom-packet --features proptest")).unwrap().unwrap();
+        assert_eq!(options.features.as_deref(), Some("proptest"));
         assert!(parse(&[]).unwrap().is_none());
         assert!(parse(&words("flowloom-packet --sample")).is_err());
     }

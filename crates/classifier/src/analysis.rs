@@ -192,5 +192,11 @@ mod tests {
             ]
         );
         assert!(check(&set, 3).undecided > 0);
+        // Two halves that do not meet, and what they cover together: three comparisons, and a piece for each half.
+        let three = RuleSet::new([0, 1, 4].map(|at| set.rules()[at]).to_vec()).unwrap();
+        let undecided: Vec<u32> = (0..6).map(|steps| check(&three, steps).undecided).collect();
+        assert_eq!(undecided, [2, 1, 1, 1, 1, 0]);
+        let oddities = check(&three, 5).oddities;
+        assert_eq!(oddities, [Oddity::Unreachable { rule: id(2), rules: 2 }]);
     }
 }

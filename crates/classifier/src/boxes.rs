@@ -54,5 +54,8 @@ mod tests {
         assert_eq!(boxes.len(), 129);
         assert_eq!((boxes[1].spans[4], boxes[1].id), (Span { low: 3, high: 3 }, 0));
         assert_eq!((boxes[128].spans[4], boxes[128].id), (Span { low: 0, high: 255 }, 1));
+        // Values with a zero in bit 6 are two runs, not 128 values.
+        let spans = protocol_spans(ProtocolMatch::new(0, 0x40));
+        assert_eq!(spans, [Span { low: 0, high: 63 }, Span { low: 128, high: 191 }]);
     }
 }

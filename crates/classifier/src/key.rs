@@ -312,6 +312,19 @@ mod tests {
     }
 
     #[test]
+    fn a_key_is_shown_as_its_tuple() {
+        let four = FiveTuple::v4([10, 0, 0, 9], [10, 0, 0, 2], 53, 4096, 17);
+        let six = FiveTuple::v6([0xfe; 16], [1; 16], 7, 8, 6);
+        for tuple in [four, six] {
+            let shown = match AnyKey::from(&tuple) {
+                AnyKey::V4(key) => key.to_string(),
+                AnyKey::V6(key) => key.to_string(),
+            };
+            assert!(shown == tuple.to_string() && shown.contains(" > "), "{shown}");
+        }
+    }
+
+    #[test]
     fn a_tuple_becomes_the_key_of_its_family_and_back() {
         for tuple in [
             FiveTuple::v4([10, 0, 0, 9], [10, 0, 0, 2], 53, 4096, 17),

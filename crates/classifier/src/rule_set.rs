@@ -149,6 +149,14 @@ mod tests {
     use crate::rule::{FlagsColumn, PrefixV4};
 
     #[test]
+    fn a_rule_knows_where_it_stood() {
+        let rule = |priority| Rule { priority, ..Rule::ANY };
+        let set = RuleSet::new(vec![rule(0), rule(5), rule(-1), rule(5)]).unwrap();
+        let positions: Vec<Option<u32>> = (0..5).map(|id| set.position(RuleId(id))).collect();
+        assert_eq!(positions, [Some(1), Some(3), Some(0), Some(2), None]);
+    }
+
+    #[test]
     fn flags_refine_a_match() {
         let flags = |value: u16, mask: u16| Some(FlagsColumn { value, mask });
         let elsewhere = Rule::v4(PrefixV4::new(1, 32).unwrap(), PrefixV4::ANY);

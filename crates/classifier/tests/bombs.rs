@@ -34,7 +34,9 @@ fn overlapping_ranges_stay_within_memory_and_work() {
     check(&rules, ClassifierBuilder::new());
     let tight = ClassifierBuilder::new().memory_bytes_max(100_000).steps_max(200_000);
     check(&rules, tight);
-    assert!(tight.build(&rules).unwrap().stats().v4.bytes() <= 100_000);
+    let stats = tight.build(&rules).unwrap().stats();
+    assert!(stats.v4.bytes() <= 100_000, "{stats:?}");
+    assert!(stats.v4.leaf_bytes > 0 && stats.v4.bytes() == stats.v4.node_bytes + stats.v4.leaf_bytes);
     let limits = Limits { memory_bytes_max: 1 << 20, steps_max: 2_000_000 };
     let error = AggreCuts::build(&rules, Stride::Eight, Sharing::Everywhere, limits).unwrap_err();
     assert!(matches!(error, BuildError::Memory { .. } | BuildError::Work { .. }), "{error}");

@@ -114,7 +114,9 @@ fn check<K: ClassifierKey>(rules: &RuleSet, algorithm: Algorithm, keys: &[K]) ->
             prop_assert_eq!(expected, found, "{:?} {} {:?}", algorithm, isa, key);
         }
         let stats = classifier.stats();
-        let worst = if K::IS_V6 { stats.v6.worst } else { stats.v4.worst };
+        let (trees, worst) =
+            if K::IS_V6 { (stats.v6.trees, stats.v6.worst) } else { (stats.v4.trees, stats.v4.worst) };
+        prop_assert_eq!(trees, worst.trees as usize);
         for (key, expected) in keys.iter().zip(&expected) {
             let (found, reads) = classifier.classify_counting(key);
             prop_assert_eq!(*expected, found);
@@ -142,6 +144,23 @@ proptest! {
         for algorithm in algorithms() {
             check(&rules, algorithm, &v4)?;
             check(&rules, algorithm, &v6)?;
+        }
+    }
+
+    #[test]
+    fn protocols_under_any_mask_are_told_apart(
+        protocols in vec(any::<(u8, u8)>().prop_map(|(value, mask)| ProtocolMatch::new(value, mask)), 2..40),
+        port in 0_u16..3,
+    ) {
+        // Nothing but the protocol to cut, where spans do not say which packets match.
+        let rules = protocols.iter().enumerate().map(|(at, &protocol)| {
+            let ports = if at % 3 == 0 { PortRange::exact(port) } else { PortRange::ANY };
+            Rule { protocol, destination_ports: ports, ..Rule::ANY }
+        });
+        let rules = RuleSet::new(rules.collect()).unwrap();
+        let keys: Vec<KeyV4> = (0..=255).map(|protocol| KeyV4::new(1, 2, (3, port), protocol)).collect();
+        for algorithm in algorithms() {
+            check(&rules, algorithm, &keys)?;
         }
     }
 

@@ -153,3 +153,47 @@ fn what_cannot_be_built_leaves_the_rules_as_they_are() {
     assert_eq!(live.len(), ids.len());
     assert_eq!(live.pending(), 8);
 }
+
+#[test]
+fn many_settled_changes_stand_where_their_priority_puts_them() {
+    let at = |low: u32, priority, value| Rule {
+        priority,
+        value,
+        ..Rule::v4(PrefixV4::new(u128::from(low), 32).unwrap(), PrefixV4::ANY)
+    };
+    let set = RuleSet::new((0..300).map(|low| at(low, 0, 1000 + low)).collect()).unwrap();
+    let live = Live::new(&set, ClassifierBuilder::new()).unwrap();
+    // More than a sieve takes: above, beside and below the rules that were there.
+    for low in 0..300 {
+        live.insert(at(low, [1, 0, -1][low as usize % 3], 2000 + low)).unwrap();
+    }
+    live.settle().unwrap();
+    let keys: Vec<KeyV4> = (0..310).map(|low| KeyV4::new(low, 1, (2, 3), 6)).collect();
+    check(&live, &keys).unwrap();
+    // And unsettled ones before and behind them.
+    for low in 0..40 {
+        live.insert(at(low, [2, -2, 0, 1][low as usize % 4], 3000 + low)).unwrap();
+    }
+    check(&live, &keys).unwrap();
+    let values: Vec<Option<u32>> =
+        keys[..4].iter().map(|key| live.reader().classify_key(key).rule.map(|(_, value)| value)).collect();
+    assert_eq!(values, [Some(3000), Some(1001), Some(1002), Some(2003)]);
+}
+
+#[test]
+fn a_set_says_whether_it_is_empty_and_errors_say_what_to_do() {
+    let live = Live::new(&RuleSet::default(), ClassifierBuilder::new()).unwrap();
+    assert!(live.is_empty());
+    let id = live.insert(Rule::ANY).unwrap();
+    assert!(!live.is_empty());
+    live.remove(id).unwrap();
+    assert!(live.is_empty());
+    for (error, said) in [
+        (LiveError::NoSuchRule, "no rule has this id any more"),
+        (LiveError::TooManyPending, "4096 changes wait for a rebuild already"),
+        (LiveError::TooManyRules, "rules already"),
+        (LiveError::Build(BuildError::Work { limit_steps: 7 }), "7"),
+    ] {
+        assert!(error.to_string().contains(said), "{error}");
+    }
+}

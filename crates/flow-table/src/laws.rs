@@ -362,3 +362,97 @@ impl<K: TableKey + Hash, T: FlowTable<K, u64>> Trial<'_, K, T> {
         (self.key_of)(number.expect("every flow's key came from a number")).1
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::string::String;
+
+    use super::*;
+    use crate::{DHash, DHashConfig};
+
+    fn timeouts() -> Timeouts {
+        Timeouts::NEVER.with(TimeoutClass(0), 100)
+    }
+
+    /// Returns what the laws say of a table of sixteen flows, if anything.
+    fn objection(
+        timeouts: Timeouts,
+        roomy: bool,
+        key_of: &dyn Fn(u16) -> (u64, u64),
+        operations: &[Operation],
+    ) -> String {
+        let config = DHashConfig { buckets: Some(1), pool: Some(0), ..DHashConfig::for_flows(16) };
+        let mut table = DHash::<u64, u64>::try_new(&config).unwrap();
+        let law = AssertUnwindSafe(|| check(&mut table, key_of, timeouts, roomy, operations));
+        let Err(said) = catch_unwind(law) else { return String::new() };
+        said.downcast_ref::<String>().cloned().unwrap_or_else(|| "without words".into())
+    }
+
+    fn stable(number: u16) -> (u64, u64) {
+        (u64::from(number), u64::from(number) << 40)
+    }
+
+    #[test]
+    fn a_table_that_refuses_with_room_for_all_is_noticed() {
+        for operation in [
+            (|key| Operation::Entry { key, class: 0 }) as fn(u16) -> Operation,
+            |key| Operation::EntryOrEvict { key, class: 0 },
+            |key| Operation::Insert { key, class: 0 },
+        ] {
+            // Even values only: nobody is evicted.
+            let operations: Vec<Operation> = (0..40)
+                .map(|at| if at % 2 == 0 { Operation::Entry { key: 0, class: 0 } } else { operation(at) })
+                .collect();
+            assert_eq!(objection(Timeouts::NEVER, false, &stable, &operations), "");
+            let said = objection(Timeouts::NEVER, true, &stable, &operations);
+            assert!(said.contains("with room for all"), "{operations:?}: {said}");
+        }
+    }
+
+    #[test]
+    fn a_table_that_does_not_find_its_flows_is_noticed() {
+        // To the table, a key whose hash changes is lost.
+        let calls = Cell::new(0);
+        let fickle = |number: u16| {
+            calls.set(calls.get() + 1);
+            (u64::from(number), calls.get())
+        };
+        for operation in [
+            Operation::Entry { key: 7, class: 0 },
+            Operation::EntryOrEvict { key: 7, class: 0 },
+            Operation::Insert { key: 7, class: 0 },
+        ] {
+            let said = objection(Timeouts::NEVER, true, &fickle, &[operation]);
+            assert!(said.contains("is found"), "{operation:?}: {said}");
+        }
+    }
+
+    #[test]
+    fn a_table_that_keeps_flows_for_too_long_is_noticed() {
+        let operations = [
+            Operation::Entry { key: 1, class: 0 },
+            Operation::Advance { ticks: 99 },
+            Operation::Expire { budget: 10 },
+            Operation::Advance { ticks: 500 },
+            Operation::Expire { budget: 10 },
+        ];
+        assert_eq!(objection(timeouts(), true, &stable, &operations[..3]), "");
+        let said = objection(timeouts(), true, &stable, &operations);
+        assert!(said.contains("is overdue"), "{said}");
+        assert_eq!(objection(Timeouts::NEVER, true, &stable, &operations), "");
+    }
+
+    #[test]
+    fn the_longest_unseen_odd_flow_goes() {
+        let config = DHashConfig { buckets: Some(1), pool: Some(0), ..DHashConfig::for_flows(16) };
+        let mut table = DHash::<u64, u64>::try_new(&config).unwrap();
+        for key in 0..16 {
+            table.insert(key, 0, key, TimeoutClass(0), Tick(1000 - key)).unwrap();
+        }
+        let mut odd = OddFirst { gone: None, looked_at: 0 };
+        assert!(table.evict(0, &mut odd));
+        assert_eq!((odd.gone.map(|(_, key, _)| key), odd.looked_at), (Some(15), 16));
+    }
+}

@@ -53,3 +53,25 @@ impl<K: Copy + Eq + Hash> Oracle<K> {
         self.timeouts.deadline(flow.class, flow.last_seen)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flow_is_due_at_its_deadline_and_overdue_a_granule_later() {
+        let timeouts = Timeouts::NEVER.with(TimeoutClass(0), 100);
+        let mut oracle = Oracle::new(timeouts);
+        let id = FlowId::new(0, 1).unwrap();
+        let flow = Flow { id, value: 0, class: TimeoutClass(0), last_seen: Tick(50), class_set: Tick(50) };
+        oracle.flows.insert(1_u64, flow);
+        oracle.flows.insert(2, Flow { class: TimeoutClass(3), ..flow });
+        // A class set late counts from then on: a table may have looked at the flow before.
+        oracle.flows.insert(3, Flow { class_set: Tick(400), ..flow });
+        let due = |now| [1, 2, 3, 4].map(|key| oracle.is_due(&key, Tick(now)));
+        assert_eq!((due(149), due(150)), ([false; 4], [true, false, true, false]));
+        let overdue = |now| [1, 2, 3, 4].map(|key| oracle.is_overdue(&key, Tick(now), 12));
+        assert_eq!((overdue(161), overdue(162)), ([false; 4], [true, false, false, false]));
+        assert_eq!((overdue(411)[2], overdue(412)[2]), (false, true));
+    }
+}

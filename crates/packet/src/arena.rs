@@ -43,3 +43,20 @@ impl Default for Block {
         Self::Owned(Vec::new())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_shows_its_kind_and_length_and_not_its_bytes() {
+        let foreign: Box<dyn AsRef<[u8]> + Send + Sync> = Box::new([1, 2]);
+        for (block, bytes, shown) in [
+            (Block::Owned(vec![1, 2, 3]), &[1, 2, 3][..], "Block(owned, 3 bytes)"),
+            (Block::Foreign(foreign), &[1, 2], "Block(foreign, 2 bytes)"),
+            (Block::default(), &[], "Block(owned, 0 bytes)"),
+        ] {
+            assert_eq!((block.bytes(), format!("{block:?}").as_str()), (bytes, shown));
+        }
+    }
+}

@@ -168,4 +168,47 @@ mod tests {
         assert!(matches!(PacketSource::next_batch(&mut lent, &mut PacketBatch::new()), Ok(Fill::End)));
         assert_eq!(PacketSource::withheld(&mut lent).of(DropReason::Reassembled), 7);
     }
+
+    #[test]
+    fn the_lines_ahead_are_shared_out_over_the_packets_of_a_batch() {
+        let packet = RawPacket { position: 0, captured: 0, wire: 0, time_ns: 0, link: LinkType::RAW };
+        let block = vec![0; 4096];
+        for (packets, ahead, places) in [
+            (4, 128..1128, [384, 640, 896, 1152]), // A share of 250 bytes is four lines.
+            (4, 0..1024, [256, 512, 768, 1024]),
+            (1, 0..300, [320, 320, 320, 320]),
+            (0, 0..300, [320, 320, 320, 320]),
+            (4, 0..0, [0; 4]),
+        ] {
+            let batch = PacketBatch { packets: vec![packet; packets], ahead, ..PacketBatch::new() };
+            let mut lookahead = batch.lookahead();
+            for place in places {
+                lookahead.request(&block);
+                assert_eq!(lookahead.next, place, "{batch:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_error_is_shown_as_what_it_wraps() {
+        #[derive(Debug)]
+        struct Torn(std::fmt::Error);
+
+        impl std::fmt::Display for Torn {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("the file is torn")
+            }
+        }
+
+        impl std::error::Error for Torn {
+            fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+                Some(&self.0)
+            }
+        }
+
+        let error = SourceError(Box::new(Torn(std::fmt::Error)));
+        assert_eq!(error.to_string(), "the file is torn");
+        let source = std::error::Error::source(&error).map(ToString::to_string);
+        assert_eq!(source, Some(std::fmt::Error.to_string()));
+    }
 }

@@ -52,3 +52,24 @@ impl<'a> PacketView<'a> {
         &self.bytes[start..end]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DecodeOptions, LinkType, decode};
+
+    #[test]
+    fn the_payload_ends_where_the_ip_packet_or_the_record_ends() {
+        let mut bytes = vec![0x45, 0, 0, 32, 0, 1, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        bytes.extend([3, 0xE8, 0, 53, 0, 12, 0, 0]);
+        bytes.extend(b"ask?padding");
+        let payload = |bytes: &[u8]| {
+            let headers = decode(LinkType::RAW, bytes, DecodeOptions::default()).unwrap();
+            PacketView { bytes, headers, time_ns: 0, wire_bytes: 32 }.payload().to_vec()
+        };
+        assert_eq!(payload(&bytes), b"ask?");
+        assert_eq!(payload(&bytes[..30]), b"as");
+        assert_eq!(payload(&bytes[..28]), b"");
+        assert_eq!(payload(&bytes[..24]), b"", "behind the ports all may be cut");
+    }
+}

@@ -185,3 +185,115 @@ pub fn check(policy: &mut dyn Placement, workers: WorkerCount, seed: u64) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use super::*;
+    use crate::intake::{Fetched, Steps};
+
+    /// Decides by the digest and the number of the item in its batch, and promises what it is told to.
+    struct Careless(OrderGuarantee, fn(u32, usize) -> u16);
+
+    impl Placement for Careless {
+        fn place(&mut self, items: &[WorkItem], _load: &LoadView<'_>, decisions: &mut [Decision]) {
+            for (at, (item, decision)) in items.iter().zip(decisions).enumerate() {
+                *decision = Decision::To(WorkerId::from((self.1)(item.digest, at)));
+            }
+        }
+
+        fn order(&self) -> OrderGuarantee {
+            self.0
+        }
+
+        fn name(&self) -> &'static str {
+            "careless"
+        }
+    }
+
+    /// Gives its packets to whoever asks, from the front, from the back, or not at all.
+    struct Heap(VecDeque<u32>, fn(&mut VecDeque<u32>) -> Option<u32>);
+
+    impl Intake for Heap {
+        fn arrive(&mut self, token: u32, _item: WorkItem) -> Option<WorkerId> {
+            self.0.push_back(token);
+            None
+        }
+
+        fn next(&mut self, _worker: WorkerId) -> Option<Fetched> {
+            (self.1)(&mut self.0).map(|token| Fetched { token, steps: Steps::default() })
+        }
+
+        fn waiting(&self) -> usize {
+            self.0.len()
+        }
+
+        fn order(&self) -> OrderGuarantee {
+            OrderGuarantee::PerFlow
+        }
+
+        fn name(&self) -> &'static str {
+            "heap"
+        }
+    }
+
+    /// Returns what a law says of it, if anything.
+    fn objection(law: impl FnOnce() + std::panic::UnwindSafe) -> String {
+        let Err(said) = std::panic::catch_unwind(law) else { return String::new() };
+        said.downcast_ref::<String>().cloned().unwrap_or_else(|| "without words".to_owned())
+    }
+
+    fn workers(count: usize) -> WorkerCount {
+        WorkerCount::new(count).unwrap()
+    }
+
+    #[test]
+    fn a_promise_that_is_not_kept_is_noticed() {
+        let order =
+            |promise, decide| objection(move || check_order(&mut Careless(promise, decide), workers(4), 1));
+        let by_turns: fn(u32, usize) -> u16 = |_, at| at as u16 % 4;
+        let by_digest: fn(u32, usize) -> u16 = |digest, _| digest as u16 % 4;
+        assert!(
+            order(OrderGuarantee::PerFlow, by_turns)
+                .contains("careless puts packets of a flow in two places")
+        );
+        assert!(order(OrderGuarantee::Home, by_turns).contains("in two places"));
+        for kept in [order(OrderGuarantee::None, by_turns), order(OrderGuarantee::Home, by_digest)] {
+            assert_eq!(kept, "");
+        }
+    }
+
+    #[test]
+    fn shares_workers_and_batches_are_looked_at() {
+        let check =
+            |promise, decide| objection(move || check(&mut Careless(promise, decide), workers(4), 1));
+        assert_eq!(check(OrderGuarantee::Home, |digest, _| (digest % 4) as u16), "");
+        assert!(
+            check(OrderGuarantee::Home, |digest, _| (digest % 5) as u16).contains("chose WorkerId(4) of 4")
+        );
+        assert!(check(OrderGuarantee::Home, |digest, _| (digest % 3) as u16).contains("10000 expected"));
+        // Two thirds for the first two, one third for the others.
+        let uneven = |digest: u32, _| [0, 0, 1, 1, 2, 3][digest as usize % 6];
+        assert!(check(OrderGuarantee::Home, uneven).contains("expected"));
+        let by_turns: fn(u32, usize) -> u16 = |_, at| at as u16 % 4;
+        assert!(check(OrderGuarantee::Home, by_turns).contains("batches of 1 change decisions"));
+        assert_eq!(check(OrderGuarantee::None, by_turns), "");
+    }
+
+    #[test]
+    fn an_intake_that_loses_order_packets_or_patience_is_noticed() {
+        let check = |count, take| {
+            objection(move || check_intake(&mut Heap(VecDeque::new(), take), workers(count), 1))
+        };
+        assert_eq!(check(1, VecDeque::pop_front), "");
+        assert!(check(2, VecDeque::pop_front).contains("a flow in two hands"));
+        assert!(check(1, VecDeque::pop_back).contains("a flow out of order"));
+        assert!(check(1, |_| None).contains("wait for ever"));
+        assert_ne!(
+            check(1, |packets| packets.pop_front().and_then(|_| packets.pop_front())),
+            "",
+            "loses some"
+        );
+    }
+}

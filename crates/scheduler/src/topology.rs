@@ -319,6 +319,8 @@ mod tests {
         assert_eq!(error("2,-2"), SetupError::Text { part: "number of a thread" });
         assert_eq!(error("2,1"), SetupError::Text { part: "change of a thread" });
         assert_eq!(error("2,1=0"), SetupError::Capacity { worker: 1, capacity: 0 });
+        assert_eq!(error("2,1=10001"), SetupError::Capacity { worker: 1, capacity: 10_001 });
+        assert_eq!("2,1=10000".parse::<Topology>().unwrap().capacity(0, 1), CAPACITY_MAX);
         assert_eq!(error("2,-0,-1"), SetupError::Workers { workers: 0 });
         assert_eq!(
             Topology::from_places(vec![(vec![1, 2], 100), (vec![1, 2], 100)]),

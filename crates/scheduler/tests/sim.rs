@@ -4,8 +4,9 @@ use flowloom_scheduler::placement::adaptive::{Form, Threshold};
 use flowloom_scheduler::sim::models::Model;
 use flowloom_scheduler::sim::{ExternalOrder, Job, Machine, Pace, Report, WhenFull, Workload, pull, push};
 use flowloom_scheduler::{
-    Adaptive, DirectHash, Fixed, FlowBurst, FlowPin, FlowPull, HrwFlat, HrwTree, Indirection, Intake,
-    LastFlowBundle, MinLoad, OrderGuarantee, PacketHandoff, Placement, RoundRobin, Topology, TwoChoices,
+    Adaptive, Decision, DirectHash, Fixed, FlowBurst, FlowPin, FlowPull, HrwFlat, HrwTree, Indirection,
+    Intake, LastFlowBundle, LoadView, MinLoad, OrderGuarantee, PacketHandoff, Placement, RoundRobin,
+    Topology, TwoChoices, WorkItem,
 };
 use proptest::prelude::*;
 
@@ -112,6 +113,37 @@ fn bounded_queues_drop_when_told_to_and_block_otherwise() {
         assert!(report.dropped > 0, "{}", report.scheduler);
         assert!(report.queue_max.iter().all(|&max| max <= 16 * 8), "{}", report.scheduler);
     }
+}
+
+/// Keeps every third item, drops another, and places the rest.
+struct Picky(usize);
+
+impl Placement for Picky {
+    fn place(&mut self, _: &[WorkItem], _: &LoadView<'_>, decisions: &mut [Decision]) {
+        for decision in decisions {
+            self.0 += 1;
+            *decision = match self.0 % 3 {
+                0 => Decision::Park,
+                1 => Decision::Drop,
+                _ => Decision::To(0.into()),
+            };
+        }
+    }
+
+    fn order(&self) -> OrderGuarantee {
+        OrderGuarantee::Home
+    }
+
+    fn name(&self) -> &'static str {
+        "picky"
+    }
+}
+
+#[test]
+fn what_a_policy_drops_or_parks_is_counted_as_dropped() {
+    let workload = Model::Bursts.generate(3000, 1).unwrap().workload(Pace::Closed).unwrap();
+    let report = push(&Machine::xeon("2".parse().unwrap()), &mut Picky(0), &workload).unwrap();
+    assert_eq!((report.jobs, report.completed, report.dropped), (3000, 1000, 2000));
 }
 
 #[test]

@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn every_form_says_the_same() {
         for numbers in [[0_u32, 1, 2], [4, 9, 2]] {
-            for values in [[7_u32, 7, 7], [0, 255, 3], [1 << 30, 0, 5]] {
+            for values in [[7_u32, 7, 7], [0, 255, 3], [256, 0, 7], [1 << 30, 0, 5]] {
                 let said = Said::of(numbers.into_iter().zip(values));
                 for rank in 0..3 {
                     let expected = Some((LiveId::of(numbers[rank]), values[rank]));

@@ -197,6 +197,7 @@ impl<K: TableKey, V, S: Signature<K>, M: MajorLocation> Indexed for ReferenceDHa
     fn complete_memory(&self, memory: &mut MemoryReport) {
         memory.index_bytes = self.buckets.pages().bytes;
         memory.list_bytes = self.lists.bytes();
+        memory.pages = memory.pages.and(self.buckets.pages());
     }
 }
 

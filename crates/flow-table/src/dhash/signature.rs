@@ -209,6 +209,28 @@ mod tests {
     }
 
     #[test]
+    fn algorithms_are_those_of_the_paper() {
+        let session = Session {
+            source: 0xF0F0_0001,
+            destination: 0x0FF0_00FF,
+            source_port: 0x1234,
+            destination_port: 0x00FF,
+        };
+        assert_eq!(session.octets(), [0xF0, 0xF0, 0, 1, 0x0F, 0xF0, 0, 0xFF, 0x12, 0x34, 0, 0xFF]);
+        // F0F00001 ^ 0FF000FF is FF0000FE, and 1234 ^ 00FF is 12CB.
+        assert_eq!(Algorithm1::raw(&session, 0), 0xFF00_00FE ^ 0x12CB);
+        assert_eq!(Algorithm2::raw(&session, 0), crc32c(&[0xFF, 0, 0, 0xFE, 0x12, 0xCB]));
+        let (there, back) = (
+            [0xF0, 0xF0, 0, 1, 0x0F, 0xF0, 0, 0xFF, 0x12, 0x34, 0, 0xFF],
+            [0x0F, 0xF0, 0, 0xFF, 0xF0, 0xF0, 0, 1, 0, 0xFF, 0x12, 0x34],
+        );
+        let halves = (crc32c(&there) & 0xFFFF_0000) | (crc32c(&back) >> 16);
+        assert_eq!(Algorithm4::raw(&session, 0), halves);
+        let folded = |addresses: &[u8]| crc32c(&[addresses, &[0x12, 0xCB]].concat());
+        assert_eq!(Algorithm3::raw(&session, 0), folded(&there[..8]) ^ folded(&back[..8]));
+    }
+
+    #[test]
     fn algorithm_4_swaps_its_halves_with_the_direction() {
         for session in sessions(200) {
             let (there, back) = (Algorithm4::raw(&session, 0), Algorithm4::raw(&session.reversed(), 0));

@@ -101,6 +101,13 @@ mod tests {
     }
 
     #[test]
+    fn a_digest_is_a_bucket_and_a_signature() {
+        assert_eq!(of_digest(0xAB12_3456), 0x1234_5600_0000_00AB);
+        let hash = of_digest(0xFF00_0001);
+        assert_eq!((bucket_of(hash, 1 << 24), signature_of(hash)), (1, 0xFF));
+    }
+
+    #[test]
     fn bins_are_written_one_at_a_time() {
         assert_eq!(with(0x1122_3344, 2, 0xAA), 0x11AA_3344);
         assert_eq!(first(equal(0x11AA_3344, 0xAA)), 2);

@@ -213,6 +213,14 @@ impl Wheel {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_class_past_the_last_never_times_out() {
+        let timeouts = Timeouts::NEVER.with(TimeoutClass(15), 5).with(TimeoutClass(16), 5);
+        assert_eq!(timeouts, Timeouts::NEVER.with(TimeoutClass(15), 5));
+        let deadlines = [15, 16].map(|class| timeouts.deadline(TimeoutClass(class), Tick(1)));
+        assert_eq!(deadlines, [Some(Tick(6)), None]);
+    }
     use alloc::vec::Vec;
 
     const CLASS: TimeoutClass = TimeoutClass(0);

@@ -80,6 +80,11 @@ mod tests {
             Err(DropReason::NotIp),
             "a length is no type behind an access point"
         );
+        assert_eq!(
+            read(40, &on(&[0xAA, 0xAA, 3, 0, 0, 0, 5, 0xDC, 6, 6, 3], &query())),
+            Err(DropReason::NotIp),
+            "nor is the longest length"
+        );
         assert_eq!(read(35, &on(&[6, 6, 3], &query())), QUERY);
         assert_eq!(read(38, &[0x42, 0x42, 3, 0, 0]), Err(DropReason::NotIp));
         assert_eq!(read(38, &[0xAA]), Err(DropReason::TruncatedLink));

@@ -118,3 +118,72 @@ fn headers(
         payload_bytes,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::frames::{ethernet as framed, ipv4, ipv6, on, plain, tag, udp};
+    use super::*;
+    use crate::link::LinkType;
+
+    /// Returns a TCP header without options.
+    fn tcp() -> Vec<u8> {
+        on(&[3, 0xE8, 0, 53, 0, 0, 0, 1, 0, 0, 0, 2, 0x50, 0x18], &[0; 6])
+    }
+
+    /// Returns frames of both families with this transport, each with and without a tag.
+    fn frames(protocol: u8, segment: &[u8]) -> [Vec<u8>; 4] {
+        let (four, six) = (ipv4(protocol, segment), ipv6(protocol, segment));
+        [
+            framed(0x0800, &four),
+            framed(0x86DD, &six),
+            framed(0x8100, &tag(5, 0x0800, &four)),
+            framed(0x8100, &tag(5, 0x86DD, &six)),
+        ]
+    }
+
+    #[test]
+    fn what_is_usual_takes_the_shortcut() {
+        for (protocol, segment) in [(TCP, on(&tcp(), b"data")), (UDP, udp(1000, 53, &[7; 40]))] {
+            for frame in frames(protocol, &segment) {
+                let headers = ethernet(&frame);
+                assert!(headers.is_some(), "{frame:?}");
+                assert_eq!(headers, plain(LinkType::ETHERNET, &frame).ok());
+            }
+        }
+    }
+
+    #[test]
+    fn a_packet_without_a_frame_is_not_taken_for_one() {
+        // Both an Ethernet frame with a query to port 53, and, from its first byte on, an IPv4 packet of protocol 89.
+        let mut both = framed(0x0800, &ipv4(UDP, &udp(1000, 53, &[7; 40])));
+        let length = u16::try_from(both.len()).unwrap().to_be_bytes();
+        both[..10].copy_from_slice(&[0x45, 0, length[0], length[1], 0, 1, 0, 0, 64, 89]);
+        let protocol = |link| plain(link, &both).map(|headers| headers.tuple().protocol);
+        assert_eq!((protocol(LinkType::ETHERNET), protocol(LinkType::RAW)), (Ok(UDP), Ok(89)));
+    }
+
+    #[test]
+    fn what_is_not_usual_is_left_to_the_layers() {
+        let mut short = tcp();
+        short[12] = 0x40;
+        let sctp = [1; 40];
+        for (protocol, segment) in [(TCP, &short[..]), (132, &sctp)] {
+            for frame in frames(protocol, segment) {
+                assert_eq!(ethernet(&frame), None, "{frame:?}");
+            }
+        }
+        let usual = ipv4(TCP, &tcp());
+        let with = |at: usize, byte| {
+            let mut frame = framed(0x0800, &usual);
+            frame[ETHERNET_BYTES + at] = byte;
+            ethernet(&frame)
+        };
+        assert!(with(6, 0x40).is_some(), "may not be fragmented");
+        assert_eq!(with(6, 0x20), None, "a first fragment");
+        assert_eq!(with(7, 1), None, "a later fragment");
+        assert_eq!(with(0, 0x46), None, "options");
+        assert_eq!(ethernet(&framed(0x0800, &usual[..39])), None, "cut");
+        assert_eq!(ethernet(&framed(0x0806, &[0; 60])), None, "ARP");
+        assert_eq!(ethernet(&framed(0x86DD, &on(&[0x40], &[0; 80]))), None, "no version 6");
+    }
+}

@@ -126,6 +126,15 @@ mod tests {
         let after_time =
             [&[0, 0, 25, 0, 3, 0, 0, 0x80, 0, 0, 0, 0][..], &[0; 4], &[0; 8], &[0x20]].concat();
         assert_eq!(read(&after_time, &padded), QUERY, "the time stamp is aligned to eight bytes");
+        let unpadded = frame([0x88, 1], &[0; 2]);
+        assert_eq!(
+            read(&[0, 0, 9, 0, 2, 0, 0, 0, 0x10], &unpadded),
+            QUERY,
+            "flags, but not that of padding"
+        );
+        // The header ends where its flags should be. The byte that follows is the frame's own, and not taken for them.
+        let four_addresses = frame([0x28, 3], &[0; 6]);
+        assert_eq!(read(&[0, 0, 8, 0, 2, 0, 0, 0], &four_addresses), QUERY, "flags announced and missing");
         assert_eq!(read(&[1, 0, 8, 0, 0, 0, 0, 0], &usual), Err(DropReason::MalformedLink));
         assert_eq!(read(&[0, 0, 7, 0, 0, 0, 0, 0], &usual), Err(DropReason::MalformedLink));
         assert_eq!(read(&[0, 0, 8, 0], &[]), Err(CUT));

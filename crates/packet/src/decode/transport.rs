@@ -141,6 +141,7 @@ mod tests {
         assert_eq!((cut.tcp_flags, cut.payload_offset), (0, 33), "cut before its flags");
         assert_eq!(plain(LinkType::RAW, &ipv4(TCP, &segment)[..23]), Err(DropReason::TruncatedTransport));
         assert_eq!(read(TCP, &segment[..3]), Err(DropReason::MalformedTransport));
+        assert_eq!(ports(read(TCP, &segment[..4])), Ok((1000, 53)), "the packet ends behind its ports");
     }
 
     #[test]

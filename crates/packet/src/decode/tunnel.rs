@@ -192,6 +192,11 @@ mod tests {
             QUERY,
             "PPTP"
         );
+        assert_eq!(
+            read(&gre(&[0x30, 0x01, 0x88, 0x0B, 0, 0, 0, 1, 0, 0, 0, 1, 0x21], &query())),
+            QUERY,
+            "PPTP that acknowledges nothing"
+        );
         let mirrored = ethernet(0x0800, &query());
         assert_eq!(read(&gre(&[0, 0, 0x88, 0xBE], &mirrored)), QUERY, "ERSPAN I");
         assert_eq!(
@@ -201,6 +206,8 @@ mod tests {
         );
         let third = [&[0x10, 0, 0x22, 0xEB, 0, 0, 0, 1][..], &[0x20; 11], &[1], &[0; 8]].concat();
         assert_eq!(read(&gre(&third, &mirrored)), QUERY, "ERSPAN III with its subheader");
+        let without = [&[0x10, 0, 0x22, 0xEB, 0, 0, 0, 1][..], &[0x20; 11], &[0xFE]].concat();
+        assert_eq!(read(&gre(&without, &mirrored)), QUERY, "ERSPAN III without");
         assert_eq!(read(&gre(&[0, 0, 8, 6], &[0; 28])), Ok((0, 0)), "ARP leaves the outer key");
         assert_eq!(read(&gre(&[0, 5, 8, 0], &query())), Ok((0, 0)), "an unknown version");
     }
@@ -219,6 +226,8 @@ mod tests {
         assert_eq!(read(&over_udp(6081, &on(&[0, 0, 8, 0, 0, 0, 1, 0], &query()))), QUERY);
         assert_eq!(read(&over_udp(6081, &on(&[0x40, 0, 8, 0, 0, 0, 1, 0], &query()))), Ok((40_000, 6081)));
         assert_eq!(read(&over_udp(4789, b"not VXLAN at all")), Ok((40_000, 4789)));
+        let unnumbered = over_udp(4789, &on(&[0xF7, 0, 0, 0, 0, 0, 1, 0], &bridged));
+        assert_eq!(read(&unnumbered), Ok((40_000, 4789)), "VXLAN says that its network's number is there");
     }
 
     #[test]

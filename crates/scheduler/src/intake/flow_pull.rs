@@ -288,5 +288,47 @@ mod tests {
         for token in 1..20 {
             assert_eq!(intake.next(0.into()).unwrap().token, token);
         }
+        // Once it is small, or a small part of what waits, its siblings work again.
+        for token in 20..83 {
+            assert_eq!(intake.next(0.into()).unwrap().token, token);
+        }
+        assert_eq!(intake.next(1.into()), None);
+        assert_eq!(intake.next(0.into()).unwrap().token, 83);
+        assert_eq!(intake.next(0.into()).unwrap().token, 84);
+        assert_eq!(intake.next(1.into()).unwrap().token, 102);
+    }
+
+    #[test]
+    fn an_elephant_of_a_slow_worker_is_left_to_a_fast_one() {
+        let mut intake = FlowPull::new(&"2x1,1=50".parse().unwrap(), 8).unwrap();
+        let item = |flow: u32| WorkItem { digest: flow << 24, bytes: 1000 };
+        for token in 0..100 {
+            intake.arrive(token, item(1));
+        }
+        assert_eq!(intake.next(1.into()).unwrap().token, 0);
+        assert_eq!(intake.next(1.into()), None, "it was given up for the fast worker");
+        assert!(intake.has_ready());
+        for token in 1..30 {
+            assert_eq!(intake.next(0.into()).unwrap().token, token);
+        }
+        // A second one stays, since the fast worker has the first.
+        for token in 100..300 {
+            intake.arrive(token, item(2));
+        }
+        for token in 100..120 {
+            assert_eq!(intake.next(1.into()).unwrap().token, token);
+        }
+    }
+
+    #[test]
+    fn where_there_is_one_pipeline_a_flow_that_is_alone_is_no_elephant() {
+        let mut intake = FlowPull::new(&"1x2".parse().unwrap(), 8).unwrap();
+        let item = |flow: u32| WorkItem { digest: flow << 24, bytes: 1000 };
+        for token in 0..100 {
+            intake.arrive(token, item(1));
+        }
+        assert_eq!(intake.next(0.into()).unwrap().token, 0);
+        intake.arrive(100, item(2));
+        assert_eq!(intake.next(1.into()).unwrap().token, 100);
     }
 }

@@ -187,6 +187,30 @@ mod tests {
     }
 
     #[test]
+    fn it_says_so_where_packets_wait_in_whichever_list() {
+        let mut intake = LastFlowBundle::new(&"2".parse().unwrap(), 8, false).unwrap();
+        let item = |flow: u32| WorkItem { digest: flow << 24, bytes: 60 };
+        assert!(!intake.has_ready());
+        for flow in 0..3 {
+            intake.arrive(flow, item(flow));
+        }
+        assert!(intake.has_ready(), "in the receive queue");
+        assert_eq!(intake.next(0.into()).unwrap().token, 0);
+        assert!(intake.has_ready(), "in bundles that are anybody's");
+        assert_eq!(intake.next(1.into()).unwrap().token, 1);
+        assert_eq!(intake.next(1.into()).unwrap().token, 2);
+        assert!(!intake.has_ready());
+        // Two flows of worker 1 are sorted by worker 0, who may have neither.
+        intake.arrive(3, item(1));
+        intake.arrive(4, item(2));
+        assert_eq!(intake.next(1.into()).unwrap().token, 3);
+        assert_eq!(intake.next(0.into()), None);
+        assert!(intake.has_ready(), "in bundles that are one worker's");
+        assert_eq!(intake.next(1.into()).unwrap().token, 4);
+        assert!(!intake.has_ready() && intake.waiting() == 0);
+    }
+
+    #[test]
     fn a_bundle_waits_for_its_last_worker_unless_others_steal() {
         for steal in [false, true] {
             let mut intake = LastFlowBundle::new(&"2".parse().unwrap(), 8, steal).unwrap();

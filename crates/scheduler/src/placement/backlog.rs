@@ -285,6 +285,51 @@ mod tests {
         assert_eq!(backlog.cost(WorkItem { digest: 0, bytes: 1000 }).abs_diff(18_500) / 100, 0);
     }
 
+    /// Returns the cost of an item of no bytes and of one of a thousand, learnt from measured times.
+    fn learnt(time: impl Fn(u64, u64) -> u64, bytes: impl Fn(u64, u64) -> u64) -> (u64, u64) {
+        let mut cost = Cost::new();
+        let mut state = 7;
+        for _ in 0..FIT_EVERY {
+            let (items, word) = (1 + flowloom_flow_key::hash::fold::split_mix(&mut state) % 8, state);
+            let bytes = bytes(items, word);
+            cost.measure(items, bytes, time(items, bytes));
+        }
+        assert!(cost.refitted);
+        (cost.of(1, 0), cost.of(1, 1000))
+    }
+
+    #[test]
+    fn a_line_that_would_fall_is_drawn_without_its_falling_part() {
+        let any = |items: u64, word: u64| items * (64 + word % 1400);
+        assert_eq!(learnt(|items, bytes| 512 * items + 2 * bytes, any), (512, 2512));
+        // Less time for more bytes: all is the items'.
+        let (item, large) = learnt(|items, bytes| (9000 * items).saturating_sub(2 * bytes), any);
+        assert!(item == large && (7000..9000).contains(&item), "{item} {large}");
+        // Less time for more items: all is the bytes'.
+        let (item, large) = learnt(|items, bytes| (20 * bytes).saturating_sub(300 * items), any);
+        assert!(item == 0 && (19_000..20_000).contains(&large), "{item} {large}");
+        // Items of one size: the two cannot be told apart.
+        assert_eq!(learnt(|items, bytes| 500 * items + 2 * bytes, |items, _| 100 * items), (700, 700));
+    }
+
+    #[test]
+    fn what_is_told_in_part_is_not_told() {
+        let mut backlog = two();
+        backlog.refresh(&LoadView { completed: &[3, 3], ..LoadView::idle() });
+        backlog.refresh(&LoadView { sent: &[3, 3], completed: &[1], ..LoadView::idle() });
+        assert_eq!(backlog.waiting(), [0, 0]);
+        let items = LoadView { sent: &[3, 3], completed: &[1, 2], ..LoadView::idle() };
+        backlog.refresh(&LoadView { sent_bytes: &[900, 900], ..items });
+        assert_eq!(
+            backlog.waiting(),
+            [2 * 256, 2 * 256],
+            "items alone count, twice as much at the slow worker"
+        );
+        let bytes = LoadView { sent_bytes: &[900, 900], completed_bytes: &[300, 800], ..items };
+        backlog.refresh(&LoadView { completed: &[1, 1], ..bytes });
+        assert_eq!(backlog.waiting()[1], 2 * (2 * 256 + 100));
+    }
+
     #[test]
     fn the_least_is_found_and_equal_ones_take_turns() {
         let mut state = 1;

@@ -184,6 +184,29 @@ mod tests {
     }
 
     #[test]
+    fn moves_are_planned_while_they_narrow_the_gap_of_loads_per_capacity() {
+        let planned = |capacity: &[u64], target: &[u16], load: &[u64]| {
+            let mut balance = Balance {
+                backlog: Backlog::new(&"3".parse().unwrap()),
+                capacity: capacity.to_vec(),
+                place: Vec::new(),
+                load: load.to_vec(),
+                target: target.to_vec(),
+                period: 1,
+                left: 1,
+            };
+            balance.plan();
+            balance.target
+        };
+        // Per capacity 0.9, 0.4 and 0.8: the 30 of worker 0 go to 1 and make it 1.0, of which 10 come back: 0.7, 0.8, 0.8.
+        let loads = [60, 10, 10, 30, 10, 30];
+        assert_eq!(planned(&[100, 50, 50], &[0, 1, 2, 0, 1, 2], &loads), [0, 0, 2, 1, 1, 2]);
+        // One of the two moves. Then a worker is without, and a move would only make another one so.
+        assert_eq!(planned(&[100; 3], &[0, 0, 1, 2], &[50, 50, 0, 0]), [1, 0, 1, 2]);
+        assert_eq!(planned(&[100; 3], &[0, 1, 2], &[7, 7, 7]), [0, 1, 2]);
+    }
+
+    #[test]
     fn tables_without_entries_or_period_are_refused() {
         let topology: Topology = "2".parse().unwrap();
         assert!(Indirection::fixed(&topology, 0).is_err());

@@ -273,3 +273,24 @@ pub trait Placement: Send {
     /// Returns the policy's short name, as on the command line.
     fn name(&self) -> &'static str;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_is_what_was_sent_and_not_completed_where_both_are_told() {
+        let view = LoadView { sent: &[9, 3, 5], completed: &[2, 4], ..LoadView::idle() };
+        let waiting = [0, 1, 2, 3].map(|worker| view.waiting(WorkerId::from(worker)));
+        assert_eq!(waiting, [7, 0, 0, 0]);
+        assert_eq!(LoadView::idle().waiting(WorkerId::from(0)), 0);
+    }
+
+    #[test]
+    fn only_some_promises_keep_a_flow_in_order_while_it_is_processed() {
+        let keeps =
+            [OrderGuarantee::Home, OrderGuarantee::PerFlow, OrderGuarantee::External, OrderGuarantee::None]
+                .map(OrderGuarantee::keeps_flow_order);
+        assert_eq!(keeps, [true, true, false, false]);
+    }
+}

@@ -111,6 +111,34 @@ mod tests {
     }
 
     #[test]
+    fn what_packets_wait_for_is_told_apart() {
+        let half = ExternalOrder { locked_permille: 500, ..PLAIN };
+        // All four begin at 0 and want the lock at 50: the second has it at 100, the third at 150, the fourth at 200.
+        let report = half.run(&jobs(&[0; 4], 100)).unwrap();
+        assert_eq!((report.cycles, report.lock_cycles, report.leave_wait_cycles), (250, 50 + 100 + 150, 0));
+        // Behind a long one of another flow, three short ones wait until it has left.
+        let mut mixed = jobs(&[0, 1, 2, 3], 100).jobs().to_vec();
+        mixed[0].work = 1000;
+        let report = PLAIN.run(&Workload::new(mixed, Pace::Closed).unwrap()).unwrap();
+        assert_eq!((report.cycles, report.lock_cycles, report.leave_wait_cycles), (1000, 0, 3 * 900));
+        // Each leaves behind the one before, which takes time too; the thread is free only then.
+        let narrow = ExternalOrder { threads: 1, leave_cycles: 7, ..PLAIN };
+        let report = narrow.run(&jobs(&[0; 3], 100)).unwrap();
+        assert_eq!((report.cycles, report.leave_wait_cycles), (300, 0));
+        let narrow = ExternalOrder { leave_cycles: 70, ..PLAIN };
+        let report = narrow.run(&jobs(&[0; 4], 100)).unwrap();
+        assert_eq!((report.cycles, report.leave_wait_cycles), (100 + 3 * 70, 70 + 140 + 210));
+    }
+
+    #[test]
+    fn in_an_open_workload_packets_enter_when_they_arrive() {
+        let mut apart = jobs(&[0, 1], 100).jobs().to_vec();
+        apart[1].arrival = 500;
+        let report = PLAIN.run(&Workload::new(apart, Pace::Open).unwrap()).unwrap();
+        assert_eq!((report.cycles, report.busy_cycles), (600, 200));
+    }
+
+    #[test]
     fn ordered_sections_bound_the_rate() {
         let narrow = ExternalOrder { enter_cycles: 50, ..PLAIN };
         let report = narrow.run(&jobs(&[0, 1, 2, 3, 4, 5, 6, 7], 100)).unwrap();

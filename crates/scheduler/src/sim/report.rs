@@ -124,3 +124,62 @@ impl Report {
         self.misses.total() as f64 / self.completed.max(1) as f64
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(completed: u64, cycles: u64) -> Report {
+        Report {
+            scheduler: String::new(),
+            jobs: 10,
+            completed,
+            dropped: 10 - completed,
+            cycles,
+            work: 600,
+            least_cycles: 150,
+            reorders: 0,
+            races: 0,
+            migrations: 0,
+            misses: Misses { shared: 1, remote: 4, memory: 15 },
+            hand_overs: 0,
+            steals: 0,
+            blocked_cycles: 0,
+            queue_max: Vec::new(),
+            queue_mean_milli: Vec::new(),
+            levels: Vec::new(),
+            latency: Histogram::default(),
+            digest: 0,
+        }
+    }
+
+    #[test]
+    fn shares_and_rates_are_of_what_they_say() {
+        let (fast, slow) = (report(8, 200), report(4, 400));
+        let figures = [
+            fast.share_of_bound(),
+            slow.share_of_bound(),
+            fast.speed_up(&slow),
+            slow.speed_up(&fast),
+            fast.parallelism(),
+            fast.drop_share(),
+            fast.misses_per_job(),
+            report(0, 1).misses_per_job(), // Without a job done, all of them.
+        ];
+        let expected = [0.75, 0.375, 4.0, 0.25, 3.0, 0.2, 2.5, 20.0];
+        assert_eq!(figures.map(f64::to_bits), expected.map(f64::to_bits), "{figures:?}");
+        assert_eq!(fast.misses.total(), 20);
+    }
+
+    #[test]
+    fn a_level_without_nodes_has_no_use() {
+        let level = |permille: &[u32]| LevelUse {
+            name: "core",
+            permille: permille.to_vec(),
+            p99_cycles: Vec::new(),
+        };
+        let used = level(&[500, 100, 900, 400]);
+        assert_eq!((used.mean(), used.range()), (475, (100, 900)));
+        assert_eq!((level(&[]).mean(), level(&[]).range()), (0, (0, 0)));
+    }
+}

@@ -232,6 +232,30 @@ mod tests {
     }
 
     #[test]
+    fn a_name_stands_for_the_policy_of_that_name() {
+        let topology: Topology = "2x2".parse().unwrap();
+        for scheme in Scheme::ALL {
+            let expected = match scheme.name {
+                "pckt+os" => "rr",
+                "conn+aff" | "conn+os" => "dh",
+                name @ ("hrw" | "hrw3") => &format!("{name}-cached"),
+                name => name,
+            };
+            let name = match scheme.policy(&topology, 1).unwrap() {
+                Policy::Push(policy) => policy.name(),
+                Policy::Pull(policy) => policy.name(),
+            };
+            assert_eq!(name, expected);
+            assert_eq!(
+                scheme.machine(&Machine::xeon(topology.clone())).pooled,
+                scheme.name.ends_with("+os")
+            );
+        }
+        let pooled = Machine { pooled: true, ..Machine::xeon(topology) };
+        assert!(Scheme::ALL.iter().all(|scheme| scheme.machine(&pooled).pooled));
+    }
+
+    #[test]
     fn destinations_and_checksums_are_other_digests() {
         let offered = Offered::of(Model::Balanced.generate(3000, 1).unwrap(), Pace::Closed).unwrap();
         let distinct = |digest| {

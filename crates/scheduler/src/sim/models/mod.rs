@@ -304,6 +304,13 @@ mod tests {
     }
 
     #[test]
+    fn a_model_of_a_capture_is_as_long_as_it() {
+        let packets = ALL.map(Model::packets);
+        assert_eq!(packets[..5], [454_988, 1_567_397, 1_236_710, 340_000, 340_000]);
+        assert_eq!(packets[5..], [1_000_000; 4]);
+    }
+
+    #[test]
     fn arrivals_come_at_the_mean_and_in_waves() {
         for wave in [0, 1_000_000] {
             let traffic = Model::Balanced.generate(100_000, 3).unwrap().with_arrivals(700, wave, 3);

@@ -1,0 +1,365 @@
+//! What tables say of themselves, whom they let go, and that they find what no longer fits its place.
+
+use flowloom_cpu::features::Isa;
+use flowloom_flow_key::hash::fold::split_mix;
+use flowloom_flow_table::dhash::ReferenceDHash;
+use flowloom_flow_table::evict::{Candidate, Evict, Refuse, UnestablishedFirst};
+use flowloom_flow_table::segments::GrowthLimits;
+use flowloom_flow_table::sighash::ReferenceSigHash;
+use flowloom_flow_table::{
+    BuildError, Chained, ChainedConfig, DHash, DHashConfig, DirectHash, DirectHashConfig, FlowId,
+    FlowTable, Growing, LineHash, LineHashConfig, MemoryReport, SigHash, SigHashConfig, Tick, TimeoutClass,
+    Timeouts,
+};
+
+const CLASS: TimeoutClass = TimeoutClass(0);
+
+fn timeouts() -> Timeouts {
+    Timeouts::NEVER.with(CLASS, 100).with(TimeoutClass(1), 1000)
+}
+
+fn hash(key: u64) -> u64 {
+    split_mix(&mut key.clone())
+}
+
+/// Builds a table under a limit of memory.
+type Build<'a> = &'a dyn Fn(u64) -> Result<MemoryReport, BuildError>;
+
+/// Builds a table under a limit of memory, and returns what it says of its memory.
+macro_rules! built {
+    ($table:ident, $config:expr, $limit:expr) => {{
+        let mut config = $config;
+        config.memory_limit_bytes = $limit;
+        config.timeouts = timeouts();
+        $table::<u64, u64>::try_new(&config).map(|table| table.memory())
+    }};
+}
+
+#[test]
+fn a_table_reserves_what_it_says_it_needs_and_no_byte_less_will_do() {
+    for flows in [1000, 5000] {
+        let tables: [(&str, Build<'_>); 7] = [
+            ("LineHash", &|limit| built!(LineHash, LineHashConfig::for_flows(flows), limit)),
+            ("DHash", &|limit| built!(DHash, DHashConfig::for_flows(flows), limit)),
+            ("ReferenceDHash", &|limit| built!(ReferenceDHash, DHashConfig::for_flows(flows), limit)),
+            ("SigHash", &|limit| built!(SigHash, SigHashConfig::for_flows(flows), limit)),
+            ("ReferenceSigHash", &|limit| built!(ReferenceSigHash, SigHashConfig::for_flows(flows), limit)),
+            ("Chained", &|limit| built!(Chained, ChainedConfig::for_flows(flows), limit)),
+            ("DirectHash", &|limit| built!(DirectHash, DirectHashConfig::for_flows(flows), limit)),
+        ];
+        for (name, build) in tables {
+            let Err(BuildError::TooLarge { needed_bytes, limit_bytes: 1 }) = build(1) else {
+                panic!("{name}: one byte is too few");
+            };
+            assert!(build(needed_bytes - 1).is_err(), "{name}");
+            let memory = build(needed_bytes).expect("as many as are needed");
+            // Each array begins with a line of its own, and ends with one.
+            let more = memory.total_bytes() - needed_bytes;
+            assert!(more < 8 * 64, "{name}: {memory:?} where {needed_bytes} are needed");
+            assert_eq!(memory.pages.bytes, memory.index_bytes + memory.state_bytes, "{name}: {memory:?}");
+            assert_eq!(memory.lookup_bytes(), memory.index_bytes + memory.list_bytes, "{name}");
+            let all = memory.lookup_bytes() + memory.state_bytes + memory.wheel_bytes;
+            assert_eq!(memory.total_bytes(), all, "{name}");
+            assert!(memory.state_bytes >= u64::from(flows) * 24 && memory.wheel_bytes > 0, "{name}");
+            assert!(memory.list_bytes > 0 && (memory.index_bytes > 0 || name == "DirectHash"), "{name}");
+            let twice = memory.and(memory);
+            assert_eq!(twice.total_bytes(), 2 * memory.total_bytes(), "{name}");
+            assert_eq!(
+                [
+                    twice.index_bytes,
+                    twice.state_bytes,
+                    twice.list_bytes,
+                    twice.wheel_bytes,
+                    twice.pages.bytes
+                ],
+                [
+                    2 * memory.index_bytes,
+                    2 * memory.state_bytes,
+                    2 * memory.list_bytes,
+                    2 * memory.wheel_bytes,
+                    2 * memory.pages.bytes
+                ]
+            );
+        }
+    }
+}
+
+#[test]
+fn flows_that_links_cannot_name_are_refused_before_anything_is_reserved() {
+    let Err(BuildError::TooManyFlows { flows, flows_max }) =
+        Chained::<u64, ()>::try_new(&ChainedConfig::for_flows(1 << 27))
+    else {
+        panic!("too many");
+    };
+    assert_eq!((flows, flows_max), (1 << 27, (1 << 27) - 1));
+    let Err(BuildError::TooManyFlows { flows, flows_max }) =
+        DirectHash::<u64, ()>::try_new(&DirectHashConfig::for_flows(1 << 26))
+    else {
+        panic!("too many");
+    };
+    assert_eq!((flows, flows_max), (1 << 26, (1 << 26) - 1));
+}
+
+#[test]
+fn pages_are_those_of_index_and_states_when_looked_at_too() {
+    let table = DHash::<u64, u64>::try_new(&DHashConfig::for_flows(1000)).unwrap();
+    assert_eq!(table.pages_obtained().bytes, table.memory().pages.bytes);
+    assert_eq!(u64::from(table.bucket_count()) * 64, table.memory().index_bytes);
+    assert!(format!("{table:?}").starts_with("DHash { buckets: "), "{table:?}");
+    let table = SigHash::<u64, u64>::try_new(&SigHashConfig::for_flows(1000)).unwrap();
+    assert!(format!("{table:?}").starts_with("SigHash { buckets: 1024"), "{table:?}");
+}
+
+/// Lets the flow with the greatest value go, and nobody whose value is odd.
+#[derive(Default)]
+struct GreatestEven {
+    offered: Vec<u64>,
+    gone: Vec<u64>,
+}
+
+impl Evict<u64, u64> for GreatestEven {
+    fn rank(&mut self, candidate: &Candidate<'_, u64, u64>) -> Option<u64> {
+        self.offered.push(*candidate.value);
+        candidate.value.is_multiple_of(2).then_some(*candidate.value)
+    }
+
+    fn evicted(&mut self, _id: FlowId, _key: u64, value: u64) {
+        self.gone.push(value);
+    }
+}
+
+/// Checks what every table with few flows, all in one bucket, does with them.
+fn check_small(name: &str, table: &mut impl FlowTable<u64, u64>, flows: u64) {
+    let values = |key: u64| key * 7 % 16;
+    let ids: Vec<_> = (0..flows)
+        .map(|key| table.insert(key, 0, values(key), CLASS, Tick(key)).expect("there is room"))
+        .collect();
+    // Classes.
+    assert_eq!(table.class_of(ids[1]), Some(CLASS), "{name}");
+    assert!(table.set_class(ids[1], TimeoutClass(1)), "{name}");
+    let classes: Vec<_> = ids.iter().take(3).map(|&id| table.class_of(id).map(|class| class.0)).collect();
+    assert_eq!(classes, [Some(0), Some(1), Some(0)], "{name}");
+    // Whoever ranks highest of those that are in the way goes.
+    let mut policy = GreatestEven::default();
+    assert!(!table.evict(0, &mut Refuse), "{name}");
+    assert!(table.evict(0, &mut policy), "{name}");
+    let best = policy.offered.iter().filter(|&value| value.is_multiple_of(2)).max();
+    assert_eq!(policy.gone.iter().max(), best, "{name}");
+    assert!(policy.offered.len() > 1, "{name}: {:?}", policy.offered);
+    assert_eq!((table.len(), table.stats().evicted), (u32::try_from(flows).expect("few") - 1, 1), "{name}");
+    let gone = ids.iter().find(|&&id| table.get(id).is_none()).expect("one went");
+    assert_eq!(table.class_of(*gone), None, "{name}");
+    // Everything goes.
+    table.clear();
+    let stats = table.stats();
+    assert_eq!((table.len(), stats.removed, stats.inserted), (0, flows - 1, flows), "{name}");
+    assert!(ids.iter().all(|&id| table.get(id).is_none() && table.class_of(id).is_none()), "{name}");
+    assert!(!table.evict(0, &mut policy), "{name}: nobody is there");
+}
+
+#[test]
+fn classes_evictions_and_clearing_are_alike_in_every_table() {
+    let line = LineHashConfig { lines: Some(1), timeouts: timeouts(), ..LineHashConfig::for_flows(12) };
+    let dhash = DHashConfig { buckets: Some(1), timeouts: timeouts(), ..DHashConfig::for_flows(12) };
+    let sig = SigHashConfig { buckets: Some(2), timeouts: timeouts(), ..SigHashConfig::for_flows(12) };
+    let chained = ChainedConfig { buckets: 1, timeouts: timeouts(), ..ChainedConfig::for_flows(12) };
+    let direct =
+        DirectHashConfig { buckets: Some(1), timeouts: timeouts(), ..DirectHashConfig::for_flows(12) };
+    check_small("LineHash", &mut LineHash::try_new(&line).unwrap(), 12);
+    check_small("DHash", &mut DHash::try_new(&dhash).unwrap(), 12);
+    check_small("ReferenceDHash", &mut ReferenceDHash::<u64, u64>::try_new(&dhash).unwrap(), 12);
+    check_small("SigHash", &mut SigHash::try_new(&sig).unwrap(), 12);
+    check_small("ReferenceSigHash", &mut ReferenceSigHash::try_new(&sig).unwrap(), 12);
+    check_small("Chained", &mut Chained::try_new(&chained).unwrap(), 12);
+    check_small("DirectHash", &mut DirectHash::try_new(&direct).unwrap(), 12);
+    let limits = GrowthLimits { first_flows: 3, flows_max: 100, memory_max_bytes: u64::MAX };
+    let build = |flows| {
+        DHash::try_new(&DHashConfig {
+            buckets: Some(1),
+            timeouts: timeouts(),
+            ..DHashConfig::for_flows(flows)
+        })
+    };
+    let mut growing = Growing::try_new(limits, build).unwrap();
+    check_small("Growing", &mut growing, 12);
+}
+
+/// Looks keys up by their hashes.
+type Lookup<'a> = &'a mut dyn FnMut(&[u64], &[u64], &mut [Option<FlowId>]);
+
+/// Fills a table far beyond its buckets and checks that every flow is found, one by one and in batches, and no other.
+fn check_overfull(name: &str, table: &mut impl FlowTable<u64, u64>, flows: u64) {
+    let mut ids: Vec<_> = (0..flows)
+        .map(|key| Some(table.insert(key, hash(key), key, CLASS, Tick(0)).expect("there is room")))
+        .collect();
+    let compare = |table: Lookup<'_>, ids: &[Option<FlowId>]| {
+        let keys: Vec<u64> = (0..2 * flows).collect();
+        let hashes: Vec<u64> = keys.iter().map(|&key| hash(key)).collect();
+        let mut found = vec![None; keys.len()];
+        table(&keys, &hashes, &mut found);
+        let (there, not) = found.split_at(ids.len());
+        assert!(there == ids && not.iter().all(Option::is_none), "{name}");
+    };
+    for round in 0..3 {
+        compare(&mut |keys, hashes, found| table.lookup_batch(keys, hashes, found), &ids);
+        compare(
+            &mut |keys, hashes, found| {
+                for ((key, &hash), found) in keys.iter().zip(hashes).zip(found) {
+                    *found = table.lookup(key, hash);
+                }
+            },
+            &ids,
+        );
+        // Some go, and come again elsewhere.
+        for key in (round..flows).step_by(3) {
+            let id = ids[usize::try_from(key).expect("few")].expect("it is there");
+            assert_eq!(table.remove(id), Some((key, key)), "{name}");
+        }
+        for key in (round..flows).step_by(3).collect::<Vec<_>>().into_iter().rev() {
+            let id = table.insert(key, hash(key), key, CLASS, Tick(0)).expect("there is room again");
+            ids[usize::try_from(key).expect("few")] = Some(id);
+        }
+    }
+}
+
+#[test]
+fn flows_beyond_their_buckets_are_found() {
+    // Fewer where every step is interpreted.
+    let lines_max = if cfg!(miri) { 1 } else { 12 };
+    for isa in Isa::available() {
+        for lines in [1, 4, 12].into_iter().filter(|&lines| lines <= lines_max) {
+            let config = LineHashConfig {
+                lines: Some(lines),
+                pool: Some(300),
+                list_cap: 400,
+                isa: Some(isa),
+                ..LineHashConfig::for_flows(lines * 30 + 60)
+            };
+            let mut table = LineHash::try_new(&config).unwrap();
+            check_overfull("LineHash", &mut table, u64::from(lines) * 30 + 50);
+            let stats = table.stats();
+            assert!(
+                stats.stashed >= 50 && stats.list_length_max > 3 && stats.pool_size == 300,
+                "{stats:?}"
+            );
+        }
+        let config = DHashConfig {
+            buckets: Some(5),
+            pool: Some(300),
+            list_cap: 300,
+            isa: Some(isa),
+            ..DHashConfig::for_flows(300)
+        };
+        let mut table = DHash::try_new(&config).unwrap();
+        check_overfull("DHash", &mut table, 250);
+        assert!(table.stats().displaced >= 250 - 80 && table.stats().pool_size == 300);
+    }
+    let config =
+        SigHashConfig { buckets: Some(32), pool: Some(300), list_cap: 64, ..SigHashConfig::for_flows(300) };
+    check_overfull("SigHash", &mut SigHash::try_new(&config).unwrap(), 250);
+    let mut table = ReferenceSigHash::try_new(&config).unwrap();
+    check_overfull("ReferenceSigHash", &mut table, 250);
+    let stats = table.stats();
+    assert!(
+        stats.displaced > 100 && stats.displaced == stats.stashed && stats.pool_size == 300,
+        "{stats:?}"
+    );
+    assert!(stats.list_length_max > 1, "{stats:?}");
+}
+
+#[test]
+fn lists_are_as_long_as_their_buckets_make_them() {
+    let mut chained =
+        Chained::<u64, u64>::try_new(&ChainedConfig { buckets: 1024, ..ChainedConfig::for_flows(1000) })
+            .unwrap();
+    let mut direct = DirectHash::<u64, u64>::try_new(&DirectHashConfig::for_flows(1000)).unwrap();
+    for key in 0..1000 {
+        chained.insert(key, hash(key), key, CLASS, Tick(0)).unwrap();
+        direct.insert(key, hash(key), key, CLASS, Tick(0)).unwrap();
+    }
+    let stats = chained.stats();
+    assert_eq!((stats.displaced, stats.stashed, stats.pool_size), (1000, 1000, 1000));
+    assert!((3..12).contains(&stats.list_length_max), "{stats:?}");
+    let stats = direct.stats();
+    assert!((300..450).contains(&stats.displaced) && stats.stashed == stats.displaced, "{stats:?}");
+    assert!((2..12).contains(&stats.list_length_max) && stats.pool_size == 1000, "{stats:?}");
+}
+
+#[test]
+fn what_a_segment_counted_is_kept_when_it_is_given_back() {
+    let limits = GrowthLimits { first_flows: 8, flows_max: 4000, memory_max_bytes: u64::MAX };
+    let build = |flows| {
+        let room = DHashConfig {
+            buckets: Some(1),
+            pool: Some(flows),
+            list_cap: 4000,
+            ..DHashConfig::for_flows(flows)
+        };
+        DHash::<u64, u64>::try_new(&DHashConfig { timeouts: timeouts(), ..room })
+    };
+    let mut table = Growing::try_new(limits, build).unwrap();
+    let ids: Vec<_> = (0..100_u64).map(|key| table.insert(key, 0, key, CLASS, Tick(0)).unwrap()).collect();
+    let before = table.stats();
+    assert!(before.segments > 1 && before.list_length_max > 10, "{before:?}");
+    // Older segments are emptied one after the other, and go; a new flow comes into the newest.
+    let mut expired = 0;
+    let outcome = table.expire(Tick(10_000), 1000, &mut |_, _, _| expired += 1);
+    assert_eq!((expired, outcome.removed, outcome.more), (100, 100, false));
+    let after = table.stats();
+    assert_eq!((after.segments, after.len, after.inserted, after.expired), (1, 0, 100, 100));
+    assert_eq!(after.list_length_max, before.list_length_max);
+    assert!(ids.iter().all(|&id| table.get(id).is_none()));
+    // A budget is one of all segments together.
+    for key in 0..100 {
+        table.insert(key, 0, key, CLASS, Tick(10_000)).unwrap();
+    }
+    let mut walked = 0;
+    for _ in 0..50 {
+        let part = table.expire(Tick(20_000), 3, &mut |_, _, _| walked += 1);
+        assert!(part.examined <= 3);
+        if !part.more {
+            break;
+        }
+    }
+    assert_eq!((walked, table.len()), (100, 0));
+}
+
+#[test]
+fn nobody_goes_whom_the_policy_keeps() {
+    let config = DHashConfig { buckets: Some(1), pool: Some(0), ..DHashConfig::for_flows(16) };
+    let mut table = DHash::<u64, bool>::try_new(&config).unwrap();
+    for key in 0..16 {
+        table.insert(key, 0, key != 5 && key != 9, CLASS, Tick(100 - key)).unwrap();
+    }
+    let mut policy = UnestablishedFirst::new(|established: &bool| *established);
+    // Of the two that are not established, 9 was unseen for longer.
+    assert!(table.evict(0, &mut policy) && table.lookup(&9, 0).is_none() && table.lookup(&5, 0).is_some());
+    assert!(table.evict(0, &mut policy) && table.lookup(&5, 0).is_none());
+    assert!(!table.evict(0, &mut policy));
+    assert_eq!((policy.count(), table.len()), (2, 14));
+    let id = table.lookup(&0, 0).unwrap();
+    let candidate = Candidate { id, key: &0_u64, value: &true, last_seen: Tick(0) };
+    assert_eq!(Refuse.rank(&candidate), None);
+}
+
+#[test]
+fn where_lists_have_no_room_of_their_own_any_flow_may_make_room() {
+    fn check(name: &str, table: &mut impl FlowTable<u64, u64>) {
+        // Eight flows in sixteen places at most: fewer than are looked at.
+        for key in 0..8 {
+            table.insert(key, hash(key), key * 2, CLASS, Tick(key)).expect("there is room");
+        }
+        let mut policy = GreatestEven::default();
+        for key in 100..160 {
+            let entry = table.entry_or_evict(key, hash(key), CLASS, Tick(9), || 2 * key, &mut policy);
+            assert!(entry.is_ok_and(|entry| entry.is_new), "{name}: {key}");
+        }
+        assert_eq!((table.len(), policy.gone.len()), (8, 60), "{name}");
+    }
+    check(
+        "Chained",
+        &mut Chained::try_new(&ChainedConfig { buckets: 8, ..ChainedConfig::for_flows(8) }).unwrap(),
+    );
+    let config = DirectHashConfig { buckets: Some(8), ..DirectHashConfig::for_flows(8) };
+    check("DirectHash", &mut DirectHash::try_new(&config).unwrap());
+}

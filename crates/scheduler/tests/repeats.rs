@@ -1,0 +1,299 @@
+//! The same seeds give the same traffic, the same runs and the same laws on every machine: figures of the first that ran them.
+//!
+//! They change when a model, a policy, the machine or a law does, and a change that was not meant shows here.
+
+use flowloom_scheduler::sim::models::{Digest, Model};
+use flowloom_scheduler::sim::{Machine, Offered, Pace, Report, Scheme, WhenFull};
+use flowloom_scheduler::{
+    Decision, Fetched, Intake, LoadView, OrderGuarantee, Placement, WorkItem, WorkerCount, WorkerId, laws,
+};
+
+/// Returns one number for many: no two lists met here have the same.
+fn folded(words: impl IntoIterator<Item = u64>) -> u64 {
+    words.into_iter().fold(0xCBF2_9CE4_8422_2325, |sum, word| {
+        (sum ^ word).wrapping_mul(0x0000_0100_0000_01B3).rotate_left(29)
+    })
+}
+
+/// Compares named figures with those on record, and prints all of them where they differ.
+fn compare<const N: usize>(found: &[(String, [u64; N])], recorded: &[(&str, [u64; N])]) {
+    let same = found.len() == recorded.len()
+        && found.iter().zip(recorded).all(|(found, recorded)| (found.0.as_str(), found.1) == *recorded);
+    let shown = |figure: u64| {
+        let [a, b, c, d] = [48, 32, 16, 0].map(|shift| figure >> shift & 0xFFFF);
+        format!("0x{a:04X}_{b:04X}_{c:04X}_{d:04X}")
+    };
+    let lines: Vec<String> = found
+        .iter()
+        .map(|(name, figures)| format!("    ({name:?}, [{}]),", figures.map(shown).join(", ")))
+        .collect();
+    assert!(same, "figures are now\n{}", lines.join("\n"));
+}
+
+/// Returns everything that a report says.
+fn all_of(report: &Report) -> u64 {
+    let misses = report.misses;
+    let mut words = vec![
+        report.jobs,
+        report.completed,
+        report.dropped,
+        report.cycles,
+        report.work,
+        report.least_cycles,
+        report.reorders,
+        report.races,
+        report.migrations,
+        misses.shared,
+        misses.remote,
+        misses.memory,
+        report.hand_overs,
+        report.steals,
+        report.blocked_cycles,
+        report.latency.count(),
+        report.latency.mean(),
+        report.latency.max(),
+        report.latency.permille(500),
+        report.digest,
+    ];
+    words.extend(report.queue_max.iter().map(|&max| u64::from(max)));
+    words.extend(&report.queue_mean_milli);
+    for level in &report.levels {
+        words.extend(level.permille.iter().map(|&permille| u64::from(permille)));
+        words.extend(&level.p99_cycles);
+        words.extend([u64::from(level.mean()), u64::from(level.range().0), u64::from(level.range().1)]);
+    }
+    folded(words)
+}
+
+const MODELS: [Model; 9] = [
+    Model::Dominant,
+    Model::Many,
+    Model::Balanced,
+    Model::L7 { elephant_permille: 0 },
+    Model::L7 { elephant_permille: 50 },
+    Model::Zipf { flows: 1000, exponent_permille: 1100 },
+    Model::Bursts,
+    Model::Elephants,
+    Model::Attack,
+];
+
+#[test]
+fn traffic_is_drawn_alike() {
+    let found: Vec<(String, [u64; 2])> = MODELS
+        .iter()
+        .map(|model| {
+            let traffic = model.generate(40_000, 3).unwrap();
+            let keys = folded(traffic.keys.iter().flat_map(|key| *key.words()));
+            let servers = folded(traffic.servers.iter().map(|&server| u64::from(server)));
+            let traffic = traffic.with_arrivals(900, 100_000, 4).with_digests(Digest::Crc, 5);
+            let jobs = folded(traffic.jobs.iter().flat_map(|job| {
+                [job.arrival, job.flow.into(), job.digest.into(), job.bytes.into(), job.work.into()]
+            }));
+            (model.name().to_owned(), [keys ^ servers, jobs])
+        })
+        .collect();
+    compare(&found, &TRAFFIC);
+}
+
+/// Returns four machines and what they are offered, chosen so that everything that can happen does.
+fn settings() -> [(Machine, Offered); 4] {
+    let offered = |model: Model, packets, pace| {
+        let traffic = model.generate(packets, 1).expect("sound traffic").with_arrivals(600, 200_000, 1);
+        Offered::of(traffic, pace).expect("sound traffic")
+    };
+    let zipf = Model::Zipf { flows: 500, exponent_permille: 1000 };
+    [
+        (
+            Machine::xeon("2x2x2,-0,3=25".parse().expect("a sound shape")),
+            offered(Model::Dominant, 4000, Pace::Closed),
+        ),
+        (
+            Machine::niagara("8x2x4,-0".parse().expect("a sound shape")),
+            offered(Model::L7 { elephant_permille: 50 }, 12_000, Pace::Closed),
+        ),
+        (
+            Machine {
+                queue_packets: 16,
+                when_full: WhenFull::Drop,
+                ..Machine::xeon("8".parse().expect("a sound shape"))
+            },
+            offered(zipf, 8000, Pace::Open),
+        ),
+        (
+            Machine {
+                thread_demand_permille: 500,
+                dispatcher_on_first_pipeline: true,
+                queue_packets: 20,
+                pool_packets: 40,
+                batch: 8,
+                chunk: 4,
+                ..Machine::xeon("2x2,3=50".parse().expect("a sound shape"))
+            },
+            offered(Model::Bursts, 4000, Pace::Open),
+        ),
+    ]
+}
+
+#[test]
+fn every_scheme_does_the_same_on_every_machine() {
+    let settings = settings();
+    let found: Vec<(String, [u64; 4])> = Scheme::ALL
+        .iter()
+        .map(|scheme| {
+            let run = |(machine, offered): &(Machine, Offered)| {
+                all_of(&scheme.run(machine, offered, 7).expect("sound machines"))
+            };
+            (scheme.name.to_owned(), settings.each_ref().map(run))
+        })
+        .collect();
+    compare(&found, &RUNS);
+}
+
+/// Writes down what a law shows a policy, and answers in turn.
+#[derive(Default)]
+struct Witness {
+    seen: Vec<u64>,
+    waiting: std::collections::VecDeque<u32>,
+    turn: u16,
+}
+
+impl Placement for Witness {
+    fn place(&mut self, items: &[WorkItem], load: &LoadView<'_>, decisions: &mut [Decision]) {
+        self.seen.extend(items.iter().flat_map(|item| [u64::from(item.digest), u64::from(item.bytes)]));
+        for told in [load.sent, load.completed, load.sent_bytes, load.completed_bytes, load.busy] {
+            self.seen.extend(told);
+        }
+        for decision in decisions {
+            self.turn = (self.turn + 1) % 3;
+            *decision = Decision::To(WorkerId::from(self.turn));
+        }
+    }
+
+    fn order(&self) -> OrderGuarantee {
+        OrderGuarantee::None
+    }
+
+    fn name(&self) -> &'static str {
+        "witness"
+    }
+}
+
+impl Intake for Witness {
+    fn arrive(&mut self, token: u32, item: WorkItem) -> Option<WorkerId> {
+        self.seen.extend([u64::from(token), u64::from(item.digest), u64::from(item.bytes)]);
+        self.waiting.push_back(token);
+        None
+    }
+
+    fn next(&mut self, worker: WorkerId) -> Option<Fetched> {
+        self.seen.push(worker.index() as u64);
+        let token = self.waiting.pop_front()?;
+        Some(Fetched { token, steps: flowloom_scheduler::intake::Steps::default() })
+    }
+
+    fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    fn order(&self) -> OrderGuarantee {
+        OrderGuarantee::PerFlow
+    }
+
+    fn name(&self) -> &'static str {
+        "witness"
+    }
+}
+
+#[test]
+fn laws_ask_the_same_of_a_seed() {
+    let seen = |check: &dyn Fn(&mut Witness)| {
+        let mut witness = Witness::default();
+        check(&mut witness);
+        folded(witness.seen)
+    };
+    let workers = |count| WorkerCount::new(count).unwrap();
+    let found = [
+        ("order", seen(&|witness| laws::check_order(witness, workers(3), 11))),
+        ("shares", seen(&|witness| laws::check(witness, workers(3), 12))),
+        ("intake", seen(&|witness| laws::check_intake(witness, workers(1), 13))),
+    ];
+    let found: Vec<(String, [u64; 1])> =
+        found.into_iter().map(|(name, figure)| (name.to_owned(), [figure])).collect();
+    compare(&found, &LAWS);
+}
+
+const TRAFFIC: [(&str, [u64; 2]); 9] = [
+    ("dominant", [0xFD98_2AD7_5F00_4EAA, 0x834A_6A49_3E63_DF97]),
+    ("many", [0x8BC3_F376_A775_093E, 0x5C66_C1F5_F780_A0B0]),
+    ("balanced", [0xBF5B_58DF_9EC3_DF82, 0x3861_99E3_A3A4_2111]),
+    ("l7", [0x9982_7960_95E7_7E27, 0xF7D6_62BA_3F8D_C488]),
+    ("l7-elephant", [0xD696_A889_4AE8_F9F9, 0x9B37_5295_73C5_E859]),
+    ("zipf", [0x5D51_4C75_31C0_066A, 0xA39D_AE34_12EE_FFA0]),
+    ("bursts", [0x8847_A8A6_B43C_2E5D, 0x5AE1_C767_6E38_12CF]),
+    ("elephants", [0x7BF0_FEEA_DABA_7CE2, 0xBAB1_9B65_E255_BA84]),
+    ("attack", [0x342D_3F09_ACEE_C225, 0xCA26_2ED5_43ED_FEEA]),
+];
+const RUNS: [(&str, [u64; 4]); 24] = [
+    ("rr", [0x3A0C_3087_5A1C_8C4F, 0xD2E7_FCCB_A091_DB90, 0x88F4_E7F5_FD9F_922A, 0x546D_0E37_1AA6_5475]),
+    ("dh", [0xD758_43B2_7595_F386, 0x180F_50DC_B3F8_146F, 0x23BE_CFF3_6DBD_8508, 0x45A6_AE38_9696_5C07]),
+    ("crc", [0x5276_21A7_9600_9FC4, 0x4A0D_F439_C255_041B, 0xF0FD_CE2C_C7D7_50E8, 0x6223_2FD4_4CF9_4168]),
+    ("dst", [0x5489_87AA_6C89_E95E, 0x54E5_C3E3_9626_6D7D, 0x006D_BD7C_14CB_1E1A, 0x0DEF_E09B_F0BF_C2C6]),
+    ("rss", [0xD3E5_DD2B_C2BB_BD96, 0xBBEB_343A_8122_7F7B, 0xC022_6700_2C5D_968A, 0xC40B_B510_D754_3C32]),
+    ("rss++", [0x1015_35DC_BD18_AAD6, 0x12F6_B0BD_2F29_C98C, 0x0A5A_2F24_487A_5276, 0x526E_B7EA_1A33_1F88]),
+    ("fixed", [0x12BE_06BE_573A_CE74, 0x17A8_DCB3_5963_83E3, 0xF6F1_A4E4_F617_7BBB, 0x235C_BDF5_CE39_8624]),
+    (
+        "minload",
+        [0x00F5_2351_8513_AE98, 0xFF4F_AB07_D3FD_3A80, 0x2173_880D_77B3_DDF1, 0xCBC5_E429_5F68_0C02],
+    ),
+    ("hrw", [0x0C19_E954_1AAF_C625, 0x4BD4_E6C9_35F3_846A, 0xEECF_6366_E116_7D8C, 0x19E5_E3AF_2553_652B]),
+    ("hrw3", [0x4C4B_31B9_69F5_6CD5, 0x250A_A715_785B_46F2, 0x791A_3E86_2635_A588, 0xD690_76FC_54F5_EB20]),
+    (
+        "hrw3-2009",
+        [0x6041_6809_EDA9_D733, 0xF7A7_83ED_F1F7_38CF, 0xB151_45C3_A497_BBA3, 0x96AB_3971_AAFE_DF9B],
+    ),
+    (
+        "adaptive",
+        [0xBD59_AD07_4631_59D9, 0x5397_EA73_8F0B_F05D, 0x5D8C_D7BC_464F_A470, 0x2EEA_28E8_8A24_8D01],
+    ),
+    (
+        "adaptive-racy",
+        [0x81FF_8DE4_48BD_B933, 0x833F_6A8C_C6DE_FF87, 0x4413_CF2F_8E24_D7C5, 0xDE45_F3C1_3D29_18BE],
+    ),
+    (
+        "adaptive-2009",
+        [0x0064_E742_E0F1_AC76, 0x46DB_A31D_C119_DF26, 0x0528_B982_CEC3_EDB9, 0x3689_D9D3_C464_FB5C],
+    ),
+    (
+        "pckt+os",
+        [0x69BA_5736_1C17_5F97, 0x78DE_1147_9DF9_A5F4, 0x88F4_E7F5_FD9F_922A, 0xC3EB_0C78_8DE0_3B55],
+    ),
+    (
+        "conn+aff",
+        [0xD758_43B2_7595_F386, 0x180F_50DC_B3F8_146F, 0x23BE_CFF3_6DBD_8508, 0x45A6_AE38_9696_5C07],
+    ),
+    (
+        "conn+os",
+        [0x8876_A8F6_727E_4349, 0xF378_21BB_6BE0_10A6, 0x23BE_CFF3_6DBD_8508, 0xE38E_D23E_031A_BEB6],
+    ),
+    ("fbs", [0x5FA3_C7EA_1EEF_29E9, 0xC0EF_9601_05E0_854D, 0x1E2F_71B4_FF20_4C7C, 0x5857_6F15_6641_77FC]),
+    ("p2c", [0x27E8_6BF4_E1D3_729F, 0x4355_192B_BA10_C305, 0x11E3_A76D_6655_8C7D, 0xC02E_0E2C_47A7_77B0]),
+    (
+        "flowpin",
+        [0x2EE0_FE47_7417_3781, 0x401C_3843_B20D_6056, 0x2930_0BF5_458E_8AA6, 0xEBD4_C7C7_97E6_C96D],
+    ),
+    ("ph", [0xC2B4_1689_B3DE_37B7, 0x30A6_50FC_B57B_FF9E, 0xBE03_C000_F351_35B1, 0x04D9_3EBF_2BBA_C83D]),
+    ("lfb", [0xF173_BB4E_4E0D_6917, 0x1A78_4183_6E22_419D, 0xF1F7_8547_8BD6_5A9F, 0xE788_5B49_4F49_8738]),
+    (
+        "lfb-ns",
+        [0x0AED_B8F5_16F1_9E24, 0xA560_D768_87A9_512E, 0x75DB_887A_FC5A_3CD8, 0xA8BF_55B3_054C_C7DC],
+    ),
+    (
+        "flowpull",
+        [0x2B85_3DF7_379F_0F40, 0x5671_3D5D_798D_F96F, 0xE8C8_620D_DA7E_B695, 0x4A26_62D8_32D2_1AE6],
+    ),
+];
+const LAWS: [(&str, [u64; 1]); 3] = [
+    ("order", [0x0DE5_D41E_8302_667E]),
+    ("shares", [0x0C96_3BA5_6E96_8B2A]),
+    ("intake", [0x2F38_1A33_3FD1_60EE]),
+];
