@@ -305,15 +305,19 @@ mod tests {
     #[test]
     fn a_batch_of_any_length_finds_what_single_lookups_find() {
         for batch in [0, 1, 15, 16, 17, 39, 40, 41, 64, 255, 256, 257, 300, 513] {
+            if cfg!(miri) && ![0, 17, 41, 257].contains(&batch) {
+                continue;
+            }
             compare(|number| split_mix(&mut number.clone()), 150, batch);
         }
     }
 
     #[test]
     fn a_block_may_be_all_mistaken_or_all_strays() {
+        let (flows, batch) = if cfg!(miri) { (100, 60) } else { (300, 600) };
         // One hash: line, alternates and stash are full of flows with one signature.
-        compare(|_| 0x1234_5678_9ABC_DEF0, 300, 600);
+        compare(|_| 0x1234_5678_9ABC_DEF0, flows, batch);
         // One line, and signatures of their own: who is not found at home is looked for elsewhere.
-        compare(|number| (number << 1) & 0x7FFF | 0x1_0000, 200, 513);
+        compare(|number| (number << 1) & 0x7FFF | 0x1_0000, flows, batch);
     }
 }
