@@ -36,12 +36,12 @@ macro_rules! token {
 }
 
 token!(
-    /// Proof of `avx512f`, `avx512bw`, `avx512vl` and `bmi1`.
+    /// Proof of `avx512f`, `avx512bw`, `avx512vl`, and of `bmi1`, `bmi2` and `popcnt`, which every such processor has.
     Avx512,
-    has!("avx512f", "avx512bw", "avx512vl", "bmi1")
+    has!("avx512f", "avx512bw", "avx512vl", "bmi1", "bmi2", "popcnt")
 );
 token!(
-    /// Proof of what [`Avx512`] proves, and of `avx512vpopcntdq`, `bmi2` and `popcnt`.
+    /// Proof of what [`Avx512`] proves, and of `avx512vpopcntdq`.
     Avx512Popcount,
     has!("avx512f", "avx512bw", "avx512vl", "avx512vpopcntdq", "bmi1", "bmi2", "popcnt")
 );

@@ -15,6 +15,7 @@ use alloc::alloc::{Layout, alloc_zeroed, dealloc};
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
+use core::num::NonZeroU32;
 use core::ops::{Deref, DerefMut};
 use core::ptr::{self, NonNull};
 use core::slice;
@@ -285,6 +286,48 @@ impl<T> fmt::Debug for LineArray<T> {
     }
 }
 
+/// Which tenant of a cell: an odd number, as that of every tenant is.
+///
+/// A cell that has this generation is occupied, so whoever compares generations need not ask for more.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_cpu::pages::Generation;
+/// assert_eq!(Generation::new(3).map(Generation::get), Some(3));
+/// assert_eq!(Generation::new(4), None);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Generation(NonZeroU32);
+
+impl Generation {
+    /// The first tenant of every cell.
+    pub const FIRST: Self = Self(NonZeroU32::MIN);
+
+    /// Returns the generation of this number; `None` if it is even.
+    #[inline(always)]
+    #[must_use]
+    pub const fn new(number: u32) -> Option<Self> {
+        if number & 1 == 0 { None } else { Some(Self::of_vacant(number)) }
+    }
+
+    /// Returns the generation of a vacant cell's next tenant, or of an odd number itself.
+    #[inline(always)]
+    const fn of_vacant(number: u32) -> Self {
+        match NonZeroU32::new(number | 1) {
+            Some(odd) => Self(odd),
+            None => Self::FIRST,
+        }
+    }
+
+    /// Returns the number.
+    #[inline(always)]
+    #[must_use]
+    pub const fn get(self) -> u32 {
+        self.0.get()
+    }
+}
+
 /// A place that holds a value or none.
 #[repr(C, align(64))]
 struct Cell<T> {
@@ -390,13 +433,14 @@ impl<T> SlotArray<T> {
     ///
     /// Gives the value back if the cell is occupied or there is no such cell.
     #[inline]
-    pub fn occupy(&mut self, index: u32, tag: u32, value: T) -> Result<u32, T> {
+    pub fn occupy(&mut self, index: u32, tag: u32, value: T) -> Result<Generation, T> {
         match self.cells_mut().get_mut(index as usize) {
             Some(cell) if !cell.is_occupied() => {
+                let generation = Generation::of_vacant(cell.generation);
                 cell.value.write(value);
                 cell.tag = tag;
-                cell.generation = cell.generation.wrapping_add(1);
-                Ok(cell.generation)
+                cell.generation = generation.get();
+                Ok(generation)
             }
             _ => Err(value),
         }
@@ -417,47 +461,49 @@ impl<T> SlotArray<T> {
 
     /// Takes the value out of a cell, if it is still the one of that generation.
     #[inline]
-    pub fn vacate_tenant(&mut self, index: u32, generation: u32) -> Option<T> {
+    pub fn vacate_tenant(&mut self, index: u32, generation: Generation) -> Option<T> {
         let cell = self.cells_mut().get_mut(index as usize)?;
-        if cell.generation != generation || !cell.is_occupied() {
+        if cell.generation != generation.get() {
             return None;
         }
         cell.generation = cell.generation.wrapping_add(1);
-        // SAFETY: as in `vacate`: the generation was odd, and is even now.
+        // SAFETY: as in `vacate`: the generation was odd, as every `Generation` is (its one public constructor), and is
+        // even now.
         Some(unsafe { cell.value.assume_init_read() })
     }
 
     /// Returns the value of a cell, if it is still the one of that generation.
     #[inline(always)]
-    pub fn get(&self, index: u32, generation: u32) -> Option<&T> {
+    pub fn get(&self, index: u32, generation: Generation) -> Option<&T> {
         let cell = self.cells().get(index as usize)?;
-        if cell.generation != generation || !cell.is_occupied() {
+        if cell.generation != generation.get() {
             return None;
         }
-        // SAFETY: occupied, hence initialised.
+        // SAFETY: a `Generation` is odd, so the cell is occupied, hence initialised.
         Some(unsafe { cell.value.assume_init_ref() })
     }
 
     /// Returns the value of a cell for changing, if it is still the one of that generation.
     #[inline(always)]
-    pub fn get_mut(&mut self, index: u32, generation: u32) -> Option<&mut T> {
+    pub fn get_mut(&mut self, index: u32, generation: Generation) -> Option<&mut T> {
         let cell = self.cells_mut().get_mut(index as usize)?;
-        if cell.generation != generation || !cell.is_occupied() {
+        if cell.generation != generation.get() {
             return None;
         }
-        // SAFETY: occupied, hence initialised.
+        // SAFETY: a `Generation` is odd, so the cell is occupied, hence initialised.
         Some(unsafe { cell.value.assume_init_mut() })
     }
 
     /// Returns whatever an occupied cell holds, with its generation.
     #[inline(always)]
-    pub fn get_live(&self, index: u32) -> Option<(u32, &T)> {
-        let cell = self.cells().get(index as usize)?;
-        if !cell.is_occupied() {
-            return None;
-        }
-        // SAFETY: occupied, hence initialised.
-        Some((cell.generation, unsafe { cell.value.assume_init_ref() }))
+    pub fn get_live(&self, index: u32) -> Option<(Generation, &T)> {
+        self.view().get_live(index)
+    }
+
+    /// Returns the cells to look at, for loops: where they are and how many is then known, whatever the loop writes.
+    #[inline(always)]
+    pub fn view(&self) -> SlotView<'_, T> {
+        SlotView(self.cells())
     }
 
     /// Returns the tag of a cell; 0 past the end.
@@ -477,10 +523,7 @@ impl<T> SlotArray<T> {
     /// Hints that a cell will be read soon: all its lines, but at most four.
     #[inline(always)]
     pub fn prefetch(&self, index: u32) {
-        let cell = self.memory.start.as_ptr().cast::<Cell<T>>().wrapping_add(index as usize);
-        for line in 0..(Self::CELL_BYTES / LINE_BYTES).min(4) {
-            prefetch::read(cell.wrapping_byte_add(line * LINE_BYTES));
-        }
+        self.view().prefetch(index);
     }
 
     /// Returns what was asked for.
@@ -491,6 +534,44 @@ impl<T> SlotArray<T> {
     /// Returns what was asked for and what the kernel gave; reads the process's map, which is slow.
     pub fn pages_obtained(&self) -> PageReport {
         self.memory.report_obtained()
+    }
+}
+
+/// The cells of a [`SlotArray`], to look at.
+pub struct SlotView<'a, T>(&'a [Cell<T>]);
+
+impl<T> Clone for SlotView<'_, T> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for SlotView<'_, T> {}
+
+impl<'a, T> SlotView<'a, T> {
+    /// Returns whatever an occupied cell holds, with its generation.
+    #[inline(always)]
+    pub fn get_live(self, index: u32) -> Option<(Generation, &'a T)> {
+        let cell = self.0.get(index as usize)?;
+        let generation = Generation::new(cell.generation)?;
+        // SAFETY: the generation is odd, so the cell is occupied, hence initialised.
+        Some((generation, unsafe { cell.value.assume_init_ref() }))
+    }
+
+    /// Hints that a cell will be read soon: all its lines, but at most four.
+    #[inline(always)]
+    pub fn prefetch(self, index: u32) {
+        let cell = self.0.as_ptr().wrapping_add(index as usize);
+        for line in 0..(size_of::<Cell<T>>() / LINE_BYTES).min(4) {
+            prefetch::read(cell.wrapping_byte_add(line * LINE_BYTES));
+        }
+    }
+}
+
+impl<T> fmt::Debug for SlotView<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SlotView").field("len", &self.0.len()).finish()
     }
 }
 
@@ -541,7 +622,7 @@ mod tests {
         let old = slots.occupy(1, 9, 10_u64).unwrap();
         assert_eq!(slots.occupy(1, 9, 11), Err(11));
         assert_eq!(slots.tag(1), 9);
-        assert_eq!(slots.vacate_tenant(1, old + 2), None);
+        assert_eq!(slots.vacate_tenant(1, Generation::new(old.get() + 2).unwrap()), None);
         assert_eq!(slots.vacate_tenant(1, old), Some(10));
         assert_eq!(slots.vacate_tenant(1, old), None);
         assert_eq!(slots.vacate(1), None);
@@ -552,7 +633,7 @@ mod tests {
         *slots.get_mut(1, new).unwrap() += 1;
         assert_eq!(slots.get(1, new), Some(&13));
         assert_eq!(slots.get_live(1), Some((new, &13)));
-        assert_eq!(slots.get(1, new - 1), None);
+        assert_eq!((old.get(), new.get()), (1, 3));
     }
 
     #[test]
@@ -583,9 +664,9 @@ mod tests {
     fn the_generation_wraps_and_stays_odd_while_occupied() {
         let mut slots = SlotArray::try_new(1, HugePages::No).unwrap();
         slots.cells_mut()[0].generation = u32::MAX - 1;
-        assert_eq!(slots.occupy(0, 0, 1_u8), Ok(u32::MAX));
+        assert_eq!(slots.occupy(0, 0, 1_u8).map(Generation::get), Ok(u32::MAX));
         assert_eq!(slots.vacate(0), Some(1));
-        assert_eq!(slots.occupy(0, 0, 2), Ok(1));
+        assert_eq!(slots.occupy(0, 0, 2), Ok(Generation::FIRST));
     }
 
     #[test]

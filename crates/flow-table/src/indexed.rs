@@ -54,6 +54,25 @@ pub trait Indexed {
         }
     }
 
+    /// Takes a new flow in, if that is plain: it is certain not to be there, and there is room. For an index that knows both
+    /// from what it reads first.
+    ///
+    /// # Errors
+    ///
+    /// `make` again, not called, if anything needs a closer look; nothing changed.
+    #[inline]
+    fn enter_at_once<F: FnOnce() -> Self::Value>(
+        &mut self,
+        key: &Self::Key,
+        hash: u64,
+        class: TimeoutClass,
+        now: Tick,
+        make: F,
+    ) -> Result<FlowId, F> {
+        let _ = (key, hash, class, now);
+        Err(make)
+    }
+
     /// Returns the slot that a new flow would get.
     ///
     /// # Errors
@@ -66,6 +85,15 @@ pub trait Indexed {
 
     /// Unlinks a slot whose flow is gone.
     fn unlink(&mut self, slot: u32);
+
+    /// Removes the flow of a key: finds it, moves its state out and unlinks it.
+    #[inline]
+    fn take(&mut self, key: &Self::Key, hash: u64) -> Option<(Self::Key, Self::Value)> {
+        let id = self.find(key, hash)?;
+        let flow = self.states_mut().vacate(id)?;
+        self.unlink(id.slot());
+        Some(flow)
+    }
 
     /// Returns a slot at or after the given one, before which no flow is skipped.
     ///
@@ -165,6 +193,10 @@ where
         make: impl FnOnce() -> V,
         policy: &mut impl Evict<K, V>,
     ) -> Result<Entry, Full> {
+        let make = match self.enter_at_once(&key, hash, class, now, make) {
+            Ok(id) => return Ok(Entry { id, is_new: true }),
+            Err(make) => make,
+        };
         let mut vacancy = match self.find_or_vacancy(&key, hash) {
             Ok(id) => return Ok(Entry { id, is_new: false }),
             Err(vacancy) => vacancy,
@@ -229,10 +261,16 @@ where
         self.states_mut().set_class(id, class)
     }
 
+    #[inline]
     fn remove(&mut self, id: FlowId) -> Option<(K, V)> {
         let flow = self.states_mut().vacate(id)?;
         self.unlink(id.slot());
         Some(flow)
+    }
+
+    #[inline]
+    fn remove_key(&mut self, key: &K, hash: u64) -> Option<V> {
+        self.take(key, hash).map(|(_, value)| value)
     }
 
     fn next_live(&self, cursor: Cursor) -> Option<(FlowId, Cursor)> {

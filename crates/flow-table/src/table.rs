@@ -11,9 +11,8 @@
 //! the removal it names nothing, even when the slot has a new tenant.
 
 use core::fmt;
-use core::num::NonZeroU32;
 
-use flowloom_cpu::pages::PageReport;
+use flowloom_cpu::pages::{Generation, PageReport};
 use flowloom_flow_key::FlowKey;
 
 use crate::evict::{Evict, Refuse};
@@ -41,7 +40,7 @@ pub struct TimeoutClass(pub u8);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FlowId {
     slot: u32,
-    generation: NonZeroU32,
+    generation: Generation,
 }
 
 const _: () = assert!(size_of::<Option<FlowId>>() == 8, "a batch of 32 ids is four lines");
@@ -50,13 +49,22 @@ impl FlowId {
     /// Returns the id of a slot's tenant; `None` unless the generation is odd, as all tenants' are.
     #[inline]
     pub const fn new(slot: u32, generation: u32) -> Option<Self> {
-        if generation & 1 == 0 {
-            return None;
-        }
-        match NonZeroU32::new(generation) {
+        match Generation::new(generation) {
             Some(generation) => Some(Self { slot, generation }),
             None => None,
         }
+    }
+
+    /// Returns the id of a tenant.
+    #[inline(always)]
+    pub(crate) const fn of(slot: u32, generation: Generation) -> Self {
+        Self { slot, generation }
+    }
+
+    /// Returns which tenant of the slot, as the states know it.
+    #[inline(always)]
+    pub(crate) const fn tenant(self) -> Generation {
+        self.generation
     }
 
     /// Returns the slot, below [`FlowTable::slot_count`].

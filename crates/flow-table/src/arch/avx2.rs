@@ -6,6 +6,7 @@ use core::arch::x86_64::{
     _mm256_movemask_epi8, _mm256_movemask_ps, _mm256_packs_epi16, _mm256_permute4x64_epi64,
     _mm256_set1_epi16, _mm256_set1_epi32,
 };
+use core::hint::black_box;
 use core::ptr;
 
 use flowloom_cpu::features::Avx2;
@@ -53,15 +54,33 @@ impl Lanes for Avx2Lanes {
             _mm256_movemask_epi8(packed).cast_unsigned()
         }
     }
+
+    #[inline(always)]
+    fn top_bits(self, line: &Line) -> u32 {
+        let halves: *const __m256i = ptr::from_ref(line).cast();
+        // SAFETY: as in `equal_halves`.
+        unsafe {
+            // Packing saturates, and so keeps the sign; the permutation as above.
+            let packed = _mm256_packs_epi16(_mm256_load_si256(halves), _mm256_load_si256(halves.add(1)));
+            _mm256_movemask_epi8(_mm256_permute4x64_epi64::<0b11_01_10_00>(packed)).cast_unsigned()
+        }
+    }
+
+    #[inline(always)]
+    fn apart<K: Kernel>(self, kernel: K) -> K::Output {
+        let call: unsafe fn(Avx2Lanes, K) -> K::Output = black_box(compiled::<K>);
+        // SAFETY: `self` proves these features.
+        unsafe { call(self, kernel) }
+    }
 }
 
 #[inline(always)]
 pub(crate) fn run<K: Kernel>(lanes: Avx2Lanes, kernel: K) -> K::Output {
-    // SAFETY: `lanes` proves AVX2 and BMI1.
+    // SAFETY: `lanes` proves these features.
     unsafe { compiled(lanes, kernel) }
 }
 
-#[target_feature(enable = "avx2,bmi1")]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn compiled<K: Kernel>(lanes: Avx2Lanes, kernel: K) -> K::Output {
     kernel.run(lanes)
 }

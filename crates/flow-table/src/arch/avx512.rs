@@ -2,9 +2,10 @@
 #![expect(unsafe_code, reason = "SIMD intrinsics, with the proof of their features in hand")]
 
 use core::arch::x86_64::{
-    _mm512_cmpeq_epi16_mask, _mm512_cmpeq_epi32_mask, _mm512_load_si512, _mm512_set1_epi16,
-    _mm512_set1_epi32,
+    _mm512_cmpeq_epi16_mask, _mm512_cmpeq_epi32_mask, _mm512_load_si512, _mm512_movepi16_mask,
+    _mm512_set1_epi16, _mm512_set1_epi32,
 };
+use core::hint::black_box;
 use core::ptr;
 
 use flowloom_cpu::features::Avx512;
@@ -40,6 +41,19 @@ impl Lanes for Avx512Lanes {
             _mm512_cmpeq_epi16_mask(line, _mm512_set1_epi16(half.cast_signed()))
         }
     }
+
+    #[inline(always)]
+    fn top_bits(self, line: &Line) -> u32 {
+        // SAFETY: a line is 64 bytes and 64-aligned (asserted in `layout.rs`); `self` proves AVX-512BW.
+        unsafe { _mm512_movepi16_mask(_mm512_load_si512(ptr::from_ref(line).cast())) }
+    }
+
+    #[inline(always)]
+    fn apart<K: Kernel>(self, kernel: K) -> K::Output {
+        let call: unsafe fn(Avx512Lanes, K) -> K::Output = black_box(compiled::<K>);
+        // SAFETY: `self` proves these features.
+        unsafe { call(self, kernel) }
+    }
 }
 
 #[inline(always)]
@@ -48,7 +62,7 @@ pub(crate) fn run<K: Kernel>(lanes: Avx512Lanes, kernel: K) -> K::Output {
     unsafe { compiled(lanes, kernel) }
 }
 
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2,popcnt")]
 fn compiled<K: Kernel>(lanes: Avx512Lanes, kernel: K) -> K::Output {
     kernel.run(lanes)
 }

@@ -27,6 +27,15 @@ pub(crate) trait Lanes: Copy {
 
     /// Returns the halves that hold exactly this one: bit j for half j, control included.
     fn equal_halves(self, line: &Line, half: u16) -> u32;
+
+    /// Returns the halves whose top bit is set: bit j for half j, control included.
+    fn top_bits(self, line: &Line) -> u32;
+
+    /// Runs a part of a kernel as a function of its own: for a loop that wants all registers.
+    #[inline(always)]
+    fn apart<K: Kernel>(self, kernel: K) -> K::Output {
+        kernel.run(self)
+    }
 }
 
 /// A loop over buckets. `run` must be `#[inline(always)]`, or it is compiled for the wrong processor.
@@ -76,6 +85,11 @@ impl Backend {
     #[inline(always)]
     pub(crate) fn run_one<K: Kernel>(self, kernel: K) -> K::Output {
         match self {
+            // Who asks for the scalar one on a processor that has better pays for a call: its loops would be spread among
+            // the others' few instructions.
+            #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+            Self::Scalar(lanes) => aside(lanes, kernel),
+            #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
             Self::Scalar(lanes) => kernel.run(lanes),
             #[cfg(target_arch = "x86_64")]
             Self::Avx2(_) | Self::Avx512(_) => kernel.run(sse2::Sse2Lanes),
@@ -97,6 +111,13 @@ impl Backend {
             Self::Neon(lanes) => neon::run(lanes, kernel),
         }
     }
+}
+
+/// Runs a kernel as a function of its own.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[inline(never)]
+fn aside<K: Kernel>(lanes: scalar::Scalar, kernel: K) -> K::Output {
+    kernel.run(lanes)
 }
 
 #[cfg(test)]
@@ -172,6 +193,43 @@ mod tests {
                 line.0[lane] = 0xFFFF;
                 assert_eq!(backend.run(EqualHalves(&line, 0xFFFF)), 1 << lane, "{isa}");
                 assert_eq!(backend.run(EqualHalves(&line, 0)), !(1 << lane), "{isa}");
+            }
+        }
+    }
+
+    struct TopBits<'a>(&'a Line);
+
+    impl Kernel for TopBits<'_> {
+        type Output = u32;
+
+        #[inline(always)]
+        fn run<L: Lanes>(self, lanes: L) -> u32 {
+            lanes.top_bits(self.0)
+        }
+    }
+
+    #[test]
+    #[expect(clippy::cast_possible_truncation, reason = "any bits of a random word will do")]
+    fn top_bits_are_alike_on_every_back_end() {
+        let scalar = Backend::new(Isa::Scalar).unwrap();
+        for isa in Isa::available() {
+            let backend = Backend::new(isa).expect("available");
+            let mut state = 5;
+            for round in 0..500 {
+                let mut line = Line::default();
+                for half in &mut line.0 {
+                    // Zeros, small and large numbers, and the ends of both.
+                    let word = split_mix(&mut state);
+                    *half = [0, 0x7FFF, 0x8000, 0xFFFF, word as u16, 1][(word >> 32) as usize % 6];
+                }
+                let expected = scalar.run(TopBits(&line));
+                let found = [backend.run(TopBits(&line)), backend.run_one(TopBits(&line))];
+                assert_eq!(found, [expected; 2], "{isa} {round} {line:?}");
+            }
+            for lane in 0..32 {
+                let mut line = Line::default();
+                line.0[lane] = 0x8000;
+                assert_eq!(backend.run_one(TopBits(&line)), 1 << lane, "{isa}");
             }
         }
     }

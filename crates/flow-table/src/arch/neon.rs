@@ -3,7 +3,7 @@
 
 use core::arch::aarch64::{
     vaddvq_u16, vaddvq_u32, vandq_u16, vandq_u32, vceqq_u16, vceqq_u32, vdupq_n_u16, vdupq_n_u32,
-    vld1q_u16, vld1q_u32,
+    vld1q_u16, vld1q_u32, vtstq_u16,
 };
 
 use flowloom_cpu::features::Neon;
@@ -52,6 +52,21 @@ impl Lanes for NeonLanes {
             let bits = unsafe {
                 let equal = vceqq_u16(vld1q_u16(quarter.as_ptr()), vdupq_n_u16(half));
                 vaddvq_u16(vandq_u16(equal, vld1q_u16(HALF_BITS.as_ptr())))
+            };
+            mask |= u32::from(bits) << (8 * number);
+        }
+        mask
+    }
+
+    #[inline(always)]
+    fn top_bits(self, line: &Line) -> u32 {
+        let (quarters, _) = line.0.as_chunks::<8>();
+        let mut mask = 0;
+        for (number, quarter) in quarters.iter().enumerate() {
+            // SAFETY: both loads read eight halves of an array of eight; `self` proves NEON.
+            let bits = unsafe {
+                let set = vtstq_u16(vld1q_u16(quarter.as_ptr()), vdupq_n_u16(0x8000));
+                vaddvq_u16(vandq_u16(set, vld1q_u16(HALF_BITS.as_ptr())))
             };
             mask |= u32::from(bits) << (8 * number);
         }

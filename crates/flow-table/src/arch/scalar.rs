@@ -25,4 +25,13 @@ impl Lanes for Scalar {
         }
         mask
     }
+
+    #[inline(always)]
+    fn top_bits(self, line: &Line) -> u32 {
+        let mut mask = 0;
+        for (lane, &stored) in line.0.iter().enumerate() {
+            mask |= u32::from(stored >> 15) << lane;
+        }
+        mask
+    }
 }

@@ -51,4 +51,16 @@ impl Lanes for Sse2Lanes {
             low | high << 16
         }
     }
+
+    #[inline(always)]
+    fn top_bits(self, line: &Line) -> u32 {
+        let [a, b, c, d] = quarters(line);
+        // SAFETY: SSE2 is part of x86-64.
+        unsafe {
+            // Packing saturates, and so keeps the sign.
+            let low = _mm_movemask_epi8(_mm_packs_epi16(a, b)).cast_unsigned();
+            let high = _mm_movemask_epi8(_mm_packs_epi16(c, d)).cast_unsigned();
+            low | high << 16
+        }
+    }
 }

@@ -1,19 +1,41 @@
 //! Many keys at once, as a pipeline.
 //!
-//! A batch of any length runs through a pipeline of [`STEP`] keys a stage: while the states of one step are compared with
-//! its keys, the lines of the next are compared with its signatures, and the lines after that are on their way. The few
-//! flows that live in an alternate leave the pipeline for a list of their own, so that nobody waits for their
-//! second line.
+//! ```text
+//!  key   i + DEPTH             i + STATES_AHEAD                i
+//!        its line is asked for its line is compared with its  its state is compared with its key
+//!                              signature, its state asked for
+//! ```
+//!
+//! A batch of any length runs through in blocks of [`BLOCK`]. What is known of a key stands where its id will stand, so
+//! nothing is carried from stage to stage but the caller's own memory. The few flows that may be outside their home line
+//! leave the pipeline for a list of their own, so that nobody waits for their second line; they get on it without a
+//! branch, as nothing predicts who they are.
 
+use core::cell::Cell;
+
+use flowloom_cpu::pages::Generation;
 use flowloom_cpu::prefetch;
 
-use super::layout::{ALL_LANES, Control, Place, state_of};
+use super::layout::{ALL_LANES, Filter, Line, Place, Way, state_of};
 use super::table::LineHash;
 use crate::arch::{Kernel, Lanes};
+use crate::state::slab::Tenants;
 use crate::table::{FlowId, TableKey};
 
-/// Keys in a stage of the pipeline.
-const STEP: usize = 16;
+/// Keys between asking for a line and comparing it.
+const LINES_AHEAD: usize = 24;
+
+/// Keys between asking for a state and comparing it.
+const STATES_AHEAD: usize = 16;
+
+/// Keys between the ends of the pipeline.
+const DEPTH: usize = LINES_AHEAD + STATES_AHEAD;
+
+/// Keys that share a list of strays: as many as a byte can number.
+const BLOCK: usize = 256;
+
+/// Strays that are looked for at once.
+const ROUND: usize = 32;
 
 /// Many keys, through the pipeline.
 pub(super) struct FindBatch<'a, K, V> {
@@ -23,98 +45,212 @@ pub(super) struct FindBatch<'a, K, V> {
     pub(super) ids: &'a mut [Option<FlowId>],
 }
 
-/// Keys that may live outside their home line; their lines are on their way.
-struct Strays {
-    numbers: [u32; Self::ROOM],
-    count: usize,
+/// Keys of a block that leave the pipeline, by their numbers in it.
+struct Apart<'a> {
+    /// From the front, those whose home line does not know them and that may be elsewhere; from the back, those whose
+    /// signature another flow has. A key is one of the two at most.
+    numbers: &'a mut [u8; BLOCK],
+    strays: usize,
+    mistaken: usize,
 }
 
-impl Strays {
-    const ROOM: usize = 2 * STEP;
-}
-
-/// A lane that matched none of a line's.
-const NONE: u32 = u32::MAX;
-
-/// What is known of the keys of a step.
-#[derive(Clone, Copy)]
-struct Stage {
-    homes: [u32; STEP],
-    /// The state whose signature matched, or [`NONE`].
-    slots: [u32; STEP],
-}
-
-impl<K: TableKey, V> FindBatch<'_, K, V> {
-    /// Asks for the home lines of a step.
+impl Apart<'_> {
+    /// Notes a key, or does as if, without a branch.
     #[inline(always)]
-    fn fetch(table: &LineHash<K, V>, hashes: &[u64], stage: &mut Stage) {
-        for (&hash, home) in hashes.iter().zip(&mut stage.homes) {
-            *home = table.place_of_hash(hash).home;
-            prefetch::read_at(&table.lines, *home as usize);
-        }
+    #[expect(clippy::cast_possible_truncation, reason = "a block's keys are numbered by a byte")]
+    fn stray(&mut self, number: usize, really: bool) {
+        self.numbers[usize::from(self.strays as u8)] = number as u8;
+        self.strays += usize::from(really);
     }
 
-    /// Compares home lines with signatures and asks for the states of those that match. Where none does there is no flow,
-    /// or one that lives elsewhere.
     #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "no batch has 2³² keys")]
+    #[expect(clippy::cast_possible_truncation, reason = "a block's keys are numbered by a byte")]
+    fn mistake(&mut self, number: usize) {
+        self.mistaken += 1;
+        self.numbers[usize::from((BLOCK - self.mistaken) as u8)] = number as u8;
+    }
+}
+
+/// What the pipeline reads of a table; were it behind a reference, it would be read anew for every key.
+struct Pipeline<'a, K, V> {
+    lines: &'a [Line],
+    states: Tenants<'a, K, V>,
+}
+
+impl<K, V> Clone for Pipeline<'_, K, V> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K, V> Copy for Pipeline<'_, K, V> {}
+
+impl<K: TableKey, V> Pipeline<'_, K, V> {
+    /// Asks for the home line of a key.
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "lines are counted in 32 bits")]
+    fn fetch(self, hash: u64) {
+        let near = Place::near_line_of(hash, self.lines.len() as u32);
+        prefetch::read(self.lines.as_ptr().cast::<u8>().wrapping_add(near));
+    }
+
+    /// Compares a home line with a signature and asks for the state that matches. Where none does there is no flow, or one
+    /// that lives elsewhere.
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "lines are counted in 32 bits")]
     fn compare<L: Lanes>(
-        &mut self,
+        self,
         lanes: L,
-        start: usize,
-        hashes: &[u64],
-        stage: &mut Stage,
-        strays: &mut Strays,
+        number: usize,
+        hash: u64,
+        id: &Cell<Option<FlowId>>,
+        apart: &mut Apart<'_>,
     ) {
-        let table = self.table;
-        let ids = &mut self.ids[start..start + hashes.len()];
-        let step = hashes.iter().zip(ids).zip(stage.homes.iter().zip(&mut stage.slots));
-        for (offset, ((&hash, id), (&home, slot))) in step.enumerate() {
-            let Some(line) = table.lines.get(home as usize) else { continue };
-            let matching = lanes.equal_halves(line, Place::signature_of(hash)) & ALL_LANES;
-            if matching != 0 {
-                *slot = state_of(home, matching.trailing_zeros());
-                table.states.prefetch(*slot);
-                continue;
-            }
-            *slot = NONE;
-            *id = None;
-            if !line.is_plain() && table.prefetch_ways(hash) {
-                strays.numbers[strays.count % Strays::ROOM] = (start + offset) as u32;
-                strays.count += 1;
-            }
+        let Place { home, signature } = Place::of(hash, self.lines.len() as u32);
+        let Some(line) = self.lines.get(home as usize) else { return id.set(None) };
+        let matching = lanes.equal_halves(line, signature) & ALL_LANES;
+        if matching == 0 {
+            id.set(None);
+            apart.stray(number, line.may_be_elsewhere(hash));
+        } else {
+            let slot = state_of(home, matching.trailing_zeros());
+            self.states.prefetch(slot);
+            id.set(Some(FlowId::of(slot, Generation::FIRST)));
         }
     }
 
-    /// Compares the keys of a step with the states that matched.
+    /// Compares a key with the state that matched.
     #[inline(always)]
-    fn verify(&mut self, start: usize, count: usize, stage: &Stage) {
-        let table = self.table;
-        let range = start..start + count;
-        let step = self.keys[range.clone()].iter().zip(&mut self.ids[range]).zip(&stage.slots);
-        for (offset, ((key, id), &slot)) in step.enumerate() {
-            if slot == NONE {
-                continue;
-            }
-            *id = table.states.verify(slot, key);
-            if id.is_none() {
-                *id = table.find_after_false_match(key, self.hashes[start + offset]);
-            }
+    fn verify(self, number: usize, key: &K, id: &Cell<Option<FlowId>>, apart: &mut Apart<'_>) {
+        let Some(candidate) = id.get() else { return };
+        let found = self.states.verify(candidate.slot(), key);
+        if found.is_none() {
+            apart.mistake(number);
+        }
+        id.set(found);
+    }
+}
+
+/// The pipeline while it is full.
+struct Steady<'a, K, V> {
+    pipeline: Pipeline<'a, K, V>,
+    keys: &'a [K],
+    hashes: &'a [u64],
+    ids: &'a [Cell<Option<FlowId>>],
+    apart: Apart<'a>,
+}
+
+impl<'a, K: TableKey, V> Kernel for Steady<'a, K, V> {
+    type Output = Apart<'a>;
+
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) -> Apart<'a> {
+        let Self { pipeline, keys, hashes, ids, mut apart } = self;
+        // Slices of one length, so that one bound is checked.
+        let Some((_, coming)) = hashes.split_at_checked(DEPTH) else { return apart };
+        let count = coming.len();
+        let (here, here_ids) = (&hashes[STATES_AHEAD..][..count], &ids[STATES_AHEAD..][..count]);
+        let (going, going_ids) = (&keys[..count], &ids[..count]);
+        for number in 0..count {
+            pipeline.fetch(coming[number]);
+            pipeline.compare(lanes, STATES_AHEAD + number, here[number], &here_ids[number], &mut apart);
+            pipeline.verify(number, &going[number], &going_ids[number], &mut apart);
+        }
+        apart
+    }
+}
+
+/// A block of keys.
+struct Block<'a, K, V> {
+    table: &'a LineHash<K, V>,
+    keys: &'a [K],
+    hashes: &'a [u64],
+    /// The state whose signature matched, until its key is compared; then the answer.
+    ids: &'a [Cell<Option<FlowId>>],
+}
+
+impl<K: TableKey, V> Block<'_, K, V> {
+    #[inline(always)]
+    fn run<L: Lanes>(&self, lanes: L) {
+        let Self { table, keys, hashes, ids } = *self;
+        let pipeline = Pipeline { lines: &table.lines, states: table.states.tenants() };
+        let mut apart = Apart { numbers: &mut [0; BLOCK], strays: 0, mistaken: 0 };
+        let count = hashes.len();
+        for &hash in &hashes[..count.min(DEPTH)] {
+            pipeline.fetch(hash);
+        }
+        for number in 0..count.min(STATES_AHEAD) {
+            pipeline.compare(lanes, number, hashes[number], &ids[number], &mut apart);
+        }
+        let steady = count.saturating_sub(DEPTH);
+        if steady != 0 {
+            apart = lanes.apart(Steady { pipeline, keys, hashes, ids, apart });
+        }
+        for number in (STATES_AHEAD + steady).min(count)..count {
+            pipeline.compare(lanes, number, hashes[number], &ids[number], &mut apart);
+        }
+        for number in steady..count {
+            pipeline.verify(number, &keys[number], &ids[number], &mut apart);
+        }
+        for numbers in apart.numbers[..apart.strays.min(BLOCK)].chunks(ROUND) {
+            self.find_strays(lanes, numbers);
+        }
+        for &number in apart.numbers.iter().rev().take(apart.mistaken) {
+            let number = usize::from(number);
+            ids[number].set(table.find_anywhere(&keys[number], hashes[number]));
         }
     }
 
-    /// Finishes the strays: their lines have come, their states are asked for, then compared.
+    /// Looks strays up in the lines that they may have left for: asks for these lines, then for the states that match, then
+    /// compares.
     #[inline(always)]
-    fn settle<L: Lanes>(&mut self, lanes: L, strays: &mut Strays) {
-        let numbers = &strays.numbers[..strays.count];
+    fn find_strays<L: Lanes>(&self, lanes: L, numbers: &[u8]) {
+        let Self { table, keys, hashes, ids } = *self;
+        let line_count = table.line_count();
+        let mut lines = [(0_u8, 0_u32); 2 * ROUND];
+        let mut line_total = 0;
         for &number in numbers {
-            self.table.prefetch_states_elsewhere(lanes, self.hashes[number as usize]);
+            let hash = hashes[usize::from(number)];
+            let place = table.place_of_hash(hash);
+            let Some(home) = table.lines.get(place.home as usize) else { continue };
+            for way in [Way::First, Way::Second] {
+                let line = place.alternate(hash, line_count, way);
+                prefetch::read_at(&table.lines, line as usize);
+                lines[line_total % (2 * ROUND)] = (number, line);
+                line_total += 1;
+            }
+            if home.may_have_stashed() {
+                ids[usize::from(number)].set(table.find_stashed(
+                    place.home,
+                    &keys[usize::from(number)],
+                    hash,
+                ));
+            }
         }
-        for &number in numbers {
-            let number = number as usize;
-            self.ids[number] = self.table.find_elsewhere(lanes, &self.keys[number], self.hashes[number]);
+        let lines = &lines[..line_total.min(2 * ROUND)];
+        let mut states = [(0_u8, 0_u32); 2 * ROUND];
+        let mut state_total = 0;
+        for &(number, line) in lines {
+            let signature = Place::signature_of(hashes[usize::from(number)]);
+            let matching = table.lanes_with(lanes, line, signature);
+            let state = state_of(line, matching.trailing_zeros());
+            states[state_total % (2 * ROUND)] = (number, state);
+            state_total += usize::from(matching != 0);
         }
-        strays.count = 0;
+        let states = &states[..state_total.min(2 * ROUND)];
+        for &(_, state) in states {
+            table.states.prefetch(state);
+        }
+        for &(number, state) in states {
+            let number = usize::from(number);
+            let found = match table.states.verify(state, &keys[number]) {
+                None => table.find_anywhere(&keys[number], hashes[number]),
+                found => found,
+            };
+            if found.is_some() {
+                ids[number].set(found);
+            }
+        }
     }
 }
 
@@ -122,37 +258,66 @@ impl<K: TableKey, V> Kernel for FindBatch<'_, K, V> {
     type Output = ();
 
     #[inline(always)]
-    fn run<L: Lanes>(mut self, lanes: L) {
-        let table = self.table;
-        let mut strays = Strays { numbers: [0; Strays::ROOM], count: 0 };
-        let mut stages = [Stage { homes: [0; STEP], slots: [NONE; STEP] }; 3];
-        // Chunks of a fixed length: the compiler sees it and unrolls the stages.
-        let (steps, rest) = self.hashes.as_chunks::<STEP>();
-        let step = |number: usize| steps.get(number).map_or(rest, |step| step);
-        Self::fetch(table, step(0), &mut stages[0]);
-        if !steps.is_empty() {
-            Self::fetch(table, step(1), &mut stages[1]);
+    fn run<L: Lanes>(self, lanes: L) {
+        let Self { table, keys, hashes, ids } = self;
+        let ids = Cell::from_mut(ids).as_slice_of_cells();
+        for ((keys, hashes), ids) in keys.chunks(BLOCK).zip(hashes.chunks(BLOCK)).zip(ids.chunks(BLOCK)) {
+            Block { table, keys, hashes, ids }.run(lanes);
         }
-        self.compare(lanes, 0, step(0), &mut stages[0], &mut strays);
-        for number in 0..steps.len() {
-            let [current, next, after] = &mut stages;
-            match steps.get(number + 2) {
-                Some(hashes) => Self::fetch(table, hashes, after),
-                None if number + 2 == steps.len() => Self::fetch(table, rest, after),
-                None => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::linehash::LineHashConfig;
+    use crate::table::{FlowTable, Tick, TimeoutClass};
+    use alloc::vec;
+    use alloc::vec::Vec;
+    use flowloom_cpu::features::Isa;
+    use flowloom_flow_key::hash::fold::split_mix;
+
+    /// Looks numbers up in a batch, of which every other is a flow, and one by one.
+    fn compare(hash_of: impl Fn(u64) -> u64, flows: u64, batch: u64) {
+        for isa in Isa::available() {
+            let config = LineHashConfig {
+                isa: Some(isa),
+                lines: Some(8),
+                pool: Some(400),
+                list_cap: 400,
+                ..LineHashConfig::for_flows(600)
+            };
+            let mut table = LineHash::<u64, ()>::try_new(&config).unwrap();
+            for number in 0..flows {
+                table.insert(2 * number, hash_of(2 * number), (), TimeoutClass(0), Tick(0)).unwrap();
             }
-            let start = (number + 1) * STEP;
-            match steps.get(number + 1) {
-                Some(hashes) => self.compare(lanes, start, hashes, next, &mut strays),
-                None => self.compare(lanes, start, rest, next, &mut strays),
+            let keys: Vec<u64> = (0..batch).collect();
+            let hashes: Vec<u64> = keys.iter().map(|&key| hash_of(key)).collect();
+            let mut ids = vec![FlowId::new(7, 7); keys.len()];
+            table.lookup_batch(&keys, &hashes, &mut ids);
+            for ((key, &hash), &id) in keys.iter().zip(&hashes).zip(&ids) {
+                assert_eq!(id, table.lookup(key, hash), "{isa}: {key} of {flows} flows, batch {batch}");
+                assert_eq!(id.is_some(), key % 2 == 0 && *key < 2 * flows, "{isa}: {key} of {flows}");
             }
-            self.verify(number * STEP, STEP, current);
-            if strays.count > Strays::ROOM - STEP {
-                self.settle(lanes, &mut strays);
-            }
-            stages.rotate_left(1);
         }
-        self.verify(steps.len() * STEP, rest.len(), &stages[0]);
-        self.settle(lanes, &mut strays);
+    }
+
+    #[test]
+    fn a_batch_of_any_length_finds_what_single_lookups_find() {
+        for batch in [0, 1, 15, 16, 17, 39, 40, 41, 64, 255, 256, 257, 300, 513] {
+            if cfg!(miri) && ![0, 17, 41, 257].contains(&batch) {
+                continue;
+            }
+            compare(|number| split_mix(&mut number.clone()), 150, batch);
+        }
+    }
+
+    #[test]
+    fn a_block_may_be_all_mistaken_or_all_strays() {
+        let (flows, batch) = if cfg!(miri) { (100, 60) } else { (300, 600) };
+        // One hash: line, alternates and stash are full of flows with one signature.
+        compare(|_| 0x1234_5678_9ABC_DEF0, flows, batch);
+        // One line, and signatures of their own: who is not found at home is looked for elsewhere.
+        compare(|number| (number << 1) & 0x7FFF | 0x1_0000, flows, batch);
     }
 }

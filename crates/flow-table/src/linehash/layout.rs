@@ -1,12 +1,14 @@
 //! The line: where its bits are, and what of a hash decides what.
 //!
 //! ```text
-//!  half     0 … 29        30                                31
-//!           signature     filter: 8 bits first alternate    flows away u8 · flows in the stash u8
-//!                                 8 bits second alternate
+//!  half     0 … 29        30 · 31
+//!           signature     filter: 32 classes of flows that are elsewhere
 //!
-//!  hash     63 … 32 line, by fast range     31 … 0 alternates     15 … 0 signature     18 … 16, 21 … 19 filter bits
+//!  hash     63 … 32 line, by fast range     31 … 0 alternates     14 … 0 signature
+//!           20 … 16 class in the filter
 //! ```
+//!
+//! How many flows of a line are elsewhere is told by [`Counts`], in an array of their own that lookups do not read.
 
 use flowloom_cpu::pages::CacheLine;
 use flowloom_flow_key::FlowHash;
@@ -17,16 +19,19 @@ pub const LANES: u32 = 30;
 /// The bits of all lanes in the result of a compare.
 pub(super) const ALL_LANES: u32 = (1 << LANES) - 1;
 
-/// Thirty signatures, then filter and counts; a signature of 0 is an empty lane.
+/// Thirty signatures, then a filter of two halves; a signature of 0 is an empty lane.
 pub type Line = CacheLine<[u16; 32]>;
 
 const _: () = assert!(size_of::<Line>() == 64 && align_of::<Line>() == 64, "one cache line");
 
+/// Where the low half of the filter is; the high one comes next.
 const FILTER: usize = 30;
-const COUNTS: usize = 31;
 
 /// The most flows of one home line that live in alternates, and the most in the stash.
-pub const DISPLACED_MAX: u16 = 255;
+pub const DISPLACED_MAX: u8 = u8::MAX;
+
+/// The bit that every signature has.
+const TAKEN: u16 = 0x8000;
 
 /// What a flow's hash says about where it may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,13 +59,20 @@ impl Place {
         Self { home: FlowHash::bucket_of(hash, lines), signature: Self::signature_of(hash) }
     }
 
-    /// Returns the signature of a hash.
+    /// Returns how many bytes behind the first line a byte of a hash's line is; any byte of it, for a prefetch.
+    #[inline(always)]
+    #[must_use]
+    pub const fn near_line_of(hash: u64, lines: u32) -> usize {
+        const LINE_BITS: u32 = size_of::<Line>().trailing_zeros();
+        (((hash >> 32) * lines as u64) >> (32 - LINE_BITS)) as usize
+    }
+
+    /// Returns the signature of a hash: fifteen bits, and one that is always set, so that no lane with it looks empty.
     #[inline(always)]
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "the low bits are meant")]
     pub const fn signature_of(hash: u64) -> u16 {
-        let low = hash as u16;
-        if low == 0 { 1 } else { low }
+        hash as u16 | TAKEN
     }
 
     /// Returns an alternate line, another than home; there must be at least two lines.
@@ -79,81 +91,55 @@ impl Place {
     }
 }
 
-/// Returns the filter's bit for a hash and a way out.
+/// The filter's bit that says that a flow is in the stash; that of a class as well.
+pub(super) const STASH_BIT: u32 = 1 << 31;
+
+/// Returns the filter's bit for a hash.
 #[inline(always)]
 #[must_use]
-pub const fn filter_bit(hash: u64, way: Way) -> u16 {
-    match way {
-        Way::First => 1 << (hash >> 16 & 7) as u16,
-        Way::Second => 0x100 << (hash >> 19 & 7) as u16,
+pub const fn filter_bit(hash: u64) -> u32 {
+    1 << (hash >> 16 & 31) as u32
+}
+
+/// The filter of a line.
+pub(super) trait Filter {
+    fn filter(&self) -> u32;
+    fn set_filter(&mut self, filter: u32);
+
+    /// Says whether a flow of this hash, whose home the line is, may be elsewhere.
+    #[inline(always)]
+    fn may_be_elsewhere(&self, hash: u64) -> bool {
+        self.filter() >> (hash >> 16 & 31) & 1 != 0
+    }
+
+    /// Says whether any flow whose home the line is may be in the stash.
+    #[inline(always)]
+    fn may_have_stashed(&self) -> bool {
+        self.filter() & STASH_BIT != 0
     }
 }
 
-/// The control word of a line, by its parts.
-pub(super) trait Control {
-    /// Says which ways a flow of this hash may have gone, or that it may be in the stash.
-    fn filter(&self) -> u16;
-    fn away(&self) -> u16;
-    fn stashed(&self) -> u16;
-    fn is_plain(&self) -> bool;
-    fn send_away(&mut self, bit: u16);
-    fn call_back(&mut self);
-    fn stash(&mut self);
-    fn unstash(&mut self);
+impl Filter for Line {
+    #[inline(always)]
+    fn filter(&self) -> u32 {
+        u32::from(self.0[FILTER]) | u32::from(self.0[FILTER + 1]) << 16
+    }
+
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "halves of a word")]
+    fn set_filter(&mut self, filter: u32) {
+        self.0[FILTER] = filter as u16;
+        self.0[FILTER + 1] = (filter >> 16) as u16;
+    }
 }
 
-impl Control for Line {
-    #[inline(always)]
-    fn filter(&self) -> u16 {
-        self.0[FILTER]
-    }
+/// How many flows of a home line are in alternates, and how many in the stash.
+pub type Counts = [u8; 2];
 
-    #[inline(always)]
-    fn away(&self) -> u16 {
-        self.0[COUNTS] & 0xFF
-    }
-
-    #[inline(always)]
-    fn stashed(&self) -> u16 {
-        self.0[COUNTS] >> 8
-    }
-
-    /// Says that all flows of this home are in it.
-    #[inline(always)]
-    fn is_plain(&self) -> bool {
-        self.0[COUNTS] == 0
-    }
-
-    /// Notes a flow that goes to an alternate; there are fewer than [`DISPLACED_MAX`].
-    #[inline]
-    fn send_away(&mut self, bit: u16) {
-        debug_assert!(self.away() < DISPLACED_MAX, "the caller looked");
-        self.0[FILTER] |= bit;
-        self.0[COUNTS] += 1;
-    }
-
-    /// Notes that a flow in an alternate ended. The filter forgets only when none is left.
-    #[inline]
-    fn call_back(&mut self) {
-        debug_assert!(self.away() > 0, "it was sent away");
-        self.0[COUNTS] -= 1;
-        if self.away() == 0 {
-            self.0[FILTER] = 0;
-        }
-    }
-
-    #[inline]
-    fn stash(&mut self) {
-        debug_assert!(self.stashed() < DISPLACED_MAX, "the caller looked");
-        self.0[COUNTS] += 0x100;
-    }
-
-    #[inline]
-    fn unstash(&mut self) {
-        debug_assert!(self.stashed() > 0, "it was there");
-        self.0[COUNTS] -= 0x100;
-    }
-}
+/// Number of a count: flows in alternates.
+pub(super) const AWAY: usize = 0;
+/// Number of a count: flows in the stash.
+pub(super) const STASHED: usize = 1;
 
 /// Returns the state of a line's lane.
 #[inline(always)]
@@ -196,24 +182,32 @@ mod tests {
     }
 
     #[test]
-    fn zero_is_no_signature() {
-        assert_eq!(Place::signature_of(0xFFFF_FFFF_FFFF_0000), 1);
-        assert_eq!(Place::signature_of(0x1_FFFF), 0xFFFF);
+    fn a_byte_near_a_line_is_in_it() {
+        let mut state = 4;
+        for lines in [1, 2, 7, 1000, u32::MAX] {
+            for _ in 0..500 {
+                let hash = split_mix(&mut state);
+                assert_eq!(Place::near_line_of(hash, lines) / 64, Place::of(hash, lines).home as usize);
+            }
+        }
     }
 
     #[test]
-    fn counts_do_not_run_into_each_other() {
+    fn zero_is_no_signature() {
+        assert_eq!(Place::signature_of(0xFFFF_FFFF_FFFF_0000), 0x8000);
+        assert_eq!(Place::signature_of(0x1_7FFF), 0xFFFF);
+    }
+
+    #[test]
+    fn a_filter_knows_who_left() {
+        let (hash, other) = (3 << 16, 29 << 16);
         let mut line = Line::default();
-        for _ in 0..DISPLACED_MAX {
-            line.send_away(filter_bit(0, Way::Second));
-            line.stash();
-        }
-        assert_eq!((line.away(), line.stashed(), line.filter()), (255, 255, 0x100));
-        for _ in 0..DISPLACED_MAX {
-            line.call_back();
-            line.unstash();
-        }
-        assert!(line.is_plain() && line.filter() == 0);
+        assert!(!line.may_be_elsewhere(hash) && !line.may_have_stashed());
+        line.set_filter(filter_bit(other));
+        assert_eq!(line.0[30..], [0, 0x2000]);
+        assert!(!line.may_be_elsewhere(hash) && line.may_be_elsewhere(other));
+        line.set_filter(line.filter() | filter_bit(hash) | STASH_BIT);
+        assert!(line.may_be_elsewhere(hash) && line.may_be_elsewhere(other) && line.may_have_stashed());
     }
 
     #[test]

@@ -1,20 +1,20 @@
 //! `LineHash`: the table to use where no paper's letter matters.
 //!
 //! ```text
-//!  home line     │ s0 │ s1 │ … │ s29 │ filter │ counts │    thirty 16-bit signatures and a control word
+//!  home line     │ s0 │ s1 │ … │ s29 │ filter │    thirty 16-bit signatures and a filter of 32 bits
 //!                  │
 //!  state 30·b+j  ◀─┘ lane j of line b, by arithmetic
 //!
 //!  full?  ─▶ the emptier of two alternate lines, noted in the home's filter  ─▶  a bounded stash
 //! ```
 //!
-//! Nothing ever moves, so ids stay valid. At the load it is built for, three quarters of the lanes, a flow takes 2.9 bytes
+//! Nothing ever moves, so ids stay valid. At the load it is built for, three quarters of the lanes, a flow takes 2.97 bytes
 //! of lookup structure; one in twenty lives in an alternate, and fewer than one in ten thousand in the stash.
 //!
-//! * A hit reads its home line and its state; a miss reads one line, and one of its alternates with the chance that a
-//!   filter of eight bits is wrong.
-//! * The filter of a line has a bit for each of eight classes of flows that were sent to the first alternate, and eight
-//!   for the second. It is cleared when the last flow that was sent away has ended.
+//! * A hit reads its home line and its state; a miss reads one line, and both alternates with the chance that the filter is
+//!   wrong.
+//! * The filter of a line has a bit for each of 32 classes of flows that are elsewhere. It is cleared when the last flow that
+//!   was sent away has ended; how many there are is counted in an array of its own, which no lookup reads.
 //! * Where a flow lives is worth nothing to an attacker without the secret of the caller's hash; what is not keyed is
 //!   bounded: the stash has lists with a cap, and a pool.
 //!

@@ -8,7 +8,8 @@ use flowloom_cpu::prefetch;
 
 use super::batch::FindBatch;
 use super::layout::{
-    ALL_LANES, Control, DISPLACED_MAX, LANES, Line, Place, Way, filter_bit, place_of, state_of,
+    ALL_LANES, AWAY, Counts, DISPLACED_MAX, Filter, LANES, Line, Place, STASH_BIT, STASHED, Way,
+    filter_bit, place_of, state_of,
 };
 use crate::arch::{Backend, Kernel, Lanes};
 use crate::dhash::conflict::ConflictLists;
@@ -16,7 +17,7 @@ use crate::error::{BuildError, check_size};
 use crate::indexed::Indexed;
 use crate::probe::Probe;
 use crate::state::{States, Timeouts};
-use crate::table::{FlowId, FullReason, MemoryReport, TableKey, TableStats};
+use crate::table::{FlowId, FullReason, MemoryReport, TableKey, TableStats, Tick, TimeoutClass};
 
 /// Lines whose stash is one list.
 const LINES_PER_LIST: u32 = 8;
@@ -81,7 +82,7 @@ impl LineHashConfig {
 
     /// Returns the bytes that a table of keys `K` and values `V` reserves.
     pub fn bytes_needed<K: Copy, V>(&self) -> u64 {
-        u64::from(self.line_count()) * size_of::<Line>() as u64
+        u64::from(self.line_count()) * (size_of::<Line>() + size_of::<Counts>()) as u64
             + ConflictLists::bytes_needed(u64::from(self.list_count()), u64::from(self.pool_size()))
             + States::<K, V>::bytes_needed(self.places(), &self.timeouts)
     }
@@ -99,6 +100,8 @@ impl LineHashConfig {
 pub struct LineHash<K, V> {
     pub(super) lines: LineArray<Line>,
     line_count: u32,
+    /// Of each line, how many of its flows are elsewhere: read where a flow comes or goes that is, and by nobody else.
+    counts: LineArray<Counts>,
     stash: ConflictLists,
     /// Flows in alternate lines.
     away: u32,
@@ -125,6 +128,7 @@ impl<K: TableKey, V> LineHash<K, V> {
         Ok(Self {
             lines: LineArray::try_new(line_count as usize, config.huge_pages)?,
             line_count,
+            counts: LineArray::try_new(line_count as usize, config.huge_pages)?,
             stash: ConflictLists::try_new(config.list_count(), config.pool_size(), config.list_cap)?,
             away: 0,
             states: States::try_new(places, config.flows, config.timeouts, config.huge_pages)?,
@@ -135,6 +139,7 @@ impl<K: TableKey, V> LineHash<K, V> {
     /// Makes all of the table resident now; otherwise the first flow in a fresh page pays for the page.
     pub fn prefault(&mut self) {
         self.lines.prefault();
+        self.counts.prefault();
         self.stash.prefault();
         self.states.prefault();
     }
@@ -163,16 +168,17 @@ impl<K: TableKey, V> LineHash<K, V> {
 
     fn search_elsewhere(&self, place: Place, key: &K, hash: u64, probe: &mut impl Probe) -> Option<FlowId> {
         let home = &self.lines[place.home as usize];
+        if !home.may_be_elsewhere(hash) {
+            return None;
+        }
         for way in [Way::First, Way::Second] {
-            if home.filter() & filter_bit(hash, way) != 0 {
-                let line = place.alternate(hash, self.line_count, way);
-                let found = self.search_line(line, place.signature, key, probe);
-                if found.is_some() {
-                    return found;
-                }
+            let line = place.alternate(hash, self.line_count, way);
+            let found = self.search_line(line, place.signature, key, probe);
+            if found.is_some() {
+                return found;
             }
         }
-        if home.stashed() == 0 {
+        if !home.may_have_stashed() || self.counts[place.home as usize][STASHED] == 0 {
             return None;
         }
         for (number, stored) in self.stash.list(place.home / LINES_PER_LIST) {
@@ -233,30 +239,17 @@ impl<K: TableKey, V> LineHash<K, V> {
     ///
     /// No closure here or below: one is compiled for any processor, and what it calls is no longer inlined.
     #[inline(always)]
-    fn lanes_with<L: Lanes>(&self, lanes: L, line: u32, half: u16) -> u32 {
+    pub(super) fn lanes_with<L: Lanes>(&self, lanes: L, line: u32, half: u16) -> u32 {
         match self.lines.get(line as usize) {
             Some(line) => lanes.equal_halves(line, half) & ALL_LANES,
             None => 0,
         }
     }
 
-    /// Compares the matching lanes' keys.
+    /// Compares the keys of all matching lanes.
     #[inline(always)]
     fn verify(&self, line: u32, matching: u32, key: &K) -> Option<FlowId> {
-        if matching == 0 {
-            return None;
-        }
-        match self.states.verify(state_of(line, matching.trailing_zeros()), key) {
-            None if matching & (matching - 1) != 0 => self.verify_others(line, matching, key),
-            found => found,
-        }
-    }
-
-    /// Compares the keys of all matching lanes but the first.
-    #[cold]
-    #[inline(never)]
-    fn verify_others(&self, line: u32, matching: u32, key: &K) -> Option<FlowId> {
-        let mut matching = matching & (matching - 1);
+        let mut matching = matching;
         while matching != 0 {
             let found = self.states.verify(state_of(line, matching.trailing_zeros()), key);
             if found.is_some() {
@@ -267,83 +260,44 @@ impl<K: TableKey, V> LineHash<K, V> {
         None
     }
 
-    /// Says whether a flow of this hash may have left its home line this way.
-    #[inline(always)]
-    fn may_have_left(home: &Line, hash: u64, way: Way) -> bool {
-        home.filter() & filter_bit(hash, way) != 0
-    }
-
-    /// Looks where a flow may be that is not in its home line.
-    #[inline(always)]
-    pub(super) fn find_elsewhere<L: Lanes>(&self, lanes: L, key: &K, hash: u64) -> Option<FlowId> {
-        let place = self.place_of_hash(hash);
-        let home = &self.lines[place.home as usize];
-        for way in [Way::First, Way::Second] {
-            if !Self::may_have_left(home, hash, way) {
-                continue;
-            }
-            let line = place.alternate(hash, self.line_count, way);
-            let found = self.verify(line, self.lanes_with(lanes, line, place.signature), key);
-            if found.is_some() {
-                return found;
-            }
-        }
-        if home.stashed() == 0 {
+    /// Looks in the stash for a flow whose home line says that it may be there.
+    #[inline(never)]
+    pub(super) fn find_stashed(&self, home: u32, key: &K, hash: u64) -> Option<FlowId> {
+        if self.counts.get(home as usize)?[STASHED] == 0 {
             return None;
         }
         self.stash
-            .list(place.home / LINES_PER_LIST)
+            .list(home / LINES_PER_LIST)
             .filter(|&(_, stored)| stored == Self::stash_signature(hash))
             .find_map(|(number, _)| self.states.verify(self.pool_start() + number, key))
     }
 
-    /// Looks a key up whose home line does not have it; apart, so that the way of most keys stays short.
+    /// Looks a key up wherever it may be. Apart, so that the way of most keys, who are found by the first lane of their home
+    /// line that has their signature or by none, stays short.
     #[inline(never)]
-    fn find_outside(&self, key: &K, hash: u64) -> Option<FlowId> {
-        self.backend.run_one(FindElsewhere(Find { table: self, key, hash }))
+    pub(super) fn find_anywhere(&self, key: &K, hash: u64) -> Option<FlowId> {
+        self.backend.run(FindAnywhere { table: self, key, hash })
     }
 
-    /// Looks a key up whose home line has its signature, but for another flow.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn find_after_false_match(&self, key: &K, hash: u64) -> Option<FlowId> {
-        self.find(key, hash)
-    }
-
-    /// Asks for the alternate lines that a flow of this hash may live in; says whether it may live outside its home at all.
-    #[inline]
-    pub(super) fn prefetch_ways(&self, hash: u64) -> bool {
-        let place = self.place_of_hash(hash);
-        let home = &self.lines[place.home as usize];
-        let mut any = home.stashed() != 0;
-        for way in [Way::First, Way::Second] {
-            if Self::may_have_left(home, hash, way) {
-                prefetch::read_at(&self.lines, place.alternate(hash, self.line_count, way) as usize);
-                any = true;
-            }
-        }
-        any
-    }
-
-    /// Asks for the states in alternate lines that a flow of this hash may have.
+    /// Looks a key up: home line and state.
     #[inline(always)]
-    pub(super) fn prefetch_states_elsewhere<L: Lanes>(&self, lanes: L, hash: u64) {
-        let place = self.place_of_hash(hash);
-        let home = &self.lines[place.home as usize];
-        for way in [Way::First, Way::Second] {
-            if !Self::may_have_left(home, hash, way) {
-                continue;
+    fn find_at_home<L: Lanes>(&self, lanes: L, key: &K, hash: u64) -> Option<FlowId> {
+        let Place { home, signature } = self.place_of_hash(hash);
+        let line = self.lines.get(home as usize)?;
+        let matching = lanes.equal_halves(line, signature) & ALL_LANES;
+        if matching != 0 {
+            let found = self.states.verify(state_of(home, matching.trailing_zeros()), key);
+            if found.is_some() {
+                return found;
             }
-            let line = place.alternate(hash, self.line_count, way);
-            let matching = self.lanes_with(lanes, line, place.signature);
-            if matching != 0 {
-                self.states.prefetch(state_of(line, matching.trailing_zeros()));
-            }
+        } else if !line.may_be_elsewhere(hash) {
+            return None;
         }
+        self.find_anywhere(key, hash)
     }
 }
 
-/// One key.
+/// One key, the short way.
 struct Find<'a, K, V> {
     table: &'a LineHash<K, V>,
     key: &'a K,
@@ -355,63 +309,77 @@ impl<K: TableKey, V> Kernel for Find<'_, K, V> {
 
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) -> Option<FlowId> {
-        let Self { table, key, hash } = self;
-        let Place { home, signature } = table.place_of_hash(hash);
-        let found = table.verify(home, table.lanes_with(lanes, home, signature), key);
-        if found.is_some() || table.lines[home as usize].is_plain() {
-            return found;
-        }
-        table.find_outside(key, hash)
+        self.table.find_at_home(lanes, self.key, self.hash)
     }
 }
 
-/// One key, whose home line does not have it.
-struct FindElsewhere<'a, K, V>(Find<'a, K, V>);
+/// One key, wherever it is.
+struct FindAnywhere<'a, K, V> {
+    table: &'a LineHash<K, V>,
+    key: &'a K,
+    hash: u64,
+}
 
-impl<K: TableKey, V> Kernel for FindElsewhere<'_, K, V> {
+impl<K: TableKey, V> Kernel for FindAnywhere<'_, K, V> {
     type Output = Option<FlowId>;
 
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) -> Option<FlowId> {
-        let Find { table, key, hash } = self.0;
-        table.find_elsewhere(lanes, key, hash)
+        let Self { table, key, hash } = self;
+        let place = table.place_of_hash(hash);
+        let home = table.lines.get(place.home as usize)?;
+        let found = table.verify(place.home, table.lanes_with(lanes, place.home, place.signature), key);
+        if found.is_some() {
+            return found;
+        }
+        if !home.may_be_elsewhere(hash) {
+            return None;
+        }
+        for way in [Way::First, Way::Second] {
+            let line = place.alternate(hash, table.line_count, way);
+            let found = table.verify(line, table.lanes_with(lanes, line, place.signature), key);
+            if found.is_some() {
+                return found;
+            }
+        }
+        if home.may_have_stashed() { table.find_stashed(place.home, key, hash) } else { None }
     }
 }
 
-/// The empty lanes of a line.
-struct FindEmpty<'a>(&'a Line);
+/// The lanes of a line that hold no flow.
+struct Empty<'a>(&'a Line);
 
-impl Kernel for FindEmpty<'_> {
+impl Kernel for Empty<'_> {
     type Output = u32;
 
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) -> u32 {
-        lanes.equal_halves(self.0, 0) & ALL_LANES
+        !lanes.top_bits(self.0) & ALL_LANES
     }
 }
 
-/// The lanes of a line that hold a signature, and those that are empty.
-struct MatchingAndEmpty<'a>(&'a Line, u16);
+/// The lanes of a line that hold a signature.
+struct Matching<'a>(&'a Line, u16);
 
-impl Kernel for MatchingAndEmpty<'_> {
-    type Output = (u32, u32);
+impl Kernel for Matching<'_> {
+    type Output = u32;
 
     #[inline(always)]
-    fn run<L: Lanes>(self, lanes: L) -> (u32, u32) {
-        (lanes.equal_halves(self.0, self.1) & ALL_LANES, lanes.equal_halves(self.0, 0) & ALL_LANES)
+    fn run<L: Lanes>(self, lanes: L) -> u32 {
+        lanes.equal_halves(self.0, self.1) & ALL_LANES
     }
 }
 
 impl<K: TableKey, V> LineHash<K, V> {
     fn empty_lanes(&self, line: u32) -> u32 {
-        self.backend.run_one(FindEmpty(&self.lines[line as usize]))
+        self.backend.run_one(Empty(&self.lines[line as usize]))
     }
 
     /// Returns the state of a new flow whose home line is full.
     #[inline(never)]
     fn vacancy_elsewhere(&self, place: Place, hash: u64) -> Result<u32, FullReason> {
-        let home = &self.lines[place.home as usize];
-        if self.line_count > 1 && home.away() < DISPLACED_MAX {
+        let counts = self.counts[place.home as usize];
+        if self.line_count > 1 && counts[AWAY] < DISPLACED_MAX {
             let [first, second] = [Way::First, Way::Second].map(|way| {
                 let line = place.alternate(hash, self.line_count, way);
                 (line, self.empty_lanes(line))
@@ -421,7 +389,7 @@ impl<K: TableKey, V> LineHash<K, V> {
                 return Ok(state_of(line, empty.trailing_zeros()));
             }
         }
-        if home.stashed() == DISPLACED_MAX {
+        if counts[STASHED] == DISPLACED_MAX {
             return Err(FullReason::ListCap);
         }
         self.stash.vacancy(place.home / LINES_PER_LIST).map(|number| self.pool_start() + number)
@@ -433,32 +401,38 @@ impl<K: TableKey, V> LineHash<K, V> {
     #[inline(never)]
     fn link_elsewhere(&mut self, slot: u32, place: Place, hash: u64) {
         self.states.set_mark(slot, place.home + 1);
-        if let Some(number) = slot.checked_sub(self.pool_start()) {
+        let bits = if let Some(number) = slot.checked_sub(self.pool_start()) {
             self.stash.link(number, place.home / LINES_PER_LIST, Self::stash_signature(hash));
-            self.lines[place.home as usize].stash();
-            return;
-        }
-        let (line, lane) = place_of(slot);
-        self.lines[line as usize].0[lane as usize] = place.signature;
-        let first = place.alternate(hash, self.line_count, Way::First);
-        let way = if line == first { Way::First } else { Way::Second };
-        self.lines[place.home as usize].send_away(filter_bit(hash, way));
-        self.away += 1;
+            self.counts[place.home as usize][STASHED] += 1;
+            filter_bit(hash) | STASH_BIT
+        } else {
+            let (line, lane) = place_of(slot);
+            self.lines[line as usize].0[lane as usize] = place.signature;
+            self.counts[place.home as usize][AWAY] += 1;
+            self.away += 1;
+            filter_bit(hash)
+        };
+        let home = &mut self.lines[place.home as usize];
+        home.set_filter(home.filter() | bits);
     }
 
+    /// Unlinks a flow that was not in its home line; the home's filter forgets only when none of its flows is elsewhere.
     #[inline(never)]
     fn unlink_elsewhere(&mut self, slot: u32) {
         let home = self.states.mark(slot) as usize - 1;
         self.states.set_mark(slot, 0);
         if let Some(number) = slot.checked_sub(self.pool_start()) {
             self.stash.unlink(number);
-            self.lines[home].unstash();
-            return;
+            self.counts[home][STASHED] -= 1;
+        } else {
+            let (line, lane) = place_of(slot);
+            self.lines[line as usize].0[lane as usize] = 0;
+            self.counts[home][AWAY] -= 1;
+            self.away -= 1;
         }
-        let (line, lane) = place_of(slot);
-        self.lines[line as usize].0[lane as usize] = 0;
-        self.lines[home].call_back();
-        self.away -= 1;
+        if self.counts[home] == [0, 0] {
+            self.lines[home].set_filter(0);
+        }
     }
 }
 
@@ -495,16 +469,42 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
     fn find_or_vacancy(&self, key: &K, hash: u64) -> Result<FlowId, Result<u32, FullReason>> {
         let place = self.place_of_hash(hash);
         let home = &self.lines[place.home as usize];
-        let (matching, empty) = self.backend.run_one(MatchingAndEmpty(home, place.signature));
-        let mut found = self.verify(place.home, matching, key);
-        if found.is_none() && !home.is_plain() {
-            found = self.find_outside(key, hash);
+        let matching = self.backend.run_one(Matching(home, place.signature));
+        if matching != 0 || home.may_be_elsewhere(hash) {
+            let found = self.find_anywhere(key, hash);
+            if let Some(id) = found {
+                return Ok(id);
+            }
         }
-        match (found, empty) {
-            (Some(id), _) => Ok(id),
-            (None, 0) => Err(self.vacancy_elsewhere(place, hash)),
-            (None, empty) => Err(Ok(state_of(place.home, empty.trailing_zeros()))),
+        match self.backend.run_one(Empty(home)) {
+            0 => Err(self.vacancy_elsewhere(place, hash)),
+            empty => Err(Ok(state_of(place.home, empty.trailing_zeros()))),
         }
+    }
+
+    #[inline]
+    fn enter_at_once<F: FnOnce() -> V>(
+        &mut self,
+        key: &K,
+        hash: u64,
+        class: TimeoutClass,
+        now: Tick,
+        make: F,
+    ) -> Result<FlowId, F> {
+        let Place { home, signature } = self.place_of_hash(hash);
+        let Some(line) = self.lines.get_mut(home as usize) else { return Err(make) };
+        let matching = self.backend.run_one(Matching(line, signature));
+        if matching != 0 || line.may_be_elsewhere(hash) {
+            return Err(make);
+        }
+        let empty = self.backend.run_one(Empty(line));
+        if empty == 0 || self.states.len() >= self.states.capacity() {
+            return Err(make);
+        }
+        let value = make();
+        let lane = empty.trailing_zeros();
+        line.0[lane as usize] = signature;
+        Ok(self.states.occupy(state_of(home, lane), *key, value, class, now))
     }
 
     #[inline]
@@ -538,6 +538,27 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
         }
     }
 
+    #[inline]
+    fn take(&mut self, key: &K, hash: u64) -> Option<(K, V)> {
+        let Place { home, signature } = self.place_of_hash(hash);
+        let line = self.lines.get(home as usize)?;
+        let matching = self.backend.run_one(Matching(line, signature));
+        if matching != 0 {
+            // A key is looked up in its own home line, so the flow is at home, and has no mark.
+            let lane = matching.trailing_zeros();
+            if let Some(flow) = self.states.vacate_key(state_of(home, lane), key) {
+                self.lines[home as usize].0[lane as usize] = 0;
+                return Some(flow);
+            }
+        } else if !line.may_be_elsewhere(hash) {
+            return None;
+        }
+        let id = self.find_anywhere(key, hash)?;
+        let flow = self.states.vacate(id)?;
+        self.unlink(id.slot());
+        Some(flow)
+    }
+
     fn next_linked(&self, slot: u32) -> u32 {
         let mut slot = slot;
         while slot < self.pool_start() {
@@ -568,7 +589,7 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
     }
 
     fn complete_memory(&self, memory: &mut MemoryReport) {
-        memory.index_bytes = self.lines.pages().bytes;
+        memory.index_bytes = self.lines.pages().bytes + self.counts.pages().bytes;
         memory.list_bytes = self.stash.bytes();
         memory.pages = memory.pages.and(self.lines.pages());
     }

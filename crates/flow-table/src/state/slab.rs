@@ -11,7 +11,7 @@
 //! With a [`FlowKey`](flowloom_flow_key::FlowKey) everything that a packet needs before its value
 //! (identity, time, key) is one cache line, and a small value makes it two neighbouring ones.
 
-use flowloom_cpu::pages::{AllocError, HugePages, PageReport, SlotArray};
+use flowloom_cpu::pages::{AllocError, HugePages, PageReport, SlotArray, SlotView};
 
 use crate::evict::Candidate;
 use crate::state::wheel::{Timeouts, Wheel};
@@ -64,7 +64,38 @@ pub struct States<K, V> {
     timeouts: Timeouts,
     capacity: u32,
     generation_max: u32,
-    stats: TableStats,
+    /// Flows that ever came.
+    came: u64,
+    /// Flows that went, whichever way.
+    went: u64,
+    evicted: u64,
+    expired: u64,
+    refused: u64,
+}
+
+/// The states of a table, to look at.
+pub(crate) struct Tenants<'a, K, V>(SlotView<'a, State<K, V>>);
+
+impl<K, V> Clone for Tenants<'_, K, V> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K, V> Copy for Tenants<'_, K, V> {}
+
+impl<K: Eq, V> Tenants<'_, K, V> {
+    #[inline(always)]
+    pub(crate) fn prefetch(self, slot: u32) {
+        self.0.prefetch(slot);
+    }
+
+    #[inline(always)]
+    pub(crate) fn verify(self, slot: u32, key: &K) -> Option<FlowId> {
+        let (generation, state) = self.0.get_live(slot)?;
+        if state.key == *key { Some(FlowId::of(slot, generation)) } else { None }
+    }
 }
 
 impl<K: Copy, V> States<K, V> {
@@ -90,7 +121,11 @@ impl<K: Copy, V> States<K, V> {
             timeouts,
             capacity,
             generation_max: 0,
-            stats: TableStats::default(),
+            came: 0,
+            went: 0,
+            evicted: 0,
+            expired: 0,
+            refused: 0,
         })
     }
 
@@ -112,8 +147,13 @@ impl<K: Copy, V> States<K, V> {
     where
         K: Eq,
     {
-        let (generation, state) = self.slots.get_live(slot)?;
-        if state.key == *key { FlowId::new(slot, generation) } else { None }
+        self.tenants().verify(slot, key)
+    }
+
+    /// Returns the states to look at, for loops.
+    #[inline(always)]
+    pub(crate) fn tenants(&self) -> Tenants<'_, K, V> {
+        Tenants(self.slots.view())
     }
 
     /// Returns whether a slot has a tenant.
@@ -140,8 +180,9 @@ impl<K: Copy, V> States<K, V> {
     }
 
     #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "those who are there are at most `capacity`")]
     pub(crate) fn len(&self) -> u32 {
-        self.stats.len
+        (self.came - self.went) as u32
     }
 
     pub(crate) fn slot_count(&self) -> u32 {
@@ -154,56 +195,54 @@ impl<K: Copy, V> States<K, V> {
 
     #[inline]
     pub(crate) fn key_of(&self, id: FlowId) -> Option<K> {
-        self.slots.get(id.slot(), id.generation()).map(|state| state.key)
+        self.slots.get(id.slot(), id.tenant()).map(|state| state.key)
     }
 
     #[inline]
     pub(crate) fn last_seen(&self, id: FlowId) -> Option<Tick> {
-        self.slots.get(id.slot(), id.generation()).map(|state| state.last_seen)
+        self.slots.get(id.slot(), id.tenant()).map(|state| state.last_seen)
     }
 
     #[inline]
     pub(crate) fn get(&self, id: FlowId) -> Option<&V> {
-        self.slots.get(id.slot(), id.generation()).map(|state| &state.value)
+        self.slots.get(id.slot(), id.tenant()).map(|state| &state.value)
     }
 
     #[inline]
     pub(crate) fn get_mut(&mut self, id: FlowId) -> Option<&mut V> {
-        self.slots.get_mut(id.slot(), id.generation()).map(|state| &mut state.value)
+        self.slots.get_mut(id.slot(), id.tenant()).map(|state| &mut state.value)
     }
 
     #[inline(always)]
     pub(crate) fn get_mut_touch(&mut self, id: FlowId, now: Tick) -> Option<(&mut V, Tick)> {
-        let state = self.slots.get_mut(id.slot(), id.generation())?;
+        let state = self.slots.get_mut(id.slot(), id.tenant())?;
         let previous = core::mem::replace(&mut state.last_seen, now);
         Some((&mut state.value, previous))
     }
 
     pub(crate) fn refuse(&mut self) {
-        self.stats.refused += 1;
+        self.refused += 1;
     }
 
     /// Moves a flow into a vacant slot.
     #[inline]
     pub(crate) fn occupy(&mut self, slot: u32, key: K, value: V, class: TimeoutClass, now: Tick) -> FlowId {
         let state = State { last_seen: now, key, value };
-        let id = self
+        let generation = self
             .slots
             .occupy(slot, with_class(self.slots.tag(slot), class), state)
             .ok()
-            .and_then(|generation| FlowId::new(slot, generation))
             .expect("an index offers only vacant slots of its own");
-        self.generation_max = self.generation_max.max(id.generation());
-        self.stats.inserted += 1;
-        self.stats.len += 1;
+        self.generation_max = self.generation_max.max(generation.get());
+        self.came += 1;
         if let Some(deadline) = self.timeouts.deadline(class, now) {
             self.wheel.arm(slot, deadline, now);
         }
-        id
+        FlowId::of(slot, generation)
     }
 
     pub(crate) fn class_of(&self, id: FlowId) -> Option<TimeoutClass> {
-        self.slots.get(id.slot(), id.generation())?;
+        self.slots.get(id.slot(), id.tenant())?;
         Some(class_of(self.slots.tag(id.slot())))
     }
 
@@ -220,25 +259,44 @@ impl<K: Copy, V> States<K, V> {
     /// Moves a flow out.
     #[inline]
     pub(crate) fn vacate(&mut self, id: FlowId) -> Option<(K, V)> {
-        let state = self.slots.vacate_tenant(id.slot(), id.generation())?;
-        self.wheel.disarm(id.slot());
-        self.stats.removed += 1;
-        self.stats.len -= 1;
-        Some((state.key, state.value))
+        let state = self.slots.vacate_tenant(id.slot(), id.tenant())?;
+        Some(self.part_from(id.slot(), state))
+    }
+
+    /// Moves a slot's tenant out, if its key is this one: what [`verify`](States::verify) and [`vacate`](States::vacate) do, in
+    /// one step.
+    #[inline(always)]
+    pub(crate) fn vacate_key(&mut self, slot: u32, key: &K) -> Option<(K, V)>
+    where
+        K: Eq,
+    {
+        let (_, state) = self.slots.get_live(slot)?;
+        if state.key != *key {
+            return None;
+        }
+        let state = self.slots.vacate(slot)?;
+        Some(self.part_from(slot, state))
+    }
+
+    /// Notes that a flow went.
+    #[inline(always)]
+    fn part_from(&mut self, slot: u32, state: State<K, V>) -> (K, V) {
+        self.wheel.disarm(slot);
+        self.went += 1;
+        (state.key, state.value)
     }
 
     /// Moves a flow out to make room.
     pub(crate) fn evict(&mut self, id: FlowId) -> Option<(K, V)> {
         let flow = self.vacate(id)?;
-        self.stats.removed -= 1;
-        self.stats.evicted += 1;
+        self.evicted += 1;
         Some(flow)
     }
 
     /// Returns what a policy of eviction gets to see of a slot's tenant.
     pub(crate) fn candidate(&self, slot: u32) -> Option<Candidate<'_, K, V>> {
         let (generation, state) = self.slots.get_live(slot)?;
-        let id = FlowId::new(slot, generation)?;
+        let id = FlowId::of(slot, generation);
         Some(Candidate { id, key: &state.key, value: &state.value, last_seen: state.last_seen })
     }
 
@@ -253,11 +311,10 @@ impl<K: Copy, V> States<K, V> {
         match self.timeouts.deadline(class, state.last_seen) {
             Some(deadline) if deadline > now => self.wheel.arm(slot, deadline, now),
             Some(_) => {
-                let id = FlowId::new(slot, generation).expect("the generation of a live slot is odd");
                 if let Some(state) = self.slots.vacate(slot) {
-                    self.stats.expired += 1;
-                    self.stats.len -= 1;
-                    return Some(Verdict::Removed(id, state.key, state.value));
+                    self.expired += 1;
+                    self.went += 1;
+                    return Some(Verdict::Removed(FlowId::of(slot, generation), state.key, state.value));
                 }
             }
             None => {}
@@ -268,11 +325,21 @@ impl<K: Copy, V> States<K, V> {
     /// Returns the first live slot from `slot` on.
     pub(crate) fn next_live(&self, slot: u32) -> Option<(FlowId, Cursor)> {
         let (generation, _) = self.slots.get_live(slot)?;
-        Some((FlowId::new(slot, generation)?, Cursor(slot + 1)))
+        Some((FlowId::of(slot, generation), Cursor(slot + 1)))
     }
 
     pub(crate) fn stats(&self) -> TableStats {
-        TableStats { segments: 1, granule_ticks: self.wheel.granule_ticks(), ..self.stats }
+        TableStats {
+            len: self.len(),
+            inserted: self.came,
+            removed: self.went - self.evicted - self.expired,
+            evicted: self.evicted,
+            expired: self.expired,
+            refused: self.refused,
+            segments: 1,
+            granule_ticks: self.wheel.granule_ticks(),
+            ..TableStats::default()
+        }
     }
 
     pub(crate) fn state_bytes(&self) -> u64 {
@@ -292,7 +359,8 @@ impl<K, V> core::fmt::Debug for States<K, V> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("States")
             .field("slots", &self.slots)
-            .field("stats", &self.stats)
+            .field("came", &self.came)
+            .field("went", &self.went)
             .finish_non_exhaustive()
     }
 }
