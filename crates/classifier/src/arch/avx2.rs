@@ -61,32 +61,32 @@ impl Lanes for Avx2Lanes {
 /// # Safety
 ///
 /// The processor has AVX2 and BMI1, and the block is one of a program of this family, whose rows are given.
-#[expect(clippy::cast_ptr_alignment, reason = "rows are loaded as unaligned")]
 #[inline(always)]
-pub(super) unsafe fn scan<K: Key>(rows: &[[u32; 8]], block: usize, key: &K) -> u32 {
-    let start = block * Program::<K>::BLOCK_ROWS;
-    // SAFETY: the caller's promise: all rows of the block lie inside `rows`. A place of eight bits' first set one, or of none,
-    // is below eight under the mask.
+unsafe fn scan<K: Key>(rows: &[[u32; 8]], block: usize, key: &K) -> u32 {
+    // SAFETY: the caller's promise: all rows of the block lie inside `rows`. The place of the first of eight bits that is set, or
+    // of none, is below eight under the mask.
     unsafe {
-        let rows = rows.as_ptr().add(start);
-        let hits = matches(rows.cast::<__m256i>(), key);
-        let rules = &*rows.add(Program::<K>::BLOCK_ROWS - 1);
+        let equal = _mm256_cmpeq_epi32(differences(rows, block, key), _mm256_setzero_si256());
+        let hits = _mm256_movemask_ps(_mm256_castsi256_ps(equal)).cast_unsigned();
+        let rules = rows.get_unchecked((block + 1) * Program::<K>::BLOCK_ROWS - 1);
         let rule = *rules.get_unchecked(hits.trailing_zeros() as usize & 7);
         if hits == 0 { u32::MAX } else { rule }
     }
 }
 
-/// Returns the lanes of a block that match.
+/// Returns zero in the lanes of a block that match.
 ///
 /// # Safety
 ///
-/// The processor has AVX2, and `block` points to the rows of a block.
+/// The processor has AVX2, and the block is one of a program of this family, whose rows are given.
+#[expect(clippy::cast_ptr_alignment, reason = "rows are loaded as unaligned")]
 #[inline(always)]
-unsafe fn matches<K: Key>(block: *const __m256i, key: &K) -> u32 {
+pub(super) unsafe fn differences<K: Key>(rows: &[[u32; 8]], block: usize, key: &K) -> __m256i {
     let n = K::ADDRESS_DIMENSIONS;
     // SAFETY: the caller's promise; rows are numbered below `BLOCK_ROWS` = 2 n + 4. A key is its words and nothing else, and
     // the four bytes from `byte` on lie in them: in a word's half, or, for the protocol, from its second byte on.
     unsafe {
+        let block = rows.as_ptr().add(block * Program::<K>::BLOCK_ROWS).cast::<__m256i>();
         let set = |value: u32| _mm256_set1_epi32(value.cast_signed());
         let row = |index: usize| _mm256_loadu_si256(block.add(index));
         let bytes = |byte: usize| {
@@ -101,18 +101,15 @@ unsafe fn matches<K: Key>(block: *const __m256i, key: &K) -> u32 {
         let protocol = _mm256_and_si256(_mm256_xor_si256(lengths, protocol), above);
         let ports = bytes(8 * K::WORDS - 8);
         let clamped = _mm256_min_epu16(_mm256_max_epu16(ports, row(2 * n + 1)), row(2 * n + 2));
-        let mut differs = _mm256_or_si256(
-            _mm256_and_si256(protocol, set(0x00ff_0000)),
-            _mm256_xor_si256(clamped, ports),
-        );
+        let mut differs =
+            _mm256_or_si256(_mm256_and_si256(protocol, set(0x00ff_0000)), _mm256_xor_si256(clamped, ports));
         for d in 0..2 * n {
             let below = 32 * (n - 1 - d % n) as u32;
             let shift = _mm256_subs_epu16(hosts[d / n], set(below));
             let unlike = _mm256_xor_si256(row(d), bytes(4 * (d ^ 1)));
             differs = _mm256_or_si256(differs, shifted(unlike, shift));
         }
-        let equal = _mm256_cmpeq_epi32(differs, _mm256_setzero_si256());
-        _mm256_movemask_ps(_mm256_castsi256_ps(equal)).cast_unsigned()
+        differs
     }
 }
 

@@ -2,12 +2,15 @@
 #![expect(unsafe_code, reason = "SIMD intrinsics, with the proof of their features in hand")]
 
 use core::arch::x86_64::{
-    __m512i, _mm_cvtsi32_si128, _mm256_mask_cmpgt_epu32_mask, _mm256_maskz_loadu_epi32, _mm256_set1_epi32,
-    _mm512_add_epi64, _mm512_and_si512, _mm512_andnot_si512, _mm512_cmpeq_epi64_mask, _mm512_cvtepu32_epi64,
-    _mm512_loadu_epi64, _mm512_loadu_si512, _mm512_mask_blend_epi64, _mm512_mask_i64gather_epi64, _mm512_mask_cmple_epu64_mask, _mm512_maskz_compress_epi64, _mm512_maskz_loadu_epi64, _mm512_or_si512,
-    _mm512_permutex2var_epi64, _mm512_popcnt_epi64, _mm512_set1_epi64, _mm512_setr_epi64, _mm512_slli_epi64,
-    _mm512_sllv_epi64, _mm512_srl_epi64, _mm512_srli_epi64, _mm512_srlv_epi64, _mm512_storeu_si512,
-    _mm512_test_epi64_mask, _mm512_testn_epi64_mask, _mm512_xor_si512,
+    __m512i, _mm_cvtsi32_si128, _mm256_cvtsi256_si32, _mm256_loadu_epi32, _mm256_mask_cmpgt_epu32_mask,
+    _mm256_mask_compress_epi32, _mm256_maskz_loadu_epi32, _mm256_set1_epi32, _mm256_testn_epi32_mask,
+    _mm512_add_epi64, _mm512_and_si512, _mm512_andnot_si512, _mm512_cmpeq_epi64_mask,
+    _mm512_cvtepu32_epi64, _mm512_loadu_epi64, _mm512_loadu_si512, _mm512_mask_blend_epi64,
+    _mm512_mask_cmple_epu64_mask, _mm512_mask_i64gather_epi64, _mm512_maskz_compress_epi64,
+    _mm512_maskz_loadu_epi64, _mm512_or_si512, _mm512_permutex2var_epi64, _mm512_popcnt_epi64,
+    _mm512_set1_epi64, _mm512_setr_epi64, _mm512_slli_epi64, _mm512_sllv_epi64, _mm512_srl_epi64,
+    _mm512_srli_epi64, _mm512_srlv_epi64, _mm512_storeu_si512, _mm512_test_epi64_mask,
+    _mm512_testn_epi64_mask, _mm512_xor_si512,
 };
 use core::ops::Range;
 use core::ptr;
@@ -67,8 +70,16 @@ impl Lanes for Avx512Lanes {
 
     #[inline(always)]
     unsafe fn block<K: Key>(self, rows: &[[u32; 8]], block: usize, key: &K) -> u32 {
-        // SAFETY: `self` proves AVX-512, which implies AVX2, and the bit instructions; the block is the caller's promise.
-        unsafe { avx2::scan(rows, block, key) }
+        // SAFETY: `self` proves AVX-512, which implies AVX2; all rows of the block are inside `rows`, by the caller's promise.
+        unsafe {
+            let differs = avx2::differences(rows, block, key);
+            let rules = rows.get_unchecked((block + 1) * Program::<K>::BLOCK_ROWS - 1);
+            let rules = _mm256_loadu_epi32(rules.as_ptr().cast());
+            // The first that matches comes first, and -1 where none does.
+            let hits = _mm256_testn_epi32_mask(differs, differs);
+            let first = _mm256_mask_compress_epi32(_mm256_set1_epi32(-1), hits, rules);
+            _mm256_cvtsi256_si32(first).cast_unsigned()
+        }
     }
 }
 
@@ -150,9 +161,7 @@ unsafe fn walk<K: Key>(
         let set = |value: u64| _mm512_set1_epi64(value.cast_signed());
         // Lanes without a packet stand at a leaf without blocks.
         let nowhere = set(LEAF);
-        let there = |group: usize| {
-            ((1_u32 << packets.len().saturating_sub(8 * group).min(8)) - 1) as u8
-        };
+        let there = |group: usize| ((1_u32 << packets.len().saturating_sub(8 * group).min(8)) - 1) as u8;
         let mut at: [__m512i; GROUPS] = if root.is_leaf() {
             core::array::from_fn(|group| _mm512_mask_blend_epi64(there(group), nowhere, set(root.word)))
         } else {
@@ -210,15 +219,16 @@ unsafe fn walk<K: Key>(
             let has_blocks = _mm512_test_epi64_mask(leaf, set(LEAF_BLOCKS));
             let least = _mm512_srli_epi64::<LEAF_TOP>(leaf);
             let is_worth = _mm512_mask_cmple_epu64_mask(has_blocks, least, load(&flight.limit, group));
-            let count = _mm512_slli_epi64::<{ Looking::COUNT_UP }>(_mm512_and_si512(leaf, set(LEAF_BLOCKS)));
+            let count =
+                _mm512_slli_epi64::<{ Looking::COUNT_UP }>(_mm512_and_si512(leaf, set(LEAF_BLOCKS)));
             let first = _mm512_and_si512(leaf, set(0xffff_ffff));
             let told = _mm512_or_si512(_mm512_or_si512(count, first), load(&flight.place, group));
             let packed = _mm512_maskz_compress_epi64(is_worth, told);
-            _mm512_storeu_si512(flight.at.as_mut_ptr().add(looking).cast(), packed);
+            _mm512_storeu_si512(flight.at[0].as_mut_ptr().add(looking).cast(), packed);
             looking += is_worth.count_ones() as usize;
         }
         if program.wants_hints() {
-            for leaf in flight.at.get_unchecked(before..looking) {
+            for leaf in flight.at[0].get_unchecked(before..looking) {
                 program.prefetch_block(*leaf as u32);
             }
         }

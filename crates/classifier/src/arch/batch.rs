@@ -35,24 +35,25 @@ impl<K: Key> Kernel for ClassifyBatch<'_, K> {
                 };
                 // Block by block for all packets that still look: how long one packet's leaf is cannot be guessed, how many
                 // packets are left can.
+                let [mut at, mut later] = flight.at.each_mut();
                 while looking > 0 {
                     let mut left = 0;
                     for position in 0..looking {
                         // SAFETY: `descend` puts leaves with blocks at the first `looking` places, each with the place of one of
-                        // these keys. `Program::new` holds all blocks of a leaf inside the rows, and what is written back has
-                        // blocks that are left of these.
+                        // these keys. `Program::new` holds all blocks of a leaf inside the rows, and what is written for
+                        // later has blocks that are left of these.
                         unsafe {
-                            let leaf = Looking(*flight.at.get_unchecked(position));
+                            let leaf = Looking(*at.get_unchecked(position));
                             let place = leaf.place();
                             let found = lanes.block(rows, leaf.block(), keys.get_unchecked(place));
                             let best = &mut out.get_unchecked_mut(place).0;
                             *best = found.min(*best);
                             let next = leaf.next();
-                            *flight.at.get_unchecked_mut(left) = next.0;
-                            let rest = if found == u32::MAX { next } else { Looking(0) };
-                            left += usize::from(rest.has_blocks());
+                            *later.get_unchecked_mut(left) = next.0;
+                            left += usize::from((found == u32::MAX) & next.has_blocks());
                         }
                     }
+                    core::mem::swap(&mut at, &mut later);
                     looking = left;
                 }
             }

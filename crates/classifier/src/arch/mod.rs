@@ -25,7 +25,7 @@ pub(crate) use scalar::scan_block;
 use program::{LEAF_BLOCKS, Root};
 
 /// Packets in flight.
-const FLIGHT: usize = 64;
+const FLIGHT: usize = 128;
 
 /// The packets of one flight that entered a tree.
 #[repr(C, align(64))]
@@ -37,8 +37,9 @@ struct Flight {
     place: [u64; FLIGHT + 8],
     /// The best match of each so far, as leaves say their least rule.
     limit: [u64; FLIGHT + 8],
-    /// The word of the program that each stands at; in the end a [`Looking`] for each leaf that is worth looking through.
-    at: [u64; FLIGHT + 8],
+    /// First the word of the program that each stands at, in the end a [`Looking`] for each leaf that is worth looking through.
+    /// Blocks are compared from one array to the other and back: loads then need not wait for stores whose place is not known.
+    at: [[u64; FLIGHT + 8]; 2],
 }
 
 /// A packet before a leaf, in a word.
@@ -88,7 +89,7 @@ impl Looking {
 impl Flight {
     fn new() -> Self {
         const NONE: [u64; FLIGHT + 8] = [0; FLIGHT + 8];
-        Self { words: [NONE; 5], place: NONE, limit: NONE, at: NONE }
+        Self { words: [NONE; 5], place: NONE, limit: NONE, at: [NONE; 2] }
     }
 }
 

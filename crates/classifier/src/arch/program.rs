@@ -223,7 +223,16 @@ impl<K: Key> Program<K> {
         }
         let roots = trees.iter().map(|tree| Root::new(tree.root)).collect();
         let hints = size_of_val(words) + size_of_val(rows) > NEAR_BYTES;
-        Ok(Self { words: own_words, rows: own_rows, trees, roots, worst, hints, least_shift, family: PhantomData })
+        Ok(Self {
+            words: own_words,
+            rows: own_rows,
+            trees,
+            roots,
+            worst,
+            hints,
+            least_shift,
+            family: PhantomData,
+        })
     }
 
     /// Returns the words of all trees.

@@ -79,7 +79,7 @@ pub(super) unsafe fn descend<K: Key>(
 ) -> usize {
     let words = program.words();
     let mut walking = [0_u8; FLIGHT];
-    flight.at[..count].fill(root.word);
+    flight.at[0][..count].fill(root.word);
     let mut left = 0;
     if !root.is_leaf() {
         let (word, ..) = root.window();
@@ -87,7 +87,7 @@ pub(super) unsafe fn descend<K: Key>(
             let index = root.child_index(flight.words[word][packet]);
             // SAFETY: as below.
             let word = unsafe { *words.get_unchecked(index) };
-            flight.at[packet] = word;
+            flight.at[0][packet] = word;
             walking[left % FLIGHT] = packet as u8;
             left += usize::from(word & LEAF == 0);
         }
@@ -96,12 +96,12 @@ pub(super) unsafe fn descend<K: Key>(
         let mut still = 0;
         for position in 0..left {
             let packet = usize::from(walking[position]) % FLIGHT;
-            let node = flight.at[packet];
+            let node = flight.at[0][packet];
             let index = child_index(node, flight.words[(node >> 55) as usize & 7][packet]);
             // SAFETY: the check of a program (`Program::new`) holds every child of every node, and of every root, below
             // the length; `at` holds such a node, by the caller's promise or because it was read from the program.
             let word = unsafe { *words.get_unchecked(index) };
-            flight.at[packet] = word;
+            flight.at[0][packet] = word;
             walking[still] = packet as u8;
             still += usize::from(word & LEAF == 0);
         }
@@ -110,9 +110,9 @@ pub(super) unsafe fn descend<K: Key>(
     let hints = program.wants_hints();
     let mut looking = 0;
     for packet in 0..count {
-        let leaf = flight.at[packet];
+        let leaf = flight.at[0][packet];
         let is_worth = (leaf & LEAF_BLOCKS != 0) & (leaf >> LEAF_TOP <= flight.limit[packet]);
-        flight.at[looking] = Looking::new(leaf, flight.place[packet]).0;
+        flight.at[0][looking] = Looking::new(leaf, flight.place[packet]).0;
         looking += usize::from(is_worth);
         if hints && is_worth {
             program.prefetch_block(leaf as u32);
