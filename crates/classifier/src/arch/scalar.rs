@@ -111,7 +111,7 @@ pub(super) unsafe fn descend<K: Key>(
     let mut looking = 0;
     for packet in 0..count {
         let leaf = flight.at[0][packet];
-        let is_worth = (leaf & LEAF_BLOCKS != 0) & (leaf >> LEAF_TOP <= flight.limit[packet]);
+        let is_worth = leaf & LEAF_BLOCKS != 0 && leaf >> LEAF_TOP <= flight.limit[packet];
         flight.at[0][looking] = Looking::new(leaf, flight.place[packet]).0;
         looking += usize::from(is_worth);
         if hints && is_worth {

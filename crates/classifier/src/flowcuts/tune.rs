@@ -120,16 +120,22 @@ impl<K: Key> Trial<'_, K> {
     fn run(&mut self) {
         let bits = K::ADDRESS_BITS as u8;
         let lengths = |source: u8, destination: u8| Split::Lengths { source, destination };
-        let half = bits / 2 - 1;
+        let (half, quarter) = (bits / 2 - 1, bits / 4);
         let splits = [
+            lengths(bits, quarter),
+            lengths(quarter, bits),
+            lengths(quarter, quarter),
+            Split::Whole,
             lengths(bits, half),
             lengths(half, bits),
             lengths(half, half),
-            Split::Whole,
-            lengths(bits / 4, bits / 4),
-            lengths(0, 0),
         ];
-        let plan = |split| Plan { split, leaf_rules: 16, growth_max: 16.0 };
+        // One tree holds much, and is tried with leaves that are soon reached.
+        let plan = |split| Plan {
+            split,
+            leaf_rules: if split == Split::Whole { 32 } else { 16 },
+            growth_max: 16.0,
+        };
         let mut distinct: Vec<(Split, Vec<usize>)> = Vec::new();
         for split in splits {
             let sizes = plan(split).lists(self.rules).iter().map(Vec::len).collect();
@@ -137,23 +143,36 @@ impl<K: Key> Trial<'_, K> {
                 distinct.push((split, sizes));
             }
         }
-        let share = self.steps_left / (distinct.len() as u64 + 3);
-        let mut results: Vec<(f64, Split)> = Vec::new();
+        let share = self.steps_left / 8;
+        let mut results: Vec<(f64, Plan)> = Vec::new();
         for &(split, _) in &distinct {
-            let few = if self.best_steps == 0 { share } else { share.min(400_000 + 8 * self.best_steps) };
-            let cost = self.attempt(plan(split), few).or_else(|| {
+            let mut plan = plan(split);
+            let mut cost = self.attempt(plan, self.patience(400_000, 8, share));
+            if cost.is_none() && results.is_empty() {
                 // Too much is copied: cut only where little is.
-                self.attempt(Plan { leaf_rules: 32, growth_max: 4.0, ..plan(split) }, few)
-            });
-            results.extend(cost.map(|cost| (cost, split)));
+                plan = Plan { leaf_rules: 32, growth_max: 4.0, ..plan };
+                cost = self.attempt(plan, share);
+            }
+            results.extend(cost.map(|cost| (cost, plan)));
         }
         results.sort_by(|a, b| a.0.total_cmp(&b.0));
-        for &(_, split) in results.iter().take(2) {
-            for (leaf_rules, growth_max) in [(32, 16.0), (16, 64.0), (8, 32.0), (48, 32.0)] {
-                let few = 200_000 + 4 * self.best_steps;
-                self.attempt(Plan { split, leaf_rules, growth_max }, few.min(2 * share));
+        let least = results.first().map_or(0.0, |&(cost, _)| cost);
+        for &(cost, tried) in results.iter().take(2) {
+            for (leaf_rules, growth_max) in [(32, 64.0), (16, 64.0), (8, 16.0), (24, 32.0)] {
+                // What is far behind with one leaf size is so with any.
+                if cost < 1.15 * least {
+                    self.attempt(
+                        Plan { leaf_rules, growth_max, ..tried },
+                        self.patience(200_000, 4, 2 * share),
+                    );
+                }
             }
         }
+    }
+
+    /// Returns the steps that a plan is worth, given those that the best one so far took.
+    fn patience(&self, least: u64, times: u64, most: u64) -> u64 {
+        if self.best_steps == 0 { most } else { most.min(least + times * self.best_steps) }
     }
 
     /// Tries a plan with so many of the steps that are left; returns its cost if it was finished.
