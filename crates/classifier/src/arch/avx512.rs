@@ -5,12 +5,11 @@ use core::arch::x86_64::{
     __m512i, _mm_cvtsi32_si128, _mm256_cvtsi256_si32, _mm256_loadu_epi32, _mm256_mask_cmpgt_epu32_mask,
     _mm256_mask_compress_epi32, _mm256_maskz_loadu_epi32, _mm256_set1_epi32, _mm256_testn_epi32_mask,
     _mm512_add_epi64, _mm512_and_si512, _mm512_andnot_si512, _mm512_cmpeq_epi64_mask,
-    _mm512_cvtepu32_epi64, _mm512_loadu_epi64, _mm512_loadu_si512, _mm512_mask_blend_epi64,
-    _mm512_mask_cmple_epu64_mask, _mm512_mask_i64gather_epi64, _mm512_maskz_compress_epi64,
-    _mm512_maskz_loadu_epi64, _mm512_or_si512, _mm512_permutex2var_epi64, _mm512_popcnt_epi64,
-    _mm512_set1_epi64, _mm512_setr_epi64, _mm512_slli_epi64, _mm512_sllv_epi64, _mm512_srl_epi64,
-    _mm512_srli_epi64, _mm512_srlv_epi64, _mm512_storeu_si512, _mm512_test_epi64_mask,
-    _mm512_testn_epi64_mask, _mm512_xor_si512,
+    _mm512_cvtepu32_epi64, _mm512_loadu_epi64, _mm512_mask_blend_epi64, _mm512_mask_cmple_epu64_mask,
+    _mm512_mask_i64gather_epi64, _mm512_maskz_compress_epi64, _mm512_maskz_loadu_epi64, _mm512_or_si512,
+    _mm512_permutex2var_epi64, _mm512_popcnt_epi64, _mm512_set1_epi64, _mm512_setr_epi64,
+    _mm512_slli_epi64, _mm512_sllv_epi64, _mm512_srl_epi64, _mm512_srli_epi64, _mm512_srlv_epi64,
+    _mm512_storeu_si512, _mm512_test_epi64_mask, _mm512_testn_epi64_mask, _mm512_xor_si512,
 };
 use core::ops::Range;
 use core::ptr;
@@ -18,7 +17,7 @@ use core::ptr;
 use flowloom_cpu::features::Avx512Popcount;
 
 use super::program::{LEAF, LEAF_BLOCKS, LEAF_TOP, Program, Root};
-use super::{FLIGHT, Flight, Kernel, Lanes, Looking, avx2, scalar};
+use super::{Column, Flight, Kernel, Lanes, Looking, avx2, scalar};
 use crate::key::{Key, Match};
 
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +62,13 @@ impl Lanes for Avx512Lanes {
         for start in (0..count).step_by(8 * GROUPS) {
             // SAFETY: `self` proves the features; `start` is a multiple of 32 below `count`, and as many leaves were put first
             // at most. The rest is the caller's promise.
-            unsafe { looking = walk(program, root, flight, start..count, looking) };
+            unsafe {
+                looking = if count - start >= 8 * GROUPS {
+                    walk::<K, true>(program, root, flight, start..count, looking)
+                } else {
+                    walk::<K, false>(program, root, flight, start..count, looking)
+                };
+            }
         }
         looking
     }
@@ -126,7 +131,7 @@ unsafe fn enter_pairs<K: Key>(
             for (array, column) in arrays.into_iter().zip(columns) {
                 let packed =
                     if enters == 0xff { column } else { _mm512_maskz_compress_epi64(enters, column) };
-                _mm512_storeu_si512(array.as_mut_ptr().add(count).cast(), packed);
+                _mm512_storeu_si512(ptr::from_mut(array).cast::<u64>().add(count).cast(), packed);
             }
             count += enters.count_ones() as usize;
         }
@@ -140,9 +145,9 @@ unsafe fn enter_pairs<K: Key>(
 /// # Safety
 ///
 /// The processor has what [`Avx512Popcount`] proves. The range begins at a multiple of 32 and ends at [`FLIGHT`] or before;
-/// `looking` is not above its beginning. `root` is a root of this program.
+/// `looking` is not above its beginning; it has as many packets as the groups where it is said to be `FULL`. `root` is a root of this program.
 #[inline(always)]
-unsafe fn walk<K: Key>(
+unsafe fn walk<K: Key, const FULL: bool>(
     program: &Program<K>,
     root: &Root,
     flight: &mut Flight,
@@ -151,19 +156,26 @@ unsafe fn walk<K: Key>(
 ) -> usize {
     let words = program.words().as_ptr();
     let start = packets.start;
-    // SAFETY: the features are the caller's promise. Loads lie in the flight's arrays, at multiples of eight packets. Stores
+    // SAFETY: the features are the caller's promise. Loads are of what `enter` wrote for packets of the range. Stores
     // begin at or before the group that was loaded, and all groups are loaded before any is stored. A gather reads the child of a
     // node for each lane that is not at a leaf: `Program::new` holds all of these inside the words.
     unsafe {
-        let load = |array: &[u64; FLIGHT + 8], group: usize| {
-            _mm512_loadu_si512(ptr::from_ref(array).cast::<u64>().add(start + 8 * group).cast())
+        let there: [u8; GROUPS] = if FULL {
+            [0xff; GROUPS]
+        } else {
+            core::array::from_fn(|group| {
+                ((1_u32 << packets.len().saturating_sub(8 * group).min(8)) - 1) as u8
+            })
+        };
+        let load = |column: &Column, group: usize| {
+            let column = ptr::from_ref(column).cast::<i64>();
+            _mm512_maskz_loadu_epi64(there[group], column.add(start + 8 * group))
         };
         let set = |value: u64| _mm512_set1_epi64(value.cast_signed());
         // Lanes without a packet stand at a leaf without blocks.
         let nowhere = set(LEAF);
-        let there = |group: usize| ((1_u32 << packets.len().saturating_sub(8 * group).min(8)) - 1) as u8;
         let mut at: [__m512i; GROUPS] = if root.is_leaf() {
-            core::array::from_fn(|group| _mm512_mask_blend_epi64(there(group), nowhere, set(root.word)))
+            core::array::from_fn(|group| _mm512_mask_blend_epi64(there[group], nowhere, set(root.word)))
         } else {
             let (word, shift, u) = root.window();
             let begins = root.sub_arrays.as_ptr().cast::<i64>();
@@ -175,7 +187,7 @@ unsafe fn walk<K: Key>(
                 // Of a number the low four bits count, which are the sub-array's.
                 let begin = _mm512_permutex2var_epi64(low, _mm512_srl_epi64(cut, up), high);
                 let index = _mm512_add_epi64(begin, _mm512_and_si512(cut, below));
-                _mm512_mask_i64gather_epi64::<8>(nowhere, there(group), index, words.cast())
+                _mm512_mask_i64gather_epi64::<8>(nowhere, there[group], index, words.cast())
             })
         };
         loop {
@@ -215,6 +227,7 @@ unsafe fn walk<K: Key>(
             }
         }
         let before = looking;
+        let [leaves, _] = &mut flight.at;
         for (group, leaf) in at.into_iter().enumerate() {
             let has_blocks = _mm512_test_epi64_mask(leaf, set(LEAF_BLOCKS));
             let least = _mm512_srli_epi64::<LEAF_TOP>(leaf);
@@ -224,12 +237,12 @@ unsafe fn walk<K: Key>(
             let first = _mm512_and_si512(leaf, set(0xffff_ffff));
             let told = _mm512_or_si512(_mm512_or_si512(count, first), load(&flight.place, group));
             let packed = _mm512_maskz_compress_epi64(is_worth, told);
-            _mm512_storeu_si512(flight.at[0].as_mut_ptr().add(looking).cast(), packed);
+            _mm512_storeu_si512(ptr::from_mut(leaves).cast::<u64>().add(looking).cast(), packed);
             looking += is_worth.count_ones() as usize;
         }
         if program.wants_hints() {
-            for leaf in flight.at[0].get_unchecked(before..looking) {
-                program.prefetch_block(*leaf as u32);
+            for position in before..looking {
+                program.prefetch_block(leaves.get(position) as u32);
             }
         }
     }

@@ -1,7 +1,8 @@
 //! Classifying a batch: a flight of packets at a time, tree by tree.
 #![expect(unsafe_code, reason = "steps of a walk that starts at the roots of a checked program")]
 
-use super::{Backend, FLIGHT, Flight, Kernel, Lanes, Looking, Program};
+use super::scalar::leaf_of;
+use super::{Backend, FLIGHT, Flight, Kernel, Lanes, Looking, Program, leaf_blocks};
 use crate::key::{Key, Match};
 
 /// A batch to look up; there is a place for the match of each key.
@@ -11,10 +12,40 @@ pub(crate) struct ClassifyBatch<'a, K: Key> {
     pub(crate) out: &'a mut [Match],
 }
 
+/// So many keys are not worth a flight.
+const FEW: usize = 4;
+
 impl<K: Key> ClassifyBatch<'_, K> {
     /// Looks the batch up.
     pub(crate) fn run_on(self, backend: Backend) {
         backend.run(self);
+    }
+
+    /// Looks one key up after the other.
+    #[inline(always)]
+    fn one_by_one<L: Lanes>(self, lanes: L) {
+        let rows = self.program.rows();
+        for (key, best) in self.keys.iter().zip(self.out) {
+            for (tree, root) in self.program.trees().iter().zip(self.program.roots()) {
+                if best.0 <= tree.least {
+                    continue;
+                }
+                // SAFETY: the root is one of this program.
+                let leaf = unsafe { leaf_of(self.program, root, key) };
+                if self.program.is_beyond(leaf, best.0) {
+                    continue;
+                }
+                let (first, count) = leaf_blocks(leaf);
+                for block in first..first + count {
+                    // SAFETY: `Program::new` holds all blocks of a leaf inside the rows.
+                    let found = unsafe { lanes.block(rows, block, key) };
+                    if found != u32::MAX {
+                        best.0 = best.0.min(found);
+                        break;
+                    }
+                }
+            }
+        }
     }
 }
 
@@ -23,9 +54,12 @@ impl<K: Key> Kernel for ClassifyBatch<'_, K> {
 
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
-        let mut flight = Flight::new();
         let rows = self.program.rows();
         self.out.fill(Match::NONE);
+        if self.keys.len() < FEW {
+            return self.one_by_one(lanes);
+        }
+        let mut flight = Flight::EMPTY;
         for (keys, out) in self.keys.chunks(FLIGHT).zip(self.out.chunks_mut(FLIGHT)) {
             for (tree, root) in self.program.trees().iter().zip(self.program.roots()) {
                 // SAFETY: a chunk has at most `FLIGHT` keys, and as many places for matches; the root is one of this program.
@@ -39,17 +73,17 @@ impl<K: Key> Kernel for ClassifyBatch<'_, K> {
                 while looking > 0 {
                     let mut left = 0;
                     for position in 0..looking {
-                        // SAFETY: `descend` puts leaves with blocks at the first `looking` places, each with the place of one of
+                        // SAFETY: `descend` writes leaves with blocks at the first `looking` places, each with the place of one of
                         // these keys. `Program::new` holds all blocks of a leaf inside the rows, and what is written for
                         // later has blocks that are left of these.
                         unsafe {
-                            let leaf = Looking(*at.get_unchecked(position));
+                            let leaf = Looking(at.get(position));
                             let place = leaf.place();
                             let found = lanes.block(rows, leaf.block(), keys.get_unchecked(place));
                             let best = &mut out.get_unchecked_mut(place).0;
                             *best = found.min(*best);
                             let next = leaf.next();
-                            *later.get_unchecked_mut(left) = next.0;
+                            later.put(left, next.0);
                             left += usize::from((found == u32::MAX) & next.has_blocks());
                         }
                     }

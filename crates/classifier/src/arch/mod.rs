@@ -13,6 +13,8 @@ mod batch;
 mod program;
 mod scalar;
 
+use core::mem::MaybeUninit;
+
 use flowloom_cpu::features::Isa;
 
 use crate::key::{Key, Match};
@@ -27,19 +29,64 @@ use program::{LEAF_BLOCKS, Root};
 /// Packets in flight.
 const FLIGHT: usize = 128;
 
-/// The packets of one flight that entered a tree.
+/// Something of each packet in flight. What was not written is not initialised: writing zeros first would cost more than a small
+/// batch does.
 #[repr(C, align(64))]
+#[derive(Clone, Copy, Debug)]
+struct Column([MaybeUninit<u64>; FLIGHT + 8]);
+
+impl Column {
+    const EMPTY: Self = Self([const { MaybeUninit::uninit() }; FLIGHT + 8]);
+
+    #[inline(always)]
+    fn set(&mut self, index: usize, value: u64) {
+        self.0[index] = MaybeUninit::new(value);
+    }
+
+    /// Writes without a look at the index.
+    ///
+    /// # Safety
+    ///
+    /// `index` is below [`FLIGHT`].
+    #[inline(always)]
+    unsafe fn put(&mut self, index: usize, value: u64) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.get_unchecked_mut(index).write(value) };
+    }
+
+    /// Returns what was written.
+    ///
+    /// # Safety
+    ///
+    /// Something was written at this index.
+    #[inline(always)]
+    unsafe fn get(&self, index: usize) -> u64 {
+        // SAFETY: what was written is inside, and initialised.
+        unsafe { self.0.get_unchecked(index).assume_init() }
+    }
+}
+
+/// The packets of one flight that entered a tree. A back end may write a group of eight beyond the last one.
 #[derive(Debug)]
 struct Flight {
-    /// Their keys' words, word by word. A back end may write a group of eight beyond the last packet.
-    words: [[u64; FLIGHT + 8]; 5],
+    /// Their keys' words, word by word.
+    words: [Column; 5],
     /// The place of each in its chunk, as [`Looking`] has it.
-    place: [u64; FLIGHT + 8],
+    place: Column,
     /// The best match of each so far, as leaves say their least rule.
-    limit: [u64; FLIGHT + 8],
+    limit: Column,
     /// First the word of the program that each stands at, in the end a [`Looking`] for each leaf that is worth looking through.
-    /// Blocks are compared from one array to the other and back: loads then need not wait for stores whose place is not known.
-    at: [[u64; FLIGHT + 8]; 2],
+    /// Blocks are compared from one column to the other and back: loads then need not wait for stores whose place is not known.
+    at: [Column; 2],
+}
+
+impl Flight {
+    const EMPTY: Self = Self {
+        words: [Column::EMPTY; 5],
+        place: Column::EMPTY,
+        limit: Column::EMPTY,
+        at: [Column::EMPTY; 2],
+    };
 }
 
 /// A packet before a leaf, in a word.
@@ -86,13 +133,6 @@ impl Looking {
     }
 }
 
-impl Flight {
-    fn new() -> Self {
-        const NONE: [u64; FLIGHT + 8] = [0; FLIGHT + 8];
-        Self { words: [NONE; 5], place: NONE, limit: NONE, at: [NONE; 2] }
-    }
-}
-
 /// What a back end computes.
 trait Lanes: Copy {
     /// Puts the packets whose match so far is behind `least` into the flight; returns how many.
@@ -114,7 +154,7 @@ trait Lanes: Copy {
     ///
     /// # Safety
     ///
-    /// `root` is a root of this program, and `count` is what [`Lanes::enter`] returned.
+    /// `root` is a root of this program, and `count` is what [`Lanes::enter`] returned just before.
     unsafe fn descend<K: Key>(
         self,
         program: &Program<K>,

@@ -56,10 +56,10 @@ pub(super) fn enter<K: Key>(
         // Written whether the packet enters or not: the next one takes the place.
         let at = count % FLIGHT;
         for word in 0..K::WORDS {
-            flight.words[word][at] = key.word(word);
+            flight.words[word].set(at, key.word(word));
         }
-        flight.place[at] = (place as u64) << Looking::PLACE;
-        flight.limit[at] = u64::from(found.0 >> program.least_shift());
+        flight.place.set(at, (place as u64) << Looking::PLACE);
+        flight.limit.set(at, u64::from(found.0 >> program.least_shift()));
         count += usize::from(found.0 > least);
     }
     count
@@ -78,47 +78,69 @@ pub(super) unsafe fn descend<K: Key>(
     count: usize,
 ) -> usize {
     let words = program.words();
+    let [at, _] = &mut flight.at;
     let mut walking = [0_u8; FLIGHT];
-    flight.at[0][..count].fill(root.word);
     let mut left = 0;
-    if !root.is_leaf() {
+    if root.is_leaf() {
+        (0..count).for_each(|packet| at.set(packet, root.word));
+    } else {
         let (word, ..) = root.window();
         for packet in 0..count {
-            let index = root.child_index(flight.words[word][packet]);
-            // SAFETY: as below.
-            let word = unsafe { *words.get_unchecked(index) };
-            flight.at[0][packet] = word;
+            // SAFETY: as below; `enter` wrote the words of so many packets.
+            let next = unsafe { *words.get_unchecked(root.child_index(flight.words[word].get(packet))) };
+            at.set(packet, next);
             walking[left % FLIGHT] = packet as u8;
-            left += usize::from(word & LEAF == 0);
+            left += usize::from(next & LEAF == 0);
         }
     }
     while left > 0 {
         let mut still = 0;
         for position in 0..left {
-            let packet = usize::from(walking[position]) % FLIGHT;
-            let node = flight.at[0][packet];
-            let index = child_index(node, flight.words[(node >> 55) as usize & 7][packet]);
+            let packet = usize::from(walking[position]);
             // SAFETY: the check of a program (`Program::new`) holds every child of every node, and of every root, below
-            // the length; `at` holds such a node, by the caller's promise or because it was read from the program.
-            let word = unsafe { *words.get_unchecked(index) };
-            flight.at[0][packet] = word;
+            // the length; `at` holds such a node, by the caller's promise or because it was read from the program. All columns
+            // were written for this packet.
+            let next = unsafe {
+                let node = at.get(packet);
+                let field = flight.words[(node >> 55) as usize & 7].get(packet);
+                *words.get_unchecked(child_index(node, field))
+            };
+            at.set(packet, next);
             walking[still] = packet as u8;
-            still += usize::from(word & LEAF == 0);
+            still += usize::from(next & LEAF == 0);
         }
         left = still;
     }
     let hints = program.wants_hints();
     let mut looking = 0;
     for packet in 0..count {
-        let leaf = flight.at[0][packet];
-        let is_worth = leaf & LEAF_BLOCKS != 0 && leaf >> LEAF_TOP <= flight.limit[packet];
-        flight.at[0][looking] = Looking::new(leaf, flight.place[packet]).0;
+        // SAFETY: all were written for so many packets.
+        let (leaf, limit, place) =
+            unsafe { (at.get(packet), flight.limit.get(packet), flight.place.get(packet)) };
+        let is_worth = leaf & LEAF_BLOCKS != 0 && leaf >> LEAF_TOP <= limit;
+        at.set(looking, Looking::new(leaf, place).0);
         looking += usize::from(is_worth);
         if hints && is_worth {
             program.prefetch_block(leaf as u32);
         }
     }
     looking
+}
+
+/// Looks one packet up in a tree, without a flight.
+///
+/// # Safety
+///
+/// `root` is a root of this program.
+#[inline(always)]
+pub(super) unsafe fn leaf_of<K: Key>(program: &Program<K>, root: &Root, key: &K) -> u64 {
+    let words = program.words();
+    let mut at = root.word;
+    while at & LEAF == 0 {
+        // SAFETY: the check of a program holds every child of every node and root below the length.
+        at = unsafe { *words.get_unchecked(child_index(at, key.word((at >> 55) as usize & 7))) };
+    }
+    at
 }
 
 /// Returns the first rule of a block that matches.
