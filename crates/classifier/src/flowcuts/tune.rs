@@ -143,17 +143,23 @@ impl<K: Key> Trial<'_, K> {
                 distinct.push((split, sizes));
             }
         }
-        let share = self.steps_left / 8;
         let mut results: Vec<(f64, Plan)> = Vec::new();
-        for &(split, _) in &distinct {
-            let mut plan = plan(split);
-            let mut cost = self.attempt(plan, self.patience(400_000, 8, share));
-            if cost.is_none() && results.is_empty() {
-                // Too much is copied: cut only where little is.
-                plan = Plan { leaf_rules: 32, growth_max: 4.0, ..plan };
-                cost = self.attempt(plan, share);
-            }
+        for (tried, &(split, _)) in distinct.iter().enumerate() {
+            // Each may take its part of what is left, so that all have their turn, whatever fails before them, and what comes
+            // after has three parts.
+            let share = self.steps_left / (distinct.len() - tried + 3) as u64;
+            let plan = plan(split);
+            let cost = self.attempt(plan, self.patience(400_000, 8, share));
             results.extend(cost.map(|cost| (cost, plan)));
+        }
+        if results.is_empty() {
+            // Too much is copied: cut only where little is, and split in four first.
+            for &(split, _) in distinct.iter().rev() {
+                let share = self.steps_left / 2;
+                let plan = Plan { leaf_rules: 32, growth_max: 4.0, ..plan(split) };
+                let cost = self.attempt(plan, self.patience(400_000, 8, share));
+                results.extend(cost.map(|cost| (cost, plan)));
+            }
         }
         results.sort_by(|a, b| a.0.total_cmp(&b.0));
         let least = results.first().map_or(0.0, |&(cost, _)| cost);
@@ -163,7 +169,7 @@ impl<K: Key> Trial<'_, K> {
                 if cost < 1.15 * least {
                     self.attempt(
                         Plan { leaf_rules, growth_max, ..tried },
-                        self.patience(200_000, 4, 2 * share),
+                        self.patience(200_000, 4, self.steps_left / 2),
                     );
                 }
             }
