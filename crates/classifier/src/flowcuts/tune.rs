@@ -121,15 +121,11 @@ impl<K: Key> Trial<'_, K> {
         let bits = K::ADDRESS_BITS as u8;
         let lengths = |source: u8, destination: u8| Split::Lengths { source, destination };
         let (half, quarter) = (bits / 2 - 1, bits / 4);
-        let splits = [
-            lengths(bits, quarter),
-            lengths(quarter, bits),
-            lengths(quarter, quarter),
-            Split::Whole,
-            lengths(bits, half),
-            lengths(half, bits),
-            lengths(half, half),
-        ];
+        let shorter = [lengths(bits, quarter), lengths(quarter, bits), lengths(quarter, quarter)];
+        let longer = [lengths(bits, half), lengths(half, bits), lengths(half, half)];
+        // A quarter of an IPv6 address is what a provider has: rules are told apart further down.
+        let (first, last) = if K::IS_V6 { (longer, shorter) } else { (shorter, longer) };
+        let splits = first.into_iter().chain([Split::Whole]).chain(last);
         // One tree holds much, and is tried with leaves that are soon reached.
         let plan = |split| Plan {
             split,
@@ -143,23 +139,26 @@ impl<K: Key> Trial<'_, K> {
                 distinct.push((split, sizes));
             }
         }
+        let share = self.steps_left / (distinct.len().min(5) as u64 + 3);
+        let last_resort = self.steps_left / 3;
+        // Little is copied where little is cut.
+        let sparing = |split| Plan { split, leaf_rules: 32, growth_max: 4.0 };
         let mut results: Vec<(f64, Plan)> = Vec::new();
-        for (tried, &(split, _)) in distinct.iter().enumerate() {
-            // Each may take its part of what is left, so that all have their turn, whatever fails before them, and what comes
-            // after has three parts.
-            let share = self.steps_left / (distinct.len() - tried + 3) as u64;
-            let plan = plan(split);
-            let cost = self.attempt(plan, self.patience(400_000, 8, share));
-            results.extend(cost.map(|cost| (cost, plan)));
+        for &(split, _) in &distinct {
+            if results.is_empty() && self.steps_left < last_resort {
+                break;
+            }
+            let mut tried = plan(split);
+            let mut cost = self.attempt(tried, self.patience(400_000, 8, share));
+            if cost.is_none() && results.is_empty() {
+                tried = sparing(split);
+                cost = self.attempt(tried, share);
+            }
+            results.extend(cost.map(|cost| (cost, tried)));
         }
         if results.is_empty() {
-            // Too much is copied: cut only where little is, and split in four first.
-            for &(split, _) in distinct.iter().rev() {
-                let share = self.steps_left / 2;
-                let plan = Plan { leaf_rules: 32, growth_max: 4.0, ..plan(split) };
-                let cost = self.attempt(plan, self.patience(400_000, 8, share));
-                results.extend(cost.map(|cost| (cost, plan)));
-            }
+            let tried = sparing(lengths(half, half));
+            results.extend(self.attempt(tried, self.steps_left).map(|cost| (cost, tried)));
         }
         results.sort_by(|a, b| a.0.total_cmp(&b.0));
         let least = results.first().map_or(0.0, |&(cost, _)| cost);
@@ -169,7 +168,7 @@ impl<K: Key> Trial<'_, K> {
                 if cost < 1.15 * least {
                     self.attempt(
                         Plan { leaf_rules, growth_max, ..tried },
-                        self.patience(200_000, 4, self.steps_left / 2),
+                        self.patience(200_000, 4, 2 * share),
                     );
                 }
             }
