@@ -75,7 +75,7 @@ impl<K: Key> Kernel for ClassifyBatch<'_, K> {
                     for position in 0..looking {
                         // SAFETY: `descend` writes leaves with blocks at the first `looking` places, each with the place of one of
                         // these keys. `Program::new` holds all blocks of a leaf inside the rows, and what is written for
-                        // later has blocks that are left of these.
+                        // later has blocks that are left of these; `left` is not above `position`.
                         unsafe {
                             let leaf = Looking(at.get(position));
                             let place = leaf.place();
