@@ -1,6 +1,7 @@
 //! Any bytes as a classifier's image, with the right check sum put in: an error, or a classifier that is safe to ask.
 #![no_main]
 
+use flowloom_classifier::image::VERSION;
 use flowloom_classifier::{Classifier, KeyV4, KeyV6, Match};
 use flowloom_cpu::crc32c::crc32c;
 use libfuzzer_sys::fuzz_target;
@@ -20,7 +21,7 @@ fuzz_target!(|data: &[u8]| {
     if image.len() >= 16 {
         // Most inputs would end at the head otherwise.
         image[..8].copy_from_slice(b"FLOWCUTS");
-        image[8..12].copy_from_slice(&1_u32.to_le_bytes());
+        image[8..12].copy_from_slice(&VERSION.to_le_bytes());
         let sum = crc32c(&image[16..]);
         image[12..16].copy_from_slice(&sum.to_le_bytes());
     }

@@ -9,14 +9,16 @@ use crate::bench::{build, said};
 
 const USAGE: &str = "usage: cargo xtask peers flow-table [--rounds N] [--flows N,…] [--format json|text]
        cargo xtask peers classifier [--rounds N] [--only NAME,…] [--sizes N,…] [--seeds N] [--headers N] [--live N]
-                                    [--format json|text]
+                                    [--dpdk-megabytes N] [--format json|text]
        cargo xtask peers tcb-cache [--rounds N] [--accesses N] [--trace FILE] [--python PROGRAM] [--format json|text]
        cargo xtask peers l7 [--labels] [--rounds N] [--capture FILE]… [--format json|text]
 
   flow-table   LineHash and DHash beside hashbrown, DashMap, and DPDK's rte_hash where libdpdk is installed. DPDK needs
                reserved huge pages: as root, sysctl vm.nr_hugepages=2048
   classifier   FlowCuts beside DPDK's rte_acl, on the rule sets below $FLOWLOOM_DATA and on generated ones. rte_acl
-               runs on 4 KiB pages where no huge ones are reserved, which is slower
+               runs on 4 KiB pages where no huge ones are reserved, which is slower. --only takes the sets whose names
+               hold one of these; generated ones are made_acl_100000_2 (profile, rules, seed), so that one a call is a
+               minute: --only made_acl_100000_2 --sizes 100000 --seeds 2 --live none
   tcb-cache    simulated caches beside libCacheSim's Python package (pip install libcachesim), on one oracleGeneral file
   l7           the L7 scanner beside vectorscan where libhs is installed (libvectorscan-dev), on the payload of the
                captures below $FLOWLOOM_DATA; with --labels its labels beside tshark's";
@@ -57,12 +59,14 @@ fn classifier(root: &Path, arguments: &[String]) -> Result<ExitCode> {
         build(root, &["-p", "flowloom-benches", "--bin", "classifier_peers", "--features", "dpdk"])?;
     let mut command = Command::new(program);
     command.args(arguments);
-    // Without reserved pages DPDK still starts, on small ones; a set of 100,000 rules needs about a gigabyte.
-    let megabytes = match reserved_megabytes() {
-        0 => 2048,
-        megabytes => megabytes,
-    };
-    command.args(["--dpdk-megabytes", &megabytes.to_string()]);
+    if !arguments.iter().any(|argument| argument == "--dpdk-megabytes") {
+        // Without reserved pages DPDK still starts, on small ones; a set of 100,000 rules needs about a gigabyte.
+        let megabytes = match reserved_megabytes() {
+            0 => 2048,
+            megabytes => megabytes,
+        };
+        command.args(["--dpdk-megabytes", &megabytes.to_string()]);
+    }
     finish(root, command)
 }
 

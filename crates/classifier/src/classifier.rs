@@ -198,7 +198,7 @@ impl Classifier {
         found[0]
     }
 
-    /// Looks up any number of keys; 64 and more at a time are fastest. Allocates nothing and does not panic on any key.
+    /// Looks up any number of keys; 128 and more at a time are fastest. Allocates nothing and does not panic on any key.
     ///
     /// # Panics
     ///

@@ -20,12 +20,12 @@ use flowloom_cpu::crc32c::crc32c;
 use flowloom_cpu::features::Isa;
 use flowloom_cpu::pages::HugePages;
 
-use crate::arch::{FaultyProgram, Program, Tree};
+use crate::arch::{FaultyProgram, Program, Tree, plain};
 use crate::key::Key;
 
 const MAGIC: [u8; 8] = *b"FLOWCUTS";
 /// Version of the form.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 const HEAD_BYTES: usize = 96;
 
 /// Bytes that are no classifier.
@@ -126,11 +126,11 @@ fn sizes<K: Key>(image: &mut Vec<u8>, (program, rules): (&Program<K>, usize)) {
 
 fn arrays<K: Key>(image: &mut Vec<u8>, program: &Program<K>) {
     for tree in program.trees() {
-        image.extend(tree.root.to_le_bytes());
+        image.extend(plain(tree.root).to_le_bytes());
         image.extend(u64::from(tree.least).to_le_bytes());
     }
-    for word in program.words() {
-        image.extend(word.to_le_bytes());
+    for &word in program.words() {
+        image.extend(plain(word).to_le_bytes());
     }
     image.resize(image.len().next_multiple_of(64), 0);
     for row in program.rows() {

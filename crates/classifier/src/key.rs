@@ -162,6 +162,7 @@ impl Key for KeyV4 {
 /// assert_eq!(key.tuple().to_string(), "[::1]:1024 > [::2]:80 proto 17");
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(C)]
 pub struct KeyV6 {
     words: [u64; 5],
 }

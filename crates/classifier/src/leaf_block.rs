@@ -9,13 +9,9 @@ use crate::rule_set::Flat;
 /// Rules in a block.
 pub(crate) const LANES: usize = 8;
 
-/// Appends the blocks of these rules, which ascend; one without rules if there are none.
+/// Appends the blocks of these rules, which ascend.
 pub(crate) fn push_blocks<'a, K: Key>(rows: &mut Vec<[u32; 8]>, rules: impl Iterator<Item = &'a Flat<K>>) {
     let n = K::ADDRESS_DIMENSIONS;
-    let mut rules = rules.peekable();
-    if rules.peek().is_none() {
-        push_padding::<K>(rows);
-    }
     for (position, rule) in rules.enumerate() {
         let lane = position % LANES;
         if lane == 0 {

@@ -31,6 +31,9 @@ pub(crate) fn classify_counting<K: Key>(program: &Program<K>, key: &K) -> (Match
             reads.nodes += 1;
             reads.words += 1;
         }
+        if program.is_beyond(at, best) {
+            continue;
+        }
         let (first, count) = leaf_blocks(at);
         for block in first..first + count {
             reads.blocks += 1;

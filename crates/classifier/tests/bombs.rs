@@ -3,6 +3,7 @@
 
 use flowloom_classifier::aggrecuts::{AggreCuts, Limits, Sharing, Stride};
 use flowloom_classifier::headers::{Traffic, headers};
+use flowloom_classifier::synth::{self, Profile};
 use flowloom_classifier::{
     BuildError, ClassifierBuilder, KeyV4, KeyV6, Match, PortRange, PrefixV4, ProtocolMatch, Rule, RuleSet,
 };
@@ -45,6 +46,19 @@ fn overlapping_ranges_stay_within_memory_and_work() {
         error.to_string(),
         "the classifier needs 36096 bytes or more, the limit is 10000; raise the limit"
     );
+}
+
+#[test]
+fn sets_of_every_kind_are_trees_within_the_default_limits() {
+    for profile in [Profile::Acl, Profile::Firewall, Profile::PacketFilter] {
+        for (count, v6) in [(10_000, false), (3_000, true), (10_000, true)] {
+            let rules = synth::rules(profile, count, 1, v6).unwrap();
+            let stats = ClassifierBuilder::new().build(&rules).unwrap().stats();
+            let family = if v6 { stats.v6 } else { stats.v4 };
+            assert!(family.plan.is_some(), "{profile:?}, {count} rules, v6 {v6}: linear search");
+            assert!(family.bytes() <= 5_000_000, "{profile:?}, v6 {v6}: {} bytes", family.bytes());
+        }
+    }
 }
 
 #[test]

@@ -7,9 +7,10 @@
 
 use flowloom_classifier::flowcuts::plan::{Plan, Split};
 use flowloom_classifier::headers::{Traffic, headers};
+use flowloom_classifier::synth::{self, Profile};
 use flowloom_classifier::{
-    Addresses, Algorithm, ClassifierBuilder, ClassifierKey, Key, KeyV4, KeyV6, Match, PortRange, PrefixV4,
-    PrefixV6, ProtocolMatch, Rule, RuleSet,
+    Addresses, Algorithm, Classifier, ClassifierBuilder, ClassifierKey, Key, KeyV4, KeyV6, Match,
+    PortRange, PrefixV4, PrefixV6, ProtocolMatch, Rule, RuleId, RuleSet,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -169,6 +170,62 @@ proptest! {
         let rules = RuleSet::new(rules).unwrap();
         let keys: Vec<KeyV4> = headers(&rules, Traffic::HITS, length, 1);
         check(&rules, Algorithm::FlowCuts(Plan { split: Split::Whole, leaf_rules: 2, growth_max: 8.0 }), &keys)?;
+    }
+}
+
+#[test]
+fn every_length_of_a_batch_is_answered_in_several_trees() {
+    let plan =
+        Plan { split: Split::Lengths { source: 15, destination: 15 }, leaf_rules: 4, growth_max: 8.0 };
+    for v6 in [false, true] {
+        let rules = synth::rules(Profile::Firewall, 300, 3, v6).unwrap();
+        let (v4, six) = (
+            headers::<KeyV4>(&rules, Traffic::MISSES, 270, 2),
+            headers::<KeyV6>(&rules, Traffic::MISSES, 270, 2),
+        );
+        for isa in flowloom_cpu::features::Isa::available() {
+            let builder = ClassifierBuilder::new().algorithm(Algorithm::FlowCuts(plan)).isa(isa);
+            let classifier = builder.build(&rules).unwrap();
+            let stats = classifier.stats();
+            assert!(stats.v4.trees.max(stats.v6.trees) > 2, "{stats:?}");
+            for length in (0..=140).chain(250..=270) {
+                answers_alike(&classifier, &rules, &v4[..length]);
+                answers_alike(&classifier, &rules, &six[..length]);
+            }
+        }
+    }
+}
+
+/// Leaves say their least rule in thirteen bits: ids that need more are said without their low bits.
+#[test]
+fn rules_with_ids_beyond_thirteen_bits_are_not_passed_by() {
+    for profile in [Profile::Acl, Profile::Firewall, Profile::PacketFilter] {
+        let rules = synth::rules(profile, 20_000, 5, false).unwrap();
+        let keys: Vec<KeyV4> = headers(&rules, Traffic::MISSES, 600, 9);
+        for split in
+            [Split::Lengths { source: 8, destination: 8 }, Split::Lengths { source: 32, destination: 8 }]
+        {
+            let plan = Plan { split, leaf_rules: 16, growth_max: 4.0 };
+            let classifier =
+                ClassifierBuilder::new().algorithm(Algorithm::FlowCuts(plan)).build(&rules).unwrap();
+            for isa in flowloom_cpu::features::Isa::available() {
+                answers_alike(&classifier.with_isa(isa).unwrap(), &rules, &keys);
+            }
+        }
+    }
+}
+
+fn answers_alike<K: ClassifierKey>(classifier: &Classifier, rules: &RuleSet, keys: &[K]) {
+    let mut found = vec![Match::from(RuleId(0)); keys.len()];
+    classifier.classify_batch(keys, &mut found);
+    for (position, (key, found)) in keys.iter().zip(&found).enumerate() {
+        assert_eq!(
+            *found,
+            rules.first_match(key),
+            "{} {key:?} at {position} of {}",
+            classifier.isa(),
+            keys.len()
+        );
     }
 }
 

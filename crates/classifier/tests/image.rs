@@ -58,8 +58,8 @@ fn what_is_wrong_is_said() {
     assert!(matches!(Classifier::from_image(&image[..50]), Err(ImageError::Length { .. })));
     assert!(matches!(Classifier::from_image(&image[..image.len() - 1]), Err(ImageError::Length { .. })));
     let mut other = image.clone();
-    other[8] = 2;
-    assert_eq!(Classifier::from_image(&other).unwrap_err(), ImageError::Version { found: 2 });
+    other[8] = 1;
+    assert_eq!(Classifier::from_image(&other).unwrap_err(), ImageError::Version { found: 1 });
     let mut other = image.clone();
     *other.last_mut().unwrap() ^= 1;
     assert_eq!(Classifier::from_image(&other).unwrap_err(), ImageError::CheckSum);

@@ -1,8 +1,8 @@
 //! Classifying a batch: a flight of packets at a time, tree by tree.
 #![expect(unsafe_code, reason = "steps of a walk that starts at the roots of a checked program")]
 
-use super::program::LEAF_STEP;
-use super::{Backend, FLIGHT, Flight, Kernel, Lanes, Program, leaf_blocks};
+use super::scalar::leaf_of;
+use super::{Backend, FLIGHT, Flight, Kernel, Lanes, Looking, Program, leaf_blocks};
 use crate::key::{Key, Match};
 
 /// A batch to look up; there is a place for the match of each key.
@@ -12,10 +12,40 @@ pub(crate) struct ClassifyBatch<'a, K: Key> {
     pub(crate) out: &'a mut [Match],
 }
 
+/// So many keys are not worth a flight.
+const FEW: usize = 4;
+
 impl<K: Key> ClassifyBatch<'_, K> {
     /// Looks the batch up.
     pub(crate) fn run_on(self, backend: Backend) {
         backend.run(self);
+    }
+
+    /// Looks one key up after the other.
+    #[inline(always)]
+    fn one_by_one<L: Lanes>(self, lanes: L) {
+        let rows = self.program.rows();
+        for (key, best) in self.keys.iter().zip(self.out) {
+            for (tree, root) in self.program.trees().iter().zip(self.program.roots()) {
+                if best.0 <= tree.least {
+                    continue;
+                }
+                // SAFETY: the root is one of this program.
+                let leaf = unsafe { leaf_of(self.program, root, key) };
+                if self.program.is_beyond(leaf, best.0) {
+                    continue;
+                }
+                let (first, count) = leaf_blocks(leaf);
+                for block in first..first + count {
+                    // SAFETY: `Program::new` holds all blocks of a leaf inside the rows.
+                    let found = unsafe { lanes.block(rows, block, key) };
+                    if found != u32::MAX {
+                        best.0 = best.0.min(found);
+                        break;
+                    }
+                }
+            }
+        }
     }
 }
 
@@ -24,51 +54,40 @@ impl<K: Key> Kernel for ClassifyBatch<'_, K> {
 
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
-        let mut flight = Flight::new();
-        let mut entering = [0_u8; FLIGHT];
+        let rows = self.program.rows();
+        self.out.fill(Match::NONE);
+        if self.keys.len() < FEW {
+            return self.one_by_one(lanes);
+        }
+        let mut flight = Flight::EMPTY;
         for (keys, out) in self.keys.chunks(FLIGHT).zip(self.out.chunks_mut(FLIGHT)) {
-            out.fill(Match::NONE);
-            for (number, tree) in self.program.trees().iter().enumerate() {
-                let mut count = 0;
-                if number == 0 {
-                    // Nobody has a match yet: all enter.
-                    for (i, key) in keys.iter().enumerate() {
-                        entering[i] = i as u8;
-                        for word in 0..K::WORDS {
-                            flight.words[word][i] = key.word(word);
-                        }
-                    }
-                    count = keys.len();
-                } else {
-                    for (i, (key, found)) in keys.iter().zip(&*out).enumerate() {
-                        entering[count % FLIGHT] = i as u8;
-                        for word in 0..K::WORDS {
-                            flight.words[word][count % FLIGHT] = key.word(word);
-                        }
-                        count += usize::from(found.0 > tree.least);
-                    }
-                }
-                flight.at[..count].fill(tree.root);
-                // SAFETY: all stand at a root of this program; a chunk has at most `FLIGHT` keys.
-                unsafe { lanes.descend(self.program, &mut flight, count) };
+            for (tree, root) in self.program.trees().iter().zip(self.program.roots()) {
+                // SAFETY: a chunk has at most `FLIGHT` keys, and as many places for matches; the root is one of this program.
+                let mut looking = unsafe {
+                    let count = lanes.enter(self.program, keys, out, tree.least, &mut flight);
+                    lanes.descend(self.program, root, &mut flight, count)
+                };
                 // Block by block for all packets that still look: how long one packet's leaf is cannot be guessed, how many
                 // packets are left can.
-                let mut looking = count;
+                let [mut at, mut later] = flight.at.each_mut();
                 while looking > 0 {
                     let mut left = 0;
                     for position in 0..looking {
-                        let i = entering[position];
-                        let leaf = flight.at[position];
-                        let (key, best) = (&keys[usize::from(i)], &mut out[usize::from(i)].0);
-                        // SAFETY: `Program::new` holds all blocks of a leaf, of which there is one at least, inside the rows.
-                        // What is written back below is a leaf that begins one block later and has one fewer.
-                        let found = unsafe { lanes.block(self.program, leaf as u32 as usize, key) };
-                        *best = found.min(*best);
-                        let rest = leaf.wrapping_sub(LEAF_STEP);
-                        flight.at[left] = rest;
-                        entering[left] = i;
-                        left += usize::from(found == u32::MAX && leaf_blocks(rest).1 > 0);
+                        // SAFETY: `descend` writes leaves with blocks at the first `looking` places, each with the place of one of
+                        // these keys. `Program::new` holds all blocks of a leaf inside the rows, and what is written for
+                        // later has blocks that are left of these; `left` is not above `position`.
+                        unsafe {
+                            let leaf = Looking(at.get(position));
+                            let place = leaf.place();
+                            let found = lanes.block(rows, leaf.block(), keys.get_unchecked(place));
+                            let best = &mut out.get_unchecked_mut(place).0;
+                            *best = found.min(*best);
+                            let next = leaf.next();
+                            later.put(left, next.0);
+                            left += usize::from((found == u32::MAX) & next.has_blocks());
+                        }
                     }
+                    core::mem::swap(&mut at, &mut later);
                     looking = left;
                 }
             }

@@ -13,49 +13,162 @@ mod batch;
 mod program;
 mod scalar;
 
+use core::mem::MaybeUninit;
+
 use flowloom_cpu::features::Isa;
 
-use crate::key::Key;
+use crate::key::{Key, Match};
 
 pub(crate) use batch::ClassifyBatch;
 pub(crate) use program::{FaultyProgram, Program};
-pub(crate) use program::{LEAF, Tree, child_index, leaf_blocks, leaf_word, node_word};
+pub(crate) use program::{LEAF, Tree, child_index, leaf_blocks, leaf_word, node_word, plain};
 pub(crate) use scalar::scan_block;
 
-/// Packets in flight.
-const FLIGHT: usize = 64;
+use program::{LEAF_BLOCKS, Root};
 
-/// The packets of one flight that still walk: their key's words, word by word.
+/// Packets in flight.
+const FLIGHT: usize = 128;
+
+/// Something of each packet in flight. What was not written is not initialised: writing zeros first would cost more than a small
+/// batch does.
 #[repr(C, align(64))]
+#[derive(Clone, Copy, Debug)]
+struct Column([MaybeUninit<u64>; FLIGHT + 8]);
+
+impl Column {
+    const EMPTY: Self = Self([const { MaybeUninit::uninit() }; FLIGHT + 8]);
+
+    #[inline(always)]
+    fn set(&mut self, index: usize, value: u64) {
+        self.0[index] = MaybeUninit::new(value);
+    }
+
+    /// Writes without a look at the index.
+    ///
+    /// # Safety
+    ///
+    /// `index` is below [`FLIGHT`].
+    #[inline(always)]
+    unsafe fn put(&mut self, index: usize, value: u64) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.get_unchecked_mut(index).write(value) };
+    }
+
+    /// Returns what was written.
+    ///
+    /// # Safety
+    ///
+    /// Something was written at this index.
+    #[inline(always)]
+    unsafe fn get(&self, index: usize) -> u64 {
+        // SAFETY: what was written is inside, and initialised.
+        unsafe { self.0.get_unchecked(index).assume_init() }
+    }
+}
+
+/// The packets of one flight that entered a tree. A back end may write a group of eight beyond the last one.
 #[derive(Debug)]
 struct Flight {
-    words: [[u64; FLIGHT]; 5],
-    /// Where each packet stands: a word of the program.
-    at: [u64; FLIGHT],
+    /// Their keys' words, word by word.
+    words: [Column; 5],
+    /// The place of each in its chunk, as [`Looking`] has it.
+    place: Column,
+    /// The best match of each so far, as leaves say their least rule.
+    limit: Column,
+    /// First the word of the program that each stands at, in the end a [`Looking`] for each leaf that is worth looking through.
+    /// Blocks are compared from one column to the other and back: loads then need not wait for stores whose place is not known.
+    at: [Column; 2],
 }
 
 impl Flight {
-    fn new() -> Self {
-        Self { words: [[0; FLIGHT]; 5], at: [LEAF; FLIGHT] }
+    const EMPTY: Self = Self {
+        words: [Column::EMPTY; 5],
+        place: Column::EMPTY,
+        limit: Column::EMPTY,
+        at: [Column::EMPTY; 2],
+    };
+}
+
+/// A packet before a leaf, in a word.
+///
+/// ```text
+/// 63‥46    45‥32   31‥0
+/// blocks   place   first block
+/// ```
+#[derive(Clone, Copy)]
+struct Looking(u64);
+
+impl Looking {
+    /// Bits that a leaf's count of blocks goes up by.
+    const COUNT_UP: u32 = 14;
+    /// Where the place is.
+    const PLACE: u32 = 32;
+
+    /// Returns the packet at `place`, shifted to its bits, before a leaf.
+    #[inline(always)]
+    fn new(leaf: u64, place: u64) -> Self {
+        Self((leaf & LEAF_BLOCKS) << Self::COUNT_UP | place | u64::from(leaf as u32))
+    }
+
+    #[inline(always)]
+    fn place(self) -> usize {
+        (self.0 >> Self::PLACE) as usize & 0x3fff
+    }
+
+    #[inline(always)]
+    fn block(self) -> usize {
+        self.0 as u32 as usize
+    }
+
+    /// Returns it one block later.
+    #[inline(always)]
+    fn next(self) -> Self {
+        Self(self.0.wrapping_sub((1 << (32 + Self::COUNT_UP)) - 1))
+    }
+
+    /// Returns whether there are blocks left.
+    #[inline(always)]
+    fn has_blocks(self) -> bool {
+        self.0 >= 1 << (32 + Self::COUNT_UP)
     }
 }
 
 /// What a back end computes.
 trait Lanes: Copy {
-    /// Moves the first `count` packets from where they stand to their leaves, and hints that these will be read.
+    /// Puts the packets whose match so far is behind `least` into the flight; returns how many.
     ///
     /// # Safety
     ///
-    /// Each of them stands at a word of this program: a root, or a word that was read from it. `count` is at most
-    /// [`FLIGHT`].
-    unsafe fn descend<K: Key>(self, program: &Program<K>, flight: &mut Flight, count: usize);
+    /// There are as many matches as keys, [`FLIGHT`] at most.
+    unsafe fn enter<K: Key>(
+        self,
+        program: &Program<K>,
+        keys: &[K],
+        found: &[Match],
+        least: u32,
+        flight: &mut Flight,
+    ) -> usize;
+
+    /// Walks the first `count` packets from a root to their leaves. Returns how many of these are worth looking through, having
+    /// put a [`Looking`] of each first; and hints that they will be read.
+    ///
+    /// # Safety
+    ///
+    /// `root` is a root of this program, and `count` is what [`Lanes::enter`] returned just before.
+    unsafe fn descend<K: Key>(
+        self,
+        program: &Program<K>,
+        root: &Root,
+        flight: &mut Flight,
+        count: usize,
+    ) -> usize;
 
     /// Returns the first rule of the block that matches, `u32::MAX` if none does.
     ///
     /// # Safety
     ///
-    /// The block is one of this program's.
-    unsafe fn block<K: Key>(self, program: &Program<K>, block: usize, key: &K) -> u32;
+    /// The block is one of a program of this family, whose rows are given.
+    unsafe fn block<K: Key>(self, rows: &[[u32; 8]], block: usize, key: &K) -> u32;
 }
 
 /// A loop over packets. `run` must be `#[inline(always)]`, or it is compiled for the wrong processor.

@@ -11,6 +11,9 @@
 //! that sub-array m differs from the one before; equal ones are stored once [FLOWNP §3.3]. Unlike the paper, the string has
 //! sixteen bits and bit 0 stays clear, so that the population count is the number of the sub-array at once.
 //!
+//! A leaf without blocks has no rules. The upper bits of a leaf are its least rule's id without so many low bits that the greatest
+//! id fits: a packet whose match is better has nothing to look for there. [`Program::new`] writes them, whatever they were before.
+//!
 //! A block is eight rules, a row for each thing to compare:
 //!
 //! ```text
@@ -34,8 +37,10 @@ use crate::key::Key;
 
 /// The bit that tells a leaf from a node.
 pub(crate) const LEAF: u64 = 1 << 50;
-/// What a leaf less its first block is smaller by: one block fewer, the first one later.
-pub(crate) const LEAF_STEP: u64 = (1 << 32) - 1;
+/// The lowest of a leaf's bits that say its least rule.
+pub(crate) const LEAF_TOP: u32 = 51;
+/// The bits of a leaf that say its blocks.
+pub(crate) const LEAF_BLOCKS: u64 = 0x3_ffff << 32;
 /// The most bits that a node cuts.
 const WIDTH_MAX: u32 = 16;
 
@@ -51,7 +56,7 @@ pub(crate) fn node_word(word: usize, shift: u32, width: u32, habs: u16, index: u
 
 /// Returns a leaf's word.
 pub(crate) fn leaf_word(first: u32, count: u32) -> u64 {
-    debug_assert!((1..1 << 18).contains(&count));
+    debug_assert!(count < 1 << 18);
     LEAF | u64::from(count) << 32 | u64::from(first)
 }
 
@@ -59,6 +64,11 @@ pub(crate) fn leaf_word(first: u32, count: u32) -> u64 {
 #[inline(always)]
 pub(crate) fn leaf_blocks(leaf: u64) -> (usize, usize) {
     (leaf as u32 as usize, (leaf >> 32) as usize & 0x3_ffff)
+}
+
+/// Returns a word without what [`Program::new`] wrote into it.
+pub(crate) fn plain(word: u64) -> u64 {
+    if word & LEAF != 0 { word & ((1 << LEAF_TOP) - 1) } else { word }
 }
 
 /// Returns which word of the program a node sends a key to; `field` is the key's word that the node names.
@@ -142,9 +152,12 @@ pub struct Program<K: Key> {
     words: LineArray<u64>,
     rows: LineArray<[u32; 8]>,
     trees: Vec<Tree>,
+    roots: Vec<Root>,
     worst: Vec<Worst>,
     /// Whether blocks are worth a hint: those that a near cache holds are not.
     hints: bool,
+    /// Low bits of a rule's id that leaves do not say.
+    least_shift: u32,
     family: PhantomData<K>,
 }
 
@@ -159,7 +172,7 @@ impl<K: Key> Program<K> {
     pub(crate) fn new(
         words: &[u64],
         rows: &[[u32; 8]],
-        trees: Vec<Tree>,
+        mut trees: Vec<Tree>,
         huge: HugePages,
     ) -> Result<Self, FaultyProgram> {
         if !rows.len().is_multiple_of(Self::BLOCK_ROWS) || u32::try_from(rows.len()).is_err() {
@@ -172,7 +185,7 @@ impl<K: Key> Program<K> {
             let end = position.min(words.len());
             let found = if word & LEAF != 0 {
                 let (first, count) = leaf_blocks(word);
-                if count == 0 || first + count > blocks {
+                if first + count > blocks {
                     return Err(FaultyProgram::Word { position });
                 }
                 let count = count as u32;
@@ -197,8 +210,29 @@ impl<K: Key> Program<K> {
         own_words.copy_from_slice(words);
         let mut own_rows = LineArray::try_new(rows.len(), huge)?;
         own_rows.copy_from_slice(rows);
+        let rules = || rows.iter().skip(Self::BLOCK_ROWS - 1).step_by(Self::BLOCK_ROWS);
+        let greatest = rules().flatten().filter(|&&rule| rule != u32::MAX).max().copied().unwrap_or(0);
+        let least_shift = (u32::BITS - greatest.leading_zeros()).saturating_sub(u64::BITS - LEAF_TOP);
+        for word in own_words.iter_mut().chain(trees.iter_mut().map(|tree| &mut tree.root)) {
+            if *word & LEAF != 0 {
+                let first = leaf_blocks(*word).0 * Self::BLOCK_ROWS + Self::BLOCK_ROWS - 1;
+                let least = rows.get(first).map_or(0, |row| row[0]) >> least_shift;
+                let top = u64::from(least).min(u64::MAX >> LEAF_TOP) << LEAF_TOP;
+                *word = plain(*word) | top;
+            }
+        }
+        let roots = trees.iter().map(|tree| Root::new(tree.root)).collect();
         let hints = size_of_val(words) + size_of_val(rows) > NEAR_BYTES;
-        Ok(Self { words: own_words, rows: own_rows, trees, worst, hints, family: PhantomData })
+        Ok(Self {
+            words: own_words,
+            rows: own_rows,
+            trees,
+            roots,
+            worst,
+            hints,
+            least_shift,
+            family: PhantomData,
+        })
     }
 
     /// Returns the words of all trees.
@@ -219,6 +253,12 @@ impl<K: Key> Program<K> {
         &self.trees
     }
 
+    /// Returns what lookups know of each tree.
+    #[inline(always)]
+    pub(super) fn roots(&self) -> &[Root] {
+        &self.roots
+    }
+
     /// Returns the worst case of each tree.
     pub(crate) fn worst(&self) -> &[Worst] {
         &self.worst
@@ -228,6 +268,17 @@ impl<K: Key> Program<K> {
     #[inline(always)]
     pub(crate) fn block(&self, block: usize) -> &[[u32; 8]] {
         &self.rows[block * Self::BLOCK_ROWS..][..Self::BLOCK_ROWS]
+    }
+
+    /// Returns whether a leaf has no rule before the best one so far.
+    pub(crate) fn is_beyond(&self, leaf: u64, best: u32) -> bool {
+        leaf & LEAF_BLOCKS == 0 || leaf >> LEAF_TOP > u64::from(best >> self.least_shift)
+    }
+
+    /// Returns how many low bits of a rule's id leaves do not say.
+    #[inline(always)]
+    pub(super) fn least_shift(&self) -> u32 {
+        self.least_shift
     }
 
     /// Returns whether blocks are worth a hint.
@@ -245,6 +296,44 @@ impl<K: Key> Program<K> {
     /// Returns the bytes of both arrays.
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(&*self.words) + size_of_val(&*self.rows)
+    }
+}
+
+/// A tree's root, unfolded: every packet reads it, so that its string is counted once.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Root {
+    /// The root's word.
+    pub(super) word: u64,
+    /// Where each of its sub-arrays begins; nothing where the root is a leaf.
+    pub(super) sub_arrays: [u64; 16],
+}
+
+impl Root {
+    fn new(word: u64) -> Self {
+        let u = word >> 51 & 15;
+        let begin = |m: u64| child_index(word, m << u << (word >> 58)) as u64;
+        let sub_arrays = if word & LEAF != 0 { [0; 16] } else { core::array::from_fn(|m| begin(m as u64)) };
+        Self { word, sub_arrays }
+    }
+
+    /// Returns whether the tree is a leaf.
+    #[inline(always)]
+    pub(super) fn is_leaf(&self) -> bool {
+        self.word & LEAF != 0
+    }
+
+    /// Returns which word of a key is cut, where from, and bits below the sub-array's number.
+    #[inline(always)]
+    pub(super) fn window(&self) -> (usize, u32, u32) {
+        ((self.word >> 55) as usize & 7, (self.word >> 58) as u32, (self.word >> 51) as u32 & 15)
+    }
+
+    /// Returns which word of the program a key goes to; `field` is the key's word that is cut.
+    #[inline(always)]
+    pub(super) fn child_index(&self, field: u64) -> usize {
+        let (_, shift, u) = self.window();
+        let cut = field >> shift;
+        (self.sub_arrays[(cut >> u) as usize & 15] + (cut & ((1 << u) - 1))) as usize
     }
 }
 
@@ -314,6 +403,16 @@ mod tests {
         assert_eq!(child_index(node, field(5 * 4)), 104);
         assert_eq!(child_index(node, field(63)), 107);
         assert_eq!(children(node), (100, 8));
+    }
+
+    #[test]
+    fn an_unfolded_root_sends_keys_where_its_word_does() {
+        let word = node_word(1, 7, 9, 0b0110_1000_0001_0010, 40);
+        let root = Root::new(word);
+        for cut in 0..1 << 9 {
+            let field = cut << 7 | 0xabcd << 48 | 0x55;
+            assert_eq!(root.child_index(field), child_index(word, field), "{cut}");
+        }
     }
 
     #[test]

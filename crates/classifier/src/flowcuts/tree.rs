@@ -211,13 +211,16 @@ impl<'a, K: Key> Forest<'a, K> {
         if list.len() > 1 << 20 {
             return Err(BuildError::Work { limit_steps: self.allowance.steps });
         }
+        if list.is_empty() {
+            return Ok(leaf_word(0, 0));
+        }
         if let Some(word) = self.leaves.get(list) {
             return Ok(word);
         }
         let first = self.rows.len() / Program::<K>::BLOCK_ROWS;
         push_blocks(&mut self.rows, list.iter().map(|&rule| &self.rules[rule as usize]));
         self.spend(list.len() as u64)?;
-        let word = leaf_word(first as u32, list.len().div_ceil(LANES).max(1) as u32);
+        let word = leaf_word(first as u32, list.len().div_ceil(LANES) as u32);
         debug_assert!(word & LEAF != 0);
         self.leaves.insert(list, word);
         Ok(word)

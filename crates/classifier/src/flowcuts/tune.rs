@@ -120,16 +120,18 @@ impl<K: Key> Trial<'_, K> {
     fn run(&mut self) {
         let bits = K::ADDRESS_BITS as u8;
         let lengths = |source: u8, destination: u8| Split::Lengths { source, destination };
-        let half = bits / 2 - 1;
-        let splits = [
-            lengths(bits, half),
-            lengths(half, bits),
-            lengths(half, half),
-            Split::Whole,
-            lengths(bits / 4, bits / 4),
-            lengths(0, 0),
-        ];
-        let plan = |split| Plan { split, leaf_rules: 16, growth_max: 16.0 };
+        let (half, quarter) = (bits / 2 - 1, bits / 4);
+        let shorter = [lengths(bits, quarter), lengths(quarter, bits), lengths(quarter, quarter)];
+        let longer = [lengths(bits, half), lengths(half, bits), lengths(half, half)];
+        // A quarter of an IPv6 address is what a provider has: rules are told apart further down.
+        let (first, last) = if K::IS_V6 { (longer, shorter) } else { (shorter, longer) };
+        let splits = first.into_iter().chain([Split::Whole]).chain(last);
+        // One tree holds much, and is tried with leaves that are soon reached.
+        let plan = |split| Plan {
+            split,
+            leaf_rules: if split == Split::Whole { 32 } else { 16 },
+            growth_max: 16.0,
+        };
         let mut distinct: Vec<(Split, Vec<usize>)> = Vec::new();
         for split in splits {
             let sizes = plan(split).lists(self.rules).iter().map(Vec::len).collect();
@@ -137,23 +139,45 @@ impl<K: Key> Trial<'_, K> {
                 distinct.push((split, sizes));
             }
         }
-        let share = self.steps_left / (distinct.len() as u64 + 3);
-        let mut results: Vec<(f64, Split)> = Vec::new();
+        let share = self.steps_left / (distinct.len().min(5) as u64 + 3);
+        let last_resort = self.steps_left / 3;
+        // Little is copied where little is cut.
+        let sparing = |split| Plan { split, leaf_rules: 32, growth_max: 4.0 };
+        let mut results: Vec<(f64, Plan)> = Vec::new();
         for &(split, _) in &distinct {
-            let few = if self.best_steps == 0 { share } else { share.min(400_000 + 8 * self.best_steps) };
-            let cost = self.attempt(plan(split), few).or_else(|| {
-                // Too much is copied: cut only where little is.
-                self.attempt(Plan { leaf_rules: 32, growth_max: 4.0, ..plan(split) }, few)
-            });
-            results.extend(cost.map(|cost| (cost, split)));
+            if results.is_empty() && self.steps_left < last_resort {
+                break;
+            }
+            let mut tried = plan(split);
+            let mut cost = self.attempt(tried, self.patience(400_000, 8, share));
+            if cost.is_none() && results.is_empty() {
+                tried = sparing(split);
+                cost = self.attempt(tried, share);
+            }
+            results.extend(cost.map(|cost| (cost, tried)));
+        }
+        if results.is_empty() {
+            let tried = sparing(lengths(half, half));
+            results.extend(self.attempt(tried, self.steps_left).map(|cost| (cost, tried)));
         }
         results.sort_by(|a, b| a.0.total_cmp(&b.0));
-        for &(_, split) in results.iter().take(2) {
-            for (leaf_rules, growth_max) in [(32, 16.0), (16, 64.0), (8, 32.0), (48, 32.0)] {
-                let few = 200_000 + 4 * self.best_steps;
-                self.attempt(Plan { split, leaf_rules, growth_max }, few.min(2 * share));
+        let least = results.first().map_or(0.0, |&(cost, _)| cost);
+        for &(cost, tried) in results.iter().take(2) {
+            for (leaf_rules, growth_max) in [(32, 64.0), (16, 64.0), (8, 16.0), (24, 32.0)] {
+                // What is far behind with one leaf size is so with any.
+                if cost < 1.15 * least {
+                    self.attempt(
+                        Plan { leaf_rules, growth_max, ..tried },
+                        self.patience(200_000, 4, 2 * share),
+                    );
+                }
             }
         }
+    }
+
+    /// Returns the steps that a plan is worth, given those that the best one so far took.
+    fn patience(&self, least: u64, times: u64, most: u64) -> u64 {
+        if self.best_steps == 0 { most } else { most.min(least + times * self.best_steps) }
     }
 
     /// Tries a plan with so many of the steps that are left; returns its cost if it was finished.
