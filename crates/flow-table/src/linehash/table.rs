@@ -589,9 +589,10 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
     }
 
     fn complete_memory(&self, memory: &mut MemoryReport) {
-        memory.index_bytes = self.lines.pages().bytes + self.counts.pages().bytes;
+        let index = self.lines.pages().and(self.counts.pages());
+        memory.index_bytes = index.bytes;
         memory.list_bytes = self.stash.bytes();
-        memory.pages = memory.pages.and(self.lines.pages());
+        memory.pages = memory.pages.and(index);
     }
 }
 
