@@ -1,0 +1,411 @@
+//! Cells that hold a value or none, told by a generation.
+#![expect(unsafe_code, reason = "cells whose occupancy decides what may be read")]
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::mem::MaybeUninit;
+use core::num::NonZeroU32;
+use core::ptr;
+use core::slice;
+
+use super::{AllocError, HugePages, PAGE_BYTES, PageReport, ZeroedMemory};
+use crate::prefetch::{self, LINE_BYTES};
+
+/// Which tenant of a cell: an odd number, as that of every tenant is.
+///
+/// A cell that has this generation is occupied, so whoever compares generations need not ask for more.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_cpu::pages::Generation;
+/// assert_eq!(Generation::new(3).map(Generation::get), Some(3));
+/// assert_eq!(Generation::new(4), None);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Generation(NonZeroU32);
+
+impl Generation {
+    /// The first tenant of every cell.
+    pub const FIRST: Self = Self(NonZeroU32::MIN);
+
+    /// Returns the generation of this number; `None` if it is even.
+    #[inline(always)]
+    #[must_use]
+    pub const fn new(number: u32) -> Option<Self> {
+        if number & 1 == 0 { None } else { Some(Self::of_vacant(number)) }
+    }
+
+    /// Returns the generation of a vacant cell's next tenant, or of an odd number itself.
+    #[inline(always)]
+    const fn of_vacant(number: u32) -> Self {
+        match NonZeroU32::new(number | 1) {
+            Some(odd) => Self(odd),
+            None => Self::FIRST,
+        }
+    }
+
+    /// Returns the number.
+    #[inline(always)]
+    #[must_use]
+    pub const fn get(self) -> u32 {
+        self.0.get()
+    }
+}
+
+/// A place that holds a value or none.
+#[repr(C, align(64))]
+struct Cell<T> {
+    /// Odd while `value` is initialised.
+    generation: u32,
+    tag: u32,
+    value: MaybeUninit<T>,
+}
+
+impl<T> Cell<T> {
+    #[inline(always)]
+    fn is_occupied(&self) -> bool {
+        self.generation & 1 == 1
+    }
+}
+
+/// A fixed-length array of cells, each vacant or holding a value, on cache lines of their own.
+///
+/// ```text
+/// cell   | generation u32 | tag u32 | value T … |   a multiple of 64 bytes; T of 56 bytes: one line
+/// ```
+///
+/// The *generation* counts both occupations and vacations: odd while occupied. Whoever remembers
+/// (index, generation) can tell its value from a later one in the same cell. It wraps after 2³¹
+/// occupations of one cell; a memory that is older than that may be mistaken. The *tag* is the
+/// user's word and survives vacation.
+///
+/// Indices past the end behave as cells that are vacant and cannot be occupied: nothing panics.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_cpu::pages::{HugePages, SlotArray};
+/// let mut slots = SlotArray::try_new(4, HugePages::No)?;
+/// let generation = slots.occupy(2, 0, "flow").expect("cell 2 is vacant");
+/// assert_eq!(slots.get(2, generation), Some(&"flow"));
+/// assert_eq!(slots.vacate(2), Some("flow"));
+/// assert_eq!(slots.get(2, generation), None);
+/// # Ok::<(), flowloom_cpu::pages::AllocError>(())
+/// ```
+pub struct SlotArray<T> {
+    memory: ZeroedMemory,
+    len: u32,
+    cells: PhantomData<Cell<T>>,
+}
+
+// SAFETY: the array owns its values as a `Vec<T>` would.
+unsafe impl<T: Send> Send for SlotArray<T> {}
+// SAFETY: shared access gives `&T` and copies of plain words.
+unsafe impl<T: Sync> Sync for SlotArray<T> {}
+
+impl<T> SlotArray<T> {
+    /// Bytes from one cell to the next.
+    pub const CELL_BYTES: usize = size_of::<Cell<T>>();
+
+    /// Returns `len` vacant cells.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] if the allocator has no room.
+    pub fn try_new(len: u32, huge: HugePages) -> Result<Self, AllocError> {
+        let memory = ZeroedMemory::try_new(Self::CELL_BYTES, len as usize, align_of::<Cell<T>>(), huge)?;
+        Ok(Self { memory, len, cells: PhantomData })
+    }
+
+    /// Makes all of it resident now, so that no first touch interrupts later work.
+    ///
+    /// Of a cell that is larger than a page only the first page is touched.
+    pub fn prefault(&mut self) {
+        for cell in self.cells_mut().iter_mut().step_by((PAGE_BYTES / Self::CELL_BYTES).max(1)) {
+            // SAFETY: a reference is valid for writing; the word written is the one that is there.
+            unsafe { ptr::write_volatile(&raw mut cell.generation, cell.generation) };
+        }
+    }
+
+    /// Returns the number of cells.
+    #[inline]
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Returns whether there are no cells at all.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    #[inline(always)]
+    fn cells(&self) -> &[Cell<T>] {
+        // SAFETY: `start` is aligned for and followed by `len` cells (`try_new`). Zero bytes are a cell:
+        // two zero words and an uninitialised value; later writes went through `cells_mut`.
+        unsafe { slice::from_raw_parts(self.memory.start.as_ptr().cast(), self.len as usize) }
+    }
+
+    #[inline(always)]
+    fn cells_mut(&mut self) -> &mut [Cell<T>] {
+        // SAFETY: as in `cells`; `&mut self` makes the access exclusive.
+        unsafe { slice::from_raw_parts_mut(self.memory.start.as_ptr().cast(), self.len as usize) }
+    }
+
+    /// Puts a value into a vacant cell and returns the cell's generation.
+    ///
+    /// # Errors
+    ///
+    /// Gives the value back if the cell is occupied or there is no such cell.
+    #[inline]
+    pub fn occupy(&mut self, index: u32, tag: u32, value: T) -> Result<Generation, T> {
+        match self.cells_mut().get_mut(index as usize) {
+            Some(cell) if !cell.is_occupied() => {
+                let generation = Generation::of_vacant(cell.generation);
+                cell.value.write(value);
+                cell.tag = tag;
+                cell.generation = generation.get();
+                Ok(generation)
+            }
+            _ => Err(value),
+        }
+    }
+
+    /// Takes the value out of a cell, if there is one.
+    #[inline]
+    pub fn vacate(&mut self, index: u32) -> Option<T> {
+        let cell = self.cells_mut().get_mut(index as usize)?;
+        if !cell.is_occupied() {
+            return None;
+        }
+        cell.generation = cell.generation.wrapping_add(1);
+        // SAFETY: the generation was odd, so the value is initialised (`occupy` writes it before making
+        // the generation odd); it is even now, so the value cannot be taken twice.
+        Some(unsafe { cell.value.assume_init_read() })
+    }
+
+    /// Takes the value out of a cell, if it is still the one of that generation.
+    #[inline]
+    pub fn vacate_tenant(&mut self, index: u32, generation: Generation) -> Option<T> {
+        let cell = self.cells_mut().get_mut(index as usize)?;
+        if cell.generation != generation.get() {
+            return None;
+        }
+        cell.generation = cell.generation.wrapping_add(1);
+        // SAFETY: as in `vacate`: the generation was odd, as every `Generation` is (its one public constructor), and is
+        // even now.
+        Some(unsafe { cell.value.assume_init_read() })
+    }
+
+    /// Returns the value of a cell, if it is still the one of that generation.
+    #[inline(always)]
+    pub fn get(&self, index: u32, generation: Generation) -> Option<&T> {
+        let cell = self.cells().get(index as usize)?;
+        if cell.generation != generation.get() {
+            return None;
+        }
+        // SAFETY: a `Generation` is odd, so the cell is occupied, hence initialised.
+        Some(unsafe { cell.value.assume_init_ref() })
+    }
+
+    /// Returns the value of a cell for changing, if it is still the one of that generation.
+    #[inline(always)]
+    pub fn get_mut(&mut self, index: u32, generation: Generation) -> Option<&mut T> {
+        let cell = self.cells_mut().get_mut(index as usize)?;
+        if cell.generation != generation.get() {
+            return None;
+        }
+        // SAFETY: a `Generation` is odd, so the cell is occupied, hence initialised.
+        Some(unsafe { cell.value.assume_init_mut() })
+    }
+
+    /// Returns whatever an occupied cell holds, with its generation.
+    #[inline(always)]
+    pub fn get_live(&self, index: u32) -> Option<(Generation, &T)> {
+        self.view().get_live(index)
+    }
+
+    /// Returns the cells to look at, for loops: where they are and how many is then known, whatever the loop writes.
+    #[inline(always)]
+    pub fn view(&self) -> SlotView<'_, T> {
+        SlotView(self.cells())
+    }
+
+    /// Returns the tag of a cell; 0 past the end.
+    #[inline]
+    pub fn tag(&self, index: u32) -> u32 {
+        self.cells().get(index as usize).map_or(0, |cell| cell.tag)
+    }
+
+    /// Sets the tag of a cell.
+    #[inline]
+    pub fn set_tag(&mut self, index: u32, tag: u32) {
+        if let Some(cell) = self.cells_mut().get_mut(index as usize) {
+            cell.tag = tag;
+        }
+    }
+
+    /// Hints that a cell will be read soon: all its lines, but at most four.
+    #[inline(always)]
+    pub fn prefetch(&self, index: u32) {
+        self.view().prefetch(index);
+    }
+
+    /// Returns what was asked for.
+    pub fn pages(&self) -> PageReport {
+        self.memory.report()
+    }
+
+    /// Returns what was asked for and what the kernel gave; reads the process's map, which is slow.
+    pub fn pages_obtained(&self) -> PageReport {
+        self.memory.report_obtained()
+    }
+}
+
+/// The cells of a [`SlotArray`], to look at.
+pub struct SlotView<'a, T>(&'a [Cell<T>]);
+
+impl<T> Clone for SlotView<'_, T> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for SlotView<'_, T> {}
+
+impl<'a, T> SlotView<'a, T> {
+    /// Returns whatever an occupied cell holds, with its generation.
+    #[inline(always)]
+    pub fn get_live(self, index: u32) -> Option<(Generation, &'a T)> {
+        let cell = self.0.get(index as usize)?;
+        let generation = Generation::new(cell.generation)?;
+        // SAFETY: the generation is odd, so the cell is occupied, hence initialised.
+        Some((generation, unsafe { cell.value.assume_init_ref() }))
+    }
+
+    /// Hints that a cell will be read soon: all its lines, but at most four.
+    #[inline(always)]
+    pub fn prefetch(self, index: u32) {
+        let cell = self.0.as_ptr().wrapping_add(index as usize);
+        for line in 0..(size_of::<Cell<T>>() / LINE_BYTES).min(4) {
+            prefetch::read(cell.wrapping_byte_add(line * LINE_BYTES));
+        }
+    }
+}
+
+impl<T> fmt::Debug for SlotView<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SlotView").field("len", &self.0.len()).finish()
+    }
+}
+
+impl<T> Drop for SlotArray<T> {
+    fn drop(&mut self) {
+        if !core::mem::needs_drop::<T>() {
+            return;
+        }
+        for index in 0..self.len {
+            drop(self.vacate(index));
+        }
+    }
+}
+
+impl<T> fmt::Debug for SlotArray<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SlotArray").field("len", &self.len).field("pages", &self.memory.report()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::LineArray;
+    use super::*;
+    use alloc::rc::Rc;
+
+    #[test]
+    fn a_cell_of_56_bytes_is_one_line() {
+        assert_eq!(SlotArray::<[u64; 7]>::CELL_BYTES, 64);
+        assert_eq!(SlotArray::<[u64; 8]>::CELL_BYTES, 128);
+        assert_eq!(SlotArray::<()>::CELL_BYTES, 64);
+    }
+
+    #[test]
+    fn a_stale_generation_finds_nothing() {
+        let mut slots = SlotArray::try_new(2, HugePages::No).unwrap();
+        let old = slots.occupy(1, 9, 10_u64).unwrap();
+        assert_eq!(slots.occupy(1, 9, 11), Err(11));
+        assert_eq!(slots.tag(1), 9);
+        assert_eq!(slots.vacate_tenant(1, Generation::new(old.get() + 2).unwrap()), None);
+        assert_eq!(slots.vacate_tenant(1, old), Some(10));
+        assert_eq!(slots.vacate_tenant(1, old), None);
+        assert_eq!(slots.vacate(1), None);
+        let new = slots.occupy(1, 0, 12).unwrap();
+        assert_ne!(old, new);
+        assert_eq!(slots.get(1, old), None);
+        assert_eq!(slots.get_mut(1, old), None);
+        *slots.get_mut(1, new).unwrap() += 1;
+        assert_eq!(slots.get(1, new), Some(&13));
+        assert_eq!(slots.get_live(1), Some((new, &13)));
+        assert_eq!((old.get(), new.get()), (1, 3));
+    }
+
+    #[test]
+    fn prefaulting_changes_nothing() {
+        let mut slots = SlotArray::try_new(200, HugePages::No).unwrap();
+        let generation = slots.occupy(64, 3, 'x').unwrap();
+        slots.prefault();
+        assert_eq!(slots.get_live(64), Some((generation, &'x')));
+        assert_eq!(slots.get_live(65), None);
+        let mut words = LineArray::<u64>::try_new(2000, HugePages::No).unwrap();
+        words[512] = 9;
+        words.prefault();
+        assert_eq!(words.iter().sum::<u64>(), 9);
+    }
+
+    #[test]
+    fn past_the_end_is_vacant_and_stays_so() {
+        let mut slots = SlotArray::try_new(1, HugePages::No).unwrap();
+        assert_eq!(slots.occupy(1, 0, 'x'), Err('x'));
+        assert_eq!(slots.get_live(1), None);
+        assert_eq!(slots.vacate(u32::MAX), None);
+        slots.set_tag(1, 1);
+        assert_eq!(slots.tag(1), 0);
+        slots.prefetch(u32::MAX);
+    }
+
+    #[test]
+    fn the_generation_wraps_and_stays_odd_while_occupied() {
+        let mut slots = SlotArray::try_new(1, HugePages::No).unwrap();
+        slots.cells_mut()[0].generation = u32::MAX - 1;
+        assert_eq!(slots.occupy(0, 0, 1_u8).map(Generation::get), Ok(u32::MAX));
+        assert_eq!(slots.vacate(0), Some(1));
+        assert_eq!(slots.occupy(0, 0, 2), Ok(Generation::FIRST));
+    }
+
+    #[test]
+    fn values_are_dropped_once() {
+        let value = Rc::new(());
+        let mut slots = SlotArray::try_new(8, HugePages::No).unwrap();
+        for index in 0..6 {
+            slots.occupy(index, 0, Rc::clone(&value)).unwrap();
+        }
+        drop(slots.vacate(3));
+        assert_eq!(Rc::strong_count(&value), 6);
+        drop(slots);
+        assert_eq!(Rc::strong_count(&value), 1);
+    }
+
+    #[cfg(all(feature = "std", target_os = "linux", not(miri)))]
+    #[test]
+    fn untouched_memory_is_not_resident() {
+        let resident = || {
+            let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+            statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+        };
+        let before = resident();
+        let slots = SlotArray::<[u64; 7]>::try_new(4 << 20, HugePages::No).unwrap();
+        assert_eq!(slots.pages().bytes, 256 << 20);
+        assert!(resident() < before + (128 << 20), "256 MiB of vacant cells became resident");
+    }
+}
