@@ -39,7 +39,10 @@ pub enum ConfigError {
         allowed: String,
     },
     /// Fewer CPUs were named than the mode has threads.
-    #[error("too few CPUs are named: {named} for {threads} threads (one for input, one per worker)")]
+    #[error(
+        "too few CPUs are named: {named} for {threads} threads\n  \
+         name one for each worker, and before them one for the input if it is to have a thread of its own"
+    )]
     TooFewCpus {
         /// How many were named.
         named: usize,
