@@ -20,6 +20,8 @@ enum Numbers {
 #[derive(Debug)]
 enum Values {
     Same(u32),
+    /// The rule's number itself: of rules whose values are their places, as loaders give them where none is said.
+    Number,
     Bytes(Box<[u8]>),
     Each(Box<[u32]>),
 }
@@ -43,10 +45,13 @@ impl Said {
             // The number of no rule: one more is no id.
             Numbers::Each(rules.clone().map(|(number, _)| number).chain([u32::MAX]).collect())
         };
+        let are_numbers = rules.clone().all(|(number, value)| number == value);
         let values: Vec<u32> = rules.map(|(_, value)| value).chain([0]).collect();
         let first = values[0];
         let values = if values[..count].iter().all(|&value| value == first) {
             Values::Same(first)
+        } else if are_numbers {
+            Values::Number
         } else if values.iter().all(|&value| value < 256) {
             Values::Bytes(values.iter().map(|&value| value as u8).collect())
         } else {
@@ -59,9 +64,10 @@ impl Said {
     #[inline]
     pub(super) fn tell(&self, ranks: &[Match], out: &mut [LiveMatch]) {
         match &self.values {
-            Values::Same(value) => self.tell_with(ranks, out, |_| *value),
-            Values::Bytes(values) => self.tell_with(ranks, out, |at| u32::from(values[at])),
-            Values::Each(values) => self.tell_with(ranks, out, |at| values[at]),
+            Values::Same(value) => self.tell_with(ranks, out, |_, _| *value),
+            Values::Number => self.tell_with(ranks, out, |_, number| number),
+            Values::Bytes(values) => self.tell_with(ranks, out, |at, _| u32::from(values[at])),
+            Values::Each(values) => self.tell_with(ranks, out, |at, _| values[at]),
         }
     }
 
@@ -73,18 +79,19 @@ impl Said {
     }
 
     #[inline]
-    fn tell_with(&self, ranks: &[Match], out: &mut [LiveMatch], value: impl Fn(usize) -> u32) {
+    fn tell_with(&self, ranks: &[Match], out: &mut [LiveMatch], value: impl Fn(usize, u32) -> u32) {
         let at = |rank: &Match| (rank.0 as usize).min(self.rules);
         match &self.numbers {
             // No match is the highest rank: one more is no id.
             Numbers::Rank => {
                 for (out, rank) in out.iter_mut().zip(ranks) {
-                    *out = said(rank.0, value(at(rank)));
+                    *out = said(rank.0, value(at(rank), rank.0));
                 }
             }
             Numbers::Each(numbers) => {
                 for (out, rank) in out.iter_mut().zip(ranks) {
-                    *out = said(numbers[at(rank)], value(at(rank)));
+                    let number = numbers[at(rank)];
+                    *out = said(number, value(at(rank), number));
                 }
             }
         }
@@ -103,7 +110,7 @@ mod tests {
     #[test]
     fn every_form_says_the_same() {
         for numbers in [[0_u32, 1, 2], [4, 9, 2]] {
-            for values in [[7_u32, 7, 7], [0, 255, 3], [256, 0, 7], [1 << 30, 0, 5]] {
+            for values in [[7_u32, 7, 7], [0, 255, 3], [256, 0, 7], [1 << 30, 0, 5], numbers] {
                 let said = Said::of(numbers.into_iter().zip(values));
                 for rank in 0..3 {
                     let expected = Some((LiveId::of(numbers[rank]), values[rank]));
