@@ -13,10 +13,11 @@ const USAGE: &str = "usage: cargo xtask sanitize thread|address [PACKAGE…] [--
   thread    ThreadSanitizer: unsynchronised accesses
   address   AddressSanitizer, with leaks: accesses out of bounds and after the end
 
-  Without packages: flowloom-engine, flowloom-traffic, flowloom-flow-table, flowloom-cpu.";
+  Without packages: flowloom-engine, flowloom-traffic, flowloom-classifier, flowloom-flow-table, flowloom-cpu.";
 
 /// What is tested unless packages are named.
-const PACKAGES: [&str; 4] = ["flowloom-engine", "flowloom-traffic", "flowloom-flow-table", "flowloom-cpu"];
+const PACKAGES: [&str; 5] =
+    ["flowloom-engine", "flowloom-traffic", "flowloom-classifier", "flowloom-flow-table", "flowloom-cpu"];
 
 /// What says nothing under a sanitizer: how much memory is resident, of which it keeps shadows, and three megabytes read byte
 /// by byte, which takes it a quarter of an hour.
