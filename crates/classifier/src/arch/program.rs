@@ -41,6 +41,8 @@ pub(crate) const LEAF: u64 = 1 << 50;
 pub(crate) const LEAF_TOP: u32 = 51;
 /// The bits of a leaf that say its blocks.
 pub(crate) const LEAF_BLOCKS: u64 = 0x3_ffff << 32;
+/// The bits of a node that are clear: of the string the one that would count as a sub-array before the first, and two that say nothing.
+const NODE_CLEAR: u64 = 1 << 32 | 3 << 48;
 /// The most bits that a node cuts.
 const WIDTH_MAX: u32 = 16;
 
@@ -194,7 +196,8 @@ impl<K: Key> Program<K> {
                 let (first, count) = children(word);
                 let (key_word, shift) = ((word >> 55) as usize & 7, word >> 58);
                 let width = ((word >> 51) & 15) + 4;
-                if first + count > end || key_word >= K::WORDS || width > 16 || shift + width > 64 {
+                let is_inside = first + count <= end && word & NODE_CLEAR == 0;
+                if !is_inside || key_word >= K::WORDS || width > 16 || shift + width > 64 {
                     return Err(FaultyProgram::Word { position });
                 }
                 let below = costs.of(first, first + count);
@@ -428,6 +431,10 @@ mod tests {
             node_word(1, 61, 4, 0, 0),
             node_word(1, 0, 4, 2, 0),
             node_word(1, 0, 4, 0, 1),
+            // The string's bit 0 would be counted by lookups, and not by the check of the children.
+            node | 1 << 32,
+            node | 1 << 48,
+            node | 1 << 49,
         ] {
             assert_eq!(program(&[leaf], root).unwrap_err(), FaultyProgram::Word { position: 1 });
         }
