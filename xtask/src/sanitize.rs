@@ -19,10 +19,13 @@ const USAGE: &str = "usage: cargo xtask sanitize thread|address [PACKAGE…] [--
 const PACKAGES: [&str; 5] =
     ["flowloom-engine", "flowloom-traffic", "flowloom-classifier", "flowloom-flow-table", "flowloom-cpu"];
 
-/// What says nothing under a sanitizer: how much memory is resident, of which it keeps shadows, and three megabytes read byte
-/// by byte, which takes it a quarter of an hour.
-const SKIPPED: [&str; 2] =
-    ["untouched_memory_is_not_resident", "a_record_longer_than_the_buffer_is_read_whole"];
+/// What says nothing under a sanitizer: how much memory is resident, of which it keeps shadows; three megabytes read byte
+/// by byte, which takes it a quarter of an hour; and an end within a tenth of a second.
+const SKIPPED: [&str; 3] = [
+    "untouched_memory_is_not_resident",
+    "a_record_longer_than_the_buffer_is_read_whole",
+    "a_panic_ends_a_run_at_once_whatever_is_still_to_come",
+];
 
 /// The triple whose name the standard library is built for; a sanitizer needs one to be named.
 const TARGETS: [(&str, &str); 2] =
