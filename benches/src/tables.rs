@@ -28,7 +28,7 @@ const BATCHES: [usize; 2] = [32, 256];
 /// The most flows that are compared with keys of forty bytes as well.
 const LONG_KEYS_MAX: u32 = 2_000_000;
 
-/// The most flows that are compared from the frame on: the rival there needs a kilobyte for each.
+/// The most flows that are compared from the frame on: beyond, making and tracking the frames would take longest of all.
 const FRAMES_MAX: u32 = 2_000_000;
 
 /// How much to compare.
