@@ -6,9 +6,9 @@ use anyhow::Result;
 use flowloom::classifier::headers::{Traffic, headers};
 use flowloom::classifier::live::{Live, LiveId, LiveMatch};
 use flowloom::classifier::synth::{self, Profile};
-use flowloom::classifier::{Classifier, ClassifierBuilder, KeyV4, Match, Rule};
+use flowloom::classifier::{Classifier, ClassifierBuilder, KeyV4, Match, Rule, RuleSet};
 use flowloom_measure::clock::wall_ns;
-use flowloom_measure::{RatioRow, ResultRow, Rounds};
+use flowloom_measure::{RatioRow, ResultRow, Rounds, Samples};
 
 use crate::goal::{Clock, JudgedReport, JudgedResult, JudgedRow};
 
@@ -18,6 +18,8 @@ const PENDING: usize = 64;
 const VISIBLE_NS: f64 = 10_000.0;
 /// What pending changes may cost: 15 % of the rate.
 const RATE_GOAL: f64 = 0.85;
+/// How often the keys are looked up in a round: only the first time the caches hold the set of another variant.
+const PASSES: usize = 12;
 
 /// Runs both.
 ///
@@ -29,68 +31,123 @@ pub fn run(rules: usize, rounds: usize, count: usize, report: &mut JudgedReport)
     let more = synth::rules(Profile::Acl, 4 * PENDING, 99, false)?;
     let keys: Vec<KeyV4> = headers(&set, Traffic::MISSES, count, 42);
     let live = Live::new(&set, ClassifierBuilder::new())?;
-    let size = rules as u64;
-    changes(&live, more.rules(), &keys, size, report)?;
+    changes(&live, more.rules(), &keys, rules as u64, report)?;
     live.rebuild()?;
-    let plain = ClassifierBuilder::new().build(&set)?;
-    // The same rules in all: those that wait are new ones, behind all others.
-    let pend = |settle: bool| -> Result<Live> {
-        let live = Live::new(&set, ClassifierBuilder::new())?;
-        for rule in &more.rules()[..PENDING] {
-            live.insert(Rule { priority: -1, ..*rule })?;
+    let given = Given { more: &more.rules()[..PENDING], keys: &keys, rounds };
+    // Places as values, which loaders give where none are said, and values that say nothing of the place.
+    given.rates("the rules' places", &set, report)?;
+    given.rates("any values", &with_any_values(&set)?, report)
+}
+
+/// Returns the rules with values of which no two are alike, in no order.
+fn with_any_values(set: &RuleSet) -> Result<RuleSet> {
+    let value = |place: u32| (place ^ 0x5A5A_5A5A).wrapping_mul(0x9E37_79B1);
+    let rules = (0..).zip(set.rules()).map(|(place, rule)| Rule { value: value(place), ..*rule });
+    Ok(RuleSet::new(rules.collect())?)
+}
+
+/// What rates are measured with.
+struct Given<'a> {
+    more: &'a [Rule],
+    keys: &'a [KeyV4],
+    rounds: usize,
+}
+
+impl Given<'_> {
+    /// Times lookups in sets of the same size: those that wait are new rules, behind all others.
+    fn rates(&self, values: &str, set: &RuleSet, report: &mut JudgedReport) -> Result<()> {
+        // All of them share a classifier: as many as there are variants would not fit in the caches.
+        let idle = Live::new(set, ClassifierBuilder::new())?;
+        let pend = |settle: bool| -> Result<Live> {
+            let live = idle.clone();
+            for rule in self.more {
+                live.insert(Rule { priority: -1, ..*rule })?;
+            }
+            if settle {
+                live.settle()?;
+            }
+            Ok(live)
+        };
+        let plain = ClassifierBuilder::new().build(set)?;
+        let table: Vec<u32> = set.rules().iter().map(|rule| rule.value).chain([0]).collect();
+        let (idle, listed, settled) =
+            (Live::new(set, ClassifierBuilder::new())?, pend(false)?, pend(true)?);
+        let removed = Live::new(set, ClassifierBuilder::new())?;
+        for (id, _) in removed.rules().into_iter().step_by((set.len() / PENDING).max(1)).take(PENDING) {
+            removed.remove(id)?;
         }
-        if settle {
-            live.settle()?;
+        removed.settle()?;
+        let keys = self.keys;
+        let outcome = Rounds::new(self.rounds)
+            .variant("classifier", || plainly(&plain, keys))
+            .variant("classifier and a table of values", || with_values(&plain, &table, keys))
+            .variant("live, nothing waits", || alive(&idle, keys))
+            .variant("live, 64 rules pending", || alive(&listed, keys))
+            .variant("live, 64 rules settled", || alive(&settled, keys))
+            .variant("live, 64 rules removed and settled", || alive(&removed, keys))
+            .run()?;
+        let (items, size) = ((PASSES * keys.len()) as u64, set.len() as u64);
+        for samples in &outcome.samples {
+            let row = ResultRow::new(format!("live lookups, {values}"), size, items, samples);
+            report.results.push(JudgedResult::new(row, None));
         }
-        Ok(live)
-    };
-    let (idle, listed, settled) = (Live::new(&set, ClassifierBuilder::new())?, pend(false)?, pend(true)?);
-    let removed = Live::new(&set, ClassifierBuilder::new())?;
-    for (id, _) in removed.rules().into_iter().step_by((rules / PENDING).max(1)).take(PENDING) {
-        removed.remove(id)?;
-    }
-    removed.settle()?;
-    let outcome = Rounds::new(rounds)
-        .variant("classifier", || plainly(&plain, &keys))
-        .variant("live, nothing waits", || alive(&idle, &keys))
-        .variant("live, 64 rules pending", || alive(&listed, &keys))
-        .variant("live, 64 rules settled", || alive(&settled, &keys))
-        .variant("live, 64 rules removed and settled", || alive(&removed, &keys))
-        .run()?;
-    let items = keys.len() as u64;
-    for samples in &outcome.samples {
-        report.results.push(JudgedResult::new(ResultRow::new("live lookups", size, items, samples), None));
-    }
-    if let Some((plain, others)) = outcome.samples.split_first() {
-        for live in others {
-            let row = RatioRow::new(format!("live lookups, {}", live.name), size, plain, live).with_items(
-                items,
-                &plain.cpu_ns,
-                &live.cpu_ns,
-            );
-            report.ratios.push(JudgedRow::new(row, Clock::Cpu, Some(RATE_GOAL)));
+        // What changes that wait cost is judged by a set without any; what it costs that a set may change, by a user's own table.
+        if let [plain, table, idle, waiting @ ..] = &outcome.samples[..] {
+            let mut judge = |rival: &Samples, live: &Samples, goal| {
+                let row =
+                    RatioRow::new(format!("live lookups, {values}, {}", live.name), size, rival, live);
+                let row = row.with_items(items, &rival.cpu_ns, &live.cpu_ns);
+                report.ratios.push(JudgedRow::new(row, Clock::Cpu, goal));
+            };
+            for live in waiting {
+                judge(idle, live, Some(RATE_GOAL));
+                judge(table, live, Some(RATE_GOAL));
+                judge(plain, live, None);
+            }
+            judge(table, idle, Some(RATE_GOAL));
+            judge(plain, idle, None);
         }
+        Ok(())
     }
-    Ok(())
+}
+
+/// Batches of the keys, over and over.
+fn again(keys: &[KeyV4]) -> impl Iterator<Item = &[KeyV4]> {
+    (0..PASSES).flat_map(|_| keys.chunks(256))
 }
 
 fn plainly(classifier: &Classifier, keys: &[KeyV4]) -> usize {
     let mut found = [Match::NONE; 256];
-    for keys in keys.chunks(256) {
+    for keys in again(keys) {
         classifier.classify_batch(keys, &mut found[..keys.len()]);
         std::hint::black_box(&found);
     }
-    keys.len()
+    PASSES * keys.len()
+}
+
+/// As a user of the classifier does whose rules have values of their own.
+fn with_values(classifier: &Classifier, values: &[u32], keys: &[KeyV4]) -> usize {
+    let mut found = [Match::NONE; 256];
+    let mut told = [None; 256];
+    for keys in again(keys) {
+        let found = &mut found[..keys.len()];
+        classifier.classify_batch(keys, found);
+        for (told, found) in told.iter_mut().zip(&*found) {
+            *told = found.rule().map(|rule| (rule, values[rule.index()]));
+        }
+        std::hint::black_box(&told);
+    }
+    PASSES * keys.len()
 }
 
 fn alive(live: &Live, keys: &[KeyV4]) -> usize {
     let mut reader = live.reader();
     let mut found = [LiveMatch::default(); 256];
-    for keys in keys.chunks(256) {
+    for keys in again(keys) {
         reader.classify_batch(keys, &mut found[..keys.len()]);
         std::hint::black_box(&found);
     }
-    keys.len()
+    PASSES * keys.len()
 }
 
 /// Times changes while another thread classifies: from the call to its return, when every lookup that begins sees it.
@@ -159,6 +216,6 @@ mod tests {
         let tool = Tool { version: String::new(), git: String::new() };
         let mut report = JudgedReport::new(tool, Host::read("", &[]), serde_json::Value::Null);
         run(300, 1, 512, &mut report).unwrap();
-        assert_eq!((report.results.len(), report.ratios.len()), (7, 4));
+        assert_eq!((report.results.len(), report.ratios.len()), (14, 22));
     }
 }

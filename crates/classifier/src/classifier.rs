@@ -218,6 +218,10 @@ impl Classifier {
         self.isa
     }
 
+    pub(crate) fn backend(&self) -> Backend {
+        self.backend
+    }
+
     /// Returns the classifier as bytes, which [`Classifier::from_image`] reads: the same on every machine.
     pub fn to_image(&self) -> Vec<u8> {
         let (v4, v6) = (&self.v4, &self.v6);

@@ -46,7 +46,7 @@ fn check(live: &Live, keys: &[KeyV4]) -> Result<(), TestCaseError> {
     reader.classify_batch(keys, &mut found);
     for (key, found) in keys.iter().zip(found) {
         let expected = rules.iter().find(|(_, rule)| rule.matches(key)).map(|(id, rule)| (*id, rule.value));
-        prop_assert_eq!(found.rule, expected, "{}", key);
+        prop_assert_eq!(found.rule(), expected, "{}", key);
     }
     Ok(())
 }
@@ -102,7 +102,7 @@ fn lookups_go_on_while_rules_change() {
             let mut found = vec![LiveMatch::default(); keys.len()];
             while !stop.load(Ordering::Relaxed) {
                 reader.classify_batch(&keys, &mut found);
-                assert!(found.iter().all(|found| found.rule.is_some_and(|(_, value)| value == 77)));
+                assert!(found.iter().all(|found| found.rule().is_some_and(|(_, value)| value == 77)));
                 batches.fetch_add(1, Ordering::Relaxed);
             }
         });
@@ -129,12 +129,28 @@ fn a_change_is_seen_by_the_next_batch_and_both_families() {
     let live = Live::new(&RuleSet::default(), ClassifierBuilder::new()).unwrap();
     let mut reader = live.reader();
     let id = live.insert(Rule { value: 1, ..Rule::ANY }).unwrap();
-    assert_eq!(reader.classify_key(&KeyV6::default()).rule, Some((id, 1)));
+    assert_eq!(reader.classify_key(&KeyV6::default()).rule(), Some((id, 1)));
     let above = live.insert(Rule { value: 2, priority: 1, ..Rule::ANY }).unwrap();
-    assert_eq!(reader.classify_key(&KeyV4::default()).rule, Some((above, 2)));
+    assert_eq!(reader.classify_key(&KeyV4::default()).rule(), Some((above, 2)));
     live.rebuild().unwrap();
     live.remove(above).unwrap();
-    assert_eq!(reader.classify_key(&KeyV4::default()).rule, Some((id, 1)));
+    assert_eq!(reader.classify_key(&KeyV4::default()).rule(), Some((id, 1)));
+}
+
+#[test]
+fn a_copy_goes_its_own_way() {
+    let set = RuleSet::new(vec![Rule { value: 1, ..Rule::ANY }]).unwrap();
+    let live = Live::new(&set, ClassifierBuilder::new()).unwrap();
+    let above = live.insert(Rule { value: 2, priority: 1, ..Rule::ANY }).unwrap();
+    let copy = live.clone();
+    let key = KeyV4::default();
+    assert_eq!(copy.reader().classify_key(&key).rule(), Some((above, 2)));
+    copy.remove(above).unwrap();
+    let id = copy.insert(Rule { value: 3, priority: 2, ..Rule::ANY }).unwrap();
+    live.rebuild().unwrap();
+    assert_eq!(copy.reader().classify_key(&key).rule(), Some((id, 3)));
+    assert_eq!(live.reader().classify_key(&key).rule(), Some((above, 2)));
+    assert_eq!((live.len(), copy.len()), (2, 2));
 }
 
 #[test]
@@ -175,8 +191,10 @@ fn many_settled_changes_stand_where_their_priority_puts_them() {
         live.insert(at(low, [2, -2, 0, 1][low as usize % 4], 3000 + low)).unwrap();
     }
     check(&live, &keys).unwrap();
-    let values: Vec<Option<u32>> =
-        keys[..4].iter().map(|key| live.reader().classify_key(key).rule.map(|(_, value)| value)).collect();
+    let values: Vec<Option<u32>> = keys[..4]
+        .iter()
+        .map(|key| live.reader().classify_key(key).rule().map(|(_, value)| value))
+        .collect();
     assert_eq!(values, [Some(3000), Some(1001), Some(1002), Some(2003)]);
 }
 

@@ -12,6 +12,7 @@ mod avx512;
 mod batch;
 mod program;
 mod scalar;
+mod sift;
 
 use core::mem::MaybeUninit;
 
@@ -23,6 +24,7 @@ pub(crate) use batch::ClassifyBatch;
 pub(crate) use program::{FaultyProgram, Program};
 pub(crate) use program::{LEAF, Tree, child_index, leaf_blocks, leaf_word, node_word, plain};
 pub(crate) use scalar::scan_block;
+pub(crate) use sift::{GROUP, Sift, Tables, nibbles};
 
 use program::{LEAF_BLOCKS, Root};
 
@@ -169,6 +171,12 @@ trait Lanes: Copy {
     ///
     /// The block is one of a program of this family, whose rows are given.
     unsafe fn block<K: Key>(self, rows: &[[u32; 8]], block: usize, key: &K) -> u32;
+
+    /// Sifts keys; there are masks and bytes for all of them.
+    #[inline(always)]
+    fn sift<K: Key>(self, sift: Sift<'_, K>) {
+        sift.plainly();
+    }
 }
 
 /// A loop over packets. `run` must be `#[inline(always)]`, or it is compiled for the wrong processor.

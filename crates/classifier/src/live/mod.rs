@@ -62,8 +62,23 @@ impl LiveId {
 /// What a lookup in a [`Live`] set says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LiveMatch {
-    /// The rule that wins, and its value; `None` if no rule matches.
-    pub rule: Option<(LiveId, u32)>,
+    /// Zero if no rule matches.
+    id: u32,
+    /// Zero if no rule matches.
+    value: u32,
+}
+
+impl LiveMatch {
+    /// Returns the rule that wins, and its value; `None` if no rule matches.
+    #[inline]
+    pub fn rule(self) -> Option<(LiveId, u32)> {
+        NonZeroU32::new(self.id).map(|id| (LiveId(id), self.value))
+    }
+
+    /// Says that the rule of this number wins; of number `u32::MAX`, that none does, which has value zero.
+    const fn of(number: u32, value: u32) -> Self {
+        Self { id: number.wrapping_add(1), value }
+    }
 }
 
 /// A change that was not made.
@@ -107,6 +122,7 @@ fn order_of(priority: i32, id: u32) -> Order {
     above.cast_unsigned() << 32 | u64::from(id)
 }
 
+#[derive(Clone)]
 struct State {
     rules: BTreeMap<Order, Rule>,
     orders: BTreeMap<u32, Order>,
@@ -125,11 +141,11 @@ struct State {
 /// use flowloom_classifier::{ClassifierBuilder, KeyV4, Rule, RuleSet};
 /// let live = Live::new(&RuleSet::default(), ClassifierBuilder::new())?;
 /// let mut reader = live.reader();
-/// assert_eq!(reader.classify_key(&KeyV4::default()).rule, None);
+/// assert_eq!(reader.classify_key(&KeyV4::default()).rule(), None);
 /// let id = live.insert(Rule { value: 7, ..Rule::ANY })?;
-/// assert_eq!(reader.classify_key(&KeyV4::default()).rule, Some((id, 7)));
+/// assert_eq!(reader.classify_key(&KeyV4::default()).rule(), Some((id, 7)));
 /// live.remove(id)?;
-/// assert_eq!(reader.classify_key(&KeyV4::default()).rule, None);
+/// assert_eq!(reader.classify_key(&KeyV4::default()).rule(), None);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Live {
@@ -142,6 +158,19 @@ pub struct Live {
 impl fmt::Debug for Live {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Live").field("version", &self.version).finish_non_exhaustive()
+    }
+}
+
+/// A copy shares the classifier of the last rebuild, and goes its own way from there. It takes time in proportion to the rules.
+impl Clone for Live {
+    fn clone(&self) -> Self {
+        let state = locked(&self.state);
+        Self {
+            builder: self.builder,
+            current: Mutex::new(self.snapshot()),
+            version: AtomicU64::new(self.version()),
+            state: Mutex::new(state.clone()),
+        }
     }
 }
 

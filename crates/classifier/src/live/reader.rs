@@ -1,8 +1,9 @@
 //! Looking up in a set that changes.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 
-use super::snapshot::Snapshot;
+use super::snapshot::{Scratch, Snapshot};
 use super::{Live, LiveMatch};
 use crate::classifier::ClassifierKey;
 
@@ -12,13 +13,14 @@ pub struct Reader<'a> {
     live: &'a Live,
     version: u64,
     snapshot: Arc<Snapshot>,
+    scratch: Box<Scratch>,
 }
 
 impl<'a> Reader<'a> {
     pub(super) fn new(live: &'a Live) -> Self {
         // The version first: a change in between is then taken again, not missed.
         let version = live.version();
-        Self { live, version, snapshot: live.snapshot() }
+        Self { live, version, snapshot: live.snapshot(), scratch: Box::default() }
     }
 
     /// Takes the newest rules if they have changed.
@@ -39,7 +41,7 @@ impl<'a> Reader<'a> {
     pub fn classify_batch<K: ClassifierKey>(&mut self, keys: &[K], matches: &mut [LiveMatch]) {
         assert_eq!(keys.len(), matches.len(), "a batch has a place for the match of each key");
         self.refresh();
-        self.snapshot.classify(keys, matches);
+        self.snapshot.classify(keys, matches, &mut self.scratch);
     }
 
     /// Looks one key up.

@@ -3,71 +3,93 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::num::NonZeroU32;
 
-use super::{LiveId, LiveMatch};
+use super::LiveMatch;
 use crate::key::Match;
 
-/// Numbers of rules by rank.
+/// What is said of rules by rank. Tables have one entry more, for packets that no rule matches.
 #[derive(Debug)]
-enum Numbers {
-    /// The rank itself: of rules that were added in the order they match in.
-    Rank,
+enum Form {
+    /// Of rules that were added in the order they match in: the rank, and the value that goes with it.
+    InOrder(Values),
+    Each(Box<[LiveMatch]>),
+}
+
+/// Values of rules that were added in the order they match in.
+#[derive(Debug)]
+enum Values {
+    /// They go up by the same from rule to rule: one value for all, places, sequence numbers.
+    Line {
+        first: u32,
+        step: u32,
+    },
+    /// Which of a few values.
+    Few {
+        which: Box<[u8]>,
+        values: Box<[u32]>,
+    },
     Each(Box<[u32]>),
 }
 
-/// Values of rules by rank. Tables have one entry more, for packets that no rule matches.
-#[derive(Debug)]
-enum Values {
-    Same(u32),
-    /// The rule's number itself: of rules whose values are their places, as loaders give them where none is said.
-    Number,
-    Bytes(Box<[u8]>),
-    Each(Box<[u32]>),
+impl Values {
+    /// Takes the values and one more, for packets that no rule matches.
+    fn of(values: Vec<u32>) -> Self {
+        let rules = values.split_last().map_or(&[][..], |(_, rules)| rules);
+        let first = rules.first().copied().unwrap_or_default();
+        let step = rules.get(1).map_or(0, |second| second.wrapping_sub(first));
+        if rules.windows(2).all(|pair| pair[1].wrapping_sub(pair[0]) == step) {
+            return Self::Line { first, step };
+        }
+        let mut few = values.clone();
+        few.sort_unstable();
+        few.dedup();
+        let which = |value: &u32| few.binary_search(value).ok().and_then(|which| u8::try_from(which).ok());
+        match values.iter().map(which).collect() {
+            Some(which) => Self::Few { which, values: few.into() },
+            None => Self::Each(values.into()),
+        }
+    }
 }
 
 /// Number and value of each rule.
 #[derive(Debug)]
 pub(super) struct Said {
     rules: usize,
-    numbers: Numbers,
-    values: Values,
+    form: Form,
 }
 
 impl Said {
     /// Takes numbers and values in the order of ranks.
     pub(super) fn of(rules: impl ExactSizeIterator<Item = (u32, u32)> + Clone) -> Self {
         let count = rules.len();
-        let in_order = (0_u32..).zip(rules.clone()).all(|(rank, (number, _))| rank == number);
-        let numbers = if in_order {
-            Numbers::Rank
+        let form = if (0_u32..).zip(rules.clone()).all(|(rank, (number, _))| rank == number) {
+            Form::InOrder(Values::of(rules.map(|(_, value)| value).chain([0]).collect()))
         } else {
-            // The number of no rule: one more is no id.
-            Numbers::Each(rules.clone().map(|(number, _)| number).chain([u32::MAX]).collect())
+            let each = rules.map(|(number, value)| LiveMatch::of(number, value));
+            Form::Each(each.chain([LiveMatch::default()]).collect())
         };
-        let are_numbers = rules.clone().all(|(number, value)| number == value);
-        let values: Vec<u32> = rules.map(|(_, value)| value).chain([0]).collect();
-        let first = values[0];
-        let values = if values[..count].iter().all(|&value| value == first) {
-            Values::Same(first)
-        } else if are_numbers {
-            Values::Number
-        } else if values.iter().all(|&value| value < 256) {
-            Values::Bytes(values.iter().map(|&value| value as u8).collect())
-        } else {
-            Values::Each(values.into())
-        };
-        Self { rules: count, numbers, values }
+        Self { rules: count, form }
     }
 
     /// Writes what lookups say of each rank.
     #[inline]
     pub(super) fn tell(&self, ranks: &[Match], out: &mut [LiveMatch]) {
-        match &self.values {
-            Values::Same(value) => self.tell_with(ranks, out, |_, _| *value),
-            Values::Number => self.tell_with(ranks, out, |_, number| number),
-            Values::Bytes(values) => self.tell_with(ranks, out, |at, _| u32::from(values[at])),
-            Values::Each(values) => self.tell_with(ranks, out, |at, _| values[at]),
+        match &self.form {
+            Form::InOrder(values) => match values {
+                Values::Line { first, step } => self.tell_each(ranks, out, |rank, _| {
+                    let value = first.wrapping_add(step.wrapping_mul(rank));
+                    LiveMatch::of(rank, if rank == Match::NONE.0 { 0 } else { value })
+                }),
+                Values::Few { which, values } => {
+                    self.tell_each(ranks, out, |rank, at| {
+                        LiveMatch::of(rank, values[usize::from(which[at])])
+                    });
+                }
+                Values::Each(values) => {
+                    self.tell_each(ranks, out, |rank, at| LiveMatch::of(rank, values[at]));
+                }
+            },
+            Form::Each(each) => self.tell_each(ranks, out, |_, at| each[at]),
         }
     }
 
@@ -78,33 +100,24 @@ impl Said {
         out[0]
     }
 
+    /// Returns where a rank is in tables.
     #[inline]
-    fn tell_with(&self, ranks: &[Match], out: &mut [LiveMatch], value: impl Fn(usize, u32) -> u32) {
-        let at = |rank: &Match| (rank.0 as usize).min(self.rules);
-        match &self.numbers {
+    fn at(&self, rank: Match) -> usize {
+        (rank.0 as usize).min(self.rules)
+    }
+
+    #[inline]
+    fn tell_each(&self, ranks: &[Match], out: &mut [LiveMatch], say: impl Fn(u32, usize) -> LiveMatch) {
+        for (out, &rank) in out.iter_mut().zip(ranks) {
             // No match is the highest rank: one more is no id.
-            Numbers::Rank => {
-                for (out, rank) in out.iter_mut().zip(ranks) {
-                    *out = said(rank.0, value(at(rank), rank.0));
-                }
-            }
-            Numbers::Each(numbers) => {
-                for (out, rank) in out.iter_mut().zip(ranks) {
-                    let number = numbers[at(rank)];
-                    *out = said(number, value(at(rank), number));
-                }
-            }
+            *out = say(rank.0, self.at(rank));
         }
     }
 }
 
-#[inline]
-fn said(number: u32, value: u32) -> LiveMatch {
-    LiveMatch { rule: NonZeroU32::new(number.wrapping_add(1)).map(|id| (LiveId(id), value)) }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::LiveId;
     use super::*;
 
     #[test]
@@ -114,7 +127,7 @@ mod tests {
                 let said = Said::of(numbers.into_iter().zip(values));
                 for rank in 0..3 {
                     let expected = Some((LiveId::of(numbers[rank]), values[rank]));
-                    assert_eq!(said.one(Match(rank as u32)).rule, expected);
+                    assert_eq!(said.one(Match(rank as u32)).rule(), expected);
                 }
                 assert_eq!(said.one(Match::NONE), LiveMatch::default());
             }

@@ -1,12 +1,11 @@
 //! Pending rules, sixty-four to a word: a few loads say of most packets that none of them can match.
 //!
 //! ```text
-//!  of 6 bytes of a packet's key each has a table of 256 words; bit i of a word: rule i admits this byte
+//!  of 12 nibbles of a packet's key each has a table of 16 words; bit i of a word: rule i admits this value
 //!
-//!  source  source  destination  destination  destination  protocol
-//!  byte 1  byte 2    byte 1       byte 2      port, low
-//!    │       │         │            │            │           │
-//!    └───────┴────── and ───────────┴────────────┴───────────┘ ──▶ rules that may match; compared in full
+//!   4 of the source   4 of the destination   3 of the port   1 of the protocol
+//!    │   │   │   │       │   │   │   │         │   │   │            │
+//!    └───┴───┴───┴───────┴───┴─ and ─┴─────────┴───┴───┴────────────┘ ──▶ rules that may match; compared in full
 //! ```
 //!
 //! The idea of looking up each field by itself and joining sets of rules as bits is Lakshman and Stiliadis' (1998).
@@ -16,69 +15,43 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::snapshot::{CHUNK, Entry};
-use super::{LiveId, Order};
+use super::{LiveMatch, Order};
+use crate::arch::{Backend, GROUP, Sift, Tables, nibbles};
 use crate::key::{Key, KeyV4, KeyV6, Span};
 
 /// Rules of a word.
 const RULES: usize = u64::BITS as usize;
-/// Bytes of a key that are looked at.
-const BYTES: usize = 6;
-
-/// Which byte: the dimension, and the lowest bit there.
-type Byte = (usize, u32);
-
-/// Returns the bytes that are looked at. Of IPv6 addresses the third and fourth: the first two are nearly the same for all.
-const fn bytes<K: Key>() -> [Byte; BYTES] {
-    let n = K::ADDRESS_DIMENSIONS;
-    let (first, second) = if n == 4 { (8, 0) } else { (24, 16) };
-    [(0, first), (0, second), (n, first), (n, second), (2 * n + 1, 0), (2 * n + 2, 0)]
-}
 
 /// The rules of a word as far as they match packets of one family.
 #[derive(Clone, Debug)]
 struct Family<S> {
-    tables: [[u64; 256]; BYTES],
+    tables: Tables,
     spans: Vec<Option<S>>,
 }
 
 impl<S: Copy + AsRef<[Span]>> Family<S> {
     fn new() -> Box<Self> {
-        Box::new(Self { tables: [[0; 256]; BYTES], spans: Vec::with_capacity(RULES) })
+        Box::new(Self { tables: Tables::default(), spans: Vec::with_capacity(RULES) })
     }
 
     /// Adds a rule; `None` of one that is for the other family.
     fn push<K: Key>(&mut self, spans: Option<S>) {
-        let bit = 1_u64 << self.spans.len();
+        let rule = 1_u64 << self.spans.len();
         self.spans.push(spans);
         let Some(spans) = spans else { return };
-        for (table, (dimension, shift)) in self.tables.iter_mut().zip(bytes::<K>()) {
+        for (table, (dimension, bit)) in self.tables.iter_mut().zip(nibbles::<K>()) {
             let span = spans.as_ref()[dimension];
-            let byte = |value: u32| (value >> shift & 0xFF) as usize;
-            // Above this byte both ends are the same, or every byte may occur.
-            let above = |value: u32| value.checked_shr(shift + 8).unwrap_or(0);
+            let nibble = |value: u32| (value >> bit & 15) as usize;
+            // Above this nibble both ends are the same, or every value may occur.
+            let above = |value: u32| value.checked_shr(bit + 4).unwrap_or(0);
             let admitted = if above(span.low) == above(span.high) {
-                byte(span.low)..=byte(span.high)
+                nibble(span.low)..=nibble(span.high)
             } else {
-                0..=0xFF
+                0..=15
             };
             for word in &mut table[admitted] {
-                *word |= bit;
+                *word |= rule;
             }
-        }
-    }
-
-    /// Writes the rules that may match each key, a bit each.
-    #[inline]
-    fn candidates<K: Key>(&self, keys: &[K], masks: &mut [u64]) {
-        let at = const { bytes::<K>() };
-        let tables = &self.tables;
-        for (key, mask) in keys.iter().zip(masks) {
-            let admitting = |i: usize| {
-                let (dimension, shift) = at[i];
-                tables[i][(key.dimension(dimension) >> shift & 0xFF) as usize]
-            };
-            // Written out: the addresses of all six loads are known before the first has come.
-            *mask = admitting(0) & admitting(1) & admitting(2) & admitting(3) & admitting(4) & admitting(5);
         }
     }
 }
@@ -113,14 +86,9 @@ impl Word {
         self.entries.push(entry);
     }
 
-    /// Writes the rules that may match each key, a bit each.
-    #[inline]
-    fn candidates<K: Key>(&self, keys: &[K], masks: &mut [u64]) {
-        match (&self.v6, K::IS_V6) {
-            (Some(family), true) => family.candidates(keys, masks),
-            (None, true) => masks.fill(0),
-            (_, false) => self.v4.candidates(keys, masks),
-        }
+    /// Returns what keys are sifted with; `None` if no rule matches packets of their family.
+    fn tables<K: Key>(&self) -> Option<&Tables> {
+        if K::IS_V6 { self.v6.as_ref().map(|family| &family.tables) } else { Some(&self.v4.tables) }
     }
 
     /// Returns the first of these rules that matches.
@@ -147,6 +115,19 @@ impl Word {
             spans.iter().enumerate().all(|(d, span)| span.contains(key.dimension(d)))
                 && self.entries[rule].rule.protocol.contains(key.protocol())
         })
+    }
+}
+
+/// What sifting writes: the rules that may match each key, and which keys have some.
+#[derive(Debug)]
+pub(super) struct Sifted {
+    masks: [u64; CHUNK],
+    some: [u8; CHUNK / GROUP],
+}
+
+impl Default for Sifted {
+    fn default() -> Self {
+        Self { masks: [0; CHUNK], some: [0; CHUNK / GROUP] }
     }
 }
 
@@ -195,24 +176,34 @@ impl Sieve {
         Self(words)
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// Returns how often a key may be told of at most.
+    pub(super) fn words(&self) -> usize {
+        self.0.len()
     }
 
     /// Tells for each key that some rule matches the first that does, word by word: the key's place, the rule's order, and what
     /// lookups say. A key is told once a word at most.
     #[inline]
-    pub(super) fn each_first<K: Key>(&self, keys: &[K], mut tell: impl FnMut(usize, Order, (LiveId, u32))) {
-        let mut masks = [0; CHUNK];
-        let masks = &mut masks[..keys.len()];
+    pub(super) fn each_first<K: Key>(
+        &self,
+        backend: Backend,
+        keys: &[K],
+        sifted: &mut Sifted,
+        mut tell: impl FnMut(usize, Order, LiveMatch),
+    ) {
+        let Sifted { masks, some } = sifted;
+        let groups = keys.len().div_ceil(GROUP);
         for word in &self.0 {
-            word.candidates(keys, masks);
-            for (i, &mask) in masks.iter().enumerate() {
-                if mask == 0 {
-                    continue;
-                }
-                if let Some(entry) = word.first(&keys[i], mask) {
-                    tell(i, entry.order, (LiveId::of(entry.order as u32), entry.rule.value));
+            let Some(tables) = word.tables::<K>() else { continue };
+            Sift { tables, keys, masks: &mut masks[..], some: &mut some[..] }.run_on(backend);
+            for (group, &some) in some[..groups].iter().enumerate() {
+                let mut left = some;
+                while left != 0 {
+                    let i = GROUP * group + left.trailing_zeros() as usize;
+                    left &= left - 1;
+                    if let Some(entry) = word.first(&keys[i], masks[i]) {
+                        tell(i, entry.order, LiveMatch::of(entry.order as u32, entry.rule.value));
+                    }
                 }
             }
         }

@@ -6,7 +6,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::said::Said;
-use super::sieve::Sieve;
+use super::sieve::{Sieve, Sifted};
 use super::{LiveMatch, Order};
 use crate::classifier::{Classifier, ClassifierBuilder, ClassifierKey};
 use crate::error::BuildError;
@@ -81,6 +81,22 @@ pub(super) struct Snapshot {
 /// Keys of one step.
 pub(super) const CHUNK: usize = 256;
 
+/// What a lookup writes on its way, kept by the reader: to clear it for each batch would cost as much as to sift the keys.
+#[derive(Debug)]
+pub(super) struct Scratch {
+    ranks: [Match; CHUNK],
+    settled: [Match; CHUNK],
+    orders: [Order; CHUNK],
+    sifted: Sifted,
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        let none = [Match::NONE; CHUNK];
+        Self { ranks: none, settled: none, orders: [Order::MAX; CHUNK], sifted: Sifted::default() }
+    }
+}
+
 impl Snapshot {
     pub(super) fn new(base: Arc<Base>) -> Self {
         let substitutes = Arc::new(BTreeMap::new());
@@ -133,10 +149,14 @@ impl Snapshot {
     }
 
     /// Looks keys up; there is a place for each.
-    pub(super) fn classify<K: ClassifierKey>(&self, keys: &[K], out: &mut [LiveMatch]) {
-        let mut ranks = [Match::NONE; CHUNK];
+    pub(super) fn classify<K: ClassifierKey>(
+        &self,
+        keys: &[K],
+        out: &mut [LiveMatch],
+        scratch: &mut Scratch,
+    ) {
         for (keys, out) in keys.chunks(CHUNK).zip(out.chunks_mut(CHUNK)) {
-            let ranks = &mut ranks[..keys.len()];
+            let ranks = &mut scratch.ranks[..keys.len()];
             self.base.classifier.classify_batch(keys, ranks);
             if self.dead_count > 0 {
                 for (key, rank) in keys.iter().zip(&mut *ranks) {
@@ -146,36 +166,37 @@ impl Snapshot {
                 }
             }
             self.base.said.tell(ranks, out);
-            self.overlay(keys, ranks, out);
+            self.overlay(keys, out, scratch);
         }
     }
 
     /// Puts pending rules before those of the base that they win against.
     #[inline]
-    fn overlay<K: ClassifierKey>(&self, keys: &[K], ranks: &[Match], out: &mut [LiveMatch]) {
+    fn overlay<K: ClassifierKey>(&self, keys: &[K], out: &mut [LiveMatch], scratch: &mut Scratch) {
+        let Scratch { ranks, settled: found, orders, sifted } = scratch;
         // Orders of the base's rules are looked at only for packets that hit a pending rule.
-        let base = |rank: Match| rank.rule().map_or(Order::MAX, |rule| self.base.orders[rule.index()]);
-        let mut orders = [Order::MAX; CHUNK];
+        let base = |i: usize| ranks[i].rule().map_or(Order::MAX, |rule| self.base.orders[rule.index()]);
+        // A key that may be told of more than once keeps the order of the rule that is first so far.
+        let once = self.settled.is_none() && self.fresh.words() <= 1;
+        if !once {
+            orders.fill(Order::MAX);
+        }
         if let Some(settled) = &self.settled {
-            let mut found = [Match::NONE; CHUNK];
             let found = &mut found[..keys.len()];
             settled.classifier.classify_batch(keys, found);
             for (i, found) in found.iter().enumerate() {
                 let Some(rule) = found.rule() else { continue };
                 let order = settled.orders[rule.index()];
-                if order < base(ranks[i]) {
+                if order < base(i) {
                     orders[i] = order;
                     out[i] = settled.said.one(*found);
                 }
             }
         }
-        if self.fresh.is_empty() {
-            return;
-        }
-        self.fresh.each_first(keys, |i, order, found| {
-            if order < base(ranks[i]).min(orders[i]) {
+        self.fresh.each_first(self.base.classifier.backend(), keys, sifted, |i, order, found| {
+            if order < base(i) && (once || order < orders[i]) {
                 orders[i] = order;
-                out[i].rule = Some(found);
+                out[i] = found;
             }
         });
     }
