@@ -12,6 +12,7 @@ mod attend;
 mod exit;
 mod flow_file;
 mod host;
+mod pace;
 mod profile;
 mod progress;
 mod render;
@@ -39,6 +40,8 @@ fn main() -> ExitCode {
         Verb::Simulate(verb) => verbs::simulate::run(verb, &arguments.common),
         Verb::Bench(verb) => verbs::bench::run(verb, &arguments.common),
         Verb::Reproduce(verb) => verbs::reproduce::run(verb, &arguments.common),
+        Verb::Compare(verb) => verbs::compare::run(verb, &arguments.common),
+        Verb::Doctor => verbs::doctor::run(&arguments.common),
         Verb::Completions(verb) => verbs::shell::completions(verb),
         Verb::Man(verb) => verbs::shell::man(verb),
     };

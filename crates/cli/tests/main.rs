@@ -17,6 +17,7 @@ mod memory;
 mod real;
 mod replay;
 mod reproduce;
+mod save;
 mod schema;
 mod simulate;
 mod support;

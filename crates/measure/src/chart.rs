@@ -186,6 +186,15 @@ impl Chart {
         self
     }
 
+    /// Adds a point to the series of a name, which is begun where there is none yet.
+    pub fn push(&mut self, name: &str, joined: bool, point: (f64, f64)) {
+        if let Some(series) = self.series.iter_mut().find(|series| series.name == name) {
+            series.points.push(point);
+        } else {
+            self.series.push(Series { name: name.to_owned(), points: vec![point], joined });
+        }
+    }
+
     /// Returns the numbers as rows, the header first: series, place, value.
     pub fn rows(&self) -> Vec<Vec<String>> {
         let (x, y) = if self.categories.is_empty() {
@@ -350,11 +359,18 @@ impl Chart {
             .y_label_formatter(&|&place| short(self.y.scale.value(place)))
             .draw()
             .map_err(|error| failed(&error))?;
-        let width = 0.8 / count(self.series.len());
+        // Bars of a group share its width; a bar that is alone in its group has all of it.
+        let beside = |series: &[Series], group: f64| {
+            let is_in = |series: &&Series| series.points.iter().any(|point| (point.0 - group).abs() < 0.5);
+            series.iter().filter(is_in).count()
+        };
+        let groups = self.series.iter().flat_map(|series| &series.points).map(|point| point.0);
+        let most = groups.map(|group| beside(&self.series, group)).max().unwrap_or(1);
+        let width = 0.8 / count(most);
         for (number, series) in self.series.iter().enumerate() {
             let colour = COLOURS[number % COLOURS.len()];
             let bars = self.places(series).into_iter().map(|(group, top)| {
-                let left = group - 0.4 + width * count(number);
+                let left = group - 0.4 + width * count(beside(&self.series[..number], group));
                 Rectangle::new([(left, bottom), (left + width * 0.92, top)], colour.filled())
             });
             chart.draw_series(bars).map_err(|error| failed(&error))?;
@@ -504,6 +520,25 @@ mod tests {
         assert!(svg.contains(">\none\n<") || svg.contains("one"), "{svg}");
         assert!(svg.contains("two"));
         assert_eq!(chart.rows()[4], ["ours", "two", "19"]);
+    }
+
+    #[test]
+    fn a_bar_that_is_alone_in_its_group_is_as_wide_as_the_group() {
+        let width = |chart: Chart| {
+            let svg = chart.svg().unwrap();
+            let bar = svg
+                .split("<rect")
+                .find(|rect| rect.contains("#0072B2") && !rect.contains("width=\"12\""))
+                .unwrap();
+            bar.split("width=\"").nth(1).unwrap().split('"').next().unwrap().parse::<u32>().unwrap()
+        };
+        let chart = Chart::bars("Shares", ["one", "two"], Axis::linear("%"));
+        let one =
+            |name: &str, place| Series { name: name.into(), points: vec![(place, 5.0)], joined: false };
+        let apart = chart.clone().with(one("a", 0.0)).with(one("b", 1.0));
+        let together = chart.with(one("a", 0.0)).with(one("b", 0.0));
+        let (apart, together) = (width(apart), width(together));
+        assert!(apart.abs_diff(2 * together) <= 2, "{apart} {together}");
     }
 
     #[test]

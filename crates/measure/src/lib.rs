@@ -18,10 +18,12 @@
 //! # Ok::<(), flowloom_measure::RoundsError>(())
 //! ```
 
+pub mod change;
 pub mod chart;
 pub mod clock;
 pub mod host;
 pub mod lookup;
+pub mod page;
 pub mod path;
 pub mod rounds;
 pub mod rows;

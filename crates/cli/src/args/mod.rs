@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod classify;
+pub(crate) mod compare;
 pub(crate) mod firewall;
 pub(crate) mod generate;
 pub(crate) mod inspect;
@@ -10,6 +11,7 @@ pub(crate) mod parse;
 pub(crate) mod replay;
 pub(crate) mod reproduce;
 pub(crate) mod rules;
+pub(crate) mod save;
 pub(crate) mod shell;
 pub(crate) mod simulate;
 
@@ -22,6 +24,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 Examples:
   flowloom inspect edge.pcapng.zst              what is in this capture
   flowloom replay edge.pcapng.zst               run the engine over it
+  flowloom replay edge.pcap --save run          with report.html: pictures, figures and the data
   flowloom replay - --format json < edge.pcap   from a pipe, for a program to read
   flowloom simulate schedule --model many       schedulers on a machine of many threads
   flowloom bench table --flows 64k,1M           which flow table, at which size
@@ -61,6 +64,10 @@ pub(crate) enum Verb {
     Bench(bench::Bench),
     /// Run the papers' tables and figures again
     Reproduce(reproduce::Reproduce),
+    /// Compare two saved results of bench: what became slower
+    Compare(compare::Compare),
+    /// Say whether figures taken on this machine mean anything
+    Doctor,
     /// Print a completion script for a shell
     Completions(shell::Completions),
     /// Write manual pages into a directory

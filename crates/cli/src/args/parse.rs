@@ -47,6 +47,14 @@ pub(crate) fn think_factor(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Reads a share in percent, with or without its sign.
+pub(crate) fn percent(text: &str) -> Result<f64, String> {
+    match text.trim_end_matches('%').trim_end().parse::<f64>() {
+        Ok(percent) if (0.0..=1e6).contains(&percent) => Ok(percent),
+        _ => Err(format!("'{text}' is not a share in percent")),
+    }
+}
+
 /// Reads what has a form of its own.
 pub(crate) fn from_str<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, String> {
     text.parse().map_err(|error: T::Err| error.to_string())

@@ -11,6 +11,7 @@ use flowloom::tcb_cache::Policy;
 use super::firewall::FirewallOptions;
 use super::live::Live;
 use super::parse;
+use super::save::Save;
 
 /// Arguments of `replay`.
 #[derive(Clone, Debug, Args)]
@@ -120,6 +121,9 @@ pub(crate) struct Replay {
     /// Stop after N packets
     #[arg(long, value_name = "N", value_parser = parse::count)]
     pub(crate) limit: Option<u64>,
+
+    #[command(flatten)]
+    pub(crate) save: Save,
 
     /// Write one record per flow; JSON lines for .jsonl, IPFIX for .ipfix (of --app accounting), CSV otherwise
     #[arg(long, value_name = "FILE")]

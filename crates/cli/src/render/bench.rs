@@ -1,15 +1,82 @@
 //! The results of `bench`.
 
-use flowloom_measure::text;
+use flowloom_measure::chart::{Axis, Chart};
+use flowloom_measure::{ResultRow, text};
 use serde::{Serialize, Serializer};
 
 use super::Report;
+use super::save::{Named, print_and_save};
+use crate::args::Common;
+use crate::args::save::Save;
+use crate::exit::Failure;
 
 /// Rows under a host header.
 #[derive(Debug)]
 pub(crate) struct BenchResult {
     pub(crate) title: &'static str,
     pub(crate) report: flowloom_measure::Report,
+}
+
+/// Names of the files of a bench's pictures: works beyond these are in the tables only.
+const NAMES: [&str; 12] = [
+    "time-1", "time-2", "time-3", "time-4", "time-5", "time-6", "time-7", "time-8", "time-9", "time-10",
+    "time-11", "time-12",
+];
+
+impl BenchResult {
+    /// Prints the result, and keeps it where that is asked for.
+    pub(crate) fn finish(&self, folder: &Save, common: &Common) -> Result<(), Failure> {
+        print_and_save(self, self.title, folder, || self.charts(), common)
+    }
+
+    /// Returns a picture for each work: every variant's median at each size; and one of latencies where there are some.
+    fn charts(&self) -> Vec<Named> {
+        let mut works: Vec<(&str, &str)> = Vec::new();
+        for row in &self.report.results {
+            if !works.contains(&(row.work.as_str(), row.unit.as_str())) {
+                works.push((&row.work, &row.unit));
+            }
+        }
+        let mut charts: Vec<Named> = NAMES
+            .into_iter()
+            .zip(works)
+            .map(|(name, (work, unit))| {
+                let rows = self.report.results.iter().filter(|row| row.work == work && row.unit == unit);
+                (name, of_work(work, unit, &rows.collect::<Vec<_>>()))
+            })
+            .collect();
+        if !self.report.latencies.is_empty() {
+            let mut chart = Chart::new(
+                "Latency, from the time a packet was due at",
+                Axis::linear("million packets a second that were due"),
+                Axis::log("ns"),
+            );
+            for row in &self.report.latencies {
+                for (part, ns) in [("p50", row.p50_ns), ("p99", row.p99_ns), ("max", row.max_ns)] {
+                    chart.push(&format!("{} {part}", row.variant), true, (row.rate / 1e6, ns as f64));
+                }
+            }
+            charts.push(("latency", chart));
+        }
+        charts
+    }
+}
+
+/// Bars of medians, a group for each size.
+fn of_work(work: &str, unit: &str, rows: &[&ResultRow]) -> Chart {
+    let mut sizes: Vec<u64> = rows.iter().map(|row| row.size).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let mut chart = Chart::bars(
+        format!("{work}: medians"),
+        sizes.iter().map(|&size| super::grouped(size)),
+        Axis::linear(unit),
+    );
+    for row in rows {
+        let place = sizes.partition_point(|&size| size < row.size) as f64;
+        chart.push(&row.variant, false, (place, row.median));
+    }
+    chart
 }
 
 impl Serialize for BenchResult {

@@ -2,12 +2,15 @@
 
 pub(crate) mod bench;
 pub(crate) mod classify;
+pub(crate) mod compare;
+pub(crate) mod doctor;
 pub(crate) mod generate;
 pub(crate) mod inspect;
 pub(crate) mod l7;
 pub(crate) mod replay;
 pub(crate) mod reproduce;
 pub(crate) mod rules;
+pub(crate) mod save;
 pub(crate) mod simulate;
 pub(crate) mod verdicts;
 

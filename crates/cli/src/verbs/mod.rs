@@ -2,6 +2,8 @@
 
 pub(crate) mod bench;
 pub(crate) mod classify;
+pub(crate) mod compare;
+pub(crate) mod doctor;
 pub(crate) mod generate;
 pub(crate) mod generate_rules;
 pub(crate) mod inspect;

@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 
 use crate::args::generate::{ProfileName, TrafficName};
 use crate::args::parse;
+use crate::args::save::Save;
 
 /// Compare ways to classify.
 ///
@@ -56,6 +57,9 @@ pub(crate) struct Classify {
     /// Seed of rules and headers
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
+
+    #[command(flatten)]
+    pub(crate) save: Save,
 }
 
 /// A way to classify.

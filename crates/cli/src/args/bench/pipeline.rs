@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 
 use crate::args::parse;
 use crate::args::replay::SchedulerName;
+use crate::args::save::Save;
 
 /// Measure the packet path: what each stage costs, how it scales over workers, how late packets are.
 ///
@@ -44,6 +45,9 @@ pub(crate) struct Pipeline {
     /// Do not pin threads to CPUs
     #[arg(long)]
     pub(crate) no_pin: bool,
+
+    #[command(flatten)]
+    pub(crate) save: Save,
 }
 
 /// Applications.

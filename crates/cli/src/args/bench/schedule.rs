@@ -3,6 +3,7 @@
 use clap::Args;
 
 use crate::args::parse;
+use crate::args::save::Save;
 
 /// Compare what decisions cost.
 ///
@@ -38,4 +39,7 @@ pub(crate) struct Schedule {
     /// Seed of flows and hashes
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
+
+    #[command(flatten)]
+    pub(crate) save: Save,
 }

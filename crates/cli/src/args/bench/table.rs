@@ -3,6 +3,7 @@
 use clap::{Args, ValueEnum};
 
 use crate::args::parse;
+use crate::args::save::Save;
 
 /// Compare flow tables.
 ///
@@ -44,6 +45,9 @@ pub(crate) struct Table {
     /// Instruction set of the tables that have a choice
     #[arg(long, value_name = "ISA", default_value = "auto")]
     pub(crate) isa: String,
+
+    #[command(flatten)]
+    pub(crate) save: Save,
 }
 
 /// A table.

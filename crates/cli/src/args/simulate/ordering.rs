@@ -1,10 +1,9 @@
 //! `flowloom simulate ordering`.
 
-use std::path::PathBuf;
-
 use clap::Args;
 
 use super::traffic::TrafficOptions;
+use crate::args::save::Save;
 
 /// Compare two ways to keep a flow's order, in virtual time.
 ///
@@ -36,7 +35,6 @@ pub(crate) struct Ordering {
     #[arg(long, value_delimiter = ',', default_value = "crc,dst,dh,flowpin", value_name = "NAMES")]
     pub(crate) scheduler: Vec<String>,
 
-    /// Write charts and their numbers into this folder
-    #[arg(long, value_name = "DIR")]
-    pub(crate) save: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) save: Save,
 }

@@ -1,10 +1,9 @@
 //! `flowloom simulate schedule`.
 
-use std::path::PathBuf;
-
 use clap::{Args, ValueEnum};
 
 use super::traffic::TrafficOptions;
+use crate::args::save::Save;
 
 /// Run schedulers on a machine in virtual time.
 ///
@@ -61,9 +60,8 @@ pub(crate) struct Schedule {
     #[arg(long, value_name = "PERCENT", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) demand: u32,
 
-    /// Write charts and their numbers into this folder: throughput, use of levels, queues, latency
-    #[arg(long, value_name = "DIR")]
-    pub(crate) save: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) save: Save,
 }
 
 /// Machines.

@@ -18,7 +18,7 @@ use crate::args::generate::{ProfileName, TrafficName};
 use crate::args::rules::RuleOptions;
 use crate::exit::{Failure, Status};
 use crate::render::bench::BenchResult;
-use crate::render::{print, warn};
+use crate::render::warn;
 use crate::rule_file;
 use crate::signals::stop_on_signals;
 
@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &Classify, common: &Common) -> Result<Status, Failu
         compare(arguments, &name, &set, &control, common, &mut report)?;
     }
     let complete = report.complete;
-    print(&BenchResult { title: "ways to classify", report }, common)?;
+    BenchResult { title: "ways to classify", report }.finish(&arguments.save, common)?;
     Ok(if complete { Status::Ok } else { Status::Interrupted })
 }
 

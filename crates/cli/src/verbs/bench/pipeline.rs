@@ -30,7 +30,6 @@ use crate::args::Common;
 use crate::args::bench::pipeline::{PathApp, Pipeline};
 use crate::exit::{Failure, Status};
 use crate::render::bench::BenchResult;
-use crate::render::print;
 use crate::signals::stop_on_signals;
 
 /// The seed of the hash: rounds differ in nothing.
@@ -94,7 +93,7 @@ pub(crate) fn run(arguments: &Pipeline, common: &Common) -> Result<Status, Failu
         }
     }?;
     let status = if report.complete { Status::Ok } else { Status::Interrupted };
-    print(&BenchResult { title: "bench pipeline", report }, common)?;
+    BenchResult { title: "bench pipeline", report }.finish(&arguments.save, common)?;
     Ok(status)
 }
 

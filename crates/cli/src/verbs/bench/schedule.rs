@@ -18,7 +18,6 @@ use crate::args::Common;
 use crate::args::bench::schedule::Schedule;
 use crate::exit::{Failure, Status};
 use crate::render::bench::BenchResult;
-use crate::render::print;
 use crate::signals::stop_on_signals;
 
 /// Packets that are placed in a round.
@@ -100,7 +99,7 @@ pub(crate) fn run(arguments: &Schedule, common: &Common) -> Result<Status, Failu
         }
     }
     let status = if report.complete { Status::Ok } else { Status::Interrupted };
-    print(&BenchResult { title: "bench schedule", report }, common)?;
+    BenchResult { title: "bench schedule", report }.finish(&arguments.save, common)?;
     Ok(status)
 }
 

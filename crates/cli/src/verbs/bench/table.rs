@@ -23,7 +23,6 @@ use crate::args::bench::table::{KeyName, Table, TableName, WorkName};
 use crate::exit::{Failure, Status};
 use crate::host::isa_named;
 use crate::render::bench::BenchResult;
-use crate::render::print;
 use crate::signals::stop_on_signals;
 
 /// Name of the two-line and one-line floors in rows.
@@ -65,7 +64,7 @@ pub(crate) fn run(arguments: &Table, common: &Common) -> Result<Status, Failure>
         }
     }
     let status = if report.complete { Status::Ok } else { Status::Interrupted };
-    print(&BenchResult { title: "bench table", report }, common)?;
+    BenchResult { title: "bench table", report }.finish(&arguments.save, common)?;
     Ok(status)
 }
 

@@ -1,5 +1,6 @@
 //! Runs the engine over captures.
 
+mod charts;
 mod figures;
 mod firewall;
 mod l7;
@@ -16,15 +17,18 @@ use std::sync::Arc;
 
 use flowloom::apps::CaptureSink;
 use flowloom::apps::accounting::{EndReason, end_reasons};
-use flowloom::engine::{App, Control, Fault, IdleTimeout, Parts, RunReport, run_parts};
+use flowloom::engine::{App, Control, EngineConfig, Fault, IdleTimeout, Parts, RunReport, run_parts};
+use flowloom::packet::PacketSource;
 use flowloom::traffic::capture::{CaptureSet, Input, Notice};
 
 use crate::args::Common;
 use crate::args::replay::{AppName, Replay, TableName};
 use crate::exit::{Failure, Status, check_decodable, with_status};
 use crate::host::isa_named;
+use crate::pace::Pace;
 use crate::progress::{Progress, label};
 use crate::render::replay::{ReplayResult, VerifyFigures};
+use crate::render::save::save;
 use crate::render::{print, warn, warn_of};
 use crate::{attend, flow_file, verify};
 
@@ -99,6 +103,7 @@ fn run_app<R: Role>(
     let input = arguments.live.iface.clone().unwrap_or_else(|| label(&arguments.inputs));
     let label = format!("replay  {input}");
     let progress = Progress::start(label, source.progress(), Arc::clone(&control), common.quiet > 0);
+    let pace = arguments.save.save.is_some().then(|| Pace::start(Arc::clone(&control))).flatten();
     let mut fed = feed(&mut source, defrag);
     let parts = Parts {
         source: &mut *fed,
@@ -118,6 +123,7 @@ fn run_app<R: Role>(
         total => Some(source.progress().done_bytes() as f64 / total as f64),
     };
     drop(progress);
+    let looks = pace.map(Pace::stop).unwrap_or_default();
     let report = report?;
     if let Some(Fault::Source { packets, error }) = &report.fault {
         check_decodable(*packets, error)?;
@@ -128,18 +134,8 @@ fn run_app<R: Role>(
     let firewall = rules.map(|rules| rules.figures(arguments.firewall.top_rules, reloads.get()));
     let l7 = role.l7().map(|plan| l7::figures(plan, &report));
     let verified = if arguments.verify {
-        let repeat = verify::Repeat {
-            packets: report.input.packets - report.input.dropped.withheld(),
-            decode: config.decode,
-            idle_timeout: config.idle_timeout,
-        };
         let mut again = CaptureSet::open(&inputs, options)?;
-        let oracle = verify::oracle(&mut *feed(&mut again, defrag), role.oracle(), repeat, &control)
-            .map_err(|error| Failure::Usage(format!("the oracle cannot read the input again: {error}")))?;
-        oracle.map(|oracle| {
-            let difference = verify::compare(&report.flows, &oracle).err();
-            VerifyFigures { flows: verify::count(&oracle), agrees: difference.is_none(), difference }
-        })
+        oracle_says(role, &report, &mut *feed(&mut again, defrag), &config, &control)?
     } else {
         None
     };
@@ -166,12 +162,17 @@ fn run_app<R: Role>(
         write_flows::<R>(path, &report, config.idle_timeout)
             .map_err(|error| Failure::Output(format!("cannot write flows to {}: {error}", path.display())))
     });
+    let saved = arguments.save.save.as_ref().map_or(Ok(()), |folder| {
+        let title = format!("replay of {input}");
+        save(folder, &title, &result, &charts::charts(&result, &report.flows, &looks), common)
+    });
     let printed = print(&result, common);
     // Who closes the pipe early has seen enough of the result, and is told how the run ended all the same.
     if !matches!(printed, Err(Failure::BrokenPipe)) {
         printed?;
     }
     written?;
+    saved?;
     // The fault is the writing of packets.
     let is_output = matches!(report.fault, Some(Fault::Sink { .. }));
     let unverified = arguments.verify && result.verify.is_none();
@@ -180,6 +181,27 @@ fn run_app<R: Role>(
     } else {
         status(arguments, &source, &result, is_output, common)
     })
+}
+
+/// Compares the results with those of plain maps over the same input; `None` if that was interrupted.
+fn oracle_says<R: Role>(
+    role: &R,
+    report: &RunReport<FlowOf<R>>,
+    again: &mut dyn PacketSource,
+    config: &EngineConfig,
+    control: &Control,
+) -> Result<Option<VerifyFigures>, Failure> {
+    let repeat = verify::Repeat {
+        packets: report.input.packets - report.input.dropped.withheld(),
+        decode: config.decode,
+        idle_timeout: config.idle_timeout,
+    };
+    let oracle = verify::oracle(again, role.oracle(), repeat, control)
+        .map_err(|error| Failure::Usage(format!("the oracle cannot read the input again: {error}")))?;
+    Ok(oracle.map(|oracle| {
+        let difference = verify::compare(&report.flows, &oracle).err();
+        VerifyFigures { flows: verify::count(&oracle), agrees: difference.is_none(), difference }
+    }))
 }
 
 /// Writes a record per flow; of an application that keeps account, with the reason for its end.

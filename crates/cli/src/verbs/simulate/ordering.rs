@@ -7,7 +7,7 @@ use flowloom_measure::chart::{Axis, Chart, Series};
 use crate::args::Common;
 use crate::args::simulate::ordering::Ordering;
 use crate::exit::{Failure, Status};
-use crate::render::print;
+use crate::render::save::{Named, print_and_save};
 use crate::render::simulate::ordering::{DropFigures, ExternalFigures, InternalFigures, OrderingResult};
 
 use super::schedule::schemes;
@@ -100,10 +100,7 @@ pub(super) fn run(arguments: &Ordering, common: &Common) -> Result<Status, Failu
             });
         }
     }
-    let saved = match &arguments.save {
-        Some(folder) => super::save(folder, &charts(&offer.name, &drops, &internal, &external)),
-        None => Ok(()),
-    };
+    let charts = charts(&offer.name, &drops, &internal, &external);
     let result = OrderingResult {
         schema: "flowloom/simulate-ordering/1",
         traffic: offer.name,
@@ -113,10 +110,9 @@ pub(super) fn run(arguments: &Ordering, common: &Common) -> Result<Status, Failu
         drops,
         internal,
         external,
-        saved: arguments.save.as_ref().map(|folder| folder.display().to_string()),
+        saved: arguments.save.save.as_ref().map(|folder| folder.display().to_string()),
     };
-    print(&result, common)?;
-    saved?;
+    print_and_save(&result, "simulate ordering", &arguments.save, || charts, common)?;
     Ok(Status::Ok)
 }
 
@@ -125,7 +121,7 @@ fn charts(
     drops: &[DropFigures],
     internal: &[InternalFigures],
     external: &[ExternalFigures],
-) -> Vec<(&'static str, Chart)> {
+) -> Vec<Named> {
     let mut dropped = Chart::new(
         format!("Drops of internal order at full load, {name}"),
         Axis::log("packets a queue holds"),

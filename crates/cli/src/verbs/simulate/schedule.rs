@@ -9,6 +9,7 @@ use crate::args::Common;
 use crate::args::simulate::schedule::{FullName, MachineName, Schedule};
 use crate::exit::{Failure, Status};
 use crate::render::print;
+use crate::render::save::{Named, print_and_save};
 use crate::render::simulate::schedule::{ScheduleResult, SchemeFigures, SchemeList};
 
 use super::traffic::offer;
@@ -44,13 +45,7 @@ pub(super) fn run(arguments: &Schedule, common: &Common) -> Result<Status, Failu
         let report = scheme.run(&machine, &offered, arguments.traffic.seed).map_err(usage)?;
         reports.push((scheme, report));
     }
-    let saved = match &arguments.save {
-        Some(folder) => {
-            let charts = charts(&offer.name, &machine, &reports);
-            super::save(folder, &charts)
-        }
-        None => Ok(()),
-    };
+    let charts = charts(&offer.name, &machine, &reports);
     let first = reports[0].1.clone();
     let result = ScheduleResult {
         schema: "flowloom/simulate-schedule/1",
@@ -69,10 +64,9 @@ pub(super) fn run(arguments: &Schedule, common: &Common) -> Result<Status, Failu
             .iter()
             .map(|(scheme, report)| SchemeFigures::new(*scheme, report, &first, &machine))
             .collect(),
-        saved: arguments.save.as_ref().map(|folder| folder.display().to_string()),
+        saved: arguments.save.save.as_ref().map(|folder| folder.display().to_string()),
     };
-    print(&result, common)?;
-    saved?;
+    print_and_save(&result, "simulate schedule", &arguments.save, || charts, common)?;
     Ok(Status::Ok)
 }
 
@@ -137,7 +131,7 @@ fn host_topology() -> Result<Topology, Failure> {
     Topology::from_places(places.collect()).map_err(|error| Failure::Usage(error.to_string()))
 }
 
-fn charts(name: &str, machine: &Machine, reports: &[(Scheme, Report)]) -> Vec<(&'static str, Chart)> {
+fn charts(name: &str, machine: &Machine, reports: &[(Scheme, Report)]) -> Vec<Named> {
     let names: Vec<&str> = reports.iter().map(|(scheme, _)| scheme.name).collect();
     let mut throughput =
         Chart::bars(format!("Throughput, {name}"), names.clone(), Axis::linear("threads' work at once"))

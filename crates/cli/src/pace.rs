@@ -1,0 +1,98 @@
+//! How many packets were taken in by when: read from relaxed counters by a thread of its own, which the run does not notice.
+
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use flowloom::engine::Control;
+
+/// What is looked at first; a long run is looked at more rarely.
+const FIRST_INTERVAL: Duration = Duration::from_millis(2);
+/// Looks that are kept: with twice as many each second one goes, and the time between looks doubles.
+const LOOKS: usize = 240;
+
+/// Seconds since the beginning, and packets until then.
+pub(crate) type Look = (f64, u64);
+
+/// Looks at a run's count of packets until it is told to stop.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    end: Sender<()>,
+    thread: JoinHandle<Vec<Look>>,
+}
+
+impl Pace {
+    /// Starts looking; `None` where no thread can be had, which is no reason not to run.
+    pub(crate) fn start(control: Arc<Control>) -> Option<Self> {
+        let (end, ended) = channel();
+        let look = move || {
+            let begun = Instant::now();
+            let mut looks = Looks::default();
+            loop {
+                looks.push((begun.elapsed().as_secs_f64(), control.packets()));
+                if ended.recv_timeout(looks.interval) != Err(RecvTimeoutError::Timeout) {
+                    looks.push((begun.elapsed().as_secs_f64(), control.packets()));
+                    return looks.taken;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("pace".into()).spawn(look).ok()?;
+        Some(Self { end, thread })
+    }
+
+    /// Stops looking, and returns what was seen.
+    pub(crate) fn stop(self) -> Vec<Look> {
+        drop(self.end);
+        self.thread.join().unwrap_or_default()
+    }
+}
+
+#[derive(Debug)]
+struct Looks {
+    taken: Vec<Look>,
+    interval: Duration,
+}
+
+impl Default for Looks {
+    fn default() -> Self {
+        Self { taken: Vec::with_capacity(2 * LOOKS + 1), interval: FIRST_INTERVAL }
+    }
+}
+
+impl Looks {
+    fn push(&mut self, look: Look) {
+        self.taken.push(look);
+        if self.taken.len() > 2 * LOOKS {
+            let mut number = 0;
+            self.taken.retain(|_| {
+                number += 1;
+                number % 2 == 1
+            });
+            self.interval *= 2;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_run_is_looked_at_more_rarely_and_from_end_to_end() {
+        let mut looks = Looks::default();
+        for i in 0..100_000_u32 {
+            looks.push((f64::from(i), u64::from(i)));
+        }
+        assert!((LOOKS..=2 * LOOKS).contains(&looks.taken.len()));
+        assert!(looks.interval > 100 * FIRST_INTERVAL);
+        assert_eq!(looks.taken[0], (0.0, 0));
+        assert!(looks.taken.is_sorted_by(|a, b| a.1 < b.1));
+    }
+
+    #[test]
+    fn even_a_run_of_no_time_is_looked_at_twice() {
+        let looks = Pace::start(Arc::new(Control::default())).unwrap().stop();
+        assert!(looks.len() >= 2 && looks.iter().all(|look| look.1 == 0));
+    }
+}

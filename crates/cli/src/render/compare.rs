@@ -1,0 +1,117 @@
+//! The result of `compare`.
+
+use flowloom_measure::Verdict;
+use flowloom_measure::change::{Change, Changes};
+use serde::Serialize;
+
+use super::Report;
+
+/// The document of `compare`; `docs/schema/compare-1.json` describes it.
+#[derive(Debug, Serialize)]
+pub(crate) struct CompareResult {
+    schema: &'static str,
+    rows: Vec<Row>,
+    only_base: Vec<String>,
+    only_new: Vec<String>,
+    slower: u64,
+    faster: u64,
+    fail_above_percent: Option<f64>,
+    /// Rows shown to be slower by more than that.
+    pub(crate) failed: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    #[serde(flatten)]
+    change: Change,
+    verdict: String,
+}
+
+impl CompareResult {
+    pub(crate) fn new(changes: Changes, fail_above_percent: Option<f64>) -> Self {
+        let count =
+            |of: &dyn Fn(&Change) -> bool| changes.rows.iter().filter(|change| of(change)).count() as u64;
+        Self {
+            schema: "flowloom/compare/1",
+            slower: count(&|change| change.verdict() == Verdict::Slower),
+            faster: count(&|change| change.verdict() == Verdict::Faster),
+            failed: fail_above_percent
+                .map_or(0, |percent| count(&|change| change.is_slower_than(1.0 + percent / 100.0))),
+            fail_above_percent,
+            only_base: changes.only_base,
+            only_new: changes.only_new,
+            rows: changes
+                .rows
+                .into_iter()
+                .map(|change| Row { verdict: change.verdict().to_string(), change })
+                .collect(),
+        }
+    }
+}
+
+/// Returns a factor as what it adds in percent: `+13 %`.
+fn added(factor: f64) -> String {
+    format!("{:+.0} %", (factor - 1.0) * 100.0)
+}
+
+impl Report for CompareResult {
+    fn lines(&self) -> Vec<String> {
+        let mut cells = vec![
+            ["variant", "work", "size", "base", "new", "change", "interval", "verdict"].map(str::to_owned),
+        ];
+        cells.extend(self.rows.iter().map(|Row { change, verdict }| {
+            [
+                change.variant.clone(),
+                change.work.clone(),
+                super::grouped(change.size),
+                format!("{:.1} {}", change.base, change.unit),
+                format!("{:.1} {}", change.new, change.unit),
+                added(change.change),
+                format!("{} … {}", added(change.low), added(change.high)),
+                verdict.clone(),
+            ]
+        }));
+        let width = |column: usize| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        let widths: [usize; 8] = std::array::from_fn(width);
+        let line = |row: &[String; 8]| {
+            let padded = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+            padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+        };
+        let mut lines: Vec<String> = cells.iter().map(line).collect();
+        for (which, rows) in [("base", &self.only_base), ("new result", &self.only_new)] {
+            if !rows.is_empty() {
+                lines.push(format!("only in the {which}: {}", rows.join("; ")));
+            }
+        }
+        lines.push(String::new());
+        let failed = self
+            .fail_above_percent
+            .map_or(String::new(), |percent| format!("; {} slower by more than {percent} %", self.failed));
+        lines.push(format!(
+            "{} rows: {} slower, {} faster{failed}",
+            self.rows.len(),
+            self.slower,
+            self.faster
+        ));
+        lines
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        let head = ["variant", "work", "size", "unit", "base", "new", "change", "low", "high", "verdict"];
+        let mut rows = vec![head.map(str::to_owned).to_vec()];
+        rows.extend(self.rows.iter().map(|Row { change, verdict }| {
+            let mut row = vec![
+                change.variant.clone(),
+                change.work.clone(),
+                change.size.to_string(),
+                change.unit.clone(),
+            ];
+            row.extend(
+                [change.base, change.new, change.change, change.low, change.high].map(|n| n.to_string()),
+            );
+            row.push(verdict.clone());
+            row
+        }));
+        rows
+    }
+}

@@ -1,0 +1,107 @@
+//! The result of `doctor`.
+
+use serde::Serialize;
+
+use super::Report;
+use crate::host::Tool;
+
+/// How good what was found is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum State {
+    Ok,
+    Unknown,
+    /// Figures are taken with care.
+    Fair,
+    /// Absolute figures mean nothing.
+    Bad,
+}
+
+impl State {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Unknown => "unknown",
+            Self::Fair => "fair",
+            Self::Bad => "BAD",
+        }
+    }
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Serialize)]
+pub(crate) struct Check {
+    name: &'static str,
+    pub(crate) state: State,
+    found: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    advice: Option<&'static str>,
+}
+
+impl Check {
+    pub(crate) fn new(name: &'static str, state: State, found: impl Into<String>) -> Self {
+        Self { name, state, found: found.into(), advice: None }
+    }
+
+    pub(crate) fn advice(mut self, advice: &'static str) -> Self {
+        self.advice = Some(advice);
+        self
+    }
+
+    /// Adds advice where there is something to mend.
+    pub(crate) fn advice_if(self, state: State, advice: &'static str) -> Self {
+        if matches!(state, State::Fair | State::Bad) { self.advice(advice) } else { self }
+    }
+}
+
+/// The document of `doctor`; `docs/schema/doctor-1.json` describes it.
+#[derive(Debug, Serialize)]
+pub(crate) struct DoctorResult {
+    schema: &'static str,
+    tool: Tool,
+    checks: Vec<Check>,
+    verdict: &'static str,
+}
+
+impl DoctorResult {
+    pub(crate) fn new(checks: Vec<Check>) -> Self {
+        let is = |state| checks.iter().any(|check| check.state == state);
+        let verdict = if is(State::Bad) {
+            "only ratios of interleaved rounds mean anything here, absolute figures do not"
+        } else if is(State::Fair) {
+            "figures mean something here with care: give their spread, and the load"
+        } else {
+            "figures mean something here"
+        };
+        Self { schema: "flowloom/doctor/1", tool: Tool::THIS, checks, verdict }
+    }
+
+    /// Says whether absolute figures mean nothing.
+    pub(crate) fn is_bad(&self) -> bool {
+        self.checks.iter().any(|check| check.state == State::Bad)
+    }
+}
+
+impl Report for DoctorResult {
+    fn lines(&self) -> Vec<String> {
+        let mut lines = vec![self.tool.to_string(), String::new()];
+        for check in &self.checks {
+            lines.push(format!("{:12}{:9}{}", check.name, check.state.word(), check.found));
+            if let Some(advice) = check.advice {
+                lines.push(format!("{:21}{advice}", ""));
+            }
+        }
+        lines.push(String::new());
+        lines.push(self.verdict.to_owned());
+        lines
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        let mut rows = vec![["check", "state", "found", "advice"].map(str::to_owned).to_vec()];
+        rows.extend(self.checks.iter().map(|check| {
+            let cells = [check.name, check.state.word(), &check.found, check.advice.unwrap_or_default()];
+            cells.map(str::to_owned).to_vec()
+        }));
+        rows
+    }
+}

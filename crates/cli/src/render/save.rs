@@ -1,0 +1,73 @@
+//! A result in a folder: one page with pictures, the document, and each picture with its figures.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use flowloom_measure::chart::Chart;
+use flowloom_measure::page::Page;
+
+use super::{Report, csv, json, print};
+use crate::args::Common;
+use crate::args::save::Save;
+use crate::exit::Failure;
+
+/// A picture and the name of its files.
+pub(crate) type Named = (&'static str, Chart);
+
+/// Prints a result, and keeps it where that is asked for.
+///
+/// # Errors
+///
+/// As [`save`] and [`print`]; what cannot be kept is printed all the same.
+pub(crate) fn print_and_save(
+    report: &impl Report,
+    title: &str,
+    folder: &Save,
+    charts: impl FnOnce() -> Vec<Named>,
+    common: &Common,
+) -> Result<(), Failure> {
+    let saved =
+        folder.save.as_ref().map_or(Ok(()), |folder| save(folder, title, report, &charts(), common));
+    print(report, common)?;
+    saved
+}
+
+/// Writes `report.html`, `result.json`, `result.csv`, and per picture its CSV and SVG; says where on stderr.
+///
+/// A picture without a point has neither file, and the page says why.
+///
+/// # Errors
+///
+/// [`Failure::Output`] with the file that could not be written; those before it stand.
+pub(crate) fn save(
+    folder: &Path,
+    title: &str,
+    report: &impl Report,
+    charts: &[Named],
+    common: &Common,
+) -> Result<(), Failure> {
+    let put = |name: PathBuf, text: String| {
+        let path = folder.join(name);
+        fs::write(&path, text)
+            .map_err(|error| Failure::Output(format!("cannot write {}: {error}", path.display())))
+    };
+    fs::create_dir_all(folder)
+        .map_err(|error| Failure::Output(format!("cannot write {}: {error}", folder.display())))?;
+    let document = json(serde_json::to_string_pretty(report))?;
+    let mut page = Page::new(title);
+    page.lines(&report.lines());
+    for (name, chart) in charts {
+        page.chart(chart);
+        if let Ok(svg) = chart.svg() {
+            put(format!("{name}.svg").into(), svg)?;
+            put(format!("{name}.csv").into(), csv(&chart.rows())?)?;
+        }
+    }
+    put("result.csv".into(), csv(&report.rows())?)?;
+    put("report.html".into(), page.finish(document.trim_end()))?;
+    put("result.json".into(), document)?;
+    if common.quiet == 0 {
+        eprintln!("saved in {}", folder.join("report.html").display());
+    }
+    Ok(())
+}

@@ -1,0 +1,57 @@
+//! Compares two saved results.
+
+use std::path::Path;
+
+use flowloom_measure::Report;
+use flowloom_measure::change::Changes;
+use flowloom_measure::rows::SCHEMA;
+
+use crate::args::Common;
+use crate::args::compare::Compare;
+use crate::exit::{Failure, Status};
+use crate::render::compare::CompareResult;
+use crate::render::{print, warn};
+
+/// Runs the verb.
+pub(crate) fn run(arguments: &Compare, common: &Common) -> Result<Status, Failure> {
+    let (base, new) = (read(&arguments.base)?, read(&arguments.new)?);
+    let hosts = [&base.host, &new.host].map(|host| format!("{} {}", host.cpu, host.isa));
+    if hosts[0] != hosts[1] && !arguments.force {
+        return Err(Failure::Usage(format!(
+            "the results are of different machines: {} and {}\n  --force compares them all the same",
+            hosts[0], hosts[1]
+        )));
+    }
+    for (path, report) in [(&arguments.base, &base), (&arguments.new, &new)] {
+        if !report.complete {
+            warn(&format!("{} is of a run that was interrupted", path.display()), common);
+        }
+        if !report.host.is_quiet() {
+            warn(&format!("{} was taken on a noisy machine", path.display()), common);
+        }
+    }
+    let changes = Changes::between(&base, &new);
+    if changes.rows.is_empty() {
+        return Err(Failure::Usage(String::from(
+            "the results have no row in common\n  rows are matched by variant, work and size",
+        )));
+    }
+    let result = CompareResult::new(changes, arguments.fail_above);
+    print(&result, common)?;
+    Ok(if result.failed > 0 { Status::CheckFailed } else { Status::Ok })
+}
+
+fn read(path: &Path) -> Result<Report, Failure> {
+    let failed = |why: &dyn std::fmt::Display| {
+        Failure::Input(format!("{} is no saved result of a bench: {why}", path.display()))
+    };
+    let bytes = std::fs::read(path)
+        .map_err(|error| Failure::Input(format!("cannot read {}: {error}", path.display())))?;
+    // The schema first: it says more of a document of another kind than the first field that is missing.
+    let document: serde_json::Value = serde_json::from_slice(&bytes).map_err(|error| failed(&error))?;
+    match document.get("schema").and_then(serde_json::Value::as_str) {
+        Some(SCHEMA) => serde_json::from_value(document).map_err(|error| failed(&error)),
+        Some(schema) => Err(failed(&format!("its schema is {schema}, that of a bench is {SCHEMA}"))),
+        None => Err(failed(&"it names no schema")),
+    }
+}

@@ -1,0 +1,256 @@
+//! Whether figures taken on this machine mean anything.
+
+use flowloom::cpu::features::Isa;
+use flowloom::cpu::topology::{Topology, format_cpu_list};
+use flowloom_measure::Host;
+use flowloom_measure::host::NOISE_MAX;
+
+use crate::args::Common;
+use crate::exit::{Failure, Status};
+use crate::render::doctor::{Check, DoctorResult, State};
+use crate::render::print;
+
+/// Noise below which absolute figures repeat.
+const NOISE_FAIR: f64 = 1.1;
+/// Shares of time that a virtual machine's host gave to others: worth a word, and too much.
+const STOLEN: [f64; 2] = [0.01, 0.05];
+
+/// Runs the verb.
+pub(crate) fn run(common: &Common) -> Result<Status, Failure> {
+    let topology = Topology::read().map_err(|error| Failure::Usage(error.to_string()))?;
+    let before = Ticks::read();
+    let host = Host::read(Isa::detect().to_string(), &[]);
+    let stolen = Ticks::read().zip(before).and_then(|(after, before)| after.stolen_since(before));
+    let cpus = topology.cpus.len();
+    let checks = vec![
+        processor(&topology, &host),
+        cores(&topology),
+        quota(&text("/sys/fs/cgroup/cpu.max"), cpus),
+        governor(&text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
+        clock(&text("/sys/devices/system/clocksource/clocksource0/current_clocksource")),
+        huge_pages(
+            &text("/sys/kernel/mm/transparent_hugepage/enabled"),
+            &text("/proc/sys/vm/nr_hugepages"),
+        ),
+        memory(&text("/proc/meminfo")),
+        load(host.load1, cpus),
+        stolen_time(stolen),
+        noise(host.noise_p95_over_p5),
+    ];
+    let result = DoctorResult::new(checks);
+    print(&result, common)?;
+    Ok(if result.is_bad() { Status::CheckFailed } else { Status::Ok })
+}
+
+fn text(path: &str) -> String {
+    std::fs::read_to_string(path).unwrap_or_default().trim().to_owned()
+}
+
+fn processor(topology: &Topology, host: &Host) -> Check {
+    let (mib, kib) = (|bytes: u64| bytes as f64 / f64::from(1 << 20), |bytes: u64| bytes >> 10);
+    let caches = &topology.caches;
+    let state = if host.isa == "scalar" { State::Fair } else { State::Ok };
+    let found = format!(
+        "{}, {}, caches {} KiB, {:.1} MiB, {:.1} MiB",
+        host.cpu,
+        host.isa,
+        kib(caches.level1_data_bytes),
+        mib(caches.level2_bytes),
+        mib(caches.level3_bytes)
+    );
+    Check::new("Processor", state, found)
+}
+
+/// A thread that shares its core with another is slowed by what that does.
+fn cores(topology: &Topology) -> Check {
+    let ids: Vec<u32> = topology.cpus.iter().map(|cpu| cpu.id).collect();
+    let (cpus, cores) = (ids.len(), topology.one_per_core().len());
+    let found = format!("{cpus} allowed ({}), on {cores} cores", format_cpu_list(&ids));
+    match (cpus, cores) {
+        (1, _) => Check::new("CPUs", State::Fair, format!("{found}: nothing to pin workers to"))
+            .advice("run inline, or allow more CPUs"),
+        _ if cores < cpus => {
+            Check::new("CPUs", State::Fair, found).advice("pin one thread a core: replay --cores")
+        }
+        _ => Check::new("CPUs", State::Ok, found),
+    }
+}
+
+/// The cgroup's quota: `max 100000`, or microseconds of each period.
+fn quota(cpu_max: &str, cpus: usize) -> Check {
+    let mut words = cpu_max.split_whitespace();
+    let quota = words.next().and_then(|quota| quota.parse::<f64>().ok());
+    let period = words.next().and_then(|period| period.parse::<f64>().ok());
+    match (quota, period) {
+        (Some(quota), Some(period)) if period > 0.0 => {
+            let allowed = quota / period;
+            let state = if allowed < cpus as f64 { State::Bad } else { State::Ok };
+            Check::new("Quota", state, format!("{allowed:.1} CPUs' worth of {cpus}"))
+                .advice_if(state, "a thread that has used its share is stopped: lift cpu.max")
+        }
+        _ if cpu_max.is_empty() => Check::new("Quota", State::Unknown, "not visible"),
+        _ => Check::new("Quota", State::Ok, "none"),
+    }
+}
+
+fn governor(name: &str) -> Check {
+    match name {
+        "" => Check::new("Governor", State::Unknown, "not visible, as in most virtual machines"),
+        "performance" => Check::new("Governor", State::Ok, name),
+        _ => Check::new("Governor", State::Fair, name)
+            .advice("clock rates change under way: set the governor `performance`"),
+    }
+}
+
+fn clock(source: &str) -> Check {
+    match source {
+        "" => Check::new("Clock", State::Unknown, "not visible"),
+        "tsc" | "kvm-clock" | "arch_sys_counter" | "hyperv_clocksource_tsc_page" => {
+            Check::new("Clock", State::Ok, source)
+        }
+        _ => Check::new("Clock", State::Fair, source).advice("reading it is slow: short rounds show that"),
+    }
+}
+
+fn huge_pages(transparent: &str, pool: &str) -> Check {
+    let chosen = transparent.split_whitespace().find(|word| word.starts_with('['));
+    let chosen = chosen.map_or("not visible", |word| word.trim_matches(['[', ']']));
+    let pool = pool.parse().unwrap_or(0_u64);
+    let found = format!("transparent: {chosen}; pool of 2 MiB: {pool}");
+    if chosen == "never" && pool == 0 {
+        return Check::new("Huge pages", State::Fair, found)
+            .advice("large tables pay for address translation: enable `madvise`, or set vm.nr_hugepages");
+    }
+    Check::new("Huge pages", if chosen == "not visible" { State::Unknown } else { State::Ok }, found)
+}
+
+fn memory(meminfo: &str) -> Check {
+    let available = meminfo.lines().find_map(|line| {
+        line.strip_prefix("MemAvailable:")?.split_whitespace().next()?.parse::<u64>().ok()
+    });
+    match available {
+        None => Check::new("Memory", State::Unknown, "not visible"),
+        Some(kib) => {
+            let state = if kib < 1 << 20 { State::Fair } else { State::Ok };
+            Check::new("Memory", state, format!("{:.1} GiB available", kib as f64 / f64::from(1 << 20)))
+                .advice_if(state, "large tables and captures will not fit")
+        }
+    }
+}
+
+fn load(load1: f64, cpus: usize) -> Check {
+    let share = load1 / cpus as f64;
+    let state = match share {
+        s if s > 0.75 => State::Bad,
+        s if s > 0.25 => State::Fair,
+        _ => State::Ok,
+    };
+    Check::new("Load", state, format!("{load1:.2} over the last minute, on {cpus} CPUs"))
+        .advice_if(state, "others run here: stop them, or believe ratios only")
+}
+
+fn stolen_time(share: Option<f64>) -> Check {
+    let Some(share) = share else { return Check::new("Stolen", State::Unknown, "not visible") };
+    let state = match share {
+        s if s > STOLEN[1] => State::Bad,
+        s if s > STOLEN[0] => State::Fair,
+        _ => State::Ok,
+    };
+    Check::new("Stolen", state, format!("{:.1} % of the time went to other machines", share * 100.0))
+        .advice_if(state, "the host is busy: come back later")
+}
+
+fn noise(spread: f64) -> Check {
+    let state = match spread {
+        s if s > NOISE_MAX => State::Bad,
+        s if s > NOISE_FAIR => State::Fair,
+        _ => State::Ok,
+    };
+    Check::new(
+        "Noise",
+        state,
+        format!("a fixed loop takes {spread:.2} times as long at its 95th percentile as at its 5th"),
+    )
+    .advice_if(state, "absolute figures will not repeat: believe ratios of interleaved rounds only")
+}
+
+/// What all CPUs did since the start, in the kernel's ticks.
+#[derive(Clone, Copy, Debug)]
+struct Ticks {
+    all: u64,
+    stolen: u64,
+}
+
+impl Ticks {
+    fn read() -> Option<Self> {
+        Self::of(&text("/proc/stat"))
+    }
+
+    fn of(stat: &str) -> Option<Self> {
+        let numbers: Vec<u64> = stat
+            .lines()
+            .next()?
+            .strip_prefix("cpu ")?
+            .split_whitespace()
+            .map_while(|n| n.parse().ok())
+            .collect();
+        // Guests' time, behind the eighth, is in users' already.
+        Some(Self { all: numbers.iter().take(8).sum(), stolen: *numbers.get(7)? })
+    }
+
+    fn stolen_since(self, before: Self) -> Option<f64> {
+        let all = self.all.checked_sub(before.all).filter(|&all| all > 0)?;
+        Some(self.stolen.saturating_sub(before.stolen) as f64 / all as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quota_below_the_cpus_is_bad() {
+        assert_eq!(quota("max 100000", 2).state, State::Ok);
+        assert_eq!(quota("150000 100000", 2).state, State::Bad);
+        assert_eq!(quota("400000 100000", 2).state, State::Ok);
+        assert_eq!(quota("", 2).state, State::Unknown);
+    }
+
+    #[test]
+    fn what_slows_or_spreads_is_told_by_degrees() {
+        assert_eq!([0.3, 1.0, 1.9].map(|load1| load(load1, 2).state), [State::Ok, State::Fair, State::Bad]);
+        assert_eq!(
+            [1.02, 1.2, 3.4].map(|spread| noise(spread).state),
+            [State::Ok, State::Fair, State::Bad]
+        );
+        let stolen = [Some(0.0), Some(0.02), Some(0.2), None].map(|share| stolen_time(share).state);
+        assert_eq!(stolen, [State::Ok, State::Fair, State::Bad, State::Unknown]);
+        assert_eq!(
+            ["performance", "powersave", ""].map(|name| governor(name).state),
+            [State::Ok, State::Fair, State::Unknown]
+        );
+        assert_eq!(
+            ["tsc", "hpet", ""].map(|name| clock(name).state),
+            [State::Ok, State::Fair, State::Unknown]
+        );
+    }
+
+    #[test]
+    fn huge_pages_come_from_either_side() {
+        assert_eq!(huge_pages("always [madvise] never", "0").state, State::Ok);
+        assert_eq!(huge_pages("always madvise [never]", "0").state, State::Fair);
+        assert_eq!(huge_pages("always madvise [never]", "512").state, State::Ok);
+        assert_eq!(huge_pages("", "").state, State::Unknown);
+    }
+
+    #[test]
+    fn memory_and_ticks_are_read_as_the_kernel_writes_them() {
+        assert_eq!(memory("MemTotal: 9 kB\nMemAvailable:  524288 kB\n").state, State::Fair);
+        assert_eq!(memory("MemAvailable: 8388608 kB\n").state, State::Ok);
+        assert_eq!(memory("").state, State::Unknown);
+        let before = Ticks::of("cpu  10 0 10 70 0 0 0 10 5 0\ncpu0 1\n").unwrap();
+        let after = Ticks::of("cpu  60 0 10 100 0 0 0 30 5 0\n").unwrap();
+        assert_eq!(after.stolen_since(before), Some(0.2));
+        assert!(Ticks::of("intr 1").is_none() && before.stolen_since(after).is_none());
+    }
+}

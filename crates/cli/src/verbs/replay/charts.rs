@@ -1,0 +1,166 @@
+//! The pictures of a run.
+
+use flowloom::engine::{FlowResults, FlowState, FlowValue};
+use flowloom_measure::chart::{Axis, Chart, Series};
+
+use crate::pace::Look;
+use crate::render::replay::ReplayResult;
+use crate::render::save::Named;
+
+/// Bars that are told apart at a glance.
+const BARS_MAX: usize = 14;
+/// Points of a curve.
+const POINTS_MAX: usize = 200;
+
+/// Returns what there is to see of a run.
+pub(super) fn charts<F: FlowState>(
+    result: &ReplayResult,
+    flows: &FlowResults<F>,
+    looks: &[Look],
+) -> Vec<Named> {
+    let mut charts = vec![("packets", ends(result))];
+    if let Some(chart) = pace(looks) {
+        charts.insert(0, ("pace", chart));
+    }
+    if result.workers.len() > 1 {
+        charts.push(("workers", workers(result)));
+    }
+    let sizes = sizes(flows);
+    if !sizes.is_empty() {
+        charts.push(("flow-sizes", flow_sizes(sizes)));
+    }
+    if let Some(l7) = &result.l7 {
+        let mut found: Vec<_> = l7.protocols.iter().collect();
+        found.sort_by_key(|protocol| std::cmp::Reverse(protocol.flows));
+        found.truncate(BARS_MAX);
+        let chart = Chart::bars(
+            "Flows by protocol",
+            found.iter().map(|protocol| protocol.name),
+            Axis::log("flows"),
+        );
+        charts.push(("protocols", chart.with(bars("flows", found.iter().map(|protocol| protocol.flows)))));
+    }
+    charts
+}
+
+fn bars(name: &str, heights: impl Iterator<Item = u64>) -> Series {
+    Series::bars(name, heights.map(|height| height as f64))
+}
+
+/// Packets by what became of them, the commonest first.
+fn ends(result: &ReplayResult) -> Chart {
+    let mut ends = vec![("processed", result.processed)];
+    let mut dropped: Vec<(&str, u64)> =
+        result.dropped.iter().map(|(&reason, &packets)| (reason, packets)).collect();
+    dropped.sort_by_key(|&(_, packets)| std::cmp::Reverse(packets));
+    let rest: u64 = dropped.iter().skip(BARS_MAX).map(|&(_, packets)| packets).sum();
+    ends.extend(dropped.into_iter().take(BARS_MAX));
+    if rest > 0 {
+        ends.push(("other reasons", rest));
+    }
+    // Names of reasons are long: numbered below, named in the legend.
+    let number = |place: usize| (place + 1).to_string();
+    let mut chart =
+        Chart::bars("What became of packets", (0..ends.len()).map(number), Axis::log("packets"));
+    for (place, (name, packets)) in ends.into_iter().enumerate() {
+        chart.push(&format!("{}: {name}", number(place)), false, (place as f64, packets as f64));
+    }
+    chart
+}
+
+/// The rate between each two looks; `None` of a run that was over before there were some.
+fn pace(looks: &[Look]) -> Option<Chart> {
+    let begun = looks.iter().rposition(|look| look.1 == 0)?;
+    let looks = &looks[begun..];
+    let start = looks.first()?.0;
+    let rate = |pair: &[Look]| {
+        let (before, after) = (pair[0], pair[1]);
+        let seconds = after.0 - before.0;
+        (seconds > 0.0).then(|| {
+            (f64::midpoint(before.0, after.0) - start, (after.1 - before.1) as f64 / seconds / 1e6)
+        })
+    };
+    let points: Vec<(f64, f64)> = looks.windows(2).filter_map(rate).collect();
+    (points.len() >= 3).then(|| {
+        Chart::new("Packets taken in", Axis::linear("seconds"), Axis::linear("million packets a second"))
+            .with(Series::line("rate", points))
+    })
+}
+
+fn workers(result: &ReplayResult) -> Chart {
+    let workers = &result.workers;
+    Chart::bars(
+        "Packets of each worker",
+        (0..workers.len()).map(|i| i.to_string()),
+        Axis::linear("packets"),
+    )
+    .with(bars("processed", workers.iter().map(|worker| worker.processed)))
+    .with(bars("dropped", workers.iter().map(|worker| worker.dropped)))
+}
+
+/// Returns the packets of each flow, as far as the application counts them.
+fn sizes<F: FlowState>(flows: &FlowResults<F>) -> Vec<u64> {
+    let counts: Vec<usize> =
+        (0..F::COLUMNS.len()).filter(|&column| F::COLUMNS[column].starts_with("packets")).collect();
+    if counts.is_empty() {
+        return Vec::new();
+    }
+    let mut values = Vec::new();
+    let size = |flow: &F, values: &mut Vec<FlowValue>| {
+        values.clear();
+        flow.values(values);
+        let counts = counts.iter().filter_map(|&column| match values.get(column) {
+            Some(FlowValue::Count(packets)) => Some(packets),
+            _ => None,
+        });
+        counts.sum()
+    };
+    flows.iter().map(|flow| size(&flow.state, &mut values)).collect()
+}
+
+/// Which share of flows has so many packets or more, and which share of packets those flows have.
+fn flow_sizes(mut sizes: Vec<u64>) -> Chart {
+    sizes.sort_unstable();
+    let packets: u64 = sizes.iter().sum();
+    let (mut flows, mut in_them) = (Vec::new(), Vec::new());
+    let (mut at, mut before) = (0, 0_u64);
+    let mut next = 0.0;
+    while at < sizes.len() {
+        let size = sizes[at];
+        // Equal steps of the logarithm, so that small sizes all show and large ones do not crowd.
+        if size as f64 >= next {
+            flows.push((size as f64, (sizes.len() - at) as f64 * 100.0 / sizes.len() as f64));
+            in_them.push((size as f64, (packets - before) as f64 * 100.0 / packets.max(1) as f64));
+            let largest = *sizes.last().unwrap_or(&1) as f64;
+            next = size as f64 * largest.max(2.0).powf(1.0 / POINTS_MAX as f64);
+        }
+        let same = sizes[at..].partition_point(|&other| other == size);
+        before += size * same as u64;
+        at += same;
+    }
+    Chart::new("Sizes of flows", Axis::log("packets of a flow, at least"), Axis::linear("%"))
+        .with(Series::line("flows of that size or more", flows))
+        .with(Series::line("packets that are in them", in_them))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_of_flows_begin_at_all_and_end_at_the_largest() {
+        let chart = flow_sizes(vec![1, 1, 2, 96]);
+        assert_eq!(chart.series[0].points, [(1.0, 100.0), (2.0, 50.0), (96.0, 25.0)]);
+        assert_eq!(chart.series[1].points, [(1.0, 100.0), (2.0, 98.0), (96.0, 96.0)]);
+        let chart = flow_sizes((0..1_000_000_u64).map(|i| i * i % 99_991 + 1).collect());
+        assert!(chart.series[0].points.len() <= POINTS_MAX + 1);
+    }
+
+    #[test]
+    fn a_rate_is_that_between_two_looks() {
+        assert_eq!(pace(&[(0.0, 0), (0.1, 5)]), None);
+        let chart =
+            pace(&[(0.0, 0), (1.0, 0), (2.0, 3_000_000), (2.5, 4_000_000), (3.5, 4_000_000)]).unwrap();
+        assert_eq!(chart.series[0].points, [(0.5, 3.0), (1.25, 2.0), (2.0, 0.0)]);
+    }
+}

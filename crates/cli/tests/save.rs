@@ -1,0 +1,155 @@
+//! Results that are kept, with pictures; and what is done with them.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::schema::Schema;
+use crate::support::{Folder, flowloom};
+
+#[test]
+fn a_replay_is_kept_as_a_page_with_pictures_and_its_data() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let run = folder.path("run");
+    flowloom(["replay", &trace, "--workers", "2", "--no-pin", "--save", &run])
+        .ends(0)
+        .says(&["saved in", "report.html"])
+        .shows(&["Digest"]);
+    let read = |name: &str| fs::read_to_string(format!("{run}/{name}")).unwrap();
+    let document: Value = serde_json::from_str(&read("result.json")).unwrap();
+    assert_eq!(document["packets"], 5000);
+    Schema::read("replay-1.json").accepts(&document);
+    for name in ["packets", "workers", "flow-sizes"] {
+        assert!(read(&format!("{name}.svg")).contains("</svg>"), "{name}");
+    }
+    let ends = read("packets.csv");
+    assert!(ends.starts_with("series,category,packets\n") && ends.contains("1: processed,1,"), "{ends}");
+    assert!(read("flow-sizes.csv").contains("flows of that size or more,"));
+    let page = read("report.html");
+    for part in [
+        "<title>replay of t.pcap</title>",
+        "Sizes of flows",
+        "\"schema\": \"flowloom/replay/1\"",
+        "Throughput",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(!page.contains("src=") && !page.contains("href="), "nothing from elsewhere");
+}
+
+#[test]
+fn every_application_has_pictures_and_a_run_of_nothing_too() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    for app in ["null", "accounting", "l7"] {
+        let run = folder.path(app);
+        flowloom(["replay", &trace, "--app", app, "--mode", "inline", "--no-pin", "-q", "--save", &run])
+            .ends(0);
+        let has = |name: &str| fs::exists(format!("{run}/{name}")).unwrap();
+        assert!(has("report.html") && has("packets.svg"), "{app}");
+        assert_eq!(has("flow-sizes.svg"), app != "null", "{app}");
+    }
+    let run = folder.path("none");
+    flowloom(["replay", &trace, "--limit", "0", "--no-pin", "--save", &run]).ends(0);
+    assert!(
+        fs::read_to_string(format!("{run}/report.html"))
+            .unwrap()
+            .contains("no point that its axes can show")
+    );
+}
+
+#[test]
+fn what_cannot_be_kept_is_printed_all_the_same() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let file = folder.write("file", b"");
+    flowloom(["replay", &trace, "--no-pin", "--save", &file])
+        .ends(5)
+        .says(&["cannot write"])
+        .shows(&["Digest"]);
+}
+
+#[test]
+fn benches_are_kept_and_compared() {
+    let folder = Folder::new();
+    let run = folder.path("bench");
+    let bench =
+        ["bench", "table", "--table", "linehash,std", "--work", "hit", "--flows", "1k", "--rounds", "6"];
+    flowloom([&bench[..], &["--save", &run]].concat()).ends(0).says(&["saved in"]);
+    let result = format!("{run}/result.json");
+    assert!(fs::exists(format!("{run}/time-1.svg")).unwrap());
+    flowloom(["compare", &result, &result, "--fail-above", "0"])
+        .ends(0)
+        .shows(&["no difference shown", "0 slower, 0 faster; 0 slower by more than 0 %"]);
+}
+
+/// Returns a saved result with one row, of which every round took so long.
+fn saved(folder: &Folder, name: &str, cpu: &str, variant: &str, ns: f64) -> String {
+    let document = json!({
+        "schema": "flowloom/bench/1",
+        "tool": {"version": "0.1.0", "git": ""},
+        "host": {"cpu": cpu, "isa": "avx2", "cores": [], "load1": 0.1, "kernel": "", "noise_p95_over_p5": 1.0},
+        "results": [{"variant": variant, "work": "hit", "size": 1000, "unit": "ns/op", "n": 8, "min": ns, "median": ns,
+                     "p5": ns, "p95": ns, "samples": [ns, ns, ns, ns, ns, ns, ns, ns]}],
+        "ratios": [],
+        "complete": true,
+    });
+    folder.write(name, document.to_string().as_bytes())
+}
+
+#[test]
+fn what_became_slower_fails_where_that_is_asked_for() {
+    let folder = Folder::new();
+    let base = saved(&folder, "base.json", "one", "ours", 20.0);
+    let new = saved(&folder, "new.json", "one", "ours", 23.0);
+    flowloom(["compare", &base, &new]).ends(0).shows(&["+15 %", "slower", "1 rows: 1 slower"]);
+    flowloom(["compare", &base, &new, "--fail-above", "20%"]).ends(0);
+    flowloom(["compare", &new, &base, "--fail-above", "5"]).ends(0).shows(&["-13 %", "faster"]);
+    let outcome = flowloom(["compare", &base, &new, "--fail-above", "5", "--format", "json"]).ends(1);
+    let document = outcome.json();
+    assert_eq!((&document["failed"], &document["rows"][0]["verdict"]), (&json!(1), &json!("slower")));
+    Schema::read("compare-1.json").accepts(&document);
+    flowloom(["compare", &base, &new, "--format", "csv"])
+        .ends(0)
+        .shows(&["ours,hit,1000,ns/op,20,23,1.15,"]);
+}
+
+#[test]
+fn what_cannot_be_compared_with_what_is_said() {
+    let folder = Folder::new();
+    let base = saved(&folder, "base.json", "one", "ours", 20.0);
+    let elsewhere = saved(&folder, "elsewhere.json", "two", "ours", 30.0);
+    let other = saved(&folder, "other.json", "one", "theirs", 30.0);
+    flowloom(["compare", &base, &elsewhere])
+        .ends(2)
+        .says(&["different machines: one avx2 and two avx2", "--force"]);
+    flowloom(["compare", &base, &elsewhere, "--force"]).ends(0).shows(&["+50 %"]);
+    flowloom(["compare", &base, &other]).ends(2).says(&["no row in common"]);
+    flowloom(["compare", &base, &folder.path("none.json")]).ends(3).says(&["cannot read"]);
+    for (name, text, word) in [
+        ("empty.json", "", "EOF"),
+        ("list.json", "[]", "names no schema"),
+        ("replay.json", "{\"schema\": \"flowloom/replay/1\"}", "its schema is flowloom/replay/1"),
+        ("half.json", "{\"schema\": \"flowloom/bench/1\"}", "missing field"),
+    ] {
+        let file = folder.write(name, text.as_bytes());
+        flowloom(["compare", &base, &file]).ends(3).says(&["no saved result of a bench", word]);
+    }
+    flowloom(["compare", &base, &base, "--fail-above", "-3"]).ends(2);
+    flowloom(["compare", &base, &base, "--fail-above", "some"]).ends(2).says(&["'some' is not a share"]);
+}
+
+#[test]
+fn the_doctor_looks_at_everything_and_says_what_it_means() {
+    let outcome = flowloom(["doctor", "--format", "json"]);
+    let document = outcome.json();
+    Schema::read("doctor-1.json").accepts(&document);
+    let checks = document["checks"].as_array().unwrap();
+    assert_eq!(checks.len(), 10);
+    let is_bad = checks.iter().any(|check| check["state"] == "bad");
+    outcome.ends(i32::from(is_bad));
+    let verdict = document["verdict"].as_str().unwrap();
+    assert_eq!(verdict.starts_with("only ratios"), is_bad);
+    assert!(checks.iter().all(|check| !check["found"].as_str().unwrap().is_empty()));
+}

@@ -1,0 +1,176 @@
+//! What changed between two runs of which the rounds are not paired.
+
+use serde::Serialize;
+
+use crate::rows::{Report, ResultRow};
+use crate::stats::{CONFIDENCE, Ratio, Verdict};
+
+/// How the time of a row changed: above 1 the new run takes longer.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Change {
+    /// The variant.
+    pub variant: String,
+    /// What was done.
+    pub work: String,
+    /// How much of it.
+    pub size: u64,
+    /// Unit of both medians.
+    pub unit: String,
+    /// Median of the base.
+    pub base: f64,
+    /// Median of the new run.
+    pub new: f64,
+    /// The new median by that of the base.
+    pub change: f64,
+    /// Lower end of its interval.
+    pub low: f64,
+    /// Upper end of its interval.
+    pub high: f64,
+    /// Whether both runs had rounds enough for an interval.
+    pub is_sure: bool,
+}
+
+impl Change {
+    /// Compares two rows of the same work.
+    ///
+    /// The interval goes from the least that the medians' intervals allow to the most: each holds its median with at least 95 %,
+    /// so both do with at least 90 %. It is wider than one of paired rounds, which two runs do not have.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_measure::{Verdict, change::Change, rows::ResultRow};
+    /// let row = |ns: u64| ResultRow::of_times("hit", 1, 1, "ours", &[ns, ns + 1, ns + 2, ns, ns + 1, ns + 3, ns + 2]);
+    /// let change = Change::of(&row(100), &row(120));
+    /// assert_eq!(change.verdict(), Verdict::Slower);
+    /// assert!(change.low > 1.16 && change.high < 1.24);
+    /// ```
+    pub fn of(base: &ResultRow, new: &ResultRow) -> Self {
+        let interval = |row: &ResultRow| Ratio::of_ratios(row.samples.iter().copied());
+        let (before, after) = (interval(base), interval(new));
+        let by = |new: f64, base: f64| if base > 0.0 { new / base } else { f64::INFINITY };
+        Self {
+            variant: new.variant.clone(),
+            work: new.work.clone(),
+            size: new.size,
+            unit: new.unit.clone(),
+            base: before.median,
+            new: after.median,
+            change: by(after.median, before.median),
+            low: by(after.low, before.high),
+            high: by(after.high, before.low),
+            is_sure: before.confidence.min(after.confidence) >= CONFIDENCE,
+        }
+    }
+
+    /// Says what the interval allows to say of the new run.
+    pub fn verdict(&self) -> Verdict {
+        match self.is_sure {
+            true if self.low > 1.0 => Verdict::Slower,
+            true if self.high < 1.0 => Verdict::Faster,
+            _ => Verdict::NoDifferenceShown,
+        }
+    }
+
+    /// Says whether the row is shown to be slower, and its median by more than a factor.
+    pub fn is_slower_than(&self, factor: f64) -> bool {
+        self.verdict() == Verdict::Slower && self.change > factor
+    }
+}
+
+/// What two reports have in common and what not.
+#[derive(Clone, Debug, PartialEq, Default, Serialize)]
+pub struct Changes {
+    /// Rows of both, in the new report's order.
+    pub rows: Vec<Change>,
+    /// Names of rows that only the base has.
+    pub only_base: Vec<String>,
+    /// Names of rows that only the new report has.
+    pub only_new: Vec<String>,
+}
+
+impl Changes {
+    /// Matches rows by variant, work, size and unit.
+    pub fn between(base: &Report, new: &Report) -> Self {
+        let same = |a: &ResultRow, b: &ResultRow| {
+            (&a.variant, &a.work, a.size, &a.unit) == (&b.variant, &b.work, b.size, &b.unit)
+        };
+        let name = |row: &ResultRow| format!("{}, {}, {}", row.variant, row.work, row.size);
+        let mut changes = Self::default();
+        for row in &new.results {
+            match base.results.iter().find(|other| same(other, row)) {
+                Some(other) => changes.rows.push(Change::of(other, row)),
+                None => changes.only_new.push(name(row)),
+            }
+        }
+        let gone = base.results.iter().filter(|row| !new.results.iter().any(|other| same(other, row)));
+        changes.only_base = gone.map(name).collect();
+        changes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Host, rows::Tool};
+
+    fn row(variant: &str, times: &[u64]) -> ResultRow {
+        ResultRow::of_times("hit", 1000, 1, variant, times)
+    }
+
+    fn report(rows: Vec<ResultRow>) -> Report {
+        let tool = Tool { version: String::new(), git: String::new() };
+        let host = Host {
+            cpu: String::new(),
+            isa: String::new(),
+            cores: Vec::new(),
+            load1: 0.0,
+            kernel: String::new(),
+            rustc: None,
+            noise_p95_over_p5: 1.0,
+        };
+        Report { results: rows, ..Report::new(tool, host) }
+    }
+
+    #[test]
+    fn what_overlaps_is_no_difference() {
+        let noisy = [90, 100, 110, 120, 130, 95, 105, 115];
+        let slower: Vec<u64> = noisy.iter().map(|ns| ns + 10).collect();
+        let change = Change::of(&row("a", &noisy), &row("a", &slower));
+        assert_eq!(change.verdict(), Verdict::NoDifferenceShown);
+        assert!(!change.is_slower_than(1.0) && change.change > 1.0);
+    }
+
+    #[test]
+    fn few_rounds_show_nothing() {
+        let change = Change::of(&row("a", &[100; 5]), &row("a", &[200; 5]));
+        assert_eq!((change.verdict(), change.is_sure), (Verdict::NoDifferenceShown, false));
+    }
+
+    #[test]
+    fn slower_is_told_from_slower_than_allowed() {
+        let change = Change::of(&row("a", &[100; 8]), &row("a", &[104; 8]));
+        assert!(change.is_slower_than(1.0) && !change.is_slower_than(1.05));
+        let change = Change::of(&row("a", &[104; 8]), &row("a", &[100; 8]));
+        assert_eq!(change.verdict(), Verdict::Faster);
+        assert!(!change.is_slower_than(0.5), "what is faster is never slower");
+    }
+
+    #[test]
+    fn rows_without_a_partner_are_named() {
+        let base = report(vec![row("a", &[1; 6]), row("b", &[1; 6])]);
+        let new = report(vec![row("c", &[1; 6]), row("a", &[1; 6])]);
+        let changes = Changes::between(&base, &new);
+        assert_eq!(changes.rows.len(), 1);
+        assert_eq!(
+            (&changes.only_base[..], &changes.only_new[..]),
+            (&["b, hit, 1000".into()][..], &["c, hit, 1000".into()][..])
+        );
+    }
+
+    #[test]
+    fn a_base_of_no_time_is_no_division_by_zero() {
+        let change = Change::of(&row("a", &[0; 6]), &row("a", &[1; 6]));
+        assert!(change.change.is_infinite() && !change.change.is_nan());
+    }
+}

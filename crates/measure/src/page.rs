@@ -1,0 +1,144 @@
+//! A report as one page: no script, nothing from elsewhere, the data inside.
+
+use std::fmt::Write;
+
+use crate::chart::Chart;
+
+const STYLE: &str = "
+body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:62rem;padding:0 1rem;color:#1a1a1a;background:#fff}
+h1{font-size:1.5rem;margin-bottom:.2rem}h2{font-size:1.15rem;margin:2.4rem 0 .2rem}
+table{border-collapse:collapse;margin:.8rem 0;font-variant-numeric:tabular-nums}
+th,td{padding:.25rem .7rem;border-bottom:1px solid #ddd;text-align:left;vertical-align:top}
+td.n,th.n{text-align:right}.meta,.note{color:#555;font-size:.9rem}
+.agrees{color:#00694a}.differs{color:#a84300}.cannot{color:#555}.bad{color:#b00020;font-weight:600}
+svg{max-width:100%;height:auto}pre{overflow-x:auto;font-size:.85rem;line-height:1.4}summary{color:#555;font-size:.9rem}
+";
+
+/// Rows of figures that are shown below a picture; the rest is in the data.
+const ROWS_MAX: usize = 400;
+
+/// A page that is written from top to bottom.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_measure::page::Page;
+/// let mut page = Page::new("Lookups");
+/// page.note("a < b");
+/// let html = page.finish("{}");
+/// assert!(html.starts_with("<!doctype html>") && html.contains("a &lt; b"));
+/// ```
+#[derive(Debug)]
+pub struct Page {
+    text: String,
+}
+
+impl Page {
+    /// Returns a page with a title and nothing below it.
+    pub fn new(title: &str) -> Self {
+        let title = escape(title);
+        Self {
+            text: format!(
+                "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
+                 <title>{title}</title><style>{STYLE}</style></head><body>\n<h1>{title}</h1>\n"
+            ),
+        }
+    }
+
+    /// Adds markup; who gives it has called [`escape`] on all text.
+    ///
+    /// # Panics
+    ///
+    /// If the text formats itself with an error.
+    pub fn markup(&mut self, markup: std::fmt::Arguments<'_>) {
+        self.text.write_fmt(markup).expect("memory takes all text");
+    }
+
+    /// Adds a line about the page itself.
+    pub fn meta(&mut self, text: &str) {
+        self.markup(format_args!("<p class=\"meta\">{}</p>\n", escape(text)));
+    }
+
+    /// Adds a remark.
+    pub fn note(&mut self, text: &str) {
+        self.markup(format_args!("<p class=\"note\">{}</p>\n", escape(text)));
+    }
+
+    /// Adds lines whose columns stand below each other.
+    pub fn lines(&mut self, lines: &[String]) {
+        self.markup(format_args!("<pre>{}</pre>\n", escape(&lines.join("\n"))));
+    }
+
+    /// Adds a picture with its figures below it, or says why there is none.
+    pub fn chart(&mut self, chart: &Chart) {
+        match chart.svg() {
+            Ok(svg) => self.markup(format_args!("{svg}\n")),
+            Err(error) => return self.note(&error.to_string()),
+        }
+        self.text.push_str("<details><summary>figures</summary><table>");
+        let rows = chart.rows();
+        for (row, cell) in
+            rows.iter().zip(std::iter::once("th").chain(std::iter::repeat("td"))).take(ROWS_MAX)
+        {
+            self.text.push_str("<tr>");
+            for text in row {
+                self.markup(format_args!("<{cell}>{}</{cell}>", escape(text)));
+            }
+            self.text.push_str("</tr>\n");
+        }
+        self.text.push_str("</table></details>\n");
+        if rows.len() > ROWS_MAX {
+            self.note(&format!("{} rows more are in the CSV file", rows.len() - ROWS_MAX));
+        }
+    }
+
+    /// Returns the whole page, with this JSON in it.
+    pub fn finish(mut self, json: &str) -> String {
+        // A closing tag inside the data would end it early.
+        let json = json.replace("</", "<\\/");
+        self.markup(format_args!(
+            "<script type=\"application/json\" id=\"data\">\n{json}\n</script>\n</body></html>\n"
+        ));
+        self.text
+    }
+}
+
+/// Returns text as markup that shows it.
+pub fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chart::{Axis, Series};
+
+    #[test]
+    fn text_cannot_become_markup() {
+        assert_eq!(escape("<a href=\"x\">&"), "&lt;a href=&quot;x&quot;&gt;&amp;");
+        let mut page = Page::new("<b>");
+        page.meta("<i>");
+        page.lines(&[String::from("<u>"), String::from("two")]);
+        let html = page.finish("\"</script>\"");
+        for tag in ["<b>", "<i>", "<u>", "\"</script>\""] {
+            assert!(!html.contains(tag), "{tag}");
+        }
+        assert!(html.contains("&lt;u&gt;\ntwo") && html.contains("<\\/script>"));
+    }
+
+    #[test]
+    fn a_picture_has_its_figures_below_it() {
+        let chart = |y| {
+            Chart::new("T", Axis::log("x"), Axis::linear("y"))
+                .with(Series::line("ours & theirs", vec![(10.0, y)]))
+        };
+        let mut page = Page::new("P");
+        page.chart(&chart(2.5));
+        page.chart(&chart(f64::NAN));
+        let html = page.finish("{}");
+        assert!(
+            html.contains("<svg") && html.contains("<td>ours &amp; theirs</td><td>10</td><td>2.5</td>")
+        );
+        assert!(html.contains("no point that its axes can show"));
+    }
+}
