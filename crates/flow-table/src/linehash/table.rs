@@ -370,6 +370,18 @@ impl Kernel for Matching<'_> {
     }
 }
 
+/// The lanes of a line that hold a signature, and those that hold no flow: the line is read once for both.
+struct MatchingAndEmpty<'a>(&'a Line, u16);
+
+impl Kernel for MatchingAndEmpty<'_> {
+    type Output = (u32, u32);
+
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) -> (u32, u32) {
+        (lanes.equal_halves(self.0, self.1) & ALL_LANES, !lanes.top_bits(self.0) & ALL_LANES)
+    }
+}
+
 impl<K: TableKey, V> LineHash<K, V> {
     fn empty_lanes(&self, line: u32) -> u32 {
         self.backend.run_one(Empty(&self.lines[line as usize]))
@@ -414,6 +426,15 @@ impl<K: TableKey, V> LineHash<K, V> {
         };
         let home = &mut self.lines[place.home as usize];
         home.set_filter(home.filter() | bits);
+    }
+
+    /// Removes the flow of a key wherever it is.
+    #[inline(never)]
+    fn take_anywhere(&mut self, key: &K, hash: u64) -> Option<(K, V)> {
+        let id = self.find_anywhere(key, hash)?;
+        let flow = self.states.vacate(id)?;
+        self.unlink(id.slot());
+        Some(flow)
     }
 
     /// Unlinks a flow that was not in its home line; the home's filter forgets only when none of its flows is elsewhere.
@@ -482,7 +503,7 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn enter_at_once<F: FnOnce() -> V>(
         &mut self,
         key: &K,
@@ -493,16 +514,13 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
     ) -> Result<FlowId, F> {
         let Place { home, signature } = self.place_of_hash(hash);
         let Some(line) = self.lines.get_mut(home as usize) else { return Err(make) };
-        let matching = self.backend.run_one(Matching(line, signature));
-        if matching != 0 || line.may_be_elsewhere(hash) {
+        let (matching, empty) = self.backend.run_one(MatchingAndEmpty(line, signature));
+        let unsure = matching | u32::from(line.may_be_elsewhere(hash));
+        if unsure != 0 || empty == 0 || !self.states.has_room() {
             return Err(make);
         }
-        let empty = self.backend.run_one(Empty(line));
-        if empty == 0 || self.states.len() >= self.states.capacity() {
-            return Err(make);
-        }
-        let value = make();
         let lane = empty.trailing_zeros();
+        let value = make();
         line.0[lane as usize] = signature;
         Ok(self.states.occupy(state_of(home, lane), *key, value, class, now))
     }
@@ -541,22 +559,19 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
     #[inline]
     fn take(&mut self, key: &K, hash: u64) -> Option<(K, V)> {
         let Place { home, signature } = self.place_of_hash(hash);
-        let line = self.lines.get(home as usize)?;
+        let line = self.lines.get_mut(home as usize)?;
         let matching = self.backend.run_one(Matching(line, signature));
         if matching != 0 {
             // A key is looked up in its own home line, so the flow is at home, and has no mark.
             let lane = matching.trailing_zeros();
             if let Some(flow) = self.states.vacate_key(state_of(home, lane), key) {
-                self.lines[home as usize].0[lane as usize] = 0;
+                line.0[lane as usize] = 0;
                 return Some(flow);
             }
         } else if !line.may_be_elsewhere(hash) {
             return None;
         }
-        let id = self.find_anywhere(key, hash)?;
-        let flow = self.states.vacate(id)?;
-        self.unlink(id.slot());
-        Some(flow)
+        self.take_anywhere(key, hash)
     }
 
     fn next_linked(&self, slot: u32) -> u32 {
