@@ -32,6 +32,26 @@ pub trait Indexed {
     /// Returns the flow of a key.
     fn find(&self, key: &Self::Key, hash: u64) -> Option<FlowId>;
 
+    /// Returns the flow of a key and its value.
+    #[inline]
+    fn find_value(&self, key: &Self::Key, hash: u64) -> Option<(FlowId, &Self::Value)> {
+        let id = self.find(key, hash)?;
+        Some((id, self.states().get(id)?))
+    }
+
+    /// Returns the flow of a key, its value for changing, and when it was last seen, which becomes `now`.
+    #[inline]
+    fn find_touch(
+        &mut self,
+        key: &Self::Key,
+        hash: u64,
+        now: Tick,
+    ) -> Option<(FlowId, &mut Self::Value, Tick)> {
+        let id = self.find(key, hash)?;
+        let (value, seen) = self.states_mut().get_mut_touch(id, now)?;
+        Some((id, value, seen))
+    }
+
     /// Looks up keys; the three slices are of one length.
     fn find_batch(&self, keys: &[Self::Key], hashes: &[u64], ids: &mut [Option<FlowId>]) {
         for ((key, &hash), id) in keys.iter().zip(hashes).zip(ids) {
@@ -228,6 +248,16 @@ where
     #[inline]
     fn lookup(&self, key: &K, hash: u64) -> Option<FlowId> {
         self.find(key, hash)
+    }
+
+    #[inline]
+    fn lookup_value(&self, key: &K, hash: u64) -> Option<(FlowId, &V)> {
+        self.find_value(key, hash)
+    }
+
+    #[inline]
+    fn lookup_touch(&mut self, key: &K, hash: u64, now: Tick) -> Option<(FlowId, &mut V, Tick)> {
+        self.find_touch(key, hash, now)
     }
 
     #[inline]
