@@ -13,7 +13,7 @@
 
 use core::cell::Cell;
 
-use flowloom_cpu::pages::Generation;
+use flowloom_cpu::pages::{Fractions, Generation};
 use flowloom_cpu::prefetch;
 
 use super::layout::{ALL_LANES, Filter, Line, Place, Way, state_of};
@@ -72,7 +72,7 @@ impl Apart<'_> {
 
 /// What the pipeline reads of a table; were it behind a reference, it would be read anew for every key.
 struct Pipeline<'a, K, V> {
-    lines: &'a [Line],
+    lines: Fractions<'a, Line>,
     states: Tenants<'a, K, V>,
 }
 
@@ -89,14 +89,15 @@ impl<K: TableKey, V> Pipeline<'_, K, V> {
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "lines are counted in 32 bits")]
     fn fetch(self, hash: u64) {
-        let near = Place::near_line_of(hash, self.lines.len() as u32);
-        prefetch::read(self.lines.as_ptr().cast::<u8>().wrapping_add(near));
+        let lines = self.lines.as_slice();
+        let near = Place::near_line_of(hash, lines.len() as u32);
+        prefetch::read(lines.as_ptr().cast::<u8>().wrapping_add(near));
     }
 
     /// Compares a home line with a signature and asks for the state that matches. Where none does there is no flow, or one
     /// that lives elsewhere.
     #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "lines are counted in 32 bits")]
+    #[expect(clippy::cast_possible_truncation, reason = "the high half")]
     fn compare<L: Lanes>(
         self,
         lanes: L,
@@ -105,8 +106,8 @@ impl<K: TableKey, V> Pipeline<'_, K, V> {
         id: &Cell<Option<FlowId>>,
         apart: &mut Apart<'_>,
     ) {
-        let Place { home, signature } = Place::of(hash, self.lines.len() as u32);
-        let Some(line) = self.lines.get(home as usize) else { return id.set(None) };
+        let (home, line) = self.lines.at((hash >> 32) as u32);
+        let signature = Place::signature_of(hash);
         let matching = lanes.equal_halves(line, signature) & ALL_LANES;
         if matching == 0 {
             id.set(None);
@@ -172,7 +173,9 @@ impl<K: TableKey, V> Block<'_, K, V> {
     #[inline(always)]
     fn run<L: Lanes>(&self, lanes: L) {
         let Self { table, keys, hashes, ids } = *self;
-        let pipeline = Pipeline { lines: &table.lines, states: table.states.tenants() };
+        // There is always a line.
+        let Some(lines) = Fractions::new(&table.lines) else { return };
+        let pipeline = Pipeline { lines, states: table.states.tenants() };
         let mut apart = Apart { numbers: &mut [0; BLOCK], count: 0 };
         let count = hashes.len();
         for &hash in &hashes[..count.min(DEPTH)] {
