@@ -97,7 +97,6 @@ impl<K: TableKey, V> Pipeline<'_, K, V> {
     /// Compares a home line with a signature and asks for the state that matches. Where none does there is no flow, or one
     /// that lives elsewhere.
     #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "the high half")]
     fn compare<L: Lanes>(
         self,
         lanes: L,
