@@ -235,16 +235,17 @@ mod tests {
         let mut table = Growing::try_new(limits, build).unwrap();
         // Line, alternates and a list of 64: then the flood is refused, and so is whoever else shares its line.
         let known = |_: &u64| 0x1234_5678_9ABC_DEF0;
-        let outcomes = (0..1000).map(|key| table.insert(key, known(&key), key, CLASS, Tick(0)));
+        let count = if cfg!(miri) { 220 } else { 1000 };
+        let outcomes = (0..count).map(|key| table.insert(key, known(&key), key, CLASS, Tick(0)));
         let refused =
             outcomes.filter(|outcome| *outcome == Err(Full { reason: FullReason::ListCap })).count();
-        assert!(refused > 800, "{refused} of a thousand");
+        assert!(refused as u64 + 200 > count, "{refused} of {count}");
         table.rekey(known).unwrap();
-        for key in 0..1000 {
+        for key in 0..count {
             table.insert(key, under(9)(&key), key, CLASS, Tick(0)).expect("room for all");
         }
         while table.drain_oldest(64, under(9), |_, _| {}).more {}
         let stats = table.stats();
-        assert_eq!((stats.len, stats.stashed, stats.segments), (1000, 0, 1));
+        assert_eq!((u64::from(stats.len), stats.stashed, stats.segments), (count, 0, 1));
     }
 }
