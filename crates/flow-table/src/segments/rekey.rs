@@ -162,13 +162,14 @@ mod tests {
         assert_eq!(table.remove_key(&6, second(&6)), Some(18));
         assert_eq!(table.remove_key(&1000, second(&1000)), Some(7));
         assert_eq!((table.get(new), table.get(ids[6])), (None, None));
+        let budget = if cfg!(miri) { 45 } else { 10 };
         let (mut more, mut calls) = (true, 0);
         while more {
             let moved = |old: FlowId, new: FlowId| {
                 *ids.iter_mut().find(|id| **id == old).expect("an id that was given") = new;
             };
-            let drained = table.drain_oldest(10, second, moved);
-            assert!(drained.moved <= 10);
+            let drained = table.drain_oldest(budget, second, moved);
+            assert!(drained.moved <= budget);
             (more, calls) = (drained.more, calls + 1);
             assert!(calls < 50, "it ends");
             let there = keys.iter().zip(&ids).map(|(key, id)| (*key != 6).then_some(*id));
