@@ -25,7 +25,12 @@ const RTE_HALF: &str = "rte_hash, half full";
 /// Keys of our batches; `rte_hash` takes 64 at most.
 const BATCHES: [usize; 2] = [32, 256];
 
-/// The most flows that are compared with keys of forty bytes as well.
+/// Flows of a batch that come or go at once; nobody else has a call for many, so rivals take theirs one by one.
+const CHURN_BATCH: usize = 32;
+const BUILD_BATCH: usize = 256;
+
+/// The most flows of forty-byte keys that everybody is compared with in everything: beyond, [`Scope::Lookups`], which takes no
+/// more memory than sixteen-byte keys do.
 const LONG_KEYS_MAX: u32 = 2_000_000;
 
 /// The most flows that are compared from the frame on: beyond, making and tracking the frames would take longest of all.
@@ -42,6 +47,15 @@ pub struct Options {
     pub dpdk_megabytes: Option<u32>,
 }
 
+/// Who is compared, and in what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scope {
+    /// Everybody, in everything.
+    All,
+    /// `LineHash`, hashbrown, `rte_hash` half full and the floor, looking up.
+    Lookups,
+}
+
 /// Who takes part.
 type Contenders<'a> = Vec<RefCell<Box<dyn Contender + 'a>>>;
 
@@ -55,12 +69,14 @@ pub fn run(options: &Options, report: &mut JudgedReport) -> Result<Vec<String>> 
     let with_dpdk = start_dpdk(options, &mut missing);
     for &count in &options.flows {
         let flows = Flows::<2>::new(count, 1);
-        compare(&contenders(&flows, with_dpdk)?, "16-byte keys", count, options.rounds, true, report)?;
-        // Twice the time and memory for nothing new.
-        if count <= LONG_KEYS_MAX {
-            let flows = Flows::<5>::new(count, 1);
-            compare(&contenders(&flows, with_dpdk)?, "40-byte keys", count, options.rounds, false, report)?;
-        }
+        let everybody = contenders(&flows, with_dpdk, Scope::All)?;
+        compare(&everybody, "16-byte keys", count, options.rounds, Scope::All, true, report)?;
+        drop(everybody);
+        let flows = Flows::<5>::new(count, 1);
+        let scope = if count <= LONG_KEYS_MAX { Scope::All } else { Scope::Lookups };
+        let some = contenders(&flows, with_dpdk, scope)?;
+        compare(&some, "40-byte keys", count, options.rounds, scope, false, report)?;
+        drop(some);
         flooded(count, options.rounds, report)?;
         if count <= FRAMES_MAX {
             let samples = frames::compare(count, options.rounds)?.samples;
@@ -86,7 +102,7 @@ fn start_dpdk(_options: &Options, missing: &mut Vec<String>) -> bool {
     false
 }
 
-fn contenders<const W: usize>(flows: &Flows<W>, with_dpdk: bool) -> Result<Contenders<'_>> {
+fn contenders<const W: usize>(flows: &Flows<W>, with_dpdk: bool, scope: Scope) -> Result<Contenders<'_>> {
     let line = |isa: Isa| {
         move |count: u32| {
             let mut table: LineHash<[u64; W], State> =
@@ -102,31 +118,35 @@ fn contenders<const W: usize>(flows: &Flows<W>, with_dpdk: bool) -> Result<Conte
     };
     let mut all: Contenders<'_> = vec![
         RefCell::new(Box::new(OurTable::new(OURS, flows, line(Isa::detect()))?)),
-        RefCell::new(Box::new(OurTable::new("dhash", flows, dhash)?)),
         RefCell::new(Box::new(MapContender::<W, Hashbrown<W>>::new(HASHBROWN, flows))),
-        RefCell::new(Box::new(MapContender::<W, Dash<W>>::new("dashmap + foldhash", flows))),
         RefCell::new(Box::new(FloorContender::new(FLOOR, flows, 1.0))),
-        RefCell::new(Box::new(FloorContender::new(SPREAD_FLOOR, flows, 4.0 / 3.0))),
     ];
-    if Isa::Avx2.is_available() && Isa::detect() != Isa::Avx2 {
-        all.push(RefCell::new(Box::new(OurTable::new(OURS_AVX2, flows, line(Isa::Avx2))?)));
+    if scope == Scope::All {
+        all.push(RefCell::new(Box::new(OurTable::new("dhash", flows, dhash)?)));
+        all.push(RefCell::new(Box::new(MapContender::<W, Dash<W>>::new("dashmap + foldhash", flows))));
+        all.push(RefCell::new(Box::new(FloorContender::new(SPREAD_FLOOR, flows, 4.0 / 3.0))));
+        if Isa::Avx2.is_available() && Isa::detect() != Isa::Avx2 {
+            all.push(RefCell::new(Box::new(OurTable::new(OURS_AVX2, flows, line(Isa::Avx2))?)));
+        }
     }
     if with_dpdk {
-        add_dpdk(&mut all, flows)?;
+        add_dpdk(&mut all, flows, scope)?;
     }
     Ok(all)
 }
 
 #[cfg(has_dpdk)]
-fn add_dpdk<'a, const W: usize>(all: &mut Contenders<'a>, flows: &'a Flows<W>) -> Result<()> {
+fn add_dpdk<'a, const W: usize>(all: &mut Contenders<'a>, flows: &'a Flows<W>, scope: Scope) -> Result<()> {
     use crate::peers::rte_hash::RteHash;
-    all.push(RefCell::new(Box::new(RteHash::new(RTE_DENSE, flows, 0.95)?)));
+    if scope == Scope::All {
+        all.push(RefCell::new(Box::new(RteHash::new(RTE_DENSE, flows, 0.95)?)));
+    }
     all.push(RefCell::new(Box::new(RteHash::new(RTE_HALF, flows, 0.5)?)));
     Ok(())
 }
 
 #[cfg(not(has_dpdk))]
-fn add_dpdk<const W: usize>(_all: &mut Contenders<'_>, _flows: &Flows<W>) -> Result<()> {
+fn add_dpdk<const W: usize>(_all: &mut Contenders<'_>, _flows: &Flows<W>, _scope: Scope) -> Result<()> {
     anyhow::bail!("built without DPDK")
 }
 
@@ -138,9 +158,12 @@ fn goal(work: Work, rival: &str, flows: u32) -> Option<f64> {
         (Work::Miss { batch: 256 }, FLOOR) => Some(1.0 / 1.75),
         (Work::Hit { batch: 256 }, HASHBROWN) if flows > 100_000 => Some(1.8),
         (Work::Single, RTE_DENSE | RTE_HALF) if flows > 100_000 => Some(3.0),
-        (Work::Churn, RTE_HALF) => Some(1.0 / 0.45),
-        (Work::Churn, HASHBROWN) => Some(1.0),
-        (Work::Hit { batch: 256 }, RTE_DENSE | RTE_HALF) | (Work::Build, RTE_DENSE) if flows > 100_000 => {
+        (Work::Churn | Work::ChurnBatch { .. }, RTE_HALF) => Some(1.0 / 0.45),
+        (Work::Churn | Work::ChurnBatch { .. }, HASHBROWN) => Some(1.0),
+        (Work::Hit { batch: 256 }, RTE_DENSE | RTE_HALF)
+        | (Work::Build | Work::BuildBatch { .. }, RTE_DENSE)
+            if flows > 100_000 =>
+        {
             Some(2.0)
         }
         _ => None,
@@ -152,17 +175,22 @@ fn compare(
     keys: &str,
     flows: u32,
     rounds: usize,
+    scope: Scope,
     judged: bool,
     report: &mut JudgedReport,
 ) -> Result<()> {
     let mut works: Vec<Work> = BATCHES.iter().map(|&batch| Work::Hit { batch }).collect();
     works.push(Work::Single);
     works.extend(BATCHES.iter().map(|&batch| Work::Miss { batch }));
-    works.extend([Work::Churn, Work::Build]);
+    if scope == Scope::All {
+        works.extend([Work::Churn, Work::ChurnBatch { batch: CHURN_BATCH }]);
+        works.extend([Work::Build, Work::BuildBatch { batch: BUILD_BATCH }]);
+    }
     for work in works {
         // A table that is 95 % full of what it was made for fails to take new flows in the place of old ones.
         let takes_part = |contender: &dyn Contender| {
-            contender.can(work) && !(work == Work::Churn && contender.name() == RTE_DENSE)
+            contender.can(work)
+                && !(matches!(work, Work::Churn | Work::ChurnBatch { .. }) && contender.name() == RTE_DENSE)
         };
         let outcome = time(contenders, work, rounds, takes_part)?;
         let name = format!("{}, {keys}", work.name());

@@ -23,6 +23,8 @@ enum Step {
     EntryOrEvict { key: u8, class: u8 },
     Insert { key: u8, class: u8 },
     Batch { first: u8, count: u8 },
+    InsertBatch { first: u8, count: u8, class: u8 },
+    RemoveBatch { first: u8, count: u8 },
     Touch { key: u8 },
     SetClass { key: u8, class: u8 },
     Remove { key: u8 },
@@ -41,6 +43,12 @@ impl From<Step> for Operation {
             Step::EntryOrEvict { key, class } => Self::EntryOrEvict { key: key_of(key), class: class % 4 },
             Step::Insert { key, class } => Self::Insert { key: key_of(key), class: class % 4 },
             Step::Batch { first, count } => Self::Batch { first: key_of(first), count: u16::from(count) },
+            Step::InsertBatch { first, count, class } => {
+                Self::InsertBatch { first: key_of(first), count: u16::from(count), class: class % 4 }
+            }
+            Step::RemoveBatch { first, count } => {
+                Self::RemoveBatch { first: key_of(first), count: u16::from(count) }
+            }
             Step::Touch { key } => Self::Touch { key: key_of(key) },
             Step::SetClass { key, class } => Self::SetClass { key: key_of(key), class },
             Step::Remove { key } => Self::Remove { key: key_of(key) },

@@ -190,7 +190,7 @@ impl<const W: usize> Contender for RteHash<'_, W> {
                     )
                 }
             }),
-            Work::Churn => {
+            Work::Churn | Work::ChurnBatch { .. } => {
                 let Self { flows, table, states, tide, .. } = self;
                 lap.time(|| {
                     let mut done = 0;
@@ -204,7 +204,7 @@ impl<const W: usize> Contender for RteHash<'_, W> {
                     done
                 })
             }
-            Work::Build => {
+            Work::Build | Work::BuildBatch { .. } => {
                 let mut table = Owned::new(self.entries, key_bytes::<W>()).ok()?;
                 let flows = self.flows;
                 let states = &mut self.states;

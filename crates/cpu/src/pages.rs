@@ -288,9 +288,57 @@ impl<T> fmt::Debug for LineArray<T> {
     }
 }
 
+/// Elements that are chosen by a fraction of 2³², as the high half of a hash is one: a multiplication in the place of a
+/// remainder, and no bound to check.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_cpu::pages::Fractions;
+/// let thirds = Fractions::new(&['a', 'b', 'c']).expect("neither empty nor too long");
+/// assert_eq!(thirds.at(0), (0, &'a'));
+/// assert_eq!(thirds.at(u32::MAX / 2), (1, &'b'));
+/// assert_eq!(thirds.at(u32::MAX), (2, &'c'));
+/// ```
+#[derive(Debug)]
+pub struct Fractions<'a, T>(&'a [T]);
+
+impl<T> Clone for Fractions<'_, T> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Fractions<'_, T> {}
+
+impl<'a, T> Fractions<'a, T> {
+    /// Returns a slice to choose from; `None` if it is empty, or longer than numbers of 32 bits reach.
+    #[inline]
+    pub fn new(elements: &'a [T]) -> Option<Self> {
+        (!elements.is_empty() && u32::try_from(elements.len()).is_ok()).then_some(Self(elements))
+    }
+
+    /// Returns the element of a fraction, and its number: `fraction · length / 2³²`, rounded down.
+    #[inline(always)]
+    pub fn at(self, fraction: u32) -> (u32, &'a T) {
+        let number = (u64::from(fraction) * self.0.len() as u64) >> 32;
+        // SAFETY: the length is from 1 to 2³² - 1 (`new`) and the fraction below 2³², so the product does not overflow and is
+        // below 2³² · length; shifted, it is below the length.
+        (number as u32, unsafe { self.0.get_unchecked(number as usize) })
+    }
+
+    /// Returns all of them.
+    #[inline(always)]
+    pub fn as_slice(self) -> &'a [T] {
+        self.0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     #[test]
     fn arrays_begin_on_a_line_and_are_zero() {
@@ -302,6 +350,21 @@ mod tests {
         }
         let lines = LineArray::<CacheLine<[u32; 16]>>::try_new(3, HugePages::No).unwrap();
         assert_eq!(lines.pages().bytes, 3 * 64);
+    }
+
+    #[test]
+    fn a_fraction_is_never_past_the_end() {
+        assert!(Fractions::<u8>::new(&[]).is_none());
+        for len in [1_u32, 2, 3, 30, 1000] {
+            let elements: Vec<u32> = (0..len).collect();
+            let fractions = Fractions::new(&elements).unwrap();
+            let near =
+                |part: u64| [part.saturating_sub(1), part, part + 1].map(|part| part.min(0xFFFF_FFFF));
+            for fraction in (0..=u64::from(len)).flat_map(|i| near((i << 32) / u64::from(len))) {
+                let expected = u32::try_from((fraction * u64::from(len)) >> 32).unwrap();
+                assert_eq!(fractions.at(u32::try_from(fraction).unwrap()), (expected, &expected));
+            }
+        }
     }
 
     #[test]

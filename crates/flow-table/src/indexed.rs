@@ -5,7 +5,7 @@
 //! without effect and [`link`](Indexed::link) without failure, so that a value whose making
 //! panics leaves the table as it was.
 
-use crate::evict::{Evict, WINDOW};
+use crate::evict::{Evict, Refuse, WINDOW};
 use crate::state::States;
 use crate::state::slab::Verdict;
 use crate::table::{
@@ -31,6 +31,26 @@ pub trait Indexed {
 
     /// Returns the flow of a key.
     fn find(&self, key: &Self::Key, hash: u64) -> Option<FlowId>;
+
+    /// Returns the flow of a key and its value.
+    #[inline]
+    fn find_value(&self, key: &Self::Key, hash: u64) -> Option<(FlowId, &Self::Value)> {
+        let id = self.find(key, hash)?;
+        Some((id, self.states().get(id)?))
+    }
+
+    /// Returns the flow of a key, its value for changing, and when it was last seen, which becomes `now`.
+    #[inline]
+    fn find_touch(
+        &mut self,
+        key: &Self::Key,
+        hash: u64,
+        now: Tick,
+    ) -> Option<(FlowId, &mut Self::Value, Tick)> {
+        let id = self.find(key, hash)?;
+        let (value, seen) = self.states_mut().get_mut_touch(id, now)?;
+        Some((id, value, seen))
+    }
 
     /// Looks up keys; the three slices are of one length.
     fn find_batch(&self, keys: &[Self::Key], hashes: &[u64], ids: &mut [Option<FlowId>]) {
@@ -135,6 +155,62 @@ fn victim<T: Indexed, P: Evict<T::Key, T::Value>>(table: &T, hash: u64, policy: 
     best.map(|(_, id)| id)
 }
 
+/// Puts a value under a key, where a closer look is needed.
+#[inline(never)]
+fn insert_closely<T: Indexed>(
+    table: &mut T,
+    key: T::Key,
+    hash: u64,
+    value: T::Value,
+    class: TimeoutClass,
+    now: Tick,
+) -> Result<FlowId, Full> {
+    let mut value = Some(value);
+    let make = || value.take().expect("`make` is called once");
+    let entry = enter_or_evict(table, key, hash, class, now, make, &mut Refuse)?;
+    if let Some(value) = value {
+        if let Some((old, _)) = table.states_mut().get_mut_touch(entry.id, now) {
+            *old = value;
+        }
+        table.states_mut().set_class(entry.id, class);
+    }
+    Ok(entry.id)
+}
+
+/// Returns the flow of a key, making it if it is not there and there is room, or a policy makes room.
+#[inline]
+fn enter_or_evict<T: Indexed>(
+    table: &mut T,
+    key: T::Key,
+    hash: u64,
+    class: TimeoutClass,
+    now: Tick,
+    make: impl FnOnce() -> T::Value,
+    policy: &mut impl Evict<T::Key, T::Value>,
+) -> Result<Entry, Full> {
+    let mut vacancy = match table.find_or_vacancy(&key, hash) {
+        Ok(id) => return Ok(Entry { id, is_new: false }),
+        Err(vacancy) => vacancy,
+    };
+    if !table.states().has_room() {
+        vacancy = Err(FullReason::Capacity);
+    }
+    if vacancy.is_err() && table.evict(hash, policy) {
+        vacancy = table.vacancy(&key, hash);
+    }
+    match vacancy {
+        Ok(slot) => {
+            let value = make();
+            table.link(slot, &key, hash);
+            Ok(Entry { id: table.states_mut().occupy(slot, key, value, class, now), is_new: true })
+        }
+        Err(reason) => {
+            table.states_mut().refuse();
+            Err(Full { reason })
+        }
+    }
+}
+
 impl<T, K, V> FlowTable<K, V> for T
 where
     T: Indexed<Key = K, Value = V>,
@@ -175,6 +251,16 @@ where
     }
 
     #[inline]
+    fn lookup_value(&self, key: &K, hash: u64) -> Option<(FlowId, &V)> {
+        self.find_value(key, hash)
+    }
+
+    #[inline]
+    fn lookup_touch(&mut self, key: &K, hash: u64, now: Tick) -> Option<(FlowId, &mut V, Tick)> {
+        self.find_touch(key, hash, now)
+    }
+
+    #[inline]
     fn lookup_batch(&self, keys: &[K], hashes: &[u64], ids: &mut [Option<FlowId>]) {
         assert!(
             keys.len() == hashes.len() && keys.len() == ids.len(),
@@ -193,30 +279,26 @@ where
         make: impl FnOnce() -> V,
         policy: &mut impl Evict<K, V>,
     ) -> Result<Entry, Full> {
-        let make = match self.enter_at_once(&key, hash, class, now, make) {
-            Ok(id) => return Ok(Entry { id, is_new: true }),
-            Err(make) => make,
-        };
-        let mut vacancy = match self.find_or_vacancy(&key, hash) {
-            Ok(id) => return Ok(Entry { id, is_new: false }),
-            Err(vacancy) => vacancy,
-        };
-        if self.states().len() >= self.states().capacity() {
-            vacancy = Err(FullReason::Capacity);
+        match self.enter_at_once(&key, hash, class, now, make) {
+            Ok(id) => Ok(Entry { id, is_new: true }),
+            Err(make) => enter_or_evict(self, key, hash, class, now, make, policy),
         }
-        if vacancy.is_err() && self.evict(hash, policy) {
-            vacancy = self.vacancy(&key, hash);
-        }
-        match vacancy {
-            Ok(slot) => {
-                let value = make();
-                self.link(slot, &key, hash);
-                Ok(Entry { id: self.states_mut().occupy(slot, key, value, class, now), is_new: true })
-            }
-            Err(reason) => {
-                self.states_mut().refuse();
-                Err(Full { reason })
-            }
+    }
+
+    /// Inlined, and only as far as a plain insertion goes: so the value is written once, into its state. Handed over in
+    /// memory it is written in words and read in larger ones, which waits until all earlier writes have left the processor.
+    #[inline(always)]
+    fn insert(
+        &mut self,
+        key: K,
+        hash: u64,
+        value: V,
+        class: TimeoutClass,
+        now: Tick,
+    ) -> Result<FlowId, Full> {
+        match self.enter_at_once(&key, hash, class, now, move || value) {
+            Ok(id) => Ok(id),
+            Err(make) => insert_closely(self, key, hash, make(), class, now),
         }
     }
 

@@ -43,6 +43,22 @@ pub enum Operation {
         /// How many.
         count: u16,
     },
+    /// Insert or replace `count` keys at once, eight neighbours again and again.
+    InsertBatch {
+        /// One of them.
+        first: u16,
+        /// How many.
+        count: u16,
+        /// The class.
+        class: u8,
+    },
+    /// Remove `count` keys at once, eight neighbours again and again.
+    RemoveBatch {
+        /// One of them.
+        first: u16,
+        /// How many.
+        count: u16,
+    },
     /// See a flow.
     Touch {
         /// Whose.
@@ -148,17 +164,11 @@ impl<K: TableKey + Hash, T: FlowTable<K, u64>> Trial<'_, K, T> {
             Operation::EntryOrEvict { key, class } => self.entry_or_evict(key, TimeoutClass(class), number),
             Operation::Insert { key, class } => self.insert(key, TimeoutClass(class), number),
             Operation::Batch { first, count } => self.batch(first, count, number),
-            Operation::Touch { key } => {
-                let (key, _) = (self.key_of)(key);
-                if let Some(flow) = self.oracle.flows.get_mut(&key) {
-                    flow.value += 1 << 32;
-                    let seen = self.table.get_mut_touch(flow.id, self.now);
-                    let (value, previous) = seen.expect("a live flow can be seen");
-                    assert_eq!(previous, flow.last_seen, "{number}: the time before");
-                    *value += 1 << 32;
-                    flow.last_seen = self.now;
-                }
+            Operation::InsertBatch { first, count, class } => {
+                self.insert_batch(first, count, TimeoutClass(class), number);
             }
+            Operation::RemoveBatch { first, count } => self.remove_batch(first, count, number),
+            Operation::Touch { key } => self.touch(key, number),
             Operation::SetClass { key, class } => {
                 let (key, _) = (self.key_of)(key);
                 if let Some(flow) = self.oracle.flows.get_mut(&key) {
@@ -194,6 +204,28 @@ impl<K: TableKey + Hash, T: FlowTable<K, u64>> Trial<'_, K, T> {
                 }
             }
         }
+    }
+
+    /// By id, and by key every other time.
+    fn touch(&mut self, key: u16, number: usize) {
+        let (key, hash) = (self.key_of)(key);
+        let Some(flow) = self.oracle.flows.get_mut(&key) else {
+            assert_eq!(self.table.lookup_touch(&key, hash, self.now), None, "{number}: nobody to see");
+            return;
+        };
+        flow.value += 1 << 32;
+        let seen = if number.is_multiple_of(2) {
+            self.table.get_mut_touch(flow.id, self.now)
+        } else {
+            self.table.lookup_touch(&key, hash, self.now).map(|(id, value, previous)| {
+                assert_eq!(id, flow.id, "{number}: seen by key");
+                (value, previous)
+            })
+        };
+        let (value, previous) = seen.expect("a live flow can be seen");
+        assert_eq!(previous, flow.last_seen, "{number}: the time before");
+        *value += 1 << 32;
+        flow.last_seen = self.now;
     }
 
     fn entry(&mut self, key: u16, class: TimeoutClass, number: usize) {
@@ -253,6 +285,49 @@ impl<K: TableKey + Hash, T: FlowTable<K, u64>> Trial<'_, K, T> {
             }
             Err(full) => self.refused(&key, &full, number),
         }
+    }
+
+    /// Returns `count` keys of eight neighbours, with their hashes.
+    fn neighbours(&self, first: u16, count: u16) -> (Vec<K>, Vec<u64>) {
+        (0..count).map(|i| (self.key_of)(first ^ ((i * 3) & 7))).unzip()
+    }
+
+    fn insert_batch(&mut self, first: u16, count: u16, class: TimeoutClass, number: usize) {
+        let (keys, hashes) = self.neighbours(first, count);
+        let mut ids: Vec<_> = keys.iter().map(|_| FlowId::new(u32::MAX, 1)).collect();
+        let before = self.next_value + 1;
+        let mut asked = Vec::new();
+        let make = |at: usize| {
+            asked.push(at);
+            before + at as u64
+        };
+        let refused = self.table.insert_batch(&keys, &hashes, class, self.now, make, &mut ids);
+        assert!(asked.into_iter().eq(0..keys.len()), "{number}: values in order");
+        assert_eq!(refused, ids.iter().filter(|id| id.is_none()).count(), "{number}: refused");
+        for (&key, &id) in keys.iter().zip(&ids) {
+            self.next_value += 1;
+            if let Some(id) = id {
+                if let Some(flow) = self.oracle.flows.get(&key) {
+                    assert_eq!(flow.id, id, "{number}: replacing keeps the id");
+                }
+                self.learn(key, id, self.next_value, class);
+            } else {
+                self.refused(&key, &"one of a batch", number);
+            }
+        }
+    }
+
+    fn remove_batch(&mut self, first: u16, count: u16, number: usize) {
+        let (keys, hashes) = self.neighbours(first, count);
+        let mut gone = Vec::new();
+        let removed = self.table.remove_batch(&keys, &hashes, |at, value| gone.push((at, value)));
+        assert_eq!(removed, gone.len(), "{number}: removed");
+        let mut gone = gone.into_iter().peekable();
+        for (at, key) in keys.iter().enumerate() {
+            let value = gone.next_if(|&(other, _)| other == at).map(|(_, value)| value);
+            assert_eq!(value, self.forget(key).map(|flow| flow.value), "{number}: {key:?} of a batch");
+        }
+        assert_eq!(gone.next(), None, "{number}: nobody else");
     }
 
     fn learn(&mut self, key: K, id: FlowId, value: u64, class: TimeoutClass) {
@@ -339,6 +414,11 @@ impl<K: TableKey + Hash, T: FlowTable<K, u64>> Trial<'_, K, T> {
             let hash = self.hash_of(key);
             let table = &mut *self.table;
             assert_eq!(table.lookup(key, hash), Some(flow.id), "{at:?}: {key:?} is found");
+            assert_eq!(
+                table.lookup_value(key, hash),
+                Some((flow.id, &flow.value)),
+                "{at:?}: {key:?} and its value"
+            );
             assert_eq!(table.get(flow.id), Some(&flow.value), "{at:?}: value of {key:?}");
             assert_eq!(table.get_mut(flow.id).copied(), Some(flow.value), "{at:?}: value of {key:?}");
             assert_eq!(table.key_of(flow.id), Some(*key), "{at:?}: key");

@@ -11,11 +11,11 @@
 //! * [`SigHash`] is the table of [FLOWNP §4], for production; [`sighash::reference`] is its letter.
 //! * [`baseline`] has the lists that the papers compare with.
 //! * [`evict`] makes room in a full table, by the caller's policy.
-//! * [`Growing`] lets any table grow without moving a flow.
+//! * [`Growing`] lets any table grow without moving a flow, and turn to another hash while it is in use.
 //! * [`Indexed`] is how a table is made: it brings the index, the rest is here.
 //! * `oracle` and `laws` are the truth and the suite that hold every implementation.
 //!
-//! No table hashes, reads a clock, allocates after it is built (but [`Growing`], when it grows), or
+//! No table hashes, reads a clock, allocates after it is built (but [`Growing`], when it grows or turns), or
 //! panics on what a packet brings.
 //!
 //! # Features

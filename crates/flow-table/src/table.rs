@@ -227,6 +227,15 @@ impl MemoryReport {
     }
 }
 
+/// Keys of a batch of insertions between asking for what the index has of a hash and asking for a vacant state.
+const INDEX_AHEAD: usize = 24;
+
+/// Keys of a batch of insertions between asking for a vacant state and taking it.
+const VACANCY_AHEAD: usize = 12;
+
+/// Keys of a batch of removals that are looked up at once.
+const REMOVED_AT_ONCE: usize = 64;
+
 /// A table of flows.
 ///
 /// Generic over key and value, and used generically: a table is chosen once, in one `match`, and
@@ -280,6 +289,24 @@ pub trait FlowTable<K: TableKey, V> {
 
     /// Returns the flow of a key.
     fn lookup(&self, key: &K, hash: u64) -> Option<FlowId>;
+
+    /// Returns the flow of a key and its value: as [`lookup`](FlowTable::lookup) and [`get`](FlowTable::get), in one step.
+    #[inline]
+    fn lookup_value(&self, key: &K, hash: u64) -> Option<(FlowId, &V)> {
+        let id = self.lookup(key, hash)?;
+        Some((id, self.get(id)?))
+    }
+
+    /// Returns the flow of a key, its value for changing, and the time it was last seen, which becomes `now`.
+    ///
+    /// As [`lookup`](FlowTable::lookup) and [`get_mut_touch`](FlowTable::get_mut_touch), in one step: for packets that come
+    /// one by one.
+    #[inline]
+    fn lookup_touch(&mut self, key: &K, hash: u64, now: Tick) -> Option<(FlowId, &mut V, Tick)> {
+        let id = self.lookup(key, hash)?;
+        let (value, seen) = self.get_mut_touch(id, now)?;
+        Some((id, value, seen))
+    }
 
     /// Looks up many keys at once, hiding each one's memory latency behind the others'.
     ///
@@ -353,6 +380,93 @@ pub trait FlowTable<K: TableKey, V> {
             self.set_class(entry.id, class);
         }
         Ok(entry.id)
+    }
+
+    /// Puts values under many keys, as [`insert`](FlowTable::insert) does one after the other, hiding each one's memory
+    /// latency behind the others'.
+    ///
+    /// `value` is called for each key, with its number, in order. A flow's id goes to the key's place in `ids`, and `None` where
+    /// it is refused. Returns how many were refused. Any length will do; 32 and more pay best, and what is asked for ahead is
+    /// what a flow needs that is new.
+    ///
+    /// # Panics
+    ///
+    /// If the slices differ in length: that is a mistake of the program, not of a packet.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_flow_table::{FlowTable, LineHash, LineHashConfig, Tick, TimeoutClass};
+    /// let mut table = LineHash::<u64, u32>::try_new(&LineHashConfig::for_flows(2))?;
+    /// let (keys, hashes) = ([7, 8, 9], [7 << 40, 8 << 40, 9 << 40]);
+    /// let mut ids = [None; 3];
+    /// let refused =
+    ///     table.insert_batch(&keys, &hashes, TimeoutClass(0), Tick(0), |number| number as u32, &mut ids);
+    /// assert_eq!((refused, ids[2]), (1, None));
+    /// assert_eq!(ids[1].and_then(|id| table.get(id)), Some(&1));
+    /// # Ok::<(), flowloom_flow_table::BuildError>(())
+    /// ```
+    #[inline]
+    fn insert_batch(
+        &mut self,
+        keys: &[K],
+        hashes: &[u64],
+        class: TimeoutClass,
+        now: Tick,
+        mut value: impl FnMut(usize) -> V,
+        ids: &mut [Option<FlowId>],
+    ) -> usize {
+        assert!(
+            keys.len() == hashes.len() && keys.len() == ids.len(),
+            "a batch has as many hashes and ids as keys"
+        );
+        for &hash in hashes.iter().take(INDEX_AHEAD) {
+            self.prefetch(hash);
+        }
+        for (key, &hash) in keys.iter().zip(hashes).take(VACANCY_AHEAD) {
+            self.prefetch_vacancy(key, hash);
+        }
+        let mut refused = 0;
+        for (number, id) in ids.iter_mut().enumerate() {
+            if let Some(&hash) = hashes.get(number + INDEX_AHEAD) {
+                self.prefetch(hash);
+            }
+            if let (Some(key), Some(&hash)) =
+                (keys.get(number + VACANCY_AHEAD), hashes.get(number + VACANCY_AHEAD))
+            {
+                self.prefetch_vacancy(key, hash);
+            }
+            *id = self.insert(keys[number], hashes[number], value(number), class, now).ok();
+            refused += usize::from(id.is_none());
+        }
+        refused
+    }
+
+    /// Removes the flows of many keys, as [`remove_key`](FlowTable::remove_key) does one after the other, hiding each one's
+    /// memory latency behind the others'.
+    ///
+    /// `on_flow` gets each value with its key's number, in order. Returns how many there were.
+    ///
+    /// # Panics
+    ///
+    /// If the slices differ in length: that is a mistake of the program, not of a packet.
+    #[inline]
+    fn remove_batch(&mut self, keys: &[K], hashes: &[u64], mut on_flow: impl FnMut(usize, V)) -> usize {
+        assert!(keys.len() == hashes.len(), "a batch has as many hashes as keys");
+        let (mut ids, mut from, mut removed) = ([None; REMOVED_AT_ONCE], 0, 0);
+        for (keys, hashes) in keys.chunks(REMOVED_AT_ONCE).zip(hashes.chunks(REMOVED_AT_ONCE)) {
+            let ids = &mut ids[..keys.len()];
+            self.lookup_batch(keys, hashes, ids);
+            for (number, id) in ids.iter().enumerate() {
+                // A key that stands here twice has the same id twice, and the second time it names nobody.
+                if let Some((_, value)) = id.and_then(|id| self.remove(id)) {
+                    removed += 1;
+                    on_flow(from + number, value);
+                }
+            }
+            from += keys.len();
+        }
+        removed
     }
 
     /// Returns a flow's value.

@@ -1,9 +1,14 @@
 //! A growing table's places: opened, given back, opened again, and never more than there are.
 
+use std::collections::HashMap;
+
+use flowloom_flow_key::hash::fold::split_mix;
 use flowloom_flow_table::segments::GrowthLimits;
 use flowloom_flow_table::{
-    BuildError, DHash, DHashConfig, FlowId, FlowTable, FullReason, Growing, Tick, TimeoutClass, Timeouts,
+    BuildError, DHash, DHashConfig, FlowId, FlowTable, FullReason, Growing, LineHash, LineHashConfig, Tick,
+    TimeoutClass, Timeouts,
 };
+use proptest::prelude::*;
 
 const CLASS: TimeoutClass = TimeoutClass(0);
 
@@ -91,4 +96,61 @@ fn the_next_oldest_part_is_drained_from_its_beginning() {
     assert_eq!((moved.moved, moved.more, table.stats().segments), (16, false, 1));
     let found = (0..25).filter(|key| table.lookup(key, 0).is_some()).count();
     assert_eq!((found, table.len()), (24, 24));
+}
+
+/// The hash of a secret.
+fn under(secret: u64) -> impl Fn(&u64) -> u64 + Send + Sync + 'static {
+    move |&key| split_mix(&mut (key ^ secret.rotate_left(40)))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 64 }))]
+
+    /// Beside a map: flows come and go while the table grows, turns to other hashes, and is drained now and then.
+    #[test]
+    fn a_table_that_turns_loses_nobody(
+        steps in prop::collection::vec((0_u8..16, 0_u64..120), 1..if cfg!(miri) { 40 } else { 400 }),
+    ) {
+        let build = |flows| LineHash::<u64, u64>::try_new(&LineHashConfig::for_flows(flows));
+        let mut table = Growing::try_new(limits(10, 500), build).unwrap();
+        let mut map: HashMap<u64, (FlowId, u64)> = HashMap::new();
+        let mut secret = 0;
+        for (number, (step, key)) in (0_u64..).zip(steps) {
+            let hash = under(secret)(&key);
+            match step {
+                0..8 => {
+                    let id = table.insert(key, hash, number, CLASS, Tick(0)).expect("room for all keys");
+                    let old = map.insert(key, (id, number));
+                    prop_assert!(old.is_none_or(|(old, _)| old == id), "replacing keeps the id");
+                }
+                8..12 => {
+                    let value = map.remove(&key).map(|(_, value)| value);
+                    prop_assert_eq!(table.remove_key(&key, hash), value);
+                }
+                12 => {
+                    if table.rekey(under(secret)).is_ok() {
+                        secret += 1;
+                    }
+                }
+                _ => {
+                    let by = under(secret);
+                    let mut moved = Vec::new();
+                    table.drain_oldest(9, by, |old, new| moved.push((old, new)));
+                    for (old, new) in moved {
+                        let flow = map.values_mut().find(|flow| flow.0 == old);
+                        flow.expect("an id that was given").0 = new;
+                    }
+                }
+            }
+            let (keys, hashes): (Vec<u64>, Vec<u64>) = (0..120).map(|key| (key, under(secret)(&key))).unzip();
+            let mut ids = vec![None; keys.len()];
+            table.lookup_batch(&keys, &hashes, &mut ids);
+            for ((key, hash), id) in keys.iter().zip(&hashes).zip(ids) {
+                let known = map.get(key).copied();
+                prop_assert_eq!(id, known.map(|(id, _)| id));
+                prop_assert_eq!(table.lookup_value(key, *hash), known.as_ref().map(|(id, value)| (*id, value)));
+            }
+            prop_assert_eq!(table.len() as usize, map.len());
+        }
+    }
 }

@@ -24,14 +24,17 @@ fn timeouts() -> Timeouts {
 
 fn operations(keys: u16) -> impl Strategy<Value = Vec<Operation>> {
     let (key, class) = (0..keys, 0_u8..4);
-    let count = prop_oneof![Just(0_u16), Just(1), Just(31), Just(32), Just(33), 0_u16..100];
+    let count = prop_oneof![Just(0_u16), Just(1), Just(31), Just(32), Just(33), 0_u16..100].boxed();
     let budget = prop_oneof![0_u32..5, Just(1000)];
     let ticks = prop_oneof![0_u64..30, 50_u64..2000, Just(1 << 40)];
     let operation = prop_oneof![
         8 => (key.clone(), class.clone()).prop_map(|(key, class)| Operation::Entry { key, class }),
         4 => (key.clone(), class.clone()).prop_map(|(key, class)| Operation::Insert { key, class }),
         4 => (key.clone(), class.clone()).prop_map(|(key, class)| Operation::EntryOrEvict { key, class }),
-        4 => (key.clone(), count).prop_map(|(first, count)| Operation::Batch { first, count }),
+        4 => (key.clone(), count.clone()).prop_map(|(first, count)| Operation::Batch { first, count }),
+        2 => (key.clone(), count.clone(), class.clone())
+            .prop_map(|(first, count, class)| Operation::InsertBatch { first, count, class }),
+        1 => (key.clone(), count).prop_map(|(first, count)| Operation::RemoveBatch { first, count }),
         4 => key.clone().prop_map(|key| Operation::Touch { key }),
         1 => (key.clone(), class).prop_map(|(key, class)| Operation::SetClass { key, class }),
         2 => key.clone().prop_map(|key| Operation::Remove { key }),
@@ -172,12 +175,12 @@ proptest! {
     }
 
     #[test]
-    fn lines_keep_the_laws(operations in operations(100), mask in mask(), lines in 1_u32..6) {
-        check_lines(&line_config(100, lines, 100, 100), mask, true, &operations);
+    fn lines_keep_the_laws(operations in operations(104), mask in mask(), lines in 1_u32..6) {
+        check_lines(&line_config(104, lines, 104, 104), mask, true, &operations);
     }
 
     #[test]
-    fn tight_lines_keep_the_laws(operations in operations(100), mask in mask(), config in tight_lines()) {
+    fn tight_lines_keep_the_laws(operations in operations(104), mask in mask(), config in tight_lines()) {
         check_lines(&config, mask, false, &operations);
     }
 

@@ -45,6 +45,16 @@ pub(crate) trait Kernel {
     fn run<L: Lanes>(self, lanes: L) -> Self::Output;
 }
 
+/// What every processor of this architecture has.
+#[cfg(target_arch = "x86_64")]
+pub(crate) type Plain = sse2::Sse2Lanes;
+/// What every processor of this architecture has.
+#[cfg(target_arch = "aarch64")]
+pub(crate) type Plain = neon::NeonLanes;
+/// What every processor of this architecture has.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub(crate) type Plain = scalar::Scalar;
+
 /// The back end that a table uses, chosen once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Backend {
@@ -95,6 +105,23 @@ impl Backend {
             Self::Avx2(_) | Self::Avx512(_) => kernel.run(sse2::Sse2Lanes),
             #[cfg(target_arch = "aarch64")]
             Self::Neon(lanes) => kernel.run(lanes),
+        }
+    }
+
+    /// Returns what every processor of this architecture has, for the plain ways of single operations, which are inlined where
+    /// they are called; `None` if the scalar back end was asked for on a processor that has better. Those ways end there: what
+    /// is needed once in a while is in functions of its own, and they are for this back end.
+    #[inline(always)]
+    pub(crate) fn plain(self) -> Option<Plain> {
+        match self {
+            #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+            Self::Scalar(_) => None,
+            #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+            Self::Scalar(lanes) => Some(lanes),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2(_) | Self::Avx512(_) => Some(sse2::Sse2Lanes),
+            #[cfg(target_arch = "aarch64")]
+            Self::Neon(lanes) => Some(lanes),
         }
     }
 

@@ -13,7 +13,7 @@
 
 use core::cell::Cell;
 
-use flowloom_cpu::pages::Generation;
+use flowloom_cpu::pages::{Fractions, Generation};
 use flowloom_cpu::prefetch;
 
 use super::layout::{ALL_LANES, Filter, Line, Place, Way, state_of};
@@ -45,35 +45,34 @@ pub(super) struct FindBatch<'a, K, V> {
     pub(super) ids: &'a mut [Option<FlowId>],
 }
 
-/// Keys of a block that leave the pipeline, by their numbers in it.
+/// Keys of a block that leave the pipeline, by their numbers in it: those whose home line does not know them and that may be
+/// elsewhere, and those whose signature another flow has. A key is one of the two at most.
 struct Apart<'a> {
-    /// From the front, those whose home line does not know them and that may be elsewhere; from the back, those whose
-    /// signature another flow has. A key is one of the two at most.
     numbers: &'a mut [u8; BLOCK],
-    strays: usize,
-    mistaken: usize,
+    count: usize,
 }
 
 impl Apart<'_> {
     /// Notes a key, or does as if, without a branch.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "a block's keys are numbered by a byte")]
-    fn stray(&mut self, number: usize, really: bool) {
-        self.numbers[usize::from(self.strays as u8)] = number as u8;
-        self.strays += usize::from(really);
+    fn note(&mut self, number: usize, really: bool) {
+        self.numbers[usize::from(self.count as u8)] = number as u8;
+        self.count += usize::from(really);
     }
 
+    /// Returns those that were noted, from a place in their order on, so many at most.
     #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "a block's keys are numbered by a byte")]
-    fn mistake(&mut self, number: usize) {
-        self.mistaken += 1;
-        self.numbers[usize::from((BLOCK - self.mistaken) as u8)] = number as u8;
+    fn some(&self, from: usize, most: usize) -> &[u8] {
+        let noted = &self.numbers[..self.count.min(BLOCK)];
+        let rest = noted.get(from..).unwrap_or_default();
+        &rest[..rest.len().min(most)]
     }
 }
 
 /// What the pipeline reads of a table; were it behind a reference, it would be read anew for every key.
 struct Pipeline<'a, K, V> {
-    lines: &'a [Line],
+    lines: Fractions<'a, Line>,
     states: Tenants<'a, K, V>,
 }
 
@@ -90,14 +89,14 @@ impl<K: TableKey, V> Pipeline<'_, K, V> {
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "lines are counted in 32 bits")]
     fn fetch(self, hash: u64) {
-        let near = Place::near_line_of(hash, self.lines.len() as u32);
-        prefetch::read(self.lines.as_ptr().cast::<u8>().wrapping_add(near));
+        let lines = self.lines.as_slice();
+        let near = Place::near_line_of(hash, lines.len() as u32);
+        prefetch::read(lines.as_ptr().cast::<u8>().wrapping_add(near));
     }
 
     /// Compares a home line with a signature and asks for the state that matches. Where none does there is no flow, or one
     /// that lives elsewhere.
     #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "lines are counted in 32 bits")]
     fn compare<L: Lanes>(
         self,
         lanes: L,
@@ -106,12 +105,12 @@ impl<K: TableKey, V> Pipeline<'_, K, V> {
         id: &Cell<Option<FlowId>>,
         apart: &mut Apart<'_>,
     ) {
-        let Place { home, signature } = Place::of(hash, self.lines.len() as u32);
-        let Some(line) = self.lines.get(home as usize) else { return id.set(None) };
+        let (home, line) = self.lines.at((hash >> 32) as u32);
+        let signature = Place::signature_of(hash);
         let matching = lanes.equal_halves(line, signature) & ALL_LANES;
         if matching == 0 {
             id.set(None);
-            apart.stray(number, line.may_be_elsewhere(hash));
+            apart.note(number, line.may_be_elsewhere(hash));
         } else {
             let slot = state_of(home, matching.trailing_zeros());
             self.states.prefetch(slot);
@@ -125,7 +124,7 @@ impl<K: TableKey, V> Pipeline<'_, K, V> {
         let Some(candidate) = id.get() else { return };
         let found = self.states.verify(candidate.slot(), key);
         if found.is_none() {
-            apart.mistake(number);
+            apart.note(number, true);
         }
         id.set(found);
     }
@@ -173,8 +172,10 @@ impl<K: TableKey, V> Block<'_, K, V> {
     #[inline(always)]
     fn run<L: Lanes>(&self, lanes: L) {
         let Self { table, keys, hashes, ids } = *self;
-        let pipeline = Pipeline { lines: &table.lines, states: table.states.tenants() };
-        let mut apart = Apart { numbers: &mut [0; BLOCK], strays: 0, mistaken: 0 };
+        // There is always a line.
+        let Some(lines) = Fractions::new(&table.lines) else { return };
+        let pipeline = Pipeline { lines, states: table.states.tenants() };
+        let mut apart = Apart { numbers: &mut [0; BLOCK], count: 0 };
         let count = hashes.len();
         for &hash in &hashes[..count.min(DEPTH)] {
             pipeline.fetch(hash);
@@ -189,67 +190,83 @@ impl<K: TableKey, V> Block<'_, K, V> {
         for number in (STATES_AHEAD + steady).min(count)..count {
             pipeline.compare(lanes, number, hashes[number], &ids[number], &mut apart);
         }
-        for number in steady..count {
+        // What strays wait for, they wait for along with the last of the others.
+        let strays = apart.some(0, ROUND).len();
+        self.ask(apart.some(0, strays));
+        let half = steady + (count - steady) / 2;
+        for number in steady..half {
             pipeline.verify(number, &keys[number], &ids[number], &mut apart);
         }
-        for numbers in apart.numbers[..apart.strays.min(BLOCK)].chunks(ROUND) {
-            self.find_strays(lanes, numbers);
+        self.compare_strays(lanes, apart.some(0, strays));
+        for number in half..count {
+            pipeline.verify(number, &keys[number], &ids[number], &mut apart);
         }
-        for &number in apart.numbers.iter().rev().take(apart.mistaken) {
-            let number = usize::from(number);
-            ids[number].set(table.find_anywhere(&keys[number], hashes[number]));
+        self.verify_strays(lanes, apart.some(0, strays));
+        let mut done = strays;
+        while done < apart.count {
+            let numbers = apart.some(done, ROUND);
+            self.ask(numbers);
+            self.compare_strays(lanes, numbers);
+            self.verify_strays(lanes, numbers);
+            done += ROUND;
         }
     }
 
-    /// Looks strays up in the lines that they may have left for: asks for these lines, then for the states that match, then
-    /// compares.
+    /// Asks for the lines that strays may have left for.
     #[inline(always)]
-    fn find_strays<L: Lanes>(&self, lanes: L, numbers: &[u8]) {
-        let Self { table, keys, hashes, ids } = *self;
-        let line_count = table.line_count();
-        let mut lines = [(0_u8, 0_u32); 2 * ROUND];
-        let mut line_total = 0;
+    fn ask(&self, numbers: &[u8]) {
+        let Self { table, hashes, .. } = *self;
         for &number in numbers {
             let hash = hashes[usize::from(number)];
             let place = table.place_of_hash(hash);
-            let Some(home) = table.lines.get(place.home as usize) else { continue };
             for way in [Way::First, Way::Second] {
-                let line = place.alternate(hash, line_count, way);
-                prefetch::read_at(&table.lines, line as usize);
-                lines[line_total % (2 * ROUND)] = (number, line);
-                line_total += 1;
-            }
-            if home.may_have_stashed() {
-                ids[usize::from(number)].set(table.find_stashed(
-                    place.home,
-                    &keys[usize::from(number)],
-                    hash,
-                ));
+                prefetch::read_at(&table.lines, place.alternate(hash, table.line_count(), way) as usize);
             }
         }
-        let lines = &lines[..line_total.min(2 * ROUND)];
-        let mut states = [(0_u8, 0_u32); 2 * ROUND];
-        let mut state_total = 0;
-        for &(number, line) in lines {
-            let signature = Place::signature_of(hashes[usize::from(number)]);
-            let matching = table.lanes_with(lanes, line, signature);
-            let state = state_of(line, matching.trailing_zeros());
-            states[state_total % (2 * ROUND)] = (number, state);
-            state_total += usize::from(matching != 0);
-        }
-        let states = &states[..state_total.min(2 * ROUND)];
-        for &(_, state) in states {
-            table.states.prefetch(state);
-        }
-        for &(number, state) in states {
+    }
+
+    /// Compares these lines and asks for the states that match.
+    #[inline(always)]
+    fn compare_strays<L: Lanes>(&self, lanes: L, numbers: &[u8]) {
+        let Self { table, hashes, ids, .. } = *self;
+        for &number in numbers {
             let number = usize::from(number);
-            let found = match table.states.verify(state, &keys[number]) {
-                None => table.find_anywhere(&keys[number], hashes[number]),
-                found => found,
-            };
-            if found.is_some() {
-                ids[number].set(found);
+            let hash = hashes[number];
+            let place = table.place_of_hash(hash);
+            let first = place.alternate(hash, table.line_count(), Way::First);
+            let second = place.alternate(hash, table.line_count(), Way::Second);
+            let matching = table.lanes_with(lanes, first, place.signature);
+            let other = table.lanes_with(lanes, second, place.signature);
+            let (line, matching) = if matching == 0 { (second, other) } else { (first, matching) };
+            if matching != 0 {
+                let slot = state_of(line, matching.trailing_zeros());
+                table.states.prefetch(slot);
+                ids[number].set(Some(FlowId::of(slot, Generation::FIRST)));
             }
+        }
+    }
+
+    /// Compares their keys. Who may be anywhere else is looked for wherever it may be.
+    #[inline(always)]
+    fn verify_strays<L: Lanes>(&self, lanes: L, numbers: &[u8]) {
+        let Self { table, keys, hashes, ids } = *self;
+        for &number in numbers {
+            let number = usize::from(number);
+            let (key, hash) = (&keys[number], hashes[number]);
+            let found = if let Some(candidate) = ids[number].get() {
+                table.states.verify(candidate.slot(), key)
+            } else {
+                let Place { home, signature } = table.place_of_hash(hash);
+                let stashed = table.lines.get(home as usize).is_some_and(Filter::may_have_stashed);
+                if !stashed && table.lanes_with(lanes, home, signature) == 0 {
+                    continue;
+                }
+                None
+            };
+            ids[number].set(match found {
+                None => table.find_anywhere(key, hash),
+                found => found,
+            });
         }
     }
 }

@@ -279,38 +279,63 @@ impl<K: TableKey, V> LineHash<K, V> {
         self.backend.run(FindAnywhere { table: self, key, hash })
     }
 
-    /// Looks a key up: home line and state.
+    /// Looks for a key where most are.
     #[inline(always)]
-    fn find_at_home<L: Lanes>(&self, lanes: L, key: &K, hash: u64) -> Option<FlowId> {
+    fn look_at_home(&self, key: &K, hash: u64) -> AtHome {
+        let Some(lanes) = self.backend.plain() else { return AtHome::Unsure };
         let Place { home, signature } = self.place_of_hash(hash);
-        let line = self.lines.get(home as usize)?;
+        let Some(line) = self.lines.get(home as usize) else { return AtHome::Nowhere };
         let matching = lanes.equal_halves(line, signature) & ALL_LANES;
         if matching != 0 {
-            let found = self.states.verify(state_of(home, matching.trailing_zeros()), key);
-            if found.is_some() {
-                return found;
+            match self.states.verify(state_of(home, matching.trailing_zeros()), key) {
+                Some(id) => AtHome::Found(id),
+                None => AtHome::Unsure,
             }
-        } else if !line.may_be_elsewhere(hash) {
-            return None;
+        } else if line.may_be_elsewhere(hash) {
+            AtHome::Unsure
+        } else {
+            AtHome::Nowhere
         }
-        self.find_anywhere(key, hash)
     }
-}
 
-/// One key, the short way.
-struct Find<'a, K, V> {
-    table: &'a LineHash<K, V>,
-    key: &'a K,
-    hash: u64,
-}
-
-impl<K: TableKey, V> Kernel for Find<'_, K, V> {
-    type Output = Option<FlowId>;
-
+    /// Looks for a key in both alternates of its home line, and in the stash if `home` says that it may be there.
+    ///
+    /// Both are compared before either is chosen: a branch on the first would go the wrong way every other time.
     #[inline(always)]
-    fn run<L: Lanes>(self, lanes: L) -> Option<FlowId> {
-        self.table.find_at_home(lanes, self.key, self.hash)
+    fn find_away<L: Lanes>(
+        &self,
+        lanes: L,
+        home: &Line,
+        place: Place,
+        key: &K,
+        hash: u64,
+    ) -> Option<FlowId> {
+        let lines = [
+            place.alternate(hash, self.line_count, Way::First),
+            place.alternate(hash, self.line_count, Way::Second),
+        ];
+        let first = self.lanes_with(lanes, lines[0], place.signature);
+        let second = self.lanes_with(lanes, lines[1], place.signature);
+        let (line, matching) = if first == 0 { (lines[1], second) } else { (lines[0], first) };
+        let mut found = self.verify(line, matching, key);
+        if found.is_none() && first != 0 {
+            found = self.verify(lines[1], second, key);
+        }
+        if found.is_none() && home.may_have_stashed() {
+            found = self.find_stashed(place.home, key, hash);
+        }
+        found
     }
+}
+
+/// What the home line of a key tells.
+enum AtHome {
+    /// The flow is there.
+    Found(FlowId),
+    /// There is no flow.
+    Nowhere,
+    /// The signature is there and it is another's, or the flow may be elsewhere, or nobody looked.
+    Unsure,
 }
 
 /// One key, wherever it is.
@@ -328,21 +353,14 @@ impl<K: TableKey, V> Kernel for FindAnywhere<'_, K, V> {
         let Self { table, key, hash } = self;
         let place = table.place_of_hash(hash);
         let home = table.lines.get(place.home as usize)?;
-        let found = table.verify(place.home, table.lanes_with(lanes, place.home, place.signature), key);
-        if found.is_some() {
-            return found;
-        }
-        if !home.may_be_elsewhere(hash) {
-            return None;
-        }
-        for way in [Way::First, Way::Second] {
-            let line = place.alternate(hash, table.line_count, way);
-            let found = table.verify(line, table.lanes_with(lanes, line, place.signature), key);
+        let matching = table.lanes_with(lanes, place.home, place.signature);
+        if matching != 0 {
+            let found = table.verify(place.home, matching, key);
             if found.is_some() {
                 return found;
             }
         }
-        if home.may_have_stashed() { table.find_stashed(place.home, key, hash) } else { None }
+        if home.may_be_elsewhere(hash) { table.find_away(lanes, home, place, key, hash) } else { None }
     }
 }
 
@@ -416,6 +434,15 @@ impl<K: TableKey, V> LineHash<K, V> {
         home.set_filter(home.filter() | bits);
     }
 
+    /// Removes the flow of a key wherever it is.
+    #[inline(never)]
+    fn take_anywhere(&mut self, key: &K, hash: u64) -> Option<(K, V)> {
+        let id = self.find_anywhere(key, hash)?;
+        let flow = self.states.vacate(id)?;
+        self.unlink(id.slot());
+        Some(flow)
+    }
+
     /// Unlinks a flow that was not in its home line; the home's filter forgets only when none of its flows is elsewhere.
     #[inline(never)]
     fn unlink_elsewhere(&mut self, slot: u32) {
@@ -457,7 +484,36 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
 
     #[inline]
     fn find(&self, key: &K, hash: u64) -> Option<FlowId> {
-        self.backend.run_one(Find { table: self, key, hash })
+        match self.look_at_home(key, hash) {
+            AtHome::Found(id) => Some(id),
+            AtHome::Nowhere => None,
+            AtHome::Unsure => self.find_anywhere(key, hash),
+        }
+    }
+
+    #[inline]
+    fn find_value(&self, key: &K, hash: u64) -> Option<(FlowId, &V)> {
+        // Each way on its own, so that what was just compared is not compared again.
+        let id = match self.look_at_home(key, hash) {
+            AtHome::Found(id) => return Some((id, self.states.get(id)?)),
+            AtHome::Nowhere => return None,
+            AtHome::Unsure => self.find_anywhere(key, hash)?,
+        };
+        Some((id, self.states.get(id)?))
+    }
+
+    #[inline]
+    fn find_touch(&mut self, key: &K, hash: u64, now: Tick) -> Option<(FlowId, &mut V, Tick)> {
+        let id = match self.look_at_home(key, hash) {
+            AtHome::Found(id) => {
+                let (value, seen) = self.states.get_mut_touch(id, now)?;
+                return Some((id, value, seen));
+            }
+            AtHome::Nowhere => return None,
+            AtHome::Unsure => self.find_anywhere(key, hash)?,
+        };
+        let (value, seen) = self.states.get_mut_touch(id, now)?;
+        Some((id, value, seen))
     }
 
     #[inline]
@@ -482,7 +538,7 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn enter_at_once<F: FnOnce() -> V>(
         &mut self,
         key: &K,
@@ -491,18 +547,17 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
         now: Tick,
         make: F,
     ) -> Result<FlowId, F> {
+        let Some(lanes) = self.backend.plain() else { return Err(make) };
         let Place { home, signature } = self.place_of_hash(hash);
         let Some(line) = self.lines.get_mut(home as usize) else { return Err(make) };
-        let matching = self.backend.run_one(Matching(line, signature));
-        if matching != 0 || line.may_be_elsewhere(hash) {
+        let matching = lanes.equal_halves(line, signature) & ALL_LANES;
+        let empty = !lanes.top_bits(line) & ALL_LANES;
+        let unsure = matching | u32::from(line.may_be_elsewhere(hash));
+        if unsure != 0 || empty == 0 || !self.states.has_room() {
             return Err(make);
         }
-        let empty = self.backend.run_one(Empty(line));
-        if empty == 0 || self.states.len() >= self.states.capacity() {
-            return Err(make);
-        }
-        let value = make();
         let lane = empty.trailing_zeros();
+        let value = make();
         line.0[lane as usize] = signature;
         Ok(self.states.occupy(state_of(home, lane), *key, value, class, now))
     }
@@ -540,23 +595,21 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
 
     #[inline]
     fn take(&mut self, key: &K, hash: u64) -> Option<(K, V)> {
+        let Some(lanes) = self.backend.plain() else { return self.take_anywhere(key, hash) };
         let Place { home, signature } = self.place_of_hash(hash);
-        let line = self.lines.get(home as usize)?;
-        let matching = self.backend.run_one(Matching(line, signature));
+        let line = self.lines.get_mut(home as usize)?;
+        let matching = lanes.equal_halves(line, signature) & ALL_LANES;
         if matching != 0 {
             // A key is looked up in its own home line, so the flow is at home, and has no mark.
             let lane = matching.trailing_zeros();
             if let Some(flow) = self.states.vacate_key(state_of(home, lane), key) {
-                self.lines[home as usize].0[lane as usize] = 0;
+                line.0[lane as usize] = 0;
                 return Some(flow);
             }
         } else if !line.may_be_elsewhere(hash) {
             return None;
         }
-        let id = self.find_anywhere(key, hash)?;
-        let flow = self.states.vacate(id)?;
-        self.unlink(id.slot());
-        Some(flow)
+        self.take_anywhere(key, hash)
     }
 
     fn next_linked(&self, slot: u32) -> u32 {

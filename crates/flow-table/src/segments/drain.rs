@@ -23,7 +23,8 @@ where
     ///
     /// Looks at no more than `budget` flows, so the time of a call is bounded; call again while [`Drained::more`]. Each flow
     /// that moved gets another id: `on_move` hears of the old one and the new one. Class, value and time go with it.
-    /// A table does not keep hashes, so `hash` must give for a key what the caller gave when it was inserted.
+    /// A table does not keep hashes, so `hash` must give for a key what the caller looks it up with: what it was inserted with,
+    /// or what is used since [`rekey`](Growing::rekey).
     ///
     /// Nothing moves while there is one segment, or no room in the newest.
     ///
@@ -55,11 +56,12 @@ where
             let (class, seen) = (class.unwrap_or_default(), seen.unwrap_or_default());
             self.moved += 1;
             outcome.moved += 1;
-            let hash = hash(&key);
+            let now = hash(&key);
             let mut value = Some(value);
             let mut make = || value.take().expect("one segment takes the flow");
             // The newest may refuse for a list at its cap; the slot that was left is there in any case.
             for number in [self.segments.len() - 1, 0] {
+                let hash = self.hash_in(&self.segments[number], &key, now);
                 let segment = &mut self.segments[number];
                 if let Ok(entry) = segment.table.entry_with(key, hash, class, seen, &mut make) {
                     on_move(old, segment.outer(entry.id));

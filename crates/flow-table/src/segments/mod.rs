@@ -18,8 +18,10 @@
 //! Opening and giving back a segment allocate and free memory: the only steps of a table that do.
 
 mod drain;
+mod rekey;
 
 pub use drain::Drained;
+use rekey::FormerHash;
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -163,6 +165,8 @@ pub struct Growing<K, V, T, F> {
     moved: u64,
     /// How far the oldest segment has been looked through for flows to move.
     drained_to: Cursor,
+    /// By place: what its segment's flows were hashed with, where that is not what callers hash with now.
+    former: [Option<FormerHash<K>>; PLACES],
     flow: PhantomData<fn() -> (K, V)>,
 }
 
@@ -188,6 +192,7 @@ where
             refused: 0,
             moved: 0,
             drained_to: Cursor::default(),
+            former: [const { None }; PLACES],
             flow: PhantomData,
         };
         table.open(None, limits.first_flows.min(limits.flows_max))?;
@@ -261,6 +266,7 @@ where
                     list_length_max: stats.list_length_max,
                     ..TableStats::default()
                 });
+                self.former[segment.place] = None;
                 let place = &mut self.places[segment.place];
                 place.open = false;
                 let generation_max = segment.table.generation_max();
@@ -312,6 +318,14 @@ where
         self.segments.iter().rev().skip(1).filter(|segment| !segment.table.is_empty())
     }
 
+    /// Looks a key up in the segments but the newest.
+    fn lookup_older(&self, key: &K, hash: u64) -> Option<FlowId> {
+        self.older().find_map(|segment| {
+            let id = segment.table.lookup(key, self.hash_in(segment, key, hash))?;
+            Some(segment.outer(id))
+        })
+    }
+
     /// Evicts a flow of one segment; the policy hears of it by the name that the world knows.
     fn evict_from(&mut self, number: usize, hash: u64, policy: &mut impl Evict<K, V>) -> bool {
         let Segment { table, base, salt, .. } = &mut self.segments[number];
@@ -334,8 +348,8 @@ where
                 let mut count = 0;
                 while from < ids.len() && count < RETRY {
                     if ids[from].is_none() {
-                        (places[count], some_keys[count], some_hashes[count]) =
-                            (from, keys[from], hashes[from]);
+                        let hash = self.hash_in(segment, &keys[from], hashes[from]);
+                        (places[count], some_keys[count], some_hashes[count]) = (from, keys[from], hash);
                         count += 1;
                     }
                     from += 1;
@@ -380,7 +394,9 @@ where
     #[inline]
     fn prefetch(&self, hash: u64) {
         self.newest().table.prefetch(hash);
-        self.older().for_each(|segment| segment.table.prefetch(hash));
+        // Without the key nobody knows what it was hashed with before.
+        let alike = self.older().filter(|segment| self.former[segment.place].is_none());
+        alike.for_each(|segment| segment.table.prefetch(hash));
     }
 
     #[inline]
@@ -393,9 +409,7 @@ where
         let newest = self.newest();
         match newest.table.lookup(key, hash) {
             Some(id) => Some(newest.outer(id)),
-            None => {
-                self.older().find_map(|segment| segment.table.lookup(key, hash).map(|id| segment.outer(id)))
-            }
+            None => self.lookup_older(key, hash),
         }
     }
 
@@ -425,8 +439,7 @@ where
         // A segment calls `make` only when it takes the flow, so after a refusal it is still there.
         let mut make = Some(make);
         let mut make = || make.take().expect("one segment takes the flow")();
-        let older = self.older().find_map(|segment| Some(segment.outer(segment.table.lookup(&key, hash)?)));
-        if let Some(id) = older {
+        if let Some(id) = self.lookup_older(&key, hash) {
             return Ok(Entry { id, is_new: false });
         }
         if self.len() >= self.limits.flows_max {
@@ -439,27 +452,28 @@ where
                 return Err(Full { reason: FullReason::Capacity });
             }
         }
-        let mut enter = |segment: &mut Segment<T>| {
+        let mut enter = |segment: &mut Segment<T>, hash: u64| {
             let entry = segment.table.entry_with(key, hash, class, now, &mut make)?;
             Ok(Entry { id: segment.outer(entry.id), ..entry })
         };
-        let mut outcome = enter(self.newest_mut());
+        let mut outcome = enter(self.newest_mut(), hash);
         // A list at its cap is chance or attack: neither should cost memory.
         if let Err(Full { reason: FullReason::Capacity | FullReason::PoolExhausted }) = outcome {
             if self.grow() {
-                outcome = enter(self.newest_mut());
+                outcome = enter(self.newest_mut(), hash);
             }
             let mut number = self.segments.len();
             while let (true, Err(_)) = (number > 0, outcome) {
                 number -= 1;
-                outcome = enter(&mut self.segments[number]);
+                let hash = self.hash_in(&self.segments[number], &key, hash);
+                outcome = enter(&mut self.segments[number], hash);
             }
             if outcome.is_err() {
                 outcome = Err(Full { reason: FullReason::Memory });
             }
         }
         if outcome.is_err() && self.evict_from_newest(hash, policy) {
-            outcome = enter(self.newest_mut());
+            outcome = enter(self.newest_mut(), hash);
         }
         self.refused += u64::from(outcome.is_err());
         outcome

@@ -185,6 +185,12 @@ impl<K: Copy, V> States<K, V> {
         (self.came - self.went) as u32
     }
 
+    /// Says whether one more flow may come.
+    #[inline(always)]
+    pub(crate) fn has_room(&self) -> bool {
+        self.len() < self.capacity
+    }
+
     pub(crate) fn slot_count(&self) -> u32 {
         self.slots.len()
     }
@@ -225,7 +231,7 @@ impl<K: Copy, V> States<K, V> {
     }
 
     /// Moves a flow into a vacant slot.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn occupy(&mut self, slot: u32, key: K, value: V, class: TimeoutClass, now: Tick) -> FlowId {
         let state = State { last_seen: now, key, value };
         let generation = self
@@ -233,7 +239,9 @@ impl<K: Copy, V> States<K, V> {
             .occupy(slot, with_class(self.slots.tag(slot), class), state)
             .ok()
             .expect("an index offers only vacant slots of its own");
-        self.generation_max = self.generation_max.max(generation.get());
+        if generation.get() > self.generation_max {
+            self.generation_max = generation.get();
+        }
         self.came += 1;
         if let Some(deadline) = self.timeouts.deadline(class, now) {
             self.wheel.arm(slot, deadline, now);

@@ -25,8 +25,18 @@ pub enum Work {
     },
     /// A flow is removed by its key and a new one put in, again and again.
     Churn,
+    /// The same, so many flows at a time: they are removed, then as many put in.
+    ChurnBatch {
+        /// Keys a call; what has no call for many takes them one by one.
+        batch: usize,
+    },
     /// An empty table of the right size is filled.
     Build,
+    /// The same, so many flows at a time.
+    BuildBatch {
+        /// Keys a call; what has no call for many takes them one by one.
+        batch: usize,
+    },
 }
 
 impl Work {
@@ -37,14 +47,16 @@ impl Work {
             Self::Single => String::from("hit, single"),
             Self::Miss { batch } => format!("miss, batch {batch}"),
             Self::Churn => String::from("delete + insert"),
+            Self::ChurnBatch { batch } => format!("delete + insert, batch {batch}"),
             Self::Build => String::from("build"),
+            Self::BuildBatch { batch } => format!("build, batch {batch}"),
         }
     }
 
     /// Returns how many lookups, pairs or insertions a round has.
     pub fn items(self, flows: usize) -> u64 {
         match self {
-            Self::Churn => flows.min(CHURN_MAX) as u64,
+            Self::Churn | Self::ChurnBatch { .. } => flows.min(CHURN_MAX) as u64,
             _ => flows as u64,
         }
     }
@@ -82,18 +94,25 @@ pub struct Tide {
 }
 
 impl Tide {
-    /// Returns the keys to remove and those to put in, with their numbers, and turns.
+    /// Returns the keys to remove, the keys to put in and these keys' numbers, and turns.
+    pub fn turn_whole<'a, const W: usize>(
+        &mut self,
+        flows: &'a Flows<W>,
+    ) -> (&'a [[u64; W]], &'a [[u64; W]], &'a [u32]) {
+        let count = flows.keys.len().min(flows.strangers.len()).min(CHURN_MAX);
+        let (keys, strangers) = (&flows.keys[..count], &flows.strangers[..count]);
+        self.turned = !self.turned;
+        let (old, new) = if self.turned { (keys, strangers) } else { (strangers, keys) };
+        (old, new, &flows.numbers[..count])
+    }
+
+    /// Returns the same, flow by flow.
     pub fn turn<'a, const W: usize>(
         &mut self,
         flows: &'a Flows<W>,
     ) -> impl Iterator<Item = (&'a [u64; W], &'a [u64; W], u32)> + use<'a, W> {
-        let turned = self.turned;
-        self.turned = !turned;
-        flows.keys.iter().zip(&flows.numbers).zip(&flows.strangers).take(CHURN_MAX).map(
-            move |((key, number), stranger)| {
-                if turned { (stranger, key, *number) } else { (key, stranger, *number) }
-            },
-        )
+        let (old, new, numbers) = self.turn_whole(flows);
+        old.iter().zip(new).zip(numbers).map(|((old, new), number)| (old, new, *number))
     }
 }
 
@@ -157,9 +176,16 @@ where
                 }
                 done
             }),
-            Work::Build => {
+            Work::ChurnBatch { batch } => {
+                let (old, new, numbers) = tide.turn_whole(flows);
+                lap.time(|| flows.exchange(table, old, new, numbers, batch))
+            }
+            Work::Build | Work::BuildBatch { .. } => {
                 let mut table = (self.build)(u32::try_from(flows.keys.len()).unwrap_or(u32::MAX)).ok()?;
-                lap.time(|| flows.fill(&mut table).ok())?;
+                lap.time(|| match work {
+                    Work::BuildBatch { batch } => flows.fill_batch(&mut table, batch).ok(),
+                    _ => flows.fill(&mut table).ok(),
+                })?;
                 u64::from(table.len())
             }
         })
@@ -252,7 +278,7 @@ impl<const W: usize, M: StateMap<W>> Contender for MapContender<'_, W, M> {
             }
             Work::Miss { .. } => lap
                 .time(|| flows.strangers.iter().filter(|key| map.first_word(key).is_some()).count() as u64),
-            Work::Churn => lap.time(|| {
+            Work::Churn | Work::ChurnBatch { .. } => lap.time(|| {
                 let mut done = 0;
                 for (old, new, number) in tide.turn(flows) {
                     let removed = map.take(old);
@@ -260,7 +286,7 @@ impl<const W: usize, M: StateMap<W>> Contender for MapContender<'_, W, M> {
                 }
                 done
             }),
-            Work::Build => {
+            Work::Build | Work::BuildBatch { .. } => {
                 let mut map = M::with_room(flows.keys.len());
                 lap.time(|| fill(&mut map, flows));
                 map.count() as u64

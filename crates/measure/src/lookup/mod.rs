@@ -10,7 +10,7 @@ pub mod floor;
 
 use flowloom_flow_key::FlowHasher;
 use flowloom_flow_key::hash::fold::split_mix;
-use flowloom_flow_table::{BuildError, FlowTable, Full, Tick, TimeoutClass};
+use flowloom_flow_table::{BuildError, FlowTable, Full, FullReason, Tick, TimeoutClass};
 
 /// What a flow keeps: 32 bytes, so that a key of 16 and a table's own words make up one cache line.
 pub type State = [u64; 4];
@@ -77,6 +77,64 @@ impl<const W: usize> Flows<W> {
         Ok(())
     }
 
+    /// Puts all flows into a table, `batch` at a time, the last batch first.
+    ///
+    /// # Errors
+    ///
+    /// [`Full`] if one does not fit.
+    pub fn fill_batch(
+        &self,
+        table: &mut impl FlowTable<[u64; W], State>,
+        batch: usize,
+    ) -> Result<(), Full> {
+        let mut buffers = Buffers::new(batch);
+        for (keys, numbers) in self.keys.chunks(batch).zip(self.numbers.chunks(batch)).rev() {
+            if self.put(table, keys, numbers, &mut buffers) != keys.len() {
+                return Err(Full { reason: FullReason::Capacity });
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts flows into a table at once and returns how many were taken.
+    fn put(
+        &self,
+        table: &mut impl FlowTable<[u64; W], State>,
+        keys: &[[u64; W]],
+        numbers: &[u32],
+        buffers: &mut Buffers,
+    ) -> usize {
+        let count = keys.len();
+        for (hash, key) in buffers.hashes.iter_mut().zip(keys) {
+            *hash = self.hash(key);
+        }
+        let value = |at: usize| state(numbers[at]);
+        let (hashes, ids) = (&buffers.hashes[..count], &mut buffers.ids[..count]);
+        count - table.insert_batch(keys, hashes, TimeoutClass(0), Tick(0), value, ids)
+    }
+
+    /// Removes flows and puts others in their place, `batch` at a time; returns how many of those taken in follow one that
+    /// was there.
+    pub fn exchange(
+        &self,
+        table: &mut impl FlowTable<[u64; W], State>,
+        old: &[[u64; W]],
+        new: &[[u64; W]],
+        numbers: &[u32],
+        batch: usize,
+    ) -> u64 {
+        let mut buffers = Buffers::new(batch);
+        let mut done = 0;
+        for ((old, new), numbers) in old.chunks(batch).zip(new.chunks(batch)).zip(numbers.chunks(batch)) {
+            for (hash, key) in buffers.hashes.iter_mut().zip(old) {
+                *hash = self.hash(key);
+            }
+            let removed = table.remove_batch(old, &buffers.hashes[..old.len()], |_, _| {});
+            done += removed.min(self.put(table, new, numbers, &mut buffers)) as u64;
+        }
+        done
+    }
+
     /// Looks all flows up, `batch` at a time, and returns the sum of their numbers.
     pub fn hits(&self, table: &impl FlowTable<[u64; W], State>, batch: usize) -> u64 {
         let mut buffers = Buffers::new(batch);
@@ -96,9 +154,8 @@ impl<const W: usize> Flows<W> {
 
     /// Looks all flows up one by one, and returns the sum of their numbers.
     pub fn single_hits(&self, table: &impl FlowTable<[u64; W], State>) -> u64 {
-        let found = |key: &[u64; W]| {
-            table.lookup(key, self.hash(key)).and_then(|id| table.get(id)).map_or(0, |state| state[0])
-        };
+        let found =
+            |key: &[u64; W]| table.lookup_value(key, self.hash(key)).map_or(0, |(_, state)| state[0]);
         self.keys.iter().map(found).sum()
     }
 
@@ -213,6 +270,23 @@ mod tests {
         assert_eq!(flows.hits(&table, 256), 5000 * 4999 / 2);
         let flows = Flows::<5>::new(3000, 1);
         assert!(flows.trial(|count| LineHash::try_new(&LineHashConfig::for_flows(count))).is_ok());
+    }
+
+    #[test]
+    fn batches_fill_and_exchange_as_single_calls_do() {
+        let flows = Flows::<2>::new(1000, 1);
+        let mut table = LineHash::try_new(&LineHashConfig::for_flows(1000)).unwrap();
+        flows.fill_batch(&mut table, 64).unwrap();
+        assert_eq!(flows.hits(&table, 32), flows.answer());
+        let mut tide = contender::Tide::default();
+        for there in [0, 1000] {
+            let (old, new, numbers) = tide.turn_whole(&flows);
+            assert_eq!(flows.exchange(&mut table, old, new, numbers, 64), 1000);
+            assert_eq!(flows.misses(&table, 32), 1000 - there);
+        }
+        assert_eq!(flows.single_hits(&table), flows.answer());
+        let mut small = LineHash::try_new(&LineHashConfig::for_flows(999)).unwrap();
+        assert!(flows.fill_batch(&mut small, 64).is_err());
     }
 
     #[test]

@@ -1,0 +1,252 @@
+//! Turning to another hash while the table is in use.
+//!
+//! ```text
+//!  before     hash A ──▶ │ older, A │ newest, A │
+//!  rekey      hash B ──▶ │ older, A │ older, A  │ newest, B │      new flows go there; older ones are asked with A
+//!  drained    hash B ──▶                        │ newest, B │      A is forgotten
+//! ```
+//!
+//! Where a flow may live is decided by its hash, so under another hash it must move, and gets another id. It moves as flows do
+//! that leave an old segment: by and by, at the caller's pace, each change told. Until then it is found where it is.
+
+use alloc::sync::Arc;
+
+use super::{Growing, PLACES, Segment};
+use crate::error::BuildError;
+use crate::table::{FlowTable, Full, FullReason, TableKey};
+
+/// What callers hashed keys with before.
+pub(super) type FormerHash<K> = Arc<dyn Fn(&K) -> u64 + Send + Sync>;
+
+impl<K, V, T, F> Growing<K, V, T, F>
+where
+    K: TableKey,
+    T: FlowTable<K, V>,
+    F: FnMut(u32) -> Result<T, BuildError>,
+{
+    /// Turns to another hash: from now on callers give hashes of a new secret, and `former` tells what they gave before.
+    ///
+    /// For when a flood is suspected that knows the secret: flows refused as [`FullReason::ListCap`], or
+    /// [`list_length_max`](crate::TableStats::list_length_max) and [`stashed`](crate::TableStats::stashed) far above what they
+    /// are by chance. A further segment opens, as large as the newest and with room for all flows, and takes new flows. Flows
+    /// that are there stay and keep their ids; who is not in the newest segment is looked for with the former hash, which is
+    /// one more hash and one more lookup. [`drain_oldest`](Growing::drain_oldest) moves them over, with bounded work a call;
+    /// until it has, the table takes the memory of both. Rekeying again before that is no mistake.
+    ///
+    /// Allocates, as growing does. Nothing happens to a table without flows.
+    ///
+    /// # Errors
+    ///
+    /// [`FullReason::Memory`] if no segment can be opened: limits, memory, or eight at a time. Nothing has changed then, and
+    /// callers must go on with the hash that they have.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_flow_key::FlowHasher;
+    /// use flowloom_flow_table::segments::GrowthLimits;
+    /// use flowloom_flow_table::{FlowTable, Growing, LineHash, LineHashConfig, Tick, TimeoutClass};
+    ///
+    /// let limits = GrowthLimits { first_flows: 100, flows_max: 1000, memory_max_bytes: 1 << 30 };
+    /// let build = |flows| LineHash::<[u64; 2], ()>::try_new(&LineHashConfig::for_flows(flows));
+    /// let mut table = Growing::try_new(limits, build)?;
+    /// let (known, fresh) = (FlowHasher::random(), FlowHasher::random());
+    /// let id = table.insert([1, 2], known.hash_words(&[1, 2]).table, (), TimeoutClass(0), Tick(0))?;
+    ///
+    /// table.rekey(move |key: &[u64; 2]| known.hash_words(key).table)?;
+    /// assert_eq!(table.lookup(&[1, 2], fresh.hash_words(&[1, 2]).table), Some(id));
+    /// let mut moved = Vec::new();
+    /// while table.drain_oldest(32, |key| fresh.hash_words(key).table, |old, new| moved.push((old, new))).more {}
+    /// assert!(!table.is_rekeying());
+    /// assert_eq!(moved, [(id, table.lookup(&[1, 2], fresh.hash_words(&[1, 2]).table).unwrap())]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn rekey(&mut self, former: impl Fn(&K) -> u64 + Send + Sync + 'static) -> Result<(), Full> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        if !self.open_beside() {
+            return Err(Full { reason: FullReason::Memory });
+        }
+        let former: FormerHash<K> = Arc::new(former);
+        if let Some((_, older)) = self.segments.split_last() {
+            for segment in older {
+                // Who was not drained since an earlier turn is under a hash that is older still.
+                self.former[segment.place].get_or_insert_with(|| Arc::clone(&former));
+            }
+        }
+        Ok(())
+    }
+
+    /// Says whether any flow may still be where a former hash had it put. Once this is false, that hash is forgotten.
+    pub fn is_rekeying(&self) -> bool {
+        self.former.iter().any(Option::is_some)
+    }
+
+    /// Returns what a segment knows a key by.
+    #[inline]
+    pub(super) fn hash_in(&self, segment: &Segment<T>, key: &K, hash: u64) -> u64 {
+        match &self.former[segment.place] {
+            None => hash,
+            Some(former) => former(key),
+        }
+    }
+
+    /// Opens a segment as large as the newest, with twice the room that all flows need as far as the limit allows; returns
+    /// whether it could.
+    fn open_beside(&mut self) -> bool {
+        let newest = self.places[self.newest().place].flows;
+        let wanted = newest.max(self.len().saturating_mul(2)).min(self.limits.flows_max);
+        for number in 0..self.places.len() {
+            let place = self.places[number];
+            if !place.open && place.flows >= wanted && self.open(Some(number), place.flows).is_ok() {
+                return true;
+            }
+        }
+        self.places.len() < PLACES && self.open(None, wanted).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::GrowthLimits;
+    use super::super::tests::{CLASS, LIMITS, build, hash};
+    use super::*;
+    use crate::linehash::{LineHash, LineHashConfig};
+    use crate::table::{FlowId, Tick};
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    /// The hash of a secret.
+    fn under(secret: u64) -> impl Fn(&u64) -> u64 + Send + Sync + Copy + 'static {
+        move |&key| hash(key ^ secret << 32)
+    }
+
+    /// Looks keys up one by one and all at once.
+    fn found<T: FlowTable<u64, u64>>(
+        table: &T,
+        keys: &[u64],
+        by: impl Fn(&u64) -> u64,
+    ) -> Vec<Option<FlowId>> {
+        let hashes: Vec<u64> = keys.iter().map(&by).collect();
+        for &hash in &hashes {
+            table.prefetch(hash);
+        }
+        let mut ids = vec![FlowId::new(9, 9); keys.len()];
+        table.lookup_batch(keys, &hashes, &mut ids);
+        for ((key, &hash), &id) in keys.iter().zip(&hashes).zip(&ids) {
+            assert_eq!(table.lookup(key, hash), id, "{key}");
+        }
+        ids
+    }
+
+    #[test]
+    fn flows_are_found_under_the_new_hash_before_and_after_they_move() {
+        let mut table = Growing::try_new(LIMITS, build).unwrap();
+        let (first, second) = (under(1), under(2));
+        let keys: Vec<u64> = (0..90).collect();
+        let mut ids: Vec<FlowId> = keys
+            .iter()
+            .map(|key| table.insert(*key, first(key), key * 3, CLASS, Tick(0)).unwrap())
+            .collect();
+        let segments = table.stats().segments;
+        table.rekey(first).unwrap();
+        assert!(table.is_rekeying());
+        assert_eq!((table.stats().segments, table.len()), (segments + 1, 90));
+        let known: Vec<_> = ids.iter().copied().map(Some).collect();
+        assert_eq!(found(&table, &keys, second), known, "ids stay");
+        // Flows come, are met again and go, wherever they are.
+        let new = table.insert(1000, second(&1000), 7, CLASS, Tick(0)).unwrap();
+        let entry = table.entry_with(5, second(&5), CLASS, Tick(0), || unreachable!()).unwrap();
+        assert_eq!((entry.is_new, entry.id), (false, ids[5]));
+        assert_eq!(table.remove_key(&6, second(&6)), Some(18));
+        assert_eq!(table.remove_key(&1000, second(&1000)), Some(7));
+        assert_eq!((table.get(new), table.get(ids[6])), (None, None));
+        let budget = if cfg!(miri) { 45 } else { 10 };
+        let (mut more, mut calls) = (true, 0);
+        while more {
+            let moved = |old: FlowId, new: FlowId| {
+                *ids.iter_mut().find(|id| **id == old).expect("an id that was given") = new;
+            };
+            let drained = table.drain_oldest(budget, second, moved);
+            assert!(drained.moved <= budget);
+            (more, calls) = (drained.more, calls + 1);
+            assert!(calls < 50, "it ends");
+            let there = keys.iter().zip(&ids).map(|(key, id)| (*key != 6).then_some(*id));
+            assert_eq!(found(&table, &keys, second), there.collect::<Vec<_>>(), "after {calls} calls");
+        }
+        assert!(!table.is_rekeying());
+        assert_eq!((table.stats().segments, table.len()), (1, 89));
+        assert_eq!(table.get(ids[80]), Some(&240));
+    }
+
+    #[test]
+    fn a_table_may_turn_again_before_it_has_turned() {
+        let mut table = Growing::try_new(LIMITS, build).unwrap();
+        let mut ids = Vec::new();
+        for turn in 0..4_u64 {
+            for key in turn * 10..turn * 10 + 10 {
+                ids.push(table.insert(key, under(turn)(&key), key, CLASS, Tick(0)).unwrap());
+            }
+            table.rekey(under(turn)).unwrap();
+        }
+        let keys: Vec<u64> = (0..40).collect();
+        assert_eq!(found(&table, &keys, under(4)), ids.iter().copied().map(Some).collect::<Vec<_>>());
+        while table.drain_oldest(7, under(4), |_, _| {}).more {}
+        assert_eq!((table.stats().segments, table.is_rekeying()), (1, false));
+        assert!(found(&table, &keys, under(4)).iter().all(Option::is_some));
+    }
+
+    #[test]
+    fn turning_again_and_again_takes_no_more_places_and_gives_no_id_twice() {
+        let mut table = Growing::try_new(LIMITS, build).unwrap();
+        let mut ids: Vec<FlowId> = Vec::new();
+        let turns = if cfg!(miri) { 4 } else { 40 };
+        for key in 0..30_u64 {
+            ids.push(table.insert(key, under(0)(&key), key, CLASS, Tick(0)).unwrap());
+        }
+        for turn in 0..turns {
+            table.rekey(under(turn)).unwrap();
+            while table.drain_oldest(100, under(turn + 1), |_, new| ids.push(new)).more {}
+            assert_eq!((table.len(), table.stats().segments), (30, 1), "turn {turn}");
+        }
+        ids.sort_unstable();
+        ids.dedup();
+        assert!(ids.len() as u64 >= 30 * (turns + 1), "{} ids", ids.len());
+        assert!(table.places.len() <= 4, "{} places", table.places.len());
+    }
+
+    #[test]
+    fn a_table_that_cannot_open_a_segment_stays_as_it_is() {
+        let one = build(10).unwrap().memory().total_bytes();
+        let limits = GrowthLimits { memory_max_bytes: one, ..LIMITS };
+        let mut table = Growing::try_new(limits, build).unwrap();
+        table.rekey(under(1)).expect("nobody to move");
+        assert!(!table.is_rekeying());
+        let id = table.insert(1, under(1)(&1), 1, CLASS, Tick(0)).unwrap();
+        assert_eq!(table.rekey(under(1)), Err(Full { reason: FullReason::Memory }));
+        assert!(!table.is_rekeying());
+        assert_eq!(table.lookup(&1, under(1)(&1)), Some(id));
+    }
+
+    #[test]
+    fn a_flood_that_knows_the_hash_ends_with_it() {
+        let build = |flows| LineHash::<u64, u64>::try_new(&LineHashConfig::for_flows(flows));
+        let limits = GrowthLimits { first_flows: 2000, flows_max: 2000, memory_max_bytes: u64::MAX };
+        let mut table = Growing::try_new(limits, build).unwrap();
+        // Line, alternates and a list of 64: then the flood is refused, and so is whoever else shares its line.
+        let known = |_: &u64| 0x1234_5678_9ABC_DEF0;
+        let count = if cfg!(miri) { 220 } else { 1000 };
+        let outcomes = (0..count).map(|key| table.insert(key, known(&key), key, CLASS, Tick(0)));
+        let refused =
+            outcomes.filter(|outcome| *outcome == Err(Full { reason: FullReason::ListCap })).count();
+        assert!(refused as u64 + 200 > count, "{refused} of {count}");
+        table.rekey(known).unwrap();
+        for key in 0..count {
+            table.insert(key, under(9)(&key), key, CLASS, Tick(0)).expect("room for all");
+        }
+        while table.drain_oldest(64, under(9), |_, _| {}).more {}
+        let stats = table.stats();
+        assert_eq!((u64::from(stats.len), stats.stashed, stats.segments), (count, 0, 1));
+    }
+}
