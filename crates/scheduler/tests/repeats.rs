@@ -289,7 +289,7 @@ const RUNS: [(&str, [u64; 4]); 24] = [
     ),
     (
         "flowpull",
-        [0x2B85_3DF7_379F_0F40, 0x5671_3D5D_798D_F96F, 0xE8C8_620D_DA7E_B695, 0x4A26_62D8_32D2_1AE6],
+        [0xC93C_4E48_1907_34EC, 0x18AF_D9F5_51B2_E9B7, 0x7A16_55CF_F5A2_56B5, 0x90DE_8E25_3B55_E692],
     ),
 ];
 const LAWS: [(&str, [u64; 1]); 3] = [
