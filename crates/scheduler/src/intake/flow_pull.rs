@@ -1,10 +1,12 @@
 //! FlowPull: FlowPin turned round. Workers fetch flows; a flow is in one hand at a time, and goes back to the worker
 //! that had it unless another would be idle.
 //!
-//! Unlike [LFB slide 9] the dispatcher sorts packets into flows itself, so workers never meet at a receive queue; a
-//! worker gives a flow back after a few packets, so that no flow makes others wait for long; and threads of a
-//! pipeline leave it to an elephant that one of them has: a flow with more than a pipeline's share of what waits is
-//! slowed by every thread that runs beside it.
+//! Unlike [LFB slide 9] the dispatcher sorts packets into flows, so that workers do not meet at a receive queue, unless
+//! it is the one that others wait for: where a worker has nothing to do, or little waits, packets stay as they came
+//! until a worker sorts them. A worker gives a flow back after a few packets, so that no flow makes others wait for
+//! long; only a flow with more than a pipeline's share of all that waits goes before all others, since it would be the
+//! last to be done, and is kept. Threads of a pipeline leave it to such an elephant that one of them has: it is slowed
+//! by every thread that runs beside it.
 
 use std::collections::VecDeque;
 
@@ -18,6 +20,12 @@ const NOBODY: u16 = u16::MAX;
 const QUOTA: u32 = 8;
 /// Flows that wait for their last worker; further ones are anybody's.
 const OWN_LIST: usize = 8;
+/// Packets that a worker with nothing else to do sorts at once.
+const BATCH: usize = 32;
+/// Packets that are sorted with each that arrives, while workers are busy: more than one, so that none is left.
+const SORTED: usize = 2;
+/// Packets that wait for each worker where workers are those that others wait for.
+const PLENTY: usize = 4;
 /// What a packet counts beside its bytes.
 const ITEM_BYTES: u32 = 256;
 
@@ -27,6 +35,10 @@ struct Flow {
     last: u16,
     /// In somebody's hand, or in a list.
     taken: bool,
+    /// In somebody's hand, or kept for a worker at full speed: whatever other list it is in, it is not to be had.
+    held: bool,
+    /// In the list of those that others wait for.
+    urgent: bool,
     /// What waits, in bytes and [`ITEM_BYTES`] a packet.
     waiting: u64,
 }
@@ -34,12 +46,22 @@ struct Flow {
 /// Flows that workers fetch.
 #[derive(Clone, Debug)]
 pub struct FlowPull {
+    /// Packets that nobody has sorted: their token, flow and cost.
+    receive: VecDeque<(u32, u32, u32)>,
+    /// How many the last arrival sorted.
+    sorted: u32,
+    /// Whether a worker found nothing when it last asked, and how many did.
+    is_idle: Vec<bool>,
+    idle: usize,
     links: Links,
     flows: Vec<Flow>,
     /// The flow in each worker's hand, and how many of its packets it has had.
     current: Vec<Option<(u32, u32)>>,
     own: Vec<VecDeque<u32>>,
     shared: VecDeque<u32>,
+    /// Flows in no hand with so much waiting that all will wait for them in the end. Each is in another list too, and
+    /// stays there when it is taken from here: entries of flows that somebody holds, or that are empty, are passed over.
+    urgent: VecDeque<u32>,
     /// Elephants that wait for a worker at full speed.
     homeless: VecDeque<u32>,
     /// Whether a worker is of the fastest, on a pipeline of the fastest.
@@ -49,6 +71,7 @@ pub struct FlowPull {
     pipeline: Vec<u16>,
     /// The worker of a pipeline that has an elephant, by pipeline.
     elephant: Vec<u16>,
+    /// What waits in flows.
     waiting_cost: u64,
     waiting: usize,
     shift: u32,
@@ -67,7 +90,14 @@ impl FlowPull {
         bounded("table bits", u64::from(bits), 0, 20)?;
         let workers = usize::from(topology.workers().get());
         let level = topology.pipeline_level();
-        let flow = Flow { packets: Fifo::default(), last: NOBODY, taken: false, waiting: 0 };
+        let flow = Flow {
+            packets: Fifo::default(),
+            last: NOBODY,
+            taken: false,
+            held: false,
+            urgent: false,
+            waiting: 0,
+        };
         let leaf = topology.levels() - 1;
         let most =
             |level: usize| (0..topology.nodes(level)).map(|node| topology.capacity(level, node)).max();
@@ -75,11 +105,16 @@ impl FlowPull {
         let is_fast_pipeline: Vec<bool> =
             (0..topology.nodes(level)).map(|node| is_fast(level, node)).collect();
         Ok(Self {
+            receive: VecDeque::new(),
+            sorted: 0,
+            is_idle: vec![false; workers],
+            idle: 0,
             links: Links::default(),
             flows: vec![flow; 1 << bits],
             current: vec![None; workers],
             own: vec![VecDeque::new(); workers],
             shared: VecDeque::new(),
+            urgent: VecDeque::new(),
             homeless: VecDeque::new(),
             is_fast: (0..workers)
                 .map(|worker| {
@@ -118,6 +153,41 @@ impl FlowPull {
         !self.is_fast[worker] && taken.count() + self.homeless.len() < self.fast_pipelines
     }
 
+    /// Sorts so many packets into their flows, the oldest first; returns how many there were.
+    fn sort(&mut self, most: usize) -> u32 {
+        let count = most.min(self.receive.len());
+        for _ in 0..count {
+            let Some((token, at, cost)) = self.receive.pop_front() else { break };
+            let flow = &mut self.flows[at as usize];
+            flow.packets.push(&mut self.links, token, cost);
+            flow.waiting += u64::from(cost);
+            self.waiting_cost += u64::from(cost);
+            if !flow.taken {
+                flow.taken = true;
+                let last = usize::from(flow.last);
+                if flow.last == NOBODY || self.own[last].len() >= OWN_LIST {
+                    self.shared.push_back(at);
+                } else {
+                    self.own[last].push_back(at);
+                }
+            }
+            let flow = self.flows[at as usize];
+            if !flow.held && !flow.urgent && self.is_elephant(&flow) {
+                self.flows[at as usize].urgent = true;
+                self.urgent.push_back(at);
+            }
+        }
+        count as u32
+    }
+
+    /// Notes whether a worker found something.
+    fn note(&mut self, worker: usize, is_idle: bool) {
+        if self.is_idle[worker] != is_idle {
+            self.is_idle[worker] = is_idle;
+            self.idle = if is_idle { self.idle + 1 } else { self.idle - 1 };
+        }
+    }
+
     /// Takes the flow out of a worker's hand: to its own list, or to the one that is meant for all.
     fn give_back(&mut self, worker: usize, at: u32, list: List) {
         self.current[worker] = None;
@@ -126,6 +196,7 @@ impl FlowPull {
             self.elephant[pipeline] = NOBODY;
         }
         let flow = &mut self.flows[at as usize];
+        flow.held = list == List::Homeless && !flow.packets.is_empty();
         match list {
             _ if flow.packets.is_empty() => flow.taken = false,
             List::Own => self.own[worker].push_back(at),
@@ -141,19 +212,44 @@ impl FlowPull {
             steps.locks += 1;
             return Some(homeless);
         }
-        if let Some(own) = self.own[worker].pop_front() {
+        if let Some(urgent) = first_of(&mut self.urgent, &self.flows) {
+            steps.locks += 1;
+            return Some(urgent);
+        }
+        if let Some(own) = first_of(&mut self.own[worker], &self.flows) {
             return Some(own);
         }
-        if let Some(shared) = self.shared.pop_front() {
+        if let Some(shared) = first_of(&mut self.shared, &self.flows) {
             steps.locks += 1;
             return Some(shared);
         }
-        let longest = (0..self.own.len()).max_by_key(|&other| self.own[other].len())?;
-        let stolen = self.own[longest].pop_back()?;
-        steps.locks += 2;
-        steps.stolen += 1;
-        Some(stolen)
+        loop {
+            let longest = (0..self.own.len()).max_by_key(|&other| self.own[other].len())?;
+            let stolen = self.own[longest].pop_back()?;
+            if self.flows[stolen as usize].is_waiting() {
+                steps.locks += 2;
+                steps.stolen += 1;
+                return Some(stolen);
+            }
+        }
     }
+}
+
+impl Flow {
+    /// Says whether it is a worker that the flow lacks.
+    fn is_waiting(&self) -> bool {
+        !self.held && !self.packets.is_empty()
+    }
+}
+
+/// Takes the first flow out of a list that waits; what stands before it is of flows that were taken elsewhere.
+fn first_of(list: &mut VecDeque<u32>, flows: &[Flow]) -> Option<u32> {
+    while let Some(at) = list.pop_front() {
+        if flows[at as usize].is_waiting() {
+            return Some(at);
+        }
+    }
+    None
 }
 
 /// Where a flow waits that is in nobody's hand.
@@ -171,20 +267,12 @@ impl Intake for FlowPull {
     fn arrive(&mut self, token: u32, item: WorkItem) -> Option<WorkerId> {
         let at = (u64::from(item.digest) >> self.shift) as u32;
         let cost = item.bytes.saturating_add(ITEM_BYTES);
-        self.waiting_cost += u64::from(cost);
         self.waiting += 1;
-        let flow = &mut self.flows[at as usize];
-        flow.packets.push(&mut self.links, token, cost);
-        flow.waiting += u64::from(cost);
-        let last = flow.last;
-        if !flow.taken {
-            flow.taken = true;
-            if last == NOBODY || self.own[usize::from(last)].len() >= OWN_LIST {
-                self.shared.push_back(at);
-            } else {
-                self.own[usize::from(last)].push_back(at);
-            }
-        }
+        self.receive.push_back((token, at, cost));
+        // Where little waits, workers are quicker than whoever calls this, and have the time.
+        let is_busy = self.idle == 0 && self.waiting >= PLENTY * self.is_idle.len();
+        self.sorted = if is_busy { self.sort(SORTED) } else { 0 };
+        let last = self.flows[at as usize].last;
         (last != NOBODY).then(|| last.into())
     }
 
@@ -198,6 +286,7 @@ impl Intake for FlowPull {
             let is_elephant = self.is_elephant(&flow);
             let others = !self.own[worker].is_empty()
                 || !self.shared.is_empty()
+                || !self.urgent.is_empty()
                 || (self.is_fast[worker] && !self.homeless.is_empty());
             if is_yielding {
                 self.give_back(worker, at, List::Shared);
@@ -212,13 +301,22 @@ impl Intake for FlowPull {
             while let Some(at) = self.own[worker].pop_front() {
                 self.shared.push_back(at);
             }
+            self.note(worker, false);
             return None;
         }
         if self.current[worker].is_none() {
-            let at = self.choose(worker, &mut steps)?;
+            let mut chosen = self.choose(worker, &mut steps);
+            while chosen.is_none() && !self.receive.is_empty() {
+                steps.locks += 1;
+                steps.inspected += self.sort(BATCH);
+                chosen = self.choose(worker, &mut steps);
+            }
+            self.note(worker, chosen.is_none());
+            let at = chosen?;
             let flow = &mut self.flows[at as usize];
             steps.moved += u32::from(usize::from(flow.last) != worker);
             flow.last = worker as u16;
+            (flow.held, flow.urgent) = (true, false);
             self.current[worker] = Some((at, 0));
         }
         let (at, had) = self.current[worker]?;
@@ -241,8 +339,22 @@ impl Intake for FlowPull {
         self.waiting
     }
 
+    fn sorted(&self) -> u32 {
+        self.sorted
+    }
+
+    fn refuses(&self, item: WorkItem, room: u64) -> bool {
+        // A flow may have as many packets waiting as others still could: so one flow leaves room for all.
+        let at = (u64::from(item.digest) >> self.shift) as usize;
+        let free = room.saturating_sub(self.waiting as u64);
+        u64::from(self.flows[at].packets.len()) >= free
+    }
+
     fn has_ready(&self) -> bool {
-        !self.shared.is_empty() || !self.homeless.is_empty() || self.own.iter().any(|list| !list.is_empty())
+        !self.receive.is_empty()
+            || !self.shared.is_empty()
+            || !self.homeless.is_empty()
+            || self.own.iter().any(|list| !list.is_empty())
     }
 
     fn order(&self) -> OrderGuarantee {
@@ -330,5 +442,80 @@ mod tests {
         assert_eq!(intake.next(0.into()).unwrap().token, 0);
         intake.arrive(100, item(2));
         assert_eq!(intake.next(1.into()).unwrap().token, 100);
+    }
+
+    #[test]
+    fn whoever_has_time_sorts() {
+        let mut intake = FlowPull::new(&"2".parse().unwrap(), 8).unwrap();
+        let item = |flow: u32| WorkItem { digest: flow << 24, bytes: 100 };
+        // Little waits: packets stay as they came, and the first worker sorts them.
+        for token in 0..5 {
+            intake.arrive(token, item(token));
+            assert_eq!(intake.sorted(), 0);
+        }
+        let first = intake.next(0.into()).unwrap();
+        assert_eq!((first.token, first.steps.inspected), (0, 5));
+        assert_eq!(intake.next(1.into()).unwrap().steps.inspected, 0);
+        // Much waits: who brings a packet sorts it, and what was left over before.
+        for token in 5..40 {
+            intake.arrive(token, item(token));
+        }
+        assert_eq!(intake.sorted(), 1);
+        // A worker finds nothing: from then on it is theirs again, however much waits.
+        let mut other = FlowPull::new(&"2".parse().unwrap(), 8).unwrap();
+        assert_eq!(other.next(1.into()), None);
+        for token in 0..40 {
+            other.arrive(token, item(1));
+            assert_eq!(other.sorted(), 0);
+        }
+        assert!(other.has_ready());
+        assert_eq!(other.next(1.into()).unwrap().steps.inspected, 32);
+    }
+
+    #[test]
+    fn a_flow_that_all_would_wait_for_goes_first() {
+        let mut intake = FlowPull::new(&"2".parse().unwrap(), 8).unwrap();
+        let item = |flow: u32| WorkItem { digest: flow << 24, bytes: 1000 };
+        let next = |intake: &mut FlowPull, worker: u16| intake.next(worker.into()).map(|got| got.token);
+        for token in 0..30 {
+            intake.arrive(token, item(token + 2));
+        }
+        for token in 30..90 {
+            intake.arrive(token, item(1));
+        }
+        // Thirty flows came before it, yet it has two thirds of all.
+        assert_eq!(next(&mut intake, 0), Some(30));
+        assert_eq!(next(&mut intake, 1), Some(0));
+        for token in 31..70 {
+            assert_eq!(next(&mut intake, 0), Some(token));
+        }
+        // No packet is lost or comes twice, though the flow stood in two lists.
+        let mut rest: Vec<u32> = std::iter::from_fn(|| next(&mut intake, 0)).collect();
+        rest.extend(std::iter::from_fn(|| next(&mut intake, 1)));
+        rest.sort_unstable();
+        assert_eq!(rest, (1..30).chain(70..90).collect::<Vec<u32>>());
+        assert_eq!(intake.waiting(), 0);
+    }
+
+    #[test]
+    fn one_flow_leaves_room_for_others() {
+        let mut intake = FlowPull::new(&"2".parse().unwrap(), 8).unwrap();
+        let item = |flow: u32| WorkItem { digest: flow << 24, bytes: 1000 };
+        let room = 100;
+        let mut taken = [0, 0];
+        for token in 0..400 {
+            let flow = token / 200;
+            if !intake.refuses(item(flow), room) {
+                intake.arrive(token, item(flow));
+                taken[flow as usize] += 1;
+                // Someone sorts, and takes a packet now and then.
+                if token == 0 {
+                    intake.next(0.into());
+                }
+            }
+        }
+        // Half of the room for the first; half of the rest for the second.
+        assert!((45..=55).contains(&taken[0]) && (20..=30).contains(&taken[1]), "{taken:?}");
+        assert!(intake.waiting() < 100);
     }
 }

@@ -47,6 +47,18 @@ pub trait Intake: Send {
     /// Returns how many packets wait.
     fn waiting(&self) -> usize;
 
+    /// Returns how many packets the last [`arrive`](Self::arrive) sorted into their flows: work of whoever calls it.
+    ///
+    /// None where workers do that when they fetch, and tell of it in [`Steps`].
+    fn sorted(&self) -> u32 {
+        0
+    }
+
+    /// Says whether a packet should be dropped instead of taken in, where `room` packets may wait in all.
+    fn refuses(&self, _item: WorkItem, room: u64) -> bool {
+        self.waiting() as u64 >= room
+    }
+
     /// Says whether some worker without work may now find what no worker could have before.
     ///
     /// True is always correct; false spares the caller from asking all of them.

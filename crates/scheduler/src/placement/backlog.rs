@@ -19,7 +19,7 @@ const KEEP: f64 = 0.75;
 
 /// The cost of an item: `item + byte · bytes`.
 #[derive(Clone, Debug)]
-struct Cost {
+pub(super) struct Cost {
     item: u64,
     byte: u64,
     /// Sums over the measurements: items², items·bytes, bytes², items·time, bytes·time.
@@ -30,7 +30,7 @@ struct Cost {
 }
 
 impl Cost {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             item: ITEM_BYTES << FRACTION,
             byte: 1 << FRACTION,
@@ -45,8 +45,19 @@ impl Cost {
         (self.item.wrapping_mul(items).wrapping_add(self.byte.wrapping_mul(bytes))) >> FRACTION
     }
 
+    /// Returns costs that were given.
+    #[cfg(test)]
+    pub(super) fn drawn(item: u64, byte: u64) -> Self {
+        Self { item, byte, ..Self::new() }
+    }
+
+    /// Returns the cost of an item and of a byte, in the same arbitrary unit.
+    pub(super) fn line(&self) -> (u64, u64) {
+        (self.item, self.byte)
+    }
+
     #[expect(clippy::cast_precision_loss, reason = "differences of counters over one batch")]
-    fn measure(&mut self, items: u64, bytes: u64, time: u64) {
+    pub(super) fn measure(&mut self, items: u64, bytes: u64, time: u64) {
         let (x, y, t) = (items as f64, bytes as f64, time as f64);
         for (sum, term) in self.sums.iter_mut().zip([x * x, x * y, y * y, x * t, y * t]) {
             *sum += term;

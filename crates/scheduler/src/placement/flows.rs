@@ -73,10 +73,36 @@ impl FlowSlots {
         }
     }
 
+    /// Returns the slot of a flow, to be read and written.
+    #[inline]
+    pub(crate) fn entry(&mut self, item: WorkItem) -> Slot<'_> {
+        let slot = self.of(item);
+        Slot(&mut self.slots[slot])
+    }
+
     /// Notes that the flow's last packet has a place in a worker's queue.
     #[inline]
     pub(crate) fn sent(&mut self, slot: usize, worker: usize, place: u64) {
         self.slots[slot] = (place << WORKER_BITS) | worker as u64;
+    }
+}
+
+/// One slot.
+#[derive(Debug)]
+pub(crate) struct Slot<'a>(&'a mut u64);
+
+impl Slot<'_> {
+    /// Returns the worker that had the last packet of its flows, and that packet's place in the worker's queue.
+    #[inline]
+    pub(crate) fn last(&self) -> Option<(usize, u64)> {
+        let worker = *self.0 & NOBODY;
+        (worker != NOBODY).then_some((worker as usize, *self.0 >> WORKER_BITS))
+    }
+
+    /// Notes that the flow's last packet has a place in a worker's queue.
+    #[inline]
+    pub(crate) fn set(self, worker: usize, place: u64) {
+        *self.0 = (place << WORKER_BITS) | worker as u64;
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub mod adaptive;
 mod backlog;
+mod board;
 pub mod cached;
 pub mod direct_hash;
 pub mod fixed;

@@ -54,6 +54,8 @@ pub struct Machine {
     pub dispatcher_on_first_pipeline: bool,
     /// Cycles of the dispatcher for a packet, the policy's included.
     pub dispatch_cycles: u32,
+    /// Cycles of the dispatcher to sort a packet into its flow, beside those, where an intake has it done.
+    pub sort_cycles: u32,
     /// Packets that are placed at once, at most.
     pub batch: u32,
     /// Packets after which a worker tells how many it has completed; it also tells when it has nothing left.
@@ -89,6 +91,7 @@ impl Machine {
             pooled: false,
             dispatcher_on_first_pipeline: false,
             dispatch_cycles: 120,
+            sort_cycles: 0,
             batch: 32,
             chunk: 32,
             queue_packets: Self::UNBOUNDED,
@@ -180,6 +183,7 @@ impl Machine {
         bounded("clock rate", self.hertz, 1, 1_000_000_000_000)?;
         for (name, cycles) in [
             ("cost of a dispatch", self.dispatch_cycles),
+            ("cost of sorting a packet", self.sort_cycles),
             ("cost of taking a packet", self.take_cycles),
             ("cost of the shared cache", self.cache.shared_cycles),
             ("cost of a remote cache", self.cache.remote_cycles),

@@ -82,26 +82,32 @@ impl Pull<'_> {
         if arrival > now {
             return arrival;
         }
-        let is_full = intake.waiting() as u64 >= room;
+        let job = self.workload.jobs()[self.next];
+        let item = WorkItem { digest: job.digest, bytes: job.bytes };
+        let is_full = match self.machine.when_full {
+            WhenFull::Block => intake.waiting() as u64 >= room,
+            WhenFull::Drop => intake.refuses(item, room),
+        };
         if self.in_machine >= u64::from(self.machine.pool_packets)
             || (is_full && self.machine.when_full == WhenFull::Block)
         {
             self.waits_since = Some(now);
             return NEVER;
         }
-        let job = self.workload.jobs()[self.next];
         let token = self.next as u32;
         self.next += 1;
+        let mut cycles = u64::from(self.machine.dispatch_cycles);
         if is_full {
             self.dropped += 1;
         } else {
             self.in_machine += 1;
             self.threads.enter(token, if self.workload.pace() == Pace::Open { arrival } else { now });
-            let wanted = intake.arrive(token, WorkItem { digest: job.digest, bytes: job.bytes });
+            let wanted = intake.arrive(token, item);
+            cycles += u64::from(intake.sorted()) * u64::from(self.machine.sort_cycles);
             self.queue_max = self.queue_max.max(intake.waiting() as u32);
             self.wake(intake, wanted, now);
         }
-        let then = now + (u64::from(self.machine.dispatch_cycles) << TICK).max(1);
+        let then = now + (cycles << TICK).max(1);
         self.arrival(self.next).map_or(NEVER, |arrival| then.max(arrival))
     }
 

@@ -57,13 +57,15 @@ pub struct Scheme {
     ///
     /// Of schemes with a table of flows, what [HRWTREE §4.6] states for the adaptive one: 0.57 after 0.49 µs.
     pub decision_permille: u32,
+    /// The same for each packet that it has the dispatcher sort into its flow.
+    pub sort_permille: u32,
 }
 
 /// What a table of flows or queue lengths costs [HRWTREE §4.6].
 const STATEFUL: u32 = 163;
 
 const fn scheme(name: &'static str, about: &'static str, decision_permille: u32) -> Scheme {
-    Scheme { name, about, digest: Digest::Keyed, pooled: false, decision_permille }
+    Scheme { name, about, digest: Digest::Keyed, pooled: false, decision_permille, sort_permille: 0 }
 }
 
 impl Scheme {
@@ -98,7 +100,10 @@ impl Scheme {
         scheme("ph", "packet handoff: workers take, and hand over to owners", 0),
         scheme("lfb", "last flow bundle, sticky, with stealing", 0),
         scheme("lfb-ns", "last flow bundle, sticky, without stealing", 0),
-        scheme("flowpull", "workers fetch flows, back to the last one unless it is busy", STATEFUL),
+        Self {
+            sort_permille: STATEFUL,
+            ..scheme("flowpull", "workers fetch flows, back to the last one unless it is busy", 0)
+        },
     ];
 
     /// Returns the scheme of a name.
@@ -144,10 +149,12 @@ impl Scheme {
     /// Returns the machine as this scheme has it.
     #[must_use]
     pub fn machine(self, machine: &Machine) -> Machine {
-        let added = u64::from(machine.dispatch_cycles) * u64::from(self.decision_permille) / 1000;
+        let share =
+            |permille: u32| (u64::from(machine.dispatch_cycles) * u64::from(permille) / 1000) as u32;
         Machine {
             pooled: machine.pooled || self.pooled,
-            dispatch_cycles: machine.dispatch_cycles.saturating_add(added as u32),
+            dispatch_cycles: machine.dispatch_cycles.saturating_add(share(self.decision_permille)),
+            sort_cycles: machine.sort_cycles.saturating_add(share(self.sort_permille)),
             ..machine.clone()
         }
     }
@@ -229,6 +236,24 @@ mod tests {
             );
         }
         assert_eq!(Scheme::named("best"), None);
+    }
+
+    #[test]
+    fn whoever_sorts_packets_pays_for_it_and_no_other() {
+        let machine = Machine::xeon("2".parse().unwrap());
+        let costs = |name: &str| {
+            let machine = Scheme::named(name).unwrap().machine(&machine);
+            (machine.dispatch_cycles, machine.sort_cycles)
+        };
+        assert_eq!(["lfb", "flowpin", "flowpull"].map(costs), [(120, 0), (139, 0), (120, 19)]);
+        // With as many packets as a machine takes, the dispatcher of a busy one does the sorting.
+        let offered = Offered::of(Model::Many.generate(8000, 1).unwrap(), Pace::Closed).unwrap();
+        let cycles = |sort_cycles| {
+            let machine = Machine { sort_cycles, ..machine.clone() };
+            let mut intake = FlowPull::new(&machine.topology, 16).unwrap();
+            pull(&machine, &mut intake, offered.workload()).unwrap().blocked_cycles
+        };
+        assert!(cycles(0) > cycles(1000));
     }
 
     #[test]
