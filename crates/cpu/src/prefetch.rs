@@ -1,4 +1,4 @@
-//! A hint that a cache line will be read.
+//! Hints that a cache line will be read, or written.
 
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 mod aarch64;
@@ -23,4 +23,15 @@ pub fn read<T>(address: *const T) {
 #[inline(always)]
 pub fn read_at<T>(slice: &[T], index: usize) {
     read(slice.as_ptr().wrapping_add(index));
+}
+
+/// Hints that the line holding `address` will be written soon, which another CPU may have now. Any address will do.
+#[inline(always)]
+pub fn write<T>(address: *const T) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    x86_64::write(address);
+    #[cfg(all(target_arch = "aarch64", not(miri)))]
+    aarch64::write(address);
+    #[cfg(not(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri))))]
+    let _ = address;
 }

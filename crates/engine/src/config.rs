@@ -7,7 +7,7 @@ use flowloom_packet::DecodeOptions;
 use flowloom_scheduler::OrderGuarantee;
 use flowloom_scheduler::sim::models::crc_of;
 
-use crate::descriptor::{Descriptor, TURNS};
+use crate::descriptor::{Parcel, TURNS};
 use crate::error::ConfigError;
 use crate::pace::Pace;
 use crate::shared::shards;
@@ -17,7 +17,7 @@ use crate::time::IdleTimeout;
 const RING_BYTES_MAX: u64 = 1 << 29;
 
 // Fewer packets wait than a shard has turns.
-const _: () = assert!(RING_BYTES_MAX / (Descriptor::BYTES as u64) < TURNS as u64);
+const _: () = assert!(RING_BYTES_MAX / (Parcel::BYTES as u64) < TURNS as u64);
 
 /// How the stages are laid out on threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,7 +138,7 @@ pub struct EngineConfig {
     pub decode: DecodeOptions,
     /// Which order is kept.
     pub order: Order,
-    /// Descriptors per ring, a power of two; 40 bytes each. Packets that wait at most, where workers fetch them.
+    /// Packets per ring, a power of two; 112 bytes each. Packets that wait at most, where workers fetch them.
     pub ring_slots: usize,
     /// What happens when a ring is full.
     pub when_full: WhenFull,
@@ -175,14 +175,20 @@ impl EngineConfig {
     }
 
     /// Returns how many flow tables a run builds with a policy of this guarantee: one for each worker where a flow stays
-    /// with its worker, else one for each of 64 shards a worker, 1,024 at most; a single one in inline mode.
+    /// with its worker, else one for each shard, 1,024 at most: 8 a worker, or 64 where packets enter by turns; a single one in inline
+    /// mode.
     #[must_use]
     pub fn tables(&self, policy: OrderGuarantee) -> usize {
         match self.mode {
             Mode::Inline => 1,
             Mode::Pipeline { workers } if policy == OrderGuarantee::Home => workers,
-            Mode::Pipeline { workers } => shards(workers),
+            Mode::Pipeline { workers } => shards(workers, self.is_by_turns(policy)),
         }
+    }
+
+    /// Says whether packets meet their flow's state by turns: the policy keeps no order, and one is asked for.
+    pub(crate) fn is_by_turns(&self, policy: OrderGuarantee) -> bool {
+        self.order == Order::External && !policy.keeps_flow_order()
     }
 
     /// Checks the parameters against each other.
@@ -198,7 +204,7 @@ impl EngineConfig {
         if !self.ring_slots.is_power_of_two() || !(64..=1 << 24).contains(&self.ring_slots) {
             return Err(ConfigError::RingSlots { slots: self.ring_slots });
         }
-        let ring_bytes = (self.ring_slots * Descriptor::BYTES * workers) as u64;
+        let ring_bytes = (self.ring_slots * Parcel::BYTES * workers) as u64;
         if ring_bytes > RING_BYTES_MAX {
             return Err(ConfigError::RingMemory { bytes: ring_bytes, max: RING_BYTES_MAX });
         }

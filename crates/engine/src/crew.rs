@@ -173,10 +173,10 @@ where
     }
     let workers = config.mode.workers();
     let is_shared = guarantee != OrderGuarantee::Home || matches!(discipline, Discipline::Pull(_));
-    let by_turns = config.order == Order::External && !guarantee.keeps_flow_order();
+    let by_turns = config.is_by_turns(guarantee);
     let exact = config.order == Order::External || (config.order == Order::Internal && is_shared);
 
-    let count = if is_shared { crate::shared::shards(workers) } else { workers };
+    let count = if is_shared { crate::shared::shards(workers, by_turns) } else { workers };
     let mut tables = build(count, &mut table)?;
     let gauges = control.begin(workers);
     let (egress, mut given_out, mut ends) = match sink {
@@ -188,7 +188,6 @@ where
     };
     ends.resize_with(workers, || None);
     let mut desks = ends.into_iter().enumerate().map(|(i, done_with): (usize, Option<DoneWith>)| Desk {
-        options: config.decode,
         publisher: Publisher::new(control, &gauges, i),
         done_with,
     });
@@ -250,8 +249,8 @@ pub(crate) fn settle_inline<A: App, T: FlowTable<FlowKey, A::Flow>>(
     stage: &mut InputStage<'_, InlineIntake<'_, A, T>>,
     message: String,
 ) {
-    let at = stage.intake.stage.at();
-    let processed = stage.intake.stage.counters.processed;
+    let at = stage.intake.stage.hands.at();
+    let processed = stage.intake.stage.hands.counters.processed;
     stage.settle(|packets| match at {
         Some(number) => Fault::WorkerPanicked { worker: 0, packet: Some(number + 1), processed, message },
         None => Fault::InputPanicked { packets, message },

@@ -1,17 +1,22 @@
-//! What travels through a ring: where a packet lies and its hash, never its bytes.
+//! What stands for a packet on its way: where it lies and its hash, never its bytes.
 //!
 //! ```text
 //!  hash      64 bits   the table half of the flow's hash
 //!  time      64 bits   nanoseconds, clamped to never go back
 //!  place     64 bits   link type (16) | position in the block (48)
 //!  tag       64 bits   turn in its shard (24) | number of the packet in the run, from 0 (40)
-//!  captured  32 bits   bytes present; u32::MAX marks a control descriptor, with its kind in `place`
+//!  captured  32 bits   bytes present
 //!  wire      32 bits   bytes on the wire
 //! ```
+//!
+//! On its way to a worker it comes with what the decoder found, as a [`Parcel`]: so a worker decodes nothing, and reads only those
+//! packets whose bytes its application looks at.
 
-use flowloom_packet::LinkType;
+use flowloom_cpu::prefetch;
+use flowloom_flow_key::{Direction, FlowKey};
+use flowloom_packet::{Headers, LinkType, PacketView};
 
-/// A packet on its way to a worker, or a message to it.
+/// A packet on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct Descriptor {
@@ -23,23 +28,101 @@ pub(crate) struct Descriptor {
     pub(crate) wire: u32,
 }
 
-const _: () = assert!(size_of::<Descriptor>() == Descriptor::BYTES, "rings are sized by it");
+const _: () = assert!(size_of::<Descriptor>() == Descriptor::BYTES, "the egress stage keeps many");
+
+/// A packet on its way to a worker, with what the decoder found in it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parcel {
+    pub(crate) packet: Descriptor,
+    pub(crate) key: FlowKey,
+    network_offset: u32,
+    transport_offset: u32,
+    payload_offset: u32,
+    payload_bytes: u32,
+    direction: Direction,
+    tcp_flags: u8,
+    later_fragment: bool,
+}
+
+impl Parcel {
+    /// Bytes of a parcel.
+    pub(crate) const BYTES: usize = 112;
+
+    /// What stands where no packet has been put yet.
+    pub(crate) fn none() -> Self {
+        Self {
+            packet: Descriptor { hash: 0, time_ns: 0, place: 0, tag: 0, captured: 0, wire: 0 },
+            key: FlowKey::default(),
+            network_offset: 0,
+            transport_offset: 0,
+            payload_offset: 0,
+            payload_bytes: 0,
+            direction: Direction::LowToHigh,
+            tcp_flags: 0,
+            later_fragment: false,
+        }
+    }
+
+    /// Puts a packet here, part by part: headers that are copied whole wait for the decoder's single bytes to reach memory, behind
+    /// everything else that is being written.
+    #[inline(always)]
+    pub(crate) fn set(&mut self, packet: Descriptor, headers: &Headers) {
+        self.packet = packet;
+        self.key = headers.key;
+        self.network_offset = headers.network_offset;
+        self.transport_offset = headers.transport_offset;
+        self.payload_offset = headers.payload_offset;
+        self.payload_bytes = headers.payload_bytes;
+        self.direction = headers.direction;
+        self.tcp_flags = headers.tcp_flags;
+        self.later_fragment = headers.later_fragment;
+    }
+
+    #[inline(always)]
+    pub(crate) fn headers(&self) -> Headers {
+        Headers {
+            key: self.key,
+            direction: self.direction,
+            tcp_flags: self.tcp_flags,
+            later_fragment: self.later_fragment,
+            network_offset: self.network_offset,
+            transport_offset: self.transport_offset,
+            payload_offset: self.payload_offset,
+            payload_bytes: self.payload_bytes,
+        }
+    }
+
+    /// Returns the packet as applications see it, and its number.
+    #[inline(always)]
+    pub(crate) fn view<'b>(&self, block: &'b [u8]) -> (u64, PacketView<'b>) {
+        let packet = &self.packet;
+        let view = PacketView {
+            bytes: packet.bytes(block),
+            headers: self.headers(),
+            time_ns: packet.time_ns,
+            wire_bytes: packet.wire,
+        };
+        (packet.number(), view)
+    }
+
+    /// Asks for the lines that an application reads first, should it look at the payload: the input stage may have had them in
+    /// its own cache.
+    #[inline(always)]
+    pub(crate) fn request(&self, block: &[u8]) {
+        if self.payload_bytes > 0 {
+            let start = self.packet.position();
+            prefetch::read_at(block, start + self.transport_offset as usize);
+            prefetch::read_at(block, start + self.payload_offset as usize + prefetch::LINE_BYTES);
+        }
+    }
+}
+
+const _: () = assert!(size_of::<Parcel>() == Parcel::BYTES, "a run's memory is bounded by it");
 
 const POSITION_BITS: u32 = 48;
 const NUMBER_BITS: u32 = 40;
-const CONTROL: u32 = u32::MAX;
-
 /// Turns of a shard before they begin again. More packets than this never wait.
 pub(crate) const TURNS: u32 = 1 << (u64::BITS - NUMBER_BITS);
-
-/// A message to a worker, in line with its packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Control {
-    /// The packets that follow lie in the next block of the block channel.
-    NextBlock,
-    /// No packets follow.
-    End,
-}
 
 /// Where a packet lies, how long it is and when it came.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +145,6 @@ impl Descriptor {
     #[inline]
     pub(crate) fn packet(hash: u64, place: Place, link: LinkType) -> Self {
         debug_assert!(place.position < 1 << POSITION_BITS, "no mapping is longer than the address space");
-        debug_assert!(place.captured != CONTROL, "sources bound a record far below this");
         Self {
             hash,
             time_ns: place.time_ns,
@@ -70,25 +152,6 @@ impl Descriptor {
             tag: place.number & Self::NUMBERS,
             captured: place.captured,
             wire: place.wire,
-        }
-    }
-
-    /// Returns the descriptor of a message.
-    pub(crate) fn control(control: Control) -> Self {
-        let place = match control {
-            Control::NextBlock => 0,
-            Control::End => 1,
-        };
-        Self { hash: 0, time_ns: 0, place, tag: 0, captured: CONTROL, wire: 0 }
-    }
-
-    /// Returns the message, if it is one.
-    #[inline]
-    pub(crate) fn as_control(self) -> Option<Control> {
-        match (self.captured, self.place) {
-            (CONTROL, 0) => Some(Control::NextBlock),
-            (CONTROL, _) => Some(Control::End),
-            _ => None,
         }
     }
 
@@ -148,14 +211,6 @@ mod tests {
         assert_eq!(packet.position(), (1 << 48) - 1);
         assert_eq!(packet.link(), LinkType(0xFFFF));
         assert_eq!((packet.number(), packet.turn()), ((1 << 40) - 1, TURNS - 1));
-        assert_eq!(packet.as_control(), None);
-    }
-
-    #[test]
-    fn messages_are_no_packets() {
-        for control in [Control::NextBlock, Control::End] {
-            assert_eq!(Descriptor::control(control).as_control(), Some(control));
-        }
     }
 
     #[test]

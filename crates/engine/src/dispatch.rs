@@ -1,5 +1,5 @@
-//! Pipeline mode with a policy that decides: what the input stage admits becomes descriptors, and the policy says into
-//! whose ring they go.
+//! Pipeline mode with a policy that decides: what the input stage admits is put on a tray, and the policy says whose
+//! it is.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,14 +8,15 @@ use flowloom_packet::{BATCH_PACKETS, DropReason, PacketBatch};
 use flowloom_scheduler::{Decision, LoadView, Placement, WorkItem};
 
 use crate::actor::Room;
-use crate::descriptor::{Descriptor, TURNS};
+use crate::descriptor::TURNS;
 use crate::drive::Intake;
 use crate::egress::GivenOut;
 use crate::input::Admission;
 use crate::ring::Outbox;
 use crate::shared::{DoneUpTo, shard_of};
+use crate::tray::Trays;
 
-/// Hands descriptors to workers.
+/// Hands packets to workers.
 pub(crate) struct PushIntake<'a> {
     pub(crate) outboxes: Vec<Outbox>,
     placement: &'a mut dyn Placement,
@@ -25,7 +26,7 @@ pub(crate) struct PushIntake<'a> {
     turns: Vec<u32>,
     block_number: Option<(u64, u32)>,
     items: Vec<WorkItem>,
-    descriptors: Vec<Descriptor>,
+    trays: Trays,
     decisions: Vec<Decision>,
     sent: Vec<u64>,
     completed: Vec<u64>,
@@ -49,7 +50,7 @@ impl Checkpoint {
     fn pass(&mut self, completed: &[u64], outboxes: &[Outbox], latest_ns: u64) {
         let Some(time_ns) = self.time_ns else {
             self.sent.clear();
-            self.sent.extend(outboxes.iter().map(|outbox| outbox.sent + outbox.staged()));
+            self.sent.extend(outboxes.iter().map(|outbox| outbox.sent));
             self.time_ns = Some(latest_ns);
             return;
         };
@@ -85,7 +86,7 @@ impl<'a> PushIntake<'a> {
             turns: vec![0; options.shards],
             block_number: None,
             items: Vec::with_capacity(BATCH_PACKETS),
-            descriptors: Vec::with_capacity(BATCH_PACKETS),
+            trays: Trays::default(),
             decisions: vec![Decision::Drop; BATCH_PACKETS],
             sent: vec![0; workers],
             completed: vec![0; workers],
@@ -105,61 +106,30 @@ impl<'a> PushIntake<'a> {
         self.given_out = None;
     }
 
-    /// Puts what is staged for workers into their rings: of all, or of those whose stage is full.
-    fn push_on(&mut self, input: &mut Admission, all: bool) -> Room {
-        let mut room = Room::Free;
-        for worker in 0..self.outboxes.len() {
-            if !all && !self.outboxes[worker].is_stage_full() {
-                continue;
-            }
-            match self.outboxes[worker].flush() {
-                Room::Free => {}
-                Room::Full if room == Room::Gone => {}
-                Room::Full => room = Room::Full,
-                Room::Gone => {
-                    self.abandon(input, worker);
-                    room = Room::Gone;
-                }
-            }
-        }
-        room
-    }
-
-    /// Counts what is staged for a worker that is gone.
-    fn abandon(&mut self, input: &mut Admission, worker: usize) {
-        let given_out = &mut self.given_out;
-        let lost = self.outboxes[worker].discard(|packet| {
-            if let Some(given_out) = given_out {
-                given_out.dropped(packet.number());
-            }
-        });
-        input.lose(DropReason::WorkerLost, lost);
-    }
-
     fn look(&mut self) {
         for (i, outbox) in self.outboxes.iter().enumerate() {
-            self.sent[i] = outbox.sent + outbox.staged();
+            self.sent[i] = outbox.sent;
             self.completed[i] = outbox.completed();
-            self.sent_bytes[i] = outbox.taken_bytes;
+            self.sent_bytes[i] = outbox.sent_bytes;
             self.completed_bytes[i] = outbox.completed_bytes();
         }
     }
 }
 
 impl Intake for PushIntake<'_> {
-    fn room(&mut self, input: &mut Admission, batch: &PacketBatch, range: &Range<usize>) -> Room {
-        let room = self.push_on(input, false);
-        if room != Room::Free {
-            let all_can = self.outboxes.iter().all(|outbox| !outbox.is_stage_full());
-            if room == Room::Gone || !all_can {
-                return room;
+    fn room(&mut self, input: &mut Admission, _: &PacketBatch, range: &Range<usize>) -> Room {
+        let (mut is_full, mut is_gone) = (false, false);
+        for outbox in &mut self.outboxes {
+            is_gone |= outbox.is_abandoned();
+            // Where packets are dropped, each is judged by itself. Else all of the batch might be for this worker.
+            if !self.drop_when_full && !outbox.has_room(range.len()) {
+                outbox.full_waits += 1;
+                is_full = true;
             }
         }
-        let is_new = self.block_number != Some((batch.block_number, batch.pass));
-        if is_new && !self.outboxes.iter().all(Outbox::has_block_room) {
-            return Room::Full;
-        }
         match &self.given_out {
+            _ if is_gone => Room::Gone,
+            _ if is_full => Room::Full,
             Some(given_out) if !given_out.has_room(input.yielded(), range.len()) => Room::Full,
             _ => Room::Free,
         }
@@ -169,18 +139,18 @@ impl Intake for PushIntake<'_> {
         let Some(block) = &batch.block else { return };
         let number = Some((batch.block_number, batch.pass));
         let is_new = self.block_number != number;
-        if is_new {
-            self.block_number = number;
-            for outbox in &mut self.outboxes {
-                outbox.next_block(block, batch.pass);
-            }
-        }
+        self.block_number = number;
+        let mut tray = self.trays.lend();
+        let Some(open) = Arc::get_mut(&mut tray) else {
+            unreachable!("a tray that is lent is nobody else's")
+        };
+        open.block = Some(Arc::clone(block));
+        open.request(range.len());
         self.items.clear();
-        self.descriptors.clear();
-        let Self { items, descriptors, given_out, .. } = self;
-        input.describe((batch, block), range, (given_out, is_new), |item, packet| {
+        let Self { items, given_out, .. } = self;
+        input.describe((batch, block), range, (given_out, is_new), |item, packet, headers| {
             items.push(item);
-            descriptors.push(packet);
+            open.put(packet, headers);
         });
         self.look();
         let count = self.items.len();
@@ -192,62 +162,55 @@ impl Intake for PushIntake<'_> {
             busy: &[],
         };
         self.placement.place(&self.items, &load, &mut self.decisions[..count]);
-        for i in 0..count {
-            let packet = &mut self.descriptors[i];
-            match self.decisions[i] {
+        let Self { outboxes, decisions, turns, given_out, drop_when_full, .. } = self;
+        for (i, (parcel, decision)) in open.parcels().iter_mut().zip(&decisions[..count]).enumerate() {
+            let packet = &mut parcel.packet;
+            match *decision {
                 // Before the packet has a turn that others would wait for.
-                Decision::To(worker)
-                    if !self.drop_when_full || self.outboxes[worker.index()].has_room() =>
-                {
-                    let shards = self.turns.len();
+                Decision::To(worker) if !*drop_when_full || outboxes[worker.index()].has_room(1) => {
+                    let shards = turns.len();
                     if shards > 0 {
-                        let turn = &mut self.turns[shard_of(packet.hash, shards)];
+                        let turn = &mut turns[shard_of(packet.hash, shards)];
                         packet.set_turn(*turn);
                         *turn = (*turn + 1) % TURNS;
                     }
-                    self.outboxes[worker.index()].stage(*packet);
+                    outboxes[worker.index()].add(i, packet);
                 }
                 // No policy here parks: there is no shared queue to park in.
                 _ => {
-                    if let Some(given_out) = &mut self.given_out {
+                    if let Some(given_out) = given_out {
                         given_out.dropped(packet.number());
                     }
                     input.lose(DropReason::RingFull, 1);
                 }
             }
         }
+        for outbox in outboxes {
+            outbox.send(&tray);
+        }
+        self.trays.sent(tray);
         if let Some(checkpoint) = &mut self.checkpoint {
             checkpoint.pass(&self.completed, &self.outboxes, input.latest_ns());
         }
-        // What fills a stage goes on at once, and everything once a block: no worker holds on to blocks for long.
-        self.push_on(input, is_new);
     }
 
-    fn flush(&mut self, input: &mut Admission) -> Room {
-        self.push_on(input, true)
+    fn flush(&mut self, _: &mut Admission) -> Room {
+        // Nothing is held back but blocks, which a source may wait for.
+        self.trays.collect_all();
+        Room::Free
     }
 
-    fn end(&mut self, input: &mut Admission) -> Room {
+    fn end(&mut self, _: &mut Admission) -> Room {
         if !self.ended {
             self.ended = true;
-            for outbox in &mut self.outboxes {
-                outbox.end();
-            }
+            self.outboxes.iter_mut().for_each(Outbox::end);
         }
-        let mut room = Room::Free;
-        for worker in 0..self.outboxes.len() {
-            match self.outboxes[worker].flush() {
-                Room::Free => {}
-                Room::Full => room = Room::Full,
-                Room::Gone => self.abandon(input, worker),
-            }
-        }
-        room
+        Room::Free
     }
 
     fn settle(&mut self, input: &mut Admission) {
-        // What is neither in a ring nor staged nor dropped was in the hands of whatever panicked.
-        let known: u64 = self.outboxes.iter().map(|outbox| outbox.sent + outbox.staged()).sum();
+        // What was not sent nor dropped was in the hands of whatever panicked.
+        let known: u64 = self.outboxes.iter().map(|outbox| outbox.sent).sum();
         input.lose(DropReason::WorkerLost, input.unaccounted(known));
     }
 }

@@ -65,12 +65,10 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> Intake for InlineIntake<'_, A, T> {
         let first = input.count(packets);
         for (number, raw) in (first..).zip(packets) {
             ahead.request(block);
-            if let Some(admitted) = input.admit(raw, block, batch.pass) {
-                let hash = admitted.hash.table;
-                self.stage.prefetch(hash);
-                let place = admitted.place(raw, number);
-                self.burst.push(hash, &admitted.headers, place);
-            }
+            input.admit((number, raw), block, batch.pass, |headers, hash, place| {
+                self.stage.prefetch(hash.table);
+                self.burst.push(hash.table, headers, place);
+            });
         }
         if !self.burst.is_empty() {
             match &mut self.outlet {
@@ -89,7 +87,7 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> Intake for InlineIntake<'_, A, T> {
                 }),
             }
         }
-        self.publisher.publish(&self.stage.counters);
+        self.publisher.publish(&self.stage.hands.counters);
     }
 
     fn flush(&mut self, _: &mut Admission) -> Room {
@@ -107,7 +105,7 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> Intake for InlineIntake<'_, A, T> {
 
     /// What the application had seen before a panic is known; the packet it panicked on and the rest of its burst are lost.
     fn settle(&mut self, input: &mut Admission) {
-        let lost = input.unaccounted(self.stage.counters.done());
-        self.stage.counters.dropped.add(DropReason::WorkerLost, lost);
+        let lost = input.unaccounted(self.stage.hands.counters.done());
+        self.stage.hands.counters.dropped.add(DropReason::WorkerLost, lost);
     }
 }

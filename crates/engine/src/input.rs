@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use flowloom_flow_key::FlowHasher;
+use flowloom_flow_key::{FlowHash, FlowHasher};
 use flowloom_packet::reason::DropCounts;
 use flowloom_packet::{
     DecodeOptions, DropReason, Headers, LinkType, PacketBatch, RawPacket, SharedBlock, decode,
@@ -31,28 +31,6 @@ pub(crate) struct Admission {
     begun: bool,
     /// Packets that the source has yielded: all but those it withheld.
     yielded: u64,
-}
-
-/// A packet that goes on to a worker.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Admitted {
-    pub(crate) headers: Headers,
-    pub(crate) hash: flowloom_flow_key::FlowHash,
-    pub(crate) time_ns: u64,
-}
-
-impl Admitted {
-    /// Returns where the packet lies, as the record says it.
-    #[inline(always)]
-    pub(crate) fn place(&self, raw: &RawPacket, number: u64) -> Place {
-        Place {
-            position: raw.position,
-            time_ns: self.time_ns,
-            captured: raw.captured,
-            wire: raw.wire,
-            number,
-        }
-    }
 }
 
 impl Admission {
@@ -88,9 +66,18 @@ impl Admission {
         number
     }
 
-    /// Returns a packet with its key, hash and time, unless it has no key.
+    /// Hands on a packet with its headers, hash and place, unless it has no key.
+    ///
+    /// The headers are read where they were made: a copy would wait for their single bytes to reach memory, behind whatever else
+    /// is being written.
     #[inline(always)]
-    pub(crate) fn admit(&mut self, raw: &RawPacket, block: &[u8], pass: u32) -> Option<Admitted> {
+    pub(crate) fn admit(
+        &mut self,
+        (number, raw): (u64, &RawPacket),
+        block: &[u8],
+        pass: u32,
+        to: impl FnOnce(&Headers, FlowHash, Place),
+    ) {
         let counters = &mut self.counters;
         let time_ns = raw.time_ns.max(counters.last_ns);
         counters.time_backwards += u64::from(raw.time_ns < counters.last_ns);
@@ -103,16 +90,14 @@ impl Admission {
                     headers.key = headers.key.with_pass(pass);
                 }
                 let hash = self.hasher.hash(&headers.key);
-                Some(Admitted { headers, hash, time_ns })
+                let RawPacket { position, captured, wire, .. } = *raw;
+                to(&headers, hash, Place { position, time_ns, captured, wire, number });
             }
-            Err(reason) => {
-                self.refuse(reason, raw.link);
-                None
-            }
+            Err(reason) => self.refuse(reason, raw.link),
         }
     }
 
-    /// Makes work of these packets of a batch, which lie in `block`: gives a work item and a descriptor for each that has a key,
+    /// Makes work of these packets of a batch, which lie in `block`: gives a work item, a descriptor and the headers of each that has a key,
     /// and tells the egress stage which have; `is_new` says that the block is another one than before.
     #[inline]
     pub(crate) fn describe(
@@ -120,7 +105,7 @@ impl Admission {
         (batch, block): (&PacketBatch, &SharedBlock),
         range: Range<usize>,
         (given_out, is_new): (&mut Option<GivenOut>, bool),
-        mut to: impl FnMut(WorkItem, Descriptor),
+        mut to: impl FnMut(WorkItem, Descriptor, &Headers),
     ) {
         let bytes = block.bytes();
         let mut ahead = batch.lookahead();
@@ -129,15 +114,16 @@ impl Admission {
         let mut mask = 0_u32;
         for (number, raw) in (first..).zip(packets) {
             ahead.request(bytes);
-            if let Some(admitted) = self.admit(raw, bytes, batch.pass) {
+            let digest = self.digest;
+            self.admit((number, raw), bytes, batch.pass, |headers, hash, place| {
                 mask |= 1 << (number - first);
-                let digest = self.digest.of(&admitted.headers.key, admitted.hash.worker);
-                let place = admitted.place(raw, number);
+                let digest = digest.of(&headers.key, hash.worker);
                 to(
                     WorkItem { digest, bytes: raw.wire },
-                    Descriptor::packet(admitted.hash.table, place, raw.link),
+                    Descriptor::packet(hash.table, place, raw.link),
+                    headers,
                 );
-            }
+            });
         }
         if let Some(given_out) = given_out {
             given_out.batch(first, packets.len(), mask, is_new.then(|| Arc::clone(block)));

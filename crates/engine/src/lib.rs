@@ -51,6 +51,7 @@ mod shared;
 mod stage;
 mod sync;
 pub mod time;
+mod tray;
 mod turn;
 mod turns_at_input;
 mod wait;

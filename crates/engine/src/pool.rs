@@ -12,7 +12,7 @@ use flowloom_packet::{DropReason, PacketBatch, SharedBlock};
 use flowloom_scheduler::{Intake as Policy, WorkItem, WorkerId};
 
 use crate::actor::Room;
-use crate::descriptor::Descriptor;
+use crate::descriptor::Parcel;
 use crate::drive::Intake;
 use crate::egress::GivenOut;
 use crate::input::Admission;
@@ -20,9 +20,8 @@ use crate::shared::DoneUpTo;
 
 /// A packet that waits.
 pub(crate) struct Waiting {
-    pub(crate) packet: Descriptor,
+    pub(crate) parcel: Parcel,
     pub(crate) block: SharedBlock,
-    pub(crate) pass: u32,
     /// Which of the two generations of packets it belongs to.
     generation: usize,
 }
@@ -151,7 +150,7 @@ pub(crate) struct PullIntake<'a> {
     given_out: Option<GivenOut>,
     block: Option<((u64, u32), SharedBlock)>,
     /// What found no room yet.
-    held: VecDeque<(Descriptor, WorkItem)>,
+    held: VecDeque<(Parcel, WorkItem)>,
     full_waits: u64,
 }
 
@@ -171,9 +170,9 @@ impl<'a> PullIntake<'a> {
     }
 
     fn drop_held(&mut self, input: &mut Admission, reason: DropReason) {
-        for (packet, _) in self.held.drain(..) {
+        for (parcel, _) in self.held.drain(..) {
             if let Some(given_out) = &mut self.given_out {
-                given_out.dropped(packet.number());
+                given_out.dropped(parcel.packet.number());
             }
             input.lose(reason, 1);
         }
@@ -198,24 +197,26 @@ impl Intake for PullIntake<'_> {
             self.block = Some((number, Arc::clone(block)));
         }
         let Self { held, given_out, .. } = self;
-        input.describe((batch, block), range, (given_out, is_new), |item, packet| {
-            held.push_back((packet, item));
+        input.describe((batch, block), range, (given_out, is_new), |item, packet, headers| {
+            let mut parcel = Parcel::none();
+            parcel.set(packet, headers);
+            held.push_back((parcel, item));
         });
         self.flush(input);
     }
 
     fn flush(&mut self, input: &mut Admission) -> Room {
-        let Some(((_, pass), block)) = &self.block else { return Room::Free };
+        let Some((_, block)) = &self.block else { return Room::Free };
         if self.held.is_empty() {
             return Room::Free;
         }
         let mut inner = self.pool.lock();
         while !self.held.is_empty() {
             let Some(token) = inner.free.pop() else { break };
-            let Some((packet, item)) = self.held.pop_front() else { break };
-            let generation = inner.generations.arrive(packet.time_ns);
+            let Some((parcel, item)) = self.held.pop_front() else { break };
+            let generation = inner.generations.arrive(parcel.packet.time_ns);
             let block = Arc::clone(block);
-            inner.slots[token as usize] = Some(Waiting { packet, block, pass: *pass, generation });
+            inner.slots[token as usize] = Some(Waiting { parcel, block, generation });
             inner.sent += 1;
             inner.policy.arrive(token, item);
         }

@@ -1,65 +1,62 @@
-//! The way from the input stage to one worker: a ring of descriptors, and a channel for the blocks they lie in.
+//! The way from the input stage to one worker: a ring of shares of trays.
 //!
-//! The ring is [`rtrb`]'s, used by chunks: pushing or popping one at a time costs several times as much. Blocks change a few
-//! hundred times a second at most and go through a crossbeam channel; the descriptor `NextBlock` says when to take one.
-//! Neither end ever waits: who finds no room, or nothing, says so.
+//! The ring is [`rtrb`]'s. Each share stands for one packet or more, and no more packets are on the way than the ring has slots: so it
+//! never fills, and nothing is held back on this side. Neither end ever waits: who finds no room, or nothing, says so.
 
 use std::sync::Arc;
 
-use crossbeam_channel::{Receiver, Sender};
 use crossbeam_utils::CachePadded;
-use flowloom_packet::{BATCH_PACKETS, SharedBlock};
 use rtrb::{Consumer, Producer, RingBuffer};
 
-use crate::actor::Room;
-use crate::descriptor::{Control, Descriptor};
+use crate::actor::Polled;
+use crate::descriptor::Descriptor;
 use crate::progress::Progress;
+use crate::tray::{Basket, Share, Tray};
 
-/// Blocks on the way to one worker at most.
-const BLOCKS_IN_FLIGHT: usize = 64;
+/// Shares that are to wait for a worker while there is an input: it is to have enough while another is at the input.
+const AHEAD: usize = 64;
 
 type Completed = Arc<CachePadded<Progress>>;
 
 /// The input stage's end.
 #[derive(Debug)]
 pub(crate) struct Outbox {
-    ring: Producer<Descriptor>,
-    blocks: Sender<(SharedBlock, u32)>,
-    staged: Vec<Descriptor>,
-    /// How many of those are packets, not messages.
-    staged_packets: u64,
+    /// `None` says that nothing follows.
+    ring: Producer<Option<Share>>,
     completed: Completed,
-    /// Packets put into the ring so far.
+    slots: u64,
+    /// The worker's packets of the tray in hand.
+    mask: u32,
+    /// Packets sent so far, those of the tray in hand included.
     pub(crate) sent: u64,
-    /// Bytes on the wire of those, and of what is staged.
-    pub(crate) taken_bytes: u64,
+    /// Bytes on the wire of those.
+    pub(crate) sent_bytes: u64,
     pub(crate) full_waits: u64,
 }
 
 /// The worker's end.
 #[derive(Debug)]
 pub(crate) struct Inbox {
-    pub(crate) ring: Consumer<Descriptor>,
-    pub(crate) blocks: Receiver<(SharedBlock, u32)>,
+    ring: Consumer<Option<Share>>,
     completed: Completed,
+    is_over: bool,
 }
 
-/// Returns the two ends of a way to a worker.
+/// Returns the two ends of a way to a worker, for so many packets at a time.
 pub(crate) fn connect(slots: usize) -> (Outbox, Inbox) {
-    let (producer, consumer) = RingBuffer::new(slots);
-    let (sender, receiver) = crossbeam_channel::bounded(BLOCKS_IN_FLIGHT);
+    // And one for the message that nothing follows.
+    let (producer, consumer) = RingBuffer::new(slots + 1);
     let completed = Completed::default();
     let outbox = Outbox {
         ring: producer,
-        blocks: sender,
-        staged: Vec::with_capacity(3 * BATCH_PACKETS),
-        staged_packets: 0,
         completed: Arc::clone(&completed),
+        slots: slots as u64,
+        mask: 0,
         sent: 0,
-        taken_bytes: 0,
+        sent_bytes: 0,
         full_waits: 0,
     };
-    (outbox, Inbox { ring: consumer, blocks: receiver, completed })
+    (outbox, Inbox { ring: consumer, completed, is_over: false })
 }
 
 impl Inbox {
@@ -68,9 +65,30 @@ impl Inbox {
         self.completed.publish(packets, bytes);
     }
 
-    /// Returns the block that a message announces: it was sent before the message.
-    pub(crate) fn next_block(&self) -> Option<(SharedBlock, u32)> {
-        self.blocks.try_recv().ok()
+    /// Says whether so little waits that somebody should look after the input.
+    pub(crate) fn is_short(&self) -> bool {
+        self.ring.slots() < AHEAD
+    }
+
+    /// Takes what waits, as far as the basket has room. `Done` when nothing will ever follow and the basket is empty.
+    pub(crate) fn take(&mut self, basket: &mut Basket) -> Polled {
+        while let Ok(share) = self.ring.peek() {
+            if share.as_ref().is_some_and(|share| !basket.has_room(share)) {
+                break;
+            }
+            match self.ring.pop() {
+                Ok(Some(share)) => basket.add(share),
+                Ok(None) => self.is_over = true,
+                Err(_) => break,
+            }
+        }
+        if basket.len() > 0 {
+            Polled::Worked
+        } else if self.is_over || (self.ring.is_abandoned() && self.ring.is_empty()) {
+            Polled::Done // Or the input stage is gone without a word: what it sent is done.
+        } else {
+            Polled::Idle
+        }
     }
 }
 
@@ -85,88 +103,41 @@ impl Outbox {
         self.completed.bytes()
     }
 
-    /// Returns how many packets are staged and not yet in the ring.
-    pub(crate) fn staged(&self) -> u64 {
-        self.staged_packets
+    /// Says whether the worker is gone.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.ring.is_abandoned()
     }
 
-    /// Says whether enough is staged to be put into the ring at once.
-    pub(crate) fn is_stage_full(&self) -> bool {
-        self.staged.len() >= BATCH_PACKETS
+    /// Says whether so many packets more may be on the way.
+    pub(crate) fn has_room(&self, packets: usize) -> bool {
+        self.sent + packets as u64 - self.completed() <= self.slots
     }
 
-    /// Says whether the ring has room for what is staged and one packet more. It never shrinks: only this side fills it.
-    pub(crate) fn has_room(&self) -> bool {
-        self.ring.slots() > self.staged.len()
-    }
-
-    /// Says whether another block may be announced.
-    pub(crate) fn has_block_room(&self) -> bool {
-        !self.blocks.is_full()
-    }
-
-    /// Stages a packet.
+    /// Adds a packet of the tray in hand to the worker's share.
     #[inline]
-    pub(crate) fn stage(&mut self, packet: Descriptor) {
-        self.staged.push(packet);
-        self.staged_packets += 1;
-        self.taken_bytes += u64::from(packet.wire);
+    pub(crate) fn add(&mut self, place: usize, packet: &Descriptor) {
+        self.mask |= 1 << place;
+        self.sent += 1;
+        self.sent_bytes += u64::from(packet.wire);
     }
 
-    /// Puts what is staged into the ring, as far as there is room.
-    pub(crate) fn flush(&mut self) -> Room {
-        if self.staged.is_empty() {
-            return Room::Free;
-        }
-        let room = self.ring.slots().min(self.staged.len());
-        if room > 0 {
-            let Ok(chunk) = self.ring.write_chunk_uninit(room) else {
-                unreachable!("the ring has room for the chunk: only this thread fills it")
-            };
-            let mut messages = 0;
-            chunk.fill_from_iter(
-                self.staged
-                    .drain(..room)
-                    .inspect(|descriptor| messages += u64::from(descriptor.as_control().is_some())),
-            );
-            let packets = room as u64 - messages;
-            self.sent += packets;
-            self.staged_packets -= packets;
-        }
-        if self.staged.is_empty() {
-            Room::Free
-        } else if self.ring.is_abandoned() {
-            Room::Gone
-        } else {
-            self.full_waits += 1;
-            Room::Full
+    /// Sends the worker's share of the tray, if it has one.
+    #[inline]
+    pub(crate) fn send(&mut self, tray: &Arc<Tray>) {
+        let mask = std::mem::take(&mut self.mask);
+        if mask != 0 {
+            self.push(Some(Share { tray: Arc::clone(tray), mask }));
         }
     }
 
-    /// Announces that the packets that follow lie in `block`. A worker that is gone needs no telling.
-    pub(crate) fn next_block(&mut self, block: &SharedBlock, pass: u32) {
-        if self.blocks.try_send((Arc::clone(block), pass)).is_ok() {
-            self.staged.push(Descriptor::control(Control::NextBlock));
-        }
-    }
-
-    /// Announces that nothing follows.
+    /// Says that nothing follows.
     pub(crate) fn end(&mut self) {
-        self.staged.push(Descriptor::control(Control::End));
+        self.push(None);
     }
 
-    /// Forgets the packets that are staged, not the messages; tells each.
-    pub(crate) fn discard(&mut self, mut on_packet: impl FnMut(Descriptor)) -> u64 {
-        let mut bytes = 0;
-        self.staged.retain(|descriptor| {
-            let is_packet = descriptor.as_control().is_none();
-            if is_packet {
-                bytes += u64::from(descriptor.wire);
-                on_packet(*descriptor);
-            }
-            !is_packet
-        });
-        self.taken_bytes -= bytes;
-        std::mem::take(&mut self.staged_packets)
+    fn push(&mut self, share: Option<Share>) {
+        // There is a slot for each packet on the way. What a worker that is gone would have had is counted as its loss.
+        let pushed = self.ring.push(share);
+        debug_assert!(pushed.is_ok(), "a ring has room for all that may be on the way");
     }
 }

@@ -153,9 +153,14 @@ where
                     format!("worker-{i}"),
                     cpu,
                     worker,
-                    move |worker| match worker.poll() {
-                        Polled::Idle if by_workers => at_input.help(),
-                        polled => polled,
+                    move |worker| {
+                        // Before it has nothing left: who then finds somebody else at the input would wait.
+                        let helped = (by_workers && worker.is_short()).then(|| at_input.help());
+                        match (worker.poll(), helped) {
+                            (Polled::Idle, Some(helped)) => helped,
+                            (Polled::Idle, None) if by_workers => at_input.help(),
+                            (polled, _) => polled,
+                        }
                     },
                     move |worker, panic| crew::end_worker(worker, panic, &halt),
                 )?);

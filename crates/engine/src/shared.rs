@@ -5,28 +5,31 @@
 //! gets the next number of its shard when it arrives, and enters when those before it have left. So the packets of a
 //! flow meet its state in the order they arrived in, whichever workers have them [FLOWNP §5.1].
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use crossbeam_utils::CachePadded;
+use flowloom_cpu::prefetch;
 use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::FlowTable;
-use flowloom_packet::PacketView;
 
-use crate::app::{App, FlowState, Verdict};
+use crate::app::FlowState;
 use crate::flows::{Flows, FlowsEnd};
 use crate::sync::{AtomicU64, Ordering};
 use crate::time::IdleTimeout;
 use crate::turn::Turn;
 
-/// Shards for each worker: two workers meet in one with a chance of 1 in 64, and an elephant shares its shard with one
-/// flow in some hundred.
-const SHARDS_PER_WORKER: usize = 64;
+/// Shards for each worker: few, so that of some hundred packets many lie in the same, which is entered once for all of them. Who
+/// finds somebody in a shard turns to the others first.
+const SHARDS_PER_WORKER: usize = 8;
+/// The same where shards are entered by turns: an elephant shares its shard, and its turns, with one flow in some hundred.
+const SHARDS_BY_TURNS: usize = 64;
 /// The most shards.
 const SHARDS_MAX: usize = 1024;
 
 /// Returns into how many shards flows are spread for so many workers.
-pub(crate) fn shards(workers: usize) -> usize {
-    (workers * SHARDS_PER_WORKER).next_power_of_two().min(SHARDS_MAX)
+pub(crate) fn shards(workers: usize, by_turns: bool) -> usize {
+    let each = if by_turns { SHARDS_BY_TURNS } else { SHARDS_PER_WORKER };
+    (workers * each).next_power_of_two().min(SHARDS_MAX)
 }
 
 /// Returns the shard of a flow.
@@ -59,6 +62,19 @@ impl DoneUpTo {
 struct Shard<F, T> {
     turn: Turn,
     flows: Mutex<Flows<F, T>>,
+}
+
+/// A shard that this thread has to itself.
+pub(crate) struct Entered<'a, F, T> {
+    pub(crate) flows: MutexGuard<'a, Flows<F, T>>,
+    done_up_to: &'a DoneUpTo,
+}
+
+impl<F: FlowState, T: FlowTable<FlowKey, F>> Entered<'_, F, T> {
+    /// Ends flows that were idle for too long, a few at a time.
+    pub(crate) fn expire(&mut self) {
+        self.flows.expire(self.done_up_to.time_ns());
+    }
 }
 
 /// All flows of a run.
@@ -102,19 +118,33 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> SharedFlows<F, T> {
         self.shard(hash).turn.pass(turn);
     }
 
-    /// Runs the application on a packet and its flow. `None` when the table refuses a new flow.
-    pub(crate) fn process<A: App<Flow = F>>(
-        &self,
-        app: &mut A,
-        hash: u64,
-        packet: &PacketView<'_>,
-    ) -> Option<Verdict> {
+    /// Returns how many shards there are.
+    pub(crate) fn shards(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Asks for the line that says who is in a shard.
+    #[inline(always)]
+    pub(crate) fn request(&self, shard: usize) {
+        prefetch::read_at(&self.shards, shard);
+    }
+
+    /// Enters a shard, unless somebody is in it.
+    pub(crate) fn try_enter(&self, shard: usize) -> Option<Entered<'_, F, T>> {
+        match self.shards[shard].flows.try_lock() {
+            Ok(flows) => Some(Entered { flows, done_up_to: &self.done_up_to }),
+            Err(TryLockError::Poisoned(flows)) => {
+                Some(Entered { flows: flows.into_inner(), done_up_to: &self.done_up_to })
+            }
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// Enters a shard, as soon as whoever is in it has left.
+    pub(crate) fn enter(&self, shard: usize) -> Entered<'_, F, T> {
         // A worker that panicked left the state of one flow half changed, and the run is ending: its counts are whole.
-        let mut flows = self.shard(hash).flows.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = flows.table.lookup(&packet.headers.key, hash);
-        let verdict = flows.process(app, found, (&packet.headers.key, hash), packet.time_ns, packet);
-        flows.expire(self.done_up_to.time_ns());
-        verdict
+        let flows = self.shards[shard].flows.lock().unwrap_or_else(PoisonError::into_inner);
+        Entered { flows, done_up_to: &self.done_up_to }
     }
 
     /// Returns what each shard leaves.
@@ -132,7 +162,8 @@ mod tests {
 
     #[test]
     fn shards_are_a_power_of_two_and_take_equal_shares() {
-        assert_eq!((shards(1), shards(3), shards(4), shards(256)), (64, 256, 256, 1024));
+        assert_eq!([1, 3, 4, 256].map(|workers| shards(workers, true)), [64, 256, 256, 1024]);
+        assert_eq!([1, 3, 4, 256].map(|workers| shards(workers, false)), [8, 32, 32, 1024]);
         let mut counts = [0_u32; 64];
         for i in 0..64_000_u64 {
             counts[shard_of(i << 7 ^ i << 40, 64)] += 1;

@@ -2,7 +2,7 @@
 
 use flowloom_flow_key::{Direction, FlowKey};
 use flowloom_flow_table::{FlowId, FlowTable};
-use flowloom_packet::{BATCH_PACKETS, DropReason, Headers, PacketView};
+use flowloom_packet::{BATCH_PACKETS, Headers, PacketView};
 
 use crate::app::{App, Verdict};
 use crate::counters::WorkerCounters;
@@ -99,26 +99,68 @@ pub(crate) type Outcome = Option<Verdict>;
 /// The number that no packet has.
 const NO_PACKET: u64 = u64::MAX;
 
-/// One worker's table and application.
+/// An application, and what it did: all of a stage but the flows.
 #[derive(Debug)]
-pub(crate) struct FlowStage<A: App, T> {
+pub(crate) struct Hands<A> {
     app: A,
-    flows: Flows<A::Flow, T>,
     ids: [Option<FlowId>; BATCH_PACKETS],
     pub(crate) counters: WorkerCounters,
     /// The packet that the application has in hand.
     at: u64,
 }
 
-impl<A: App, T: FlowTable<FlowKey, A::Flow>> FlowStage<A, T> {
-    pub(crate) fn new(app: A, flows: Flows<A::Flow, T>) -> Self {
+impl<A: App> Hands<A> {
+    pub(crate) fn new(app: A) -> Self {
         let counters = WorkerCounters::default();
-        Self { app, flows, ids: [None; BATCH_PACKETS], counters, at: NO_PACKET }
+        Self { app, ids: [None; BATCH_PACKETS], counters, at: NO_PACKET }
     }
 
     /// Returns the number of the packet that the application has in hand.
     pub(crate) fn at(&self) -> Option<u64> {
         (self.at != NO_PACKET).then_some(self.at)
+    }
+
+    /// Finds the flow of each of at most [`BATCH_PACKETS`] packets, runs the application on it, and says so with the packet's place
+    /// among them. `packet` returns each with its number.
+    #[inline(always)]
+    pub(crate) fn work<'b, T: FlowTable<FlowKey, A::Flow>>(
+        &mut self,
+        flows: &mut Flows<A::Flow, T>,
+        (keys, hashes): (&[FlowKey], &[u64]),
+        packet: impl Fn(usize) -> (u64, PacketView<'b>),
+        mut done: impl FnMut(usize, &PacketView<'_>, Outcome),
+    ) {
+        let ids = &mut self.ids[..keys.len()];
+        flows.table.lookup_batch(keys, hashes, ids);
+        // A flow that is to begin writes to a state that nobody has touched for long: all such lines of the burst
+        // are asked for before the first is written.
+        for (i, found) in ids.iter().enumerate() {
+            if found.is_none() {
+                flows.table.prefetch_vacancy(&keys[i], hashes[i]);
+            }
+        }
+        for i in 0..keys.len() {
+            let (number, view) = packet(i);
+            self.at = number;
+            let outcome =
+                flows.process(&mut self.app, self.ids[i], (&keys[i], hashes[i]), view.time_ns, &view);
+            self.counters.count(outcome);
+            done(i, &view, outcome);
+        }
+        self.at = NO_PACKET;
+    }
+}
+
+/// One worker's table and application.
+#[derive(Debug)]
+pub(crate) struct FlowStage<A: App, T> {
+    pub(crate) hands: Hands<A>,
+    pub(crate) flows: Flows<A::Flow, T>,
+}
+
+impl<A: App, T: FlowTable<FlowKey, A::Flow>> FlowStage<A, T> {
+    pub(crate) fn new(app: A, flows: Flows<A::Flow, T>) -> Self {
+        Self { hands: Hands::new(app), flows }
     }
 
     /// Hints that a packet of this hash is about to be looked up.
@@ -136,50 +178,32 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> FlowStage<A, T> {
         done: &mut impl FnMut(&PacketView<'_>, Place, Outcome),
     ) {
         let count = std::mem::take(&mut burst.len);
-        let table = &self.flows.table;
-        table.lookup_batch(&burst.keys[..count], &burst.hashes[..count], &mut self.ids[..count]);
-        // A flow that is to begin writes to a state that nobody has touched for long: all such lines of the burst
-        // are asked for before the first is written.
-        for (i, found) in self.ids[..count].iter().enumerate() {
-            if found.is_none() {
-                table.prefetch_vacancy(&burst.keys[i], burst.hashes[i]);
-            }
-        }
-        for (i, packet) in burst.packets[..count].iter().enumerate() {
-            let place = packet.place;
-            let start = place.position as usize;
-            let bytes = block.get(start..start + place.captured as usize);
-            let view = PacketView {
-                bytes: bytes.unwrap_or_default(),
-                headers: packet.headers(burst.keys[i]),
-                time_ns: place.time_ns,
-                wire_bytes: place.wire,
-            };
-            self.at = place.number;
-            let outcome = self.flows.process(
-                &mut self.app,
-                self.ids[i],
-                (&burst.keys[i], burst.hashes[i]),
-                place.time_ns,
-                &view,
-            );
-            self.counters.count(outcome);
-            done(&view, place, outcome);
-        }
-        self.at = NO_PACKET;
-        if let Some(last) = burst.packets[..count].last() {
+        let (keys, packets) = (&burst.keys[..count], &burst.packets[..count]);
+        self.hands.work(
+            &mut self.flows,
+            (keys, &burst.hashes[..count]),
+            |i| {
+                let place = packets[i].place;
+                let start = place.position as usize;
+                let bytes = block.get(start..start.wrapping_add(place.captured as usize));
+                let view = PacketView {
+                    bytes: bytes.unwrap_or_default(),
+                    headers: packets[i].headers(keys[i]),
+                    time_ns: place.time_ns,
+                    wire_bytes: place.wire,
+                };
+                (place.number, view)
+            },
+            |i, view, outcome| done(view, packets[i].place, outcome),
+        );
+        if let Some(last) = packets.last() {
             self.flows.expire(last.place.time_ns);
         }
     }
 
-    /// Counts a packet that was sent here and could not be read.
-    pub(crate) fn lose(&mut self, reason: DropReason) {
-        self.counters.dropped.count(reason);
-    }
-
     /// Returns the counters as they are.
     pub(crate) fn counters(&self) -> WorkerCounters {
-        let mut counters = self.counters.clone();
+        let mut counters = self.hands.counters.clone();
         counters.add_flows(self.flows.counts());
         counters
     }

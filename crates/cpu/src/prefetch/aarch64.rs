@@ -1,4 +1,4 @@
-//! PRFM.
+//! PRFM, to read and to write.
 #![expect(unsafe_code, reason = "a prefetch instruction; it never faults, whatever the address")]
 
 #[inline(always)]
@@ -8,6 +8,18 @@ pub(super) fn read<T>(address: *const T) {
     unsafe {
         core::arch::asm!(
             "prfm pldl1keep, [{address}]",
+            address = in(reg) address,
+            options(nostack, preserves_flags, readonly)
+        );
+    }
+}
+
+#[inline(always)]
+pub(super) fn write<T>(address: *const T) {
+    // SAFETY: as `read`.
+    unsafe {
+        core::arch::asm!(
+            "prfm pstl1keep, [{address}]",
             address = in(reg) address,
             options(nostack, preserves_flags, readonly)
         );

@@ -1,4 +1,4 @@
-//! PREFETCHT0.
+//! PREFETCHT0 and PREFETCHW.
 #![expect(unsafe_code, reason = "a prefetch instruction; it never faults, whatever the address")]
 
 use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -7,4 +7,18 @@ use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 pub(super) fn read<T>(address: *const T) {
     // SAFETY: `_mm_prefetch` is a hint without architectural effect; SSE is part of x86-64.
     unsafe { _mm_prefetch::<{ _MM_HINT_T0 }>(address.cast()) };
+}
+
+#[cfg(not(miri))]
+#[inline(always)]
+pub(super) fn write<T>(address: *const T) {
+    // SAFETY: PREFETCHW is a hint; it changes no register, no flag and no memory, and an address that cannot be translated is
+    // ignored. Processors of x86-64 that do not know it take it for a no-operation of the same length.
+    unsafe {
+        core::arch::asm!(
+            "prefetchw [{address}]",
+            address = in(reg) address,
+            options(nostack, preserves_flags, readonly)
+        );
+    }
 }

@@ -44,7 +44,8 @@ where
             match self.pool.fetch(self.me) {
                 Fetched::Packet(waiting) => {
                     self.fetched += 1;
-                    self.clerk.process(waiting.packet, &waiting.block, waiting.pass);
+                    let parcel = &waiting.parcel;
+                    self.clerk.process(parcel, parcel.view(waiting.block.bytes()));
                     polled = Polled::Worked;
                 }
                 Fetched::Nothing => break,
@@ -54,12 +55,16 @@ where
                 }
             }
         }
-        self.clerk.desk.publisher.publish(&self.clerk.counters);
+        self.clerk.publish();
         polled
     }
 
+    fn is_short(&self) -> bool {
+        false // What waits, waits for all of them: who finds nothing looks after the input.
+    }
+
     fn at(&self) -> Option<u64> {
-        self.clerk.at
+        self.clerk.at()
     }
 
     fn end(self: Box<Self>, _: bool) -> WorkerEnd<A::Flow> {

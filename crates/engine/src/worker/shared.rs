@@ -4,16 +4,20 @@ use std::sync::Arc;
 
 use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::FlowTable;
-use flowloom_packet::{BATCH_PACKETS, DropReason, SharedBlock};
+use flowloom_packet::{BATCH_PACKETS, DropReason, PacketView};
 
-use super::{Desk, Worker, WorkerEnd, view};
+use super::{Desk, Worker, WorkerEnd};
 use crate::actor::Polled;
 use crate::app::App;
-use crate::counters::WorkerCounters;
-use crate::descriptor::{Control, Descriptor};
+use crate::descriptor::Parcel;
 use crate::halt::Halt;
 use crate::ring::Inbox;
-use crate::shared::SharedFlows;
+use crate::shared::{Entered, SharedFlows, shard_of};
+use crate::stage::Hands;
+use crate::tray::Basket;
+
+/// Packets taken at a time, those of a shard dealt with together.
+const CHUNK: usize = 128;
 
 pub(crate) struct SharedWorker<'a, A: App, T> {
     inbox: Inbox,
@@ -22,97 +26,186 @@ pub(crate) struct SharedWorker<'a, A: App, T> {
     by_turns: bool,
     halt: Arc<Halt>,
     /// Taken from the ring and not yet dealt with.
-    held: Vec<Descriptor>,
+    basket: Basket,
+    /// The next packet of the basket.
     next: usize,
-    block: Option<(SharedBlock, u32)>,
     taken: u64,
     taken_bytes: u64,
 }
 
-/// What deals with one packet of a flow that others may have too.
+/// What deals with packets of flows that others may have too.
 pub(crate) struct Clerk<'a, A: App, T> {
-    pub(crate) app: A,
+    hands: Hands<A>,
     pub(crate) flows: Arc<SharedFlows<A::Flow, T>>,
-    pub(crate) counters: WorkerCounters,
-    /// The packet that the application has in hand.
-    pub(crate) at: Option<u64>,
-    pub(crate) desk: Desk<'a>,
+    desk: Desk<'a>,
+    keys: [FlowKey; BATCH_PACKETS],
+    hashes: [u64; BATCH_PACKETS],
+    lists: Lists,
+}
+
+/// The packets of a chunk in one list for each shard, in their order.
+struct Lists {
+    /// The last packet of each shard's list; `NONE` for all between two chunks.
+    last: Box<[u8]>,
+    /// The packet that follows a packet in its list.
+    next: [u8; CHUNK],
+    /// The first packet of each list.
+    first: Vec<u8>,
+}
+
+/// No packet of a chunk.
+const NONE: u8 = u8::MAX;
+const _: () = assert!(CHUNK <= NONE as usize, "a place in a chunk is a byte");
+
+impl Lists {
+    fn new(shards: usize) -> Self {
+        Self {
+            last: vec![NONE; shards].into_boxed_slice(),
+            next: [NONE; CHUNK],
+            first: Vec::with_capacity(CHUNK),
+        }
+    }
+
+    /// Adds packet `i` to the list of its shard; says whether it is the first there.
+    #[inline]
+    fn add(&mut self, i: usize, shard: usize) -> bool {
+        let last = std::mem::replace(&mut self.last[shard], i as u8);
+        self.next[i] = NONE;
+        match self.next.get_mut(usize::from(last)) {
+            Some(next) => *next = i as u8,
+            None => self.first.push(i as u8),
+        }
+        last == NONE
+    }
 }
 
 impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> Clerk<'a, A, T> {
     pub(crate) fn new(app: A, flows: Arc<SharedFlows<A::Flow, T>>, desk: Desk<'a>) -> Self {
-        Self { app, flows, counters: WorkerCounters::default(), at: None, desk }
-    }
-
-    /// Runs the application on a packet, counts what came of it, and tells the egress stage.
-    pub(crate) fn process(&mut self, packet: Descriptor, block: &SharedBlock, pass: u32) {
-        let outcome = match view(packet, block, pass, self.desk.options) {
-            Ok(view) => {
-                self.at = Some(packet.number());
-                let outcome = self.flows.process(&mut self.app, packet.hash, &view);
-                self.at = None;
-                self.counters.count(outcome);
-                outcome
-            }
-            Err(reason) => {
-                self.counters.dropped.count(reason);
-                None
-            }
-        };
-        self.tell(packet, outcome);
-    }
-
-    /// Counts a packet as lost.
-    fn lose(&mut self, packet: Descriptor) {
-        self.counters.dropped.count(DropReason::WorkerLost);
-        self.tell(packet, None);
-    }
-
-    fn tell(&mut self, packet: Descriptor, outcome: Option<crate::app::Verdict>) {
-        if let Some(done_with) = &mut self.desk.done_with {
-            done_with.tell(packet, outcome);
+        let lists = Lists::new(flows.shards());
+        Self {
+            hands: Hands::new(app),
+            flows,
+            desk,
+            keys: [FlowKey::default(); BATCH_PACKETS],
+            hashes: [0; BATCH_PACKETS],
+            lists,
         }
     }
 
+    /// Returns the number of the packet that the application has in hand.
+    pub(crate) fn at(&self) -> Option<u64> {
+        self.hands.at()
+    }
+
+    /// Runs the application on a packet, counts what came of it, and tells the egress stage.
+    pub(crate) fn process(&mut self, parcel: &Parcel, packet: (u64, PacketView<'_>)) {
+        let Self { hands, flows, desk, .. } = self;
+        let (hash, key) = (parcel.packet.hash, parcel.key);
+        let mut shard = flows.enter(shard_of(hash, flows.shards()));
+        hands.work(
+            &mut shard.flows,
+            (&[key], &[hash]),
+            |_| packet,
+            |_, _, outcome| desk.tell(parcel, outcome),
+        );
+        shard.expire();
+    }
+
+    /// Does the same with all of a basket, the packets of a shard together: in the order of each flow, and no more.
+    fn process_all(&mut self, basket: &Basket) {
+        let shards = self.flows.shards();
+        let shard_at = |i: u8| shard_of(basket.parcel(usize::from(i)).packet.hash, shards);
+        for i in 0..basket.len() {
+            basket.request(i);
+            let shard = shard_at(i as u8);
+            if self.lists.add(i, shard) {
+                self.flows.request(shard);
+            }
+        }
+        let flows = Arc::clone(&self.flows);
+        let mut first = std::mem::take(&mut self.lists.first);
+        first.retain(|&i| {
+            self.lists.last[shard_at(i)] = NONE;
+            match flows.try_enter(shard_at(i)) {
+                Some(mut shard) => {
+                    self.process_list(&mut shard, basket, i);
+                    false
+                }
+                // Somebody is there: rather do something else meanwhile.
+                None => true,
+            }
+        });
+        for i in first.drain(..) {
+            self.process_list(&mut flows.enter(shard_at(i)), basket, i);
+        }
+        self.lists.first = first;
+    }
+
+    /// Deals with the packets of a shard.
+    fn process_list(&mut self, shard: &mut Entered<'_, A::Flow, T>, basket: &Basket, first: u8) {
+        let Self { hands, desk, keys, hashes, lists, .. } = self;
+        let mut places = [0_u8; BATCH_PACKETS];
+        let mut i = first;
+        while i != NONE {
+            let mut count = 0;
+            while i != NONE && count < BATCH_PACKETS {
+                let parcel = basket.parcel(usize::from(i));
+                shard.flows.table.prefetch(parcel.packet.hash);
+                (keys[count], hashes[count]) = (parcel.key, parcel.packet.hash);
+                places[count] = i;
+                i = lists.next[usize::from(i)];
+                count += 1;
+            }
+            hands.work(
+                &mut shard.flows,
+                (&keys[..count], &hashes[..count]),
+                |i| basket.view(usize::from(places[i])),
+                |i, _, outcome| desk.tell(basket.parcel(usize::from(places[i])), outcome),
+            );
+        }
+        shard.expire();
+    }
+
+    /// Counts a packet as lost.
+    fn lose(&mut self, parcel: &Parcel) {
+        self.hands.counters.dropped.count(DropReason::WorkerLost);
+        self.desk.tell(parcel, None);
+    }
+
+    /// Publishes what is counted.
+    pub(crate) fn publish(&mut self) {
+        self.desk.publisher.publish(&self.hands.counters);
+    }
+
     pub(crate) fn end(self, fetched: u64) -> WorkerEnd<A::Flow> {
-        WorkerEnd { counters: self.counters, flows: None, fetched, refused: self.desk.refused() }
+        WorkerEnd { counters: self.hands.counters, flows: None, fetched, refused: self.desk.refused() }
     }
 }
 
 impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedWorker<'a, A, T> {
     pub(crate) fn new(inbox: Inbox, clerk: Clerk<'a, A, T>, by_turns: bool, halt: Arc<Halt>) -> Self {
-        Self {
-            inbox,
-            clerk,
-            by_turns,
-            halt,
-            held: Vec::with_capacity(BATCH_PACKETS),
-            next: 0,
-            block: None,
-            taken: 0,
-            taken_bytes: 0,
-        }
+        Self { inbox, clerk, by_turns, halt, basket: Basket::new(CHUNK), next: 0, taken: 0, taken_bytes: 0 }
     }
 
-    /// Takes the next descriptors from the ring.
-    fn take(&mut self) -> Polled {
-        let ready = self.inbox.ring.slots().min(BATCH_PACKETS);
-        if ready == 0 {
-            let is_over = self.inbox.ring.is_abandoned() && self.inbox.ring.is_empty();
-            return if is_over { Polled::Done } else { Polled::Idle };
+    /// Deals with the packets of the basket whose turn it is, up to the first whose turn it is not.
+    fn process_by_turns(&mut self) {
+        let Self { clerk, basket, .. } = self;
+        while self.next < basket.len() {
+            let parcel = basket.parcel(self.next);
+            let (hash, turn) = (parcel.packet.hash, parcel.packet.turn());
+            if clerk.flows.is_turn(hash, turn) {
+                clerk.process(parcel, basket.view(self.next));
+                clerk.flows.pass_turn(hash, turn);
+            } else if self.halt.is_halted() {
+                // Whoever has the turn may be gone.
+                clerk.lose(parcel);
+            } else {
+                break;
+            }
+            self.taken += 1;
+            self.taken_bytes += u64::from(parcel.packet.wire);
+            self.next += 1;
         }
-        let Ok(chunk) = self.inbox.ring.read_chunk(ready) else {
-            unreachable!("that many descriptors are ready: only this thread takes them")
-        };
-        self.held.clear();
-        self.held.extend(chunk);
-        self.next = 0;
-        Polled::Worked
-    }
-
-    fn publish(&mut self) {
-        self.inbox.publish(self.taken, self.taken_bytes);
-        self.clerk.desk.publisher.publish(&self.clerk.counters);
     }
 }
 
@@ -122,47 +215,36 @@ where
     T: FlowTable<FlowKey, A::Flow> + Send,
 {
     fn poll(&mut self) -> Polled {
-        if self.next == self.held.len() {
-            match self.take() {
-                Polled::Worked => {}
+        if self.basket.len() == 0 {
+            match self.inbox.take(&mut self.basket) {
+                Polled::Worked => self.next = 0,
                 other => return other,
             }
         }
         let begun = self.next;
-        while let Some(&packet) = self.held.get(self.next) {
-            match (packet.as_control(), &self.block) {
-                (Some(Control::NextBlock), _) => self.block = self.inbox.next_block(),
-                (Some(Control::End), _) => {
-                    self.publish();
-                    return Polled::Done;
-                }
-                (None, Some((block, pass))) => {
-                    let (hash, turn) = (packet.hash, packet.turn());
-                    let is_turn = !self.by_turns || self.clerk.flows.is_turn(hash, turn);
-                    if is_turn {
-                        self.clerk.process(packet, block, *pass);
-                        if self.by_turns {
-                            self.clerk.flows.pass_turn(hash, turn);
-                        }
-                    } else if self.halt.is_halted() {
-                        // Whoever has the turn may be gone.
-                        self.clerk.lose(packet);
-                    } else {
-                        break;
-                    }
-                    self.taken += 1;
-                    self.taken_bytes += u64::from(packet.wire);
-                }
-                (None, None) => unreachable!("a block is announced before the first packet in it"),
-            }
-            self.next += 1;
+        if self.by_turns {
+            self.process_by_turns();
+        } else {
+            self.clerk.process_all(&self.basket);
+            self.next = self.basket.len();
+            self.taken += self.next as u64;
+            self.taken_bytes += self.basket.wire_bytes();
         }
-        self.publish();
-        if self.next == begun { Polled::Idle } else { Polled::Worked }
+        let worked = self.next > begun;
+        if self.next == self.basket.len() {
+            self.basket.clear();
+        }
+        self.inbox.publish(self.taken, self.taken_bytes);
+        self.clerk.publish();
+        if worked { Polled::Worked } else { Polled::Idle }
+    }
+
+    fn is_short(&self) -> bool {
+        self.inbox.is_short()
     }
 
     fn at(&self) -> Option<u64> {
-        self.clerk.at
+        self.clerk.at()
     }
 
     fn end(self: Box<Self>, _: bool) -> WorkerEnd<A::Flow> {

@@ -1,0 +1,221 @@
+//! A batch on its way: decoded once into a tray, of which each worker gets the part that is its own.
+//!
+//! ```text
+//!  input stage ─ decode ─▶ tray: 32 parcels, block ─┬─ ring ─ (tray, 0b…0110) ─▶ worker 0
+//!                                                   └─ ring ─ (tray, 0b…1001) ─▶ worker 1
+//! ```
+//!
+//! So what is written per packet is written once, where the decoder puts it, and a ring moves sixteen bytes a batch. A tray is used
+//! again when no worker has it any more; none of them writes to it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use flowloom_cpu::prefetch;
+use flowloom_packet::{BATCH_PACKETS, Headers, PacketView, SharedBlock};
+
+use crate::descriptor::{Descriptor, Parcel};
+
+/// Packets that were decoded together, and the block they lie in.
+#[derive(Debug)]
+pub(crate) struct Tray {
+    pub(crate) block: Option<SharedBlock>,
+    parcels: Box<[Parcel; BATCH_PACKETS]>,
+    len: usize,
+}
+
+impl Default for Tray {
+    fn default() -> Self {
+        Self { block: None, parcels: Box::new([Parcel::none(); BATCH_PACKETS]), len: 0 }
+    }
+}
+
+impl Tray {
+    /// Asks for the lines of so many packets: workers have read what was in them.
+    pub(crate) fn request(&self, packets: usize) {
+        // Parcels are no whole lines: a line is asked for twice sometimes, which costs less than finding out.
+        for i in 0..packets {
+            let parcel = std::ptr::from_ref(&self.parcels[i]);
+            prefetch::write(parcel);
+            prefetch::write(parcel.wrapping_byte_add(prefetch::LINE_BYTES));
+        }
+    }
+
+    /// Puts a packet on the tray.
+    #[inline(always)]
+    pub(crate) fn put(&mut self, packet: Descriptor, headers: &Headers) {
+        self.parcels[self.len].set(packet, headers);
+        self.len += 1;
+    }
+
+    /// Returns what lies on the tray.
+    pub(crate) fn parcels(&mut self) -> &mut [Parcel] {
+        &mut self.parcels[..self.len]
+    }
+}
+
+/// The packets of a tray that one worker has to deal with.
+#[derive(Debug)]
+pub(crate) struct Share {
+    pub(crate) tray: Arc<Tray>,
+    /// Bit `i` stands for parcel `i`; never empty.
+    pub(crate) mask: u32,
+}
+
+const _: () = assert!(BATCH_PACKETS <= u32::BITS as usize, "a bit for each packet of a batch");
+
+/// The input stage's trays: as many as there are batches on the way, and a few.
+#[derive(Debug, Default)]
+pub(crate) struct Trays {
+    on_the_way: VecDeque<Arc<Tray>>,
+    free: Vec<Arc<Tray>>,
+}
+
+impl Trays {
+    /// Returns an empty tray that nobody else has.
+    pub(crate) fn lend(&mut self) -> Arc<Tray> {
+        // Two looks for each tray that is lent: at least half of those on the way are really there.
+        self.collect(2);
+        self.free.pop().unwrap_or_default()
+    }
+
+    /// Takes a tray whose shares are with workers.
+    pub(crate) fn sent(&mut self, tray: Arc<Tray>) {
+        self.on_the_way.push_back(tray);
+    }
+
+    /// Empties all trays that no worker has any more: their blocks can be filled again.
+    pub(crate) fn collect_all(&mut self) {
+        self.collect(self.on_the_way.len());
+    }
+
+    fn collect(&mut self, looks: usize) {
+        for _ in 0..looks {
+            let Some(mut tray) = self.on_the_way.pop_front() else { return };
+            match Arc::get_mut(&mut tray) {
+                Some(empty) => {
+                    empty.block = None;
+                    empty.len = 0;
+                    self.free.push(tray);
+                }
+                None => self.on_the_way.push_back(tray),
+            }
+        }
+    }
+}
+
+/// What a worker has taken from its ring at a time.
+#[derive(Debug)]
+pub(crate) struct Basket {
+    shares: Vec<Share>,
+    /// Share and place of each packet, in their order.
+    picks: Vec<(u8, u8)>,
+    packets_max: usize,
+}
+
+impl Basket {
+    /// Returns an empty basket for at most so many packets, a batch at least and 255 at most.
+    pub(crate) fn new(packets_max: usize) -> Self {
+        assert!((BATCH_PACKETS..=255).contains(&packets_max), "a share fits, and a place is a byte");
+        Self {
+            shares: Vec::with_capacity(packets_max),
+            picks: Vec::with_capacity(packets_max),
+            packets_max,
+        }
+    }
+
+    /// Says whether the packets of a share find room.
+    pub(crate) fn has_room(&self, share: &Share) -> bool {
+        self.picks.len() + share.mask.count_ones() as usize <= self.packets_max
+    }
+
+    /// Adds the packets of a share.
+    #[inline]
+    pub(crate) fn add(&mut self, share: Share) {
+        let number = self.shares.len() as u8;
+        let mut mask = share.mask;
+        while mask != 0 {
+            self.picks.push((number, mask.trailing_zeros() as u8));
+            mask &= mask - 1;
+        }
+        self.shares.push(share);
+    }
+
+    /// Lets go of everything.
+    pub(crate) fn clear(&mut self) {
+        self.picks.clear();
+        self.shares.clear();
+    }
+
+    /// Returns how many packets there are.
+    pub(crate) fn len(&self) -> usize {
+        self.picks.len()
+    }
+
+    /// Returns the bytes on the wire of all packets.
+    pub(crate) fn wire_bytes(&self) -> u64 {
+        (0..self.len()).map(|i| u64::from(self.parcel(i).packet.wire)).sum()
+    }
+
+    /// Returns a packet's parcel.
+    #[inline(always)]
+    pub(crate) fn parcel(&self, i: usize) -> &Parcel {
+        let (share, place) = self.picks[i];
+        &self.shares[usize::from(share)].tray.parcels[usize::from(place)]
+    }
+
+    /// Returns a packet as applications see it, and its number.
+    #[inline(always)]
+    pub(crate) fn view(&self, i: usize) -> (u64, PacketView<'_>) {
+        let (share, place) = self.picks[i];
+        let tray = &*self.shares[usize::from(share)].tray;
+        tray.parcels[usize::from(place)].view(block_of(tray))
+    }
+
+    /// Asks for the lines of a packet that an application may read first.
+    #[inline(always)]
+    pub(crate) fn request(&self, i: usize) {
+        let (share, place) = self.picks[i];
+        let tray = &*self.shares[usize::from(share)].tray;
+        tray.parcels[usize::from(place)].request(block_of(tray));
+    }
+}
+
+#[inline(always)]
+fn block_of(tray: &Tray) -> &[u8] {
+    tray.block.as_ref().map_or(&[], |block| block.bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tray_is_used_again_only_when_nobody_has_it() {
+        let mut trays = Trays::default();
+        let tray = trays.lend();
+        let share = Share { tray: Arc::clone(&tray), mask: 1 };
+        let first = Arc::as_ptr(&tray);
+        trays.sent(tray);
+        let second = trays.lend();
+        assert_ne!(Arc::as_ptr(&second), first, "a worker has the first");
+        trays.sent(second);
+        drop(share);
+        trays.collect_all();
+        assert_eq!((trays.on_the_way.len(), trays.free.len()), (0, 2));
+    }
+
+    #[test]
+    fn one_slow_worker_does_not_keep_the_trays_of_the_others() {
+        let mut trays = Trays::default();
+        let slow = trays.lend();
+        let held = Share { tray: Arc::clone(&slow), mask: 1 };
+        trays.sent(slow);
+        for _ in 0..1000 {
+            let tray = trays.lend();
+            trays.sent(tray);
+        }
+        assert!(trays.on_the_way.len() + trays.free.len() <= 4, "{trays:?}");
+        drop(held);
+    }
+}
