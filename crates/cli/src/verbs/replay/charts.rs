@@ -9,6 +9,8 @@ use crate::render::save::Named;
 
 /// Bars that are told apart at a glance.
 const BARS_MAX: usize = 14;
+/// Points of a rate over time.
+const RATES_MAX: usize = 40;
 /// Points of a curve.
 const POINTS_MAX: usize = 200;
 
@@ -68,11 +70,15 @@ fn ends(result: &ReplayResult) -> Chart {
     chart
 }
 
-/// The rate between each two looks; `None` of a run that was over before there were some.
+/// The rate between looks that are some time apart; `None` of a run that was over before there were some.
 fn pace(looks: &[Look]) -> Option<Chart> {
     let begun = looks.iter().rposition(|look| look.1 == 0)?;
-    let looks = &looks[begun..];
+    let ended = looks.partition_point(|look| look.1 < looks[looks.len() - 1].1);
+    let looks = looks.get(begun..=ended)?;
     let start = looks.first()?.0;
+    // Counts come a batch at a time: too short a time between two of them shows that, and nothing else.
+    let step = looks.len().div_ceil(RATES_MAX);
+    let apart: Vec<Look> = looks.iter().step_by(step).copied().collect();
     let rate = |pair: &[Look]| {
         let (before, after) = (pair[0], pair[1]);
         let seconds = after.0 - before.0;
@@ -80,7 +86,7 @@ fn pace(looks: &[Look]) -> Option<Chart> {
             (f64::midpoint(before.0, after.0) - start, (after.1 - before.1) as f64 / seconds / 1e6)
         })
     };
-    let points: Vec<(f64, f64)> = looks.windows(2).filter_map(rate).collect();
+    let points: Vec<(f64, f64)> = apart.windows(2).filter_map(rate).collect();
     (points.len() >= 3).then(|| {
         Chart::new("Packets taken in", Axis::linear("seconds"), Axis::linear("million packets a second"))
             .with(Series::line("rate", points))
@@ -159,8 +165,17 @@ mod tests {
     #[test]
     fn a_rate_is_that_between_two_looks() {
         assert_eq!(pace(&[(0.0, 0), (0.1, 5)]), None);
-        let chart =
-            pace(&[(0.0, 0), (1.0, 0), (2.0, 3_000_000), (2.5, 4_000_000), (3.5, 4_000_000)]).unwrap();
-        assert_eq!(chart.series[0].points, [(0.5, 3.0), (1.25, 2.0), (2.0, 0.0)]);
+        assert_eq!(pace(&[]), None);
+        assert_eq!(pace(&[(0.0, 0), (0.1, 0), (0.2, 0)]), None);
+        let looks =
+            [(0.0, 0), (1.0, 0), (2.0, 3_000_000), (2.5, 4_000_000), (3.5, 5_000_000), (4.0, 5_000_000)];
+        let chart = pace(&looks).unwrap();
+        assert_eq!(chart.series[0].points, [(0.5, 3.0), (1.25, 2.0), (2.0, 1.0)]);
+        let looks: Vec<Look> = (0..1000_u32).map(|i| (f64::from(i), u64::from(i) * 1_000_000)).collect();
+        let points = &pace(&looks).unwrap().series[0].points;
+        assert!(
+            (30..=RATES_MAX).contains(&points.len())
+                && points.iter().all(|point| (point.1 - 1.0).abs() < 1e-9)
+        );
     }
 }
