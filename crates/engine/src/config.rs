@@ -138,7 +138,8 @@ pub struct EngineConfig {
     pub decode: DecodeOptions,
     /// Which order is kept.
     pub order: Order,
-    /// Packets per ring, a power of two; 112 bytes each. Packets that wait at most, where workers fetch them.
+    /// Packets per ring, a power of two; 112 bytes each, and at most four times that (from 512 on) where a worker is behind the others with few
+    /// packets of each batch. Packets that wait at most, where workers fetch them.
     pub ring_slots: usize,
     /// What happens when a ring is full.
     pub when_full: WhenFull,

@@ -233,6 +233,7 @@ where
             }
             let options = PushOptions {
                 drop_when_full,
+                slots: config.ring_slots,
                 shards: if by_turns { count } else { 0 },
                 given_out: given_out.take(),
                 done_up_to: shared.as_ref().map(|shared| shared.done_up_to()),

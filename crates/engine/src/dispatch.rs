@@ -27,6 +27,8 @@ pub(crate) struct PushIntake<'a> {
     block_number: Option<(u64, u32)>,
     items: Vec<WorkItem>,
     trays: Trays,
+    /// With more on the way, trays are scarce.
+    trays_plenty: usize,
     decisions: Vec<Decision>,
     sent: Vec<u64>,
     completed: Vec<u64>,
@@ -64,6 +66,8 @@ impl Checkpoint {
 /// How packets are handed on, beside the policy.
 pub(crate) struct PushOptions {
     pub(crate) drop_when_full: bool,
+    /// Packets that may be on the way to each worker.
+    pub(crate) slots: usize,
     /// Shards whose turns are given out; 0 for none.
     pub(crate) shards: usize,
     pub(crate) given_out: Option<GivenOut>,
@@ -87,6 +91,8 @@ impl<'a> PushIntake<'a> {
             block_number: None,
             items: Vec::with_capacity(BATCH_PACKETS),
             trays: Trays::default(),
+            // As many as twice the packets that may be on the way would lie on, were every tray full.
+            trays_plenty: 2 * (options.slots * workers).div_ceil(BATCH_PACKETS),
             decisions: vec![Decision::Drop; BATCH_PACKETS],
             sent: vec![0; workers],
             completed: vec![0; workers],
@@ -106,6 +112,10 @@ impl<'a> PushIntake<'a> {
         self.given_out = None;
     }
 
+    fn are_trays_scarce(&self) -> bool {
+        self.trays.on_the_way() > self.trays_plenty
+    }
+
     fn look(&mut self) {
         for (i, outbox) in self.outboxes.iter().enumerate() {
             self.sent[i] = outbox.sent;
@@ -119,10 +129,14 @@ impl<'a> PushIntake<'a> {
 impl Intake for PushIntake<'_> {
     fn room(&mut self, input: &mut Admission, _: &PacketBatch, range: &Range<usize>) -> Room {
         let (mut is_full, mut is_gone) = (false, false);
+        if !self.drop_when_full && self.are_trays_scarce() {
+            self.trays.collect_all();
+        }
+        let are_trays_scarce = self.are_trays_scarce();
         for outbox in &mut self.outboxes {
             is_gone |= outbox.is_abandoned();
             // Where packets are dropped, each is judged by itself. Else all of the batch might be for this worker.
-            if !self.drop_when_full && !outbox.has_room(range.len()) {
+            if !self.drop_when_full && !outbox.has_room(range.len(), are_trays_scarce) {
                 outbox.full_waits += 1;
                 is_full = true;
             }
@@ -140,6 +154,7 @@ impl Intake for PushIntake<'_> {
         let number = Some((batch.block_number, batch.pass));
         let is_new = self.block_number != number;
         self.block_number = number;
+        let are_trays_scarce = self.are_trays_scarce();
         let mut tray = self.trays.lend();
         let Some(open) = Arc::get_mut(&mut tray) else {
             unreachable!("a tray that is lent is nobody else's")
@@ -167,7 +182,9 @@ impl Intake for PushIntake<'_> {
             let packet = &mut parcel.packet;
             match *decision {
                 // Before the packet has a turn that others would wait for.
-                Decision::To(worker) if !*drop_when_full || outboxes[worker.index()].has_room(1) => {
+                Decision::To(worker)
+                    if !*drop_when_full || outboxes[worker.index()].has_room(1, are_trays_scarce) =>
+                {
                     let shards = turns.len();
                     if shards > 0 {
                         let turn = &mut turns[shard_of(packet.hash, shards)];

@@ -169,12 +169,13 @@ impl<'a> PullIntake<'a> {
         self.full_waits
     }
 
-    fn drop_held(&mut self, input: &mut Admission, reason: DropReason) {
+    /// Counts what nobody will take any more.
+    fn lose_held(&mut self, input: &mut Admission) {
         for (parcel, _) in self.held.drain(..) {
             if let Some(given_out) = &mut self.given_out {
                 given_out.dropped(parcel.packet.number());
             }
-            input.lose(reason, 1);
+            input.lose(DropReason::WorkerLost, 1);
         }
     }
 }
@@ -211,9 +212,22 @@ impl Intake for PullIntake<'_> {
             return Room::Free;
         }
         let mut inner = self.pool.lock();
-        while !self.held.is_empty() {
+        let mut has_refused = false;
+        while let Some(&(parcel, item)) = self.held.front() {
+            // Where packets are dropped, it is the policy that says which: one flow is to leave room for others.
+            if self.drop_when_full
+                && (inner.free.is_empty() || inner.policy.refuses(item, inner.slots.len() as u64))
+            {
+                has_refused = true;
+                self.held.pop_front();
+                if let Some(given_out) = &mut self.given_out {
+                    given_out.dropped(parcel.packet.number());
+                }
+                input.lose(DropReason::RingFull, 1);
+                continue;
+            }
             let Some(token) = inner.free.pop() else { break };
-            let Some((parcel, item)) = self.held.pop_front() else { break };
+            self.held.pop_front();
             let generation = inner.generations.arrive(parcel.packet.time_ns);
             let block = Arc::clone(block);
             inner.slots[token as usize] = Some(Waiting { parcel, block, generation });
@@ -221,17 +235,13 @@ impl Intake for PullIntake<'_> {
             inner.policy.arrive(token, item);
         }
         drop(inner);
+        self.full_waits += u64::from(has_refused || !self.held.is_empty());
         if self.held.is_empty() {
-            return Room::Free;
-        }
-        self.full_waits += 1;
-        if self.drop_when_full {
-            self.drop_held(input, DropReason::RingFull);
             return Room::Free;
         }
         // Nobody will make room when every worker is gone; each of them holds the pool.
         if Arc::strong_count(&self.pool) <= 1 {
-            self.drop_held(input, DropReason::WorkerLost);
+            self.lose_held(input);
             return Room::Gone;
         }
         Room::Full
@@ -249,6 +259,6 @@ impl Intake for PullIntake<'_> {
         let known = self.pool.lock().sent + self.held.len() as u64;
         input.lose(DropReason::WorkerLost, input.unaccounted(known));
         // The policy is not asked again: it may be what panicked.
-        self.drop_held(input, DropReason::WorkerLost);
+        self.lose_held(input);
     }
 }

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
+use flowloom_packet::BATCH_PACKETS;
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::actor::Polled;
@@ -109,8 +110,12 @@ impl Outbox {
     }
 
     /// Says whether so many packets more may be on the way.
-    pub(crate) fn has_room(&self, packets: usize) -> bool {
-        self.sent + packets as u64 - self.completed() <= self.slots
+    ///
+    /// While trays are scarce, no more than a sixteenth of what else may be, or a batch: a packet that waits keeps a whole tray, so
+    /// a worker that is behind the others with few of each batch would keep very many.
+    pub(crate) fn has_room(&self, packets: usize, are_trays_scarce: bool) -> bool {
+        let most = if are_trays_scarce { (self.slots / 16).max(BATCH_PACKETS as u64) } else { self.slots };
+        self.sent + packets as u64 - self.completed() <= most
     }
 
     /// Adds a packet of the tray in hand to the worker's share.
@@ -139,5 +144,27 @@ impl Outbox {
         // There is a slot for each packet on the way. What a worker that is gone would have had is counted as its loss.
         let pushed = self.ring.push(share);
         debug_assert!(pushed.is_ok(), "a ring has room for all that may be on the way");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::descriptor::Parcel;
+
+    #[test]
+    fn a_worker_that_is_behind_has_less_room_while_trays_are_scarce() {
+        let (mut outbox, inbox) = connect(1024);
+        let packet = Parcel::none().packet;
+        for _ in 0..60 {
+            outbox.add(0, &packet);
+            outbox.send(&Arc::default());
+        }
+        assert!(outbox.has_room(4, true) && !outbox.has_room(5, true));
+        assert!(outbox.has_room(964, false) && !outbox.has_room(965, false));
+        inbox.publish(60, 0);
+        assert!(outbox.has_room(64, true));
+        let (outbox, _inbox) = connect(64);
+        assert!(outbox.has_room(BATCH_PACKETS, true), "a batch goes to whoever has nothing");
     }
 }

@@ -84,6 +84,11 @@ impl Trays {
         self.on_the_way.push_back(tray);
     }
 
+    /// Returns how many may be with workers: at most twice as many as are, and a few.
+    pub(crate) fn on_the_way(&self) -> usize {
+        self.on_the_way.len()
+    }
+
     /// Empties all trays that no worker has any more: their blocks can be filled again.
     pub(crate) fn collect_all(&mut self) {
         self.collect(self.on_the_way.len());
