@@ -30,11 +30,9 @@ pub(crate) struct Descriptor {
 
 const _: () = assert!(size_of::<Descriptor>() == Descriptor::BYTES, "the egress stage keeps many");
 
-/// A packet on its way to a worker, with what the decoder found in it.
+/// What the decoder found in a packet, but for the key.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Parcel {
-    pub(crate) packet: Descriptor,
-    pub(crate) key: FlowKey,
+pub(crate) struct Outline {
     network_offset: u32,
     transport_offset: u32,
     payload_offset: u32,
@@ -42,6 +40,57 @@ pub(crate) struct Parcel {
     direction: Direction,
     tcp_flags: u8,
     later_fragment: bool,
+}
+
+impl Outline {
+    /// What stands where no packet has been put yet.
+    pub(crate) const NONE: Self = Self {
+        network_offset: 0,
+        transport_offset: 0,
+        payload_offset: 0,
+        payload_bytes: 0,
+        direction: Direction::LowToHigh,
+        tcp_flags: 0,
+        later_fragment: false,
+    };
+
+    /// Takes the parts one by one: headers that are copied whole wait for the decoder's single bytes to reach memory, behind
+    /// everything else that is being written.
+    #[inline(always)]
+    pub(crate) fn of(headers: &Headers) -> Self {
+        Self {
+            network_offset: headers.network_offset,
+            transport_offset: headers.transport_offset,
+            payload_offset: headers.payload_offset,
+            payload_bytes: headers.payload_bytes,
+            direction: headers.direction,
+            tcp_flags: headers.tcp_flags,
+            later_fragment: headers.later_fragment,
+        }
+    }
+
+    /// Returns the headers of a packet with this key.
+    #[inline(always)]
+    pub(crate) fn headers(&self, key: FlowKey) -> Headers {
+        Headers {
+            key,
+            direction: self.direction,
+            tcp_flags: self.tcp_flags,
+            later_fragment: self.later_fragment,
+            network_offset: self.network_offset,
+            transport_offset: self.transport_offset,
+            payload_offset: self.payload_offset,
+            payload_bytes: self.payload_bytes,
+        }
+    }
+}
+
+/// A packet on its way to a worker, with what the decoder found in it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parcel {
+    pub(crate) packet: Descriptor,
+    pub(crate) key: FlowKey,
+    outline: Outline,
 }
 
 impl Parcel {
@@ -53,43 +102,16 @@ impl Parcel {
         Self {
             packet: Descriptor { hash: 0, time_ns: 0, place: 0, tag: 0, captured: 0, wire: 0 },
             key: FlowKey::default(),
-            network_offset: 0,
-            transport_offset: 0,
-            payload_offset: 0,
-            payload_bytes: 0,
-            direction: Direction::LowToHigh,
-            tcp_flags: 0,
-            later_fragment: false,
+            outline: Outline::NONE,
         }
     }
 
-    /// Puts a packet here, part by part: headers that are copied whole wait for the decoder's single bytes to reach memory, behind
-    /// everything else that is being written.
+    /// Puts a packet here.
     #[inline(always)]
     pub(crate) fn set(&mut self, packet: Descriptor, headers: &Headers) {
         self.packet = packet;
         self.key = headers.key;
-        self.network_offset = headers.network_offset;
-        self.transport_offset = headers.transport_offset;
-        self.payload_offset = headers.payload_offset;
-        self.payload_bytes = headers.payload_bytes;
-        self.direction = headers.direction;
-        self.tcp_flags = headers.tcp_flags;
-        self.later_fragment = headers.later_fragment;
-    }
-
-    #[inline(always)]
-    pub(crate) fn headers(&self) -> Headers {
-        Headers {
-            key: self.key,
-            direction: self.direction,
-            tcp_flags: self.tcp_flags,
-            later_fragment: self.later_fragment,
-            network_offset: self.network_offset,
-            transport_offset: self.transport_offset,
-            payload_offset: self.payload_offset,
-            payload_bytes: self.payload_bytes,
-        }
+        self.outline = Outline::of(headers);
     }
 
     /// Returns the packet as applications see it, and its number.
@@ -98,7 +120,7 @@ impl Parcel {
         let packet = &self.packet;
         let view = PacketView {
             bytes: packet.bytes(block),
-            headers: self.headers(),
+            headers: self.outline.headers(self.key),
             time_ns: packet.time_ns,
             wire_bytes: packet.wire,
         };
@@ -109,10 +131,10 @@ impl Parcel {
     /// its own cache.
     #[inline(always)]
     pub(crate) fn request(&self, block: &[u8]) {
-        if self.payload_bytes > 0 {
+        if self.outline.payload_bytes > 0 {
             let start = self.packet.position();
-            prefetch::read_at(block, start + self.transport_offset as usize);
-            prefetch::read_at(block, start + self.payload_offset as usize + prefetch::LINE_BYTES);
+            prefetch::read_at(block, start + self.outline.transport_offset as usize);
+            prefetch::read_at(block, start + self.outline.payload_offset as usize + prefetch::LINE_BYTES);
         }
     }
 }

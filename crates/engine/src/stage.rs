@@ -1,51 +1,26 @@
 //! From a burst of keys to flows to the application: the same for inline mode and for workers with flows of their own.
 
-use flowloom_flow_key::{Direction, FlowKey};
+use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::{FlowId, FlowTable};
 use flowloom_packet::{BATCH_PACKETS, Headers, PacketView};
 
 use crate::app::{App, Verdict};
 use crate::counters::WorkerCounters;
-use crate::descriptor::Place;
+use crate::descriptor::{Outline, Place};
 use crate::flows::{Flows, FlowsEnd};
 
 /// What a burst keeps of a packet beside its key.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     place: Place,
-    network_offset: u32,
-    transport_offset: u32,
-    payload_offset: u32,
-    payload_bytes: u32,
-    direction: Direction,
-    tcp_flags: u8,
-    later_fragment: bool,
+    outline: Outline,
 }
 
 impl Pending {
     const NONE: Self = Self {
         place: Place { position: 0, time_ns: 0, captured: 0, wire: 0, number: 0 },
-        network_offset: 0,
-        transport_offset: 0,
-        payload_offset: 0,
-        payload_bytes: 0,
-        direction: Direction::LowToHigh,
-        tcp_flags: 0,
-        later_fragment: false,
+        outline: Outline::NONE,
     };
-
-    fn headers(&self, key: FlowKey) -> Headers {
-        Headers {
-            key,
-            direction: self.direction,
-            tcp_flags: self.tcp_flags,
-            later_fragment: self.later_fragment,
-            network_offset: self.network_offset,
-            transport_offset: self.transport_offset,
-            payload_offset: self.payload_offset,
-            payload_bytes: self.payload_bytes,
-        }
-    }
 }
 
 /// Packets that are looked up together, at most [`BATCH_PACKETS`].
@@ -76,16 +51,7 @@ impl Burst {
         self.len = at + 1;
         self.keys[at] = headers.key;
         self.hashes[at] = hash;
-        self.packets[at] = Pending {
-            place,
-            network_offset: headers.network_offset,
-            transport_offset: headers.transport_offset,
-            payload_offset: headers.payload_offset,
-            payload_bytes: headers.payload_bytes,
-            direction: headers.direction,
-            tcp_flags: headers.tcp_flags,
-            later_fragment: headers.later_fragment,
-        };
+        self.packets[at] = Pending { place, outline: Outline::of(headers) };
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -188,7 +154,7 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> FlowStage<A, T> {
                 let bytes = block.get(start..start.wrapping_add(place.captured as usize));
                 let view = PacketView {
                     bytes: bytes.unwrap_or_default(),
-                    headers: packets[i].headers(keys[i]),
+                    headers: packets[i].outline.headers(keys[i]),
                     time_ns: place.time_ns,
                     wire_bytes: place.wire,
                 };

@@ -65,21 +65,9 @@ fn all_of(report: &Report) -> u64 {
     folded(words)
 }
 
-const MODELS: [Model; 9] = [
-    Model::Dominant,
-    Model::Many,
-    Model::Balanced,
-    Model::L7 { elephant_permille: 0 },
-    Model::L7 { elephant_permille: 50 },
-    Model::Zipf { flows: 1000, exponent_permille: 1100 },
-    Model::Bursts,
-    Model::Elephants,
-    Model::Attack,
-];
-
 #[test]
 fn traffic_is_drawn_alike() {
-    let found: Vec<(String, [u64; 2])> = MODELS
+    let found: Vec<(String, [u64; 2])> = Model::EACH
         .iter()
         .map(|model| {
             let traffic = model.generate(40_000, 3).unwrap();

@@ -78,6 +78,19 @@ pub struct Traffic {
 }
 
 impl Model {
+    /// One of each kind, L7 without and with an elephant.
+    pub const EACH: [Self; 9] = [
+        Self::Dominant,
+        Self::Many,
+        Self::Balanced,
+        Self::L7 { elephant_permille: 0 },
+        Self::L7 { elephant_permille: 50 },
+        Self::Zipf { flows: 1000, exponent_permille: 1100 },
+        Self::Bursts,
+        Self::Elephants,
+        Self::Attack,
+    ];
+
     /// Returns the model's short name, as on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -276,21 +289,9 @@ impl Random {
 mod tests {
     use super::*;
 
-    const ALL: [Model; 9] = [
-        Model::Dominant,
-        Model::Many,
-        Model::Balanced,
-        Model::L7 { elephant_permille: 0 },
-        Model::L7 { elephant_permille: 50 },
-        Model::Zipf { flows: 1000, exponent_permille: 1100 },
-        Model::Bursts,
-        Model::Elephants,
-        Model::Attack,
-    ];
-
     #[test]
     fn every_model_repeats_by_seed_and_makes_a_workload() {
-        for model in ALL {
+        for model in Model::EACH {
             let make = |seed| model.generate(20_000, seed).unwrap();
             let (first, again, other) = (make(1), make(1), make(2));
             assert_eq!(first.jobs, again.jobs, "{}", model.name());
@@ -305,7 +306,7 @@ mod tests {
 
     #[test]
     fn a_model_of_a_capture_is_as_long_as_it() {
-        let packets = ALL.map(Model::packets);
+        let packets = Model::EACH.map(Model::packets);
         assert_eq!(packets[..5], [454_988, 1_567_397, 1_236_710, 340_000, 340_000]);
         assert_eq!(packets[5..], [1_000_000; 4]);
     }
