@@ -87,17 +87,13 @@ impl FlowKey {
     ) -> (Self, Direction) {
         let from = u64::from(source) << 16 | u64::from(source_port);
         let to = u64::from(destination) << 16 | u64::from(destination_port);
-        // Which end is lower is a coin toss per packet: taken as numbers, not as a branch that is guessed wrong.
+        let addresses = u64::from(source) << 32 | u64::from(destination);
+        let ports = u32::from(source_port) << 16 | u32::from(destination_port);
+        // Which end is lower is a coin toss per packet: both ways are computed, where a branch would be guessed wrong.
         let swap = from > to;
-        let (low, high) = (from.min(to), from.max(to));
-        let words = [
-            (low >> 16) << 32 | (high >> 16),
-            0,
-            0,
-            0,
-            low << 48 | (high & 0xFFFF) << 32 | u64::from(protocol) << 24 | FAMILY_V4,
-            0,
-        ];
+        let addresses = if swap { addresses.rotate_left(32) } else { addresses };
+        let ports = if swap { ports.rotate_left(16) } else { ports };
+        let words = [addresses, 0, 0, 0, u64::from(ports) << 32 | u64::from(protocol) << 24 | FAMILY_V4, 0];
         (Self { words }, if swap { Direction::HighToLow } else { Direction::LowToHigh })
     }
 

@@ -3,10 +3,12 @@
 
 use flowloom_flow_key::{Direction, FlowKey};
 
+use super::ethernet::{IPV4, IPV6};
 use crate::view::Headers;
 
 const ETHERNET_BYTES: usize = 14;
 const TAG_BYTES: usize = 4;
+const VLAN: u16 = 0x8100;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
@@ -14,14 +16,14 @@ const UDP: u8 = 17;
 #[inline(always)]
 pub(super) fn ethernet(bytes: &[u8]) -> Option<Headers> {
     let header = bytes.first_chunk::<18>()?;
-    match [header[12], header[13]] {
-        [0x08, 0x00] => ipv4(bytes, ETHERNET_BYTES, 0),
-        [0x86, 0xDD] => ipv6(bytes, ETHERNET_BYTES, 0),
-        [0x81, 0x00] => {
+    match u16::from_be_bytes([header[12], header[13]]) {
+        IPV4 => ipv4(bytes, ETHERNET_BYTES, 0),
+        IPV6 => ipv6(bytes, ETHERNET_BYTES, 0),
+        VLAN => {
             let zone = u32::from(u16::from_be_bytes([header[14], header[15]]) & 0xFFF);
-            match [header[16], header[17]] {
-                [0x08, 0x00] => ipv4(bytes, ETHERNET_BYTES + TAG_BYTES, zone),
-                [0x86, 0xDD] => ipv6(bytes, ETHERNET_BYTES + TAG_BYTES, zone),
+            match u16::from_be_bytes([header[16], header[17]]) {
+                IPV4 => ipv4(bytes, ETHERNET_BYTES + TAG_BYTES, zone),
+                IPV6 => ipv6(bytes, ETHERNET_BYTES + TAG_BYTES, zone),
                 _ => None,
             }
         }
@@ -30,24 +32,29 @@ pub(super) fn ethernet(bytes: &[u8]) -> Option<Headers> {
 }
 
 #[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "parts of words")]
 fn ipv4(bytes: &[u8], at: usize, zone: u32) -> Option<Headers> {
     // Forty bytes reach to the end of a TCP header, and one length check is for all of them.
     let ip = bytes.get(at..)?.first_chunk::<40>()?;
-    let fragment = u16::from_be_bytes([ip[6], ip[7]]) & 0x3FFF;
-    if ip[0] != 0x45 || fragment != 0 {
+    let [first, source_and_destination] =
+        [0, 12].map(|from| u64::from_be_bytes(std::array::from_fn(|i| ip[from + i])));
+    // Version 4, a header of five words, no fragment: compared at once.
+    let is_plain = first & 0xFF00_0000_0000_3FFF == 0x4500_0000_0000_0000;
+    let transport = Transport::of(ip[9], ip[32], ip[33]);
+    if !(is_plain & transport.is_usual) {
         return None;
     }
-    let (transport_bytes, tcp_flags) = transport(ip[9], ip[32], ip[33])?;
-    let total = u32::from(u16::from_be_bytes([ip[2], ip[3]]));
-    let payload_bytes = total.checked_sub(20 + transport_bytes)?;
+    let total = (first >> 32) as u32 & 0xFFFF;
+    let payload_bytes = total.checked_sub(20 + transport.bytes)?;
+    let ports = u32::from_be_bytes([ip[20], ip[21], ip[22], ip[23]]);
     let (key, direction) = FlowKey::from_v4(
-        u32::from_be_bytes([ip[12], ip[13], ip[14], ip[15]]),
-        u32::from_be_bytes([ip[16], ip[17], ip[18], ip[19]]),
-        u16::from_be_bytes([ip[20], ip[21]]),
-        u16::from_be_bytes([ip[22], ip[23]]),
+        (source_and_destination >> 32) as u32,
+        source_and_destination as u32,
+        (ports >> 16) as u16,
+        ports as u16,
         ip[9],
     );
-    Some(headers(bytes, key.with_zone(zone), direction, tcp_flags, at, 20, transport_bytes, payload_bytes))
+    Some(headers(bytes, key.with_zone(zone), direction, transport, [at, 20], payload_bytes))
 }
 
 #[inline(always)]
@@ -56,9 +63,12 @@ fn ipv6(bytes: &[u8], at: usize, zone: u32) -> Option<Headers> {
     if ip[0] >> 4 != 6 {
         return None;
     }
-    let (transport_bytes, tcp_flags) = transport(ip[6], ip[52], ip[53])?;
+    let transport = Transport::of(ip[6], ip[52], ip[53]);
+    if !transport.is_usual {
+        return None;
+    }
     let length = u32::from(u16::from_be_bytes([ip[4], ip[5]]));
-    let payload_bytes = length.checked_sub(transport_bytes)?;
+    let payload_bytes = length.checked_sub(transport.bytes)?;
     let address = |from: usize| {
         let mut octets = [0; 16];
         octets.copy_from_slice(&ip[from..from + 16]);
@@ -71,26 +81,34 @@ fn ipv6(bytes: &[u8], at: usize, zone: u32) -> Option<Headers> {
         u16::from_be_bytes([ip[42], ip[43]]),
         ip[6],
     );
-    Some(headers(bytes, key.with_zone(zone), direction, tcp_flags, at, 40, transport_bytes, payload_bytes))
+    Some(headers(bytes, key.with_zone(zone), direction, transport, [at, 40], payload_bytes))
 }
 
-/// Returns the length of the transport header and the TCP flags, for TCP and UDP.
-///
-/// The two alternate from packet to packet: they are told apart by arithmetic, and only what is neither by a branch.
-#[inline(always)]
-fn transport(protocol: u8, data_offset: u8, flags: u8) -> Option<(u32, u8)> {
-    let is_tcp = protocol == TCP;
-    let is_usual = (is_tcp && data_offset >= 0x50) || protocol == UDP;
-    if !is_usual {
-        return None;
+/// What a transport header says, if it is one.
+#[derive(Clone, Copy)]
+struct Transport {
+    /// It is UDP, or TCP with a header that is long enough.
+    is_usual: bool,
+    bytes: u32,
+    tcp_flags: u8,
+}
+
+impl Transport {
+    /// Reads a transport header.
+    ///
+    /// TCP and UDP alternate from packet to packet: they are told apart by arithmetic, where a branch would be guessed wrong.
+    #[inline(always)]
+    fn of(protocol: u8, data_offset: u8, flags: u8) -> Self {
+        let (is_tcp, is_udp, is_long) = (protocol == TCP, protocol == UDP, data_offset >= 0x50);
+        Self {
+            is_usual: (is_tcp & is_long) | is_udp,
+            bytes: if is_tcp { u32::from(data_offset >> 2 & 0x3C) } else { 8 },
+            tcp_flags: if is_tcp { flags } else { 0 },
+        }
     }
-    let mask = u8::from(is_tcp).wrapping_neg();
-    let words = (data_offset >> 4 & mask) | (2 & !mask);
-    Some((u32::from(words) * 4, flags & mask))
 }
 
 #[inline(always)]
-#[expect(clippy::too_many_arguments, reason = "the parts of one value, each used once")]
 #[expect(
     clippy::cast_possible_truncation,
     reason = "offsets of headers in the first hundred bytes; records are below 2^32"
@@ -99,22 +117,20 @@ fn headers(
     bytes: &[u8],
     key: FlowKey,
     direction: Direction,
-    tcp_flags: u8,
-    at: usize,
-    ip_bytes: u32,
-    transport_bytes: u32,
+    transport: Transport,
+    [network_at, ip_bytes]: [usize; 2],
     payload_bytes: u32,
 ) -> Headers {
-    let network_offset = at as u32;
-    let transport_offset = network_offset + ip_bytes;
+    let network_offset = network_at as u32;
+    let transport_offset = network_offset + ip_bytes as u32;
     Headers {
         key,
         direction,
-        tcp_flags,
+        tcp_flags: transport.tcp_flags,
         later_fragment: false,
         network_offset,
         transport_offset,
-        payload_offset: (transport_offset + transport_bytes).min(bytes.len() as u32),
+        payload_offset: (transport_offset + transport.bytes).min(bytes.len() as u32),
         payload_bytes,
     }
 }

@@ -13,6 +13,10 @@ const RECORD_HEADER_BYTES: usize = 16;
 /// Bytes that the modified variant puts between a record's header and its packet.
 const MODIFIED_EXTRA_BYTES: usize = 8;
 
+/// What stands in a place of a batch before a record is read.
+const NO_PACKET: RawPacket =
+    RawPacket { position: 0, captured: 0, wire: 0, time_ns: 0, link: LinkType::NULL };
+
 type ParseError<'a> = pcap_parser::nom::Err<PcapError<&'a [u8]>>;
 
 /// The state of a walk through a classic file.
@@ -77,28 +81,38 @@ impl PcapWalk {
         out: &mut Vec<RawPacket>,
         parse: impl Fn(&'a [u8]) -> Result<LegacyPcapBlock<'a>, ParseError<'a>>,
     ) -> (usize, Stop) {
-        let mut at = from;
         let header_bytes = RECORD_HEADER_BYTES + self.extra_bytes;
-        while out.len() < BATCH_PACKETS {
+        let (link, ns_per_unit) = (self.links[0], self.ns_per_unit);
+        // Places for a whole batch, and all that changes with a record in registers: where the next record begins is what
+        // everything waits for.
+        let before = out.len();
+        out.resize(BATCH_PACKETS, NO_PACKET);
+        let (mut at, mut lines, mut taken) = (from, *ahead, before);
+        let stop = loop {
+            let Some(place) = out.get_mut(taken) else { break Stop::Full };
             let rest = &bytes[at..];
             match parse(rest) {
                 Ok(frame) if frame.data.len() <= RECORD_BYTES_MAX => {
-                    out.push(RawPacket {
+                    *place = RawPacket {
                         position: (at + header_bytes) as u64,
                         captured: frame.caplen,
                         wire: frame.origlen,
                         time_ns: u64::from(frame.ts_sec) * 1_000_000_000
-                            + u64::from(frame.ts_usec) * self.ns_per_unit,
-                        link: self.links[0],
-                    });
-                    at += header_bytes + frame.data.len();
-                    ahead.reach(bytes, at);
+                            + u64::from(frame.ts_usec) * ns_per_unit,
+                        link,
+                    };
+                    taken += 1;
+                    // As stated, not as found, though they are the same: it is known sooner.
+                    at += header_bytes + frame.caplen as usize;
+                    lines.reach(bytes, at);
                 }
-                Ok(frame) => return (at, too_long(frame.data.len())),
-                Err(_) => return (at, self.unfinished(rest, header_bytes)),
+                Ok(frame) => break too_long(frame.data.len()),
+                Err(_) => break self.unfinished(rest, header_bytes),
             }
-        }
-        (at, Stop::Full)
+        };
+        *ahead = lines;
+        out.truncate(taken);
+        (at, stop)
     }
 
     /// Says why no record could be read from `rest`: it is not all there, or its length cannot be true.

@@ -44,7 +44,7 @@ pub(super) enum Stop {
 ///
 /// Half of the lines of the next batch are requested while this one is walked, the other half while it is decoded, and
 /// each record requests as many as the one before: a loop of varying length would be guessed wrong once a record.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Ahead {
     /// Every line before this one was requested.
     next: usize,
