@@ -2,6 +2,7 @@
 //!
 //! ```sh
 //! cargo run --release -p flowloom-scheduler --example study             # what policies were made with
+//! cargo run --release -p flowloom-scheduler --example study -- before   # what judged them before, and was learnt from since
 //! cargo run --release -p flowloom-scheduler --example study -- judge    # what they never saw
 //! cargo run --release -p flowloom-scheduler --example study -- judge 3 200000
 //! ```
@@ -45,11 +46,14 @@ struct Row {
 
 fn main() -> Result<(), SetupError> {
     let mut arguments = std::env::args().skip(1);
-    let is_judge = arguments.next().is_some_and(|word| word == "judge");
+    let set = arguments.next();
     let mut number = |usual: u64| arguments.next().and_then(|word| word.parse().ok()).unwrap_or(usual);
     let (seeds, packets) = (number(2), u32::try_from(number(60_000)).unwrap_or(u32::MAX));
-    let (settings, models, first_seed) =
-        if is_judge { (unseen()?, unseen_models(), 101) } else { (seen()?, Model::EACH, 1) };
+    let (settings, models, first_seed) = match set.as_deref() {
+        Some("judge") => (unseen()?, models([5, 80], [(2000, 1000), (50_000, 1100)]), 1001),
+        Some("before") => (judged_before()?, models([20, 150], [(200, 800), (20_000, 1300)]), 101),
+        _ => (seen()?, Model::EACH, 1),
+    };
     let mut rows = Vec::new();
     for model in models {
         for seed in first_seed..first_seed + seeds {
@@ -119,15 +123,18 @@ fn summarise(rows: &[Row], name: &str, of: impl Fn(&Row) -> f64) {
     }
 }
 
-fn unseen_models() -> [Model; 9] {
+/// Returns models with these thousandths of an elephant, and these numbers of flows with thousandths of an exponent.
+fn models(elephants: [u32; 2], zipf: [(u32, u32); 2]) -> [Model; 9] {
+    let [first, second] = elephants.map(|elephant_permille| Model::L7 { elephant_permille });
+    let [third, fourth] = zipf.map(|(flows, exponent_permille)| Model::Zipf { flows, exponent_permille });
     [
         Model::Dominant,
         Model::Many,
         Model::Balanced,
-        Model::L7 { elephant_permille: 20 },
-        Model::L7 { elephant_permille: 150 },
-        Model::Zipf { flows: 200, exponent_permille: 800 },
-        Model::Zipf { flows: 20_000, exponent_permille: 1300 },
+        first,
+        second,
+        third,
+        fourth,
         Model::Bursts,
         Model::Elephants,
     ]
@@ -160,7 +167,7 @@ fn seen() -> Result<Vec<Setting>, SetupError> {
     ])
 }
 
-fn unseen() -> Result<Vec<Setting>, SetupError> {
+fn judged_before() -> Result<Vec<Setting>, SetupError> {
     let xeon = |shape: &str| Ok::<_, SetupError>(Machine::xeon(shape.parse()?));
     let niagara = |shape: &str| Ok::<_, SetupError>(Machine::niagara(shape.parse()?));
     Ok(vec![
@@ -182,6 +189,35 @@ fn unseen() -> Result<Vec<Setting>, SetupError> {
             name: "xeon 8, load 105 %, drops",
             machine: Machine { queue_packets: 32, when_full: WhenFull::Drop, ..xeon("8")? },
             load: Some((105, false)),
+        },
+    ])
+}
+
+fn unseen() -> Result<Vec<Setting>, SetupError> {
+    let xeon = |shape: &str| Ok::<_, SetupError>(Machine::xeon(shape.parse()?));
+    let niagara = |shape: &str| Ok::<_, SetupError>(Machine::niagara(shape.parse()?));
+    Ok(vec![
+        closed("xeon 5", xeon("5")?),
+        closed("xeon 24", xeon("24")?),
+        closed("xeon 4x4", xeon("4x4")?),
+        closed("xeon 2x2x2x2", xeon("2x2x2x2")?),
+        closed("xeon 10, uneven", xeon("10,0=30,1=30,9=300")?),
+        closed("xeon 6x2, uneven", xeon("6x2,0=50,11=150")?),
+        closed("xeon 12, pool 700", Machine { pool_packets: 700, ..xeon("12")? }),
+        closed("niagara 6x2x3, queue 24", Machine { queue_packets: 24, ..niagara("6x2x3,-0")? }),
+        // The dispatcher slows a pipeline, and nobody has told the policy.
+        closed("niagara 6x2x3, untold", Machine { queue_packets: 24, ..niagara("6x2x3")? }),
+        closed("niagara, demand 60 %", Machine { thread_demand_permille: 600, ..niagara("8x2x4,-0")? }),
+        Setting { name: "xeon 12, waves at 85 %", machine: xeon("12")?, load: Some((85, true)) },
+        Setting {
+            name: "xeon 16, load 120 %, drops",
+            machine: Machine { queue_packets: 64, when_full: WhenFull::Drop, ..xeon("16")? },
+            load: Some((120, false)),
+        },
+        Setting {
+            name: "xeon 6, load 90 %, queue 24",
+            machine: Machine { queue_packets: 24, ..xeon("6")? },
+            load: Some((90, false)),
         },
     ])
 }

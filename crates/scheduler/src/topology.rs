@@ -20,6 +20,9 @@ pub const CAPACITY_FULL: u32 = 100;
 /// The largest capacity of a worker: a hundred times an ordinary one.
 pub const CAPACITY_MAX: u32 = 100 * CAPACITY_FULL;
 
+/// A thread that uses all of a pipeline, in thousandths.
+const DEMAND_FULL: u32 = 1000;
+
 /// One level of the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Level {
@@ -49,6 +52,8 @@ struct Level {
 pub struct Topology {
     /// From the outermost level to the workers.
     levels: Vec<Level>,
+    /// The share of a pipeline that one thread can use, in thousandths.
+    thread_demand_permille: u32,
 }
 
 impl Topology {
@@ -63,6 +68,7 @@ impl Topology {
                 first_worker: (0..=count).collect(),
                 node_of: (0..count).collect(),
             }],
+            thread_demand_permille: DEMAND_FULL,
         }
     }
 
@@ -94,7 +100,22 @@ impl Topology {
             }
         }
         let levels = (1..=depth).map(|prefix| level(&places, prefix)).collect();
-        Ok(Self { levels })
+        Ok(Self { levels, thread_demand_permille: DEMAND_FULL })
+    }
+
+    /// Returns the same tree, where one thread can use so much of its pipeline, in thousandths: at 250 four threads do not
+    /// slow each other. Without it, a thread that is alone on a pipeline uses all of it.
+    #[must_use]
+    pub fn with_thread_demand(mut self, permille: u32) -> Self {
+        self.thread_demand_permille = permille.clamp(1, DEMAND_FULL);
+        self
+    }
+
+    /// Says whether the workers of a pipeline, were all of them at work, would slow each other.
+    #[must_use]
+    pub fn is_contended(&self, pipeline: usize) -> bool {
+        let workers = self.workers_of(self.pipeline_level(), pipeline).len() as u64;
+        workers * u64::from(self.thread_demand_permille) > u64::from(DEMAND_FULL)
     }
 
     /// Returns the number of levels, the workers' included.

@@ -277,7 +277,7 @@ const RUNS: [(&str, [u64; 4]); 24] = [
     ),
     (
         "flowpull",
-        [0xC93C_4E48_1907_34EC, 0x18AF_D9F5_51B2_E9B7, 0x7A16_55CF_F5A2_56B5, 0x90DE_8E25_3B55_E692],
+        [0xC93C_4E48_1907_34EC, 0x18AF_D9F5_51B2_E9B7, 0x7A16_55CF_F5A2_56B5, 0xE9CC_8C88_0090_6BF2],
     ),
 ];
 const LAWS: [(&str, [u64; 1]); 3] = [

@@ -5,8 +5,8 @@
 //! it is the one that others wait for: where a worker has nothing to do, or little waits, packets stay as they came
 //! until a worker sorts them. A worker gives a flow back after a few packets, so that no flow makes others wait for
 //! long; only a flow with more than a pipeline's share of all that waits goes before all others, since it would be the
-//! last to be done, and is kept. Threads of a pipeline leave it to such an elephant that one of them has: it is slowed
-//! by every thread that runs beside it.
+//! last to be done, and is kept, unless a faster worker could have it. Threads of a pipeline leave it to such an elephant that one of them has, where it is
+//! slowed by every thread that runs beside it ([`Topology::with_thread_demand`] says where it is not).
 
 use std::collections::VecDeque;
 
@@ -16,6 +16,7 @@ use crate::placement::{OrderGuarantee, SetupError, WorkItem, WorkerId, bounded};
 use crate::topology::Topology;
 
 const NOBODY: u16 = u16::MAX;
+const FULL_SPEED: u32 = u32::MAX;
 /// Packets of a flow after which its worker looks whether others wait.
 const QUOTA: u32 = 8;
 /// Flows that wait for their last worker; further ones are anybody's.
@@ -62,13 +63,15 @@ pub struct FlowPull {
     /// Flows in no hand with so much waiting that all will wait for them in the end. Each is in another list too, and
     /// stays there when it is taken from here: entries of flows that somebody holds, or that are empty, are passed over.
     urgent: VecDeque<u32>,
-    /// Elephants that wait for a worker at full speed.
-    homeless: VecDeque<u32>,
-    /// Whether a worker is of the fastest, on a pipeline of the fastest.
-    is_fast: Vec<bool>,
+    /// Elephants that wait for a faster worker than they had.
+    homeless: VecDeque<Homeless>,
+    /// The capacity of a worker, or [`FULL_SPEED`] for the fastest on the fastest pipelines.
+    speed: Vec<u32>,
     is_fast_pipeline: Vec<bool>,
     fast_pipelines: usize,
     pipeline: Vec<u16>,
+    /// Whether the workers of a pipeline slow each other.
+    is_contended: Vec<bool>,
     /// The worker of a pipeline that has an elephant, by pipeline.
     elephant: Vec<u16>,
     /// What waits in flows.
@@ -116,10 +119,11 @@ impl FlowPull {
             shared: VecDeque::new(),
             urgent: VecDeque::new(),
             homeless: VecDeque::new(),
-            is_fast: (0..workers)
+            speed: (0..workers)
                 .map(|worker| {
                     let pipeline = topology.node_of(level, WorkerId::from(worker as u16));
-                    is_fast(leaf, worker) && is_fast_pipeline[pipeline]
+                    let is_fast = is_fast(leaf, worker) && is_fast_pipeline[pipeline];
+                    if is_fast { FULL_SPEED } else { topology.capacity(leaf, worker) }
                 })
                 .collect(),
             fast_pipelines: is_fast_pipeline.iter().filter(|&&fast| fast).count(),
@@ -127,6 +131,7 @@ impl FlowPull {
             pipeline: (0..workers)
                 .map(|worker| topology.node_of(level, WorkerId::from(worker as u16)) as u16)
                 .collect(),
+            is_contended: (0..topology.nodes(level)).map(|node| topology.is_contended(node)).collect(),
             elephant: vec![NOBODY; topology.nodes(level)],
             waiting_cost: 0,
             waiting: 0,
@@ -140,17 +145,44 @@ impl FlowPull {
         flow.packets.len() > 2 * QUOTA && flow.waiting > share
     }
 
-    /// Says whether another worker of the pipeline has an elephant.
+    /// Says whether another worker of the pipeline has an elephant, and is slowed by this one.
     fn is_yielding(&self, worker: usize) -> bool {
-        let elephant = self.elephant[usize::from(self.pipeline[worker])];
-        elephant != NOBODY && usize::from(elephant) != worker
+        let pipeline = usize::from(self.pipeline[worker]);
+        let elephant = self.elephant[pipeline];
+        self.is_contended[pipeline] && elephant != NOBODY && usize::from(elephant) != worker
     }
 
-    /// Says whether an elephant in this worker's hand would do better elsewhere, and could.
-    fn is_misplaced(&self, worker: usize) -> bool {
+    /// Where an elephant in this worker's hand would do better, and could: returns the speed that its next worker must
+    /// exceed. Either a worker at full speed has no elephant that is half as large, or one that is twice as fast as this
+    /// has nothing at all.
+    fn better_than(&self, worker: usize, flow: &Flow) -> Option<u32> {
+        let speed = self.speed[worker];
+        if speed == FULL_SPEED {
+            return None;
+        }
+        let is_taken = |by: u16| {
+            let current = self.current.get(usize::from(by)).copied().flatten();
+            current.is_some_and(|(at, _)| 2 * self.flows[at as usize].waiting > flow.waiting)
+        };
         let taken =
-            self.elephant.iter().zip(&self.is_fast_pipeline).filter(|&(&by, &fast)| fast && by != NOBODY);
-        !self.is_fast[worker] && taken.count() + self.homeless.len() < self.fast_pipelines
+            self.elephant.iter().zip(&self.is_fast_pipeline).filter(|&(&by, &fast)| fast && is_taken(by));
+        if taken.count() + self.homeless.len() < self.fast_pipelines {
+            return Some(FULL_SPEED - 1);
+        }
+        let mut others = self.is_idle.iter().zip(&self.speed);
+        others.any(|(&is_idle, &other)| is_idle && other >= 2 * speed).then_some(speed)
+    }
+
+    /// Says whether an elephant waits for a worker as fast as this with more than twice what waits in this flow.
+    fn is_displaced(&self, worker: usize, flow: &Flow) -> bool {
+        let at = self.homeless.iter().find(|home| home.above < self.speed[worker]).map(|home| home.flow);
+        at.is_some_and(|at| self.flows[at as usize].waiting > 2 * flow.waiting)
+    }
+
+    /// Takes out an elephant that waits for a worker as fast as this.
+    fn adopt(&mut self, worker: usize) -> Option<u32> {
+        let at = self.homeless.iter().position(|home| home.above < self.speed[worker])?;
+        self.homeless.remove(at).map(|home| home.flow)
     }
 
     /// Sorts so many packets into their flows, the oldest first; returns how many there were.
@@ -196,19 +228,17 @@ impl FlowPull {
             self.elephant[pipeline] = NOBODY;
         }
         let flow = &mut self.flows[at as usize];
-        flow.held = list == List::Homeless && !flow.packets.is_empty();
+        flow.held = matches!(list, List::Homeless { .. }) && !flow.packets.is_empty();
         match list {
             _ if flow.packets.is_empty() => flow.taken = false,
             List::Own => self.own[worker].push_back(at),
             List::Shared => self.shared.push_back(at),
-            List::Homeless => self.homeless.push_back(at),
+            List::Homeless { above } => self.homeless.push_back(Homeless { flow: at, above }),
         }
     }
 
     fn choose(&mut self, worker: usize, steps: &mut Steps) -> Option<u32> {
-        if self.is_fast[worker]
-            && let Some(homeless) = self.homeless.pop_front()
-        {
+        if let Some(homeless) = self.adopt(worker) {
             steps.locks += 1;
             return Some(homeless);
         }
@@ -259,8 +289,15 @@ enum List {
     Own,
     /// For any worker.
     Shared,
-    /// For a worker at full speed: an elephant.
-    Homeless,
+    /// For a worker faster than this: an elephant.
+    Homeless { above: u32 },
+}
+
+/// An elephant that waits for a worker faster than this.
+#[derive(Clone, Copy, Debug)]
+struct Homeless {
+    flow: u32,
+    above: u32,
 }
 
 impl Intake for FlowPull {
@@ -287,11 +324,13 @@ impl Intake for FlowPull {
             let others = !self.own[worker].is_empty()
                 || !self.shared.is_empty()
                 || !self.urgent.is_empty()
-                || (self.is_fast[worker] && !self.homeless.is_empty());
+                || self.homeless.iter().any(|home| home.above < self.speed[worker]);
             if is_yielding {
                 self.give_back(worker, at, List::Shared);
-            } else if is_elephant && self.is_misplaced(worker) {
-                self.give_back(worker, at, List::Homeless);
+            } else if is_elephant && let Some(above) = self.better_than(worker, &flow) {
+                self.give_back(worker, at, List::Homeless { above });
+            } else if is_elephant && self.is_displaced(worker, &flow) {
+                self.give_back(worker, at, List::Shared);
             } else if flow.packets.is_empty() || (had >= QUOTA && others && !is_elephant) {
                 self.give_back(worker, at, List::Own);
             }
@@ -411,6 +450,21 @@ mod tests {
     }
 
     #[test]
+    fn siblings_that_do_not_slow_an_elephant_work_on() {
+        let next = |demand| {
+            let topology: Topology = "2x2".parse().unwrap();
+            let mut intake = FlowPull::new(&topology.with_thread_demand(demand), 8).unwrap();
+            for token in 0..110 {
+                let flow = if token < 100 { 1 } else { token };
+                intake.arrive(token, WorkItem { digest: flow << 24, bytes: 1000 });
+            }
+            assert_eq!(intake.next(0.into()).unwrap().token, 0);
+            intake.next(1.into()).map(|fetched| fetched.token)
+        };
+        assert_eq!([1000, 501, 500].map(next), [None, None, Some(100)]);
+    }
+
+    #[test]
     fn an_elephant_of_a_slow_worker_is_left_to_a_fast_one() {
         let mut intake = FlowPull::new(&"2x1,1=50".parse().unwrap(), 8).unwrap();
         let item = |flow: u32| WorkItem { digest: flow << 24, bytes: 1000 };
@@ -430,6 +484,45 @@ mod tests {
         for token in 100..120 {
             assert_eq!(intake.next(1.into()).unwrap().token, token);
         }
+    }
+
+    #[test]
+    fn an_elephant_of_a_slow_worker_is_left_to_a_faster_one_that_is_idle() {
+        let mut intake = FlowPull::new(&"3,0=25,1=200".parse().unwrap(), 8).unwrap();
+        let item = |flow: u32| WorkItem { digest: flow << 24, bytes: 1000 };
+        let next = |intake: &mut FlowPull, worker: u16| intake.next(worker.into()).map(|got| got.token);
+        // The fastest has an elephant, a slow one has another.
+        for token in 0..200 {
+            intake.arrive(token, item(token / 100));
+        }
+        assert_eq!([1, 0].map(|worker| next(&mut intake, worker)), [Some(0), Some(100)]);
+        assert_eq!(next(&mut intake, 0), Some(101), "nobody else has asked");
+        assert_eq!(next(&mut intake, 2), None);
+        assert_eq!(next(&mut intake, 0), None, "it was given up for the idle one");
+        assert_eq!(next(&mut intake, 0), None, "and is not taken back");
+        assert_eq!(next(&mut intake, 2), Some(102));
+    }
+
+    #[test]
+    fn a_fast_worker_leaves_a_small_elephant_for_a_large_one() {
+        let mut intake = FlowPull::new(&"4,0=200".parse().unwrap(), 8).unwrap();
+        let item = |flow: u32| WorkItem { digest: flow << 24, bytes: 1000 };
+        let next = |intake: &mut FlowPull, worker: u16| intake.next(worker.into()).map(|got| got.token);
+        for token in 0..60 {
+            intake.arrive(token, item(1));
+        }
+        assert_eq!(next(&mut intake, 0), Some(0));
+        for token in 60..90 {
+            intake.arrive(token, item(2));
+        }
+        assert_eq!([1, 1].map(|worker| next(&mut intake, worker)), [Some(60), Some(61)]);
+        for token in 90..200 {
+            intake.arrive(token, item(2));
+        }
+        assert_eq!(next(&mut intake, 2), None);
+        assert_eq!(next(&mut intake, 1), None, "the fastest has less than half of it");
+        assert_eq!(next(&mut intake, 0), Some(62), "and gives its own up for it");
+        assert_eq!(next(&mut intake, 1), Some(1));
     }
 
     #[test]

@@ -170,7 +170,8 @@ impl Scheme {
             Digest::Keyed => &offered.keyed,
             other => &offered.with(other),
         };
-        let mut report = match self.policy(&machine.topology, seed)? {
+        let topology = machine.topology.clone().with_thread_demand(machine.thread_demand_permille);
+        let mut report = match self.policy(&topology, seed)? {
             Policy::Push(mut policy) => push(&machine, &mut *policy, workload)?,
             Policy::Pull(mut policy) => pull(&machine, &mut *policy, workload)?,
         };
