@@ -107,7 +107,7 @@ pub(crate) struct Convert {
 /// Forms that can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TargetForm {
-    /// A ClassBench filter file; values and priorities are lost
+    /// A ClassBench filter file; values, priorities and actions are lost, rules of both address families become IPv4's
     Classbench,
     /// TOML, with everything but the flags column
     Toml,
