@@ -126,6 +126,34 @@ fn a_packed_capture_cut_short_is_used_up_to_there() {
 }
 
 #[test]
+fn an_input_is_never_written_over() {
+    let folder = Folder::new();
+    std::fs::create_dir(folder.path("captures")).unwrap();
+    let bytes = pcap(5);
+    let capture = folder.write("captures/t.pcap", &bytes);
+    let rules = folder.write("acl.rules", b"@1.2.3.4/32 0.0.0.0/0 0 : 65535 0 : 65535 0x06/0xff\n");
+    let link = folder.path("link.pcap");
+    std::os::unix::fs::symlink(&capture, &link).unwrap();
+    let (all, new) = (folder.path("captures"), folder.path("new"));
+    for arguments in [
+        &[&capture, "--write", &capture][..],
+        &[&capture, "--flows", &capture],
+        &[&capture, "--write", &link],
+        &[&all, "--write", &capture],
+        &[&capture, "--rules", &rules, "--flows", &rules],
+    ] {
+        let line = [&["replay"], arguments].concat();
+        flowloom(line).ends(2).says(&["would overwrite an input", "name another file", "[exit 2]"]);
+    }
+    flowloom(["replay", &capture, "--write", &new, "--flows", &new])
+        .ends(2)
+        .says(&["are one file", "name two"]);
+    assert_eq!(std::fs::read(&capture).unwrap(), bytes);
+    assert_ne!(std::fs::read(&rules).unwrap(), b"");
+    flowloom(["replay", "-q", &capture, "--write", "/dev/null", "--flows", "/dev/null"]).ends(0);
+}
+
+#[test]
 fn a_lying_captured_length_is_cut_to_its_block_and_counted() {
     let folder = Folder::new();
     let mut file = pcapng_header(&[1]);
