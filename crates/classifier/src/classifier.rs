@@ -218,6 +218,7 @@ impl Classifier {
         self.isa
     }
 
+    #[cfg(feature = "std")]
     pub(crate) fn backend(&self) -> Backend {
         self.backend
     }

@@ -4,9 +4,22 @@
 //!  rules ──▶ RuleSet ──▶ ClassifierBuilder ──▶ Classifier ──▶ Match: a rule's id, or none
 //! ```
 //!
+//! ```
+//! use flowloom_classifier::load::{LoadLimits, classbench};
+//! use flowloom_classifier::{ClassifierBuilder, FiveTuple, RuleSet};
+//!
+//! let text = "@10.0.0.0/8 0.0.0.0/0 0 : 65535 443 : 443 0x06/0xff\n@0.0.0.0/0 0.0.0.0/0 0 : 65535 0 : 65535 0x00/0x00\n";
+//! let rules = RuleSet::new(classbench::parse(text, LoadLimits::default())?)?;
+//! let classifier = ClassifierBuilder::new().build(&rules)?;
+//! let found = classifier.classify(&FiveTuple::v4([10, 1, 2, 3], [192, 0, 2, 1], 40_000, 443, 6));
+//! assert_eq!(found.rule().map(|id| id.index()), Some(0));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Features
 //!
-//! * `std` (default): run-time detection of instruction sets, huge pages, loaders.
+//! * `std` (default): run-time detection of instruction sets, huge pages, live sets, the TOML loader. Without it the crate
+//!   is `no_std` with `alloc`.
 #![cfg_attr(not(feature = "std"), no_std)]
 #![expect(
     clippy::cast_possible_truncation,
@@ -38,6 +51,9 @@ mod random;
 pub mod rule;
 pub mod rule_set;
 pub mod synth;
+
+pub use flowloom_cpu::{features::Isa, pages::HugePages};
+pub use flowloom_flow_key::FiveTuple;
 
 pub use classifier::{Algorithm, Classifier, ClassifierBuilder, ClassifierKey};
 pub use error::BuildError;

@@ -63,9 +63,14 @@ pub(crate) fn read_text(path: &Path, bytes_max: usize) -> Result<String, Failure
         let text = format!("more than {bytes_max} bytes; split the file");
         return Err(unreadable(&text));
     }
-    String::from_utf8(bytes).map_err(|error| {
+    let text = String::from_utf8(bytes).map_err(|error| {
         let place = error.utf8_error().valid_up_to();
         unreadable(&format!("no text: byte {place} is not UTF-8"))
+    })?;
+    // What some editors put in front of a text.
+    Ok(match text.strip_prefix('\u{feff}') {
+        Some(rest) => rest.to_owned(),
+        None => text,
     })
 }
 

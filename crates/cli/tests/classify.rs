@@ -98,6 +98,10 @@ fn rules_that_never_win_are_found() {
     assert_eq!(document["listed"][1]["by"]["number"], 3);
     Schema::read("rules-check-1.json").accepts(&document);
     flowloom(["rules", "check", &rules, "--strict"]).ends(1);
+    flowloom(["rules", "explain", &rules, "10.1.2.3", "1.2.3.4", "icmp"]).ends(0);
+    flowloom(["rules", "explain", &rules, "somewhere", "1.2.3.4", "icmp"])
+        .ends(2)
+        .says(&["'somewhere' is no address with a port", "192.0.2.1:80"]);
     let explained =
         flowloom(["rules", "explain", &rules, "10.1.2.3:5", "1.2.3.4:80", "tcp", "--format", "json"])
             .ends(0)

@@ -22,6 +22,8 @@ fn what_is_no_capture_cannot_be_read() {
     let cut_gzip = folder.write("cut.gz", &[0x1F, 0x8B, 0x6E, 0x6F]);
     let packed_text = folder.write("text.gz", &gzip(b"hello, this is text"));
     let missing = folder.path("missing.pcap");
+    let xz = folder.write("t.pcap.xz", b"\xFD7zXZ\0\0\x04");
+    let snoop = folder.write("t.snoop", b"snoop\0\0\0\0\0\0\x02");
     std::fs::create_dir(folder.path("bare")).unwrap();
     std::fs::create_dir(folder.path("texts")).unwrap();
     folder.write("texts/notes.txt", b"nothing");
@@ -32,6 +34,8 @@ fn what_is_no_capture_cannot_be_read() {
             (&cut_gzip, &["cut.gz is not a capture file", "1f 8b 6e 6f", "does not decompress", ACCEPTED]),
             (&packed_text, &["text.gz is not a capture file", "neither pcap nor pcapng"]),
             (&missing, &["cannot read", "missing.pcap", "No such file"]),
+            (&xz, &["this is xz; unpack it first: xz -dc FILE", ACCEPTED]),
+            (&snoop, &["this is a capture of snoop; editcap -F pcapng", ACCEPTED]),
             (&folder.path("bare"), &["directory", "bare has no capture in it", "0 files", ACCEPTED]),
             (&folder.path("texts"), &["directory", "texts has no capture in it", "1 file", ACCEPTED]),
         ] {
@@ -126,6 +130,34 @@ fn a_packed_capture_cut_short_is_used_up_to_there() {
 }
 
 #[test]
+fn an_input_is_never_written_over() {
+    let folder = Folder::new();
+    std::fs::create_dir(folder.path("captures")).unwrap();
+    let bytes = pcap(5);
+    let capture = folder.write("captures/t.pcap", &bytes);
+    let rules = folder.write("acl.rules", b"@1.2.3.4/32 0.0.0.0/0 0 : 65535 0 : 65535 0x06/0xff\n");
+    let link = folder.path("link.pcap");
+    std::os::unix::fs::symlink(&capture, &link).unwrap();
+    let (all, new) = (folder.path("captures"), folder.path("new"));
+    for arguments in [
+        &[&capture, "--write", &capture][..],
+        &[&capture, "--flows", &capture],
+        &[&capture, "--write", &link],
+        &[&all, "--write", &capture],
+        &[&capture, "--rules", &rules, "--flows", &rules],
+    ] {
+        let line = [&["replay"], arguments].concat();
+        flowloom(line).ends(2).says(&["would overwrite an input", "name another file", "[exit 2]"]);
+    }
+    flowloom(["replay", &capture, "--write", &new, "--flows", &new])
+        .ends(2)
+        .says(&["are one file", "name two"]);
+    assert_eq!(std::fs::read(&capture).unwrap(), bytes);
+    assert_ne!(std::fs::read(&rules).unwrap(), b"");
+    flowloom(["replay", "-q", &capture, "--write", "/dev/null", "--flows", "/dev/null"]).ends(0);
+}
+
+#[test]
 fn a_lying_captured_length_is_cut_to_its_block_and_counted() {
     let folder = Folder::new();
     let mut file = pcapng_header(&[1]);
@@ -138,6 +170,21 @@ fn a_lying_captured_length_is_cut_to_its_block_and_counted() {
     assert_eq!(number(&document, "lying_lengths"), 1);
     let words = flowloom(["replay", &path]).ends(0);
     assert!(words.text().contains("captured length above the record's"), "{}", words.text());
+    for verb in ["replay", "inspect"] {
+        let lie = "is corrupt: a packet states more captured bytes than the record holds";
+        flowloom([verb, &path]).ends(0).says(&["warning: ", lie, "--strict"]);
+        flowloom([verb, &path, "--strict"]).ends(4).says(&[lie, "[exit 4]"]);
+    }
+}
+
+#[test]
+fn a_packet_of_no_declared_interface_is_called_that() {
+    let folder = Folder::new();
+    let mut file = pcapng_header(&[1]);
+    file.extend(enhanced(0, 1, 46, &udp_frame(7)));
+    file.extend(enhanced(9, 2, 46, &udp_frame(8)));
+    let path = folder.write("t.pcapng", &file);
+    flowloom(["inspect", &path, "--why"]).ends(0).shows(&["an interface that the capture never declared"]);
 }
 
 #[test]

@@ -125,3 +125,16 @@ fn an_idle_timeout_splits_flows() {
     };
     assert_eq!((flows_by("10"), flows_by("100")), (61, 60));
 }
+
+#[test]
+fn the_next_command_names_what_was_asked_for() {
+    let folder = Folder::new();
+    std::fs::create_dir(folder.path("two captures")).unwrap();
+    let one = folder.write("two captures/a.pcap", &pcap(3));
+    folder.write("two captures/b.pcap", &pcap(3));
+    let all = folder.path("two captures");
+    let next = format!("6 packets in 3 flows. Next: flowloom replay '{all}'");
+    flowloom(["inspect", "-q", &all]).ends(0).shows(&[&next]);
+    let next = format!("6 packets in 3 flows. Next: flowloom replay '{one}' '{one}' --decap");
+    flowloom(["inspect", "-q", "--decap", &one, &one]).ends(0).shows(&[&next]);
+}

@@ -15,17 +15,18 @@ pub fn tick_of(time_ns: u64) -> Tick {
 /// An idle timeout, in whole ticks.
 ///
 /// A flow has ended when the ticks of two of its packets are further apart than this. Only the flow's own times
-/// matter, so where a flow is cut depends neither on the number of workers nor on when a wheel turns.
+/// matter, so where a flow is cut depends neither on the number of workers nor on when a wheel turns. No flow is cut that was idle
+/// for exactly the timeout or less; one that was idle for two ticks more surely is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdleTimeout {
     ticks: u64,
 }
 
 impl IdleTimeout {
-    /// Returns the timeout of so many nanoseconds, at least one tick.
+    /// Returns the timeout of so many nanoseconds, rounded up to whole ticks, at least one.
     #[must_use]
     pub fn from_ns(ns: u64) -> Self {
-        Self { ticks: (ns >> TICK_SHIFT).max(1) }
+        Self { ticks: ns.div_ceil(1 << TICK_SHIFT).max(1) }
     }
 
     /// Says whether a flow last seen at one tick has ended at another.
@@ -45,6 +46,17 @@ impl IdleTimeout {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_comes_just_in_time_is_not_cut() {
+        let second = 1_000_000_000;
+        let timeout = IdleTimeout::from_ns(second);
+        for first in (0..100).map(|i| i * 123_456_789) {
+            let is_over = |gap| timeout.is_over(tick_of(first), tick_of(first + gap));
+            assert!(!is_over(second), "first at {first}");
+            assert!(is_over(second + (2 << TICK_SHIFT)), "first at {first}");
+        }
+    }
 
     #[test]
     fn the_table_and_the_packet_path_agree_on_the_end() {

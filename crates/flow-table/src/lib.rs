@@ -43,6 +43,9 @@ pub mod sighash;
 pub mod state;
 pub mod table;
 
+pub use flowloom_cpu::{features::Isa, pages::HugePages};
+pub use flowloom_flow_key::{FlowHasher, FlowKey};
+
 pub use baseline::{Chained, ChainedConfig, DirectHash, DirectHashConfig};
 pub use dhash::{DHash, DHashConfig};
 pub use error::BuildError;

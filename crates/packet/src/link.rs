@@ -31,42 +31,45 @@ link_types! {
     NULL = 0, "BSD loopback", true;
     ETHERNET = 1, "Ethernet", true;
     AX25 = 3, "AX.25", false;
-    TOKEN_RING = 6, "Token Ring", false;
+    TOKEN_RING = 6, "Token Ring", true;
     ARCNET = 7, "ARCNET", false;
     SLIP = 8, "SLIP", false;
     PPP = 9, "PPP", true;
-    FDDI = 10, "FDDI", false;
+    FDDI = 10, "FDDI", true;
     RAW_BSD = 12, "raw IP (BSD)", true;
     RAW_OPENBSD = 14, "raw IP (OpenBSD)", true;
     PPP_HDLC = 50, "PPP in HDLC framing", true;
     PPP_ETHER = 51, "PPPoE session", true;
-    ATM_RFC1483 = 100, "RFC 1483 ATM", false;
+    ATM_RFC1483 = 100, "RFC 1483 ATM", true;
     RAW = 101, "raw IP", true;
-    C_HDLC = 104, "Cisco HDLC", false;
+    C_HDLC = 104, "Cisco HDLC", true;
     IEEE802_11 = 105, "802.11", true;
-    FRELAY = 107, "Frame Relay", false;
+    FRELAY = 107, "Frame Relay", true;
     LOOP = 108, "OpenBSD loopback", true;
+    ENC = 109, "OpenBSD enc", true;
     LINUX_SLL = 113, "Linux cooked v1", true;
-    PFLOG = 117, "OpenBSD pflog", false;
-    IEEE802_11_PRISM = 119, "802.11 with Prism header", false;
+    PFLOG = 117, "OpenBSD pflog", true;
+    IEEE802_11_PRISM = 119, "802.11 with Prism header", true;
     IEEE802_11_RADIOTAP = 127, "802.11 with radiotap header", true;
     MTP2 = 140, "SS7 MTP2", false;
     DOCSIS = 143, "DOCSIS", false;
+    IEEE802_11_AVS = 163, "802.11 with AVS header", true;
     USB_LINUX = 189, "USB (Linux)", false;
     CAN20B = 190, "CAN", false;
-    PPI = 192, "PPI", false;
+    PPI = 192, "PPI", true;
     IEEE802_15_4 = 195, "802.15.4", false;
     SITA = 196, "SITA", false;
     ERF = 197, "Endace ERF", false;
     BLUETOOTH_H4_PHDR = 201, "Bluetooth H4 with pseudo-header", false;
     IPV4 = 228, "raw IPv4", true;
     IPV6 = 229, "raw IPv6", true;
-    NFLOG = 239, "Linux NFLOG", false;
+    NFLOG = 239, "Linux NFLOG", true;
     NETANALYZER = 240, "netANALYZER", false;
     USBPCAP = 249, "USBPcap", false;
     BLUETOOTH_LE_LL = 251, "Bluetooth LE link layer", false;
     NETLINK = 253, "Linux netlink", false;
     LINUX_SLL2 = 276, "Linux cooked v2", true;
+    UNDECLARED = 65535, "of an interface that the capture never declared", false;
 }
 
 impl std::fmt::Display for LinkType {
@@ -83,6 +86,7 @@ mod tests {
     fn a_link_type_says_its_number_and_name() {
         assert_eq!(LinkType::CAN20B.to_string(), "190 (CAN)");
         assert_eq!(LinkType(9999).to_string(), "9999 (unknown)");
+        assert!(!LinkType::UNDECLARED.is_supported(), "it is nobody's number");
     }
 
     #[test]

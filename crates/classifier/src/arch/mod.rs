@@ -12,6 +12,10 @@ mod avx512;
 mod batch;
 mod program;
 mod scalar;
+#[cfg_attr(
+    all(not(feature = "std"), not(test)),
+    expect(dead_code, reason = "only live sets sift, and they need std")
+)]
 mod sift;
 
 use core::mem::MaybeUninit;
@@ -24,7 +28,9 @@ pub(crate) use batch::ClassifyBatch;
 pub(crate) use program::{FaultyProgram, Program};
 pub(crate) use program::{LEAF, Tree, child_index, leaf_blocks, leaf_word, node_word, plain};
 pub(crate) use scalar::scan_block;
-pub(crate) use sift::{GROUP, Sift, Tables, nibbles};
+pub(crate) use sift::{GROUP, Sift};
+#[cfg(feature = "std")]
+pub(crate) use sift::{Tables, nibbles};
 
 use program::{LEAF_BLOCKS, Root};
 

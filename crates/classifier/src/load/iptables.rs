@@ -1,15 +1,16 @@
 //! A subset of what `iptables-save` and `ip6tables-save` write: one chain of the filter table.
 //!
 //! Read are `-s`, `-d`, `-p`, `--sport`, `--dport`, `-m multiport` with `--sports` and `--dports`, comments, and the targets ACCEPT
-//! (value 1), DROP (0) and REJECT (2), which are the rules' actions: DROP and REJECT both deny. The chain's policy becomes a last rule. Whatever would change which packets match and is not
-//! read is an error, never passed over: negations, interfaces, states, fragments, other chains.
+//! (value 1), DROP (0) and REJECT (2), which are the rules' actions: DROP and REJECT both deny. The chain's policy becomes a last rule.
+//! Counters in front of a rule (`iptables-save -c`) are passed over. Whatever would change which packets match and is not
+//! read is an error, never passed over: negations, interfaces, states, fragments, other chains, commands other than `-A`.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use super::cursor::Cursor;
 use super::{LoadError, LoadErrorKind, LoadLimits};
-use crate::rule::{Action, Addresses, PortRange, Prefix, Rule};
+use crate::rule::{Action, Addresses, PortRange, Prefix, ProtocolMatch, Rule};
 
 /// Reads the rules of a chain, such as `INPUT`.
 ///
@@ -51,8 +52,22 @@ pub fn parse(text: &str, chain: &str, limits: LoadLimits) -> Result<Vec<Rule>, L
                     })?),
                 };
             }
-        } else if is_filter && cursor.rest().starts_with("-A ") {
-            word(&mut cursor);
+        } else if is_filter && !cursor.is_at_end() && !cursor.rest().starts_with('#') {
+            counters(&mut cursor)?;
+            let at = cursor.at();
+            match word(&mut cursor) {
+                "-A" | "--append" => {}
+                "COMMIT" => {
+                    is_filter = false;
+                    continue;
+                }
+                _ => {
+                    let kind = LoadErrorKind::Unsupported(
+                        "this line is not read: only those that begin with -A are, as iptables-save writes them",
+                    );
+                    return Err(cursor.error_at(at, kind));
+                }
+            }
             cursor.blanks();
             if word(&mut cursor) != chain {
                 continue;
@@ -88,11 +103,19 @@ fn word<'a>(cursor: &mut Cursor<'a>) -> &'a str {
     cursor.while_of(|c| !c.is_whitespace())
 }
 
+/// Passes a rule's counters, packets and bytes in brackets, where they are.
+fn counters(cursor: &mut Cursor<'_>) -> Result<(), LoadError> {
+    if cursor.take('[') {
+        cursor.while_of(|c| c.is_ascii_digit() || c == ':');
+        cursor.require(']', "counters such as [12:3456]")?;
+    }
+    Ok(())
+}
+
 /// Reads the options of a rule; several ports make several rules.
 fn rule(cursor: &mut Cursor<'_>) -> Result<Vec<Rule>, LoadError> {
-    let mut rule = Rule::ANY;
-    let (mut sides, mut has_target) = ([None, None], false);
-    let mut ports = [Vec::from([PortRange::ANY]), Vec::from([PortRange::ANY])];
+    let (mut sides, mut ports) = ([None, None], [None, None]);
+    let (mut protocol, mut target) = (None, None);
     loop {
         cursor.blanks();
         if cursor.is_at_end() {
@@ -102,17 +125,24 @@ fn rule(cursor: &mut Cursor<'_>) -> Result<Vec<Rule>, LoadError> {
         let option = word(cursor);
         cursor.blanks();
         let at = cursor.at();
-        match option {
-            "-s" | "--source" => sides[0] = Some(network(cursor)?),
-            "-d" | "--destination" => sides[1] = Some(network(cursor)?),
+        let is_repeated = match option {
+            "-s" | "--source" => sides[0].replace(network(cursor)?).is_some(),
+            "-d" | "--destination" => sides[1].replace(network(cursor)?).is_some(),
             "-p" | "--protocol" => {
-                rule.protocol = super::protocol(word(cursor)).ok_or_else(|| {
+                let named = match word(cursor) {
+                    "0" => Some(ProtocolMatch::ANY), // As in the kernel: no protocol has this number here.
+                    name => super::protocol(name),
+                };
+                let named = named.ok_or_else(|| {
                     cursor.error_at(at, LoadErrorKind::Expected("a protocol such as tcp or 47"))
                 })?;
+                protocol.replace(named).is_some()
             }
-            "--sport" | "--source-port" | "--sports" | "--source-ports" => ports[0] = port_list(cursor)?,
+            "--sport" | "--source-port" | "--sports" | "--source-ports" => {
+                ports[0].replace(port_list(cursor)?).is_some()
+            }
             "--dport" | "--destination-port" | "--dports" | "--destination-ports" => {
-                ports[1] = port_list(cursor)?;
+                ports[1].replace(port_list(cursor)?).is_some()
             }
             "-m" | "--match" => {
                 if !matches!(word(cursor), "tcp" | "udp" | "sctp" | "multiport" | "comment") {
@@ -121,17 +151,22 @@ fn rule(cursor: &mut Cursor<'_>) -> Result<Vec<Rule>, LoadError> {
                     );
                     return Err(cursor.error_at(at, kind));
                 }
+                false
             }
-            "--comment" => quoted(cursor),
+            "--comment" => {
+                quoted(cursor);
+                false
+            }
             "-j" | "--jump" => {
-                rule.value = value_of(word(cursor)).ok_or_else(|| {
+                let value = value_of(word(cursor)).ok_or_else(|| {
                     let kind = LoadErrorKind::Unsupported("this target is not read: only ACCEPT, DROP and REJECT are; write the chain's rules in place");
                     cursor.error_at(at, kind)
                 })?;
-                has_target = true;
+                target.replace(value).is_some()
             }
             "--reject-with" => {
                 word(cursor);
+                false
             }
             _ => {
                 let kind = LoadErrorKind::Unsupported(
@@ -139,14 +174,23 @@ fn rule(cursor: &mut Cursor<'_>) -> Result<Vec<Rule>, LoadError> {
                 );
                 return Err(cursor.error_at(start, kind));
             }
+        };
+        if is_repeated {
+            let kind = LoadErrorKind::Unsupported("a second one of this in a rule is not read");
+            return Err(cursor.error_at(start, kind));
         }
     }
-    if !has_target {
+    let Some(value) = target else {
         return Err(cursor.error(LoadErrorKind::Expected("a target: -j ACCEPT, DROP or REJECT")));
-    }
-    rule.action = Some(action_of(rule.value));
-    rule.addresses = addresses(cursor, sides)?;
-    let [from, to] = ports;
+    };
+    let rule = Rule {
+        addresses: addresses(cursor, sides)?,
+        protocol: protocol.unwrap_or(ProtocolMatch::ANY),
+        value,
+        action: Some(action_of(value)),
+        ..Rule::ANY
+    };
+    let [from, to] = ports.map(|list| list.unwrap_or_else(|| Vec::from([PortRange::ANY])));
     let each = |&source_ports: &PortRange| to.iter().map(move |&to| (source_ports, to)).collect::<Vec<_>>();
     Ok(from
         .iter()
@@ -262,7 +306,6 @@ fn port_list(cursor: &mut Cursor<'_>) -> Result<Vec<PortRange>, LoadError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rule::ProtocolMatch;
 
     fn parse_rule(rule: &str) -> Result<Vec<Rule>, LoadError> {
         parse(&alloc::format!("*filter\n-A INPUT {rule}\n"), "INPUT", LoadLimits::default())
@@ -278,6 +321,30 @@ mod tests {
         assert_eq!((rules[0].value, rules[1].value), (0, 1));
         assert_eq!((rules[0].action, rules[1].action), (Some(Action::Deny), Some(Action::Accept)));
         assert_eq!(ProtocolMatch::ANY, rules[1].protocol);
+    }
+
+    #[test]
+    fn counters_in_front_of_rules_are_passed_over() {
+        let text = "*filter\n:INPUT DROP [5:300]\n[10:600] -A INPUT -s 10.0.0.0/8 -j ACCEPT\n[0:0] -A OUTPUT -o lo -j X\nCOMMIT\n";
+        let rules = parse(text, "INPUT", LoadLimits::default()).unwrap();
+        assert_eq!(rules.iter().map(|rule| rule.value).collect::<Vec<_>>(), [1, 0]);
+    }
+
+    #[test]
+    fn other_commands_are_errors_and_not_passed_over() {
+        for line in
+            ["-I INPUT -j DROP", "-P INPUT DROP", "[1:2 -A INPUT -j DROP", "iptables -A INPUT -j DROP"]
+        {
+            let text = alloc::format!("*filter\n:INPUT ACCEPT [0:0]\n# a comment\n\n{line}\nCOMMIT\n");
+            let error = parse(&text, "INPUT", LoadLimits::default()).unwrap_err();
+            assert_eq!(error.line, 5, "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn protocol_0_is_any() {
+        assert_eq!(parse_rule("-p 0 -j DROP").unwrap()[0].protocol, ProtocolMatch::ANY);
+        assert_eq!(parse_rule("-p igmp -j DROP").unwrap()[0].protocol, ProtocolMatch::exact(2));
     }
 
     #[test]
@@ -305,6 +372,7 @@ mod tests {
             ("-s 10.0.0.0/40 -j DROP", 13),
             ("-p tcp --dport 9:5 -j DROP", 25),
             ("-p tcp --dport http -j DROP", 25),
+            ("-p tcp --dport 1:100 -m multiport --dports 5,200 -j DROP", 44),
         ] {
             let error = parse_rule(text).unwrap_err();
             assert_eq!((error.line, error.column), (2, column), "{text}: {error}");

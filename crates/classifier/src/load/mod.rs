@@ -47,13 +47,22 @@ fn protocol(word: &str) -> Option<ProtocolMatch> {
     let exact = match word {
         "any" | "all" => return Some(ProtocolMatch::ANY),
         "icmp" => 1,
+        "igmp" => 2,
+        "ipencap" => 4,
         "tcp" => 6,
         "udp" => 17,
+        "dccp" => 33,
+        "ipv6" => 41,
         "ipv6-icmp" | "icmpv6" => 58,
         "gre" => 47,
         "esp" => 50,
         "ah" => 51,
+        "ospf" => 89,
+        "pim" => 103,
+        "vrrp" => 112,
+        "l2tp" => 115,
         "sctp" => 132,
+        "udplite" => 136,
         _ => {
             return match word.split_once('/') {
                 Some((value, mask)) => Some(ProtocolMatch::new(number(value)?, number(mask)?)),

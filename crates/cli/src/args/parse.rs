@@ -82,7 +82,7 @@ pub(crate) fn seconds(text: &str) -> Result<u64, String> {
     let text = text.strip_suffix('s').unwrap_or(text);
     match text.parse::<f64>() {
         Ok(seconds) if seconds.is_finite() && seconds > 0.0 && seconds < 1e9 => Ok((seconds * 1e9) as u64),
-        _ => Err(format!("'{text}' is not a number of seconds between 0 and 1e9")),
+        _ => Err(format!("'{text}' is not a number of seconds above 0 and below 1e9")),
     }
 }
 

@@ -74,7 +74,7 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "N", default_value = "64M", value_parser = parse::positive)]
     pub(crate) flows_max: u64,
 
-    /// Flows idle for longer, in packet time, end [default: never]
+    /// Flows idle for longer, in packet time and to about two milliseconds, end [default: never]
     #[arg(long, value_name = "SECONDS", value_parser = parse::seconds)]
     pub(crate) timeout: Option<u64>,
 

@@ -1,6 +1,6 @@
 //! `flowloom rules`.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -67,17 +67,17 @@ pub(crate) struct Stats {
 #[command(after_help = "\
 Examples:
   flowloom rules explain acl.rules 10.0.0.1:1024 192.0.2.7:443 tcp
-  flowloom rules explain acl.rules [2001:db8::1]:0 [2001:db8::2]:0 58")]
+  flowloom rules explain acl.rules 2001:db8::1 2001:db8::2 58")]
 pub(crate) struct Explain {
     #[command(flatten)]
     pub(crate) options: RuleOptions,
 
-    /// Sender's address and port
-    #[arg(value_name = "SOURCE")]
+    /// Sender's address and port; the port may be left away where there is none
+    #[arg(value_name = "SOURCE", value_parser = endpoint)]
     pub(crate) source: SocketAddr,
 
     /// Receiver's address and port
-    #[arg(value_name = "DESTINATION")]
+    #[arg(value_name = "DESTINATION", value_parser = endpoint)]
     pub(crate) destination: SocketAddr,
 
     /// Protocol: tcp, udp, icmp or a number
@@ -107,10 +107,17 @@ pub(crate) struct Convert {
 /// Forms that can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TargetForm {
-    /// A ClassBench filter file; values and priorities are lost
+    /// A ClassBench filter file; values, priorities and actions are lost, rules of both address families become IPv4's
     Classbench,
     /// TOML, with everything but the flags column
     Toml,
+}
+
+fn endpoint(text: &str) -> Result<SocketAddr, String> {
+    let alone = || text.parse::<IpAddr>().map(|address| SocketAddr::new(address, 0));
+    text.parse()
+        .or_else(|_| alone())
+        .map_err(|_| format!("'{text}' is no address with a port: write 192.0.2.1:80, or [2001:db8::1]:80"))
 }
 
 fn protocol(text: &str) -> Result<u8, String> {

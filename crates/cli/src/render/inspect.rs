@@ -1,6 +1,7 @@
 //! The result of `inspect`.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use serde::Serialize;
 
@@ -48,6 +49,9 @@ pub(crate) struct InspectResult {
     top_share: String,
     #[serde(skip)]
     list_top: bool,
+    /// What was asked for, as a person would type it again.
+    #[serde(skip)]
+    inputs: String,
 }
 
 /// One capture.
@@ -81,6 +85,23 @@ struct Why {
     reason: &'static str,
     packets: u64,
     first_packets: Vec<u64>,
+}
+
+/// Returns the arguments that name the same input once more; of many inputs the first ones.
+fn again(inputs: &[PathBuf], decap: bool) -> String {
+    let quoted = inputs.iter().take(3).map(|path| {
+        let path = path.display().to_string();
+        let is_plain = |c: char| c.is_alphanumeric() || "/._-+,:@%".contains(c);
+        if path.chars().all(is_plain) { path } else { format!("'{}'", path.replace('\'', r"'\''")) }
+    });
+    let mut words: Vec<String> = quoted.collect();
+    if inputs.len() > words.len() {
+        words.push(String::from("…"));
+    }
+    if decap {
+        words.push(String::from("--decap"));
+    }
+    words.join(" ")
 }
 
 impl InspectResult {
@@ -136,6 +157,7 @@ impl InspectResult {
             zipf: profile.zipf,
             top_share: percent(max, decoded),
             list_top: arguments.top > 0,
+            inputs: again(&arguments.inputs, arguments.decap),
             top_flows,
             fit: fit(profile, decoded, l3_bytes),
             why: if arguments.why { why(profile) } else { Vec::new() },
@@ -332,11 +354,11 @@ impl Report for InspectResult {
             (Some(fault), _) => format!("stopped on a fault: {fault}"),
             (None, true) => format!("interrupted after {} packets", grouped(self.packets)),
             (None, false) => {
-                let path = self.files.first().map_or("FILE", |file| file.path.as_str());
                 format!(
-                    "{} packets in {} flows. Next: flowloom replay {path}",
+                    "{} packets in {} flows. Next: flowloom replay {}",
                     grouped(self.packets),
-                    grouped(self.flows)
+                    grouped(self.flows),
+                    self.inputs
                 )
             }
         });

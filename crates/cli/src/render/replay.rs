@@ -219,7 +219,7 @@ impl ReplayResult {
                 "{}   {}, {}   {} packets",
                 input.path,
                 input.format,
-                links.join(" + "),
+                if links.is_empty() { String::from("no link type") } else { links.join(" + ") },
                 grouped(input.packets)
             ));
         }

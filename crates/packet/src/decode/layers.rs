@@ -39,6 +39,16 @@ impl<'a> Layers<'a> {
             LinkType::PPP_ETHER => self.pppoe(0),
             LinkType::IEEE802_11 => self.ieee80211(0, 1),
             LinkType::IEEE802_11_RADIOTAP => self.radiotap(),
+            LinkType::PPI => self.ppi(),
+            LinkType::IEEE802_11_PRISM | LinkType::IEEE802_11_AVS => self.prism(),
+            LinkType::PFLOG => self.pflog(),
+            LinkType::NFLOG => self.nflog(),
+            LinkType::ENC => self.enc(),
+            LinkType::C_HDLC => self.cisco_hdlc(),
+            LinkType::FRELAY => self.frame_relay(),
+            LinkType::ATM_RFC1483 => self.atm(),
+            LinkType::FDDI => self.fddi(),
+            LinkType::TOKEN_RING => self.token_ring(),
             _ => Err(DropReason::Unsupported),
         }
     }

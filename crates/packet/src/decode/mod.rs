@@ -26,9 +26,12 @@ mod ipv6;
 mod layers;
 mod mpls;
 mod ppp;
+mod rings;
 mod transport;
 mod tunnel;
 mod vlan;
+mod wide_area;
+mod wrapped;
 
 use crate::link::LinkType;
 use crate::reason::DropReason;

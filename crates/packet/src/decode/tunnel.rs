@@ -66,6 +66,7 @@ impl Layers<'_> {
             (0, _) => {
                 // Checksum and routing share one word.
                 let at = at + 4 + field(0x80).max(field(0x40)) + key + sequence;
+                let at = if flags & 0x40 == 0 { at } else { self.source_routes_end(at)? };
                 match protocol {
                     TRANSPARENT_ETHERNET => self.ethernet(at),
                     0x88BE if sequence == 0 => self.ethernet(at), // ERSPAN I: no header of its own.
@@ -84,6 +85,19 @@ impl Layers<'_> {
                 self.ppp(at + 8 + sequence + acknowledgement)
             }
             _ => Err(DropReason::MalformedTunnel),
+        }
+    }
+
+    /// Returns where GRE's source routes end: entries with their length in the fourth byte, the last one empty.
+    fn source_routes_end(self, at: usize) -> Result<usize, DropReason> {
+        let (mut layers, mut at) = (self, at);
+        loop {
+            let entry = layers.take::<4>(at, CUT)?;
+            at += 4 + usize::from(entry[3]);
+            if entry[..2] == [0, 0] && entry[3] == 0 {
+                return Ok(at);
+            }
+            layers = layers.deeper()?;
         }
     }
 
@@ -186,6 +200,10 @@ mod tests {
     fn gre_fields_are_skipped_and_its_passengers_told_apart() {
         assert_eq!(read(&gre(&[0, 0, 8, 0], &query())), QUERY);
         assert_eq!(read(&gre(&[0xB0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1], &query())), QUERY);
+        let routed = [0x40, 0, 8, 0, 0, 0, 0, 0, 8, 0, 0, 4, 1, 2, 3, 4, 0, 0, 0, 0];
+        assert_eq!(read(&gre(&routed, &query())), QUERY, "source routes");
+        let endless = on(&[0x40, 0, 8, 0, 0, 0, 0, 0], &[8, 0, 0, 0].repeat(40));
+        assert_eq!(read(&gre(&endless, &query())), Err(DropReason::Depth), "source routes without end");
         assert_eq!(read(&gre(&[0, 0, 0x65, 0x58], &ethernet(0x0800, &query()))), QUERY, "bridged");
         assert_eq!(
             read(&gre(&[0x30, 0x81, 0x88, 0x0B, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0x21], &query())),

@@ -40,6 +40,7 @@ pub(super) struct Threads<'a> {
     pub(super) busy: Vec<u64>,
     latency: Vec<Histogram>,
     completed: u64,
+    work_done: u64,
     reorders: u64,
     races: u64,
     migrations: u64,
@@ -71,6 +72,7 @@ impl<'a> Threads<'a> {
             busy: vec![0; workers],
             latency: vec![Histogram::default(); workers],
             completed: 0,
+            work_done: 0,
             reorders: 0,
             races: 0,
             migrations: 0,
@@ -138,7 +140,9 @@ impl<'a> Threads<'a> {
         let job = std::mem::replace(&mut self.current[worker], NONE);
         self.servers.end(worker, now);
         self.reschedule(worker);
-        let flow = &mut self.flows[self.workload.jobs()[job as usize].flow as usize];
+        let done = self.workload.jobs()[job as usize];
+        self.work_done += u64::from(done.work);
+        let flow = &mut self.flows[done.flow as usize];
         flow.in_work -= 1;
         if job + 1 < flow.done {
             self.reorders += 1;
@@ -199,6 +203,7 @@ impl<'a> Threads<'a> {
             dropped,
             cycles: (time >> TICK).max(1),
             work: self.workload.work(),
+            work_done: self.work_done,
             least_cycles: self.workload.least_cycles(self.machine),
             reorders: self.reorders,
             races: self.races,

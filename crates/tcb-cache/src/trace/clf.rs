@@ -3,6 +3,8 @@
 //! ```text
 //! host ident user [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 203023
 //! ```
+//!
+//! Where a server's name and port stand before the host, as Apache's `vhost_combined` has them, they are passed over.
 
 use super::log::Entry;
 use super::number::{digits, size};
@@ -25,7 +27,10 @@ pub fn parse(line: &[u8]) -> Result<Entry<'_>, Skip> {
         let Some(length) = rest[at..].iter().position(|byte| *byte == b']') else { break };
         let Some(time_ms) = time(&rest[at + 1..at + length]) else { continue };
         match reply(&rest[at + length + 1..]) {
-            Ok(reply_bytes) => return Entry { host, time_ms, reply_bytes }.checked(),
+            Ok(reply_bytes) => {
+                let host = client(host, &rest[..at]);
+                return Entry { host, time_ms, reply_bytes }.checked();
+            }
             Err(reason) => {
                 skip = reason;
                 break;
@@ -33,6 +38,18 @@ pub fn parse(line: &[u8]) -> Result<Entry<'_>, Skip> {
         }
     }
     Err(skip)
+}
+
+/// Returns the host of a line from its first field, and from what stands between that and the time.
+fn client<'a>(first: &'a [u8], between: &'a [u8]) -> &'a [u8] {
+    let mut parts = first.split(|byte| *byte == b':');
+    let has_port = parts.next().is_some() && parts.next().is_some_and(|port| digits(port).is_some());
+    let mut fields = between.split(|byte| *byte == b' ').filter(|field| !field.is_empty());
+    match (fields.next(), fields.count()) {
+        // Three fields follow a server's name, two a host's.
+        (Some(second), 2..) if has_port && parts.next().is_none() && second != b"-" => second,
+        _ => first,
+    }
 }
 
 /// Returns the reply's size from what follows the time: the quoted request, the status, the size.
@@ -127,6 +144,20 @@ mod tests {
         assert_eq!(parse(quotes).unwrap().reply_bytes, 5);
         let bracket = b"h - [x] [17/May/2015:10:05:03 +0000] \"GET /\" 200 5";
         assert_eq!(parse(bracket).unwrap().reply_bytes, 5);
+    }
+
+    #[test]
+    fn the_server_in_front_of_a_host_is_passed_over() {
+        let host = |front: &'static str| {
+            let line = format!("{front} [17/May/2015:10:05:03 +0000] \"GET /\" 200 5");
+            String::from_utf8(parse(line.as_bytes()).unwrap().host.to_vec()).unwrap()
+        };
+        assert_eq!(host("www.example.com:443 1.2.3.4 - -"), "1.2.3.4");
+        assert_eq!(host("www.example.com:443 2001:db8::1 - john"), "2001:db8::1");
+        assert_eq!(host("10.0.0.1:4711 - -"), "10.0.0.1:4711");
+        assert_eq!(host("10.0.0.1:4711 - john doe"), "10.0.0.1:4711");
+        assert_eq!(host("2001:db8::1 - john doe"), "2001:db8::1");
+        assert_eq!(host("::1 a b c"), "::1");
     }
 
     #[test]

@@ -30,6 +30,13 @@ pub enum Notice {
         /// What is wrong.
         why: String,
     },
+    /// Packets state more captured bytes than their blocks hold; they were cut to fit.
+    LyingLengths {
+        /// The file.
+        path: PathBuf,
+        /// Such packets.
+        packets: u64,
+    },
     /// The compressed stream is damaged or ends early; the packets before were used.
     DamagedStream {
         /// The file.
@@ -76,6 +83,16 @@ impl std::fmt::Display for Notice {
                  {}",
                 path.display(),
                 before(*packet)
+            ),
+            Self::LyingLengths { path, packets } => write!(
+                f,
+                "{} is corrupt: {} more captured bytes than the record holds\n  what is there was used",
+                path.display(),
+                if *packets == 1 {
+                    String::from("a packet states")
+                } else {
+                    format!("{packets} packets state")
+                }
             ),
             Self::DamagedStream { path, packet, why } => write!(
                 f,

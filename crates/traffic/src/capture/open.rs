@@ -328,10 +328,25 @@ fn recognise(path: &Path, bytes: &[u8], packing: Option<Packing>) -> Result<Form
     Format::of(bytes).ok_or_else(|| {
         let why = match packing {
             Some(packing) => format!("the content of the {} is neither pcap nor pcapng", packing.name()),
-            None => String::from("no magic number of a capture format"),
+            None => foreign(bytes).unwrap_or_else(|| String::from("no magic number of a capture format")),
         };
         not_a_capture(path, bytes, why)
     })
+}
+
+/// Says what a file of another known kind is, and how it can be read.
+fn foreign(bytes: &[u8]) -> Option<String> {
+    let packed = |name: &str, tool: &str| Some(format!("this is {name}; unpack it first: {tool} FILE"));
+    let capture = |name: &str| Some(format!("this is {name}; editcap -F pcapng turns it into pcapng"));
+    match bytes {
+        [b'B', b'Z', b'h', ..] => packed("bzip2", "bzip2 -dc"),
+        [0xFD, b'7', b'z', b'X', b'Z', 0, ..] => packed("xz", "xz -dc"),
+        [0x04, 0x22, 0x4D, 0x18, ..] => packed("lz4", "lz4 -dc"),
+        [b'P', b'K', 3, 4, ..] => packed("a zip archive", "unzip -p"),
+        [b's', b'n', b'o', b'o', b'p', 0, 0, 0, ..] => capture("a capture of snoop"),
+        [b'G', b'M', b'B', b'U', ..] => capture("a capture of Network Monitor"),
+        _ => None,
+    }
 }
 
 fn not_a_capture(path: &Path, bytes: &[u8], why: String) -> CaptureError {

@@ -17,8 +17,6 @@ const ENHANCED_PACKET: u32 = 6;
 
 /// The most interfaces a section may declare: more is an attack on memory.
 const INTERFACES_MAX: usize = 1 << 16;
-/// The link type given to packets whose interface was never declared; it is nobody's number.
-const UNDECLARED: LinkType = LinkType(u16::MAX);
 
 #[derive(Clone, Copy, Debug)]
 struct Interface {
@@ -196,7 +194,8 @@ impl PcapngWalk {
                     (_, false) => first & 0xFFFF,
                 };
                 let interface = self.interfaces.get(interface as usize).copied();
-                let (link, clock) = interface.map_or((UNDECLARED, Clock::new(6, 0)), |i| (i.link, i.clock));
+                let (link, clock) =
+                    interface.map_or((LinkType::UNDECLARED, Clock::new(6, 0)), |i| (i.link, i.clock));
                 let time_ns = clock.nanoseconds(u64::from(high) << 32 | u64::from(low));
                 self.packet(at + 28, captured, body.len() - 20, wire, time_ns, link, out);
             }
@@ -206,7 +205,7 @@ impl PcapngWalk {
                 };
                 // It has neither interface nor time: the first interface, and the time of the packet before.
                 let (link, snaplen) =
-                    self.interfaces.first().map_or((UNDECLARED, 0), |i| (i.link, i.snaplen));
+                    self.interfaces.first().map_or((LinkType::UNDECLARED, 0), |i| (i.link, i.snaplen));
                 let limit = if snaplen == 0 { wire } else { wire.min(snaplen) };
                 let room = body.len() - 4;
                 let captured = limit.min(u32::try_from(room).unwrap_or(u32::MAX));

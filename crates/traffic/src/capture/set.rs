@@ -321,9 +321,15 @@ impl CaptureSet {
     /// Puts a capture that has ended into the books.
     fn finish(&mut self, capture: &Capture) {
         // Where a pipe was given up is no damage.
-        let notice = capture.notice().filter(|_| !self.give_up.is_stopped());
-        if let Some(notice) = notice.filter(|notice| !self.notices.contains(notice)) {
-            self.notices.push(notice.clone());
+        let notice = capture.notice().filter(|_| !self.give_up.is_stopped()).cloned();
+        let lying = (capture.lying_lengths() > 0).then(|| Notice::LyingLengths {
+            path: capture.path().to_path_buf(),
+            packets: capture.lying_lengths(),
+        });
+        for notice in notice.into_iter().chain(lying) {
+            if !self.notices.contains(&notice) {
+                self.notices.push(notice);
+            }
         }
         let links = capture.links();
         if !links.is_empty() && !links.iter().any(|link| link.is_supported()) {

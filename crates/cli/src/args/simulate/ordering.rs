@@ -28,7 +28,7 @@ pub(crate) struct Ordering {
     pub(crate) queue: Vec<u32>,
 
     /// Percentages of a packet's work that are on its flow's state, by comma
-    #[arg(long, value_delimiter = ',', default_value = "10,25,50,75,100", value_name = "PERCENT")]
+    #[arg(long, value_delimiter = ',', default_value = "10,25,50,75,100", value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(..=100))]
     pub(crate) locked: Vec<u32>,
 
     /// Who chooses the queue of internal order, by comma

@@ -36,7 +36,10 @@ use figures::{Run, figures};
 use firewall::Rules;
 use probe::Probe;
 use role::{AccountingRole, Beside, L7Role, NullRole, Role, TrackerRole};
-use setup::{Tables, check_application, check_verifiable, discipline, engine_config, policy, set_options};
+use setup::{
+    Tables, check_application, check_outputs, check_verifiable, discipline, engine_config, policy,
+    set_options,
+};
 use source::{Source, feed};
 
 /// Runs the verb.
@@ -91,6 +94,7 @@ fn run_app<R: Role>(
     }
     let options = set_options(arguments);
     let mut source = Source::open(arguments, &inputs, options)?;
+    check_outputs(arguments, source.captures())?;
     let tables = Tables::plan(arguments, &config, order, source.captures(), options, isa);
 
     let listener = listener(arguments, common)?;

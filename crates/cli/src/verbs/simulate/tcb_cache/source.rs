@@ -59,7 +59,7 @@ pub(super) fn load(arguments: &TcbCache, stop: &dyn Fn() -> bool) -> Result<Load
         ReadLimits { records_max: usize::try_from(arguments.limit.min(room)).unwrap_or(usize::MAX) };
     let read_failed = |error: ReadError| match error {
         ReadError::Io { .. } => Failure::Input(format!("cannot read {name}: {error}")),
-        error => Failure::Usage(format!(
+        error => Failure::Input(format!(
             "{name} as {format}: {error}\n  --trace-format says which it is: {}",
             formats()
         )),
@@ -90,14 +90,14 @@ pub(super) fn load(arguments: &TcbCache, stop: &dyn Fn() -> bool) -> Result<Load
 }
 
 fn empty(name: &str) -> Failure {
-    Failure::Usage(format!(
+    Failure::Input(format!(
         "{name} is empty\n  a trace is a log ({}), a trace of accesses or a capture, or --model s",
         formats()
     ))
 }
 
 fn unknown_format(path: &Path) -> Failure {
-    Failure::Usage(format!(
+    Failure::Input(format!(
         "{} is in no format that can be told\n  --trace-format says which it is: {}",
         path.display(),
         formats()

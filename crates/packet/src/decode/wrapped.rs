@@ -1,0 +1,140 @@
+//! Headers that the capturing tool put before each packet: PPI, Prism and AVS, the packet filters' logs.
+
+use super::layers::{Decoded, Layers};
+use crate::link::LinkType;
+use crate::reason::DropReason;
+
+const CUT: DropReason = DropReason::TruncatedLink;
+/// Longer headers are none: the longest that is known has some three hundred bytes.
+const HEADER_BYTES_MAX: usize = 4096;
+/// The attribute of a netfilter log that is the packet.
+const NFLOG_PAYLOAD: u16 = 9;
+/// Attributes of a netfilter log that are looked at; the kernel writes some fifteen.
+const NFLOG_ATTRIBUTES_MAX: usize = 32;
+/// Where OpenBSD's header of decrypted packets ends: address family, security association, flags.
+const ENC_BYTES: usize = 12;
+
+impl Layers<'_> {
+    /// Skips a per-packet information header, which says what follows.
+    pub(super) fn ppi(self) -> Decoded {
+        let header = self.take::<8>(0, CUT)?;
+        let length = usize::from(u16::from_le_bytes([header[2], header[3]]));
+        if header[0] != 0 || length < 8 {
+            return Err(DropReason::MalformedLink);
+        }
+        match LinkType(u16::from_le_bytes([header[4], header[5]])) {
+            LinkType::ETHERNET => self.ethernet(length),
+            LinkType::IEEE802_11 => self.ieee80211(length, 1),
+            _ => Err(DropReason::Unsupported),
+        }
+    }
+
+    /// Skips a Prism header, or the AVS header that stands in its place when its first number says so.
+    pub(super) fn prism(self) -> Decoded {
+        let header = self.take::<8>(0, CUT)?;
+        let field = [header[4], header[5], header[6], header[7]];
+        let length = match header {
+            [0x80, 0x21, 0x10, ..] => u32::from_be_bytes(field),
+            // In the byte order of the capturing machine.
+            _ => u32::from_be_bytes(field).min(u32::from_le_bytes(field)),
+        } as usize;
+        if !(8..=HEADER_BYTES_MAX).contains(&length) {
+            return Err(DropReason::MalformedLink);
+        }
+        self.ieee80211(length, 1)
+    }
+
+    /// Skips a header of BSD's packet filter log; its first byte is its length without the padding.
+    pub(super) fn pflog(self) -> Decoded {
+        let length = usize::from(self.take::<1>(0, CUT)?[0]).next_multiple_of(4);
+        if length < 48 {
+            return Err(DropReason::MalformedLink);
+        }
+        self.ip_by_version(length, CUT)
+    }
+
+    /// Finds the packet among the attributes of a netfilter log.
+    pub(super) fn nflog(self) -> Decoded {
+        let header = self.take::<4>(0, CUT)?;
+        if header[1] != 0 {
+            return Err(DropReason::MalformedLink);
+        }
+        let mut at = 4;
+        for _ in 0..NFLOG_ATTRIBUTES_MAX {
+            let attribute = *self.take::<4>(at, CUT)?;
+            // In the byte order of the capturing machine: types are small, so their zero byte tells which that is.
+            let big_endian = attribute[2] == 0 && attribute[3] != 0;
+            let word = |low: u8, high: u8| {
+                if big_endian { u16::from_be_bytes([low, high]) } else { u16::from_le_bytes([low, high]) }
+            };
+            let (length, kind) = (word(attribute[0], attribute[1]), word(attribute[2], attribute[3]));
+            if length < 4 {
+                return Err(DropReason::MalformedLink);
+            }
+            if kind == NFLOG_PAYLOAD {
+                return self.ip_by_version(at + 4, CUT);
+            }
+            at += usize::from(length).next_multiple_of(4);
+        }
+        Err(DropReason::MalformedLink)
+    }
+
+    /// Skips OpenBSD's header of a packet that IPsec has decrypted.
+    pub(super) fn enc(self) -> Decoded {
+        self.take::<ENC_BYTES>(0, CUT)?;
+        self.ip_by_version(ENC_BYTES, CUT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::frames::{QUERY, ethernet, on, plain, ports, query};
+    use super::*;
+
+    fn read(link: LinkType, bytes: &[u8]) -> Result<(u16, u16), DropReason> {
+        ports(plain(link, bytes))
+    }
+
+    /// Returns a frame of 802.11 data with the query.
+    fn wireless() -> Vec<u8> {
+        let header = on(&[0x08, 0x02], &[0; 22]);
+        on(&on(&header, &[0xAA, 0xAA, 3, 0, 0, 0, 8, 0]), &query())
+    }
+
+    #[test]
+    fn per_packet_information_says_what_follows() {
+        let header = |link: u8| on(&[0, 0, 20, 0, link, 0, 0, 0], &[7; 12]);
+        assert_eq!(read(LinkType::PPI, &on(&header(105), &wireless())), QUERY);
+        assert_eq!(read(LinkType::PPI, &on(&header(1), &ethernet(0x0800, &query()))), QUERY);
+        assert_eq!(read(LinkType::PPI, &on(&header(147), &query())), Err(DropReason::Unsupported));
+        assert_eq!(read(LinkType::PPI, &on(&[0, 0, 4, 0], &wireless())), Err(DropReason::MalformedLink));
+        assert_eq!(read(LinkType::PPI, &header(105)[..7]), Err(CUT));
+    }
+
+    #[test]
+    fn prism_and_avs_headers_have_lengths() {
+        let prism = |length: [u8; 4]| on(&on(&[0x44, 0, 0, 0], &length), &[0; 136]);
+        for link in [LinkType::IEEE802_11_PRISM, LinkType::IEEE802_11_AVS] {
+            assert_eq!(read(link, &on(&prism([144, 0, 0, 0]), &wireless())), QUERY);
+            assert_eq!(read(link, &on(&prism([0, 0, 0, 144]), &wireless())), QUERY);
+            let avs = on(&[0x80, 0x21, 0x10, 1, 0, 0, 0, 64], &[0; 56]);
+            assert_eq!(read(link, &on(&avs, &wireless())), QUERY);
+            assert_eq!(read(link, &on(&prism([9, 9, 9, 9]), &wireless())), Err(DropReason::MalformedLink));
+        }
+    }
+
+    #[test]
+    fn logs_of_packet_filters_hold_the_packet_itself() {
+        let pflog = on(&[61, 2, 1, 0], &[0; 60]);
+        assert_eq!(read(LinkType::PFLOG, &on(&pflog, &query())), QUERY);
+        assert_eq!(read(LinkType::PFLOG, &on(&[3], &query())), Err(DropReason::MalformedLink));
+        assert_eq!(read(LinkType::ENC, &on(&[0; 12], &query())), QUERY);
+        let little = [2, 0, 0, 5, 8, 0, 1, 0, 8, 0, 1, 0, 5, 0, 10, 0, 0x41, 0, 0, 0, 44, 0, 9, 0];
+        assert_eq!(read(LinkType::NFLOG, &on(&little, &query())), QUERY);
+        let big = [2, 0, 0, 5, 0, 8, 0, 1, 8, 0, 1, 0, 1, 44, 0, 9];
+        assert_eq!(read(LinkType::NFLOG, &on(&big, &query())), QUERY);
+        let endless = on(&[2, 0, 0, 5], &[4, 0, 1, 0].repeat(40));
+        assert_eq!(read(LinkType::NFLOG, &endless), Err(DropReason::MalformedLink));
+        assert_eq!(read(LinkType::NFLOG, &little[..14]), Err(CUT));
+    }
+}
