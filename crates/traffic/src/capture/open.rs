@@ -191,10 +191,12 @@ impl Capture {
     /// When reading fails or an unpack limit is broken.
     pub fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, CaptureError> {
         batch.packets.clear();
-        batch.block = None;
         batch.ahead = 0..0;
         match &mut self.body {
-            Body::Done => Ok(Fill::End),
+            Body::Done => {
+                batch.block = None;
+                Ok(Fill::End)
+            }
             Body::Mapped { block, at, touched, numbered } => {
                 let bytes = block.bytes();
                 touch_ahead(bytes, *at, touched);
@@ -207,26 +209,34 @@ impl Capture {
                         *numbered = true;
                         batch.block_number += 1;
                     }
-                    batch.block = Some(Arc::clone(block));
+                    // Mostly the one of the batch before: then nobody counts it anew.
+                    if !batch.block.as_ref().is_some_and(|known| Arc::ptr_eq(known, block)) {
+                        batch.block = Some(Arc::clone(block));
+                    }
                     return Ok(Fill::Packets);
                 }
+                batch.block = None;
                 let offset = next as u64;
                 self.stopped(stop, offset);
                 Ok(Fill::End)
             }
-            Body::Stream(stream) => match stream.fill(&mut self.walk, batch) {
-                StreamFill::Packets => Ok(Fill::Packets),
-                StreamFill::Starved => Ok(Fill::Starved),
-                StreamFill::End(StreamEnd::Stop(stop)) => {
-                    let offset = stream.offset();
-                    self.stopped(stop, offset);
-                    Ok(Fill::End)
+            Body::Stream(stream) => {
+                // Its pool takes back what nobody holds.
+                batch.block = None;
+                match stream.fill(&mut self.walk, batch) {
+                    StreamFill::Packets => Ok(Fill::Packets),
+                    StreamFill::Starved => Ok(Fill::Starved),
+                    StreamFill::End(StreamEnd::Stop(stop)) => {
+                        let offset = stream.offset();
+                        self.stopped(stop, offset);
+                        Ok(Fill::End)
+                    }
+                    StreamFill::End(StreamEnd::Error(error)) => {
+                        self.body = Body::Done;
+                        self.failed(error)
+                    }
                 }
-                StreamFill::End(StreamEnd::Error(error)) => {
-                    self.body = Body::Done;
-                    self.failed(error)
-                }
-            },
+            }
         }
     }
 
