@@ -79,7 +79,7 @@ impl Layers<'_> {
         Err(DropReason::MalformedLink)
     }
 
-    /// Skips OpenBSD's header of a packet that IPsec has decrypted.
+    /// Skips the header that stands before a packet on its way into encryption or out of it.
     pub(super) fn enc(self) -> Decoded {
         self.take::<ENC_BYTES>(0, CUT)?;
         self.ip_by_version(ENC_BYTES, CUT)
