@@ -10,7 +10,9 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crossbeam_utils::CachePadded;
 use flowloom_cpu::prefetch;
 use flowloom_packet::{BATCH_PACKETS, Headers, PacketView, SharedBlock};
 
@@ -31,14 +33,13 @@ impl Default for Tray {
 }
 
 impl Tray {
-    /// Asks for the lines of so many packets: workers have read what was in them.
-    pub(crate) fn request(&self, packets: usize) {
+    /// Asks for the lines of place `i`: workers have read what was in them.
+    #[inline(always)]
+    pub(crate) fn request(&self, i: usize) {
         // Parcels are no whole lines: a line is asked for twice sometimes, which costs less than finding out.
-        for i in 0..packets {
-            let parcel = std::ptr::from_ref(&self.parcels[i]);
-            prefetch::write(parcel);
-            prefetch::write(parcel.wrapping_byte_add(prefetch::LINE_BYTES));
-        }
+        let parcel = std::ptr::from_ref(&self.parcels[i]);
+        prefetch::write(parcel);
+        prefetch::write(parcel.wrapping_byte_add(prefetch::LINE_BYTES));
     }
 
     /// Puts a packet on the tray.
@@ -49,7 +50,12 @@ impl Tray {
     }
 
     /// Returns what lies on the tray.
-    pub(crate) fn parcels(&mut self) -> &mut [Parcel] {
+    pub(crate) fn parcels(&self) -> &[Parcel] {
+        &self.parcels[..self.len]
+    }
+
+    /// Returns the same, to be changed.
+    pub(crate) fn parcels_mut(&mut self) -> &mut [Parcel] {
         &mut self.parcels[..self.len]
     }
 }
@@ -64,14 +70,30 @@ pub(crate) struct Share {
 
 const _: () = assert!(BATCH_PACKETS <= u32::BITS as usize, "a bit for each packet of a batch");
 
-/// The input stage's trays: as many as there are batches on the way, and a few.
+/// How many trays may be with workers, of all that there are: at most twice as many as are, and a few.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OnTheWay(Arc<CachePadded<AtomicUsize>>);
+
+impl OnTheWay {
+    pub(crate) fn trays(&self) -> usize {
+        // Relaxed: a tray more or less is no matter.
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Some of the input stage's trays: as many as there are batches on the way, and a few.
 #[derive(Debug, Default)]
 pub(crate) struct Trays {
     on_the_way: VecDeque<Arc<Tray>>,
     free: Vec<Arc<Tray>>,
+    all_on_the_way: OnTheWay,
 }
 
 impl Trays {
+    pub(crate) fn new(all_on_the_way: OnTheWay) -> Self {
+        Self { all_on_the_way, ..Self::default() }
+    }
+
     /// Returns an empty tray that nobody else has.
     pub(crate) fn lend(&mut self) -> Arc<Tray> {
         // Two looks for each tray that is lent: at least half of those on the way are really there.
@@ -82,11 +104,7 @@ impl Trays {
     /// Takes a tray whose shares are with workers.
     pub(crate) fn sent(&mut self, tray: Arc<Tray>) {
         self.on_the_way.push_back(tray);
-    }
-
-    /// Returns how many may be with workers: at most twice as many as are, and a few.
-    pub(crate) fn on_the_way(&self) -> usize {
-        self.on_the_way.len()
+        self.all_on_the_way.0.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Empties all trays that no worker has any more: their blocks can be filled again.
@@ -102,6 +120,7 @@ impl Trays {
                     empty.block = None;
                     empty.len = 0;
                     self.free.push(tray);
+                    self.all_on_the_way.0.fetch_sub(1, Ordering::Relaxed);
                 }
                 None => self.on_the_way.push_back(tray),
             }
