@@ -19,20 +19,33 @@ use flowloom_packet::{BATCH_PACKETS, Headers, PacketView, SharedBlock};
 use crate::descriptor::{Descriptor, Parcel};
 
 /// Packets that were decoded together, and the block they lie in.
+///
+/// It begins a line: who reads a packet does not wait for whoever counts, in the line before, how many have the tray.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(crate) struct Tray {
     pub(crate) block: Option<SharedBlock>,
-    parcels: Box<[Parcel; BATCH_PACKETS]>,
+    parcels: [Parcel; BATCH_PACKETS],
     len: usize,
 }
 
+const _: () = assert!(align_of::<Tray>() == prefetch::LINE_BYTES, "a tray begins a line");
+
 impl Default for Tray {
     fn default() -> Self {
-        Self { block: None, parcels: Box::new([Parcel::none(); BATCH_PACKETS]), len: 0 }
+        Self { block: None, parcels: [Parcel::none(); BATCH_PACKETS], len: 0 }
     }
 }
 
 impl Tray {
+    /// Asks for the lines of parcel `i` that somebody else has written.
+    #[inline(always)]
+    fn fetch(&self, i: usize) {
+        let parcel = std::ptr::from_ref(&self.parcels[i]);
+        prefetch::read(parcel);
+        prefetch::read(parcel.wrapping_byte_add(prefetch::LINE_BYTES));
+    }
+
     /// Asks for the lines of place `i`: workers have read what was in them.
     #[inline(always)]
     pub(crate) fn request(&self, i: usize) {
@@ -114,6 +127,10 @@ impl Trays {
 
     fn collect(&mut self, looks: usize) {
         for _ in 0..looks {
+            // Who has them is counted by other CPUs: the line of a later one is asked for meanwhile.
+            if let Some(later) = self.on_the_way.get(looks) {
+                prefetch::write(Arc::as_ptr(later).wrapping_byte_sub(prefetch::LINE_BYTES));
+            }
             let Some(mut tray) = self.on_the_way.pop_front() else { return };
             match Arc::get_mut(&mut tray) {
                 Some(empty) => {
@@ -159,7 +176,9 @@ impl Basket {
         let number = self.shares.len() as u8;
         let mut mask = share.mask;
         while mask != 0 {
-            self.picks.push((number, mask.trailing_zeros() as u8));
+            let place = mask.trailing_zeros() as u8;
+            share.tray.fetch(usize::from(place));
+            self.picks.push((number, place));
             mask &= mask - 1;
         }
         self.shares.push(share);
@@ -189,25 +208,49 @@ impl Basket {
     }
 
     /// Returns a packet as applications see it, and its number.
-    #[inline(always)]
     pub(crate) fn view(&self, i: usize) -> (u64, PacketView<'_>) {
-        let (share, place) = self.picks[i];
-        let tray = &*self.shares[usize::from(share)].tray;
-        tray.parcels[usize::from(place)].view(block_of(tray))
+        let (share, _) = self.picks[i];
+        self.parcel(i).view(block_of(&self.shares[usize::from(share)]))
+    }
+
+    /// Opens the blocks that the packets lie in: once for each share, not for each packet.
+    #[inline]
+    pub(crate) fn open<const SHARES: usize>(&self) -> Open<'_, SHARES> {
+        let mut blocks: [&[u8]; SHARES] = [&[]; SHARES];
+        for (block, share) in blocks.iter_mut().zip(&self.shares) {
+            *block = block_of(share);
+        }
+        Open { basket: self, blocks }
+    }
+}
+
+/// A basket with the blocks of its packets, whose shares are at most so many.
+pub(crate) struct Open<'a, const SHARES: usize> {
+    basket: &'a Basket,
+    blocks: [&'a [u8]; SHARES],
+}
+
+impl<'a, const SHARES: usize> Open<'a, SHARES> {
+    /// Returns a packet as applications see it, and its number.
+    #[inline(always)]
+    pub(crate) fn view(&self, i: usize) -> (u64, PacketView<'a>) {
+        self.basket.parcel(i).view(self.block(i))
     }
 
     /// Asks for the lines of a packet that an application may read first.
     #[inline(always)]
     pub(crate) fn request(&self, i: usize) {
-        let (share, place) = self.picks[i];
-        let tray = &*self.shares[usize::from(share)].tray;
-        tray.parcels[usize::from(place)].request(block_of(tray));
+        self.basket.parcel(i).request(self.block(i));
+    }
+
+    #[inline(always)]
+    fn block(&self, i: usize) -> &'a [u8] {
+        self.blocks[usize::from(self.basket.picks[i].0)]
     }
 }
 
-#[inline(always)]
-fn block_of(tray: &Tray) -> &[u8] {
-    tray.block.as_ref().map_or(&[], |block| block.bytes())
+fn block_of(share: &Share) -> &[u8] {
+    share.tray.block.as_ref().map_or(&[], |block| block.bytes())
 }
 
 #[cfg(test)]
