@@ -75,9 +75,10 @@ impl<'a> HandingOut<'a> {
         let begun = self.portions;
         let (portions, trays) = lot.portions();
         for portion in &mut portions[self.portions..] {
-            let room = match self.is_broken || !portion.is_decoded {
-                true => Room::Gone,
-                false => self.intake.room(&mut self.losses, portion.len()),
+            let room = if self.is_broken || !portion.is_decoded {
+                Room::Gone
+            } else {
+                self.intake.room(&mut self.losses, portion.len())
             };
             match room {
                 Room::Full => return (Room::Full, self.portions - begun),

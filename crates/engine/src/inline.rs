@@ -119,7 +119,9 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> InlineStage<'_, A, T> {
         counters.dropped.add(DropReason::WorkerLost, lost);
         let (at, processed) = (self.stage.hands.at(), self.stage.hands.counters.processed);
         self.front.fail(|packets| match at {
-            Some(number) => Fault::WorkerPanicked { worker: 0, packet: Some(number + 1), processed, message },
+            Some(number) => {
+                Fault::WorkerPanicked { worker: 0, packet: Some(number + 1), processed, message }
+            }
             None => Fault::InputPanicked { packets, message },
         });
     }

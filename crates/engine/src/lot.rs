@@ -74,12 +74,13 @@ impl Portion {
                 next.request(i);
             }
             let number = self.first + i as u64;
-            let admitted = decoder.admit((number, raw), bytes, self.block_number.1, |headers, hash, place| {
-                self.mask |= 1 << i;
-                let digest = decoder.digest(&headers.key, hash);
-                self.items.push(WorkItem { digest, bytes: raw.wire });
-                tray.put(Descriptor::packet(hash.table, place, raw.link), headers);
-            });
+            let admitted =
+                decoder.admit((number, raw), bytes, self.block_number.1, |headers, hash, place| {
+                    self.mask |= 1 << i;
+                    let digest = decoder.digest(&headers.key, hash);
+                    self.items.push(WorkItem { digest, bytes: raw.wire });
+                    tray.put(Descriptor::packet(hash.table, place, raw.link), headers);
+                });
             if let Err(reason) = admitted {
                 self.refused.push((reason, raw.link));
             }
@@ -116,15 +117,13 @@ impl Lot {
                 self.portions.push(Portion::default());
             }
             let portion = &mut self.portions[self.len];
-            self.len += 1;
             portion.first = first;
             portion.latest_ns = batch.packets[range.end - 1].time_ns;
             portion.block_number = (batch.block_number, batch.pass);
             // What the decoder would ask for elsewhere: the walk goes on before it decodes.
-            if let Some(block) = &batch.block {
-                for _ in range.clone() {
-                    ahead.request(block.bytes());
-                }
+            let bytes = batch.block.as_ref().map_or(&[][..], |block| block.bytes());
+            for _ in range.clone() {
+                ahead.request(bytes);
             }
             portion.raw.clear();
             portion.raw.extend_from_slice(&batch.packets[range.clone()]);
@@ -133,6 +132,7 @@ impl Lot {
             portion.items.clear();
             portion.refused.clear();
             (portion.mask, portion.is_decoded) = (0, false);
+            self.len += 1;
         }
         Polled::Worked
     }

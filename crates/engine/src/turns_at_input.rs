@@ -92,9 +92,7 @@ impl<'a> TurnsAtInput<'a> {
         Self {
             front: CachePadded::new(Mutex::new(Taking { front, ticket: 0, is_over: false })),
             handing_out: CachePadded::new(Mutex::new(handing_out)),
-            lots: (0..lots)
-                .map(|_| CachePadded::new(Mutex::new(Lot::new(on_the_way.clone()))))
-                .collect(),
+            lots: (0..lots).map(|_| CachePadded::new(Mutex::new(Lot::new(on_the_way.clone())))).collect(),
             tickets: Tickets::new(lots),
             decoder,
             is_broken: AtomicBool::new(false),
@@ -117,17 +115,17 @@ impl<'a> TurnsAtInput<'a> {
     pub(crate) fn poll(&self, helper: &mut Helper) -> Polled {
         let mut polled = self.hand_out();
         for _ in 0..TURNS {
-            match self.take(helper) {
-                Polled::Worked => polled = Polled::Worked,
-                Polled::Idle => break,
+            let taken = self.take(helper);
+            if taken != Polled::Worked {
                 // It goes on as soon as whoever is here has done its own part.
-                other if polled != Polled::Worked => polled = other,
-                _ => break,
+                if polled == Polled::Idle {
+                    polled = taken;
+                }
+                break;
             }
+            polled = Polled::Worked;
             self.decode(helper);
-            if self.hand_out() == Polled::Worked {
-                polled = Polled::Worked;
-            }
+            self.hand_out();
         }
         if self.is_done() { Polled::Done } else { polled }
     }
@@ -279,7 +277,8 @@ impl<'a> TurnsAtInput<'a> {
     pub(crate) fn finish(self) -> (InputEnd, HandedOver) {
         let Taking { mut front, .. } =
             self.front.into_inner().into_inner().unwrap_or_else(PoisonError::into_inner);
-        let handing_out = self.handing_out.into_inner().into_inner().unwrap_or_else(PoisonError::into_inner);
+        let handing_out =
+            self.handing_out.into_inner().into_inner().unwrap_or_else(PoisonError::into_inner);
         front.publish();
         let (losses, handed) = handing_out.finish(&front);
         let Front { arrivals, losses: mut all, interrupted, fault, .. } = front;
