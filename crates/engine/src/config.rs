@@ -106,7 +106,8 @@ pub enum InputThread {
     Auto,
     /// One of its own.
     Own,
-    /// Whichever worker finds its ring empty takes a batch: no CPU waits while there is work for it.
+    /// Workers that are short of packets: one at a time reads and one hands out, each decodes what it took. No CPU waits while there
+    /// is work for it.
     Workers,
 }
 

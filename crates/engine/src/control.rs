@@ -98,7 +98,8 @@ impl Control {
         self.publish_drops(dropped, known);
     }
 
-    fn publish_drops(&self, dropped: &DropCounts, known: &mut DropCounts) {
+    /// Publishes what was dropped; `known` is what was published of it before.
+    pub(crate) fn publish_drops(&self, dropped: &DropCounts, known: &mut DropCounts) {
         if dropped == known {
             return;
         }

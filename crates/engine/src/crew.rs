@@ -10,19 +10,20 @@ use flowloom_flow_table::{FlowTable, MemoryReport, TableStats};
 use flowloom_packet::{DropReason, PacketSource};
 use flowloom_scheduler::{OrderGuarantee, WorkerId};
 
-use crate::actor::Polled;
 use crate::app::App;
 use crate::config::{EngineConfig, Order, WhenFull};
 use crate::control::{Control, Publisher};
 use crate::counters::WorkerCounters;
 use crate::discipline::Discipline;
 use crate::dispatch::{PushIntake, PushOptions};
-use crate::drive::{InputEnd, InputStage};
-use crate::egress::{self, DoneWith, Egress, PacketSink, SinkCounters};
+use crate::drive::Front;
+use crate::egress::{self, DoneWith, Egress, Ends, PacketSink, SinkCounters};
 use crate::error::{ConfigError, Fault, SinkError, StartError};
 use crate::flows::Flows;
 use crate::halt::Halt;
-use crate::inline::{InlineIntake, Outlet};
+use crate::handing_out::{HandingOut, Intake};
+use crate::inline::{InlineStage, Outlet};
+use crate::input::Decoder;
 use crate::pin::Pinning;
 use crate::pool::{Pool, PullIntake};
 use crate::report::{RunReport, SharedReport, WorkerReport};
@@ -30,6 +31,8 @@ use crate::results::{FlowRecord, FlowResults};
 use crate::ring::connect;
 use crate::shared::SharedFlows;
 use crate::stage::{Burst, FlowStage};
+use crate::tray::OnTheWay;
+use crate::turns_at_input::{InputEnd, TurnsAtInput};
 use crate::worker::private::PrivateWorker;
 use crate::worker::pull::PullWorker;
 use crate::worker::shared::{Clerk, SharedWorker};
@@ -50,39 +53,6 @@ pub struct Parts<'a> {
 impl std::fmt::Debug for Parts<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Parts").field("discipline", &self.discipline).finish_non_exhaustive()
-    }
-}
-
-/// The input stage, with one of the two ways to hand packets on.
-pub(crate) enum InputSide<'a> {
-    Push(Box<InputStage<'a, PushIntake<'a>>>),
-    Pull(Box<InputStage<'a, PullIntake<'a>>>),
-}
-
-impl InputSide<'_> {
-    pub(crate) fn poll(&mut self) -> Polled {
-        match self {
-            Self::Push(stage) => stage.poll(),
-            Self::Pull(stage) => stage.poll(),
-        }
-    }
-
-    /// Lets go of the egress stage, which else would wait for more.
-    pub(crate) fn close(&mut self) {
-        match self {
-            Self::Push(stage) => stage.intake.close(),
-            Self::Pull(stage) => stage.intake.close(),
-        }
-    }
-
-    /// After a panic: what was taken in and is nowhere is counted as lost. What is held back is handed on by further
-    /// polls, which call nothing but our own code.
-    pub(crate) fn settle(&mut self, message: String) {
-        let fault = |packets| Fault::InputPanicked { packets, message };
-        match self {
-            Self::Push(stage) => stage.settle(fault),
-            Self::Pull(stage) => stage.settle(fault),
-        }
     }
 }
 
@@ -108,7 +78,7 @@ pub(crate) struct EgressEnd {
 
 /// The stages of pipeline mode.
 pub(crate) struct Crew<'a, A: App, T> {
-    pub(crate) input: InputSide<'a>,
+    pub(crate) input: TurnsAtInput<'a>,
     pub(crate) workers: Vec<Box<dyn Worker<A::Flow> + 'a>>,
     pub(crate) egress: Option<Egress<'a>>,
     pub(crate) shared: Option<Arc<SharedFlows<A::Flow, T>>>,
@@ -129,7 +99,7 @@ pub(crate) fn inline<'a, A, T, E>(
     mut table: impl FnMut(usize) -> Result<T, E>,
     mut app: impl FnMut(usize) -> A,
     halt: &Arc<Halt>,
-) -> Result<InputStage<'a, InlineIntake<'a, A, T>>, StartError>
+) -> Result<InlineStage<'a, A, T>, StartError>
 where
     A: App,
     T: FlowTable<FlowKey, A::Flow>,
@@ -144,13 +114,14 @@ where
         counters: SinkCounters::default(),
         failed: None,
     });
-    let intake = InlineIntake {
+    Ok(InlineStage {
+        front: Front::new(config, parts.source, None, parts.control, Arc::clone(halt)),
+        decoder: Decoder::new(config.decode, config.hasher.clone(), config.digest),
         stage: FlowStage::new(app(0), flows),
         burst: Burst::new(),
         publisher: Publisher::new(parts.control, &gauges, 0),
         outlet,
-    };
-    Ok(InputStage::new(config, parts.source, intake, parts.control, Arc::clone(halt)))
+    })
 }
 
 /// Builds the stages of pipeline mode.
@@ -179,12 +150,12 @@ where
     let count = if is_shared { crate::shared::shards(workers, by_turns) } else { workers };
     let mut tables = build(count, &mut table)?;
     let gauges = control.begin(workers);
-    let (egress, mut given_out, mut ends) = match sink {
+    let (egress, window, given_out, mut ends) = match sink {
         Some(sink) => {
-            let (egress, given_out, ends) = egress::connect(sink, workers, exact, halt);
-            (Some(egress), Some(given_out), ends.into_iter().map(Some).collect())
+            let (egress, Ends { window, given_out, workers }) = egress::connect(sink, workers, exact, halt);
+            (Some(egress), Some(window), Some(given_out), workers.into_iter().map(Some).collect())
         }
-        None => (None, None, Vec::new()),
+        None => (None, None, None, Vec::new()),
     };
     ends.resize_with(workers, || None);
     let mut desks = ends.into_iter().enumerate().map(|(i, done_with): (usize, Option<DoneWith>)| Desk {
@@ -198,7 +169,8 @@ where
     let drop_when_full = config.when_full == WhenFull::Drop;
 
     let mut crew: Vec<Box<dyn Worker<A::Flow> + 'a>> = Vec::with_capacity(workers);
-    let input = match discipline {
+    let on_the_way = OnTheWay::default();
+    let intake: Box<dyn Intake + 'a> = match discipline {
         Discipline::Pull(policy) => {
             let done_up_to = shared.as_ref().map(|shared| shared.done_up_to()).unwrap_or_default();
             let pool = Arc::new(Pool::new(policy, config.ring_slots, workers, done_up_to));
@@ -209,8 +181,7 @@ where
                     crew.push(Box::new(PullWorker::new(Arc::clone(&pool), me, clerk, Arc::clone(halt))));
                 }
             }
-            let intake = PullIntake::new(pool, drop_when_full, given_out.take());
-            InputSide::Pull(Box::new(InputStage::new(config, source, intake, control, Arc::clone(halt))))
+            Box::new(PullIntake::new(pool, drop_when_full, given_out))
         }
         Discipline::Push(policy) => {
             let mut outboxes = Vec::with_capacity(workers);
@@ -235,27 +206,19 @@ where
                 drop_when_full,
                 slots: config.ring_slots,
                 shards: if by_turns { count } else { 0 },
-                given_out: given_out.take(),
+                given_out,
+                on_the_way: on_the_way.clone(),
                 done_up_to: shared.as_ref().map(|shared| shared.done_up_to()),
             };
-            let intake = PushIntake::new(outboxes, policy, options);
-            InputSide::Push(Box::new(InputStage::new(config, source, intake, control, Arc::clone(halt))))
+            Box::new(PushIntake::new(outboxes, policy, options))
         }
     };
+    let front = Front::new(config, source, window, control, Arc::clone(halt));
+    let handing_out = HandingOut::new(intake, control);
+    let decoder = Decoder::new(config.decode, config.hasher.clone(), config.digest);
+    // One for each worker, one for a thread of its own, and one for whoever ends the run.
+    let input = TurnsAtInput::new(front, handing_out, decoder, &on_the_way, workers + 2);
     Ok(Crew { input, workers: crew, egress, shared })
-}
-
-/// After a panic in inline mode: names the packet, if an application had one in hand.
-pub(crate) fn settle_inline<A: App, T: FlowTable<FlowKey, A::Flow>>(
-    stage: &mut InputStage<'_, InlineIntake<'_, A, T>>,
-    message: String,
-) {
-    let at = stage.intake.stage.hands.at();
-    let processed = stage.intake.stage.hands.counters.processed;
-    stage.settle(|packets| match at {
-        Some(number) => Fault::WorkerPanicked { worker: 0, packet: Some(number + 1), processed, message },
-        None => Fault::InputPanicked { packets, message },
-    });
 }
 
 /// Ends a worker; after a panic the others are told.
@@ -280,19 +243,14 @@ pub(crate) fn end_egress(egress: Egress<'_>, panic: Option<String>, halt: &Halt)
     Ended { result: EgressEnd { counters, failed }, panic, at: None, pinned: false, cpu: Duration::ZERO }
 }
 
-/// Ends the input stage.
-pub(crate) fn end_input(mut input: InputSide<'_>) -> Ended<InputSide<'_>> {
-    input.close();
-    Ended { result: input, panic: None, at: None, pinned: false, cpu: Duration::ZERO }
-}
-
 /// Returns the report of an inline run.
 pub(crate) fn inline_report<A: App, T: FlowTable<FlowKey, A::Flow>>(
-    ended: Ended<InputStage<'_, InlineIntake<'_, A, T>>>,
+    ended: Ended<InlineStage<'_, A, T>>,
     cpu: Option<u32>,
     elapsed: Duration,
 ) -> RunReport<A::Flow> {
-    let (end, InlineIntake { stage, outlet, .. }) = ended.result.finish();
+    let InlineStage { front, stage, outlet, .. } = ended.result;
+    let Front { arrivals, losses, interrupted, fault, .. } = front;
     let counters = stage.counters();
     let flows = stage.finish();
     let worker = WorkerReport {
@@ -306,7 +264,7 @@ pub(crate) fn inline_report<A: App, T: FlowTable<FlowKey, A::Flow>>(
     };
     let (sink, failed) = outlet.map_or((None, None), |outlet| (Some(outlet.counters), outlet.failed));
     RunReport {
-        input: end.counters,
+        input: arrivals.finish(losses),
         workers: vec![worker],
         shared: None,
         sink,
@@ -315,14 +273,14 @@ pub(crate) fn inline_report<A: App, T: FlowTable<FlowKey, A::Flow>>(
         input_busy: ended.cpu,
         elapsed,
         flows: FlowResults::new(flows.records),
-        interrupted: end.interrupted,
-        fault: end.fault.or(failed.map(|error| Fault::Sink { error })),
+        interrupted,
+        fault: fault.or(failed.map(|error| Fault::Sink { error })),
     }
 }
 
 /// Everything of a pipeline that has ended.
 pub(crate) struct Finished<'a, A: App, T> {
-    pub(crate) input: Ended<InputSide<'a>>,
+    pub(crate) input: Ended<TurnsAtInput<'a>>,
     pub(crate) workers: Vec<Ended<WorkerEnd<A::Flow>>>,
     pub(crate) egress: Option<Ended<EgressEnd>>,
     pub(crate) shared: Option<Arc<SharedFlows<A::Flow, T>>>,
@@ -332,7 +290,7 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> Finished<'_, A, T> {
     /// Returns the report.
     pub(crate) fn report(self, pinning: &Pinning, elapsed: Duration) -> RunReport<A::Flow> {
         let Self { input, workers, egress, shared } = self;
-        let (end, handed) = hand_over_of(input.result);
+        let (end, handed) = input.result.finish();
         let InputEnd { counters: input_counters, interrupted, mut fault } = end;
         let mut reports = Vec::with_capacity(workers.len());
         let mut records: Vec<FlowRecord<A::Flow>> = Vec::new();
@@ -415,32 +373,6 @@ fn append<R>(all: &mut Vec<R>, mut more: Vec<R>) {
         *all = more;
     } else {
         all.append(&mut more);
-    }
-}
-
-/// What was handed to workers, where each has a ring.
-#[derive(Debug, Default)]
-struct HandedOver {
-    sent: Vec<u64>,
-    full_waits: Vec<u64>,
-}
-
-fn hand_over_of(input: InputSide<'_>) -> (InputEnd, HandedOver) {
-    match input {
-        InputSide::Push(stage) => {
-            let (end, intake) = stage.finish();
-            let outboxes = &intake.outboxes;
-            let sent = outboxes.iter().map(|outbox| outbox.sent).collect();
-            let full_waits = outboxes.iter().map(|outbox| outbox.full_waits).collect();
-            (end, HandedOver { sent, full_waits })
-        }
-        InputSide::Pull(mut stage) => {
-            // What waited when the workers went.
-            let left = stage.intake.pool.left();
-            stage.lose(DropReason::WorkerLost, left);
-            let (end, intake) = stage.finish();
-            (end, HandedOver { sent: Vec::new(), full_waits: vec![intake.full_waits()] })
-        }
     }
 }
 

@@ -1,32 +1,30 @@
-//! Pipeline mode with a policy that decides: what the input stage admits is put on a tray, and the policy says whose
-//! it is.
+//! Pipeline mode with a policy that decides: it says whose each packet of a tray is.
 
-use std::ops::Range;
 use std::sync::Arc;
 
-use flowloom_packet::{BATCH_PACKETS, DropReason, PacketBatch};
-use flowloom_scheduler::{Decision, LoadView, Placement, WorkItem};
+use flowloom_packet::{BATCH_PACKETS, DropReason};
+use flowloom_scheduler::{Decision, LoadView, Placement};
 
 use crate::actor::Room;
 use crate::descriptor::TURNS;
-use crate::drive::Intake;
 use crate::egress::GivenOut;
-use crate::input::Admission;
+use crate::handing_out::{HandedOver, Intake};
+use crate::input::Losses;
+use crate::lot::Portion;
 use crate::ring::Outbox;
 use crate::shared::{DoneUpTo, shard_of};
-use crate::tray::Trays;
+use crate::tray::{OnTheWay, Tray, Trays};
 
 /// Hands packets to workers.
 pub(crate) struct PushIntake<'a> {
-    pub(crate) outboxes: Vec<Outbox>,
+    outboxes: Vec<Outbox>,
     placement: &'a mut dyn Placement,
     drop_when_full: bool,
     given_out: Option<GivenOut>,
     /// The next turn of each shard; empty where packets need none.
     turns: Vec<u32>,
     block_number: Option<(u64, u32)>,
-    items: Vec<WorkItem>,
-    trays: Trays,
+    on_the_way: OnTheWay,
     /// With more on the way, trays are scarce.
     trays_plenty: usize,
     decisions: Vec<Decision>,
@@ -71,6 +69,8 @@ pub(crate) struct PushOptions {
     /// Shards whose turns are given out; 0 for none.
     pub(crate) shards: usize,
     pub(crate) given_out: Option<GivenOut>,
+    /// How many trays are on the way, of all lots.
+    pub(crate) on_the_way: OnTheWay,
     /// Where flows are shared: who is told how far everything is done.
     pub(crate) done_up_to: Option<Arc<DoneUpTo>>,
 }
@@ -89,8 +89,7 @@ impl<'a> PushIntake<'a> {
             given_out: options.given_out,
             turns: vec![0; options.shards],
             block_number: None,
-            items: Vec::with_capacity(BATCH_PACKETS),
-            trays: Trays::default(),
+            on_the_way: options.on_the_way,
             // As many as twice the packets that may be on the way would lie on, were every tray full.
             trays_plenty: 2 * (options.slots * workers).div_ceil(BATCH_PACKETS),
             decisions: vec![Decision::Drop; BATCH_PACKETS],
@@ -107,13 +106,8 @@ impl<'a> PushIntake<'a> {
         }
     }
 
-    /// Says to the egress stage that no number is given out any more.
-    pub(crate) fn close(&mut self) {
-        self.given_out = None;
-    }
-
     fn are_trays_scarce(&self) -> bool {
-        self.trays.on_the_way() > self.trays_plenty
+        self.on_the_way.trays() > self.trays_plenty
     }
 
     fn look(&mut self) {
@@ -127,48 +121,38 @@ impl<'a> PushIntake<'a> {
 }
 
 impl Intake for PushIntake<'_> {
-    fn room(&mut self, input: &mut Admission, _: &PacketBatch, range: &Range<usize>) -> Room {
+    fn room(&mut self, _: &mut Losses, packets: usize) -> Room {
         let (mut is_full, mut is_gone) = (false, false);
-        if !self.drop_when_full && self.are_trays_scarce() {
-            self.trays.collect_all();
-        }
         let are_trays_scarce = self.are_trays_scarce();
         for outbox in &mut self.outboxes {
             is_gone |= outbox.is_abandoned();
             // Where packets are dropped, each is judged by itself. Else all of the batch might be for this worker.
-            if !self.drop_when_full && !outbox.has_room(range.len(), are_trays_scarce) {
+            if !self.drop_when_full && !outbox.has_room(packets, are_trays_scarce) {
                 outbox.full_waits += 1;
                 is_full = true;
             }
         }
-        match &self.given_out {
-            _ if is_gone => Room::Gone,
-            _ if is_full => Room::Full,
-            Some(given_out) if !given_out.has_room(input.yielded(), range.len()) => Room::Full,
-            _ => Room::Free,
+        match (is_gone, is_full) {
+            (true, _) => Room::Gone,
+            (false, true) => Room::Full,
+            (false, false) => Room::Free,
         }
     }
 
-    fn take(&mut self, input: &mut Admission, batch: &PacketBatch, range: Range<usize>) {
-        let Some(block) = &batch.block else { return };
-        let number = Some((batch.block_number, batch.pass));
-        let is_new = self.block_number != number;
-        self.block_number = number;
+    fn take(&mut self, losses: &mut Losses, portion: &mut Portion, trays: &mut Trays) {
+        for (reason, link) in portion.refused.drain(..) {
+            losses.refuse(reason, link);
+        }
+        let Some(mut tray) = portion.tray.take() else { return };
+        if let Some(given_out) = &mut self.given_out {
+            let is_new = self.block_number != Some(portion.block_number);
+            self.block_number = Some(portion.block_number);
+            let block = tray.block.as_ref().filter(|_| is_new).map(Arc::clone);
+            given_out.batch(portion.first, portion.len(), portion.mask, block);
+        }
         let are_trays_scarce = self.are_trays_scarce();
-        let mut tray = self.trays.lend();
-        let Some(open) = Arc::get_mut(&mut tray) else {
-            unreachable!("a tray that is lent is nobody else's")
-        };
-        open.block = Some(Arc::clone(block));
-        open.request(range.len());
-        self.items.clear();
-        let Self { items, given_out, .. } = self;
-        input.describe((batch, block), range, (given_out, is_new), |item, packet, headers| {
-            items.push(item);
-            open.put(packet, headers);
-        });
         self.look();
-        let count = self.items.len();
+        let items = &portion.items[..];
         let load = LoadView {
             sent: &self.sent,
             completed: &self.completed,
@@ -176,58 +160,63 @@ impl Intake for PushIntake<'_> {
             completed_bytes: &self.completed_bytes,
             busy: &[],
         };
-        self.placement.place(&self.items, &load, &mut self.decisions[..count]);
+        self.placement.place(items, &load, &mut self.decisions[..items.len()]);
         let Self { outboxes, decisions, turns, given_out, drop_when_full, .. } = self;
-        for (i, (parcel, decision)) in open.parcels().iter_mut().zip(&decisions[..count]).enumerate() {
-            let packet = &mut parcel.packet;
+        let mut parcels = match turns[..] {
+            [] => None,
+            _ => Arc::get_mut(&mut tray).map(Tray::parcels_mut),
+        };
+        let mut numbers = portion.mask;
+        for (i, (item, decision)) in items.iter().zip(&*decisions).enumerate() {
+            let number = portion.first + u64::from(numbers.trailing_zeros());
+            numbers &= numbers.wrapping_sub(1);
             match *decision {
                 // Before the packet has a turn that others would wait for.
                 Decision::To(worker)
                     if !*drop_when_full || outboxes[worker.index()].has_room(1, are_trays_scarce) =>
                 {
-                    let shards = turns.len();
-                    if shards > 0 {
+                    if let Some(parcels) = &mut parcels {
+                        let packet = &mut parcels[i].packet;
+                        let shards = turns.len();
                         let turn = &mut turns[shard_of(packet.hash, shards)];
                         packet.set_turn(*turn);
                         *turn = (*turn + 1) % TURNS;
                     }
-                    outboxes[worker.index()].add(i, packet);
+                    outboxes[worker.index()].add(i, item.bytes);
                 }
                 // No policy here parks: there is no shared queue to park in.
                 _ => {
                     if let Some(given_out) = given_out {
-                        given_out.dropped(packet.number());
+                        given_out.dropped(number);
                     }
-                    input.lose(DropReason::RingFull, 1);
+                    losses.lose(DropReason::RingFull, 1);
                 }
             }
         }
         for outbox in outboxes {
             outbox.send(&tray);
         }
-        self.trays.sent(tray);
+        trays.sent(tray);
         if let Some(checkpoint) = &mut self.checkpoint {
-            checkpoint.pass(&self.completed, &self.outboxes, input.latest_ns());
+            checkpoint.pass(&self.completed, &self.outboxes, portion.latest_ns);
         }
     }
 
-    fn flush(&mut self, _: &mut Admission) -> Room {
-        // Nothing is held back but blocks, which a source may wait for.
-        self.trays.collect_all();
-        Room::Free
-    }
-
-    fn end(&mut self, _: &mut Admission) -> Room {
+    fn end(&mut self, _: &mut Losses) -> Room {
         if !self.ended {
             self.ended = true;
             self.outboxes.iter_mut().for_each(Outbox::end);
+            // The egress stage would wait for more.
+            self.given_out = None;
         }
         Room::Free
     }
 
-    fn settle(&mut self, input: &mut Admission) {
-        // What was not sent nor dropped was in the hands of whatever panicked.
-        let known: u64 = self.outboxes.iter().map(|outbox| outbox.sent).sum();
-        input.lose(DropReason::WorkerLost, input.unaccounted(known));
+    fn settle(&mut self, _: &mut Losses) {}
+
+    fn finish(&mut self, _: &mut Losses) -> HandedOver {
+        let sent: Vec<u64> = self.outboxes.iter().map(|outbox| outbox.sent).collect();
+        let full_waits = self.outboxes.iter().map(|outbox| outbox.full_waits).collect();
+        HandedOver { packets: sent.iter().sum(), sent, full_waits }
     }
 }

@@ -1,4 +1,4 @@
-//! The input stage: takes batches from the source and gives them to a sink, until there is a reason to stop.
+//! The front of the input stage: takes batches from the source, until there is a reason to stop.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -6,215 +6,157 @@ use std::sync::Arc;
 use flowloom_packet::reason::DropCounts;
 use flowloom_packet::{Fill, PacketBatch, PacketSource, SourceError};
 
-use crate::actor::{Polled, Room};
+use crate::actor::Polled;
 use crate::config::EngineConfig;
 use crate::control::Control;
-use crate::counters::InputCounters;
+use crate::egress::Window;
 use crate::error::Fault;
 use crate::halt::Halt;
-use crate::input::Admission;
+use crate::input::{Arrivals, Losses};
 use crate::pace::Pacer;
 
-/// Where the input stage puts what it admits. Never waits.
-pub(crate) trait Intake {
-    /// Hands on what fills a stage; says whether so many packets from `batch` on may be taken.
-    fn room(&mut self, input: &mut Admission, batch: &PacketBatch, range: &Range<usize>) -> Room;
-    /// Takes in these packets of a batch; there is room for them.
-    fn take(&mut self, input: &mut Admission, batch: &PacketBatch, range: Range<usize>);
-    /// Hands on whatever is held back, as far as there is room.
-    fn flush(&mut self, input: &mut Admission) -> Room;
-    /// After the last packet: hands on what is left and says that nothing follows. To be called until it returns `Free`.
-    fn end(&mut self, input: &mut Admission) -> Room;
-    /// After a panic: counts as lost what was taken in and is neither with a worker nor dropped.
-    fn settle(&mut self, input: &mut Admission);
+/// What came of asking for packets.
+pub(crate) enum Next {
+    /// These packets of the batch are taken in; the first has this number.
+    Packets {
+        /// The number of the first.
+        first: u64,
+        /// Where they are in the batch.
+        range: Range<usize>,
+    },
+    /// None now.
+    Not(Polled),
+    /// None any more.
+    Over,
 }
 
-/// How far the input stage is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    Running,
-    Ending,
-    Ended,
-}
-
-/// The input stage.
-pub(crate) struct InputStage<'a, S> {
+/// Whatever has to happen in the order of the source, and nothing else.
+pub(crate) struct Front<'a> {
     source: &'a mut (dyn PacketSource + Send),
-    pub(crate) intake: S,
-    input: Admission,
     control: &'a Control,
     halt: Arc<Halt>,
-    batch: PacketBatch,
-    /// Packets of the batch that were taken.
+    pub(crate) batch: PacketBatch,
+    /// Packets of the batch that were taken in.
     taken: usize,
     pacer: Option<Pacer>,
     left: u64,
-    phase: Phase,
-    interrupted: bool,
-    fault: Option<Fault>,
+    /// Where there is a sink: which numbers may be given out.
+    window: Option<Window>,
+    is_over: bool,
+    pub(crate) interrupted: bool,
+    pub(crate) fault: Option<Fault>,
+    pub(crate) arrivals: Arrivals,
+    /// What the source withholds.
+    pub(crate) losses: Losses,
     known: DropCounts,
 }
 
-/// How the input stage ended.
-#[derive(Debug)]
-pub(crate) struct InputEnd {
-    pub(crate) counters: InputCounters,
-    pub(crate) interrupted: bool,
-    pub(crate) fault: Option<Fault>,
-}
-
-impl<'a, S: Intake> InputStage<'a, S> {
+impl<'a> Front<'a> {
     pub(crate) fn new(
         config: &EngineConfig,
         source: &'a mut (dyn PacketSource + Send),
-        intake: S,
+        window: Option<Window>,
         control: &'a Control,
         halt: Arc<Halt>,
     ) -> Self {
         Self {
             source,
-            intake,
-            input: Admission::new(config.decode, config.hasher.clone(), config.digest),
             control,
             halt,
             batch: PacketBatch::new(),
             taken: 0,
             pacer: Pacer::new(config.pace),
             left: config.packet_limit.unwrap_or(u64::MAX),
-            phase: Phase::Running,
+            window,
+            is_over: false,
             interrupted: false,
             fault: None,
+            arrivals: Arrivals::default(),
+            losses: Losses::default(),
             known: DropCounts::default(),
         }
     }
 
-    /// Takes one batch, or a part of it.
-    pub(crate) fn poll(&mut self) -> Polled {
-        let polled = match self.phase {
-            Phase::Running => self.run(),
-            Phase::Ending => match self.intake.end(&mut self.input) {
-                Room::Free | Room::Gone => {
-                    self.phase = Phase::Ended;
-                    Polled::Done
-                }
-                Room::Full => Polled::Idle,
-            },
-            Phase::Ended => Polled::Done,
-        };
-        self.publish();
-        polled
+    /// Takes in a batch, or the next packet of one where a pace is kept.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Next {
+        if self.is_over {
+            return Next::Over;
+        }
+        if self.halt.is_halted() || self.control.is_stopped() {
+            return self.end();
+        }
+        if self.taken == self.batch.packets.len()
+            && let Some(none) = self.fetch()
+        {
+            return none;
+        }
+        let mut range = self.taken..self.batch.packets.len();
+        if let Some(window) = &self.window
+            && !window.has_room(self.arrivals.yielded(), range.len())
+        {
+            return Next::Not(Polled::Idle);
+        }
+        if let Some(pacer) = &mut self.pacer {
+            // Packet by packet, each at its time.
+            if let Some(nap) = pacer.wait(self.batch.packets[range.start].time_ns) {
+                return Next::Not(Polled::Nap(nap));
+            }
+            range.end = range.start + 1;
+            pacer.took();
+        }
+        self.taken = range.end;
+        Next::Packets { first: self.arrivals.count(&mut self.batch.packets[range.clone()]), range }
     }
 
+    /// Gets another batch from the source; says if there is none.
     #[inline]
-    fn run(&mut self) -> Polled {
-        if self.halt.is_halted() {
-            return self.begin_end();
-        }
-        if self.control.is_stopped() {
-            return self.begin_end();
-        }
-        if self.taken == self.batch.packets.len() {
-            match self.fetch() {
-                Polled::Worked if self.phase == Phase::Running => {}
-                other => return other,
-            }
-        }
-        let range = self.taken..self.batch.packets.len();
-        match (self.intake.room(&mut self.input, &self.batch, &range), &mut self.pacer) {
-            (Room::Free, None) => {
-                self.intake.take(&mut self.input, &self.batch, range);
-                self.taken = self.batch.packets.len();
-            }
-            (Room::Free, Some(pacer)) => {
-                // Packet by packet, each at its time.
-                if let Some(nap) = pacer.wait(self.batch.packets[self.taken].time_ns) {
-                    self.intake.flush(&mut self.input);
-                    return Polled::Nap(nap);
-                }
-                self.intake.take(&mut self.input, &self.batch, self.taken..self.taken + 1);
-                self.taken += 1;
-                pacer.took();
-            }
-            (Room::Full, _) => {
-                // Those with room get theirs: a worker may wait for what is held back for another.
-                self.intake.flush(&mut self.input);
-                return Polled::Idle;
-            }
-            (Room::Gone, _) => return self.begin_end(),
-        }
-        Polled::Worked
-    }
-
-    /// Gets another batch from the source.
-    #[inline]
-    fn fetch(&mut self) -> Polled {
+    fn fetch(&mut self) -> Option<Next> {
         if self.left == 0 {
-            return self.begin_end();
+            return Some(self.end());
         }
         self.taken = 0;
         self.batch.packets.clear();
         let fill = self.source.next_batch(&mut self.batch);
-        self.input.withhold(&self.source.withheld());
-        match fill {
+        self.arrivals.withhold(self.losses.withhold(&self.source.withheld()));
+        let error = match fill {
             Ok(Fill::Packets) if self.batch.block.is_none() => {
-                self.batch.packets.clear();
-                let error = SourceError("it yields packets that lie in no block".into());
-                self.fault = Some(Fault::Source { packets: self.input.packets(), error });
-                self.begin_end()
+                SourceError("it yields packets that lie in no block".into())
             }
             Ok(Fill::Packets) => {
                 self.batch.packets.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
                 self.left -= self.batch.packets.len() as u64;
-                Polled::Worked
+                return None;
             }
             Ok(Fill::Starved) => {
                 self.batch.packets.clear();
-                self.intake.flush(&mut self.input);
-                Polled::Starved
+                return Some(Next::Not(Polled::Starved));
             }
-            Ok(Fill::End) => {
-                self.batch.packets.clear();
-                self.begin_end()
-            }
-            Err(error) => {
-                self.batch.packets.clear();
-                self.fault = Some(Fault::Source { packets: self.input.packets(), error });
-                self.begin_end()
-            }
-        }
+            Ok(Fill::End) => return Some(self.end()),
+            Err(error) => error,
+        };
+        self.fault = Some(Fault::Source { packets: self.arrivals.packets(), error });
+        Some(self.end())
     }
 
-    fn begin_end(&mut self) -> Polled {
+    fn end(&mut self) -> Next {
         // A source may end because of the stop that it was told of.
         self.interrupted |= self.control.is_stopped();
         // A last time: what the source holds and will not yield any more counts as taken in.
-        self.input.withhold(&self.source.withheld());
-        self.phase = Phase::Ending;
-        Polled::Worked
+        self.arrivals.withhold(self.losses.withhold(&self.source.withheld()));
+        self.is_over = true;
+        Next::Over
     }
 
     /// Publishes progress.
     #[inline]
-    fn publish(&mut self) {
-        self.control.publish(self.input.packets(), self.input.dropped(), &mut self.known);
+    pub(crate) fn publish(&mut self) {
+        self.control.publish(self.arrivals.packets(), self.losses.dropped(), &mut self.known);
     }
 
-    /// After a panic of anything called: what is staged is handed on, what is lost is counted.
-    pub(crate) fn settle(&mut self, fault: impl FnOnce(u64) -> Fault) {
-        self.intake.settle(&mut self.input);
-        self.fault = Some(fault(self.input.packets()));
-        self.phase = Phase::Ending;
-    }
-
-    /// Returns the counts and what is left of the intake.
-    pub(crate) fn finish(mut self) -> (InputEnd, S) {
-        self.publish();
-        let Self { input, interrupted, fault, intake, .. } = self;
-        (InputEnd { counters: input.finish(), interrupted, fault }, intake)
-    }
-
-    /// Counts packets as lost that were handed on and that nobody has taken.
-    pub(crate) fn lose(&mut self, reason: flowloom_packet::DropReason, packets: u64) {
-        self.input.lose(reason, packets);
+    /// After a panic of anything called: takes in nothing more.
+    pub(crate) fn fail(&mut self, fault: impl FnOnce(u64) -> Fault) {
+        self.fault = Some(fault(self.arrivals.packets()));
+        self.is_over = true;
     }
 }

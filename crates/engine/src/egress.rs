@@ -83,18 +83,20 @@ struct Done {
     accepted: bool,
 }
 
-/// The input stage's end.
-pub(crate) struct GivenOut {
-    ring: Producer<Given>,
-    next: Arc<CachePadded<AtomicU64>>,
-}
+/// Which numbers may be given out.
+pub(crate) struct Window(Arc<CachePadded<AtomicU64>>);
 
-impl GivenOut {
+impl Window {
     /// Says whether so many numbers from `number` on may be given out.
     pub(crate) fn has_room(&self, number: u64, count: usize) -> bool {
-        number + count as u64 <= self.next.load(Ordering::Acquire) + WINDOW
+        number + count as u64 <= self.0.load(Ordering::Acquire) + WINDOW
     }
+}
 
+/// The input stage's end.
+pub(crate) struct GivenOut(Producer<Given>);
+
+impl GivenOut {
     /// Tells which packets of a batch are on their way.
     pub(crate) fn batch(&mut self, first: u64, count: usize, mask: u32, block: Option<SharedBlock>) {
         self.tell(Given::Batch { first, count: count as u32, mask, block });
@@ -107,7 +109,7 @@ impl GivenOut {
 
     fn tell(&mut self, given: Given) {
         // It fills only when the egress stage is gone; then nobody misses it.
-        let _ = self.ring.push(given);
+        let _ = self.0.push(given);
     }
 }
 
@@ -161,13 +163,20 @@ pub(crate) struct Egress<'a> {
     pub(crate) failed: Option<SinkError>,
 }
 
-/// Returns an egress stage with its ends for the input stage and each worker.
+/// What the others have of an egress stage: two ends for the input stage, and one for each worker.
+pub(crate) struct Ends {
+    pub(crate) window: Window,
+    pub(crate) given_out: GivenOut,
+    pub(crate) workers: Vec<DoneWith>,
+}
+
+/// Returns an egress stage and what the others have of it.
 pub(crate) fn connect<'a>(
     sink: &'a mut (dyn PacketSink + Send),
     workers: usize,
     exact: bool,
     halt: &Arc<Halt>,
-) -> (Egress<'a>, GivenOut, Vec<DoneWith>) {
+) -> (Egress<'a>, Ends) {
     // A number is told of twice at most: in its batch, and when it is dropped.
     let (tell, given) = RingBuffer::new(2 * WINDOW as usize);
     let next: Arc<CachePadded<AtomicU64>> = Arc::default();
@@ -191,7 +200,7 @@ pub(crate) fn connect<'a>(
         counters: SinkCounters::default(),
         failed: None,
     };
-    (egress, GivenOut { ring: tell, next }, ends)
+    (egress, Ends { window: Window(next), given_out: GivenOut(tell), workers: ends })
 }
 
 impl Egress<'_> {
@@ -351,7 +360,8 @@ mod tests {
     #[test]
     fn what_waited_for_its_block_leaves_before_what_its_worker_tells_later() {
         let (mut sink, halt) = (Bytes::default(), Arc::new(Halt::default()));
-        let (mut egress, mut given, mut done) = connect(&mut sink, 2, false, &halt);
+        let (mut egress, Ends { given_out: mut given, workers: mut done, .. }) =
+            connect(&mut sink, 2, false, &halt);
         given.batch(0, 1, 1, Some(block(b"old")));
         egress.poll();
         // Packet 0 is with the other worker all the while.
@@ -372,7 +382,8 @@ mod tests {
     fn a_worker_that_is_quicker_than_the_news_of_its_batch_waits_for_the_block() {
         for exact in [true, false] {
             let (mut sink, halt) = (Bytes::default(), Arc::new(Halt::default()));
-            let (mut egress, mut given, mut done) = connect(&mut sink, 1, exact, &halt);
+            let (mut egress, Ends { window, given_out: mut given, workers: mut done }) =
+                connect(&mut sink, 1, exact, &halt);
             given.batch(0, 1, 1, Some(block(b"old")));
             done[0].tell(packet(0), Some(Verdict::Accept));
             assert_eq!(egress.poll(), Polled::Worked);
@@ -384,7 +395,7 @@ mod tests {
             assert_eq!(egress.counters, SinkCounters { taken: 2, refused: 0 });
             // A window later the same slot is one that nothing is expected in: what has left must not stay marked in it.
             for number in 2..2 + WINDOW {
-                assert!(given.has_room(number, 1), "{number}");
+                assert!(window.has_room(number, 1), "{number}");
                 given.batch(number, 1, 0, None);
                 egress.poll();
             }

@@ -5,20 +5,22 @@ use std::sync::Arc;
 
 use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::FlowTable;
-use flowloom_packet::{DropReason, PacketBatch};
+use flowloom_packet::DropReason;
 
-use crate::actor::Room;
+use crate::actor::Polled;
 use crate::app::{App, Verdict};
 use crate::control::Publisher;
-use crate::drive::Intake;
+use crate::drive::{Front, Next};
 use crate::egress::{PacketSink, Released, SinkCounters};
-use crate::error::SinkError;
+use crate::error::{Fault, SinkError};
 use crate::halt::Halt;
-use crate::input::Admission;
+use crate::input::Decoder;
 use crate::stage::{Burst, FlowStage};
 
 /// The whole path on one thread.
-pub(crate) struct InlineIntake<'a, A: App, T> {
+pub(crate) struct InlineStage<'a, A: App, T> {
+    pub(crate) front: Front<'a>,
+    pub(crate) decoder: Decoder,
     pub(crate) stage: FlowStage<A, T>,
     pub(crate) burst: Burst,
     pub(crate) publisher: Publisher<'a>,
@@ -50,30 +52,49 @@ impl Outlet<'_> {
     }
 }
 
-impl<A: App, T: FlowTable<FlowKey, A::Flow>> Intake for InlineIntake<'_, A, T> {
-    #[inline]
-    fn room(&mut self, _: &mut Admission, _: &PacketBatch, _: &Range<usize>) -> Room {
-        Room::Free
+impl<A: App, T: FlowTable<FlowKey, A::Flow>> InlineStage<'_, A, T> {
+    /// Takes one batch, or a part of it, to its end.
+    pub(crate) fn poll(&mut self) -> Polled {
+        let polled = match self.front.next() {
+            Next::Packets { first, range } => {
+                self.process(first, range);
+                Polled::Worked
+            }
+            Next::Not(polled) => polled,
+            Next::Over => {
+                if let Some(outlet) = &mut self.outlet
+                    && outlet.failed.is_none()
+                {
+                    outlet.failed = outlet.sink.finish().err();
+                }
+                Polled::Done
+            }
+        };
+        self.front.publish();
+        polled
     }
 
     #[inline]
-    fn take(&mut self, input: &mut Admission, batch: &PacketBatch, range: Range<usize>) {
+    fn process(&mut self, first: u64, range: Range<usize>) {
+        let Self { front: Front { batch, losses, .. }, decoder, stage, burst, .. } = self;
         let Some(block) = &batch.block else { return };
         let block = block.bytes();
         let mut ahead = batch.lookahead();
         let packets = &batch.packets[range];
-        let first = input.count(packets);
         for (number, raw) in (first..).zip(packets) {
             ahead.request(block);
-            input.admit((number, raw), block, batch.pass, |headers, hash, place| {
-                self.stage.prefetch(hash.table);
-                self.burst.push(hash.table, headers, place);
+            let admitted = decoder.admit((number, raw), block, batch.pass, |headers, hash, place| {
+                stage.prefetch(hash.table);
+                burst.push(hash.table, headers, place);
             });
+            if let Err(reason) = admitted {
+                losses.refuse(reason, raw.link);
+            }
         }
-        if !self.burst.is_empty() {
+        if !burst.is_empty() {
             match &mut self.outlet {
-                None => self.stage.run(block, &mut self.burst, &mut |_, _, _| {}),
-                Some(outlet) => self.stage.run(block, &mut self.burst, &mut |packet, place, outcome| {
+                None => stage.run(block, burst, &mut |_, _, _| {}),
+                Some(outlet) => stage.run(block, burst, &mut |packet, place, outcome| {
                     if outcome == Some(Verdict::Accept) {
                         let raw = &packets[(place.number - first) as usize];
                         outlet.release(&Released {
@@ -90,22 +111,23 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> Intake for InlineIntake<'_, A, T> {
         self.publisher.publish(&self.stage.hands.counters);
     }
 
-    fn flush(&mut self, _: &mut Admission) -> Room {
-        Room::Free // Every burst is done before `take` returns: its block may be gone afterwards.
+    /// After a panic: what the application had seen before is known; the packet it panicked on and the rest of its burst are
+    /// lost. Names the packet, if an application had one in hand.
+    pub(crate) fn settle(&mut self, message: String) {
+        let counters = &mut self.stage.hands.counters;
+        let lost = self.front.arrivals.packets() - self.front.losses.dropped().total() - counters.done();
+        counters.dropped.add(DropReason::WorkerLost, lost);
+        let (at, processed) = (self.stage.hands.at(), self.stage.hands.counters.processed);
+        self.front.fail(|packets| match at {
+            Some(number) => {
+                Fault::WorkerPanicked { worker: 0, packet: Some(number + 1), processed, message }
+            }
+            None => Fault::InputPanicked { packets, message },
+        });
     }
 
-    fn end(&mut self, _: &mut Admission) -> Room {
-        if let Some(outlet) = &mut self.outlet
-            && outlet.failed.is_none()
-        {
-            outlet.failed = outlet.sink.finish().err();
-        }
-        Room::Free
-    }
-
-    /// What the application had seen before a panic is known; the packet it panicked on and the rest of its burst are lost.
-    fn settle(&mut self, input: &mut Admission) {
-        let lost = input.unaccounted(self.stage.hands.counters.done());
-        self.stage.hands.counters.dropped.add(DropReason::WorkerLost, lost);
+    /// After the panic of a sink that was to finish.
+    pub(crate) fn fail(&mut self, message: String) {
+        self.front.fail(|packets| Fault::InputPanicked { packets, message });
     }
 }

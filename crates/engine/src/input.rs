@@ -1,141 +1,96 @@
-//! The input stage: one thread, as light as it can be. It takes batches from the source, gives each packet a key and
-//! a hash, and hands it on.
+//! What the input stage does with packets: it numbers and counts them, gives each a key and a hash, and counts those that have none.
+//!
+//! | part | is | because |
+//! | --- | --- | --- |
+//! | [`Arrivals`] | one thread's at a time | packets are numbered and times clamped in the order of the source |
+//! | [`Decoder`] | everybody's | a packet's key and hash depend on nothing else |
+//! | [`Losses`] | one thread's at a time | as [`Arrivals`]; there may be two of them, whose counts are added up |
 
-use std::ops::Range;
-use std::sync::Arc;
-
-use flowloom_flow_key::{FlowHash, FlowHasher};
+use flowloom_flow_key::{FlowHash, FlowHasher, FlowKey};
 use flowloom_packet::reason::DropCounts;
-use flowloom_packet::{
-    DecodeOptions, DropReason, Headers, LinkType, PacketBatch, RawPacket, SharedBlock, decode,
-};
-use flowloom_scheduler::WorkItem;
+use flowloom_packet::{DecodeOptions, DropReason, Headers, LinkType, RawPacket, decode};
 
 use crate::config::PlacementDigest;
 use crate::counters::InputCounters;
-use crate::descriptor::{Descriptor, Place};
-use crate::egress::GivenOut;
+use crate::descriptor::Place;
 
 /// The most link types that are counted by name; further ones are only in the total.
 const LINKS_MAX: usize = 64;
 
-/// Gives packets their keys, hashes and times, and counts them.
-#[derive(Debug)]
-pub(crate) struct Admission {
-    options: DecodeOptions,
-    hasher: FlowHasher,
-    digest: PlacementDigest,
+/// Numbers and counts packets, and keeps their times from going back.
+#[derive(Debug, Default)]
+pub(crate) struct Arrivals {
     counters: InputCounters,
-    /// Packets without a key.
-    refused: u64,
     begun: bool,
     /// Packets that the source has yielded: all but those it withheld.
     yielded: u64,
 }
 
-impl Admission {
-    pub(crate) fn new(options: DecodeOptions, hasher: FlowHasher, digest: PlacementDigest) -> Self {
-        Self {
-            options,
-            hasher,
-            digest,
-            counters: InputCounters::default(),
-            refused: 0,
-            begun: false,
-            yielded: 0,
-        }
-    }
-
-    /// Counts packets that are admitted next; returns the number of the first.
+impl Arrivals {
+    /// Counts packets that are taken in next, and clamps their times; returns the number of the first.
     #[inline]
-    pub(crate) fn count(&mut self, packets: &[RawPacket]) -> u64 {
+    pub(crate) fn count(&mut self, packets: &mut [RawPacket]) -> u64 {
         let number = self.yielded;
         self.yielded += packets.len() as u64;
         let counters = &mut self.counters;
         if let (false, Some(first)) = (self.begun, packets.first()) {
-            // Times are clamped to never go back: the first one is the least.
+            // Times never go back: the first one is the least.
             counters.first_ns = first.time_ns;
             self.begun = true;
         }
         counters.packets += packets.len() as u64;
+        let mut last_ns = counters.last_ns;
         for raw in packets {
             counters.bytes_on_wire += u64::from(raw.wire);
             counters.bytes_captured += u64::from(raw.captured);
             counters.captured_over_wire += u64::from(raw.captured > raw.wire);
+            counters.time_backwards += u64::from(raw.time_ns < last_ns);
+            last_ns = last_ns.max(raw.time_ns);
+            raw.time_ns = last_ns;
         }
+        counters.last_ns = last_ns;
         number
     }
 
-    /// Hands on a packet with its headers, hash and place, unless it has no key.
-    ///
-    /// The headers are read where they were made: a copy would wait for their single bytes to reach memory, behind whatever else
-    /// is being written.
-    #[inline(always)]
-    pub(crate) fn admit(
-        &mut self,
-        (number, raw): (u64, &RawPacket),
-        block: &[u8],
-        pass: u32,
-        to: impl FnOnce(&Headers, FlowHash, Place),
-    ) {
-        let counters = &mut self.counters;
-        let time_ns = raw.time_ns.max(counters.last_ns);
-        counters.time_backwards += u64::from(raw.time_ns < counters.last_ns);
-        counters.last_ns = time_ns;
-        let start = raw.position as usize;
-        let bytes = block.get(start..start.wrapping_add(raw.captured as usize)).unwrap_or_default();
-        match decode(raw.link, bytes, self.options) {
-            Ok(mut headers) => {
-                if pass != 0 {
-                    headers.key = headers.key.with_pass(pass);
-                }
-                let hash = self.hasher.hash(&headers.key);
-                let RawPacket { position, captured, wire, .. } = *raw;
-                to(&headers, hash, Place { position, time_ns, captured, wire, number });
-            }
-            Err(reason) => self.refuse(reason, raw.link),
-        }
+    /// Counts packets that the source took in and does not yield.
+    pub(crate) fn withhold(&mut self, packets: u64) {
+        self.counters.packets += packets;
     }
 
-    /// Makes work of these packets of a batch, which lie in `block`: gives a work item, a descriptor and the headers of each that has a key,
-    /// and tells the egress stage which have; `is_new` says that the block is another one than before.
-    #[inline]
-    pub(crate) fn describe(
-        &mut self,
-        (batch, block): (&PacketBatch, &SharedBlock),
-        range: Range<usize>,
-        (given_out, is_new): (&mut Option<GivenOut>, bool),
-        mut to: impl FnMut(WorkItem, Descriptor, &Headers),
-    ) {
-        let bytes = block.bytes();
-        let mut ahead = batch.lookahead();
-        let packets = &batch.packets[range];
-        let first = self.count(packets);
-        let mut mask = 0_u32;
-        for (number, raw) in (first..).zip(packets) {
-            ahead.request(bytes);
-            let digest = self.digest;
-            self.admit((number, raw), bytes, batch.pass, |headers, hash, place| {
-                mask |= 1 << (number - first);
-                let digest = digest.of(&headers.key, hash.worker);
-                to(
-                    WorkItem { digest, bytes: raw.wire },
-                    Descriptor::packet(hash.table, place, raw.link),
-                    headers,
-                );
-            });
-        }
-        if let Some(given_out) = given_out {
-            given_out.batch(first, packets.len(), mask, is_new.then(|| Arc::clone(block)));
-        }
+    /// Returns the number that the next packet gets.
+    pub(crate) fn yielded(&self) -> u64 {
+        self.yielded
     }
 
+    pub(crate) fn packets(&self) -> u64 {
+        self.counters.packets
+    }
+
+    /// Returns the counts together with what was lost; a run without packets has a first time of 0.
+    pub(crate) fn finish(self, losses: Losses) -> InputCounters {
+        let decoded = self.counters.packets - losses.refused;
+        let Losses { dropped, unsupported_links, .. } = losses;
+        InputCounters { decoded, dropped, unsupported_links, ..self.counters }
+    }
+}
+
+/// Counts packets that no worker gets.
+#[derive(Debug, Default)]
+pub(crate) struct Losses {
+    dropped: DropCounts,
+    /// Packets without a key, those included that the source withheld.
+    refused: u64,
+    unsupported_links: Vec<(LinkType, u64)>,
+}
+
+impl Losses {
+    /// Counts a packet that has no key.
     #[cold]
-    fn refuse(&mut self, reason: DropReason, link: LinkType) {
+    pub(crate) fn refuse(&mut self, reason: DropReason, link: LinkType) {
         self.refused += 1;
-        self.counters.dropped.count(reason);
+        self.dropped.count(reason);
         if reason == DropReason::Unsupported {
-            let links = &mut self.counters.unsupported_links;
+            let links = &mut self.unsupported_links;
             if let Some((_, packets)) = links.iter_mut().find(|(known, _)| *known == link) {
                 *packets += 1;
             } else if links.len() < LINKS_MAX {
@@ -144,45 +99,71 @@ impl Admission {
         }
     }
 
-    /// Counts packets that the source took in and does not yield.
-    pub(crate) fn withhold(&mut self, withheld: &DropCounts) {
+    /// Counts packets that the source took in and does not yield; returns how many.
+    pub(crate) fn withhold(&mut self, withheld: &DropCounts) -> u64 {
         let packets = withheld.total();
-        self.counters.packets += packets;
         self.refused += packets;
-        self.counters.dropped.merge(withheld);
+        self.dropped.merge(withheld);
+        packets
     }
 
-    /// Counts a packet that a worker should have had and will not get.
+    /// Counts packets that a worker should have had and will not get.
     pub(crate) fn lose(&mut self, reason: DropReason, packets: u64) {
-        self.counters.dropped.add(reason, packets);
-    }
-
-    /// Returns how many packets were counted that are neither dropped nor among the `sent` ones.
-    pub(crate) fn unaccounted(&self, sent: u64) -> u64 {
-        self.counters.packets - self.counters.dropped.total() - sent
-    }
-
-    /// Returns the number that the next packet gets.
-    pub(crate) fn yielded(&self) -> u64 {
-        self.yielded
+        self.dropped.add(reason, packets);
     }
 
     pub(crate) fn dropped(&self) -> &DropCounts {
-        &self.counters.dropped
+        &self.dropped
     }
 
-    /// Returns the latest time of a packet.
-    pub(crate) fn latest_ns(&self) -> u64 {
-        self.counters.last_ns
+    /// Adds other counts; only one of the two has link types.
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.dropped.merge(&other.dropped);
+        self.refused += other.refused;
+        self.unsupported_links.extend(other.unsupported_links);
+    }
+}
+
+/// Gives packets their keys and hashes.
+#[derive(Clone, Debug)]
+pub(crate) struct Decoder {
+    options: DecodeOptions,
+    hasher: FlowHasher,
+    digest: PlacementDigest,
+}
+
+impl Decoder {
+    pub(crate) fn new(options: DecodeOptions, hasher: FlowHasher, digest: PlacementDigest) -> Self {
+        Self { options, hasher, digest }
     }
 
-    pub(crate) fn packets(&self) -> u64 {
-        self.counters.packets
+    /// Hands on a packet with its headers, hash and place, unless it has no key, for which it says why.
+    ///
+    /// The headers are read where they were made: a copy would wait for their single bytes to reach memory, behind whatever else
+    /// is being written.
+    #[inline(always)]
+    pub(crate) fn admit(
+        &self,
+        (number, raw): (u64, &RawPacket),
+        block: &[u8],
+        pass: u32,
+        to: impl FnOnce(&Headers, FlowHash, Place),
+    ) -> Result<(), DropReason> {
+        let start = raw.position as usize;
+        let bytes = block.get(start..start.wrapping_add(raw.captured as usize)).unwrap_or_default();
+        let mut headers = decode(raw.link, bytes, self.options)?;
+        if pass != 0 {
+            headers.key = headers.key.with_pass(pass);
+        }
+        let hash = self.hasher.hash(&headers.key);
+        let RawPacket { position, captured, wire, time_ns, .. } = *raw;
+        to(&headers, hash, Place { position, time_ns, captured, wire, number });
+        Ok(())
     }
 
-    /// Returns the counts; a run without packets has a first time of 0.
-    pub(crate) fn finish(mut self) -> InputCounters {
-        self.counters.decoded = self.counters.packets - self.refused;
-        self.counters
+    /// Returns what policies know a flow by.
+    #[inline(always)]
+    pub(crate) fn digest(&self, key: &FlowKey, hash: FlowHash) -> u32 {
+        self.digest.of(key, hash.worker)
     }
 }

@@ -34,8 +34,10 @@ pub mod egress;
 pub mod error;
 mod flows;
 mod halt;
+mod handing_out;
 mod inline;
 mod input;
+mod lot;
 #[cfg(all(test, loom))]
 mod models;
 pub mod pace;
@@ -50,6 +52,7 @@ pub mod seeded;
 mod shared;
 mod stage;
 mod sync;
+mod tickets;
 pub mod time;
 mod tray;
 mod turn;

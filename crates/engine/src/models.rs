@@ -7,13 +7,14 @@
 //! The counters, turns and flags are the engine's own, over loom's atomics. Rings are channels of loom's: the real one has
 //! its own proofs.
 
-use loom::sync::Arc;
 use loom::sync::mpsc::{Receiver, Sender, channel};
+use loom::sync::{Arc, Mutex};
 use loom::thread;
 
 use crate::halt::Halt;
 use crate::progress::Progress;
 use crate::sync::{AtomicU32, Ordering};
+use crate::tickets::Tickets;
 use crate::turn::Turn;
 
 /// Nothing for this worker.
@@ -160,5 +161,74 @@ fn counts_that_are_published_are_never_ahead_of_what_was_done() {
         assert!(progress.packets() >= packets);
         worker.join().unwrap();
         assert_eq!((progress.packets(), progress.bytes()), (2, 120));
+    });
+}
+
+/// The input stage as two threads see it, each with a lot of its own: packets and what was done are numbers.
+#[derive(Default)]
+struct Input {
+    /// The next ticket, behind the lock of the source.
+    source: Mutex<u64>,
+    /// The ticket whose turn it is, behind the lock of handing out.
+    handing_out: Mutex<u64>,
+    /// What is in each lot: a ticket from 1 on, or nothing. Written and read with Relaxed, so a thread sees it only if something
+    /// has ordered the two.
+    lots: [AtomicU32; 2],
+}
+
+impl Input {
+    fn take(&self, tickets: &Tickets, me: usize) -> Option<u64> {
+        tickets.take(me..me + 1)?;
+        let mut next = self.source.lock().unwrap();
+        *next += 1;
+        Some(*next - 1)
+    }
+
+    fn decode(&self, tickets: &Tickets, me: usize, ticket: u64) {
+        assert_eq!(self.lots[me].load(Ordering::Relaxed), 0, "whoever had the lot last is done with it");
+        self.lots[me].store(ticket as u32 + 1, Ordering::Relaxed);
+        tickets.hand_in(ticket, me);
+    }
+
+    fn hand_out(&self, tickets: &Tickets) {
+        let Ok(mut ticket) = self.handing_out.try_lock() else { return };
+        while let Some(lot) = tickets.handed_in(*ticket) {
+            let found = self.lots[lot].load(Ordering::Relaxed);
+            assert_eq!(u64::from(found), *ticket + 1, "lots are handed out in their order, and decoded");
+            self.lots[lot].store(0, Ordering::Relaxed);
+            tickets.give_back(lot);
+            *ticket += 1;
+        }
+    }
+}
+
+#[test]
+fn lots_are_handed_out_once_decoded_in_the_order_of_tickets_and_used_again() {
+    loom::model(|| {
+        let shared = Arc::new((Tickets::new(2), Input::default()));
+        let work = |me: usize, turns: usize| {
+            let shared = Arc::clone(&shared);
+            move || {
+                let (tickets, input) = &*shared;
+                let mut taken = 0;
+                for _ in 0..turns {
+                    // Its lot may still wait for its turn.
+                    if let Some(ticket) = input.take(tickets, me) {
+                        input.decode(tickets, me, ticket);
+                        taken += 1;
+                    }
+                    input.hand_out(tickets);
+                }
+                taken
+            }
+        };
+        let other = thread::spawn(work(1, 1));
+        let taken: u64 = work(0, 2)() + other.join().unwrap();
+        let (tickets, input) = &*shared;
+        // Whoever ends the run hands out what others left.
+        input.hand_out(tickets);
+        tickets.end(taken);
+        let done = *input.handing_out.lock().unwrap();
+        assert!(tickets.is_over(done), "{done} of {taken} are handed out");
     });
 }

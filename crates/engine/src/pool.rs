@@ -5,18 +5,19 @@
 //! by a worker. A slow flow holds up nobody but itself: the others' packets are fetched past it.
 
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use flowloom_packet::{DropReason, PacketBatch, SharedBlock};
+use flowloom_packet::{DropReason, SharedBlock};
 use flowloom_scheduler::{Intake as Policy, WorkItem, WorkerId};
 
 use crate::actor::Room;
 use crate::descriptor::Parcel;
-use crate::drive::Intake;
 use crate::egress::GivenOut;
-use crate::input::Admission;
+use crate::handing_out::{HandedOver, Intake};
+use crate::input::Losses;
+use crate::lot::Portion;
 use crate::shared::DoneUpTo;
+use crate::tray::Trays;
 
 /// A packet that waits.
 pub(crate) struct Waiting {
@@ -145,7 +146,7 @@ impl<'a> Pool<'a> {
 
 /// Hands packets to the pool.
 pub(crate) struct PullIntake<'a> {
-    pub(crate) pool: Arc<Pool<'a>>,
+    pool: Arc<Pool<'a>>,
     drop_when_full: bool,
     given_out: Option<GivenOut>,
     block: Option<((u64, u32), SharedBlock)>,
@@ -159,54 +160,18 @@ impl<'a> PullIntake<'a> {
         Self { pool, drop_when_full, given_out, block: None, held: VecDeque::new(), full_waits: 0 }
     }
 
-    /// Says to the egress stage that no number is given out any more.
-    pub(crate) fn close(&mut self) {
-        self.given_out = None;
-    }
-
-    /// Returns how often the pool was full.
-    pub(crate) fn full_waits(&self) -> u64 {
-        self.full_waits
-    }
-
     /// Counts what nobody will take any more.
-    fn lose_held(&mut self, input: &mut Admission) {
+    fn lose_held(&mut self, losses: &mut Losses) {
         for (parcel, _) in self.held.drain(..) {
             if let Some(given_out) = &mut self.given_out {
                 given_out.dropped(parcel.packet.number());
             }
-            input.lose(DropReason::WorkerLost, 1);
-        }
-    }
-}
-
-impl Intake for PullIntake<'_> {
-    fn room(&mut self, input: &mut Admission, _: &PacketBatch, range: &Range<usize>) -> Room {
-        match (self.flush(input), &self.given_out) {
-            (Room::Free, Some(given_out)) if !given_out.has_room(input.yielded(), range.len()) => {
-                Room::Full
-            }
-            (room, _) => room,
+            losses.lose(DropReason::WorkerLost, 1);
         }
     }
 
-    fn take(&mut self, input: &mut Admission, batch: &PacketBatch, range: Range<usize>) {
-        let Some(block) = &batch.block else { return };
-        let number = (batch.block_number, batch.pass);
-        let is_new = self.block.as_ref().is_none_or(|(known, _)| *known != number);
-        if is_new {
-            self.block = Some((number, Arc::clone(block)));
-        }
-        let Self { held, given_out, .. } = self;
-        input.describe((batch, block), range, (given_out, is_new), |item, packet, headers| {
-            let mut parcel = Parcel::none();
-            parcel.set(packet, headers);
-            held.push_back((parcel, item));
-        });
-        self.flush(input);
-    }
-
-    fn flush(&mut self, input: &mut Admission) -> Room {
+    /// Hands on what is held, as far as there is room.
+    fn flush(&mut self, losses: &mut Losses) -> Room {
         let Some((_, block)) = &self.block else { return Room::Free };
         if self.held.is_empty() {
             return Room::Free;
@@ -223,7 +188,7 @@ impl Intake for PullIntake<'_> {
                 if let Some(given_out) = &mut self.given_out {
                     given_out.dropped(parcel.packet.number());
                 }
-                input.lose(DropReason::RingFull, 1);
+                losses.lose(DropReason::RingFull, 1);
                 continue;
             }
             let Some(token) = inner.free.pop() else { break };
@@ -241,24 +206,57 @@ impl Intake for PullIntake<'_> {
         }
         // Nobody will make room when every worker is gone; each of them holds the pool.
         if Arc::strong_count(&self.pool) <= 1 {
-            self.lose_held(input);
+            self.lose_held(losses);
             return Room::Gone;
         }
         Room::Full
     }
+}
 
-    fn end(&mut self, input: &mut Admission) -> Room {
-        let room = self.flush(input);
+impl Intake for PullIntake<'_> {
+    fn room(&mut self, losses: &mut Losses, _: usize) -> Room {
+        self.flush(losses)
+    }
+
+    fn take(&mut self, losses: &mut Losses, portion: &mut Portion, trays: &mut Trays) {
+        for (reason, link) in portion.refused.drain(..) {
+            losses.refuse(reason, link);
+        }
+        let Some(tray) = portion.tray.take() else { return };
+        let Some(block) = &tray.block else { return };
+        let is_new = self.block.as_ref().is_none_or(|(known, _)| *known != portion.block_number);
+        if is_new {
+            self.block = Some((portion.block_number, Arc::clone(block)));
+        }
+        if let Some(given_out) = &mut self.given_out {
+            let block = is_new.then(|| Arc::clone(block));
+            given_out.batch(portion.first, portion.len(), portion.mask, block);
+        }
+        self.held.extend(tray.parcels().iter().copied().zip(portion.items.iter().copied()));
+        trays.sent(tray);
+        self.flush(losses);
+    }
+
+    fn end(&mut self, losses: &mut Losses) -> Room {
+        let room = self.flush(losses);
         if room != Room::Full {
             self.pool.lock().ended = true;
+            // The egress stage would wait for more.
+            self.given_out = None;
         }
         room
     }
 
-    fn settle(&mut self, input: &mut Admission) {
-        let known = self.pool.lock().sent + self.held.len() as u64;
-        input.lose(DropReason::WorkerLost, input.unaccounted(known));
+    fn settle(&mut self, losses: &mut Losses) {
         // The policy is not asked again: it may be what panicked.
-        self.lose_held(input);
+        self.lose_held(losses);
+    }
+
+    fn finish(&mut self, losses: &mut Losses) -> HandedOver {
+        // What waited when the workers went.
+        let left = self.pool.left();
+        losses.lose(DropReason::WorkerLost, left);
+        let packets = self.pool.lock().fetched;
+        HandedOver { packets, sent: Vec::new(), full_waits: vec![self.full_waits] }
     }
 }

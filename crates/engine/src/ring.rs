@@ -10,7 +10,6 @@ use flowloom_packet::BATCH_PACKETS;
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::actor::Polled;
-use crate::descriptor::Descriptor;
 use crate::progress::Progress;
 use crate::tray::{Basket, Share, Tray};
 
@@ -118,12 +117,12 @@ impl Outbox {
         self.sent + packets as u64 - self.completed() <= most
     }
 
-    /// Adds a packet of the tray in hand to the worker's share.
+    /// Adds a packet of the tray in hand, with its bytes on the wire, to the worker's share.
     #[inline]
-    pub(crate) fn add(&mut self, place: usize, packet: &Descriptor) {
+    pub(crate) fn add(&mut self, place: usize, bytes: u32) {
         self.mask |= 1 << place;
         self.sent += 1;
-        self.sent_bytes += u64::from(packet.wire);
+        self.sent_bytes += u64::from(bytes);
     }
 
     /// Sends the worker's share of the tray, if it has one.
@@ -150,14 +149,12 @@ impl Outbox {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::descriptor::Parcel;
 
     #[test]
     fn a_worker_that_is_behind_has_less_room_while_trays_are_scarce() {
         let (mut outbox, inbox) = connect(1024);
-        let packet = Parcel::none().packet;
         for _ in 0..60 {
-            outbox.add(0, &packet);
+            outbox.add(0, 60);
             outbox.send(&Arc::default());
         }
         assert!(outbox.has_room(4, true) && !outbox.has_room(5, true));

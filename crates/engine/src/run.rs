@@ -17,11 +17,11 @@ use crate::control::Control;
 use crate::crew::{self, Crew, EgressEnd, Ended, Finished, Parts, panic_message};
 use crate::discipline::Discipline;
 use crate::egress::Egress;
-use crate::error::{Fault, StartError};
+use crate::error::StartError;
 use crate::halt::Halt;
 use crate::pin::{Pinning, pin, plan};
 use crate::report::RunReport;
-use crate::turns_at_input::TurnsAtInput;
+use crate::turns_at_input::{Helper, TurnsAtInput};
 use crate::wait::Wait;
 
 /// Runs packets from `source` through the stages until the source ends, the run is stopped, or a fault ends it.
@@ -97,10 +97,10 @@ where
             let begun = clock::now();
             let panic = repeat(|| stage.poll());
             if let Some(message) = panic {
-                crew::settle_inline(&mut stage, message);
+                stage.settle(message);
                 // The sink is finished all the same.
                 if let Some(message) = repeat(|| stage.poll()) {
-                    stage.settle(|packets| Fault::InputPanicked { packets, message });
+                    stage.fail(message);
                 }
             }
             let cpu = clock::thread_cpu();
@@ -140,8 +140,10 @@ where
     T: FlowTable<FlowKey, A::Flow> + Send,
 {
     let Crew { input, workers, egress, shared } = crew;
-    let input = TurnsAtInput::new(input);
     let at_input = &input;
+    let mut helpers = input.helpers();
+    let mut helper = || helpers.next().unwrap_or_else(|| unreachable!("there are two more than workers"));
+    let mut last = helper();
     let by_workers = pinning.input_by_workers;
     let (ended, thread_of_input, elapsed) = std::thread::scope(|scope| {
         let begin = || -> std::io::Result<_> {
@@ -152,17 +154,17 @@ where
                     scope,
                     format!("worker-{i}"),
                     cpu,
-                    worker,
-                    move |worker| {
+                    (worker, helper()),
+                    move |(worker, helper)| {
                         // Before it has nothing left: who then finds somebody else at the input would wait.
-                        let helped = (by_workers && worker.is_short()).then(|| at_input.help());
+                        let helped = (by_workers && worker.is_short()).then(|| at_input.help(helper));
                         match (worker.poll(), helped) {
                             (Polled::Idle, Some(helped)) => helped,
-                            (Polled::Idle, None) if by_workers => at_input.help(),
+                            (Polled::Idle, None) if by_workers => at_input.help(helper),
                             (polled, _) => polled,
                         }
                     },
-                    move |worker, panic| crew::end_worker(worker, panic, &halt),
+                    move |(worker, _), panic| crew::end_worker(worker, panic, &halt),
                 )?);
             }
             let egress = egress
@@ -175,14 +177,15 @@ where
                 .transpose()?;
             let input = (!by_workers)
                 .then(|| {
-                    let ended = |(), panic| Ended {
+                    let ended = |_, panic| Ended {
                         result: (),
                         panic,
                         at: None,
                         pinned: false,
                         cpu: Duration::ZERO,
                     };
-                    start(scope, "input".into(), pinning.input, (), |()| at_input.poll(), ended)
+                    let poll = |helper: &mut _| at_input.poll(helper);
+                    start(scope, "input".into(), pinning.input, helper(), poll, ended)
                 })
                 .transpose()?;
             Ok((threads, egress, input))
@@ -192,7 +195,7 @@ where
         let started = begin().inspect_err(|_| halt.halt());
         let begun = clock::now();
         drop(held);
-        let started = started.inspect_err(|_| finish(at_input));
+        let started = started.inspect_err(|_| finish(at_input, &mut last));
         let (threads, egress, thread_of_input) = started?;
         let died = |_| std::io::Error::other("a thread died outside its loop");
         let thread_of_input = thread_of_input.map(|thread| thread.join().map_err(died)).transpose()?;
@@ -204,7 +207,7 @@ where
             ended.push(worker);
         }
         // Workers that have all died leave an input stage that does not know it.
-        finish(at_input);
+        finish(at_input, &mut last);
         let egress: Option<Ended<EgressEnd>> = egress
             .map(|thread| {
                 let (egress, at) = thread.join().map_err(died)?;
@@ -215,7 +218,7 @@ where
         Ok::<_, StartError>(((ended, egress), thread_of_input, done - begun))
     })?;
     let (workers, egress) = ended;
-    let mut input = crew::end_input(input.into_inner());
+    let mut input = Ended { result: input, panic: None, at: None, pinned: false, cpu: Duration::ZERO };
     if let Some((Ended { pinned, cpu, .. }, _)) = thread_of_input {
         input = Ended { pinned, cpu, ..input };
     }
@@ -223,8 +226,8 @@ where
 }
 
 /// Polls the input stage to its end.
-fn finish(input: &TurnsAtInput<'_>) {
-    repeat(|| input.poll());
+fn finish(input: &TurnsAtInput<'_>, helper: &mut Helper) {
+    repeat(|| input.poll(helper));
 }
 
 /// Polls until there is nothing more to do; returns the message of a panic.

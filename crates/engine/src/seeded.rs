@@ -1,7 +1,7 @@
 //! Runs the stages one step at a time on the calling thread, in an order that a seed decides: the same code as on threads,
 //! without threads. A run that goes wrong goes wrong again with the same seed.
 //!
-//! A step is a poll of one stage: a batch of the input stage, a chunk of a worker, some releases. So schedules differ in
+//! A step is a poll of one stage: a lot taken in, or decoded, or handed out, a chunk of a worker, some releases. So schedules differ in
 //! who is ahead of whom and by how much, not in how single instructions interleave; the latter is what loom and
 //! sanitizers are for.
 
@@ -15,13 +15,14 @@ use flowloom_flow_table::FlowTable;
 use crate::actor::Polled;
 use crate::app::App;
 use crate::config::{EngineConfig, Mode};
-use crate::crew::{self, Crew, Ended, Finished, InputSide, Parts, panic_message};
-use crate::drive::InputStage;
+use crate::crew::{self, Crew, Ended, Finished, Parts, panic_message};
 use crate::egress::Egress;
-use crate::error::{Fault, StartError};
+use crate::error::StartError;
 use crate::halt::Halt;
+use crate::inline::InlineStage;
 use crate::pin::Pinning;
 use crate::report::RunReport;
+use crate::turns_at_input::{Helper, TurnsAtInput};
 use crate::worker::{Worker, WorkerEnd};
 
 /// A seeded run without a report.
@@ -148,10 +149,10 @@ where
     let halt = Arc::new(Halt::default());
     if config.mode == Mode::Inline {
         let mut stage = crew::inline(config, parts, table, app, &halt)?;
-        if let Some(message) = poll_out(&mut stage, InputStage::poll) {
-            crew::settle_inline(&mut stage, message);
-            if let Some(message) = poll_out(&mut stage, InputStage::poll) {
-                stage.settle(|packets| Fault::InputPanicked { packets, message });
+        if let Some(message) = poll_out(&mut stage, InlineStage::poll) {
+            stage.settle(message);
+            if let Some(message) = poll_out(&mut stage, InlineStage::poll) {
+                stage.fail(message);
             }
         }
         let ended = Ended { result: stage, panic: None, at: None, pinned: false, cpu: Duration::ZERO };
@@ -159,7 +160,8 @@ where
     }
     let Crew { input, workers, egress, shared } = crew::pipeline(config, parts, table, app, &halt)?;
     let pinning = Pinning { input: None, workers: vec![None; workers.len()], input_by_workers: false };
-    let (input, workers, egress) = Stages::new(input, workers, egress).run(&halt, seed)?;
+    let (workers, egress) = Stages::new(&input, workers, egress, seed).run(&halt, seed)?;
+    let input = Ended { result: input, panic: None, at: None, pinned: false, cpu: Duration::ZERO };
     Ok(Finished::<A, T> { input, workers, egress, shared }.report(&pinning, Duration::ZERO))
 }
 
@@ -171,41 +173,37 @@ fn poll_out<S>(stage: &mut S, poll: impl Fn(&mut S) -> Polled) -> Option<String>
 
 type LiveWorker<'a, F> = Slot<Box<dyn Worker<F> + 'a>, Ended<WorkerEnd<F>>>;
 
-struct Stages<'a, F> {
-    input: Slot<InputSide<'a>, Ended<InputSide<'a>>>,
+struct Stages<'i, 'a, F> {
+    input: &'i TurnsAtInput<'a>,
+    /// As many threads as the seed says take turns at the input, a step at a time.
+    helpers: Vec<Helper>,
     workers: Vec<LiveWorker<'a, F>>,
     egress: Option<Slot<Egress<'a>, Ended<crew::EgressEnd>>>,
 }
 
-type AllEnded<'a, F> = (Ended<InputSide<'a>>, Vec<Ended<WorkerEnd<F>>>, Option<Ended<crew::EgressEnd>>);
+type AllEnded<F> = (Vec<Ended<WorkerEnd<F>>>, Option<Ended<crew::EgressEnd>>);
 
-impl<'a, F> Stages<'a, F> {
+impl<'i, 'a, F> Stages<'i, 'a, F> {
     fn new(
-        input: InputSide<'a>,
+        input: &'i TurnsAtInput<'a>,
         workers: Vec<Box<dyn Worker<F> + 'a>>,
         egress: Option<Egress<'a>>,
+        seed: u64,
     ) -> Self {
+        let helpers = 1 + (seed % workers.len() as u64) as usize;
         Self {
-            input: Slot::Live(input),
+            input,
+            helpers: input.helpers().take(helpers).collect(),
             workers: workers.into_iter().map(Slot::Live).collect(),
             egress: egress.map(Slot::Live),
         }
     }
 
-    /// Polls stage 0, the input stage; a worker; or the last, the egress stage.
-    fn step(&mut self, stage: usize, halt: &Halt) -> Polled {
-        let workers = self.workers.len();
-        match (stage.checked_sub(1), &mut self.egress) {
-            (None, _) => self.input.step(
-                |input| {
-                    // After a panic the stage goes on to hand over what it holds.
-                    catch_unwind(AssertUnwindSafe(|| input.poll())).unwrap_or_else(|panic| {
-                        input.settle(panic_message(&*panic));
-                        Polled::Worked
-                    })
-                },
-                |input, _| crew::end_input(input),
-            ),
+    /// Polls one of the first stages, who are at the input; a worker; or the last, the egress stage.
+    fn step(&mut self, stage: usize, chance: bool, halt: &Halt) -> Polled {
+        let (helpers, workers) = (self.helpers.len(), self.workers.len());
+        match (stage.checked_sub(helpers), &mut self.egress) {
+            (None, _) => self.input.step(&mut self.helpers[stage], chance),
             (Some(worker), _) if worker < workers => self.workers[worker]
                 .step(|worker| worker.poll(), |worker, panic| crew::end_worker(worker, panic, halt)),
             (_, Some(egress)) => {
@@ -215,8 +213,8 @@ impl<'a, F> Stages<'a, F> {
         }
     }
 
-    fn run(mut self, halt: &Halt, seed: u64) -> Result<AllEnded<'a, F>, SeededError> {
-        let stages = 1 + self.workers.len() + usize::from(self.egress.is_some());
+    fn run(mut self, halt: &Halt, seed: u64) -> Result<AllEnded<F>, SeededError> {
+        let stages = self.helpers.len() + self.workers.len() + usize::from(self.egress.is_some());
         let mut draw = Draw::new(seed, stages);
         let mut live = vec![true; stages];
         // Those that may have something to do: who found nothing is asked again when another has done something.
@@ -225,7 +223,7 @@ impl<'a, F> Stages<'a, F> {
         while live.contains(&true) {
             let Some(stage) = draw.stage(&may) else { return Err(SeededError::Stuck { steps, seed }) };
             steps += 1;
-            match self.step(stage, halt) {
+            match self.step(stage, draw.bits() & 1 == 0, halt) {
                 Polled::Starved if starved < STARVED_MAX => starved += 1,
                 Polled::Starved => return Err(SeededError::Stuck { steps, seed }),
                 Polled::Worked | Polled::Nap(_) => {
@@ -240,9 +238,8 @@ impl<'a, F> Stages<'a, F> {
             }
         }
         let ended = (|| {
-            let input = self.input.into_ended()?;
             let workers = self.workers.into_iter().map(Slot::into_ended).collect::<Option<_>>()?;
-            Some((input, workers, self.egress.and_then(Slot::into_ended)))
+            Some((workers, self.egress.and_then(Slot::into_ended)))
         })();
         Ok(ended.unwrap_or_else(|| unreachable!("the loop ends when every stage has")))
     }

@@ -10,35 +10,49 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crossbeam_utils::CachePadded;
 use flowloom_cpu::prefetch;
 use flowloom_packet::{BATCH_PACKETS, Headers, PacketView, SharedBlock};
 
 use crate::descriptor::{Descriptor, Parcel};
 
 /// Packets that were decoded together, and the block they lie in.
+///
+/// It begins a line: who reads a packet does not wait for whoever counts, in the line before, how many have the tray.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(crate) struct Tray {
     pub(crate) block: Option<SharedBlock>,
-    parcels: Box<[Parcel; BATCH_PACKETS]>,
+    parcels: [Parcel; BATCH_PACKETS],
     len: usize,
 }
 
+const _: () = assert!(align_of::<Tray>() == prefetch::LINE_BYTES, "a tray begins a line");
+
 impl Default for Tray {
     fn default() -> Self {
-        Self { block: None, parcels: Box::new([Parcel::none(); BATCH_PACKETS]), len: 0 }
+        Self { block: None, parcels: [Parcel::none(); BATCH_PACKETS], len: 0 }
     }
 }
 
 impl Tray {
-    /// Asks for the lines of so many packets: workers have read what was in them.
-    pub(crate) fn request(&self, packets: usize) {
+    /// Asks for the lines of parcel `i` that somebody else has written.
+    #[inline(always)]
+    fn fetch(&self, i: usize) {
+        let parcel = std::ptr::from_ref(&self.parcels[i]);
+        prefetch::read(parcel);
+        prefetch::read(parcel.wrapping_byte_add(prefetch::LINE_BYTES));
+    }
+
+    /// Asks for the lines of place `i`: workers have read what was in them.
+    #[inline(always)]
+    pub(crate) fn request(&self, i: usize) {
         // Parcels are no whole lines: a line is asked for twice sometimes, which costs less than finding out.
-        for i in 0..packets {
-            let parcel = std::ptr::from_ref(&self.parcels[i]);
-            prefetch::write(parcel);
-            prefetch::write(parcel.wrapping_byte_add(prefetch::LINE_BYTES));
-        }
+        let parcel = std::ptr::from_ref(&self.parcels[i]);
+        prefetch::write(parcel);
+        prefetch::write(parcel.wrapping_byte_add(prefetch::LINE_BYTES));
     }
 
     /// Puts a packet on the tray.
@@ -49,7 +63,12 @@ impl Tray {
     }
 
     /// Returns what lies on the tray.
-    pub(crate) fn parcels(&mut self) -> &mut [Parcel] {
+    pub(crate) fn parcels(&self) -> &[Parcel] {
+        &self.parcels[..self.len]
+    }
+
+    /// Returns the same, to be changed.
+    pub(crate) fn parcels_mut(&mut self) -> &mut [Parcel] {
         &mut self.parcels[..self.len]
     }
 }
@@ -64,14 +83,30 @@ pub(crate) struct Share {
 
 const _: () = assert!(BATCH_PACKETS <= u32::BITS as usize, "a bit for each packet of a batch");
 
-/// The input stage's trays: as many as there are batches on the way, and a few.
+/// How many trays may be with workers, of all that there are: at most twice as many as are, and a few.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OnTheWay(Arc<CachePadded<AtomicUsize>>);
+
+impl OnTheWay {
+    pub(crate) fn trays(&self) -> usize {
+        // Relaxed: a tray more or less is no matter.
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Some of the input stage's trays: as many as there are batches on the way, and a few.
 #[derive(Debug, Default)]
 pub(crate) struct Trays {
     on_the_way: VecDeque<Arc<Tray>>,
     free: Vec<Arc<Tray>>,
+    all_on_the_way: OnTheWay,
 }
 
 impl Trays {
+    pub(crate) fn new(all_on_the_way: OnTheWay) -> Self {
+        Self { all_on_the_way, ..Self::default() }
+    }
+
     /// Returns an empty tray that nobody else has.
     pub(crate) fn lend(&mut self) -> Arc<Tray> {
         // Two looks for each tray that is lent: at least half of those on the way are really there.
@@ -82,11 +117,7 @@ impl Trays {
     /// Takes a tray whose shares are with workers.
     pub(crate) fn sent(&mut self, tray: Arc<Tray>) {
         self.on_the_way.push_back(tray);
-    }
-
-    /// Returns how many may be with workers: at most twice as many as are, and a few.
-    pub(crate) fn on_the_way(&self) -> usize {
-        self.on_the_way.len()
+        self.all_on_the_way.0.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Empties all trays that no worker has any more: their blocks can be filled again.
@@ -96,12 +127,17 @@ impl Trays {
 
     fn collect(&mut self, looks: usize) {
         for _ in 0..looks {
+            // Who has them is counted by other CPUs: the line of a later one is asked for meanwhile.
+            if let Some(later) = self.on_the_way.get(looks) {
+                prefetch::write(Arc::as_ptr(later).wrapping_byte_sub(prefetch::LINE_BYTES));
+            }
             let Some(mut tray) = self.on_the_way.pop_front() else { return };
             match Arc::get_mut(&mut tray) {
                 Some(empty) => {
                     empty.block = None;
                     empty.len = 0;
                     self.free.push(tray);
+                    self.all_on_the_way.0.fetch_sub(1, Ordering::Relaxed);
                 }
                 None => self.on_the_way.push_back(tray),
             }
@@ -140,7 +176,9 @@ impl Basket {
         let number = self.shares.len() as u8;
         let mut mask = share.mask;
         while mask != 0 {
-            self.picks.push((number, mask.trailing_zeros() as u8));
+            let place = mask.trailing_zeros() as u8;
+            share.tray.fetch(usize::from(place));
+            self.picks.push((number, place));
             mask &= mask - 1;
         }
         self.shares.push(share);
@@ -170,25 +208,49 @@ impl Basket {
     }
 
     /// Returns a packet as applications see it, and its number.
-    #[inline(always)]
     pub(crate) fn view(&self, i: usize) -> (u64, PacketView<'_>) {
-        let (share, place) = self.picks[i];
-        let tray = &*self.shares[usize::from(share)].tray;
-        tray.parcels[usize::from(place)].view(block_of(tray))
+        let (share, _) = self.picks[i];
+        self.parcel(i).view(block_of(&self.shares[usize::from(share)]))
+    }
+
+    /// Opens the blocks that the packets lie in: once for each share, not for each packet.
+    #[inline]
+    pub(crate) fn open<const SHARES: usize>(&self) -> Open<'_, SHARES> {
+        let mut blocks: [&[u8]; SHARES] = [&[]; SHARES];
+        for (block, share) in blocks.iter_mut().zip(&self.shares) {
+            *block = block_of(share);
+        }
+        Open { basket: self, blocks }
+    }
+}
+
+/// A basket with the blocks of its packets, whose shares are at most so many.
+pub(crate) struct Open<'a, const SHARES: usize> {
+    basket: &'a Basket,
+    blocks: [&'a [u8]; SHARES],
+}
+
+impl<'a, const SHARES: usize> Open<'a, SHARES> {
+    /// Returns a packet as applications see it, and its number.
+    #[inline(always)]
+    pub(crate) fn view(&self, i: usize) -> (u64, PacketView<'a>) {
+        self.basket.parcel(i).view(self.block(i))
     }
 
     /// Asks for the lines of a packet that an application may read first.
     #[inline(always)]
     pub(crate) fn request(&self, i: usize) {
-        let (share, place) = self.picks[i];
-        let tray = &*self.shares[usize::from(share)].tray;
-        tray.parcels[usize::from(place)].request(block_of(tray));
+        self.basket.parcel(i).request(self.block(i));
+    }
+
+    #[inline(always)]
+    fn block(&self, i: usize) -> &'a [u8] {
+        self.blocks[usize::from(self.basket.picks[i].0)]
     }
 }
 
-#[inline(always)]
-fn block_of(tray: &Tray) -> &[u8] {
-    tray.block.as_ref().map_or(&[], |block| block.bytes())
+fn block_of(share: &Share) -> &[u8] {
+    share.tray.block.as_ref().map_or(&[], |block| block.bytes())
 }
 
 #[cfg(test)]

@@ -1,86 +1,294 @@
-//! The input stage for whoever has time: a thread of its own, or any worker that finds nothing else to do.
+//! The input stage for whoever has time: a thread of its own, or any worker that is short of packets.
+//!
+//! ```text
+//!  turn of one   ─ front: packets, numbers, times ─▶ a lot
+//!  by itself     ─ decode, key, hash
+//!  turn of one   ─ handing out, by ticket: policy, rings
+//! ```
+//!
+//! Nobody waits for a turn: a lot whose turn has not come is left, and whoever is next at handing out deals with it.
 
+use std::any::Any;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-use crate::actor::Polled;
-use crate::crew::{InputSide, panic_message};
+use crossbeam_utils::CachePadded;
+
+use crate::actor::{Polled, Room};
+use crate::counters::InputCounters;
+use crate::drive::Front;
+use crate::error::Fault;
+use crate::handing_out::{HandedOver, HandingOut};
+use crate::input::Decoder;
+use crate::lot::Lot;
 use crate::sync::{AtomicBool, Ordering};
+use crate::tickets::Tickets;
+use crate::tray::OnTheWay;
 
-/// Batches of a turn: what the input stage writes all the time is then not fetched from the other CPU for each.
-const BATCHES: usize = 16;
+/// Lots of each helper: one to work at while another waits for its turn.
+const LOTS: usize = 2;
+/// Lots that a helper takes on end.
+const TURNS: usize = 2;
 
-/// An input stage that one thread at a time polls.
+/// An input stage that several threads poll.
 pub(crate) struct TurnsAtInput<'a> {
-    stage: Mutex<InputSide<'a>>,
-    /// A hint that spares the lock.
+    front: CachePadded<Mutex<Taking<'a>>>,
+    handing_out: CachePadded<Mutex<HandingOut<'a>>>,
+    lots: Box<[CachePadded<Mutex<Lot>>]>,
+    tickets: Tickets,
+    decoder: Decoder,
+    is_broken: AtomicBool,
+    /// A hint that spares the locks.
     is_done: AtomicBool,
 }
 
+/// The front, and the next ticket.
+pub(crate) struct Taking<'a> {
+    front: Front<'a>,
+    ticket: u64,
+    is_over: bool,
+}
+
+/// What polls an input stage, one for each thread that may.
+#[derive(Debug)]
+pub(crate) struct Helper {
+    lots: Range<usize>,
+    /// A ticket whose lot is to be decoded, and the lot.
+    taken: Option<(u64, usize)>,
+}
+
+/// How the input stage ended.
+#[derive(Debug)]
+pub(crate) struct InputEnd {
+    pub(crate) counters: InputCounters,
+    pub(crate) interrupted: bool,
+    pub(crate) fault: Option<Fault>,
+}
+
+fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        // After a panic the stage only ends, and its counters are whole at any moment.
+        Err(TryLockError::Poisoned(guard)) => Some(guard.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl<'a> TurnsAtInput<'a> {
-    pub(crate) fn new(stage: InputSide<'a>) -> Self {
-        Self { stage: Mutex::new(stage), is_done: AtomicBool::new(false) }
-    }
-
-    /// Keeps everybody from the input stage until the guard is dropped.
-    pub(crate) fn hold(&self) -> MutexGuard<'_, InputSide<'a>> {
-        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Polls the input stage once; `Idle` while somebody else does. A panic is the input stage's, not the caller's, and
-    /// what follows it is the stage's orderly end.
-    pub(crate) fn poll(&self) -> Polled {
-        self.poll_up_to(1)
-    }
-
-    /// Does the same up to so many times, as long as there is work.
-    fn poll_up_to(&self, times: usize) -> Polled {
-        // Relaxed: whoever sees it late finds the stage as it is behind the lock.
-        if self.is_done.load(Ordering::Relaxed) {
-            return Polled::Done;
+    /// Returns a stage for so many helpers.
+    pub(crate) fn new(
+        front: Front<'a>,
+        handing_out: HandingOut<'a>,
+        decoder: Decoder,
+        on_the_way: &OnTheWay,
+        helpers: usize,
+    ) -> Self {
+        let lots = LOTS * helpers;
+        Self {
+            front: CachePadded::new(Mutex::new(Taking { front, ticket: 0, is_over: false })),
+            handing_out: CachePadded::new(Mutex::new(handing_out)),
+            lots: (0..lots).map(|_| CachePadded::new(Mutex::new(Lot::new(on_the_way.clone())))).collect(),
+            tickets: Tickets::new(lots),
+            decoder,
+            is_broken: AtomicBool::new(false),
+            is_done: AtomicBool::new(false),
         }
-        let mut stage = match self.stage.try_lock() {
-            Ok(stage) => stage,
-            Err(TryLockError::Poisoned(stage)) => stage.into_inner(),
-            Err(TryLockError::WouldBlock) => return Polled::Idle,
-        };
-        // Unwind safety: after a panic the stage only ends, and its counters are whole at any moment.
-        let polls = AssertUnwindSafe(|| {
-            let mut polled = Polled::Idle;
-            for _ in 0..times {
-                match stage.poll() {
-                    Polled::Worked => polled = Polled::Worked,
-                    Polled::Done => return Polled::Done,
-                    // It goes on as soon as whoever is here has done its own part.
-                    other => return if polled == Polled::Worked { polled } else { other },
+    }
+
+    /// Returns the helpers, of whom each is one thread's.
+    pub(crate) fn helpers(&self) -> impl Iterator<Item = Helper> + use<> {
+        let helpers = self.lots.len() / LOTS;
+        (0..helpers).map(|i| Helper { lots: i * LOTS..(i + 1) * LOTS, taken: None })
+    }
+
+    /// Keeps everybody from the source until the guard is dropped.
+    pub(crate) fn hold(&self) -> MutexGuard<'_, Taking<'a>> {
+        lock(&self.front)
+    }
+
+    /// Takes what the source has, decodes it, and hands out what is ready, once or twice; `Done` when all is handed out.
+    pub(crate) fn poll(&self, helper: &mut Helper) -> Polled {
+        let mut polled = self.hand_out();
+        for _ in 0..TURNS {
+            let taken = self.take(helper);
+            if taken != Polled::Worked {
+                // It goes on as soon as whoever is here has done its own part.
+                if polled == Polled::Idle {
+                    polled = taken;
                 }
+                break;
             }
-            polled
-        });
-        match catch_unwind(polls) {
-            Ok(Polled::Done) => {
-                stage.close();
-                self.is_done.store(true, Ordering::Relaxed);
-                Polled::Done
-            }
-            Ok(polled) => polled,
-            Err(panic) => {
-                stage.settle(panic_message(&*panic));
-                Polled::Worked
-            }
+            polled = Polled::Worked;
+            self.decode(helper);
+            self.hand_out();
         }
+        if self.is_done() { Polled::Done } else { polled }
     }
 
-    /// Polls the input stage for a worker that is short of packets, a few times on end: it has an end of its own, which this is not.
-    pub(crate) fn help(&self) -> Polled {
-        match self.poll_up_to(BATCHES) {
+    /// Does one step of that; `chance` says whether to take first or to hand out.
+    pub(crate) fn step(&self, helper: &mut Helper, chance: bool) -> Polled {
+        if helper.taken.is_some() {
+            self.decode(helper);
+            return Polled::Worked;
+        }
+        let polled = if chance { self.take(helper) } else { self.hand_out() };
+        let polled = match (polled, chance) {
+            (Polled::Idle, true) => self.hand_out(),
+            (Polled::Idle, false) => self.take(helper),
+            (polled, _) => polled,
+        };
+        if self.is_done() { Polled::Done } else { polled }
+    }
+
+    /// Polls for a worker, which has an end of its own.
+    pub(crate) fn help(&self, helper: &mut Helper) -> Polled {
+        match self.poll(helper) {
             Polled::Done => Polled::Idle,
             polled => polled,
         }
     }
 
-    /// Returns the stage.
-    pub(crate) fn into_inner(self) -> InputSide<'a> {
-        self.stage.into_inner().unwrap_or_else(PoisonError::into_inner)
+    fn is_done(&self) -> bool {
+        // Relaxed: whoever sees it late finds the stages as they are behind their locks.
+        self.is_done.load(Ordering::Relaxed)
     }
+
+    /// Fills a lot from the source, in a turn; `Idle` while it is somebody else's, or when none of the helper's lots is free.
+    fn take(&self, helper: &mut Helper) -> Polled {
+        if self.is_done() {
+            return Polled::Idle;
+        }
+        let Some(at) = self.tickets.take(helper.lots.clone()) else { return Polled::Idle };
+        let polled = self.take_into(at, helper);
+        if helper.taken.is_none() {
+            self.tickets.give_back(at);
+        }
+        if polled == Polled::Starved {
+            self.collect();
+        }
+        polled
+    }
+
+    fn take_into(&self, at: usize, helper: &mut Helper) -> Polled {
+        let Some(mut taking) = try_lock(&self.front) else { return Polled::Idle };
+        let Taking { front, ticket, is_over } = &mut *taking;
+        if *is_over {
+            return Polled::Idle;
+        }
+        let mut lot = lock(&self.lots[at]);
+        // Unwind safety: after a panic the front only ends, and its counters are whole at any moment.
+        let polled = if self.is_broken.load(Ordering::Relaxed) {
+            Polled::Done
+        } else {
+            catch_unwind(AssertUnwindSafe(|| lot.fill(front))).unwrap_or_else(|panic| {
+                front.fail(fault(&*panic));
+                Polled::Done
+            })
+        };
+        front.publish();
+        if lot.len() > 0 {
+            helper.taken = Some((*ticket, at));
+            *ticket += 1;
+        }
+        if polled == Polled::Done {
+            *is_over = true;
+            self.tickets.end(*ticket);
+            return Polled::Worked;
+        }
+        if lot.len() > 0 { Polled::Worked } else { polled }
+    }
+
+    /// Decodes what was taken, and hands it in.
+    fn decode(&self, helper: &mut Helper) {
+        let Some((ticket, at)) = helper.taken.take() else { return };
+        // Unwind safety: what is not decoded is counted as lost, and the stage ends.
+        let decoded = catch_unwind(AssertUnwindSafe(|| lock(&self.lots[at]).decode(&self.decoder)));
+        self.tickets.hand_in(ticket, at);
+        if let Err(panic) = decoded {
+            self.fail(&*panic);
+        }
+    }
+
+    /// Hands out the lots whose turn it is, in a turn; `Idle` while it is somebody else's.
+    fn hand_out(&self) -> Polled {
+        if self.is_done() {
+            return Polled::Done;
+        }
+        let Some(mut handing_out) = try_lock(&self.handing_out) else { return Polled::Idle };
+        // Unwind safety: after a panic it only ends, and its counters are whole at any moment.
+        let polled = catch_unwind(AssertUnwindSafe(|| self.hand_out_all(&mut handing_out)));
+        let polled = polled.unwrap_or_else(|panic| {
+            handing_out.settle();
+            self.fail(&*panic);
+            Polled::Worked
+        });
+        handing_out.publish();
+        if handing_out.is_broken() {
+            self.is_broken.store(true, Ordering::Relaxed);
+        }
+        if polled == Polled::Done {
+            self.is_done.store(true, Ordering::Relaxed);
+        }
+        polled
+    }
+
+    fn hand_out_all(&self, handing_out: &mut HandingOut<'_>) -> Polled {
+        let mut polled = Polled::Idle;
+        while let Some(at) = handing_out.next(&self.tickets) {
+            let (room, batches) = handing_out.hand_out(&mut lock(&self.lots[at]));
+            if batches > 0 {
+                polled = Polled::Worked;
+            }
+            if room == Room::Full {
+                // Trays may be scarce, or their blocks be waited for.
+                self.collect();
+                return polled;
+            }
+            self.tickets.give_back(at);
+            polled = Polled::Worked;
+        }
+        match handing_out.end(&self.tickets) {
+            Polled::Done => Polled::Done,
+            _ => polled,
+        }
+    }
+
+    /// Empties all trays that no worker has any more: their blocks can be filled again.
+    fn collect(&self) {
+        for lot in &self.lots {
+            if let Some(mut lot) = try_lock(lot) {
+                lot.trays.collect_all();
+            }
+        }
+    }
+
+    /// After a panic beside the front: takes in nothing more.
+    fn fail(&self, panic: &(dyn Any + Send)) {
+        self.is_broken.store(true, Ordering::Relaxed);
+        lock(&self.front).front.fail(fault(panic));
+    }
+
+    /// Returns the counts and what was handed to workers, who are gone.
+    pub(crate) fn finish(self) -> (InputEnd, HandedOver) {
+        let Taking { mut front, .. } =
+            self.front.into_inner().into_inner().unwrap_or_else(PoisonError::into_inner);
+        let handing_out =
+            self.handing_out.into_inner().into_inner().unwrap_or_else(PoisonError::into_inner);
+        front.publish();
+        let (losses, handed) = handing_out.finish(&front);
+        let Front { arrivals, losses: mut all, interrupted, fault, .. } = front;
+        all.merge(losses);
+        (InputEnd { counters: arrivals.finish(all), interrupted, fault }, handed)
+    }
+}
+
+/// Returns the fault that a panic is, by the packets before it.
+fn fault(panic: &(dyn Any + Send)) -> impl FnOnce(u64) -> Fault + use<> {
+    let message = crate::crew::panic_message(panic);
+    |packets| Fault::InputPanicked { packets, message }
 }

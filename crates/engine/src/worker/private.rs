@@ -50,9 +50,10 @@ where
         }
         let Self { stage, basket, keys, hashes, desk, .. } = self;
         let (count, mut latest_ns) = (basket.len(), 0);
+        let open = basket.open::<BATCH_PACKETS>();
         for i in 0..count {
             let parcel = basket.parcel(i);
-            basket.request(i);
+            open.request(i);
             stage.prefetch(parcel.packet.hash);
             keys[i] = parcel.key;
             hashes[i] = parcel.packet.hash;
@@ -63,7 +64,7 @@ where
         hands.work(
             flows,
             (&keys[..count], &hashes[..count]),
-            |i| basket.view(i),
+            |i| open.view(i),
             |i, _, outcome| desk.tell(basket.parcel(i), outcome),
         );
         flows.expire(latest_ns);

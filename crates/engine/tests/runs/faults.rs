@@ -6,7 +6,8 @@
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Once;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Once};
 
 use flowloom_engine::{
     App, Control, Discipline, EngineConfig, Fault, Mode, Order, PacketSink, Parts, Released, RunReport,
@@ -15,7 +16,9 @@ use flowloom_engine::{
 use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::{BuildError, DHash, DHashConfig, Timeouts};
 use flowloom_packet::reason::DropCounts;
-use flowloom_packet::{DropReason, Fill, PacketBatch, PacketSource, PacketView, SourceError};
+use flowloom_packet::{
+    Block, DropReason, Fill, PacketBatch, PacketSource, PacketView, SharedBlock, SourceError,
+};
 use flowloom_scheduler::sim::Scheme;
 use flowloom_scheduler::sim::schemes::Policy;
 use flowloom_scheduler::{
@@ -55,6 +58,8 @@ enum Break {
     StopTwice(u64),
     /// The policy panics at its k-th call.
     PolicyPanics(u64),
+    /// Whoever asks for bytes the k-th time panics: the front, a decoder, a worker, the egress stage.
+    BlockPanics(u64),
 }
 
 /// Draws by seed.
@@ -68,7 +73,7 @@ impl Draw {
 
     fn fault(&mut self, packets: u64, workers: u64) -> Break {
         let at = self.below(packets + 10);
-        match self.below(13) {
+        match self.below(14) {
             0 => Break::Worker { worker: self.below(workers) as usize, at: 1 + at / workers },
             1 => Break::SourceFails(at),
             2 => Break::SourcePanics(at),
@@ -81,9 +86,38 @@ impl Draw {
             9 => Break::SinkPanics(at),
             10 => Break::Stop(at),
             11 => Break::StopTwice(at),
-            _ => Break::PolicyPanics(at / 8),
+            12 => Break::PolicyPanics(at / 8),
+            _ => Break::BlockPanics(at / 2),
         }
     }
+}
+
+/// A block that cannot be read any more after so many calls.
+struct Torn {
+    block: SharedBlock,
+    left: Arc<AtomicU64>,
+}
+
+impl AsRef<[u8]> for Torn {
+    fn as_ref(&self) -> &[u8] {
+        let left = self.left.fetch_sub(1, Ordering::Relaxed);
+        if left == 0 {
+            self.left.store(u64::MAX, Ordering::Relaxed);
+            panic!("told to panic");
+        }
+        self.block.bytes()
+    }
+}
+
+/// Returns the same packets in blocks that panic once.
+fn torn(whole: &Memory, calls: u64) -> Memory {
+    let left = Arc::new(AtomicU64::new(calls));
+    let tear = |block: &SharedBlock| {
+        let torn = Torn { block: Arc::clone(block), left: Arc::clone(&left) };
+        Arc::new(Block::Foreign(Box::new(torn)))
+    };
+    let blocks = whole.blocks.iter().map(|(block, packets)| (tear(block), packets.clone())).collect();
+    Memory { blocks, ..whole.clone() }
 }
 
 /// A source that breaks, and stops the run it feeds.
@@ -315,8 +349,12 @@ impl Scene {
                 Discipline::Pull(&mut pull)
             }
         };
+        let calls = self.find(|fault| match fault {
+            Break::BlockPanics(at) => Some(*at),
+            _ => None,
+        });
         let mut source = Breaking {
-            inner: whole.clone(),
+            inner: calls.map_or_else(|| whole.clone(), |calls| torn(whole, calls)),
             faults: &self.faults,
             control: &control,
             yielded: 0,
@@ -470,5 +508,5 @@ fn seeded_faults_leave_every_packet_accounted_for() {
         }
     }
     println!("{seeds} seeds from {from}: {kinds:?}");
-    assert!(seeds < 1_000 || kinds.len() == 13, "every kind of fault was drawn: {kinds:?}");
+    assert!(seeds < 1_000 || kinds.len() == 14, "every kind of fault was drawn: {kinds:?}");
 }

@@ -1,0 +1,148 @@
+//! The back of the input stage: what is decoded gets its worker here, in the order in which it was taken in.
+
+use flowloom_packet::DropReason;
+use flowloom_packet::reason::DropCounts;
+
+use crate::actor::{Polled, Room};
+use crate::control::Control;
+use crate::drive::Front;
+use crate::input::Losses;
+use crate::lot::{Lot, Portion};
+use crate::tickets::Tickets;
+use crate::tray::Trays;
+
+/// Where the input stage puts what has a key. Never waits.
+pub(crate) trait Intake: Send {
+    /// Hands on what fills a stage; says whether so many packets more may be taken.
+    fn room(&mut self, losses: &mut Losses, packets: usize) -> Room;
+    /// Takes in a batch; there is room for it. Its tray goes to `trays`.
+    fn take(&mut self, losses: &mut Losses, portion: &mut Portion, trays: &mut Trays);
+    /// After the last packet: hands on what is left and says that nothing follows. To be called until it does not return
+    /// `Full`.
+    fn end(&mut self, losses: &mut Losses) -> Room;
+    /// After a panic: lets go of what is held back.
+    fn settle(&mut self, losses: &mut Losses);
+    /// Says what was handed to workers, once they are gone.
+    fn finish(&mut self, losses: &mut Losses) -> HandedOver;
+}
+
+/// What was handed to workers.
+#[derive(Debug, Default)]
+pub(crate) struct HandedOver {
+    /// Packets, all of them.
+    pub(crate) packets: u64,
+    /// To each worker, where each has a ring.
+    pub(crate) sent: Vec<u64>,
+    /// How often each ring was full, or the pool.
+    pub(crate) full_waits: Vec<u64>,
+}
+
+/// Whatever has to happen in the order of tickets, and nothing else.
+pub(crate) struct HandingOut<'a> {
+    pub(crate) intake: Box<dyn Intake + 'a>,
+    /// Packets without a key, and those that found no room.
+    pub(crate) losses: Losses,
+    control: &'a Control,
+    known: DropCounts,
+    /// The ticket whose turn it is.
+    ticket: u64,
+    /// Batches of its lot that are handed out.
+    portions: usize,
+    /// Nothing is handed out any more: what comes is lost.
+    is_broken: bool,
+}
+
+impl<'a> HandingOut<'a> {
+    pub(crate) fn new(intake: Box<dyn Intake + 'a>, control: &'a Control) -> Self {
+        Self {
+            intake,
+            losses: Losses::default(),
+            control,
+            known: DropCounts::default(),
+            ticket: 0,
+            portions: 0,
+            is_broken: false,
+        }
+    }
+
+    /// Returns the lot whose turn it is, if it was handed in.
+    pub(crate) fn next(&self, tickets: &Tickets) -> Option<usize> {
+        tickets.handed_in(self.ticket)
+    }
+
+    /// Hands out that lot, or the batches of it that there is room for; says how many.
+    pub(crate) fn hand_out(&mut self, lot: &mut Lot) -> (Room, usize) {
+        let begun = self.portions;
+        let (portions, trays) = lot.portions();
+        for portion in &mut portions[self.portions..] {
+            let room = if self.is_broken || !portion.is_decoded {
+                Room::Gone
+            } else {
+                self.intake.room(&mut self.losses, portion.len())
+            };
+            match room {
+                Room::Full => return (Room::Full, self.portions - begun),
+                Room::Free => {
+                    // Before: should it panic, the batch is not handed out again.
+                    self.portions += 1;
+                    self.intake.take(&mut self.losses, portion, trays);
+                }
+                Room::Gone => {
+                    self.portions += 1;
+                    self.is_broken = true;
+                    self.lose(portion);
+                }
+            }
+        }
+        lot.clear();
+        self.ticket += 1;
+        (Room::Free, std::mem::take(&mut self.portions) - begun)
+    }
+
+    fn lose(&mut self, portion: &mut Portion) {
+        portion.tray = None;
+        self.losses.lose(DropReason::WorkerLost, portion.with_keys() as u64);
+        for (reason, link) in portion.refused.drain(..) {
+            self.losses.refuse(reason, link);
+        }
+    }
+
+    /// Ends what comes after, once there is no further ticket.
+    pub(crate) fn end(&mut self, tickets: &Tickets) -> Polled {
+        if !tickets.is_over(self.ticket) {
+            return Polled::Idle;
+        }
+        match self.intake.end(&mut self.losses) {
+            Room::Free | Room::Gone => Polled::Done,
+            Room::Full => Polled::Idle,
+        }
+    }
+
+    /// Publishes what was lost.
+    pub(crate) fn publish(&mut self) {
+        self.control.publish_drops(self.losses.dropped(), &mut self.known);
+    }
+
+    /// After a panic of anything called: hands out nothing more.
+    pub(crate) fn settle(&mut self) {
+        self.is_broken = true;
+        self.intake.settle(&mut self.losses);
+    }
+
+    /// Says whether nothing is handed out any more.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.is_broken
+    }
+
+    /// Returns what was lost and what was handed over, once workers are gone.
+    pub(crate) fn finish(mut self, front: &Front<'_>) -> (Losses, HandedOver) {
+        let handed = self.intake.finish(&mut self.losses);
+        if front.fault.is_some() {
+            // What was neither handed over nor dropped was in the hands of whatever panicked.
+            let dropped = front.losses.dropped().total() + self.losses.dropped().total();
+            self.losses.lose(DropReason::WorkerLost, front.arrivals.packets() - dropped - handed.packets);
+        }
+        self.control.publish_drops(self.losses.dropped(), &mut self.known);
+        (self.losses, handed)
+    }
+}

@@ -1,0 +1,167 @@
+//! A lot: a few batches that a thread takes from the source in one go, decodes by itself, and hands in.
+//!
+//! ```text
+//!  one at a time          anybody, by itself          one at a time, in the order they were taken in
+//!  source ─ packets ──▶ lot ─ decode, key, hash ─▶ lot: trays, items ─ policy ─▶ rings
+//! ```
+
+use std::sync::Arc;
+
+use flowloom_cpu::prefetch;
+use flowloom_packet::{BATCH_PACKETS, DropReason, LinkType, RawPacket, SharedBlock};
+use flowloom_scheduler::WorkItem;
+
+use crate::actor::Polled;
+use crate::descriptor::Descriptor;
+use crate::drive::{Front, Next};
+use crate::input::Decoder;
+use crate::tray::{OnTheWay, Tray, Trays};
+
+/// Batches of a lot at most: what all write in their turns is then not fetched from another CPU for each.
+const BATCHES: usize = 8;
+/// Packets between the one that is decoded and the one that is asked for.
+const AHEAD: usize = 4;
+
+/// A batch, from the source to the rings.
+#[derive(Debug, Default)]
+pub(crate) struct Portion {
+    /// The number of its first packet.
+    pub(crate) first: u64,
+    /// The latest time of its packets.
+    pub(crate) latest_ns: u64,
+    /// What tells its block from others.
+    pub(crate) block_number: (u64, u32),
+    block: Option<SharedBlock>,
+    raw: Vec<RawPacket>,
+    /// What it is decoded into.
+    pub(crate) tray: Option<Arc<Tray>>,
+    /// Whoever decoded it has come to its end.
+    pub(crate) is_decoded: bool,
+    /// What the policy knows of each packet on the tray.
+    pub(crate) items: Vec<WorkItem>,
+    /// Which of its packets are on the tray.
+    pub(crate) mask: u32,
+    /// Those that have no key.
+    pub(crate) refused: Vec<(DropReason, LinkType)>,
+}
+
+const _: () = assert!(BATCH_PACKETS <= u32::BITS as usize, "a bit for each packet of a batch");
+
+impl Portion {
+    /// Returns how many packets there are, with and without a key.
+    pub(crate) fn len(&self) -> usize {
+        self.raw.len()
+    }
+
+    /// Returns how many have a key, or were not looked at.
+    pub(crate) fn with_keys(&self) -> usize {
+        self.raw.len() - self.refused.len()
+    }
+
+    /// Decodes its packets into its tray, and asks for the lines of the tray that is next.
+    fn decode(&mut self, decoder: &Decoder, next: Option<&Tray>) {
+        let Some(tray) = self.tray.as_mut().and_then(Arc::get_mut) else {
+            unreachable!("a tray that is lent is nobody else's")
+        };
+        let Some(block) = self.block.take() else { return };
+        let bytes = block.bytes();
+        for (i, raw) in self.raw.iter().enumerate() {
+            // The walk has asked for it, a few batches ago.
+            if let Some(raw) = self.raw.get(i + AHEAD) {
+                prefetch::read_at(bytes, raw.position as usize);
+            }
+            if let Some(next) = next {
+                next.request(i);
+            }
+            let number = self.first + i as u64;
+            let admitted =
+                decoder.admit((number, raw), bytes, self.block_number.1, |headers, hash, place| {
+                    self.mask |= 1 << i;
+                    let digest = decoder.digest(&headers.key, hash);
+                    self.items.push(WorkItem { digest, bytes: raw.wire });
+                    tray.put(Descriptor::packet(hash.table, place, raw.link), headers);
+                });
+            if let Err(reason) = admitted {
+                self.refused.push((reason, raw.link));
+            }
+        }
+        tray.block = Some(block);
+        self.is_decoded = true;
+    }
+}
+
+/// Some portions, and the trays that they use one after the other.
+#[derive(Debug)]
+pub(crate) struct Lot {
+    portions: Vec<Portion>,
+    len: usize,
+    pub(crate) trays: Trays,
+}
+
+impl Lot {
+    pub(crate) fn new(on_the_way: OnTheWay) -> Self {
+        Self { portions: Vec::new(), len: 0, trays: Trays::new(on_the_way) }
+    }
+
+    /// Takes in what the source has, as far as there is room; says why there is no more.
+    pub(crate) fn fill(&mut self, front: &mut Front<'_>) -> Polled {
+        while self.len < BATCHES {
+            let (first, range) = match front.next() {
+                Next::Packets { first, range } => (first, range),
+                Next::Not(polled) => return polled,
+                Next::Over => return Polled::Done,
+            };
+            let batch = &mut front.batch;
+            let mut ahead = batch.lookahead();
+            if self.len == self.portions.len() {
+                self.portions.push(Portion::default());
+            }
+            let portion = &mut self.portions[self.len];
+            portion.first = first;
+            portion.latest_ns = batch.packets[range.end - 1].time_ns;
+            portion.block_number = (batch.block_number, batch.pass);
+            // What the decoder would ask for elsewhere: the walk goes on before it decodes.
+            let bytes = batch.block.as_ref().map_or(&[][..], |block| block.bytes());
+            for _ in range.clone() {
+                ahead.request(bytes);
+            }
+            portion.raw.clear();
+            portion.raw.extend_from_slice(&batch.packets[range.clone()]);
+            portion.block =
+                if range.end == batch.packets.len() { batch.block.take() } else { batch.block.clone() };
+            portion.items.clear();
+            portion.refused.clear();
+            (portion.mask, portion.is_decoded) = (0, false);
+            self.len += 1;
+        }
+        Polled::Worked
+    }
+
+    /// Decodes all packets.
+    pub(crate) fn decode(&mut self, decoder: &Decoder) {
+        let Self { portions, len, trays } = self;
+        let portions = &mut portions[..*len];
+        for portion in &mut *portions {
+            portion.tray = Some(trays.lend());
+        }
+        for i in 0..portions.len() {
+            let (this, next) = portions[i..].split_at_mut(1);
+            this[0].decode(decoder, next.first().and_then(|next| next.tray.as_deref()));
+        }
+    }
+
+    /// Returns the batches.
+    pub(crate) fn portions(&mut self) -> (&mut [Portion], &mut Trays) {
+        (&mut self.portions[..self.len], &mut self.trays)
+    }
+
+    /// Returns how many batches there are.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Lets go of everything.
+    pub(crate) fn clear(&mut self) {
+        self.len = 0;
+    }
+}
