@@ -85,14 +85,15 @@ impl FlowKey {
         destination_port: u16,
         protocol: u8,
     ) -> (Self, Direction) {
-        let from = u64::from(source) << 16 | u64::from(source_port);
-        let to = u64::from(destination) << 16 | u64::from(destination_port);
         let addresses = u64::from(source) << 32 | u64::from(destination);
         let ports = u32::from(source_port) << 16 | u32::from(destination_port);
-        // Which end is lower is a coin toss per packet: both ways are computed, where a branch would be guessed wrong.
-        let swap = from > to;
-        let addresses = if swap { addresses.rotate_left(32) } else { addresses };
-        let ports = if swap { ports.rotate_left(16) } else { ports };
+        // Which end is lower is a coin toss per packet: both ways are computed, where a branch would be guessed wrong. Ports
+        // decide where the addresses are one, so both make one number.
+        let both = |addresses: u64, ports: u32| u128::from(addresses) << 64 | u128::from(ports);
+        let (turned_addresses, turned_ports) = (addresses.rotate_left(32), ports.rotate_left(16));
+        let swap = both(addresses, ports) > both(turned_addresses, turned_ports);
+        let addresses = if swap { turned_addresses } else { addresses };
+        let ports = if swap { turned_ports } else { ports };
         let words = [addresses, 0, 0, 0, u64::from(ports) << 32 | u64::from(protocol) << 24 | FAMILY_V4, 0];
         (Self { words }, if swap { Direction::HighToLow } else { Direction::LowToHigh })
     }
