@@ -8,6 +8,7 @@ use crate::view::Headers;
 
 const ETHERNET_BYTES: usize = 14;
 const TAG_BYTES: usize = 4;
+const IPV4_AND_TCP_BYTES: usize = 40;
 const VLAN: u16 = 0x8100;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -15,9 +16,19 @@ const UDP: u8 = 17;
 /// Returns the headers of a usual packet.
 #[inline(always)]
 pub(super) fn ethernet(bytes: &[u8]) -> Option<Headers> {
+    // Forty bytes of IP reach to the end of a TCP header: one length check is for all that the usual packet has.
+    if let Some(frame) = bytes.first_chunk::<{ ETHERNET_BYTES + IPV4_AND_TCP_BYTES }>()
+        && [frame[12], frame[13]] == IPV4.to_be_bytes()
+    {
+        return ipv4(bytes, ETHERNET_BYTES, 0);
+    }
+    tagged_or_version_6(bytes)
+}
+
+#[inline(always)]
+fn tagged_or_version_6(bytes: &[u8]) -> Option<Headers> {
     let header = bytes.first_chunk::<18>()?;
     match u16::from_be_bytes([header[12], header[13]]) {
-        IPV4 => ipv4(bytes, ETHERNET_BYTES, 0),
         IPV6 => ipv6(bytes, ETHERNET_BYTES, 0),
         VLAN => {
             let zone = u32::from(u16::from_be_bytes([header[14], header[15]]) & 0xFFF);
@@ -34,18 +45,14 @@ pub(super) fn ethernet(bytes: &[u8]) -> Option<Headers> {
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "parts of words")]
 fn ipv4(bytes: &[u8], at: usize, zone: u32) -> Option<Headers> {
-    // Forty bytes reach to the end of a TCP header, and one length check is for all of them.
-    let ip = bytes.get(at..)?.first_chunk::<40>()?;
-    let [first, source_and_destination] =
-        [0, 12].map(|from| u64::from_be_bytes(std::array::from_fn(|i| ip[from + i])));
-    // Version 4, a header of five words, no fragment: compared at once.
-    let is_plain = first & 0xFF00_0000_0000_3FFF == 0x4500_0000_0000_0000;
-    let transport = Transport::of(ip[9], ip[32], ip[33]);
-    if !(is_plain & transport.is_usual) {
+    let ip = bytes.get(at..)?.first_chunk::<IPV4_AND_TCP_BYTES>()?;
+    // Version 4 and a header of five words, no fragment.
+    if ip[0] != 0x45 || u16::from_be_bytes([ip[6], ip[7]]) & 0x3FFF != 0 {
         return None;
     }
-    let total = (first >> 32) as u32 & 0xFFFF;
-    let payload_bytes = total.checked_sub(20 + transport.bytes)?;
+    let transport = Transport::of(ip[9], ip[32], ip[33])?;
+    let payload_bytes = u32::from(u16::from_be_bytes([ip[2], ip[3]])).checked_sub(20 + transport.bytes)?;
+    let source_and_destination = u64::from_be_bytes(std::array::from_fn(|i| ip[12 + i]));
     let ports = u32::from_be_bytes([ip[20], ip[21], ip[22], ip[23]]);
     let (key, direction) = FlowKey::from_v4(
         (source_and_destination >> 32) as u32,
@@ -63,10 +70,7 @@ fn ipv6(bytes: &[u8], at: usize, zone: u32) -> Option<Headers> {
     if ip[0] >> 4 != 6 {
         return None;
     }
-    let transport = Transport::of(ip[6], ip[52], ip[53]);
-    if !transport.is_usual {
-        return None;
-    }
+    let transport = Transport::of(ip[6], ip[52], ip[53])?;
     let length = u32::from(u16::from_be_bytes([ip[4], ip[5]]));
     let payload_bytes = length.checked_sub(transport.bytes)?;
     let address = |from: usize| {
@@ -84,27 +88,43 @@ fn ipv6(bytes: &[u8], at: usize, zone: u32) -> Option<Headers> {
     Some(headers(bytes, key.with_zone(zone), direction, transport, [at, 40], payload_bytes))
 }
 
-/// What a transport header says, if it is one.
+/// What a transport header says.
 #[derive(Clone, Copy)]
 struct Transport {
-    /// It is UDP, or TCP with a header that is long enough.
-    is_usual: bool,
     bytes: u32,
     tcp_flags: u8,
 }
 
+/// What the bytes of a transport header mean under one protocol.
+#[derive(Clone, Copy)]
+struct Form {
+    /// What is kept of the header's length as TCP states it, in units of a byte.
+    stated: u8,
+    /// The header's length where none is stated.
+    fixed: u8,
+    /// The least length. Protocols that are not usual have one that no header reaches.
+    least: u8,
+    /// What is kept of the flags.
+    flags: u8,
+}
+
+/// By protocol.
+static FORMS: [Form; 256] = {
+    let mut forms = [Form { stated: 0, fixed: 0, least: u8::MAX, flags: 0 }; 256];
+    forms[TCP as usize] = Form { stated: 0x3C, fixed: 0, least: 20, flags: 0xFF };
+    forms[UDP as usize] = Form { stated: 0, fixed: 8, least: 8, flags: 0 };
+    forms
+};
+
 impl Transport {
-    /// Reads a transport header.
+    /// Reads a transport header, if it is of UDP, or of TCP and long enough.
     ///
-    /// TCP and UDP alternate from packet to packet: they are told apart by arithmetic, where a branch would be guessed wrong.
+    /// TCP and UDP alternate from packet to packet: a table tells them apart, where a branch would be guessed wrong.
     #[inline(always)]
-    fn of(protocol: u8, data_offset: u8, flags: u8) -> Self {
-        let (is_tcp, is_udp, is_long) = (protocol == TCP, protocol == UDP, data_offset >= 0x50);
-        Self {
-            is_usual: (is_tcp & is_long) | is_udp,
-            bytes: if is_tcp { u32::from(data_offset >> 2 & 0x3C) } else { 8 },
-            tcp_flags: if is_tcp { flags } else { 0 },
-        }
+    fn of(protocol: u8, data_offset: u8, flags: u8) -> Option<Self> {
+        let form = &FORMS[usize::from(protocol)];
+        let bytes = data_offset >> 2 & form.stated | form.fixed;
+        (bytes >= form.least).then_some(Self { bytes: u32::from(bytes), tcp_flags: flags & form.flags })
     }
 }
 
