@@ -87,12 +87,12 @@ impl PcapWalk {
         // everything waits for.
         let before = out.len();
         out.resize(BATCH_PACKETS, NO_PACKET);
-        let (mut at, mut lines, mut taken) = (from, *ahead, before);
-        let stop = loop {
-            let Some(place) = out.get_mut(taken) else { break Stop::Full };
-            let rest = &bytes[at..];
-            match parse(rest) {
-                Ok(frame) if frame.data.len() <= RECORD_BYTES_MAX => {
+        let (mut at, mut lines) = (from, *ahead);
+        let places = out[before..].iter_mut();
+        let mut left = places.len();
+        for place in places {
+            match parse(&bytes[at..]) {
+                Ok(frame) if frame.caplen as usize <= RECORD_BYTES_MAX => {
                     *place = RawPacket {
                         position: (at + header_bytes) as u64,
                         captured: frame.caplen,
@@ -101,18 +101,17 @@ impl PcapWalk {
                             + u64::from(frame.ts_usec) * ns_per_unit,
                         link,
                     };
-                    taken += 1;
+                    left -= 1;
                     // As stated, not as found, though they are the same: it is known sooner.
                     at += header_bytes + frame.caplen as usize;
                     lines.reach(bytes, at);
                 }
-                Ok(frame) => break too_long(frame.data.len()),
-                Err(_) => break self.unfinished(rest, header_bytes),
+                _ => break,
             }
-        };
+        }
         *ahead = lines;
-        out.truncate(taken);
-        (at, stop)
+        out.truncate(BATCH_PACKETS - left);
+        (at, if left == 0 { Stop::Full } else { self.unfinished(&bytes[at..], header_bytes) })
     }
 
     /// Says why no record could be read from `rest`: it is not all there, or its length cannot be true.

@@ -54,14 +54,14 @@ pub(super) struct Ahead {
 
 impl Ahead {
     pub(super) fn from(position: usize) -> Self {
-        Self { next: position, share_bytes: 0 }
+        Self { next: position, share_bytes: LINE_BYTES }
     }
 
     /// Leaves to the decoder of a batch, walked from `from` to `to`, what is still to be requested for the next one.
     fn leave(&mut self, from: usize, to: usize) -> Range<u64> {
         let span = to - from;
         let records = BATCH_PACKETS;
-        self.share_bytes = (span / (2 * records)).min(SHARE_BYTES_MAX).next_multiple_of(LINE_BYTES);
+        self.share_bytes = (span / (2 * records)).clamp(1, SHARE_BYTES_MAX).next_multiple_of(LINE_BYTES);
         let start = self.next.max(to);
         let goal = to + (span + BEYOND_BYTES).min(WINDOW_BYTES_MAX);
         let end = goal.min(start + span / 2 + NEAR_BYTES);
@@ -72,23 +72,25 @@ impl Ahead {
     /// Makes sure of the lines of the next few records, and requests this record's share of those further on.
     #[inline(always)]
     pub(super) fn reach(&mut self, bytes: &[u8], position: usize) {
-        let near = position + NEAR_BYTES;
-        if self.next < near {
+        if self.next < position + NEAR_BYTES {
             // What a long record jumped over is not needed.
             self.next = self.next.max(position.saturating_sub(NEAR_BYTES));
-            self.request(bytes, near);
+            self.request(bytes, position + NEAR_BYTES);
         }
-        let share = self.next + self.share_bytes;
-        if share < position + WINDOW_BYTES_MAX {
-            self.request(bytes, share);
+        if self.next < position + WINDOW_BYTES_MAX {
+            self.request(bytes, self.next + self.share_bytes);
         }
     }
 
+    /// Requests lines up to `goal`, at least one.
     #[inline(always)]
     fn request(&mut self, bytes: &[u8], goal: usize) {
-        while self.next < goal {
+        loop {
             prefetch::read_at(bytes, self.next);
             self.next += LINE_BYTES;
+            if self.next >= goal {
+                break;
+            }
         }
     }
 }
