@@ -80,8 +80,7 @@ impl Sizing {
         {
             let Some(block) = &batch.block else { continue };
             for raw in &batch.packets {
-                let start = raw.position as usize;
-                let bytes = &block.bytes()[start..start + raw.captured as usize];
+                let bytes = raw.bytes_in(block.bytes());
                 keys.extend(headers_of(raw.link, bytes, 0).map(|headers| headers.key));
             }
         }

@@ -14,7 +14,6 @@ use flowloom::packet::{
 use flowloom::traffic::synth::{Generate, PaperTrace};
 use flowloom_measure::lookup::shuffle;
 use flowloom_measure::path::hand::hand_loop;
-use flowloom_measure::path::walk::bytes_of;
 use flowloom_measure::{Outcome, Rounds};
 
 use crate::peers::flowscope::Tracker;
@@ -68,7 +67,7 @@ impl Frames {
     }
 
     fn each(&self) -> impl Iterator<Item = &[u8]> {
-        self.packets.iter().map(|raw| bytes_of(raw, self.block.bytes()))
+        self.packets.iter().map(|raw| raw.bytes_in(self.block.bytes()))
     }
 }
 

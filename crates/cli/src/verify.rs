@@ -56,8 +56,7 @@ pub(crate) fn oracle<A: App>(
             }
             left -= 1;
             now = raw.time_ns.max(now);
-            let start = raw.position as usize;
-            let bytes = &block.bytes()[start..start + raw.captured as usize];
+            let bytes = raw.bytes_in(block.bytes());
             let Ok(headers) = decode(raw.link, bytes, repeat.decode) else { continue };
             let key = headers.key.with_pass(batch.pass);
             let view = PacketView {

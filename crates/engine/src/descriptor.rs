@@ -14,6 +14,7 @@
 
 use flowloom_cpu::prefetch;
 use flowloom_flow_key::{Direction, FlowKey};
+use flowloom_packet::arena::bytes_at;
 use flowloom_packet::{Headers, LinkType, PacketView};
 
 /// A packet on its way.
@@ -203,8 +204,7 @@ impl Descriptor {
     /// Returns the packet's bytes; an empty slice should they not lie in the block.
     #[inline]
     pub(crate) fn bytes(self, block: &[u8]) -> &[u8] {
-        let start = self.position();
-        block.get(start..start.wrapping_add(self.captured as usize)).unwrap_or_default()
+        bytes_at(block, self.position() as u64, self.captured)
     }
 
     /// Returns the link type of the packet.

@@ -149,12 +149,9 @@ impl Decoder {
         pass: u32,
         to: impl FnOnce(&Headers, FlowHash, Place),
     ) -> Result<(), DropReason> {
-        let start = raw.position as usize;
-        let bytes = block.get(start..start.wrapping_add(raw.captured as usize)).unwrap_or_default();
+        let bytes = raw.bytes_in(block);
         let mut headers = decode(raw.link, bytes, self.options)?;
-        if pass != 0 {
-            headers.key = headers.key.with_pass(pass);
-        }
+        headers.key = headers.key.with_pass(pass);
         let hash = self.hasher.hash(&headers.key);
         let RawPacket { position, captured, wire, time_ns, .. } = *raw;
         to(&headers, hash, Place { position, time_ns, captured, wire, number });

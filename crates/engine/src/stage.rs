@@ -2,6 +2,7 @@
 
 use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::{FlowId, FlowTable};
+use flowloom_packet::arena::bytes_at;
 use flowloom_packet::{BATCH_PACKETS, Headers, PacketView};
 
 use crate::app::{App, Verdict};
@@ -150,10 +151,8 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> FlowStage<A, T> {
             (keys, &burst.hashes[..count]),
             |i| {
                 let place = packets[i].place;
-                let start = place.position as usize;
-                let bytes = block.get(start..start.wrapping_add(place.captured as usize));
                 let view = PacketView {
-                    bytes: bytes.unwrap_or_default(),
+                    bytes: bytes_at(block, place.position, place.captured),
                     headers: packets[i].outline.headers(keys[i]),
                     time_ns: place.time_ns,
                     wire_bytes: place.wire,

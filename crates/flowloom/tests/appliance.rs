@@ -81,8 +81,7 @@ fn expected(path: &Path) -> HashMap<FlowKey, Talk> {
     while source.next_batch(&mut batch).unwrap() == Fill::Packets {
         let block = batch.block.as_ref().unwrap();
         for raw in &batch.packets {
-            let start = usize::try_from(raw.position).unwrap();
-            let bytes = &block.bytes()[start..start + raw.captured as usize];
+            let bytes = raw.bytes_in(block.bytes());
             if let Ok(headers) = decode(raw.link, bytes, DecodeOptions::default()) {
                 let flow = flows.entry(headers.key).or_default();
                 flow.packets += 1;

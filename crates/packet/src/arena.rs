@@ -44,6 +44,20 @@ impl Default for Block {
     }
 }
 
+/// Returns so many bytes of a block; none where they do not lie in it.
+#[inline(always)]
+pub fn bytes_at(block: &[u8], position: u64, count: u32) -> &[u8] {
+    // A position that does not fit this machine lies in no block.
+    let start = usize::try_from(position).unwrap_or(usize::MAX);
+    block.get(start..).and_then(|rest| rest.get(..count as usize)).unwrap_or_else(nothing)
+}
+
+/// Marks what is not to be expected: without it both ways are computed for each packet.
+#[cold]
+fn nothing<'a>() -> &'a [u8] {
+    &[]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,6 +71,23 @@ mod tests {
             (Block::default(), &[], "Block(owned, 0 bytes)"),
         ] {
             assert_eq!((block.bytes(), format!("{block:?}").as_str()), (bytes, shown));
+        }
+    }
+
+    #[test]
+    fn what_does_not_lie_in_a_block_has_no_bytes() {
+        let block = [1, 2, 3];
+        for (position, count, bytes) in [
+            (0, 3, &[1, 2, 3][..]),
+            (1, 1, &[2]),
+            (3, 0, &[]),
+            (0, 4, &[]),
+            (2, 2, &[]),
+            (4, 0, &[]),
+            (u64::MAX, 1, &[]),
+            (u64::MAX - 2, u32::MAX, &[]),
+        ] {
+            assert_eq!(bytes_at(&block, position, count), bytes, "{position} {count}");
         }
     }
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use flowloom_cpu::prefetch::{self, LINE_BYTES};
 
-use crate::arena::SharedBlock;
+use crate::arena::{SharedBlock, bytes_at};
 use crate::link::LinkType;
 use crate::reason::DropCounts;
 
@@ -27,6 +27,14 @@ pub struct RawPacket {
     pub time_ns: u64,
     /// Link type of the interface it was captured on.
     pub link: LinkType,
+}
+
+impl RawPacket {
+    /// Returns the packet's bytes; none where it does not lie in `block`, which is the batch's.
+    #[inline(always)]
+    pub fn bytes_in<'a>(&self, block: &'a [u8]) -> &'a [u8] {
+        bytes_at(block, self.position, self.captured)
+    }
 }
 
 /// A batch of packets that lie in one block.

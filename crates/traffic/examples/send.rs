@@ -25,9 +25,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     while source.next_batch(&mut batch)? == Fill::Packets {
         let Some(block) = &batch.block else { continue };
         for raw in &batch.packets {
-            let start = usize::try_from(raw.position)?;
             // A frame that is longer than the interface takes is refused.
-            match sender.sendpacket(&block.bytes()[start..start + raw.captured as usize]) {
+            match sender.sendpacket(raw.bytes_in(block.bytes())) {
                 Ok(()) => sent += 1,
                 Err(_) => refused += 1,
             }

@@ -28,14 +28,11 @@ fn drain(capture: &mut Capture) -> Result<Vec<Seen>, CaptureError> {
         match capture.next_batch(&mut batch)? {
             Fill::Packets => {
                 let block = batch.block.as_ref().expect("a batch with packets has a block");
-                seen.extend(batch.packets.iter().map(|raw| {
-                    let start = raw.position as usize;
-                    Seen {
-                        bytes: block.bytes()[start..start + raw.captured as usize].to_vec(),
-                        wire: raw.wire,
-                        time_ns: raw.time_ns,
-                        link: raw.link.0,
-                    }
+                seen.extend(batch.packets.iter().map(|raw| Seen {
+                    bytes: raw.bytes_in(block.bytes()).to_vec(),
+                    wire: raw.wire,
+                    time_ns: raw.time_ns,
+                    link: raw.link.0,
                 }));
             }
             Fill::Starved => panic!("nobody holds a block"),

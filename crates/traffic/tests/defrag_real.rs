@@ -37,8 +37,7 @@ fn each(source: &mut dyn PacketSource, mut of: impl FnMut(LinkType, &[u8])) -> (
         }
         let block = batch.block.as_ref().unwrap();
         for raw in &batch.packets {
-            let start = usize::try_from(raw.position).unwrap();
-            of(raw.link, &block.bytes()[start..start + raw.captured as usize]);
+            of(raw.link, raw.bytes_in(block.bytes()));
             packets += 1;
         }
     }

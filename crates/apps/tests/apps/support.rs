@@ -42,8 +42,7 @@ impl Memory {
     /// Calls `each` with every packet that has a key, in order.
     pub(crate) fn walk(&self, mut each: impl FnMut(&PacketView<'_>)) {
         for raw in &self.packets {
-            let start = usize::try_from(raw.position).unwrap();
-            let bytes = &self.block.bytes()[start..start + raw.captured as usize];
+            let bytes = raw.bytes_in(self.block.bytes());
             if let Ok(headers) = decode(raw.link, bytes, DecodeOptions::default()) {
                 each(&PacketView { bytes, headers, time_ns: raw.time_ns, wire_bytes: raw.wire });
             }

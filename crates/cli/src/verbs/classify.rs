@@ -125,8 +125,7 @@ fn captures(arguments: &Classify, common: &Common, tally: &mut Tally<'_>) -> Res
         let left = usize::try_from(limit - tally.packets).unwrap_or(usize::MAX);
         for raw in batch.packets.iter().take(left) {
             tally.packets += 1;
-            let start = raw.position as usize;
-            let bytes = block.bytes().get(start..start + raw.captured as usize).unwrap_or_default();
+            let bytes = raw.bytes_in(block.bytes());
             match decode(raw.link, bytes, DecodeOptions::default()) {
                 Ok(headers) => {
                     tally.fragments += u64::from(headers.later_fragment);

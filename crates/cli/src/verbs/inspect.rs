@@ -48,8 +48,7 @@ pub(crate) fn run(arguments: &Inspect, common: &Common) -> Result<Status, Failur
         let Some(block) = &batch.block else { continue };
         for raw in batch.packets.iter().take(usize::try_from(left).unwrap_or(usize::MAX)) {
             left -= 1;
-            let start = raw.position as usize;
-            let bytes = block.bytes().get(start..start + raw.captured as usize).unwrap_or_default();
+            let bytes = raw.bytes_in(block.bytes());
             match decode(raw.link, bytes, options) {
                 Ok(headers) => profiler.add(raw, bytes, Ok(&headers)),
                 Err(reason) => profiler.add(raw, bytes, Err(reason)),

@@ -62,8 +62,7 @@ fn the_input_stage_counts_what_there_is() {
             captured += u64::from(packet.captured);
             over += u64::from(packet.captured > packet.wire);
             times.push(packet.time_ns);
-            let start = packet.position as usize;
-            let bytes = &block[start..start + packet.captured as usize];
+            let bytes = packet.bytes_in(block);
             decoded += u64::from(decode(packet.link, bytes, DecodeOptions::default()).is_ok());
         }
     }

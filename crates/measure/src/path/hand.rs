@@ -7,7 +7,7 @@ use flowloom_packet::{
     BATCH_PACKETS, Fill, Headers, PacketBatch, PacketSource, PacketView, RawPacket, SourceError,
 };
 
-use super::walk::{bytes_of, headers_of};
+use super::walk::headers_of;
 
 /// What the loop found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -46,7 +46,7 @@ pub fn hand_loop<A: App, T: FlowTable<FlowKey, A::Flow>>(
         found.clear();
         for raw in &batch.packets {
             ahead.request(block);
-            if let Some(headers) = headers_of(raw.link, bytes_of(raw, block), batch.pass) {
+            if let Some(headers) = headers_of(raw.link, raw.bytes_in(block), batch.pass) {
                 let hash = hasher.hash(&headers.key).table;
                 table.prefetch(hash);
                 keys.push(headers.key);
@@ -68,7 +68,7 @@ pub fn hand_loop<A: App, T: FlowTable<FlowKey, A::Flow>>(
                 entry.id
             };
             let view = PacketView {
-                bytes: bytes_of(raw, block),
+                bytes: raw.bytes_in(block),
                 headers: *headers,
                 time_ns: raw.time_ns,
                 wire_bytes: raw.wire,

@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use flowloom_flow_key::{FlowHasher, FlowKey};
 use flowloom_packet::{
-    DecodeOptions, Fill, Headers, LinkType, PacketBatch, PacketSource, RawPacket, SourceError, decode,
+    DecodeOptions, Fill, Headers, LinkType, PacketBatch, PacketSource, SourceError, decode,
 };
 
 /// Bytes that are copied at once: what fits the second-level cache, and what most readers read at once.
@@ -96,7 +96,7 @@ fn each_decoded(
         for raw in &batch.packets {
             ahead.request(block);
             tally.count(raw.captured);
-            if let Some(headers) = headers_of(raw.link, bytes_of(raw, block), batch.pass) {
+            if let Some(headers) = headers_of(raw.link, raw.bytes_in(block), batch.pass) {
                 take(&mut tally, &headers);
             }
         }
@@ -108,18 +108,8 @@ fn each_decoded(
 #[inline(always)]
 pub fn headers_of(link: LinkType, bytes: &[u8], pass: u32) -> Option<Headers> {
     let mut headers = decode(link, bytes, DecodeOptions::default()).ok()?;
-    if pass != 0 {
-        headers.key = headers.key.with_pass(pass);
-    }
+    headers.key = headers.key.with_pass(pass);
     Some(headers)
-}
-
-/// Returns the bytes of a packet; none where it does not lie in the block.
-#[inline(always)]
-pub fn bytes_of<'a>(raw: &RawPacket, block: &'a [u8]) -> &'a [u8] {
-    // A position that does not fit this machine lies in no block.
-    let start = usize::try_from(raw.position).unwrap_or(usize::MAX);
-    block.get(start..start.wrapping_add(raw.captured as usize)).unwrap_or_default()
 }
 
 /// Copies `bytes` so many times, block by block, into a buffer that stays in the cache.

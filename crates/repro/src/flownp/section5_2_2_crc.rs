@@ -66,10 +66,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         }
         let Some(block) = &batch.block else { continue };
         for raw in &batch.packets {
-            // Positions in a block that lies in memory.
-            let start = usize::try_from(raw.position).unwrap_or(usize::MAX);
-            let end = start.saturating_add(raw.captured as usize);
-            let bytes = block.bytes().get(start..end).unwrap_or_default();
+            let bytes = raw.bytes_in(block.bytes());
             let Ok(headers) = decode(raw.link, bytes, DecodeOptions::default()) else { continue };
             let destination = match headers.tuple().destination {
                 std::net::IpAddr::V4(address) => address.to_bits(),

@@ -168,7 +168,7 @@ impl<S: PacketSource> Defrag<S> {
         };
         let bytes = block.bytes();
         while let Some(raw) = self.split.packets.get(self.at) {
-            let packet = bytes_of(raw, bytes);
+            let packet = raw.bytes_in(bytes);
             let Some(fragment) = fragment::find(raw, packet, self.split.pass, self.decode) else {
                 batch.packets.push(*raw);
                 self.at += 1;
@@ -204,7 +204,7 @@ impl<S: PacketSource> Defrag<S> {
         batch
             .packets
             .iter()
-            .any(|raw| fragment::find(raw, bytes_of(raw, bytes), batch.pass, self.decode).is_some())
+            .any(|raw| fragment::find(raw, raw.bytes_in(bytes), batch.pass, self.decode).is_some())
     }
 }
 
@@ -228,13 +228,6 @@ fn join_inner(
         Some(fragment) => pool.add(&fragment, &raw, &outer.bytes).map(|datagram| (datagram, time_ns, pass)),
         None => Some((outer, time_ns, pass)),
     }
-}
-
-fn bytes_of<'a>(raw: &RawPacket, block: &'a [u8]) -> &'a [u8] {
-    usize::try_from(raw.position)
-        .ok()
-        .and_then(|start| block.get(start..start.checked_add(raw.captured as usize)?))
-        .unwrap_or_default()
 }
 
 impl<S: PacketSource> PacketSource for Defrag<S> {

@@ -102,8 +102,7 @@ pub(crate) fn defragmented(
         }
         last = Some(place);
         for raw in &batch.packets {
-            let start = raw.position as usize;
-            let bytes = block.bytes()[start..start + raw.captured as usize].to_vec();
+            let bytes = raw.bytes_in(block.bytes()).to_vec();
             out.packets.push(Packet { time_ns: raw.time_ns, bytes, wire: raw.wire });
         }
     }

@@ -192,8 +192,7 @@ fn guess_flows(source: &CaptureSet, options: SetOptions, decode_options: DecodeO
         while capture.packets() < SAMPLE_PACKETS && capture.next_batch(&mut batch).ok()? == Fill::Packets {
             let block = batch.block.as_ref()?;
             for raw in &batch.packets {
-                let start = raw.position as usize;
-                let bytes = &block.bytes()[start..start + raw.captured as usize];
+                let bytes = raw.bytes_in(block.bytes());
                 if let Ok(headers) = decode(raw.link, bytes, decode_options) {
                     keys.insert(headers.key);
                 }

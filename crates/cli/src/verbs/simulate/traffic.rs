@@ -62,8 +62,7 @@ fn from_captures(options: &TrafficOptions, common: &Common) -> Result<Offer, Fai
         }
         let Some(block) = &batch.block else { continue };
         for raw in &batch.packets {
-            let start = raw.position as usize;
-            let bytes = block.bytes().get(start..start + raw.captured as usize).unwrap_or_default();
+            let bytes = raw.bytes_in(block.bytes());
             let Ok(headers) = decode(raw.link, bytes, decoding) else { continue };
             let flow = *numbers.entry(headers.key).or_insert_with(|| {
                 traffic.keys.push(headers.key);

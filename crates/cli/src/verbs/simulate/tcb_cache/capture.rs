@@ -58,8 +58,7 @@ pub(super) fn load(path: &Path, arguments: &TcbCache, stop: &dyn Fn() -> bool) -
                 break;
             }
             records += 1;
-            let start = raw.position as usize;
-            let bytes = block.bytes().get(start..start + raw.captured as usize).unwrap_or_default();
+            let bytes = raw.bytes_in(block.bytes());
             let headers = decode(raw.link, bytes, DecodeOptions::default()).ok();
             let Some(headers) = headers.filter(|h| h.key.protocol() == TCP && !h.later_fragment) else {
                 no_session += 1;
