@@ -59,6 +59,22 @@ pub trait Indexed {
         }
     }
 
+    /// Looks up keys and shows the values of those that were found; the three slices are of one length.
+    fn find_batch_values(
+        &self,
+        keys: &[Self::Key],
+        hashes: &[u64],
+        ids: &mut [Option<FlowId>],
+        mut on_flow: impl FnMut(usize, &Self::Value),
+    ) {
+        self.find_batch(keys, hashes, ids);
+        for (number, &id) in ids.iter().enumerate() {
+            if let Some(value) = id.and_then(|id| self.states().get(id)) {
+                on_flow(number, value);
+            }
+        }
+    }
+
     /// Returns the flow of a key, or else the slot that it would get.
     ///
     /// As [`find`](Indexed::find) and then [`vacancy`](Indexed::vacancy), which read the same line.
@@ -267,6 +283,21 @@ where
             "a batch has as many hashes and ids as keys"
         );
         self.find_batch(keys, hashes, ids);
+    }
+
+    #[inline]
+    fn lookup_batch_values(
+        &self,
+        keys: &[K],
+        hashes: &[u64],
+        ids: &mut [Option<FlowId>],
+        on_flow: impl FnMut(usize, &V),
+    ) {
+        assert!(
+            keys.len() == hashes.len() && keys.len() == ids.len(),
+            "a batch has as many hashes and ids as keys"
+        );
+        self.find_batch_values(keys, hashes, ids, on_flow);
     }
 
     #[inline]

@@ -3,7 +3,7 @@
 //! [`check`] performs operations on a table and on the [`Oracle`] and compares everything that can be
 //! seen, after each step. Whoever implements a table, here or elsewhere, feeds it random operations.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
 use std::vec::Vec;
 
@@ -355,10 +355,26 @@ impl<K: TableKey + Hash, T: FlowTable<K, u64>> Trial<'_, K, T> {
             self.table.prefetch(hash);
         }
         self.table.lookup_batch(&keys, &hashes, &mut ids);
-        for (key, id) in keys.iter().zip(ids) {
+        for (key, &id) in keys.iter().zip(&ids) {
             let known = self.oracle.flows.get(key).map(|flow| flow.id);
             assert_eq!(id, known, "{number}: {key:?} in a batch of {count}");
         }
+        let mut again: Vec<_> = keys.iter().map(|_| FlowId::new(u32::MAX, 1)).collect();
+        let mut shown: HashMap<&K, Vec<usize>> = HashMap::new();
+        self.table.lookup_batch_values(&keys, &hashes, &mut again, |place, value| {
+            assert_eq!(
+                self.oracle.flows.get(&keys[place]).map(|flow| &flow.value),
+                Some(value),
+                "{number}"
+            );
+            shown.entry(&keys[place]).or_default().push(place);
+        });
+        assert_eq!(again, ids, "{number}: with values in a batch of {count}");
+        let mut found: HashMap<&K, Vec<usize>> = HashMap::new();
+        for (place, key) in keys.iter().enumerate().filter(|(place, _)| ids[*place].is_some()) {
+            found.entry(key).or_default().push(place);
+        }
+        assert_eq!(shown, found, "{number}: each packet of a flow once, and in order");
     }
 
     fn expire(&mut self, budget: u32, number: usize) {

@@ -317,6 +317,30 @@ pub trait FlowTable<K: TableKey, V> {
     /// If the slices differ in length: that is a mistake of the program, not of a packet.
     fn lookup_batch(&self, keys: &[K], hashes: &[u64], ids: &mut [Option<FlowId>]);
 
+    /// Does the same and shows the value of each flow that was found, with its place in the batch: as
+    /// [`lookup_batch`](FlowTable::lookup_batch) and then [`get`](FlowTable::get), while the state is at hand.
+    ///
+    /// Flows are shown in no order, but packets of one flow in theirs.
+    ///
+    /// # Panics
+    ///
+    /// As [`lookup_batch`](FlowTable::lookup_batch).
+    #[inline]
+    fn lookup_batch_values(
+        &self,
+        keys: &[K],
+        hashes: &[u64],
+        ids: &mut [Option<FlowId>],
+        mut on_flow: impl FnMut(usize, &V),
+    ) {
+        self.lookup_batch(keys, hashes, ids);
+        for (number, &id) in ids.iter().enumerate() {
+            if let Some(value) = id.and_then(|id| self.get(id)) {
+                on_flow(number, value);
+            }
+        }
+    }
+
     /// Returns the flow of a key, making it if it is not there.
     ///
     /// `make` is called only if there is room. A flow that is there keeps value, class and time.

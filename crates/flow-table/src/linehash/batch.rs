@@ -38,11 +38,13 @@ const BLOCK: usize = 256;
 const ROUND: usize = 32;
 
 /// Many keys, through the pipeline.
-pub(super) struct FindBatch<'a, K, V> {
+pub(super) struct FindBatch<'a, K, V, F> {
     pub(super) table: &'a LineHash<K, V>,
     pub(super) keys: &'a [K],
     pub(super) hashes: &'a [u64],
     pub(super) ids: &'a mut [Option<FlowId>],
+    /// Is shown the values of flows that were found, with their numbers in the batch.
+    pub(super) on_flow: F,
 }
 
 /// Keys of a block that leave the pipeline, by their numbers in it: those whose home line does not know them and that may be
@@ -118,33 +120,42 @@ impl<K: TableKey, V> Pipeline<'_, K, V> {
         }
     }
 
-    /// Compares a key with the state that matched.
+    /// Compares a key with the state that matched, and shows the value if it is the key's.
     #[inline(always)]
-    fn verify(self, number: usize, key: &K, id: &Cell<Option<FlowId>>, apart: &mut Apart<'_>) {
+    fn verify(
+        self,
+        number: usize,
+        key: &K,
+        id: &Cell<Option<FlowId>>,
+        apart: &mut Apart<'_>,
+        on_flow: &mut impl FnMut(usize, &V),
+    ) {
         let Some(candidate) = id.get() else { return };
-        let found = self.states.verify(candidate.slot(), key);
-        if found.is_none() {
-            apart.note(number, true);
+        let found = self.states.verify_value(candidate.slot(), key);
+        match found {
+            Some((_, value)) => on_flow(number, value),
+            None => apart.note(number, true),
         }
-        id.set(found);
+        id.set(found.map(|(id, _)| id));
     }
 }
 
 /// The pipeline while it is full.
-struct Steady<'a, K, V> {
+struct Steady<'a, 'f, K, V, F> {
     pipeline: Pipeline<'a, K, V>,
     keys: &'a [K],
     hashes: &'a [u64],
     ids: &'a [Cell<Option<FlowId>>],
     apart: Apart<'a>,
+    on_flow: &'f mut F,
 }
 
-impl<'a, K: TableKey, V> Kernel for Steady<'a, K, V> {
+impl<'a, K: TableKey, V, F: FnMut(usize, &V)> Kernel for Steady<'a, '_, K, V, F> {
     type Output = Apart<'a>;
 
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) -> Apart<'a> {
-        let Self { pipeline, keys, hashes, ids, mut apart } = self;
+        let Self { pipeline, keys, hashes, ids, mut apart, on_flow } = self;
         // Slices of one length, so that one bound is checked.
         let Some((_, coming)) = hashes.split_at_checked(DEPTH) else { return apart };
         let count = coming.len();
@@ -153,7 +164,7 @@ impl<'a, K: TableKey, V> Kernel for Steady<'a, K, V> {
         for number in 0..count {
             pipeline.fetch(coming[number]);
             pipeline.compare(lanes, STATES_AHEAD + number, here[number], &here_ids[number], &mut apart);
-            pipeline.verify(number, &going[number], &going_ids[number], &mut apart);
+            pipeline.verify(number, &going[number], &going_ids[number], &mut apart, on_flow);
         }
         apart
     }
@@ -170,7 +181,7 @@ struct Block<'a, K, V> {
 
 impl<K: TableKey, V> Block<'_, K, V> {
     #[inline(always)]
-    fn run<L: Lanes>(&self, lanes: L) {
+    fn run<L: Lanes>(&self, lanes: L, on_flow: &mut impl FnMut(usize, &V)) {
         let Self { table, keys, hashes, ids } = *self;
         // There is always a line.
         let Some(lines) = Fractions::new(&table.lines) else { return };
@@ -185,7 +196,7 @@ impl<K: TableKey, V> Block<'_, K, V> {
         }
         let steady = count.saturating_sub(DEPTH);
         if steady != 0 {
-            apart = lanes.apart(Steady { pipeline, keys, hashes, ids, apart });
+            apart = lanes.apart(Steady { pipeline, keys, hashes, ids, apart, on_flow: &mut *on_flow });
         }
         for number in (STATES_AHEAD + steady).min(count)..count {
             pipeline.compare(lanes, number, hashes[number], &ids[number], &mut apart);
@@ -195,19 +206,19 @@ impl<K: TableKey, V> Block<'_, K, V> {
         self.ask(apart.some(0, strays));
         let half = steady + (count - steady) / 2;
         for number in steady..half {
-            pipeline.verify(number, &keys[number], &ids[number], &mut apart);
+            pipeline.verify(number, &keys[number], &ids[number], &mut apart, on_flow);
         }
-        self.compare_strays(lanes, apart.some(0, strays));
+        let candidates = self.compare_strays(lanes, apart.some(0, strays));
         for number in half..count {
-            pipeline.verify(number, &keys[number], &ids[number], &mut apart);
+            pipeline.verify(number, &keys[number], &ids[number], &mut apart, on_flow);
         }
-        self.verify_strays(lanes, apart.some(0, strays));
+        self.verify_strays(lanes, apart.some(0, strays), &candidates, on_flow);
         let mut done = strays;
         while done < apart.count {
             let numbers = apart.some(done, ROUND);
             self.ask(numbers);
-            self.compare_strays(lanes, numbers);
-            self.verify_strays(lanes, numbers);
+            let candidates = self.compare_strays(lanes, numbers);
+            self.verify_strays(lanes, numbers, &candidates, on_flow);
             done += ROUND;
         }
     }
@@ -225,13 +236,13 @@ impl<K: TableKey, V> Block<'_, K, V> {
         }
     }
 
-    /// Compares these lines and asks for the states that match.
+    /// Compares these lines, asks for the states that match, and returns them.
     #[inline(always)]
-    fn compare_strays<L: Lanes>(&self, lanes: L, numbers: &[u8]) {
-        let Self { table, hashes, ids, .. } = *self;
-        for &number in numbers {
-            let number = usize::from(number);
-            let hash = hashes[number];
+    fn compare_strays<L: Lanes>(&self, lanes: L, numbers: &[u8]) -> [Option<u32>; ROUND] {
+        let Self { table, hashes, .. } = *self;
+        let mut candidates = [None; ROUND];
+        for (candidate, &number) in candidates.iter_mut().zip(numbers) {
+            let hash = hashes[usize::from(number)];
             let place = table.place_of_hash(hash);
             let first = place.alternate(hash, table.line_count(), Way::First);
             let second = place.alternate(hash, table.line_count(), Way::Second);
@@ -241,20 +252,27 @@ impl<K: TableKey, V> Block<'_, K, V> {
             if matching != 0 {
                 let slot = state_of(line, matching.trailing_zeros());
                 table.states.prefetch(slot);
-                ids[number].set(Some(FlowId::of(slot, Generation::FIRST)));
+                *candidate = Some(slot);
             }
         }
+        candidates
     }
 
     /// Compares their keys. Who may be anywhere else is looked for wherever it may be.
     #[inline(always)]
-    fn verify_strays<L: Lanes>(&self, lanes: L, numbers: &[u8]) {
+    fn verify_strays<L: Lanes>(
+        &self,
+        lanes: L,
+        numbers: &[u8],
+        candidates: &[Option<u32>; ROUND],
+        on_flow: &mut impl FnMut(usize, &V),
+    ) {
         let Self { table, keys, hashes, ids } = *self;
-        for &number in numbers {
+        for (&number, &candidate) in numbers.iter().zip(candidates) {
             let number = usize::from(number);
             let (key, hash) = (&keys[number], hashes[number]);
-            let found = if let Some(candidate) = ids[number].get() {
-                table.states.verify(candidate.slot(), key)
+            let found = if let Some(slot) = candidate {
+                table.states.verify(slot, key)
             } else {
                 let Place { home, signature } = table.place_of_hash(hash);
                 let stashed = table.lines.get(home as usize).is_some_and(Filter::may_have_stashed);
@@ -263,23 +281,27 @@ impl<K: TableKey, V> Block<'_, K, V> {
                 }
                 None
             };
-            ids[number].set(match found {
-                None => table.find_anywhere(key, hash),
-                found => found,
-            });
+            let found = found.or_else(|| table.find_anywhere(key, hash));
+            if let Some(value) = found.and_then(|id| table.states.get(id)) {
+                on_flow(number, value);
+            }
+            ids[number].set(found);
         }
     }
 }
 
-impl<K: TableKey, V> Kernel for FindBatch<'_, K, V> {
+impl<K: TableKey, V, F: FnMut(usize, &V)> Kernel for FindBatch<'_, K, V, F> {
     type Output = ();
 
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
-        let Self { table, keys, hashes, ids } = self;
+        let Self { table, keys, hashes, ids, mut on_flow } = self;
         let ids = Cell::from_mut(ids).as_slice_of_cells();
+        let mut before = 0;
         for ((keys, hashes), ids) in keys.chunks(BLOCK).zip(hashes.chunks(BLOCK)).zip(ids.chunks(BLOCK)) {
-            Block { table, keys, hashes, ids }.run(lanes);
+            let block = Block { table, keys, hashes, ids };
+            block.run(lanes, &mut |number: usize, value: &V| on_flow(before + number, value));
+            before += BLOCK;
         }
     }
 }
@@ -304,17 +326,22 @@ mod tests {
                 list_cap: 400,
                 ..LineHashConfig::for_flows(600)
             };
-            let mut table = LineHash::<u64, ()>::try_new(&config).unwrap();
+            let mut table = LineHash::<u64, u64>::try_new(&config).unwrap();
             for number in 0..flows {
-                table.insert(2 * number, hash_of(2 * number), (), TimeoutClass(0), Tick(0)).unwrap();
+                table.insert(2 * number, hash_of(2 * number), number, TimeoutClass(0), Tick(0)).unwrap();
             }
             let keys: Vec<u64> = (0..batch).collect();
             let hashes: Vec<u64> = keys.iter().map(|&key| hash_of(key)).collect();
             let mut ids = vec![FlowId::new(7, 7); keys.len()];
             table.lookup_batch(&keys, &hashes, &mut ids);
-            for ((key, &hash), &id) in keys.iter().zip(&hashes).zip(&ids) {
+            let mut shown = vec![None; keys.len()];
+            table.lookup_batch_values(&keys, &hashes, &mut ids.clone(), |place, &value| {
+                assert_eq!(shown[place].replace(value), None, "{isa}: {place} of {batch} is shown twice");
+            });
+            for (((key, &hash), &id), shown) in keys.iter().zip(&hashes).zip(&ids).zip(shown) {
                 assert_eq!(id, table.lookup(key, hash), "{isa}: {key} of {flows} flows, batch {batch}");
                 assert_eq!(id.is_some(), key % 2 == 0 && *key < 2 * flows, "{isa}: {key} of {flows}");
+                assert_eq!(shown, id.map(|_| key / 2), "{isa}: {key} of {flows}");
             }
         }
     }

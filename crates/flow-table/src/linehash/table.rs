@@ -518,7 +518,18 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
 
     #[inline]
     fn find_batch(&self, keys: &[K], hashes: &[u64], ids: &mut [Option<FlowId>]) {
-        self.backend.run(FindBatch { table: self, keys, hashes, ids });
+        self.backend.run(FindBatch { table: self, keys, hashes, ids, on_flow: |_: usize, _: &V| {} });
+    }
+
+    #[inline]
+    fn find_batch_values(
+        &self,
+        keys: &[K],
+        hashes: &[u64],
+        ids: &mut [Option<FlowId>],
+        on_flow: impl FnMut(usize, &V),
+    ) {
+        self.backend.run(FindBatch { table: self, keys, hashes, ids, on_flow });
     }
 
     #[inline]

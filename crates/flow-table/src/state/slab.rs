@@ -85,7 +85,7 @@ impl<K, V> Clone for Tenants<'_, K, V> {
 
 impl<K, V> Copy for Tenants<'_, K, V> {}
 
-impl<K: Eq, V> Tenants<'_, K, V> {
+impl<'a, K: Eq, V> Tenants<'a, K, V> {
     #[inline(always)]
     pub(crate) fn prefetch(self, slot: u32) {
         self.0.prefetch(slot);
@@ -93,8 +93,13 @@ impl<K: Eq, V> Tenants<'_, K, V> {
 
     #[inline(always)]
     pub(crate) fn verify(self, slot: u32, key: &K) -> Option<FlowId> {
+        self.verify_value(slot, key).map(|(id, _)| id)
+    }
+
+    #[inline(always)]
+    pub(crate) fn verify_value(self, slot: u32, key: &K) -> Option<(FlowId, &'a V)> {
         let (generation, state) = self.0.get_live(slot)?;
-        if state.key == *key { Some(FlowId::of(slot, generation)) } else { None }
+        if state.key == *key { Some((FlowId::of(slot, generation), &state.value)) } else { None }
     }
 }
 

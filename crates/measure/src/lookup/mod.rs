@@ -144,10 +144,8 @@ impl<const W: usize> Flows<W> {
             for (hash, key) in buffers.hashes.iter_mut().zip(keys) {
                 *hash = self.hash(key);
             }
-            table.lookup_batch(keys, &buffers.hashes[..count], &mut buffers.ids[..count]);
-            for &id in buffers.ids[..count].iter().flatten() {
-                sum += table.get(id).map_or(0, |state| state[0]);
-            }
+            let (hashes, ids) = (&buffers.hashes[..count], &mut buffers.ids[..count]);
+            table.lookup_batch_values(keys, hashes, ids, |_, state| sum += state[0]);
         }
         sum
     }
