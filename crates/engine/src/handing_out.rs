@@ -147,18 +147,25 @@ impl<'a> HandingOut<'a> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
-mod tests {
+#[cfg(not(loom))]
+#[cfg(test)]
+pub(crate) mod tests {
     use std::collections::VecDeque;
     use std::sync::Mutex;
 
     use super::*;
     use crate::lot::tests::{PACKETS, lot_of};
 
-    /// Has room as it is told, and afterwards always; writes down what it takes.
-    struct Script<'a> {
+    /// Has room as it is told, and afterwards always; writes down what it takes, with which workers are done at once.
+    pub(crate) struct Script<'a> {
         rooms: VecDeque<Room>,
         taken: &'a Mutex<Vec<u64>>,
+    }
+
+    impl<'a> Script<'a> {
+        pub(crate) fn new(rooms: &[Room], taken: &'a Mutex<Vec<u64>>) -> Self {
+            Self { rooms: rooms.iter().copied().collect(), taken }
+        }
     }
 
     impl Intake for Script<'_> {
@@ -167,10 +174,11 @@ mod tests {
             self.rooms.pop_front().unwrap_or(Room::Free)
         }
 
-        fn take(&mut self, losses: &mut Losses, portion: &mut Portion, _: &mut Trays) {
+        fn take(&mut self, losses: &mut Losses, portion: &mut Portion, trays: &mut Trays) {
             for (reason, link) in portion.refused.drain(..) {
                 losses.refuse(reason, link);
             }
+            trays.sent(portion.tray.take().unwrap());
             self.taken.lock().unwrap().push(portion.first);
         }
 
@@ -187,8 +195,7 @@ mod tests {
 
     fn with(rooms: &[Room], check: impl FnOnce(HandingOut<'_>, &Control, &dyn Fn() -> Vec<u64>)) {
         let (taken, control) = (Mutex::default(), Control::default());
-        let intake = Script { rooms: rooms.iter().copied().collect(), taken: &taken };
-        let handing_out = HandingOut::new(Box::new(intake), &control);
+        let handing_out = HandingOut::new(Box::new(Script::new(rooms, &taken)), &control);
         check(handing_out, &control, &|| taken.lock().unwrap().clone());
     }
 

@@ -166,7 +166,8 @@ impl Lot {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(not(loom))]
+#[cfg(test)]
 pub(crate) mod tests {
     use flowloom_packet::{Block, Fill, PacketBatch, PacketSource, SourceError};
 
@@ -178,7 +179,7 @@ pub(crate) mod tests {
     pub(crate) const PACKETS: usize = 4;
 
     /// Yields so many batches.
-    struct Batches(usize);
+    pub(crate) struct Batches(pub(crate) usize);
 
     impl PacketSource for Batches {
         fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
@@ -208,7 +209,7 @@ pub(crate) mod tests {
         let mut source = Batches(batches);
         let mut front = Front::new(&config, &mut source, None, &control, Arc::default());
         let decoder = Decoder::new(config.decode, config.hasher.clone(), config.digest);
-        loop {
+        for _ in 0..=batches {
             let mut lot = Lot::new(OnTheWay::default());
             let polled = lot.fill(&mut front);
             lot.decode(&decoder);
@@ -217,6 +218,7 @@ pub(crate) mod tests {
                 return;
             }
         }
+        panic!("{batches} batches are not taken in");
     }
 
     /// Returns a decoded lot of so many batches, as many as fit.
