@@ -15,7 +15,7 @@ use crate::actor::Polled;
 use crate::descriptor::Descriptor;
 use crate::drive::{Front, Next};
 use crate::input::Decoder;
-use crate::tray::{OnTheWay, Tray, Trays};
+use crate::tray::{Stock, Tray, Trays};
 
 /// Batches of a lot at most: what all write in their turns is then not fetched from another CPU for each.
 const BATCHES: usize = 8;
@@ -99,8 +99,8 @@ pub(crate) struct Lot {
 }
 
 impl Lot {
-    pub(crate) fn new(on_the_way: OnTheWay) -> Self {
-        Self { portions: Vec::new(), len: 0, trays: Trays::new(on_the_way) }
+    pub(crate) fn new(stock: Stock) -> Self {
+        Self { portions: Vec::new(), len: 0, trays: Trays::new(stock) }
     }
 
     /// Takes in what the source has, as far as there is room; says why there is no more.
@@ -210,7 +210,7 @@ pub(crate) mod tests {
         let mut front = Front::new(&config, &mut source, None, &control, Arc::default());
         let decoder = Decoder::new(config.decode, config.hasher.clone(), config.digest);
         for _ in 0..=batches {
-            let mut lot = Lot::new(OnTheWay::default());
+            let mut lot = Lot::new(Stock::default());
             let polled = lot.fill(&mut front);
             lot.decode(&decoder);
             show(polled, lot);

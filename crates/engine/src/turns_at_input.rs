@@ -24,7 +24,7 @@ use crate::input::Decoder;
 use crate::lot::Lot;
 use crate::sync::{AtomicBool, Ordering};
 use crate::tickets::Tickets;
-use crate::tray::OnTheWay;
+use crate::tray::Stock;
 
 /// Lots of each helper: one to work at while another waits for its turn.
 const LOTS: usize = 2;
@@ -85,14 +85,14 @@ impl<'a> TurnsAtInput<'a> {
         front: Front<'a>,
         handing_out: HandingOut<'a>,
         decoder: Decoder,
-        on_the_way: &OnTheWay,
+        stock: &Stock,
         helpers: usize,
     ) -> Self {
         let lots = LOTS * helpers;
         Self {
             front: CachePadded::new(Mutex::new(Taking { front, ticket: 0, is_over: false })),
             handing_out: CachePadded::new(Mutex::new(handing_out)),
-            lots: (0..lots).map(|_| CachePadded::new(Mutex::new(Lot::new(on_the_way.clone())))).collect(),
+            lots: (0..lots).map(|_| CachePadded::new(Mutex::new(Lot::new(stock.clone())))).collect(),
             tickets: Tickets::new(lots),
             decoder,
             is_broken: AtomicBool::new(false),
@@ -331,13 +331,13 @@ mod tests {
         check: impl FnOnce(&TurnsAtInput<'_>, &Seen<'_>),
     ) {
         let (taken, block) = (Mutex::default(), Mutex::default());
-        let (config, control, on_the_way) =
-            (EngineConfig::new(Mode::Inline), Control::default(), OnTheWay::default());
+        let (config, control, stock) =
+            (EngineConfig::new(Mode::Inline), Control::default(), Stock::default());
         let mut source = Halting { fills: fills.iter(), block: &block };
         let front = Front::new(&config, &mut source, None, &control, Arc::default());
         let handing_out = HandingOut::new(Box::new(Script::new(rooms, &taken)), &control);
         let decoder = Decoder::new(config.decode, config.hasher.clone(), config.digest);
-        let input = TurnsAtInput::new(front, handing_out, decoder, &on_the_way, helpers);
+        let input = TurnsAtInput::new(front, handing_out, decoder, &stock, helpers);
         check(&input, &Seen { taken: &taken, block: &block });
     }
 
