@@ -31,7 +31,7 @@ use crate::results::{FlowRecord, FlowResults};
 use crate::ring::connect;
 use crate::shared::SharedFlows;
 use crate::stage::{Burst, FlowStage};
-use crate::tray::OnTheWay;
+use crate::tray::Stock;
 use crate::turns_at_input::{InputEnd, TurnsAtInput};
 use crate::worker::private::PrivateWorker;
 use crate::worker::pull::PullWorker;
@@ -169,7 +169,7 @@ where
     let drop_when_full = config.when_full == WhenFull::Drop;
 
     let mut crew: Vec<Box<dyn Worker<A::Flow> + 'a>> = Vec::with_capacity(workers);
-    let on_the_way = OnTheWay::default();
+    let stock = Stock::default();
     let intake: Box<dyn Intake + 'a> = match discipline {
         Discipline::Pull(policy) => {
             let done_up_to = shared.as_ref().map(|shared| shared.done_up_to()).unwrap_or_default();
@@ -207,7 +207,7 @@ where
                 slots: config.ring_slots,
                 shards: if by_turns { count } else { 0 },
                 given_out,
-                on_the_way: on_the_way.clone(),
+                stock: stock.clone(),
                 done_up_to: shared.as_ref().map(|shared| shared.done_up_to()),
             };
             Box::new(PushIntake::new(outboxes, policy, options))
@@ -217,7 +217,7 @@ where
     let handing_out = HandingOut::new(intake, control);
     let decoder = Decoder::new(config.decode, config.hasher.clone(), config.digest);
     // One for each worker, one for a thread of its own, and one for whoever ends the run.
-    let input = TurnsAtInput::new(front, handing_out, decoder, &on_the_way, workers + 2);
+    let input = TurnsAtInput::new(front, handing_out, decoder, &stock, workers + 2);
     Ok(Crew { input, workers: crew, egress, shared })
 }
 

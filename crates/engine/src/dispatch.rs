@@ -13,7 +13,7 @@ use crate::input::Losses;
 use crate::lot::Portion;
 use crate::ring::Outbox;
 use crate::shared::{DoneUpTo, shard_of};
-use crate::tray::{OnTheWay, Tray, Trays};
+use crate::tray::{Stock, Tray, Trays};
 
 /// Hands packets to workers.
 pub(crate) struct PushIntake<'a> {
@@ -24,7 +24,7 @@ pub(crate) struct PushIntake<'a> {
     /// The next turn of each shard; empty where packets need none.
     turns: Vec<u32>,
     block_number: Option<(u64, u32)>,
-    on_the_way: OnTheWay,
+    stock: Stock,
     /// With more on the way, trays are scarce.
     trays_plenty: usize,
     decisions: Vec<Decision>,
@@ -69,8 +69,8 @@ pub(crate) struct PushOptions {
     /// Shards whose turns are given out; 0 for none.
     pub(crate) shards: usize,
     pub(crate) given_out: Option<GivenOut>,
-    /// How many trays are on the way, of all lots.
-    pub(crate) on_the_way: OnTheWay,
+    /// What the trays of all lots have in common.
+    pub(crate) stock: Stock,
     /// Where flows are shared: who is told how far everything is done.
     pub(crate) done_up_to: Option<Arc<DoneUpTo>>,
 }
@@ -89,7 +89,7 @@ impl<'a> PushIntake<'a> {
             given_out: options.given_out,
             turns: vec![0; options.shards],
             block_number: None,
-            on_the_way: options.on_the_way,
+            stock: options.stock,
             // As many as twice the packets that may be on the way would lie on, were every tray full.
             trays_plenty: 2 * (options.slots * workers).div_ceil(BATCH_PACKETS),
             decisions: vec![Decision::Drop; BATCH_PACKETS],
@@ -107,7 +107,7 @@ impl<'a> PushIntake<'a> {
     }
 
     fn are_trays_scarce(&self) -> bool {
-        self.on_the_way.trays() > self.trays_plenty
+        self.stock.on_the_way() > self.trays_plenty
     }
 
     fn look(&mut self) {

@@ -146,3 +146,111 @@ impl<'a> HandingOut<'a> {
         (self.losses, handed)
     }
 }
+
+#[cfg(not(loom))]
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::collections::VecDeque;
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::lot::tests::{PACKETS, lot_of};
+
+    /// Has room as it is told, and afterwards always; writes down what it takes, with which workers are done at once.
+    pub(crate) struct Script<'a> {
+        rooms: VecDeque<Room>,
+        taken: &'a Mutex<Vec<u64>>,
+    }
+
+    impl<'a> Script<'a> {
+        pub(crate) fn new(rooms: &[Room], taken: &'a Mutex<Vec<u64>>) -> Self {
+            Self { rooms: rooms.iter().copied().collect(), taken }
+        }
+    }
+
+    impl Intake for Script<'_> {
+        fn room(&mut self, _: &mut Losses, packets: usize) -> Room {
+            assert_eq!(packets, PACKETS);
+            self.rooms.pop_front().unwrap_or(Room::Free)
+        }
+
+        fn take(&mut self, losses: &mut Losses, portion: &mut Portion, trays: &mut Trays) {
+            for (reason, link) in portion.refused.drain(..) {
+                losses.refuse(reason, link);
+            }
+            trays.sent(portion.tray.take().unwrap());
+            self.taken.lock().unwrap().push(portion.first);
+        }
+
+        fn end(&mut self, _: &mut Losses) -> Room {
+            Room::Free
+        }
+
+        fn settle(&mut self, _: &mut Losses) {}
+
+        fn finish(&mut self, _: &mut Losses) -> HandedOver {
+            HandedOver::default()
+        }
+    }
+
+    fn with(rooms: &[Room], check: impl FnOnce(HandingOut<'_>, &Control, &dyn Fn() -> Vec<u64>)) {
+        let (taken, control) = (Mutex::default(), Control::default());
+        let handing_out = HandingOut::new(Box::new(Script::new(rooms, &taken)), &control);
+        check(handing_out, &control, &|| taken.lock().unwrap().clone());
+    }
+
+    #[test]
+    fn a_lot_without_room_is_gone_on_with_where_it_was_left_and_says_when_nothing_was_done() {
+        let rooms = [Room::Free, Room::Full, Room::Full, Room::Free, Room::Full];
+        with(&rooms, |mut handing_out, _, taken| {
+            let tickets = Tickets::new(2);
+            let mut lot = lot_of(3);
+            tickets.hand_in(1, 1);
+            assert_eq!(handing_out.hand_out(&mut lot), (Room::Full, 1));
+            assert_eq!(handing_out.hand_out(&mut lot), (Room::Full, 0));
+            assert_eq!(handing_out.hand_out(&mut lot), (Room::Full, 1));
+            assert_eq!(handing_out.next(&tickets), None, "its turn is not over");
+            assert_eq!(handing_out.hand_out(&mut lot), (Room::Free, 1));
+            assert_eq!(taken(), [0, 4, 8]);
+            assert_eq!((handing_out.next(&tickets), lot.len()), (Some(1), 0));
+        });
+    }
+
+    #[test]
+    fn what_was_left_undecoded_is_lost_with_all_that_follows() {
+        with(&[], |mut handing_out, _, taken| {
+            let mut lot = lot_of(3);
+            lot.portions().0[1].is_decoded = false;
+            assert_eq!(handing_out.hand_out(&mut lot), (Room::Free, 3));
+            assert!(handing_out.is_broken());
+            assert_eq!(handing_out.hand_out(&mut lot_of(1)), (Room::Free, 1));
+            assert_eq!(taken(), [0]);
+            // Of four packets three have a key.
+            assert_eq!(handing_out.losses.dropped().of(DropReason::WorkerLost), 3 * 3);
+            assert_eq!(handing_out.losses.dropped().total(), 3 * 3 + 4);
+        });
+    }
+
+    #[test]
+    fn where_a_worker_is_gone_the_rest_is_lost_though_there_is_room_again() {
+        with(&[Room::Free, Room::Gone], |mut handing_out, _, taken| {
+            assert_eq!(handing_out.hand_out(&mut lot_of(4)), (Room::Free, 4));
+            assert!(handing_out.is_broken());
+            assert_eq!(taken(), [0]);
+            assert_eq!(handing_out.losses.dropped().of(DropReason::WorkerLost), 3 * 3);
+        });
+    }
+
+    #[test]
+    fn after_a_panic_nothing_is_handed_out_and_what_is_lost_is_known_at_once() {
+        with(&[], |mut handing_out, control, taken| {
+            assert!(!handing_out.is_broken());
+            handing_out.settle();
+            handing_out.hand_out(&mut lot_of(2));
+            assert!(handing_out.is_broken());
+            assert_eq!(taken(), []);
+            handing_out.publish();
+            assert_eq!(control.snapshot().dropped.of(DropReason::WorkerLost), 2 * 3);
+        });
+    }
+}

@@ -15,7 +15,7 @@ use crate::actor::Polled;
 use crate::descriptor::Descriptor;
 use crate::drive::{Front, Next};
 use crate::input::Decoder;
-use crate::tray::{OnTheWay, Tray, Trays};
+use crate::tray::{Stock, Tray, Trays};
 
 /// Batches of a lot at most: what all write in their turns is then not fetched from another CPU for each.
 const BATCHES: usize = 8;
@@ -99,8 +99,8 @@ pub(crate) struct Lot {
 }
 
 impl Lot {
-    pub(crate) fn new(on_the_way: OnTheWay) -> Self {
-        Self { portions: Vec::new(), len: 0, trays: Trays::new(on_the_way) }
+    pub(crate) fn new(stock: Stock) -> Self {
+        Self { portions: Vec::new(), len: 0, trays: Trays::new(stock) }
     }
 
     /// Takes in what the source has, as far as there is room; says why there is no more.
@@ -163,5 +163,91 @@ impl Lot {
     /// Lets go of everything.
     pub(crate) fn clear(&mut self) {
         self.len = 0;
+    }
+}
+
+#[cfg(not(loom))]
+#[cfg(test)]
+pub(crate) mod tests {
+    use flowloom_packet::{Block, Fill, PacketBatch, PacketSource, SourceError};
+
+    use super::*;
+    use crate::config::{EngineConfig, Mode};
+    use crate::control::Control;
+
+    /// Packets of each batch, of which the second has no key.
+    pub(crate) const PACKETS: usize = 4;
+
+    /// Yields so many batches.
+    pub(crate) struct Batches(pub(crate) usize);
+
+    impl PacketSource for Batches {
+        fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
+            let Some(left) = self.0.checked_sub(1) else { return Ok(Fill::End) };
+            self.0 = left;
+            let mut frame = vec![0; 42];
+            frame[12] = 8;
+            frame[14] = 0x45;
+            frame[17] = 28;
+            (frame[22], frame[23], frame[39]) = (64, 17, 8);
+            batch.packets.clear();
+            batch.packets.extend((0..PACKETS).map(|i| RawPacket {
+                position: 0,
+                captured: if i == 1 { 0 } else { 42 },
+                wire: 42,
+                time_ns: 0,
+                link: LinkType::ETHERNET,
+            }));
+            batch.block = Some(Arc::new(Block::Owned(frame)));
+            Ok(Fill::Packets)
+        }
+    }
+
+    /// Takes in lots of a source of so many batches, decodes them and shows them.
+    fn each_of(batches: usize, mut show: impl FnMut(Polled, Lot)) {
+        let (config, control) = (EngineConfig::new(Mode::Inline), Control::default());
+        let mut source = Batches(batches);
+        let mut front = Front::new(&config, &mut source, None, &control, Arc::default());
+        let decoder = Decoder::new(config.decode, config.hasher.clone(), config.digest);
+        for _ in 0..=batches {
+            let mut lot = Lot::new(Stock::default());
+            let polled = lot.fill(&mut front);
+            lot.decode(&decoder);
+            show(polled, lot);
+            if polled == Polled::Done {
+                return;
+            }
+        }
+        panic!("{batches} batches are not taken in");
+    }
+
+    /// Returns a decoded lot of so many batches, as many as fit.
+    pub(crate) fn lot_of(batches: usize) -> Lot {
+        assert!(batches < BATCHES, "one lot is enough");
+        let mut only = None;
+        each_of(batches, |_, lot| only = Some(lot));
+        only.unwrap()
+    }
+
+    #[test]
+    fn a_lot_takes_eight_batches_and_the_next_one_goes_on() {
+        let mut seen = Vec::new();
+        each_of(2 * BATCHES + 3, |polled, mut lot| {
+            let firsts: Vec<u64> = lot.portions().0.iter().map(|portion| portion.first).collect();
+            seen.push((polled, lot.len(), firsts[0]));
+        });
+        let first = |batches: usize| (batches * PACKETS) as u64;
+        let expected =
+            [(Polled::Worked, 8, 0), (Polled::Worked, 8, first(8)), (Polled::Done, 3, first(16))];
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn a_portion_knows_its_packets_and_which_of_them_have_a_key() {
+        let mut lot = lot_of(2);
+        let (portions, _) = lot.portions();
+        let portion = &portions[1];
+        assert_eq!((portion.first, portion.len(), portion.with_keys()), (4, PACKETS, PACKETS - 1));
+        assert_eq!((portion.mask, portion.items.len(), portion.refused.len()), (0b1101, 3, 1));
     }
 }

@@ -9,8 +9,8 @@
 //! again when no worker has it any more; none of them writes to it.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_utils::CachePadded;
 use flowloom_cpu::prefetch;
@@ -83,14 +83,29 @@ pub(crate) struct Share {
 
 const _: () = assert!(BATCH_PACKETS <= u32::BITS as usize, "a bit for each packet of a batch");
 
-/// How many trays may be with workers, of all that there are: at most twice as many as are, and a few.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct OnTheWay(Arc<CachePadded<AtomicUsize>>);
+/// Empty trays that change between lots at a time: a lot keeps fewer than twice as many.
+const GROUP: usize = 8;
 
-impl OnTheWay {
-    pub(crate) fn trays(&self) -> usize {
+/// What the trays of all lots have in common.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stock(Arc<Common>);
+
+#[derive(Debug, Default)]
+struct Common {
+    on_the_way: CachePadded<AtomicUsize>,
+    /// Empty trays that their lots did not need. Else each lot would in time have as many as are ever on the way.
+    spare: Mutex<Vec<Arc<Tray>>>,
+}
+
+impl Stock {
+    /// Returns how many trays may be with workers, of all lots: at most twice as many as are, and a few.
+    pub(crate) fn on_the_way(&self) -> usize {
         // Relaxed: a tray more or less is no matter.
-        self.0.load(Ordering::Relaxed)
+        self.0.on_the_way.load(Ordering::Relaxed)
+    }
+
+    fn spare(&self) -> MutexGuard<'_, Vec<Arc<Tray>>> {
+        self.0.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -99,25 +114,30 @@ impl OnTheWay {
 pub(crate) struct Trays {
     on_the_way: VecDeque<Arc<Tray>>,
     free: Vec<Arc<Tray>>,
-    all_on_the_way: OnTheWay,
+    stock: Stock,
 }
 
 impl Trays {
-    pub(crate) fn new(all_on_the_way: OnTheWay) -> Self {
-        Self { all_on_the_way, ..Self::default() }
+    pub(crate) fn new(stock: Stock) -> Self {
+        Self { stock, ..Self::default() }
     }
 
     /// Returns an empty tray that nobody else has.
     pub(crate) fn lend(&mut self) -> Arc<Tray> {
         // Two looks for each tray that is lent: at least half of those on the way are really there.
         self.collect(2);
+        if self.free.is_empty() {
+            let mut spare = self.stock.spare();
+            let rest = spare.len().saturating_sub(GROUP);
+            self.free.extend(spare.drain(rest..));
+        }
         self.free.pop().unwrap_or_default()
     }
 
     /// Takes a tray whose shares are with workers.
     pub(crate) fn sent(&mut self, tray: Arc<Tray>) {
         self.on_the_way.push_back(tray);
-        self.all_on_the_way.0.fetch_add(1, Ordering::Relaxed);
+        self.stock.0.on_the_way.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Empties all trays that no worker has any more: their blocks can be filled again.
@@ -131,16 +151,19 @@ impl Trays {
             if let Some(later) = self.on_the_way.get(looks) {
                 prefetch::write(Arc::as_ptr(later).wrapping_byte_sub(prefetch::LINE_BYTES));
             }
-            let Some(mut tray) = self.on_the_way.pop_front() else { return };
+            let Some(mut tray) = self.on_the_way.pop_front() else { break };
             match Arc::get_mut(&mut tray) {
                 Some(empty) => {
                     empty.block = None;
                     empty.len = 0;
                     self.free.push(tray);
-                    self.all_on_the_way.0.fetch_sub(1, Ordering::Relaxed);
+                    self.stock.0.on_the_way.fetch_sub(1, Ordering::Relaxed);
                 }
                 None => self.on_the_way.push_back(tray),
             }
+        }
+        if self.free.len() >= 2 * GROUP {
+            self.stock.spare().extend(self.free.drain(GROUP..));
         }
     }
 }
@@ -284,5 +307,25 @@ mod tests {
         }
         assert!(trays.on_the_way.len() + trays.free.len() <= 4, "{trays:?}");
         drop(held);
+    }
+
+    #[test]
+    fn lots_that_are_busy_in_turn_use_the_same_trays() {
+        let stock = Stock::default();
+        let mut lots: Vec<Trays> = (0..4).map(|_| Trays::new(stock.clone())).collect();
+        for turn in 0..40 {
+            // Others have more than the lots keep for themselves.
+            let held: Vec<Arc<Tray>> = (0..100).map(|_| lots[turn % 4].lend()).collect();
+            for tray in held {
+                lots[turn % 4].sent(tray);
+            }
+            assert_eq!(stock.on_the_way(), 100);
+            lots[turn % 4].collect_all();
+            assert_eq!(stock.on_the_way(), 0);
+        }
+        let kept: Vec<usize> = lots.iter().map(|lot| lot.free.len()).collect();
+        assert!(kept.iter().all(|&free| free < 2 * GROUP), "{kept:?}");
+        let all = kept.iter().sum::<usize>() + stock.spare().len();
+        assert!(all <= 100 + lots.len() * 2 * GROUP, "{all} trays");
     }
 }

@@ -24,7 +24,7 @@ use crate::input::Decoder;
 use crate::lot::Lot;
 use crate::sync::{AtomicBool, Ordering};
 use crate::tickets::Tickets;
-use crate::tray::OnTheWay;
+use crate::tray::Stock;
 
 /// Lots of each helper: one to work at while another waits for its turn.
 const LOTS: usize = 2;
@@ -85,14 +85,14 @@ impl<'a> TurnsAtInput<'a> {
         front: Front<'a>,
         handing_out: HandingOut<'a>,
         decoder: Decoder,
-        on_the_way: &OnTheWay,
+        stock: &Stock,
         helpers: usize,
     ) -> Self {
         let lots = LOTS * helpers;
         Self {
             front: CachePadded::new(Mutex::new(Taking { front, ticket: 0, is_over: false })),
             handing_out: CachePadded::new(Mutex::new(handing_out)),
-            lots: (0..lots).map(|_| CachePadded::new(Mutex::new(Lot::new(on_the_way.clone())))).collect(),
+            lots: (0..lots).map(|_| CachePadded::new(Mutex::new(Lot::new(stock.clone())))).collect(),
             tickets: Tickets::new(lots),
             decoder,
             is_broken: AtomicBool::new(false),
@@ -291,4 +291,122 @@ impl<'a> TurnsAtInput<'a> {
 fn fault(panic: &(dyn Any + Send)) -> impl FnOnce(u64) -> Fault + use<> {
     let message = crate::crew::panic_message(panic);
     |packets| Fault::InputPanicked { packets, message }
+}
+
+#[cfg(not(loom))]
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Weak};
+
+    use flowloom_packet::{Block, Fill, PacketBatch, PacketSource, SourceError};
+
+    use super::*;
+    use crate::config::{EngineConfig, Mode};
+    use crate::control::Control;
+    use crate::handing_out::tests::Script;
+    use crate::lot::tests::Batches;
+
+    /// Has a batch when it is told to, and watches the last block.
+    struct Halting<'a> {
+        fills: std::slice::Iter<'a, Fill>,
+        block: &'a Mutex<Weak<Block>>,
+    }
+
+    impl PacketSource for Halting<'_> {
+        fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
+            let fill = self.fills.next().copied().unwrap_or(Fill::End);
+            if fill == Fill::Packets {
+                Batches(1).next_batch(batch)?;
+                *self.block.lock().unwrap() = batch.block.as_ref().map_or_else(Weak::new, Arc::downgrade);
+            }
+            Ok(fill)
+        }
+    }
+
+    /// Has an input stage, for so many, with packets and room as it is told.
+    fn with(
+        fills: &[Fill],
+        rooms: &[Room],
+        helpers: usize,
+        check: impl FnOnce(&TurnsAtInput<'_>, &Seen<'_>),
+    ) {
+        let (taken, block) = (Mutex::default(), Mutex::default());
+        let (config, control, stock) =
+            (EngineConfig::new(Mode::Inline), Control::default(), Stock::default());
+        let mut source = Halting { fills: fills.iter(), block: &block };
+        let front = Front::new(&config, &mut source, None, &control, Arc::default());
+        let handing_out = HandingOut::new(Box::new(Script::new(rooms, &taken)), &control);
+        let decoder = Decoder::new(config.decode, config.hasher.clone(), config.digest);
+        let input = TurnsAtInput::new(front, handing_out, decoder, &stock, helpers);
+        check(&input, &Seen { taken: &taken, block: &block });
+    }
+
+    struct Seen<'a> {
+        taken: &'a Mutex<Vec<u64>>,
+        block: &'a Mutex<Weak<Block>>,
+    }
+
+    impl Seen<'_> {
+        fn taken(&self) -> Vec<u64> {
+            self.taken.lock().unwrap().clone()
+        }
+
+        fn is_block_free(&self) -> bool {
+            self.block.lock().unwrap().strong_count() == 0
+        }
+    }
+
+    #[test]
+    fn every_helper_has_two_lots_that_are_nobody_elses() {
+        with(&[], &[], 3, |input, _| {
+            let lots: Vec<Range<usize>> = input.helpers().map(|helper| helper.lots).collect();
+            assert_eq!(lots, [0..2, 2..4, 4..6]);
+        });
+    }
+
+    #[test]
+    fn who_polls_is_told_what_there_is_to_wait_for() {
+        let fills = [Fill::Packets, Fill::Starved, Fill::Starved, Fill::Starved, Fill::Packets, Fill::End];
+        with(&fills, &[Room::Full, Room::Full], 1, |input, seen| {
+            let mut helper = input.helpers().next().unwrap();
+            assert_eq!(input.poll(&mut helper), Polled::Worked, "a lot is taken, and finds no room");
+            assert_eq!(input.poll(&mut helper), Polled::Starved, "nor does it now");
+            assert_eq!(seen.taken(), []);
+            assert_eq!(input.poll(&mut helper), Polled::Done, "the rest is taken and handed out in one go");
+            assert_eq!(seen.taken(), [0, 4]);
+            assert_eq!(input.poll(&mut helper), Polled::Done);
+        });
+    }
+
+    #[test]
+    fn a_starved_source_gets_back_the_blocks_that_workers_are_done_with() {
+        with(&[Fill::Packets, Fill::Starved, Fill::Starved], &[], 1, |input, seen| {
+            let mut helper = input.helpers().next().unwrap();
+            assert_eq!(input.step(&mut helper, true), Polled::Worked, "a lot is taken");
+            assert_eq!(input.step(&mut helper, true), Polled::Worked, "decoded");
+            assert_eq!(input.step(&mut helper, false), Polled::Worked, "and handed out");
+            assert!(seen.taken() == [0] && !seen.is_block_free());
+            assert_eq!(input.step(&mut helper, true), Polled::Starved);
+            assert!(seen.is_block_free());
+        });
+    }
+
+    #[test]
+    fn without_room_the_blocks_that_workers_are_done_with_are_given_back() {
+        let fills = [Fill::Packets, Fill::Starved, Fill::Packets, Fill::Starved];
+        with(&fills, &[Room::Free, Room::Full], 2, |input, seen| {
+            // Of two, or the second lot would look through the trays of the first.
+            let mut helpers: Vec<Helper> = input.helpers().collect();
+            for chance in [true, true, false] {
+                assert_eq!(input.step(&mut helpers[0], chance), Polled::Worked);
+            }
+            let first = std::mem::take(&mut *seen.block.lock().unwrap());
+            for chance in [true, true] {
+                assert_eq!(input.step(&mut helpers[1], chance), Polled::Worked);
+            }
+            assert_eq!(first.strong_count(), 1);
+            assert_eq!(input.hand_out(), Polled::Idle);
+            assert_eq!(first.strong_count(), 0);
+        });
+    }
 }
