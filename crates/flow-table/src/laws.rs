@@ -3,7 +3,7 @@
 //! [`check`] performs operations on a table and on the [`Oracle`] and compares everything that can be
 //! seen, after each step. Whoever implements a table, here or elsewhere, feeds it random operations.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::hash::Hash;
 use std::vec::Vec;
 
@@ -360,20 +360,18 @@ impl<K: TableKey + Hash, T: FlowTable<K, u64>> Trial<'_, K, T> {
             assert_eq!(id, known, "{number}: {key:?} in a batch of {count}");
         }
         let mut again: Vec<_> = keys.iter().map(|_| FlowId::new(u32::MAX, 1)).collect();
-        let mut shown: HashMap<&K, Vec<usize>> = HashMap::new();
+        let mut shown = Vec::new();
         self.table.lookup_batch_values(&keys, &hashes, &mut again, |place, value| {
-            assert_eq!(
-                self.oracle.flows.get(&keys[place]).map(|flow| &flow.value),
-                Some(value),
-                "{number}"
-            );
-            shown.entry(&keys[place]).or_default().push(place);
+            let known = self.oracle.flows.get(&keys[place]).map(|flow| &flow.value);
+            assert_eq!(known, Some(value), "{number}: {:?} in a batch of {count}", keys[place]);
+            shown.push(place);
         });
         assert_eq!(again, ids, "{number}: with values in a batch of {count}");
-        let mut found: HashMap<&K, Vec<usize>> = HashMap::new();
-        for (place, key) in keys.iter().enumerate().filter(|(place, _)| ids[*place].is_some()) {
-            found.entry(key).or_default().push(place);
-        }
+        // Flow by flow; a sort that is stable leaves each one's packets as they were shown.
+        let flow_of = |place: &usize| keys.iter().position(|key| *key == keys[*place]);
+        let mut found: Vec<_> = (0..keys.len()).filter(|&place| ids[place].is_some()).collect();
+        shown.sort_by_key(flow_of);
+        found.sort_by_key(flow_of);
         assert_eq!(shown, found, "{number}: each packet of a flow once, and in order");
     }
 
