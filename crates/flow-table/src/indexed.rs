@@ -10,7 +10,7 @@ use crate::state::States;
 use crate::state::slab::Verdict;
 use crate::table::{
     Cursor, Entry, Expired, FlowId, FlowTable, Full, FullReason, MemoryReport, TableKey, TableStats, Tick,
-    TimeoutClass,
+    TimeoutClass, check_batch, show_values,
 };
 
 /// An index over [`States`].
@@ -65,14 +65,10 @@ pub trait Indexed {
         keys: &[Self::Key],
         hashes: &[u64],
         ids: &mut [Option<FlowId>],
-        mut on_flow: impl FnMut(usize, &Self::Value),
+        on_flow: impl FnMut(usize, &Self::Value),
     ) {
         self.find_batch(keys, hashes, ids);
-        for (number, &id) in ids.iter().enumerate() {
-            if let Some(value) = id.and_then(|id| self.states().get(id)) {
-                on_flow(number, value);
-            }
-        }
+        show_values(ids, |id| self.states().get(id), on_flow);
     }
 
     /// Returns the flow of a key, or else the slot that it would get.
@@ -278,10 +274,7 @@ where
 
     #[inline]
     fn lookup_batch(&self, keys: &[K], hashes: &[u64], ids: &mut [Option<FlowId>]) {
-        assert!(
-            keys.len() == hashes.len() && keys.len() == ids.len(),
-            "a batch has as many hashes and ids as keys"
-        );
+        check_batch(keys, hashes, ids);
         self.find_batch(keys, hashes, ids);
     }
 
@@ -293,10 +286,7 @@ where
         ids: &mut [Option<FlowId>],
         on_flow: impl FnMut(usize, &V),
     ) {
-        assert!(
-            keys.len() == hashes.len() && keys.len() == ids.len(),
-            "a batch has as many hashes and ids as keys"
-        );
+        check_batch(keys, hashes, ids);
         self.find_batch_values(keys, hashes, ids, on_flow);
     }
 

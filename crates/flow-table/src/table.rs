@@ -325,20 +325,28 @@ pub trait FlowTable<K: TableKey, V> {
     /// # Panics
     ///
     /// As [`lookup_batch`](FlowTable::lookup_batch).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_flow_table::{FlowTable, LineHash, LineHashConfig, Tick, TimeoutClass};
+    /// let mut table = LineHash::<u64, u32>::try_new(&LineHashConfig::for_flows(2))?;
+    /// table.insert(7, 7 << 40, 700, TimeoutClass(0), Tick(0)).expect("there is room");
+    /// let (mut ids, mut shown) = ([None; 2], [0; 2]);
+    /// table.lookup_batch_values(&[6, 7], &[6 << 40, 7 << 40], &mut ids, |number, value| shown[number] = *value);
+    /// assert_eq!((shown, ids[0], ids[1].is_some()), ([0, 700], None, true));
+    /// # Ok::<(), flowloom_flow_table::BuildError>(())
+    /// ```
     #[inline]
     fn lookup_batch_values(
         &self,
         keys: &[K],
         hashes: &[u64],
         ids: &mut [Option<FlowId>],
-        mut on_flow: impl FnMut(usize, &V),
+        on_flow: impl FnMut(usize, &V),
     ) {
         self.lookup_batch(keys, hashes, ids);
-        for (number, &id) in ids.iter().enumerate() {
-            if let Some(value) = id.and_then(|id| self.get(id)) {
-                on_flow(number, value);
-            }
-        }
+        show_values(ids, |id| self.get(id), on_flow);
     }
 
     /// Returns the flow of a key, making it if it is not there.
@@ -440,10 +448,7 @@ pub trait FlowTable<K: TableKey, V> {
         mut value: impl FnMut(usize) -> V,
         ids: &mut [Option<FlowId>],
     ) -> usize {
-        assert!(
-            keys.len() == hashes.len() && keys.len() == ids.len(),
-            "a batch has as many hashes and ids as keys"
-        );
+        check_batch(keys, hashes, ids);
         for &hash in hashes.iter().take(INDEX_AHEAD) {
             self.prefetch(hash);
         }
@@ -565,6 +570,27 @@ pub trait FlowTable<K: TableKey, V> {
 
     /// Returns where the bytes are.
     fn memory(&self) -> MemoryReport;
+}
+
+/// Checks that the slices of a batch are of one length.
+pub(crate) fn check_batch<K>(keys: &[K], hashes: &[u64], ids: &[Option<FlowId>]) {
+    assert!(
+        keys.len() == hashes.len() && keys.len() == ids.len(),
+        "a batch has as many hashes and ids as keys"
+    );
+}
+
+/// Shows the value of each flow that was found, with its place in the batch.
+pub(crate) fn show_values<'a, V: 'a>(
+    ids: &[Option<FlowId>],
+    value_of: impl Fn(FlowId) -> Option<&'a V>,
+    mut on_flow: impl FnMut(usize, &V),
+) {
+    for (number, &id) in ids.iter().enumerate() {
+        if let Some(value) = id.and_then(&value_of) {
+            on_flow(number, value);
+        }
+    }
 }
 
 #[cfg(test)]

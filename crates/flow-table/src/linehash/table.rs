@@ -518,7 +518,7 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
 
     #[inline]
     fn find_batch(&self, keys: &[K], hashes: &[u64], ids: &mut [Option<FlowId>]) {
-        self.backend.run(FindBatch { table: self, keys, hashes, ids, on_flow: |_: usize, _: &V| {} });
+        self.find_batch_values(keys, hashes, ids, |_, _| {});
     }
 
     #[inline]
