@@ -5,8 +5,9 @@
 //! it is the one that others wait for: where a worker has nothing to do, or little waits, packets stay as they came
 //! until a worker sorts them. A worker gives a flow back after a few packets, so that no flow makes others wait for
 //! long; only a flow with more than a pipeline's share of all that waits goes before all others, since it would be the
-//! last to be done, and is kept, unless a faster worker could have it. Threads of a pipeline leave it to such an elephant that one of them has, where it is
-//! slowed by every thread that runs beside it ([`Topology::with_thread_demand`] says where it is not).
+//! last to be done, and is kept, unless a faster worker could have it. Threads of a pipeline leave it to such an elephant
+//! that one of them has, where it is slowed by every thread that runs beside it ([`Topology::with_thread_demand`] says
+//! where it is not).
 
 use std::collections::VecDeque;
 

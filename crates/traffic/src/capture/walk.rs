@@ -48,7 +48,7 @@ pub(super) enum Stop {
 pub(super) struct Ahead {
     /// Every line before this one was requested.
     next: usize,
-    /// Bytes requested with each record.
+    /// Bytes requested with each record: whole lines, one at least.
     share_bytes: usize,
 }
 
