@@ -1,6 +1,6 @@
 //! A decoded packet: where its headers begin, and its flow's key.
 
-use flowloom_flow_key::{Direction, FiveTuple, FlowKey};
+use flowloom_flow_key::{Direction, FiveTuple, FlowKey, IpFamily};
 
 /// What the decoder found. Offsets count from the first captured byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,11 +51,37 @@ impl<'a> PacketView<'a> {
         let end = start.saturating_add(self.headers.payload_bytes as usize).min(self.bytes.len());
         &self.bytes[start..end]
     }
+
+    /// Returns the bytes of the IP packet that gave the key, its header included, by its own length: whether captured or not,
+    /// without link-layer padding. Where it states none (see the decoder) it ends with the record.
+    #[inline(always)]
+    pub fn ip_bytes(&self) -> u32 {
+        let headers = &self.headers;
+        // Not asked of the bytes: whoever counts need not load them.
+        if headers.payload_offset as usize == self.bytes.len() && self.wire_bytes > headers.payload_offset {
+            return self.ip_bytes_of_cut();
+        }
+        headers.payload_offset - headers.network_offset + headers.payload_bytes
+    }
+
+    /// Does the same where the record may end inside the headers, so that the payload does not begin where it says.
+    #[cold]
+    fn ip_bytes_of_cut(&self) -> u32 {
+        let start = self.headers.network_offset;
+        let header = self.bytes.get(start as usize..).unwrap_or_default();
+        let word = |at: usize| {
+            header.get(at..at + 2).map_or(0, |word| u32::from(u16::from_be_bytes([word[0], word[1]])))
+        };
+        let (stated, fixed) =
+            if self.headers.key.family() == IpFamily::V4 { (word(2), 0) } else { (word(4), 40) };
+        if stated == 0 { self.headers.payload_offset - start } else { fixed + stated }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decode::frames;
     use crate::{DecodeOptions, LinkType, decode};
 
     #[test]
@@ -71,5 +97,38 @@ mod tests {
         assert_eq!(payload(&bytes[..30]), b"as");
         assert_eq!(payload(&bytes[..28]), b"");
         assert_eq!(payload(&bytes[..24]), b"", "behind the ports all may be cut");
+    }
+
+    #[test]
+    fn an_ip_packet_is_as_long_as_it_says_wherever_its_record_is_cut() {
+        let ip_bytes = |link, bytes: &[u8], wire_bytes| {
+            let headers = decode(link, bytes, DecodeOptions::default()).unwrap();
+            PacketView { bytes, headers, time_ns: 0, wire_bytes }.ip_bytes()
+        };
+        let udp = frames::ipv4(17, &frames::udp(1000, 53, b"ask?"));
+        let mut tcp = frames::on(&[3, 0xE8, 0, 53, 0, 0, 0, 1, 0, 0, 0, 2, 0x80, 0x18], &[0; 18]);
+        tcp.extend(b"data");
+        let (v4, v6) = (frames::ipv4(6, &tcp), frames::ipv6(6, &tcp));
+        for (link, packet, ports_end) in
+            [(LinkType::IPV4, udp, 24), (LinkType::IPV4, v4, 24), (LinkType::IPV6, v6, 44)]
+        {
+            let whole = u32::try_from(packet.len()).unwrap();
+            for end in ports_end..=packet.len() {
+                assert_eq!(ip_bytes(link, &packet[..end], whole), whole, "{end} of {whole} bytes");
+            }
+            let padded = [&packet[..], &[0; 9]].concat();
+            assert_eq!(ip_bytes(link, &padded, whole + 9), whole, "padding is not of the packet");
+        }
+    }
+
+    #[test]
+    fn a_transport_header_that_is_longer_than_its_packet_adds_nothing() {
+        let mut segment = frames::on(&[3, 0xE8, 0, 53, 0, 0, 0, 1, 0, 0, 0, 2, 0xF0, 0x18], &[0; 6]);
+        segment.extend([0; 60]);
+        let mut packet = frames::ipv4(6, &segment);
+        packet[2..4].copy_from_slice(&44_u16.to_be_bytes());
+        let headers = decode(LinkType::IPV4, &packet, DecodeOptions::default()).unwrap();
+        let view = PacketView { bytes: &packet, headers, time_ns: 0, wire_bytes: 100 };
+        assert_eq!((view.ip_bytes(), view.payload().len()), (44, 0));
     }
 }

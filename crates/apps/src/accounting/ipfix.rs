@@ -7,8 +7,9 @@
 //! ```
 //!
 //! The source of a record is whoever sent its first packet. Elements of the way back carry the reverse number of RFC 5103.
-//! Bytes are those on the wire, link layer included (`layer2OctetDeltaCount`); times are in milliseconds, which all collectors
-//! read; a flow's zone is its `ingressVRFID`. The passes of a looped capture are not told apart.
+//! Bytes are those of IP packets, headers included (`octetDeltaCount`), and those on the wire (`layer2OctetDeltaCount`); times
+//! are in milliseconds, which all collectors read; a flow's zone is its `ingressVRFID`. The passes of a looped capture are not
+//! told apart.
 
 use std::io::{self, Write};
 use std::net::IpAddr;
@@ -27,6 +28,7 @@ const REVERSE: u32 = 29305;
 
 /// Information elements, as IANA numbers them.
 mod element {
+    pub(super) const OCTET_DELTA_COUNT: u16 = 1;
     pub(super) const PACKET_DELTA_COUNT: u16 = 2;
     pub(super) const PROTOCOL_IDENTIFIER: u16 = 4;
     pub(super) const TCP_CONTROL_BITS: u16 = 6;
@@ -47,13 +49,16 @@ mod element {
 /// `biflowDirection`: the source is whoever began.
 const INITIATOR: u8 = 1;
 
+/// Elements of a record.
+const ELEMENTS: u16 = 18;
+
 /// Returns a family's template and the elements of its records, in order: number, bytes, whether it is of the way back.
-fn template(family: IpFamily) -> (u16, [(u16, u16, bool); 16]) {
+fn template(family: IpFamily) -> (u16, [(u16, u16, bool); ELEMENTS as usize]) {
     use element::{
         BIFLOW_DIRECTION, DESTINATION_IPV4_ADDRESS, DESTINATION_IPV6_ADDRESS, DESTINATION_TRANSPORT_PORT,
         FLOW_END_MILLISECONDS, FLOW_END_REASON, FLOW_START_MILLISECONDS, INGRESS_VRF_ID,
-        LAYER2_OCTET_DELTA_COUNT, PACKET_DELTA_COUNT, PROTOCOL_IDENTIFIER, SOURCE_IPV4_ADDRESS,
-        SOURCE_IPV6_ADDRESS, SOURCE_TRANSPORT_PORT, TCP_CONTROL_BITS,
+        LAYER2_OCTET_DELTA_COUNT, OCTET_DELTA_COUNT, PACKET_DELTA_COUNT, PROTOCOL_IDENTIFIER,
+        SOURCE_IPV4_ADDRESS, SOURCE_IPV6_ADDRESS, SOURCE_TRANSPORT_PORT, TCP_CONTROL_BITS,
     };
     let (id, source, destination, bytes) = match family {
         IpFamily::V4 => (256, SOURCE_IPV4_ADDRESS, DESTINATION_IPV4_ADDRESS, 4),
@@ -68,9 +73,11 @@ fn template(family: IpFamily) -> (u16, [(u16, u16, bool); 16]) {
         (FLOW_START_MILLISECONDS, 8, false),
         (FLOW_END_MILLISECONDS, 8, false),
         (PACKET_DELTA_COUNT, 8, false),
+        (OCTET_DELTA_COUNT, 8, false),
         (LAYER2_OCTET_DELTA_COUNT, 8, false),
         (TCP_CONTROL_BITS, 2, false),
         (PACKET_DELTA_COUNT, 8, true),
+        (OCTET_DELTA_COUNT, 8, true),
         (LAYER2_OCTET_DELTA_COUNT, 8, true),
         (TCP_CONTROL_BITS, 2, true),
         (INGRESS_VRF_ID, 4, false),
@@ -122,7 +129,7 @@ impl<W: Write> IpfixWriter<W> {
         for family in [IpFamily::V4, IpFamily::V6] {
             let (id, elements) = template(family);
             writer.put(&id.to_be_bytes());
-            writer.put(&16_u16.to_be_bytes());
+            writer.put(&ELEMENTS.to_be_bytes());
             for (number, bytes, is_reverse) in elements {
                 writer.put(&(number | if is_reverse { 1 << 15 } else { 0 }).to_be_bytes());
                 writer.put(&bytes.to_be_bytes());
@@ -165,6 +172,7 @@ impl<W: Write> IpfixWriter<W> {
         let back = Direction::reversed(record.way()).index();
         for way in [there, back] {
             self.put(&record.packets()[way].to_be_bytes());
+            self.put(&record.ip_bytes()[way].to_be_bytes());
             self.put(&record.bytes()[way].to_be_bytes());
             self.put(&u16::from(record.flags()[way]).to_be_bytes());
         }

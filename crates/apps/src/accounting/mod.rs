@@ -33,17 +33,22 @@ const RST: u8 = 4;
 const ACK: u8 = 16;
 const TCP: u8 = 6;
 
+/// Bits of [`Accounted::seen`] that count packets: a thousand million of them a second for three days.
+const PACKETS: u64 = (1 << FLAGS_SHIFT) - 1;
+const FLAGS_SHIFT: u32 = 48;
+/// The side that the word is of sent the first packet.
+const BEGAN: u64 = 1 << 56;
+
 /// One record: what was seen of a flow between two cuts. One cache line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Accounted {
-    packets: [u64; 2],
+    /// Of each direction: packets, the TCP flags above them, and above these whether it began. Only so there is room for all.
+    seen: [u64; 2],
     bytes: [u64; 2],
+    ip_bytes: [u64; 2],
     first_ns: u64,
     last_ns: u64,
-    flags: [u8; 2],
-    is_reset: bool,
-    from_high: bool,
 }
 
 const _: () = assert!(size_of::<Accounted>() <= 64, "a record fits the line behind its key");
@@ -51,17 +56,22 @@ const _: () = assert!(size_of::<Accounted>() <= 64, "a record fits the line behi
 impl Accounted {
     /// Returns the packets from the low endpoint to the high one, and back.
     pub fn packets(&self) -> [u64; 2] {
-        self.packets
+        self.seen.map(|seen| seen & PACKETS)
     }
 
-    /// Returns the bytes on the wire, per direction.
+    /// Returns the bytes on the wire, link layer included, per direction.
     pub fn bytes(&self) -> [u64; 2] {
         self.bytes
     }
 
+    /// Returns the bytes of the IP packets, their headers included, per direction.
+    pub fn ip_bytes(&self) -> [u64; 2] {
+        self.ip_bytes
+    }
+
     /// Returns the union of the TCP flags, per direction.
     pub fn flags(&self) -> [u8; 2] {
-        self.flags
+        self.seen.map(|seen| (seen >> FLAGS_SHIFT & 0xFF) as u8)
     }
 
     /// Returns the times of the first and the last packet, nanoseconds since 1970.
@@ -71,14 +81,15 @@ impl Accounted {
 
     /// Returns the way that the first packet went.
     pub fn way(&self) -> Direction {
-        if self.from_high { Direction::HighToLow } else { Direction::LowToHigh }
+        if self.seen[1] & BEGAN == 0 { Direction::LowToHigh } else { Direction::HighToLow }
     }
 
     /// Returns how its connection was closed, if it was within this record.
     pub fn closed(&self) -> Option<EndReason> {
-        if self.is_reset {
+        let [there, back] = self.flags();
+        if (there | back) & RST != 0 {
             Some(EndReason::Reset)
-        } else if self.flags[0] & self.flags[1] & FIN != 0 {
+        } else if there & back & FIN != 0 {
             Some(EndReason::Fin)
         } else {
             None
@@ -94,6 +105,8 @@ impl FlowState for Accounted {
         "packets_high_to_low",
         "bytes_low_to_high",
         "bytes_high_to_low",
+        "ip_bytes_low_to_high",
+        "ip_bytes_high_to_low",
         "tcp_flags_low_to_high",
         "tcp_flags_high_to_low",
         "first_sender",
@@ -101,28 +114,31 @@ impl FlowState for Accounted {
     const SEPARATE: bool = true;
 
     fn values(&self, out: &mut Vec<FlowValue>) {
+        let (packets, flags) = (self.packets(), self.flags());
         out.extend([
             FlowValue::TimeNs(self.first_ns),
             FlowValue::TimeNs(self.last_ns),
-            FlowValue::Count(self.packets[0]),
-            FlowValue::Count(self.packets[1]),
+            FlowValue::Count(packets[0]),
+            FlowValue::Count(packets[1]),
             FlowValue::Count(self.bytes[0]),
             FlowValue::Count(self.bytes[1]),
-            FlowValue::Bits(u64::from(self.flags[0])),
-            FlowValue::Bits(u64::from(self.flags[1])),
-            FlowValue::Word(if self.from_high { "high" } else { "low" }),
+            FlowValue::Count(self.ip_bytes[0]),
+            FlowValue::Count(self.ip_bytes[1]),
+            FlowValue::Bits(u64::from(flags[0])),
+            FlowValue::Bits(u64::from(flags[1])),
+            FlowValue::Word(if self.way() == Direction::HighToLow { "high" } else { "low" }),
         ]);
     }
 
     /// Adds a later record, for whoever wants one a key after all.
     fn merge(&mut self, later: Self) {
         for way in 0..2 {
-            self.packets[way] += later.packets[way];
+            self.seen[way] += later.seen[way] & PACKETS;
+            self.seen[way] |= later.seen[way] & (0xFF << FLAGS_SHIFT);
             self.bytes[way] += later.bytes[way];
-            self.flags[way] |= later.flags[way];
+            self.ip_bytes[way] += later.ip_bytes[way];
         }
         self.last_ns = later.last_ns;
-        self.is_reset |= later.is_reset;
     }
 }
 
@@ -161,15 +177,14 @@ impl App for Accounting {
     fn on_packet(&mut self, packet: &PacketView<'_>, flow: &mut Accounted) -> Verdict {
         let headers = &packet.headers;
         let way = headers.direction.index();
-        if flow.packets == [0, 0] {
+        if flow.seen == [0, 0] {
             flow.first_ns = packet.time_ns;
-            flow.from_high = headers.direction == Direction::HighToLow;
+            flow.seen[way] = BEGAN;
         }
-        flow.packets[way] += 1;
+        flow.seen[way] = (flow.seen[way] + 1) | u64::from(headers.tcp_flags) << FLAGS_SHIFT;
         flow.bytes[way] += u64::from(packet.wire_bytes);
+        flow.ip_bytes[way] += u64::from(packet.ip_bytes());
         flow.last_ns = packet.time_ns;
-        flow.flags[way] |= headers.tcp_flags;
-        flow.is_reset |= headers.tcp_flags & RST != 0;
         Verdict::Accept
     }
 

@@ -18,7 +18,15 @@ struct Note {
     time_ns: u64,
     way: usize,
     bytes: u64,
+    ip_bytes: u64,
     flags: u8,
+}
+
+/// Reads the length of the IP packet that a packet holds from its header.
+fn ip_bytes(packet: &PacketView<'_>) -> u64 {
+    let header = &packet.bytes[packet.headers.network_offset as usize..];
+    let word = |at: usize| u64::from(header[at]) << 8 | u64::from(header[at + 1]);
+    if header[0] >> 4 == 4 { word(2) } else { 40 + word(4) }
 }
 
 /// A record as the plain accounting has it: its values and the reason for its end.
@@ -42,6 +50,8 @@ fn summed(notes: &[Note]) -> Vec<FlowValue> {
         FlowValue::Count(of(1).count() as u64),
         FlowValue::Count(of(0).map(|note| note.bytes).sum()),
         FlowValue::Count(of(1).map(|note| note.bytes).sum()),
+        FlowValue::Count(of(0).map(|note| note.ip_bytes).sum()),
+        FlowValue::Count(of(1).map(|note| note.ip_bytes).sum()),
         FlowValue::Bits(bits(0)),
         FlowValue::Bits(bits(1)),
         FlowValue::Word(["low", "high"][notes[0].way]),
@@ -58,6 +68,7 @@ fn plain(source: &Memory, idle_ns: Option<u64>, active_ns: Option<u64>) -> Vec<R
             time_ns: packet.time_ns,
             way: packet.headers.direction.index(),
             bytes: u64::from(packet.wire_bytes),
+            ip_bytes: ip_bytes(packet),
             flags: packet.headers.tcp_flags,
         });
     });
@@ -216,6 +227,7 @@ fn records_can_be_added_up() {
     let mut sum = all.pop().unwrap();
     sum.merge(later);
     assert_eq!((sum.packets(), sum.bytes(), sum.closed()), ([1, 1], [60, 60], Some(EndReason::Reset)));
+    assert_eq!((sum.ip_bytes(), sum.flags(), sum.way()), ([40, 40], [16, 4], Direction::LowToHigh));
     assert_eq!(sum.times_ns(), (1_000_000_000, 2_000_000_000));
     assert_eq!(EndReason::Reset.ipfix(), 3);
 }

@@ -34,6 +34,7 @@ fn expected(key: &FlowKey, record: &Accounted, reason: EndReason) -> (u16, Vec<V
     ];
     for way in [there, back] {
         values.push(record.packets()[way].to_be_bytes().to_vec());
+        values.push(record.ip_bytes()[way].to_be_bytes().to_vec());
         values.push(record.bytes()[way].to_be_bytes().to_vec());
         values.push(vec![0, record.flags()[way]]);
     }
@@ -81,9 +82,14 @@ fn read(mut bytes: &[u8], export_seconds: u32) -> Vec<(u16, Vec<Vec<u8>>)> {
                     assert!(fields(0)[0].contains("SourceIpv4address"), "{:?}", fields(0));
                     assert!(fields(1)[1].contains("DestinationIpv6address"), "{:?}", fields(1));
                     for i in 0..2 {
-                        assert!(fields(i)[8].contains("Layer2octetDeltaCount"), "{:?}", fields(i));
-                        assert!(fields(i)[10].contains("ReversePacketDeltaCount"), "{:?}", fields(i));
-                        assert!(fields(i)[14].contains("FlowEndReason"), "{:?}", fields(i));
+                        let named = |at: usize, name: &str| {
+                            assert!(fields(i)[at].contains(name), "{:?}", fields(i));
+                        };
+                        named(8, "(OctetDeltaCount)");
+                        named(9, "Layer2octetDeltaCount");
+                        named(11, "ReversePacketDeltaCount");
+                        named(12, "ReverseOctetDeltaCount");
+                        named(16, "FlowEndReason");
                     }
                 }
                 FlowSetBody::Data(data) => {

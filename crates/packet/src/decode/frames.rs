@@ -6,7 +6,7 @@ use crate::reason::DropReason;
 use crate::view::Headers;
 
 /// Returns a header followed by what it carries.
-pub(super) fn on(header: &[u8], inner: &[u8]) -> Vec<u8> {
+pub(crate) fn on(header: &[u8], inner: &[u8]) -> Vec<u8> {
     [header, inner].concat()
 }
 
@@ -22,13 +22,13 @@ pub(super) fn tag(id: u16, ether_type: u16, inner: &[u8]) -> Vec<u8> {
 }
 
 /// Returns a packet from 10.0.0.1 to 10.0.0.2.
-pub(super) fn ipv4(protocol: u8, inner: &[u8]) -> Vec<u8> {
+pub(crate) fn ipv4(protocol: u8, inner: &[u8]) -> Vec<u8> {
     let total = u16::try_from(20 + inner.len()).unwrap().to_be_bytes();
     on(&[0x45, 0, total[0], total[1], 0, 1, 0, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2], inner)
 }
 
 /// Returns a packet from `fd00::1` to `fd00::2`; `inner` begins with the extension headers, if any.
-pub(super) fn ipv6(next: u8, inner: &[u8]) -> Vec<u8> {
+pub(crate) fn ipv6(next: u8, inner: &[u8]) -> Vec<u8> {
     let length = u16::try_from(inner.len()).unwrap().to_be_bytes();
     let mut header = vec![0x60, 0, 0, 0, length[0], length[1], next, 64];
     for last in [1, 2] {
@@ -38,7 +38,7 @@ pub(super) fn ipv6(next: u8, inner: &[u8]) -> Vec<u8> {
 }
 
 /// Returns a UDP datagram.
-pub(super) fn udp(source: u16, destination: u16, inner: &[u8]) -> Vec<u8> {
+pub(crate) fn udp(source: u16, destination: u16, inner: &[u8]) -> Vec<u8> {
     let length = u16::try_from(8 + inner.len()).unwrap();
     on(&[source, destination, length, 0].map(u16::to_be_bytes).concat(), inner)
 }

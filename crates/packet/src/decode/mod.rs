@@ -19,7 +19,7 @@ mod ethernet;
 mod fabric;
 mod fast;
 #[cfg(test)]
-mod frames;
+pub(crate) mod frames;
 mod ieee80211;
 mod ipv4;
 mod ipv6;

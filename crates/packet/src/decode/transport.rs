@@ -52,7 +52,9 @@ impl Layers<'_> {
             }
         }
         let (key, direction) = key(transport.source_port, transport.destination_port);
-        let payload_at = network.transport_at + transport.header_bytes;
+        // A transport header that claims more than its packet holds ends with it.
+        let payload_at =
+            (network.transport_at + transport.header_bytes).min(network.end.max(network.transport_at));
         let clamp = |offset: usize| u32::try_from(offset.min(self.bytes.len())).unwrap_or(u32::MAX);
         Ok(Headers {
             key: key.with_zone(self.zone.value()),
