@@ -1,6 +1,5 @@
 //! One record per flow, as CSV, JSON lines or IPFIX.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
@@ -9,6 +8,8 @@ use flowloom::apps::accounting::{Accounted, EndReason};
 use flowloom::engine::{FlowResults, FlowState, FlowValue};
 use flowloom::flow_key::FlowKey;
 
+use crate::output::OutputFile;
+
 /// The columns that every application's records begin with.
 const KEY_COLUMNS: [&str; 7] =
     ["low_address", "low_port", "high_address", "high_port", "protocol", "zone", "pass"];
@@ -16,16 +17,17 @@ const KEY_COLUMNS: [&str; 7] =
 /// The column of what is known only when a run is over: why a record ended.
 const END_COLUMN: &str = "end_reason";
 
-/// Writes the records to `path`, in the order they come. `ends` says why each of them ended; where that is not known, it is empty.
+/// Writes the records to the file that was opened at `path`, in the order they come. `ends` says why each of them ended; where that is not known, it is empty.
 pub(crate) fn write<F: FlowState>(
     path: &Path,
+    file: OutputFile,
     flows: &FlowResults<F>,
     ends: &[&'static str],
 ) -> io::Result<()> {
     let lines = path.extension().is_some_and(|extension| {
         extension.eq_ignore_ascii_case("jsonl") || extension.eq_ignore_ascii_case("json")
     });
-    let out = BufWriter::new(File::create(path)?);
+    let out = BufWriter::new(file);
     if lines { json_lines(out, flows, ends) } else { csv(out, flows, ends) }
 }
 
@@ -36,11 +38,11 @@ pub(crate) fn is_ipfix(path: &Path) -> bool {
 
 /// Writes accounting records as IPFIX messages, exported at the end of the run in packet time.
 pub(crate) fn write_ipfix<'a>(
-    path: &Path,
+    file: OutputFile,
     records: impl Iterator<Item = ((&'a FlowKey, &'a Accounted), EndReason)>,
     export_ns: u64,
 ) -> io::Result<()> {
-    let mut writer = IpfixWriter::new(BufWriter::new(File::create(path)?), export_ns);
+    let mut writer = IpfixWriter::new(BufWriter::new(file), export_ns);
     for ((key, record), reason) in records {
         writer.write(key, record, reason)?;
     }

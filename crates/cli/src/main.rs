@@ -12,6 +12,7 @@ mod attend;
 mod exit;
 mod flow_file;
 mod host;
+mod output;
 mod pace;
 mod profile;
 mod progress;

@@ -348,12 +348,51 @@ fn standard_input_is_read_once() {
 fn a_result_outlives_a_flow_file_that_cannot_be_written() {
     let folder = Folder::new();
     let path = folder.write("t.pcap", &pcap(500));
-    for flows in ["/dev/full", &folder.path("no/such/folder.csv")] {
-        let outcome = json_of(&path, &["--flows", flows]).ends(5);
-        let outcome = outcome.says(&["error: cannot write flows to", flows, "[exit 5]"]);
-        check_balance(&outcome.json());
-        assert_eq!(number(&outcome.json(), "flows"), 500);
+    let outcome = json_of(&path, &["--flows", "/dev/full"]).ends(5);
+    let outcome = outcome.says(&["error: cannot write flows to /dev/full", "No space left", "[exit 5]"]);
+    check_balance(&outcome.json());
+    assert_eq!(number(&outcome.json(), "flows"), 500);
+}
+
+#[test]
+fn what_cannot_be_opened_for_writing_is_told_before_the_run() {
+    let folder = Folder::new();
+    // A run that would last for longer than the test may.
+    let path = folder.write("t.pcap", &pcap(60_000));
+    let nowhere = folder.path("no/such/folder.csv");
+    for (option, what) in [("--flows", "flows"), ("--write", "packets")] {
+        let said = format!("error: cannot write {what} to {nowhere}: No such file");
+        let outcome =
+            json_of(&path, &["--speed", "10", option, &nowhere]).ends(5).says(&[&said, "[exit 5]"]);
+        assert_eq!(outcome.text(), "");
+        flowloom(["replay", &path, option, "-"]).ends(2).says(&["needs a file"]);
     }
+}
+
+#[test]
+fn a_run_that_is_refused_leaves_files_as_they_were() {
+    let folder = Folder::new();
+    let path = folder.write("t.pcap", &pcap(5));
+    let old = folder.write("old.csv", b"from last week");
+    let new = folder.path("new.pcapng");
+    let outputs = ["--flows", &old, "--write", &new];
+    let missing = folder.path("missing.pcap");
+    for (input, options, status) in [
+        (&path, &["--ring", "100", "--workers", "1"][..], 2),
+        (&path, &["--cores", "0", "--workers", "2"], 2),
+        (&path, &["--cores", "99999"], 2),
+        (&path, &["--save", &old], 5),
+        (&missing, &[], 3),
+    ] {
+        flowloom([&["replay", input.as_str()], options, &outputs].concat()).ends(status);
+        assert_eq!(std::fs::read(&old).unwrap(), b"from last week", "{options:?}");
+        assert!(!std::fs::exists(&new).unwrap(), "{options:?}");
+    }
+    flowloom([&["replay", path.as_str()][..], &outputs].concat()).ends(0);
+    assert_eq!(std::fs::read_to_string(&old).unwrap().lines().count(), 6);
+    assert!(std::fs::read(&new).unwrap().starts_with(&[0x0A, 0x0D, 0x0D, 0x0A]));
+    let twice = format!("{}/./new.pcapng", folder.path(""));
+    flowloom(["replay", &path, "--flows", &twice, "--write", &new]).ends(2).says(&["are one file"]);
 }
 
 #[test]

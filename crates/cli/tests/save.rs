@@ -4,6 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
+use crate::bytes::pcap_header;
 use crate::schema::Schema;
 use crate::support::{Folder, flowloom};
 
@@ -50,8 +51,8 @@ fn every_application_has_pictures_and_a_run_of_nothing_too() {
         assert!(has("report.html") && has("packets.svg"), "{app}");
         assert_eq!(has("flow-sizes.svg"), app != "null", "{app}");
     }
-    let run = folder.path("none");
-    flowloom(["replay", &trace, "--limit", "0", "--no-pin", "--save", &run]).ends(0);
+    let (run, none) = (folder.path("none"), folder.write("none.pcap", &pcap_header(1)));
+    flowloom(["replay", &none, "--no-pin", "--save", &run]).ends(0);
     assert!(
         fs::read_to_string(format!("{run}/report.html"))
             .unwrap()
@@ -63,11 +64,38 @@ fn every_application_has_pictures_and_a_run_of_nothing_too() {
 fn what_cannot_be_kept_is_printed_all_the_same() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &[]);
-    let file = folder.write("file", b"");
-    flowloom(["replay", &trace, "--no-pin", "--save", &file])
+    let run = folder.path("run");
+    fs::create_dir_all(format!("{run}/report.html")).unwrap();
+    flowloom(["replay", &trace, "--no-pin", "--save", &run])
         .ends(5)
-        .says(&["cannot write"])
+        .says(&["cannot write", "report.html", "[exit 5]"])
         .shows(&["Digest"]);
+}
+
+#[test]
+fn where_nothing_can_be_kept_no_work_is_done() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let file = folder.write("file", b"as it was");
+    for verb in [
+        &["replay", &trace, "--no-pin"][..],
+        &["bench", "table"],
+        &["bench", "classify"],
+        &["bench", "pipeline"],
+        &["bench", "schedule"],
+        &["simulate", "schedule", &trace],
+        &["simulate", "ordering", &trace],
+        &["reproduce", "dhash/section4_load_factor"],
+    ] {
+        let outcome = flowloom([verb, &["--save", &file]].concat()).ends(5);
+        let outcome = outcome.says(&["error: cannot write", &file, "not a directory", "[exit 5]"]);
+        assert_eq!(outcome.text(), "", "{verb:?}");
+    }
+    assert_eq!(fs::read_to_string(&file).unwrap(), "as it was");
+    let run = folder.path("no/such/run");
+    flowloom(["replay", &trace, "--cores", "0", "--workers", "5", "--save", &run]).ends(2);
+    flowloom(["replay", &trace, "--workers", "1", "--ring", "100", "--save", &run]).ends(2);
+    assert!(!fs::exists(folder.path("no")).unwrap(), "a run that is refused leaves nothing");
 }
 
 #[test]

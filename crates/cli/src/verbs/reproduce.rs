@@ -13,6 +13,7 @@ use flowloom_repro::{Context, Item, ItemError, PAPERS, Reproduction, Scale, sele
 use crate::args::Common;
 use crate::args::reproduce::{Reproduce, ScaleName};
 use crate::exit::{Failure, Status};
+use crate::output::OutputFolder;
 use crate::render::print;
 use crate::render::reproduce::{ItemList, ReproduceResult};
 use crate::signals::stop_on_signals;
@@ -25,6 +26,7 @@ pub(crate) fn run(arguments: &Reproduce, common: &Common) -> Result<Status, Fail
     }
     let items = selected(&arguments.what)?;
     let data = data_folder(arguments)?;
+    let _kept = arguments.save.as_deref().map(OutputFolder::open).transpose()?;
     let control = Arc::new(Control::default());
     stop_on_signals(&control);
     let go_on = || !control.is_stopped();

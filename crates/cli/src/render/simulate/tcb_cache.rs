@@ -1,12 +1,14 @@
 //! The result of `simulate tcb-cache`.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::Path;
 
 use flowloom_measure::chart::{Axis, Chart, Series};
 use serde::Serialize;
 
 use crate::exit::Failure;
+use crate::output::OutputFile;
 use crate::render::{Report, grouped};
 
 /// The document of `simulate tcb-cache`; `docs/schema/simulate-tcb-cache-1.json` describes it.
@@ -132,9 +134,31 @@ impl PointFigures {
     }
 }
 
+/// The file of a picture, open before there is something to draw.
+pub(crate) struct Picture<'a> {
+    file: OutputFile,
+    path: &'a Path,
+}
+
+impl<'a> Picture<'a> {
+    /// Opens the file.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Output`] where it cannot be written.
+    pub(crate) fn open(path: &'a Path) -> Result<Self, Failure> {
+        OutputFile::open(path).map(|file| Self { file, path }).map_err(|error| cannot_draw(path, &error))
+    }
+}
+
+fn cannot_draw(path: &Path, error: &dyn std::fmt::Display) -> Failure {
+    Failure::Output(format!("cannot draw {}: {error}", path.display()))
+}
+
 impl SimulateResult {
     /// Draws miss ratios by size.
-    pub(crate) fn draw(&self, path: &Path) -> Result<(), Failure> {
+    pub(crate) fn draw(&self, picture: Picture<'_>) -> Result<(), Failure> {
+        let Picture { mut file, path } = picture;
         let title = format!(
             "Miss ratio: {}{}{}, seed {}",
             self.trace.source,
@@ -159,11 +183,8 @@ impl SimulateResult {
             points.sort_by(|a, b| a.0.total_cmp(&b.0));
             chart = chart.with(Series::line(name, points));
         }
-        let failed = |error: &dyn std::fmt::Display| {
-            Failure::Output(format!("cannot draw {}: {error}", path.display()))
-        };
-        let svg = chart.svg().map_err(|error| failed(&error))?;
-        std::fs::write(path, svg).map_err(|error| failed(&error))
+        let svg = chart.svg().map_err(|error| cannot_draw(path, &error))?;
+        file.write_all(svg.as_bytes()).map_err(|error| cannot_draw(path, &error))
     }
 
     fn verdict(&self) -> String {

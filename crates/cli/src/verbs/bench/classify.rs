@@ -35,6 +35,7 @@ pub(crate) fn run(arguments: &Classify, common: &Common) -> Result<Status, Failu
     if arguments.headers > HEADERS_MAX {
         return Err(Failure::Usage(format!("--headers {}: at most {HEADERS_MAX}", arguments.headers)));
     }
+    let _kept = arguments.save.open()?;
     let control = Arc::new(Control::default());
     stop_on_signals(&control);
     let tool =

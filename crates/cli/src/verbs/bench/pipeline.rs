@@ -54,6 +54,7 @@ pub(crate) fn run(arguments: &Pipeline, common: &Common) -> Result<Status, Failu
         )));
     }
     let workers = worker_counts(arguments)?;
+    let _kept = arguments.save.open()?;
     let file = match &arguments.input {
         Some(path) => CaptureFile::open(path)
             .map_err(|error| Failure::Input(format!("cannot read {}: {error}", path.display())))?,

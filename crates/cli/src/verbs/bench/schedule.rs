@@ -34,6 +34,7 @@ pub(crate) fn run(arguments: &Schedule, common: &Common) -> Result<Status, Failu
             "--rounds must be at least 1, and --batch at most {BATCH_MAX}"
         )));
     }
+    let _kept = arguments.save.open()?;
     let flows = u32::try_from(arguments.flows).unwrap_or(u32::MAX);
     let model = Model::Zipf { flows, exponent_permille: 1000 };
     let usage = |error: SetupError| Failure::Usage(error.to_string());

@@ -36,6 +36,7 @@ pub(crate) fn run(arguments: &Table, common: &Common) -> Result<Status, Failure>
     if arguments.rounds == 0 || arguments.batch == 0 {
         return Err(Failure::Usage(String::from("--rounds and --batch must be at least 1")));
     }
+    let _kept = arguments.save.open()?;
     let control = Arc::new(Control::default());
     stop_on_signals(&control);
     let tool =

@@ -4,18 +4,16 @@ mod charts;
 mod figures;
 mod firewall;
 mod l7;
+mod outputs;
 mod probe;
 mod role;
 mod setup;
 mod source;
 
-use std::fs::File;
-use std::io::BufWriter;
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
 
-use flowloom::apps::CaptureSink;
 use flowloom::apps::accounting::{EndReason, end_reasons};
 use flowloom::engine::{App, Control, EngineConfig, Fault, IdleTimeout, Parts, RunReport, run_parts};
 use flowloom::packet::PacketSource;
@@ -25,6 +23,7 @@ use crate::args::Common;
 use crate::args::replay::{AppName, Replay, TableName};
 use crate::exit::{Failure, Status, check_decodable, with_status};
 use crate::host::isa_named;
+use crate::output::OutputFile;
 use crate::pace::Pace;
 use crate::progress::{Progress, label};
 use crate::render::replay::{ReplayResult, VerifyFigures};
@@ -34,12 +33,10 @@ use crate::{attend, flow_file, verify};
 
 use figures::{Run, figures};
 use firewall::Rules;
+use outputs::Outputs;
 use probe::Probe;
 use role::{AccountingRole, Beside, L7Role, NullRole, Role, TrackerRole};
-use setup::{
-    Tables, check_application, check_outputs, check_verifiable, discipline, engine_config, policy,
-    set_options,
-};
+use setup::{Tables, check_application, check_verifiable, discipline, engine_config, policy, set_options};
 use source::{Source, feed};
 
 /// Runs the verb.
@@ -94,11 +91,10 @@ fn run_app<R: Role>(
     }
     let options = set_options(arguments);
     let mut source = Source::open(arguments, &inputs, options)?;
-    check_outputs(arguments, source.captures())?;
+    let mut outputs = Outputs::open(arguments, source.captures())?;
     let tables = Tables::plan(arguments, &config, order, source.captures(), options, isa);
 
     let listener = listener(arguments, common)?;
-    let mut sink = arguments.write.as_deref().map(capture_sink).transpose()?;
     let control = Arc::new(Control::default());
     source.stop_with(&control);
     let reload = rules.and_then(|rules| rules.reload(arguments, common.quiet > 1));
@@ -112,7 +108,7 @@ fn run_app<R: Role>(
     let parts = Parts {
         source: &mut *fed,
         discipline: discipline(&mut policy),
-        sink: sink.as_mut().map(|sink| sink as _),
+        sink: outputs.sink.as_mut().map(|sink| sink as _),
         control: &control,
     };
     let app_of = |_| role.app();
@@ -162,8 +158,9 @@ fn run_app<R: Role>(
         warn_of(notice, arguments.strict, common);
     }
     // A result that cannot be printed is no reason to lose the flows, nor the other way round.
-    let written = arguments.flows.as_ref().map_or(Ok(()), |path| {
-        write_flows::<R>(path, &report, config.idle_timeout)
+    let flows = arguments.flows.as_ref().zip(outputs.flows.take());
+    let written = flows.map_or(Ok(()), |(path, file)| {
+        write_flows::<R>(path, file, &report, config.idle_timeout)
             .map_err(|error| Failure::Output(format!("cannot write flows to {}: {error}", path.display())))
     });
     let saved = arguments.save.save.as_ref().map_or(Ok(()), |folder| {
@@ -211,6 +208,7 @@ fn oracle_says<R: Role>(
 /// Writes a record per flow; of an application that keeps account, with the reason for its end.
 fn write_flows<R: Role>(
     path: &Path,
+    file: OutputFile,
     report: &RunReport<FlowOf<R>>,
     idle: Option<IdleTimeout>,
 ) -> std::io::Result<()> {
@@ -219,10 +217,10 @@ fn write_flows<R: Role>(
     if flow_file::is_ipfix(path) {
         let records =
             report.flows.iter().filter_map(|record| Some((&record.key, R::account(&record.state)?)));
-        return flow_file::write_ipfix(path, records.zip(reasons), last_ns);
+        return flow_file::write_ipfix(file, records.zip(reasons), last_ns);
     }
     let ends: Vec<&'static str> = reasons.into_iter().map(EndReason::name).collect();
-    flow_file::write(path, &report.flows, &ends)
+    flow_file::write(path, file, &report.flows, &ends)
 }
 
 /// Opens the socket that statistics are read from, and says where: the port may have been left to the system.
@@ -234,16 +232,6 @@ fn listener(arguments: &Replay, common: &Common) -> Result<Option<TcpListener>, 
         eprintln!("statistics at http://{address}/metrics");
     }
     Ok(Some(listener))
-}
-
-/// Creates the file that accepted packets are written to.
-fn capture_sink(path: &Path) -> Result<CaptureSink<BufWriter<File>>, Failure> {
-    if path.as_os_str() == "-" {
-        return Err(Failure::Usage(String::from("--write needs a file: standard output has the report")));
-    }
-    let file = File::create(path)
-        .map_err(|error| Failure::Output(format!("cannot write packets to {}: {error}", path.display())))?;
-    Ok(CaptureSink::new(BufWriter::with_capacity(1 << 18, file)))
 }
 
 fn status(

@@ -1,7 +1,6 @@
 //! From arguments to a source, an engine and tables; mistakes are found before anything starts.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
 
 use flowloom::cpu::features::Isa;
 use flowloom::cpu::memory;
@@ -128,34 +127,6 @@ pub(super) fn check_application(arguments: &Replay) -> Result<(), Failure> {
         return Err(Failure::Usage(String::from(
             "--flows to IPFIX is for --app accounting\n  other applications' records go to .csv or .jsonl",
         )));
-    }
-    Ok(())
-}
-
-/// Refuses to write over what the run reads, and two results into one file.
-pub(super) fn check_outputs(arguments: &Replay, captures: Option<&CaptureSet>) -> Result<(), Failure> {
-    let outputs = [("--write", &arguments.write), ("--flows", &arguments.flows)];
-    let mut taken: Option<PathBuf> = None;
-    for (option, path) in outputs.into_iter().filter_map(|(option, path)| Some((option, path.as_deref()?)))
-    {
-        // A device, or what is not there yet, has nothing to lose.
-        let place = path.canonicalize().ok().filter(|place| place.is_file());
-        let inputs = captures.into_iter().flat_map(CaptureSet::paths);
-        let mut inputs = inputs.chain(arguments.firewall.rules.as_deref());
-        if place.is_some() && inputs.any(|input| input.canonicalize().ok() == place) {
-            return Err(Failure::Usage(format!(
-                "{option} {} would overwrite an input of this run\n  name another file",
-                path.display()
-            )));
-        }
-        let place = place.unwrap_or_else(|| path.to_path_buf());
-        if taken.as_ref() == Some(&place) && !place.starts_with("/dev") {
-            return Err(Failure::Usage(format!(
-                "--write and --flows are one file, {}\n  name two",
-                path.display()
-            )));
-        }
-        taken = Some(place);
     }
     Ok(())
 }

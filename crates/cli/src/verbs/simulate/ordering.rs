@@ -48,6 +48,7 @@ pub(super) fn run(arguments: &Ordering, common: &Common) -> Result<Status, Failu
     for &threads in &arguments.threads {
         machine(threads)?;
     }
+    let _kept = arguments.save.open()?;
     let offer = offer(&arguments.traffic, common)?;
     let jobs = offer.traffic.jobs.len() as u64;
     let work: u64 = offer.traffic.jobs.iter().map(|job| u64::from(job.work)).sum();

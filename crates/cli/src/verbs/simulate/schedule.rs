@@ -27,6 +27,7 @@ pub(super) fn run(arguments: &Schedule, common: &Common) -> Result<Status, Failu
     let usage = |error: flowloom::scheduler::SetupError| Failure::Usage(error.to_string());
     let machine = machine(arguments)?;
     machine.check().map_err(usage)?;
+    let _kept = arguments.save.open()?;
     let offer = offer(&arguments.traffic, common)?;
     let (mut traffic, mut pace) = (offer.traffic, Pace::Closed);
     if let Some(load) = arguments.load {

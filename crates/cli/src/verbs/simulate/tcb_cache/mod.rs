@@ -15,7 +15,7 @@ use flowloom::tcb_cache::cost::OffloadEngine;
 use crate::args::Common;
 use crate::args::simulate::tcb_cache::{TcbCache, Warm};
 use crate::exit::{Failure, Status, with_status};
-use crate::render::simulate::tcb_cache::{PointFigures, SimulateResult, TraceFigures};
+use crate::render::simulate::tcb_cache::{Picture, PointFigures, SimulateResult, TraceFigures};
 use crate::render::{print, warn};
 use crate::signals::stop_on_signals;
 
@@ -30,6 +30,7 @@ pub(crate) fn run(arguments: &TcbCache, common: &Common) -> Result<Status, Failu
     stop_on_signals(&control);
     // Shapes are checked before a long trace is read; which index function is the default depends on the trace.
     grid::points(arguments, false)?;
+    let picture = arguments.svg.as_deref().map(Picture::open).transpose()?;
     let loaded = source::load(arguments, &|| control.is_stopped())?;
     let points = grid::points(arguments, loaded.foreign)?;
     let accesses = loaded.accesses.len();
@@ -56,7 +57,7 @@ pub(crate) fn run(arguments: &TcbCache, common: &Common) -> Result<Status, Failu
             warn(&format!("{text}; --strict makes this an error"), common);
         }
     }
-    let drawn = arguments.svg.as_deref().map(|path| result.draw(path));
+    let drawn = picture.map(|picture| result.draw(picture));
     print(&result, common)?;
     if let Some(Err(error)) = drawn {
         return Err(error);

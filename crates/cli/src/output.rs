@@ -1,0 +1,167 @@
+//! Files and folders that results go to: opened before a run, so that what cannot be written is known before it has lasted an
+//! hour, and left as they were where there is no run.
+
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::exit::Failure;
+
+/// A file that is to be written. What stood in it goes when writing begins; one that was not there goes where writing never
+/// begins.
+#[derive(Debug)]
+pub(crate) struct OutputFile {
+    file: File,
+    path: PathBuf,
+    is_new: bool,
+    is_begun: bool,
+}
+
+impl OutputFile {
+    /// Opens a file, or makes it.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let (file, is_new) = match OpenOptions::new().write(true).create_new(true).open(path) {
+            // Also a link to what is not there: that is made, and stays.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                (OpenOptions::new().write(true).create(true).truncate(false).open(path)?, false)
+            }
+            made => (made?, true),
+        };
+        Ok(Self { file, path: path.to_path_buf(), is_new, is_begun: false })
+    }
+
+    /// Says whether two are one file on disk.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let place = |metadata: Metadata| metadata.is_file().then(|| (metadata.dev(), metadata.ino()));
+        let place = |output: &Self| output.file.metadata().ok().and_then(place);
+        place(self).is_some_and(|own| place(other) == Some(own))
+    }
+
+    /// Takes away what stood in the file.
+    fn begin(&mut self) -> io::Result<()> {
+        if !self.is_begun {
+            // Devices and pipes have nothing to take away.
+            if self.file.metadata()?.is_file() {
+                self.file.set_len(0)?;
+            }
+            self.is_begun = true;
+        }
+        Ok(())
+    }
+}
+
+impl Write for OutputFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.begin()?;
+        self.file.write(bytes)
+    }
+
+    /// Begins too: who had nothing to write leaves an empty file.
+    fn flush(&mut self) -> io::Result<()> {
+        self.begin()?;
+        self.file.flush()
+    }
+}
+
+impl Drop for OutputFile {
+    fn drop(&mut self) {
+        if self.is_new && !self.is_begun {
+            // Left behind it is of no harm.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// A folder that is to be filled. Folders that were made for it go again where they stay empty.
+#[derive(Debug)]
+pub(crate) struct OutputFolder {
+    /// Innermost first.
+    made: Vec<PathBuf>,
+}
+
+impl OutputFolder {
+    /// Makes the folder if need be, and tries whether a file can be put there.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Output`] with what cannot be written.
+    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
+        let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
+        let made = path.ancestors().take_while(is_missing).map(Path::to_path_buf).collect();
+        let folder = Self { made };
+        let result = path.join("result.json");
+        if path.exists() && !path.is_dir() {
+            return Err(cannot_write(path, &io::ErrorKind::NotADirectory.into()));
+        }
+        fs::create_dir_all(path).map_err(|error| cannot_write(path, &error))?;
+        OutputFile::open(&result).map_err(|error| cannot_write(&result, &error))?;
+        Ok(folder)
+    }
+}
+
+impl Drop for OutputFolder {
+    fn drop(&mut self) {
+        for folder in &self.made {
+            // One with something in it stays.
+            let _ = fs::remove_dir(folder);
+        }
+    }
+}
+
+fn cannot_write(path: &Path, error: &io::Error) -> Failure {
+    Failure::Output(format!("cannot write {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_changes_when_writing_begins_and_not_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let (old, new) = (folder.path().join("old"), folder.path().join("new"));
+        fs::write(&old, "what stood there").unwrap();
+        for path in [&old, &new] {
+            drop(OutputFile::open(path).unwrap());
+        }
+        assert_eq!(fs::read_to_string(&old).unwrap(), "what stood there");
+        assert!(!new.exists());
+        for path in [&old, &new] {
+            OutputFile::open(path).unwrap().write_all(b"now").unwrap();
+            assert_eq!(fs::read_to_string(path).unwrap(), "now");
+            OutputFile::open(path).unwrap().flush().unwrap();
+            assert_eq!(fs::read_to_string(path).unwrap(), "", "nothing was there to be written");
+        }
+    }
+
+    #[test]
+    fn one_file_under_two_names_is_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let open = |name: &str| OutputFile::open(&folder.path().join(name)).unwrap();
+        let (a, b) = (OutputFile::open(&path).unwrap(), open("b"));
+        assert!(a.is_same(&open("./a")) && !a.is_same(&b));
+        let null = || OutputFile::open(Path::new("/dev/null")).unwrap();
+        assert!(!null().is_same(&null()), "a device takes both");
+    }
+
+    #[test]
+    fn folders_that_stay_empty_go_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (outer, inner) = (folder.path().join("a"), folder.path().join("a/b"));
+        drop(OutputFolder::open(&inner).unwrap());
+        assert!(!outer.exists() && folder.path().exists());
+        let kept = OutputFolder::open(&inner).unwrap();
+        fs::write(inner.join("result.json"), "{}").unwrap();
+        drop(kept);
+        drop(OutputFolder::open(&inner).unwrap());
+        assert_eq!(fs::read_to_string(inner.join("result.json")).unwrap(), "{}");
+        fs::write(folder.path().join("file"), "").unwrap();
+        assert!(OutputFolder::open(&folder.path().join("file/x")).is_err());
+    }
+}

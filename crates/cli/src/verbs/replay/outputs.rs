@@ -1,0 +1,75 @@
+//! What a run writes beside its result: opened before it begins.
+
+use std::io::BufWriter;
+use std::path::Path;
+
+use flowloom::apps::CaptureSink;
+use flowloom::traffic::capture::CaptureSet;
+
+use crate::args::replay::Replay;
+use crate::exit::Failure;
+use crate::output::{OutputFile, OutputFolder};
+
+/// The files and the folder of a run.
+pub(super) struct Outputs {
+    /// Where flows go.
+    pub(super) flows: Option<OutputFile>,
+    /// Where accepted packets go.
+    pub(super) sink: Option<CaptureSink<BufWriter<OutputFile>>>,
+    /// Where the result is kept.
+    _saved: Option<OutputFolder>,
+}
+
+impl Outputs {
+    /// Opens what the arguments name.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure`] for what cannot be written, is an input of the run, or is one file for two things.
+    pub(super) fn open(arguments: &Replay, captures: Option<&CaptureSet>) -> Result<Self, Failure> {
+        check_inputs(arguments, captures)?;
+        let open = |option: &str, what: &str, path: Option<&Path>| {
+            let Some(path) = path else { return Ok(None) };
+            if path.as_os_str() == "-" {
+                return Err(Failure::Usage(format!(
+                    "{option} needs a file: standard output has the report"
+                )));
+            }
+            let failed =
+                |error| Failure::Output(format!("cannot write {what} to {}: {error}", path.display()));
+            OutputFile::open(path).map(Some).map_err(failed)
+        };
+        let packets = open("--write", "packets", arguments.write.as_deref())?;
+        let flows = open("--flows", "flows", arguments.flows.as_deref())?;
+        if let (Some(packets), Some(one), Some(path)) = (&packets, &flows, &arguments.flows)
+            && packets.is_same(one)
+        {
+            return Err(Failure::Usage(format!(
+                "--write and --flows are one file, {}\n  name two",
+                path.display()
+            )));
+        }
+        let saved = arguments.save.open()?;
+        let sink = packets.map(|file| CaptureSink::new(BufWriter::with_capacity(1 << 18, file)));
+        Ok(Self { flows, sink, _saved: saved })
+    }
+}
+
+/// Refuses to write over what the run reads.
+fn check_inputs(arguments: &Replay, captures: Option<&CaptureSet>) -> Result<(), Failure> {
+    let outputs = [("--write", &arguments.write), ("--flows", &arguments.flows)];
+    for (option, path) in outputs.into_iter().filter_map(|(option, path)| Some((option, path.as_deref()?)))
+    {
+        // A device, or what is not there yet, has nothing to lose.
+        let place = path.canonicalize().ok().filter(|place| place.is_file());
+        let inputs = captures.into_iter().flat_map(CaptureSet::paths);
+        let mut inputs = inputs.chain(arguments.firewall.rules.as_deref());
+        if place.is_some() && inputs.any(|input| input.canonicalize().ok() == place) {
+            return Err(Failure::Usage(format!(
+                "{option} {} would overwrite an input of this run\n  name another file",
+                path.display()
+            )));
+        }
+    }
+    Ok(())
+}
