@@ -396,6 +396,23 @@ fn a_run_that_is_refused_leaves_files_as_they_were() {
 }
 
 #[test]
+fn a_limit_is_one_at_least_for_every_verb() {
+    let folder = Folder::new();
+    let path = folder.write("t.pcap", &pcap(5));
+    for verb in [
+        &["replay", &path][..],
+        &["inspect", &path],
+        &["classify", &path, "--rules", &path],
+        &["simulate", "tcb-cache", &path],
+    ] {
+        let zero = flowloom([verb, &["--limit", "0"]].concat()).ends(2);
+        zero.says(&["invalid value '0' for '--limit <N>': must be at least 1"]);
+        let help = flowloom([verb, &["--help"]].concat()).ends(0);
+        assert!(help.text().contains("Stop after N "), "{}", help.line);
+    }
+}
+
+#[test]
 fn standard_output_that_is_full_is_an_error() {
     let folder = Folder::new();
     let path = folder.write("t.pcap", &pcap(5));

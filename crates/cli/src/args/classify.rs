@@ -52,7 +52,7 @@ pub(crate) struct Classify {
     #[arg(long, default_value = "1G", value_name = "BYTES", value_parser = parse::positive)]
     pub(crate) memory_max: u64,
 
-    /// Stop after so many packets
+    /// Stop after N packets
     #[arg(long, value_name = "N", value_parser = parse::positive)]
     pub(crate) limit: Option<u64>,
 }

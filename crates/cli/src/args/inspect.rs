@@ -31,7 +31,7 @@ pub(crate) struct Inspect {
     pub(crate) timeout: u64,
 
     /// Stop after N packets
-    #[arg(long, value_name = "N", value_parser = parse::count)]
+    #[arg(long, value_name = "N", value_parser = parse::positive)]
     pub(crate) limit: Option<u64>,
 
     /// Exit 4 when a capture is cut or corrupt

@@ -119,7 +119,7 @@ pub(crate) struct Replay {
     pub(crate) forever: bool,
 
     /// Stop after N packets
-    #[arg(long, value_name = "N", value_parser = parse::count)]
+    #[arg(long, value_name = "N", value_parser = parse::positive)]
     pub(crate) limit: Option<u64>,
 
     #[command(flatten)]

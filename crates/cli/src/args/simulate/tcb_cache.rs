@@ -110,7 +110,7 @@ pub(crate) struct TcbCache {
     #[arg(long, value_name = "FACTOR", default_value_t = 16.0, value_parser = parse::think_factor, help_heading = "Workload")]
     pub(crate) think: f64,
 
-    /// Records that are read at most
+    /// Stop after N records
     #[arg(long, value_name = "N", default_value = "100M", value_parser = parse::positive, help_heading = "Workload")]
     pub(crate) limit: u64,
 
