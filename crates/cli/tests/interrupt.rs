@@ -72,6 +72,51 @@ fn an_interrupted_run_still_writes_its_flows_and_verifies() {
 }
 
 #[test]
+fn a_named_pipe_is_waited_for_from_before_somebody_writes() {
+    let folder = Folder::new();
+    let path = folder.path("fifo");
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    for (verb, layout) in [
+        ("replay", &[][..]),
+        ("replay", &["--workers", "2"]),
+        ("inspect", &[]),
+        (
+            "classify",
+            &["--rules", &folder.write("rules.txt", b"@1.2.3.4/32 0.0.0.0/0 0:65535 0:65535 0x06/0xFF\n")],
+        ),
+    ] {
+        let arguments = [&[verb, &path, "--format", "json"], layout].concat();
+        let (command, child) = start(&arguments);
+        let begun = Instant::now();
+        send("-INT", &child);
+        let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130);
+        assert!(begun.elapsed() < Duration::from_secs(5), "{arguments:?}");
+        assert_eq!(number(&outcome.json(), "packets"), 0, "{arguments:?}");
+        // Who is let wait gets all there is.
+        let (command, child) = start(&arguments);
+        std::fs::write(&path, pcap(100)).unwrap();
+        let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(0);
+        assert_eq!(number(&outcome.json(), "packets"), 100, "{arguments:?}");
+    }
+}
+
+#[test]
+fn an_inspection_of_a_silent_pipe_ends_with_its_result() {
+    for verb in ["inspect", "replay"] {
+        let mut command = command([verb, "-", "--format", "json"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        std::io::Write::write_all(&mut stdin, &pcap(100)).unwrap();
+        std::thread::sleep(Duration::from_millis(500));
+        send("-INT", &child);
+        let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130);
+        drop(stdin);
+        assert_eq!(number(&outcome.json(), "packets"), 100, "{verb}");
+    }
+}
+
+#[test]
 fn a_run_that_waits_for_a_silent_pipe_ends_with_its_result() {
     let packets = pcap(100);
     // All of it, cut inside a record, the beginning of a header, nothing at all.

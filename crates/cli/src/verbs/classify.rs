@@ -105,6 +105,10 @@ fn captures(arguments: &Classify, common: &Common, tally: &mut Tally<'_>) -> Res
     let mut source = CaptureSet::open(&inputs, SetOptions::default())?;
     let control = Arc::new(Control::default());
     stop_on_signals(&control);
+    source.stop_when({
+        let control = Arc::clone(&control);
+        move || control.is_stopped()
+    });
     let title = format!("classify  {}", label(&arguments.inputs));
     let progress = Progress::start(title, source.progress(), Arc::clone(&control), common.quiet > 0);
     let mut batch = PacketBatch::new();

@@ -27,6 +27,10 @@ pub(crate) fn run(arguments: &Inspect, common: &Common) -> Result<Status, Failur
     let mut source = CaptureSet::open(&inputs, SetOptions { capture, ..SetOptions::default() })?;
     let control = Arc::new(Control::default());
     stop_on_signals(&control);
+    source.stop_when({
+        let control = Arc::clone(&control);
+        move || control.is_stopped()
+    });
     let title = format!("inspect  {}", label(&arguments.inputs));
     let progress = Progress::start(title, source.progress(), Arc::clone(&control), common.quiet > 0);
     let mut profiler = Profiler::new(arguments.timeout);

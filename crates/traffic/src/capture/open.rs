@@ -1,6 +1,5 @@
 //! One capture: told by its content, mapped where that is possible, read as a stream otherwise.
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +11,7 @@ use super::error::CaptureError;
 use super::format::{Format, Packing, SNIFF_BYTES};
 use super::map::map;
 use super::notice::Notice;
-use super::patient::{GiveUp, Patient};
+use super::patient::{self, GiveUp, Patient};
 use super::stream::{Stream, StreamEnd, StreamFill};
 use super::unpack::{Counting, LimitBroken, UnpackLimits, unpack};
 use super::walk::{Stop, Walk};
@@ -70,7 +69,7 @@ impl Capture {
         give_up: &GiveUp,
     ) -> Result<Self, CaptureError> {
         let io = |source| CaptureError::Io { path: path.to_path_buf(), source };
-        let mut file = File::open(path).map_err(io)?;
+        let mut file = patient::open(path).map_err(io)?;
         let metadata = file.metadata().map_err(io)?;
         if metadata.is_dir() {
             return Err(io(io::Error::new(io::ErrorKind::IsADirectory, "is a directory")));

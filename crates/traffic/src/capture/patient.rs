@@ -1,11 +1,14 @@
 //! Pipes that may say nothing for hours: whoever waits for one looks up now and then whether it is still to wait.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
 use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
 
 /// How long a silent pipe is waited for at a time.
 const LOOK_UP: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
@@ -30,6 +33,16 @@ impl GiveUp {
     }
 }
 
+/// Opens a file. A named pipe is opened at once, and not only when somebody opens its other end.
+pub(super) fn open(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    if std::fs::metadata(path)?.file_type().is_fifo() {
+        options.custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+    }
+    options.open(path)
+}
+
 /// A pipe, a terminal or a socket, which ends when it is not to be waited for any longer.
 #[derive(Debug)]
 pub(super) struct Patient {
@@ -50,18 +63,22 @@ impl Patient {
 
 impl Read for Patient {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.give_up.0.is_some() {
-            loop {
-                let mut pipe = [PollFd::new(&self.file, PollFlags::IN)];
-                match poll(&mut pipe, Some(&LOOK_UP)) {
-                    Ok(0) if self.give_up.is_stopped() => return Ok(0),
-                    Ok(0) | Err(rustix::io::Errno::INTR) => {}
-                    // What cannot be polled is read: it says itself what is wrong.
-                    Ok(_) | Err(_) => break,
-                }
+        let look_up = self.give_up.0.as_ref().map(|_| &LOOK_UP);
+        loop {
+            // A named pipe that nobody has opened for writing yet would be read as one that has ended.
+            let mut pipe = [PollFd::new(&self.file, PollFlags::IN)];
+            match poll(&mut pipe, look_up) {
+                Ok(0) if self.give_up.is_stopped() => return Ok(0),
+                Ok(0) | Err(rustix::io::Errno::INTR) => continue,
+                // What cannot be polled is read: it says itself what is wrong.
+                Ok(_) | Err(_) => {}
+            }
+            match self.file.read(buffer) {
+                // Somebody else was quicker.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => return read,
             }
         }
-        self.file.read(buffer)
     }
 }
 
@@ -97,5 +114,32 @@ mod tests {
         assert_eq!(patient.read(&mut buffer).unwrap(), 4, "who was not told waits");
         writes.join().unwrap();
         assert_eq!(patient.read(&mut buffer).unwrap(), 0, "the other end is closed");
+    }
+
+    #[test]
+    fn a_named_pipe_is_waited_for_from_before_its_other_end_is_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("fifo");
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, mode).unwrap();
+        let mut told = Patient::new(open(&path).unwrap(), GiveUp::when(|| true));
+        assert_eq!(told.read(&mut [0; 16]).unwrap(), 0, "nobody writes, and nobody is to be waited for");
+        for give_up in [GiveUp::default(), GiveUp::when(|| false)] {
+            let mut patient = Patient::new(open(&path).unwrap(), give_up);
+            let writes = std::thread::spawn({
+                let path = path.clone();
+                move || {
+                    std::thread::sleep(Duration::from_millis(120));
+                    let mut pipe = OpenOptions::new().write(true).open(path).unwrap();
+                    pipe.write_all(b"some").unwrap();
+                    std::thread::sleep(Duration::from_millis(120));
+                    pipe.write_all(b"more").unwrap();
+                }
+            });
+            let mut all = Vec::new();
+            patient.read_to_end(&mut all).unwrap();
+            assert_eq!(all, b"somemore");
+            writes.join().unwrap();
+        }
     }
 }
