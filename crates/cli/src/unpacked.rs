@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
+use flowloom::traffic::capture::GzipReader;
+
 /// Bytes of an input that may be looked at before it is read.
 const HEAD_BYTES: usize = 64 << 10;
 
@@ -39,7 +41,7 @@ pub(crate) fn open(path: &Path, bytes_max: u64) -> io::Result<Unpacked> {
     let mut raw = BufReader::with_capacity(256 << 10, raw);
     let magic = raw.fill_buf()?;
     let unpacked: Box<dyn Read> = if magic.starts_with(&[0x1F, 0x8B]) {
-        Box::new(flate2::bufread::MultiGzDecoder::new(raw))
+        Box::new(GzipReader::new(raw))
     } else if magic.starts_with(&[0x28, 0xB5, 0x2F, 0xFD]) {
         Box::new(zstd::stream::read::Decoder::with_buffer(raw)?)
     } else {

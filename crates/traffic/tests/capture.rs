@@ -257,6 +257,16 @@ fn a_cut_at_any_byte_keeps_the_whole_packets_before_it() {
 }
 
 #[test]
+fn zeros_behind_a_gzip_file_are_padding() {
+    let padded = [gzip(&pcap(100)), vec![0; 5000]].concat();
+    let (seen, notice) = read_all_ways(&padded).unwrap();
+    assert_eq!((seen.len(), notice), (100, None));
+    let (seen, notice) = read_all_ways(&[&padded[..], b"x"].concat()).unwrap();
+    assert_eq!(seen.len(), 100);
+    assert!(matches!(notice, Some(Notice::DamagedStream { .. })), "{notice:?}");
+}
+
+#[test]
 fn a_record_longer_than_is_believed_stops_the_reading_with_a_word() {
     let mut file = pcap(3);
     file.extend([0; 8]);

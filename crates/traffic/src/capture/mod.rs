@@ -7,7 +7,7 @@
 //!            ├─ map      plain file: mapped, walked in place
 //!            ├─ patient  pipe: waited for, as long as wanted
 //!            └─ stream   pipe, gzip, zstd: read into recycled blocks
-//!                └─ unpack   decompression under a byte and a ratio limit
+//!                └─ unpack   decompression under a byte and a ratio limit; gzip by its members
 //!        └─ walk     records, with the lines ahead prefetched: the same code for both
 //!            ├─ pcap     classic records
 //!            └─ pcapng   blocks, sections, interfaces
@@ -15,6 +15,7 @@
 
 pub mod error;
 mod format;
+mod gzip;
 mod map;
 pub mod notice;
 mod open;
@@ -28,6 +29,7 @@ mod walk;
 
 pub use error::CaptureError;
 pub use format::Format;
+pub use gzip::GzipReader;
 pub use notice::Notice;
 pub use open::{Capture, CaptureOptions};
 pub use set::{CaptureSet, FileSummary, Input, SetOptions, SetProgress};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::format::Packing;
+use super::gzip::GzipReader;
 
 /// How far a compressed capture may grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +98,7 @@ pub(super) fn unpack<'a>(
     let packed = Arc::clone(packed);
     Ok(match packing {
         Packing::Gzip => {
-            let inner = flate2::bufread::MultiGzDecoder::new(counted);
+            let inner = GzipReader::new(counted);
             Box::new(Limited { inner, packed, unpacked: 0, limits })
         }
         Packing::Zstd => {
