@@ -355,6 +355,24 @@ fn a_result_outlives_a_flow_file_that_cannot_be_written() {
 }
 
 #[test]
+fn captures_put_behind_each_other_are_all_used_and_told_of() {
+    let folder = Folder::new();
+    let (one, two) = (pcap(500), pcap(300));
+    let both = [&one[..], &two].concat();
+    let padded = [gzip(&both), vec![0; 2000]].concat();
+    for path in [folder.write("both.pcap", &both), folder.write("both.pcap.gz", &padded)] {
+        for options in [&["--strict"][..], &["--no-mmap"], &["--workers", "2"]] {
+            let offset = format!("the second from byte {} on", one.len());
+            let outcome = json_of(&path, options).ends(0);
+            let outcome =
+                outcome.says(&["warning: ", "is 2 captures one behind the other", &offset, "mergecap"]);
+            assert!(!outcome.stderr.contains("--strict"), "nothing is lacking: {}", outcome.stderr);
+            assert_eq!(number(&outcome.json(), "packets"), 800);
+        }
+    }
+}
+
+#[test]
 fn what_cannot_be_opened_for_writing_is_told_before_the_run() {
     let folder = Folder::new();
     // A run that would last for longer than the test may.

@@ -141,6 +141,8 @@ fn read_all_ways(bytes: &[u8]) -> Option<(Vec<Seen>, Option<Notice>)> {
         let notices =
             (mapped.as_ref().and_then(Capture::notice), streamed.as_ref().and_then(Capture::notice));
         assert_eq!(notices.0, notices.1, "read {step} bytes at a time");
+        let joined = (mapped.as_ref().map(Capture::joined), streamed.as_ref().map(Capture::joined));
+        assert_eq!(joined.0, joined.1, "read {step} bytes at a time");
     }
     Some((mapped_seen?, mapped?.notice().cloned()))
 }
@@ -252,6 +254,138 @@ fn a_cut_at_any_byte_keeps_the_whole_packets_before_it() {
             assert_eq!(packet, complete as u64 + 1);
             assert_eq!(offset, ends[complete] as u64);
             assert_eq!(have, (cut - ends[complete]) as u64);
+        }
+    }
+}
+
+/// Returns a capture of one variant, of packets that say which they are, from `second` on.
+fn variant(magic: u32, big_endian: bool, link: u32, second: u32, packets: u8) -> Vec<u8> {
+    let mut file = pcap_header(magic, link, big_endian);
+    for i in 0..packets {
+        let mut record = pcap_record(second + u32::from(i), 0, &[i; 30], 30, big_endian);
+        if magic == 0xA1B2_CD34 {
+            record.splice(16..16, [0; 8]);
+        }
+        file.extend(record);
+    }
+    file
+}
+
+/// Reads a file from a directory of its own, and returns the notices.
+fn notices_of(name: &str, bytes: &[u8]) -> Vec<Notice> {
+    let directory = tempfile::tempdir().unwrap();
+    let inputs = [Input::Path(write_file(directory.path(), name, bytes))];
+    let mut set = CaptureSet::open(&inputs, SetOptions::default()).unwrap();
+    drain_set(&mut set);
+    set.notices().to_vec()
+}
+
+#[test]
+fn captures_put_behind_each_other_are_all_read_whatever_their_variant() {
+    let kinds = [(0xA1B2_C3D4_u32, false), (0xA1B2_C3D4, true), (0xA1B2_3C4D, false), (0xA1B2_CD34, true)];
+    for (first, first_big) in kinds {
+        for (second, second_big) in kinds {
+            // The joint is inside a batch and between two; a second capture begins now, and when time began.
+            for (packets, begin) in [(1, 1_700_000_000), (0, 1_700_000_000), (32, 1_700_000_000), (33, 0)] {
+                let head = variant(first, first_big, 1, 1_600_000_000, packets);
+                let tail = variant(second, second_big, 101, begin, 40);
+                let last = variant(first, first_big, 1, 1_800_000_000, 3);
+                let (seen, notice) = read_all_ways(&[&head[..], &tail, &last].concat()).unwrap();
+                assert_eq!(notice, None);
+                let times: Vec<u64> = (0..u32::from(packets))
+                    .map(|i| 1_600_000_000 + i)
+                    .chain((0..40).map(|i| begin + i))
+                    .chain((0..3).map(|i| 1_800_000_000 + i))
+                    .map(|second| u64::from(second) * 1_000_000_000)
+                    .collect();
+                assert_eq!(seen.iter().map(|packet| packet.time_ns).collect::<Vec<_>>(), times);
+                let links: Vec<u16> = seen.iter().map(|packet| packet.link).collect();
+                let (head_packets, all) = (usize::from(packets), usize::from(packets) + 43);
+                assert!(links[..head_packets].iter().chain(&links[all - 3..]).all(|&link| link == 1));
+                assert!(links[head_packets..all - 3].iter().all(|&link| link == 101));
+                let joined = open_bytes([&head[..], &tail, &last].concat()).map(|mut capture| {
+                    drain(&mut capture).unwrap();
+                    assert_eq!(capture.links().len(), 2);
+                    assert_eq!(capture.sections_and_interfaces(), (3, 3));
+                    capture.joined()
+                });
+                let offset = head.len() as u64;
+                let expected = Notice::Joined { path: PathBuf::from("test"), captures: 3, offset };
+                assert_eq!(joined.unwrap(), Some(expected));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_joint_is_told_of_wherever_the_file_lies_and_is_no_lack() {
+    let (head, tail) = (pcap(2000), pcap(10));
+    let both = [&head[..], &tail].concat();
+    for (name, bytes) in [("t.pcap", both.clone()), ("t.pcap.gz", gzip(&both))] {
+        let notices = notices_of(name, &bytes);
+        let [notice @ Notice::Joined { captures: 2, offset, .. }] = &notices[..] else {
+            panic!("{notices:?}")
+        };
+        assert_eq!(*offset, head.len() as u64);
+        assert!(!notice.is_partial_input());
+        assert!(notice.to_string().contains("mergecap"), "{notice}");
+    }
+    let cut = notices_of("t.pcap", &both[..both.len() - 3]);
+    assert!(matches!(cut[..], [Notice::Joined { .. }, Notice::CutRecord { packet: 2010, .. }]), "{cut:?}");
+}
+
+#[test]
+fn a_header_that_is_cut_behind_a_capture_is_a_cut() {
+    let head = pcap(3);
+    for have in 1..24 {
+        let file = [&head[..], &pcap_header(0xA1B2_C3D4, 1, false)[..have]].concat();
+        let (seen, notice) = read_all_ways(&file).unwrap();
+        assert_eq!(seen.len(), 3);
+        let Some(Notice::CutRecord { packet: 4, offset, have: found, .. }) = notice else {
+            panic!("{have} bytes: {notice:?}")
+        };
+        assert_eq!((offset, found), (head.len() as u64, have as u64));
+    }
+    let (seen, notice) = read_all_ways(&[&head[..], &pcap(0)].concat()).unwrap();
+    assert_eq!((seen.len(), notice), (3, None), "a capture without packets is one too");
+}
+
+#[test]
+fn packets_of_no_bytes_are_packets() {
+    let mut file = pcap_header(0xA1B2_C3D4, 1, false);
+    for i in 0..100 {
+        let data = vec![1; if i % 3 == 0 { 0 } else { 20 }];
+        file.extend(pcap_record(i, 7, &data, i, false));
+    }
+    // Nearly a file's header: another version, a length on the wire.
+    let mut near = pcap_header(0xA1B2_C3D4, 1, false)[..16].to_vec();
+    near[4] = 3;
+    file.extend(&near);
+    near[4] = 2;
+    near[12] = 1;
+    file.extend(&near);
+    let (seen, notice) = read_all_ways(&file).unwrap();
+    assert_eq!((seen.len(), notice), (102, None));
+    for (i, packet) in (0_u32..100).zip(&seen) {
+        assert_eq!(packet.bytes.len(), if i % 3 == 0 { 0 } else { 20 });
+        assert_eq!((packet.wire, packet.time_ns), (i, u64::from(i) * 1_000_000_000 + 7000));
+    }
+}
+
+#[test]
+fn a_capture_of_the_other_format_behind_a_capture_is_named() {
+    for big_endian in [false, true] {
+        let file = [&pcap(3)[..], &section(big_endian), &interface(1, &[], big_endian)].concat();
+        let (seen, notice) = read_all_ways(&file).unwrap();
+        assert_eq!(seen.len(), 3);
+        let why = notice.unwrap().to_string();
+        assert!(why.contains("here a pcapng capture begins"), "{why}");
+        for packets in [0, 3, 3000] {
+            let file = [&section(big_endian)[..], &interface(1, &[], big_endian), &pcap(packets)].concat();
+            let (seen, notice) = read_all_ways(&file).unwrap();
+            assert_eq!(seen.len(), 0);
+            let why = notice.unwrap().to_string();
+            assert!(why.contains("here a pcap capture begins"), "{why}");
         }
     }
 }

@@ -37,6 +37,15 @@ pub enum Notice {
         /// Such packets.
         packets: u64,
     },
+    /// A file holds several classic captures, one behind the other as `cat` leaves them; all were used.
+    Joined {
+        /// The file.
+        path: PathBuf,
+        /// Captures in it.
+        captures: u64,
+        /// Where the second begins, in bytes from the start of the (unpacked) file.
+        offset: u64,
+    },
     /// The compressed stream is damaged or ends early; the packets before were used.
     DamagedStream {
         /// The file.
@@ -63,7 +72,7 @@ pub enum Notice {
 impl Notice {
     /// Says whether part of an input could not be used, which `--strict` makes an error.
     pub fn is_partial_input(&self) -> bool {
-        !matches!(self, Self::NotACapture { .. })
+        !matches!(self, Self::NotACapture { .. } | Self::Joined { .. })
     }
 }
 
@@ -93,6 +102,12 @@ impl std::fmt::Display for Notice {
                 } else {
                     format!("{packets} packets state")
                 }
+            ),
+            Self::Joined { path, captures, offset } => write!(
+                f,
+                "{} is {captures} captures one behind the other, the second from byte {offset} on\n  \
+                 the packets of all were used in this order; mergecap joins captures by time",
+                path.display()
             ),
             Self::DamagedStream { path, packet, why } => write!(
                 f,

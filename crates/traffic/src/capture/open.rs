@@ -14,7 +14,7 @@ use super::notice::Notice;
 use super::patient::{self, GiveUp, Patient};
 use super::stream::{Stream, StreamEnd, StreamFill};
 use super::unpack::{Counting, LimitBroken, UnpackLimits, unpack};
-use super::walk::{Stop, Walk};
+use super::walk::{Joints, Stop, Walk};
 use super::{RECORD_BYTES_MAX, pcap};
 
 /// How captures are opened.
@@ -247,7 +247,7 @@ impl Capture {
                 Some(Notice::CutRecord { path, packet, offset, have: have as u64, need: need as u64 })
             }
             Stop::Corrupt(why) => Some(Notice::Corrupt { path, packet, offset, why }),
-            Stop::Full | Stop::More { .. } | Stop::End => None,
+            Stop::Full | Stop::More { .. } | Stop::Joined | Stop::End => None,
         };
     }
 
@@ -298,6 +298,12 @@ impl Capture {
     /// Returns how many packets stated a captured length that their record cannot hold; they were cut to fit.
     pub fn lying_lengths(&self) -> u64 {
         self.walk.lying_lengths()
+    }
+
+    /// Returns what is to be known of captures that were put one behind the other in this file, if there are any.
+    pub fn joined(&self) -> Option<Notice> {
+        let Joints { count, first } = self.walk.joints();
+        (count > 0).then(|| Notice::Joined { path: self.path.clone(), captures: count + 1, offset: first })
     }
 
     /// Returns how many sections and interfaces the capture declared so far.

@@ -4,7 +4,8 @@ use flowloom_packet::{BATCH_PACKETS, LinkType, RawPacket};
 use pcap_parser::{LegacyPcapBlock, PcapError, parse_pcap_frame, parse_pcap_frame_be, parse_pcap_header};
 
 use super::RECORD_BYTES_MAX;
-use super::walk::{Ahead, Stop};
+use super::format::Format;
+use super::walk::{Ahead, Stop, other_format};
 
 /// Bytes of the file header.
 pub(super) const FILE_HEADER_BYTES: usize = 24;
@@ -22,7 +23,10 @@ type ParseError<'a> = pcap_parser::nom::Err<PcapError<&'a [u8]>>;
 /// The state of a walk through a classic file.
 #[derive(Debug)]
 pub(super) struct PcapWalk {
-    links: [LinkType; 1],
+    /// Link types so far, each once.
+    links: Vec<LinkType>,
+    /// That of the records now.
+    link: LinkType,
     big_endian: bool,
     extra_bytes: usize,
     ns_per_unit: u64,
@@ -47,12 +51,27 @@ impl PcapWalk {
         // The upper half of the field holds the length of a frame check sequence, not the link type.
         let link = LinkType(u16::try_from(header.network.0 & 0xFFFF).unwrap_or(u16::MAX));
         let walk = Self {
-            links: [link],
+            links: vec![link],
+            link,
             big_endian,
             extra_bytes: if modified { MODIFIED_EXTRA_BYTES } else { 0 },
             ns_per_unit: if nanoseconds { 1 } else { 1000 },
         };
         Ok((walk, FILE_HEADER_BYTES))
+    }
+
+    /// Goes on with another capture, whose file header `bytes` begin with; returns the offset of its first record.
+    pub(super) fn join(&mut self, bytes: &[u8]) -> Result<usize, String> {
+        let Some(Format::Pcap { big_endian, nanoseconds, modified }) = Format::of(bytes) else {
+            return Err(String::from("no header of another pcap capture"));
+        };
+        let (mut walk, start) = Self::begin(bytes, big_endian, nanoseconds, modified)?;
+        walk.links = std::mem::take(&mut self.links);
+        if !walk.links.contains(&walk.link) {
+            walk.links.push(walk.link);
+        }
+        *self = walk;
+        Ok(start)
     }
 
     pub(super) fn step(
@@ -62,6 +81,34 @@ impl PcapWalk {
         ahead: &mut Ahead,
         out: &mut Vec<RawPacket>,
     ) -> (usize, Stop) {
+        let mut at = from;
+        loop {
+            at = self.usual_records(bytes, at, ahead, out);
+            if out.len() == BATCH_PACKETS {
+                return (at, Stop::Full);
+            }
+            match self.unusual_record(&bytes[at..]) {
+                Ok(record) => {
+                    at += self.header_bytes();
+                    out.push(RawPacket { position: at as u64, ..record });
+                }
+                Err(stop) => return (at, stop),
+            }
+        }
+    }
+
+    fn header_bytes(&self) -> usize {
+        RECORD_HEADER_BYTES + self.extra_bytes
+    }
+
+    /// Appends the records from offset `from` on, up to the first that is not usual; returns its offset.
+    fn usual_records(
+        &self,
+        bytes: &[u8],
+        from: usize,
+        ahead: &mut Ahead,
+        out: &mut Vec<RawPacket>,
+    ) -> usize {
         if self.extra_bytes != 0 {
             let big_endian = self.big_endian;
             self.records(bytes, from, ahead, out, |rest| modified_frame(rest, big_endian))
@@ -80,9 +127,9 @@ impl PcapWalk {
         ahead: &mut Ahead,
         out: &mut Vec<RawPacket>,
         parse: impl Fn(&'a [u8]) -> Result<LegacyPcapBlock<'a>, ParseError<'a>>,
-    ) -> (usize, Stop) {
-        let header_bytes = RECORD_HEADER_BYTES + self.extra_bytes;
-        let (link, ns_per_unit) = (self.links[0], self.ns_per_unit);
+    ) -> usize {
+        let header_bytes = self.header_bytes();
+        let (link, ns_per_unit) = (self.link, self.ns_per_unit);
         // Places for a whole batch, and all that changes with a record in registers: where the next record begins is what
         // everything waits for.
         let before = out.len();
@@ -92,7 +139,8 @@ impl PcapWalk {
         let mut left = places.len();
         for place in places {
             match parse(&bytes[at..]) {
-                Ok(frame) if frame.caplen as usize <= RECORD_BYTES_MAX => {
+                // Neither empty nor too long.
+                Ok(frame) if (frame.caplen as usize).wrapping_sub(1) < RECORD_BYTES_MAX => {
                     *place = RawPacket {
                         position: (at + header_bytes) as u64,
                         captured: frame.caplen,
@@ -111,27 +159,54 @@ impl PcapWalk {
         }
         *ahead = lines;
         out.truncate(BATCH_PACKETS - left);
-        (at, if left == 0 { Stop::Full } else { self.unfinished(&bytes[at..], header_bytes) })
+        at
     }
 
-    /// Says why no record could be read from `rest`: it is not all there, or its length cannot be true.
+    /// Returns the packet at the start of `rest`, which is empty, or says why there is none: its record is not all there, its
+    /// length cannot be true, or it is the header of another capture.
     #[cold]
-    fn unfinished(&self, rest: &[u8], header_bytes: usize) -> Stop {
-        let Some(length) = rest.get(8..12).and_then(|field| field.first_chunk::<4>()) else {
-            return Stop::More { need: header_bytes };
+    fn unusual_record(&self, rest: &[u8]) -> Result<RawPacket, Stop> {
+        let header_bytes = self.header_bytes();
+        let Some(header) = rest.first_chunk::<RECORD_HEADER_BYTES>() else {
+            return Err(Stop::More { need: header_bytes });
         };
-        let captured =
-            if self.big_endian { u32::from_be_bytes(*length) } else { u32::from_le_bytes(*length) }
-                as usize;
+        let word = |at: usize| {
+            let bytes = [header[at], header[at + 1], header[at + 2], header[at + 3]];
+            if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
+        };
+        let captured = word(8) as usize;
         if captured > RECORD_BYTES_MAX {
-            return too_long(captured);
+            return Err(match Format::of(header) {
+                Some(Format::Pcapng) => other_format("pcapng"),
+                _ => too_long(captured),
+            });
         }
-        Stop::More { need: header_bytes + captured }
+        if rest.len() < header_bytes + captured {
+            return Err(Stop::More { need: header_bytes + captured });
+        }
+        if is_file_header(header) {
+            return Err(match rest.len() {
+                FILE_HEADER_BYTES.. => Stop::Joined,
+                _ => Stop::More { need: FILE_HEADER_BYTES },
+            });
+        }
+        let time_ns = u64::from(word(0)) * 1_000_000_000 + u64::from(word(4)) * self.ns_per_unit;
+        Ok(RawPacket { time_ns, wire: word(12), link: self.link, ..NO_PACKET })
     }
 
     pub(super) fn links(&self) -> &[LinkType] {
         &self.links
     }
+}
+
+/// Says whether a record's header is the beginning of a file's: a record of no bytes at a most unlikely time.
+fn is_file_header(header: &[u8; RECORD_HEADER_BYTES]) -> bool {
+    let version = match Format::of(header) {
+        Some(Format::Pcap { big_endian: true, .. }) => [0, 2, 0, 4],
+        Some(Format::Pcap { big_endian: false, .. }) => [2, 0, 4, 0],
+        Some(Format::Pcapng) | None => return false,
+    };
+    header[4..8] == version && header[8..] == [0; 8]
 }
 
 fn too_long(captured: usize) -> Stop {

@@ -7,7 +7,8 @@ use flowloom_packet::{BATCH_PACKETS, LinkType, RawPacket};
 use pcap_parser::pcapng::{Block, parse_block_be, parse_block_le, parse_sectionheaderblock};
 
 use super::RECORD_BYTES_MAX;
-use super::walk::{Ahead, Stop};
+use super::format::Format;
+use super::walk::{Ahead, Stop, other_format};
 
 const SECTION_HEADER: u32 = 0x0A0D_0D0A;
 const INTERFACE_DESCRIPTION: u32 = 1;
@@ -140,19 +141,20 @@ impl PcapngWalk {
                 return (at, Stop::Corrupt(format!("a block of {length} bytes is too short to be one")));
             }
             if length > RECORD_BYTES_MAX {
-                return (
-                    at,
-                    Stop::Corrupt(format!(
-                        "a block claims {length} bytes, the largest that is believed has {RECORD_BYTES_MAX}"
-                    )),
+                let why = format!(
+                    "a block claims {length} bytes, the largest that is believed has {RECORD_BYTES_MAX}"
                 );
+                return (at, other_capture(head).unwrap_or(Stop::Corrupt(why)));
             }
-            let Some(block) = rest.get(..length) else { return (at, Stop::More { need: length }) };
+            let Some(block) = rest.get(..length) else {
+                return (at, other_capture(head).unwrap_or(Stop::More { need: length }));
+            };
             if self.word([block[length - 4], block[length - 3], block[length - 2], block[length - 1]])
                 as usize
                 != length
             {
-                return (at, Stop::Corrupt(format!("a block of {length} bytes does not end as it begins")));
+                let why = format!("a block of {length} bytes does not end as it begins");
+                return (at, other_capture(head).unwrap_or(Stop::Corrupt(why)));
             }
             if let Err(why) = self.block(kind, block, at, out) {
                 return (at, Stop::Corrupt(why));
@@ -267,6 +269,12 @@ impl PcapngWalk {
         }
         Ok(())
     }
+}
+
+/// Says so where what should be a block is the beginning of a classic capture.
+#[cold]
+fn other_capture(head: &[u8]) -> Option<Stop> {
+    matches!(Format::of(head), Some(Format::Pcap { .. })).then(|| other_format("pcap"))
 }
 
 #[cfg(test)]

@@ -326,7 +326,7 @@ impl CaptureSet {
             path: capture.path().to_path_buf(),
             packets: capture.lying_lengths(),
         });
-        for notice in notice.into_iter().chain(lying) {
+        for notice in capture.joined().into_iter().chain(notice).chain(lying) {
             if !self.notices.contains(&notice) {
                 self.notices.push(notice);
             }

@@ -159,7 +159,7 @@ impl Stream {
                 bytes.clear();
                 bytes.extend_from_slice(self.reader.data());
             }
-            walk.moved(0);
+            walk.moved(self.base);
             batch.block_number += 1;
             self.current = Some((block, 0));
         }

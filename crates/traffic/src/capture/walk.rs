@@ -36,8 +36,17 @@ pub(super) enum Stop {
     End,
     /// The bytes end inside a record, and no more will come.
     Cut { have: usize, need: usize },
+    /// Here another capture begins, of classic records like this one.
+    Joined,
     /// The record contradicts itself.
     Corrupt(String),
+}
+
+/// Says that a capture of another format begins where a record should.
+pub(super) fn other_format(name: &str) -> Stop {
+    Stop::Corrupt(format!(
+        "here a {name} capture begins; give both as files of their own, or join them with mergecap"
+    ))
 }
 
 /// Requests lines ahead of a walk, each once.
@@ -101,6 +110,17 @@ pub(super) struct Walk {
     kind: Kind,
     ahead: Ahead,
     packets: u64,
+    /// Where the bytes of a step lie in the (unpacked) file.
+    base: u64,
+    joints: Joints,
+}
+
+/// Where one capture was put behind another in one file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Joints {
+    pub(super) count: u64,
+    /// Offset of the first in the (unpacked) file.
+    pub(super) first: u64,
 }
 
 #[derive(Debug)]
@@ -119,7 +139,10 @@ impl Walk {
             }
             Format::Pcapng => (Kind::Pcapng(PcapngWalk::begin(bytes)?), 0),
         };
-        Ok((Self { kind, ahead: Ahead::from(start), packets: 0 }, start))
+        Ok((
+            Self { kind, ahead: Ahead::from(start), packets: 0, base: 0, joints: Joints::default() },
+            start,
+        ))
     }
 
     /// Appends the records from offset `from` on to `out` until it holds [`BATCH_PACKETS`].
@@ -134,9 +157,21 @@ impl Walk {
     ) -> (usize, Stop) {
         debug_assert!(out.len() <= BATCH_PACKETS, "a batch never holds more than its capacity");
         let before = out.len();
-        let (next, stop) = match &mut self.kind {
-            Kind::Pcap(walk) => walk.step(bytes, from, &mut self.ahead, out),
-            Kind::Pcapng(walk) => walk.step(bytes, from, &mut self.ahead, out),
+        let mut from = from;
+        let (next, stop) = loop {
+            match &mut self.kind {
+                Kind::Pcap(walk) => match walk.step(bytes, from, &mut self.ahead, out) {
+                    (at, Stop::Joined) => match walk.join(&bytes[at..]) {
+                        Ok(header_bytes) => {
+                            from = at + header_bytes;
+                            self.note_joint(at);
+                        }
+                        Err(why) => break (at, Stop::Corrupt(why)),
+                    },
+                    end => break end,
+                },
+                Kind::Pcapng(walk) => break walk.step(bytes, from, &mut self.ahead, out),
+            }
         };
         self.packets += (out.len() - before) as u64;
         let stop = match stop {
@@ -152,9 +187,23 @@ impl Walk {
         self.ahead.leave(from, to)
     }
 
-    /// Says that the bytes of the next step lie elsewhere, so that lines are requested from `from` on.
-    pub(super) fn moved(&mut self, from: usize) {
-        self.ahead = Ahead::from(from);
+    /// Says that the bytes of the next step are others, which lie at `base` in the file: lines are requested from their first on.
+    pub(super) fn moved(&mut self, base: u64) {
+        self.ahead = Ahead::from(0);
+        self.base = base;
+    }
+
+    #[cold]
+    fn note_joint(&mut self, at: usize) {
+        if self.joints.count == 0 {
+            self.joints.first = self.base + at as u64;
+        }
+        self.joints.count += 1;
+    }
+
+    /// Returns where captures were joined into this one so far.
+    pub(super) fn joints(&self) -> Joints {
+        self.joints
     }
 
     /// Returns how many packets were found so far.
@@ -181,7 +230,7 @@ impl Walk {
     /// Returns how many interfaces and sections the capture has declared so far.
     pub(super) fn sections_and_interfaces(&self) -> (u64, u64) {
         match &self.kind {
-            Kind::Pcap(_) => (1, 1),
+            Kind::Pcap(_) => (1 + self.joints.count, 1 + self.joints.count),
             Kind::Pcapng(walk) => walk.sections_and_interfaces(),
         }
     }
