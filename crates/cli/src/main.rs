@@ -25,13 +25,11 @@ mod verify;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use crate::args::{Arguments, Verb};
 use crate::exit::{Failure, Status};
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = Arguments::read();
     let outcome = match &arguments.verb {
         Verb::Replay(verb) => verbs::replay::run(verb, &arguments.common),
         Verb::Inspect(verb) => verbs::inspect::run(verb, &arguments.common),

@@ -15,7 +15,7 @@ pub(crate) mod save;
 pub(crate) mod shell;
 pub(crate) mod simulate;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 /// Flow-level packet processing: replay captures, compare algorithms, reproduce the papers.
 #[derive(Debug, Parser)]
@@ -40,6 +40,24 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     pub(crate) common: Common,
+}
+
+impl Arguments {
+    /// Reads the command line; where it is wrong, says so and ends the process.
+    pub(crate) fn read() -> Self {
+        let matches = with_negative_numbers(Self::command()).get_matches();
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+}
+
+/// Lets options take negative numbers, so that each says itself what is wrong with one, instead of taking it for an option.
+fn with_negative_numbers(command: Command) -> Command {
+    command
+        .mut_args(|arg| {
+            let takes_one = arg.get_action().takes_values() && !arg.is_positional();
+            arg.allow_negative_numbers(takes_one)
+        })
+        .mut_subcommands(with_negative_numbers)
 }
 
 #[derive(Debug, Subcommand)]
