@@ -177,7 +177,7 @@ impl EngineConfig {
     }
 
     /// Returns how many flow tables a run builds with a policy of this guarantee: one for each worker where a flow stays
-    /// with its worker, else one for each shard, 1,024 at most: 8 a worker, or 64 where packets enter by turns; a single one in inline
+    /// with its worker, else one for each shard, 1,024 at most: 2 a worker, or 64 where packets enter by turns; a single one in inline
     /// mode.
     #[must_use]
     pub fn tables(&self, policy: OrderGuarantee) -> usize {

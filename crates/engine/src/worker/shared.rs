@@ -17,7 +17,7 @@ use crate::stage::Hands;
 use crate::tray::{Basket, Open};
 
 /// Packets taken at a time, those of a shard dealt with together.
-const CHUNK: usize = 128;
+const CHUNK: usize = 255;
 /// Looks at shards that somebody is in, before the thread waits for one: that takes a call of the system, and a visit takes less
 /// than a microsecond.
 const ROUNDS: usize = 64;

@@ -89,7 +89,7 @@ fn a_full_pool_is_counted() {
     let report = go("lfb", &config, Some(3));
     assert!(report.is_balanced() && report.fault.is_none());
     assert!(report.workers[0].full_waits > 0, "the pool is small");
-    assert_eq!(report.shared.unwrap().shards, 16, "8 for each worker");
+    assert_eq!(report.shared.unwrap().shards, 4, "2 for each worker");
 }
 
 #[test]
