@@ -16,6 +16,7 @@
 pub mod error;
 mod format;
 mod gzip;
+mod links;
 mod map;
 pub mod notice;
 mod open;

@@ -5,6 +5,7 @@ use pcap_parser::{LegacyPcapBlock, PcapError, parse_pcap_frame, parse_pcap_frame
 
 use super::RECORD_BYTES_MAX;
 use super::format::Format;
+use super::links::Links;
 use super::walk::{Ahead, Stop, other_format};
 
 /// Bytes of the file header.
@@ -23,8 +24,8 @@ type ParseError<'a> = pcap_parser::nom::Err<PcapError<&'a [u8]>>;
 /// The state of a walk through a classic file.
 #[derive(Debug)]
 pub(super) struct PcapWalk {
-    /// Link types so far, each once.
-    links: Vec<LinkType>,
+    /// Link types so far.
+    links: Links,
     /// That of the records now.
     link: LinkType,
     big_endian: bool,
@@ -50,13 +51,14 @@ impl PcapWalk {
             parse_pcap_header(&header).map_err(|error| format!("broken pcap header: {error:?}"))?;
         // The upper half of the field holds the length of a frame check sequence, not the link type.
         let link = LinkType(u16::try_from(header.network.0 & 0xFFFF).unwrap_or(u16::MAX));
-        let walk = Self {
-            links: vec![link],
+        let mut walk = Self {
+            links: Links::default(),
             link,
             big_endian,
             extra_bytes: if modified { MODIFIED_EXTRA_BYTES } else { 0 },
             ns_per_unit: if nanoseconds { 1 } else { 1000 },
         };
+        walk.links.add(link);
         Ok((walk, FILE_HEADER_BYTES))
     }
 
@@ -67,9 +69,7 @@ impl PcapWalk {
         };
         let (mut walk, start) = Self::begin(bytes, big_endian, nanoseconds, modified)?;
         walk.links = std::mem::take(&mut self.links);
-        if !walk.links.contains(&walk.link) {
-            walk.links.push(walk.link);
-        }
+        walk.links.add(walk.link);
         *self = walk;
         Ok(start)
     }
@@ -195,7 +195,7 @@ impl PcapWalk {
     }
 
     pub(super) fn links(&self) -> &[LinkType] {
-        &self.links
+        self.links.as_slice()
     }
 }
 

@@ -8,6 +8,7 @@ use pcap_parser::pcapng::{Block, parse_block_be, parse_block_le, parse_sectionhe
 
 use super::RECORD_BYTES_MAX;
 use super::format::Format;
+use super::links::Links;
 use super::walk::{Ahead, Stop, other_format};
 
 const SECTION_HEADER: u32 = 0x0A0D_0D0A;
@@ -66,7 +67,7 @@ impl Clock {
 pub(super) struct PcapngWalk {
     big_endian: bool,
     interfaces: Vec<Interface>,
-    links: Vec<LinkType>,
+    links: Links,
     last_time_ns: u64,
     lying_lengths: u64,
     sections: u64,
@@ -79,7 +80,7 @@ impl PcapngWalk {
             Ok(_) => Ok(Self {
                 big_endian: false,
                 interfaces: Vec::new(),
-                links: Vec::new(),
+                links: Links::default(),
                 last_time_ns: 0,
                 lying_lengths: 0,
                 sections: 0,
@@ -90,7 +91,7 @@ impl PcapngWalk {
     }
 
     pub(super) fn links(&self) -> &[LinkType] {
-        &self.links
+        self.links.as_slice()
     }
 
     pub(super) fn lying_lengths(&self) -> u64 {
@@ -264,9 +265,7 @@ impl PcapngWalk {
             clock: Clock::new(description.if_tsresol, offset),
         });
         self.interfaces_seen += 1;
-        if !self.links.contains(&link) {
-            self.links.push(link);
-        }
+        self.links.add(link);
         Ok(())
     }
 }

@@ -1,0 +1,66 @@
+//! The link types of a capture, each once: a file may name all there are, over and over.
+
+use flowloom_packet::LinkType;
+
+/// Link types in the order in which they were first named.
+#[derive(Debug, Default)]
+pub(super) struct Links {
+    list: Vec<LinkType>,
+    /// A bit for each number, once there are more than a glance tells.
+    seen: Vec<u64>,
+}
+
+/// As many are looked through.
+const GLANCE: usize = 8;
+
+impl Links {
+    /// Adds a link type, unless it is there. Cost: the same however many there are.
+    pub(super) fn add(&mut self, link: LinkType) {
+        if self.list.len() < GLANCE {
+            if !self.list.contains(&link) {
+                self.list.push(link);
+            }
+            return;
+        }
+        if self.seen.is_empty() {
+            self.seen = vec![0; (1 << u16::BITS) / u64::BITS as usize];
+            for &link in &self.list {
+                note(&mut self.seen, link);
+            }
+        }
+        if note(&mut self.seen, link) {
+            self.list.push(link);
+        }
+    }
+
+    pub(super) fn as_slice(&self) -> &[LinkType] {
+        &self.list
+    }
+}
+
+/// Sets a link type's bit; says whether it was not set.
+fn note(seen: &mut [u64], link: LinkType) -> bool {
+    let (word, bit) = (usize::from(link.0) / 64, 1 << (link.0 % 64));
+    let is_new = seen[word] & bit == 0;
+    seen[word] |= bit;
+    is_new
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_there_once_in_the_order_of_its_first_time() {
+        let mut links = Links::default();
+        for round in 0..3_u16 {
+            for number in 0..20 {
+                links.add(LinkType(number * 3277 + (round * number) % 2));
+            }
+        }
+        let numbers: Vec<u16> = links.as_slice().iter().map(|link| link.0).collect();
+        let odd = (0..20).filter(|number| number % 2 == 1).map(|number| number * 3277 + 1);
+        let expected: Vec<u16> = (0..20).map(|number| number * 3277).chain(odd).collect();
+        assert_eq!(numbers, expected);
+    }
+}
