@@ -1,11 +1,11 @@
 //! From expressions to as few tables as fit the budget.
 
-use regex_automata::dfa::{StartKind, dense};
 use regex_automata::nfa::thompson;
 use regex_automata::util::prefilter::Prefilter;
 use regex_automata::util::syntax;
 use regex_automata::{Input, MatchKind, meta};
 
+use crate::determinize::{Shape, Subsets};
 use crate::error::BuildError;
 use crate::pattern::{Dialect, Pattern};
 use crate::table::Table;
@@ -18,6 +18,10 @@ pub const REGEX_BYTES_MAX: usize = 16 << 10;
 const NFA_BYTES_MAX: usize = 4 << 20;
 /// A group has at most this many patterns.
 const GROUP_PATTERNS_MAX: usize = 512;
+/// What a group's budget counts for a transition. A table of it takes half of that.
+const TRANSITION_BYTES: usize = 4;
+/// What building may take beside the table, in budgets of a group.
+const WORK: usize = 4;
 
 /// What building may take.
 ///
@@ -31,7 +35,9 @@ const GROUP_PATTERNS_MAX: usize = 512;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// Bytes of one automaton while it is built; patterns that do not fit together are split over several.
+    /// Bytes of one automaton, four for each state and class of bytes; patterns that do not fit together are split over several.
+    /// They are built one after the other, and one takes at most five times as much meanwhile, its table and its expressions'
+    /// own automaton aside.
     pub group_bytes_max: usize,
     /// Bytes of all tables.
     pub bytes_max: usize,
@@ -153,15 +159,18 @@ fn table(list: &[Checked<'_>], budget: Budget) -> Option<Table> {
         .configure(thompson_config().nfa_size_limit(Some(2 * NFA_BYTES_MAX)))
         .build_many_from_hir(&hirs)
         .ok()?;
-    let config = dense::Config::new()
-        .match_kind(MatchKind::All)
-        .start_kind(if anchored { StartKind::Anchored } else { StartKind::Unanchored })
-        .specialize_start_states(false)
-        .accelerate(false)
-        .dfa_size_limit(Some(budget.group_bytes_max))
-        .determinize_size_limit(Some(4 * budget.group_bytes_max));
-    let dfa = dense::Builder::new().configure(config).build_from_nfa(&nfa).ok()?;
     let ids: Vec<u16> = list.iter().map(|checked| checked.id).collect();
-    let finder = if anchored { None } else { Prefilter::from_hirs_prefix(MatchKind::All, &hirs) };
-    Table::new(&dfa, &ids, anchored, skip_zero, finder).ok()
+    let class_count = nfa.byte_classes().iter().count() + usize::from(skip_zero);
+    let row_bytes = TRANSITION_BYTES * class_count.next_power_of_two();
+    let shape = Shape {
+        anchored,
+        skip_zero,
+        states_max: budget.group_bytes_max / row_bytes,
+        bytes_max: WORK * budget.group_bytes_max,
+    };
+    let found = Subsets::new(&nfa, &ids, shape).ok()?;
+    // A byte of zero inside a literal would be passed over: the finder does not know that.
+    let leap =
+        if anchored || skip_zero { None } else { Prefilter::from_hirs_prefix(MatchKind::All, &hirs) };
+    Table::new(&found, list[0].id, anchored, leap).ok()
 }

@@ -43,6 +43,7 @@
 
 mod builtin;
 mod compile;
+mod determinize;
 mod error;
 pub mod load;
 mod pattern;
