@@ -18,9 +18,11 @@ pub const REGEX_BYTES_MAX: usize = 16 << 10;
 const NFA_BYTES_MAX: usize = 4 << 20;
 /// A group has at most this many patterns.
 const GROUP_PATTERNS_MAX: usize = 512;
+/// The most groups that patterns of one transport may need.
+pub const GROUPS_MAX: usize = 16;
 /// What a group's budget counts for a transition. A table of it takes half of that.
 const TRANSITION_BYTES: usize = 4;
-/// What building may take beside the table, in budgets of a group.
+/// What building may take beside the table, in budgets of the group.
 const WORK: usize = 4;
 
 /// What building may take.
@@ -36,8 +38,8 @@ const WORK: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     /// Bytes of one automaton, four for each state and class of bytes; patterns that do not fit together are split over several.
-    /// They are built one after the other, and one takes at most five times as much meanwhile, its table and its expressions'
-    /// own automaton aside.
+    /// They are built one after the other: one takes at most four times as much meanwhile, beside its table, half as large,
+    /// and its expressions' own automaton.
     pub group_bytes_max: usize,
     /// Bytes of all tables.
     pub bytes_max: usize,
@@ -129,22 +131,34 @@ fn flat(error: &dyn std::error::Error) -> String {
 }
 
 /// Makes the tables of patterns that are alike: all anchored or none, of one dialect. Halves the list until the halves fit.
-pub(crate) fn tables(list: &[Checked<'_>], budget: Budget, out: &mut Vec<Table>) -> Result<(), BuildError> {
+/// `bytes` counts what all tables take; none is made once there are too many.
+pub(crate) fn tables(
+    list: &[Checked<'_>],
+    budget: Budget,
+    bytes: &mut usize,
+    out: &mut Vec<Table>,
+) -> Result<(), BuildError> {
     let Some(first) = list.first() else { return Ok(()) };
+    let group_bytes_max = budget.group_bytes_max;
     let table = if list.len() > GROUP_PATTERNS_MAX { None } else { table(list, budget) };
     if let Some(table) = table {
+        *bytes += table.bytes();
         out.push(table);
+        if out.len() > GROUPS_MAX {
+            let groups = out.len();
+            return Err(BuildError::TooManyGroups { groups, groups_max: GROUPS_MAX, group_bytes_max });
+        }
+        if *bytes > budget.bytes_max {
+            return Err(BuildError::TooLarge { bytes: *bytes, bytes_max: budget.bytes_max });
+        }
         return Ok(());
     }
     if list.len() == 1 {
-        return Err(BuildError::PatternTooLarge {
-            name: first.pattern.name.clone(),
-            group_bytes_max: budget.group_bytes_max,
-        });
+        return Err(BuildError::PatternTooLarge { name: first.pattern.name.clone(), group_bytes_max });
     }
     let (low, high) = list.split_at(list.len() / 2);
-    tables(low, budget, out)?;
-    tables(high, budget, out)
+    tables(low, budget, bytes, out)?;
+    tables(high, budget, bytes, out)
 }
 
 /// Makes one table, if it fits.

@@ -2,8 +2,8 @@
 
 use flowloom_dpi::reference::Rescanner;
 use flowloom_dpi::{
-    Budget, BuildError, Dialect, Outcome, Pattern, PatternId, REGEX_BYTES_MAX, ScanState, Scanner,
-    Transport, builtin,
+    Budget, BuildError, Dialect, GROUPS_MAX, Outcome, Pattern, PatternId, REGEX_BYTES_MAX, ScanState,
+    Scanner, Transport, builtin,
 };
 use proptest::prelude::*;
 
@@ -180,6 +180,15 @@ fn small_budgets_make_more_groups_and_the_same_answers() {
 }
 
 #[test]
+fn the_same_patterns_make_the_same_tables() {
+    let mut patterns = builtin();
+    patterns.push(Pattern::new("anywhere", r"\bneedle\b"));
+    let budget = Budget { group_bytes_max: 512 << 10, ..Budget::default() };
+    let make = || format!("{:?}", Scanner::with_budget(&patterns, budget).unwrap());
+    assert!(make() == make());
+}
+
+#[test]
 fn what_cannot_be_built_is_told_by_name() {
     let build =
         |regex: &str, budget| Scanner::with_budget(&[Pattern::new("it", regex)], budget).unwrap_err();
@@ -201,7 +210,11 @@ fn what_cannot_be_built_is_told_by_name() {
     ));
     let many: Vec<Pattern> = (0..64).map(|i| Pattern::new("n", &format!("a{i}.{{9}}b"))).collect();
     let tight = Budget { group_bytes_max: 200 << 10, ..Budget::default() };
-    assert!(matches!(Scanner::with_budget(&many, tight), Err(BuildError::TooManyGroups { .. })));
+    // Nothing more is built once it is known that they are too many.
+    assert!(matches!(
+        Scanner::with_budget(&many, tight),
+        Err(BuildError::TooManyGroups { groups, .. }) if groups == GROUPS_MAX + 1
+    ));
     assert!(matches!(build("(a{1000}){1000}", Budget::default()), BuildError::Syntax { .. }));
 }
 

@@ -144,7 +144,7 @@ impl Search<'_> {
     fn step_from(&mut self, at: u32, label: u16, ahead: Option<Kind>) -> Result<(), TooLarge> {
         let Self { nodes, shape, order, draft, runs, from, steps } = self;
         runs.fill(nodes, from, shape.skip_zero, order.room() / size_of::<u32>())?;
-        let mut before: Option<(&[u32], u32)> = None;
+        let mut before: Option<(&[u32], Kind, u32)> = None;
         for (last, targets) in runs.iter() {
             let kind = Kind::of(last);
             if ahead.is_some_and(|ahead| ahead != kind) {
@@ -152,7 +152,9 @@ impl Search<'_> {
             }
             let to = if shape.skip_zero && last == 0 {
                 at
-            } else if let Some((_, to)) = before.filter(|&(same, _)| !nodes.asks() && same == targets) {
+            } else if let Some((_, _, to)) =
+                before.filter(|&(same, of, _)| same == targets && (of == kind || !nodes.asks()))
+            {
                 to
             } else {
                 draft.begin(label);
@@ -160,7 +162,7 @@ impl Search<'_> {
                     draft.add(target, kind, None);
                 }
                 let to = order.number(draft.finish(kind))?;
-                before = Some((targets, to));
+                before = Some((targets, kind, to));
                 to
             };
             steps.push(Step { last, to });
@@ -207,5 +209,62 @@ impl Order {
     /// Returns what is left.
     fn room(&self) -> usize {
         self.shape.bytes_max - self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHAPE: Shape = Shape { anchored: true, skip_zero: false, states_max: 1000, bytes_max: 1 << 20 };
+
+    fn make(list: &[&str], shape: Shape) -> Result<Subsets, TooLarge> {
+        let ids: Vec<u16> = (0..).take(list.len()).collect();
+        Subsets::new(&NFA::new_many(list).unwrap(), &ids, shape)
+    }
+
+    #[test]
+    fn what_cannot_be_better_is_not_looked_for() {
+        let better_first = make(&["^a", "^ab{50}"], SHAPE).unwrap();
+        // The start, what matches, and what does not.
+        assert_eq!(better_first.states(), 3);
+        let better_last = make(&["^ab{50}", "^a"], SHAPE).unwrap();
+        assert_eq!(better_last.states(), 53);
+    }
+
+    #[test]
+    fn a_match_is_known_at_once_unless_it_asks_what_follows() {
+        let label = |list: &[&str]| make(list, SHAPE).unwrap().label;
+        assert_eq!(label(&["^a"]).iter().filter(|&&label| label == 0).count(), 1);
+        let at_end = make(&["^a$"], SHAPE).unwrap();
+        assert!(at_end.label.iter().all(|&label| label == NONE) && at_end.at_end.contains(&0));
+        // One byte is seen behind the word, and either it or the end decides.
+        let word = make(&[r"^a(?-u:\b)"], SHAPE).unwrap();
+        assert!(word.label.contains(&0) && word.at_end.contains(&0));
+    }
+
+    #[test]
+    fn a_step_goes_over_all_bytes_that_lead_to_one_state() {
+        let found = make(&["^[a-z]"], SHAPE).unwrap();
+        let last: Vec<u8> = found.steps(0).iter().map(|step| step.last).collect();
+        assert_eq!(last, [b'a' - 1, b'z', u8::MAX]);
+    }
+
+    #[test]
+    fn bounds_hold() {
+        let list = ["^abcdefgh"];
+        let states = make(&list, SHAPE).unwrap().states();
+        assert!(make(&list, Shape { states_max: states, ..SHAPE }).is_ok());
+        assert_eq!(make(&list, Shape { states_max: states - 1, ..SHAPE }).unwrap_err(), TooLarge);
+        assert_eq!(make(&list, Shape { bytes_max: 1000, ..SHAPE }).unwrap_err(), TooLarge);
+    }
+
+    #[test]
+    fn it_forgets_unless_the_beginning_or_the_byte_before_matters() {
+        let anywhere = Shape { anchored: false, ..SHAPE };
+        let forgets = |regex| make(&[regex], anywhere).unwrap().forgets;
+        assert!(forgets("ab"));
+        assert!(!forgets("(?:^|c)ab"));
+        assert!(!forgets(r"(?-u:\b)ab"));
     }
 }
