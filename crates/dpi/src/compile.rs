@@ -174,13 +174,13 @@ fn table(list: &[Checked<'_>], budget: Budget) -> Option<Table> {
         .build_many_from_hir(&hirs)
         .ok()?;
     let ids: Vec<u16> = list.iter().map(|checked| checked.id).collect();
-    let class_count = nfa.byte_classes().iter().count() + usize::from(skip_zero);
-    let row_bytes = TRANSITION_BYTES * class_count.next_power_of_two();
+    // The end of the input is among the classes, and makes up for zero where that is one of its own.
+    let row_bytes = TRANSITION_BYTES * nfa.byte_classes().iter().count().next_power_of_two();
     let shape = Shape {
         anchored,
         skip_zero,
         states_max: budget.group_bytes_max / row_bytes,
-        bytes_max: WORK * budget.group_bytes_max,
+        bytes_max: budget.group_bytes_max.saturating_mul(WORK),
     };
     let found = Subsets::new(&nfa, &ids, shape).ok()?;
     // A byte of zero inside a literal would be passed over: the finder does not know that.

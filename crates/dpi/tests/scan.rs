@@ -43,6 +43,12 @@ fn expression() -> impl Strategy<Value = String> {
         Just(String::from("\\b")),
         Just(String::from("(?m:^)")),
         Just(String::from("(?m:$)")),
+        Just(String::from("\\B")),
+        Just(String::from("\\b{start-half}")),
+        Just(String::from("\\b{end}")),
+        Just(String::from("(?mR:^)")),
+        Just(String::from("(?mR:$)")),
+        Just(String::from("[\r\n]")),
     ];
     let tail = atom.prop_recursive(3, 12, 3, |inner| {
         prop_oneof![
@@ -60,7 +66,7 @@ fn expression() -> impl Strategy<Value = String> {
 
 fn payload() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(
-        prop_oneof![8 => Just(b'a'), 8 => Just(b'b'), 8 => Just(b'c'), 3 => Just(0_u8), 1 => any::<u8>()],
+        prop_oneof![8 => Just(b'a'), 8 => Just(b'b'), 8 => Just(b'c'), 3 => Just(0_u8), 2 => Just(b'\r'), 2 => Just(b'\n'), 1 => any::<u8>()],
         0..48,
     )
 }
