@@ -1,11 +1,11 @@
 //! From expressions to as few tables as fit the budget.
 
-use regex_automata::dfa::{StartKind, dense};
 use regex_automata::nfa::thompson;
 use regex_automata::util::prefilter::Prefilter;
 use regex_automata::util::syntax;
 use regex_automata::{Input, MatchKind, meta};
 
+use crate::determinize::{Shape, Subsets};
 use crate::error::BuildError;
 use crate::pattern::{Dialect, Pattern};
 use crate::table::Table;
@@ -18,6 +18,12 @@ pub const REGEX_BYTES_MAX: usize = 16 << 10;
 const NFA_BYTES_MAX: usize = 4 << 20;
 /// A group has at most this many patterns.
 const GROUP_PATTERNS_MAX: usize = 512;
+/// The most groups that patterns of one transport may need.
+pub const GROUPS_MAX: usize = 16;
+/// What a group's budget counts for a transition. A table of it takes half of that.
+const TRANSITION_BYTES: usize = 4;
+/// What building may take beside the table, in budgets of the group.
+const WORK: usize = 4;
 
 /// What building may take.
 ///
@@ -31,7 +37,9 @@ const GROUP_PATTERNS_MAX: usize = 512;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// Bytes of one automaton while it is built; patterns that do not fit together are split over several.
+    /// Bytes of one automaton, four for each state and class of bytes; patterns that do not fit together are split over several.
+    /// They are built one after the other: one takes at most four times as much meanwhile, beside its table, half as large,
+    /// and its expressions' own automaton.
     pub group_bytes_max: usize,
     /// Bytes of all tables.
     pub bytes_max: usize,
@@ -123,22 +131,34 @@ fn flat(error: &dyn std::error::Error) -> String {
 }
 
 /// Makes the tables of patterns that are alike: all anchored or none, of one dialect. Halves the list until the halves fit.
-pub(crate) fn tables(list: &[Checked<'_>], budget: Budget, out: &mut Vec<Table>) -> Result<(), BuildError> {
+/// `bytes` counts what all tables take; none is made once there are too many.
+pub(crate) fn tables(
+    list: &[Checked<'_>],
+    budget: Budget,
+    bytes: &mut usize,
+    out: &mut Vec<Table>,
+) -> Result<(), BuildError> {
     let Some(first) = list.first() else { return Ok(()) };
+    let group_bytes_max = budget.group_bytes_max;
     let table = if list.len() > GROUP_PATTERNS_MAX { None } else { table(list, budget) };
     if let Some(table) = table {
+        *bytes += table.bytes();
         out.push(table);
+        if out.len() > GROUPS_MAX {
+            let groups = out.len();
+            return Err(BuildError::TooManyGroups { groups, groups_max: GROUPS_MAX, group_bytes_max });
+        }
+        if *bytes > budget.bytes_max {
+            return Err(BuildError::TooLarge { bytes: *bytes, bytes_max: budget.bytes_max });
+        }
         return Ok(());
     }
     if list.len() == 1 {
-        return Err(BuildError::PatternTooLarge {
-            name: first.pattern.name.clone(),
-            group_bytes_max: budget.group_bytes_max,
-        });
+        return Err(BuildError::PatternTooLarge { name: first.pattern.name.clone(), group_bytes_max });
     }
     let (low, high) = list.split_at(list.len() / 2);
-    tables(low, budget, out)?;
-    tables(high, budget, out)
+    tables(low, budget, bytes, out)?;
+    tables(high, budget, bytes, out)
 }
 
 /// Makes one table, if it fits.
@@ -153,15 +173,18 @@ fn table(list: &[Checked<'_>], budget: Budget) -> Option<Table> {
         .configure(thompson_config().nfa_size_limit(Some(2 * NFA_BYTES_MAX)))
         .build_many_from_hir(&hirs)
         .ok()?;
-    let config = dense::Config::new()
-        .match_kind(MatchKind::All)
-        .start_kind(if anchored { StartKind::Anchored } else { StartKind::Unanchored })
-        .specialize_start_states(false)
-        .accelerate(false)
-        .dfa_size_limit(Some(budget.group_bytes_max))
-        .determinize_size_limit(Some(4 * budget.group_bytes_max));
-    let dfa = dense::Builder::new().configure(config).build_from_nfa(&nfa).ok()?;
     let ids: Vec<u16> = list.iter().map(|checked| checked.id).collect();
-    let finder = if anchored { None } else { Prefilter::from_hirs_prefix(MatchKind::All, &hirs) };
-    Table::new(&dfa, &ids, anchored, skip_zero, finder).ok()
+    // The end of the input is among the classes, and makes up for zero where that is one of its own.
+    let row_bytes = TRANSITION_BYTES * nfa.byte_classes().iter().count().next_power_of_two();
+    let shape = Shape {
+        anchored,
+        skip_zero,
+        states_max: budget.group_bytes_max / row_bytes,
+        bytes_max: budget.group_bytes_max.saturating_mul(WORK),
+    };
+    let found = Subsets::new(&nfa, &ids, shape).ok()?;
+    // A byte of zero inside a literal would be passed over: the finder does not know that.
+    let leap =
+        if anchored || skip_zero { None } else { Prefilter::from_hirs_prefix(MatchKind::All, &hirs) };
+    Table::new(&found, list[0].id, anchored, leap).ok()
 }

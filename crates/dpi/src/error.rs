@@ -45,7 +45,7 @@ pub enum BuildError {
     },
     /// The patterns need more groups than a flow has states for.
     TooManyGroups {
-        /// How many groups they need.
+        /// How many groups they need at least: none is built after these.
         groups: usize,
         /// How many there may be.
         groups_max: usize,
@@ -93,7 +93,7 @@ impl fmt::Display for BuildError {
             ),
             Self::TooManyGroups { groups, groups_max, group_bytes_max } => write!(
                 f,
-                "the patterns make {groups} automata of at most {group_bytes_max} bytes, a flow has states for \
+                "the patterns make {groups} automata or more, of at most {group_bytes_max} bytes each; a flow has states for \
                  {groups_max}\n  raise the budget of a group, anchor expressions with ^, or leave patterns out"
             ),
             Self::TooLarge { bytes, bytes_max } => write!(

@@ -43,6 +43,7 @@
 
 mod builtin;
 mod compile;
+mod determinize;
 mod error;
 pub mod load;
 mod pattern;
@@ -52,7 +53,7 @@ pub mod stream;
 mod table;
 
 pub use builtin::builtin;
-pub use compile::{Budget, PATTERNS_MAX, REGEX_BYTES_MAX};
+pub use compile::{Budget, GROUPS_MAX, PATTERNS_MAX, REGEX_BYTES_MAX};
 pub use error::BuildError;
 pub use pattern::{Dialect, Pattern, PatternId, Transport, Transports};
-pub use scanner::{Found, GROUPS_MAX, Outcome, ScanState, Scanner, Size};
+pub use scanner::{Found, Outcome, ScanState, Scanner, Size};

@@ -1,12 +1,9 @@
 //! The scanner: built once, shared by all workers, and a few bytes of state for each stream.
 
-use crate::compile::{self, Budget, Checked, PATTERNS_MAX};
+use crate::compile::{self, Budget, Checked, GROUPS_MAX, PATTERNS_MAX};
 use crate::error::BuildError;
 use crate::pattern::{Pattern, PatternId, Transport};
 use crate::table::{DEAD, NONE, START, Table};
-
-/// The most groups that patterns of one transport may need.
-pub const GROUPS_MAX: usize = 16;
 
 /// How far a stream was scanned: one state per group.
 ///
@@ -129,21 +126,10 @@ impl Scanner {
                 rest = others;
             }
             for kind in &kinds {
-                compile::tables(kind, budget, tables)?;
+                compile::tables(kind, budget, &mut bytes, tables)?;
             }
             // The best patterns first: a match there may spare the other groups the packet.
             tables.sort_by_key(|table| table.first);
-            if tables.len() > GROUPS_MAX {
-                return Err(BuildError::TooManyGroups {
-                    groups: tables.len(),
-                    groups_max: GROUPS_MAX,
-                    group_bytes_max: budget.group_bytes_max,
-                });
-            }
-            bytes += tables.iter().map(Table::bytes).sum::<usize>();
-            if bytes > budget.bytes_max {
-                return Err(BuildError::TooLarge { bytes, bytes_max: budget.bytes_max });
-            }
         }
         let names = patterns.iter().map(|pattern| pattern.name.clone().into_boxed_str()).collect();
         Ok(Self { names, groups })

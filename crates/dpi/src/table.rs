@@ -13,11 +13,9 @@
 
 use std::collections::HashMap;
 
-use regex_automata::dfa::{Automaton, dense};
 use regex_automata::util::prefilter::Prefilter;
-use regex_automata::util::primitives::StateID;
-use regex_automata::util::start;
-use regex_automata::{Anchored, Input};
+
+use crate::determinize::{Step, Subsets};
 
 /// The state of a stream of which nothing was scanned.
 pub(crate) const START: u16 = 0;
@@ -60,36 +58,25 @@ struct Leap {
     literal_bytes_max: usize,
 }
 
-/// Why there is no table: too many states, or an automaton that gives up on some byte.
+/// Why there is no table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TooManyStates;
 
-/// The automaton as it was found: states in the order of discovery.
-struct Found {
-    next: Vec<u32>,
-    label: Vec<u16>,
-    at_end: Vec<u16>,
-    classes: Box<[u8; 256]>,
-    class_count: usize,
-}
-
 impl Table {
-    /// Takes a table out of an automaton that was built of the patterns `ids`, in rising order.
+    /// Makes the table of an automaton of which `first` is the best pattern.
+    ///
+    /// Where `leap` finds the beginnings of all matches, the table may go from one to the next with it.
     pub(crate) fn new(
-        dfa: &dense::DFA<Vec<u32>>,
-        ids: &[u16],
+        found: &Subsets,
+        first: u16,
         anchored: bool,
-        skip_zero: bool,
-        finder: Option<Prefilter>,
+        leap: Option<Prefilter>,
     ) -> Result<Self, TooManyStates> {
-        let found = discover(dfa, ids, anchored, skip_zero)?;
-        let reach = found.reachable();
-        let mut table = found.number(&reach)?;
-        table.first = ids.iter().copied().min().unwrap_or(NONE);
-        // A byte of zero inside a literal would be passed over: the finder does not know that. Nor does it know what
-        // stood before the place to which it leaps.
-        if !skip_zero && !anchored && forgets(dfa) {
-            table.leap = finder
+        let mut table = rows(found, &reachable(found))?;
+        table.first = first;
+        // The finder does not know what stands before the place to which it leaps.
+        if !anchored && found.forgets {
+            table.leap = leap
                 .filter(Prefilter::is_fast)
                 .map(|finder| Leap { literal_bytes_max: finder.max_needle_len(), finder });
         }
@@ -212,173 +199,121 @@ impl Table {
     }
 }
 
-/// Says whether an unanchored automaton begins in the same state wherever it begins.
-fn forgets(dfa: &dense::DFA<Vec<u32>>) -> bool {
-    let begin = |before: Option<u8>| {
-        dfa.start_state(&start::Config::new().anchored(Anchored::No).look_behind(before)).ok()
-    };
-    let first = begin(None);
-    first.is_some() && (0..=u8::MAX).all(|byte| begin(Some(byte)) == first)
+/// Returns for each state the best pattern that may match after it was entered, or when the input ends in it.
+fn reachable(found: &Subsets) -> Vec<u16> {
+    let mut reach = found.at_end.clone();
+    loop {
+        let mut changed = false;
+        for state in (0..found.states()).rev() {
+            let mut best = reach[state];
+            for step in found.steps(state) {
+                let next = step.to as usize;
+                best = best.min(reach[next]).min(found.label[next]);
+            }
+            changed |= best < reach[state];
+            reach[state] = best;
+        }
+        if !changed {
+            return reach;
+        }
+    }
 }
 
-/// Walks the automaton from its start state.
-fn discover(
-    dfa: &dense::DFA<Vec<u32>>,
-    ids: &[u16],
-    anchored: bool,
-    skip_zero: bool,
-) -> Result<Found, TooManyStates> {
-    let mode = if anchored { Anchored::Yes } else { Anchored::No };
-    let start = dfa.start_state_forward(&Input::new(&[]).anchored(mode)).map_err(|_| TooManyStates)?;
-    let (classes, mut examples) = byte_classes(dfa, skip_zero);
-    examples.truncate(256);
-    let best_of = |id: StateID| {
-        if dfa.is_match_state(id) {
-            (0..dfa.match_len(id)).map(|at| ids[dfa.match_pattern(id, at).as_usize()]).min().unwrap_or(NONE)
+/// Numbers the states by what there is to do in them, and writes their rows.
+fn rows(found: &Subsets, reach: &[u16]) -> Result<Table, TooManyStates> {
+    const UNSEEN: u16 = NONE;
+    let dead = |state: usize| found.label[state] == NONE && reach[state] == NONE;
+    let settled = |state: usize| found.label[state] != NONE && reach[state] >= found.label[state];
+    let mut number = vec![UNSEEN; found.states()];
+    let mut from = vec![0_usize, usize::MAX]; // Which found state each number stands for.
+    number[0] = START;
+    let place = |states: &mut Vec<usize>, state: usize| {
+        states.push(state);
+        u16::try_from(states.len() - 1).ok().filter(|&n| usize::from(n) < STATES_MAX).ok_or(TooManyStates)
+    };
+    let mut by_label: HashMap<u16, u16> = HashMap::new();
+    for state in (1..found.states()).filter(|&state| settled(state)) {
+        number[state] = if let Some(&known) = by_label.get(&found.label[state]) {
+            known
         } else {
-            NONE
-        }
-    };
-    let mut numbers = HashMap::from([(start, 0_u32)]);
-    let mut order = vec![start];
-    let mut found = Found {
-        next: Vec::new(),
-        label: Vec::new(),
-        at_end: Vec::new(),
-        classes,
-        class_count: examples.len(),
-    };
-    let mut at = 0;
-    while at < order.len() {
-        let id = order[at];
-        at += 1;
-        if dfa.is_quit_state(id) {
-            return Err(TooManyStates);
-        }
-        found.label.push(best_of(id));
-        found.at_end.push(best_of(dfa.next_eoi_state(id)));
-        for &byte in &examples {
-            let next = if skip_zero && byte == 0 { id } else { dfa.next_state(id, byte) };
-            let fresh = u32::try_from(order.len()).map_err(|_| TooManyStates)?;
-            let number = *numbers.entry(next).or_insert(fresh);
-            if number == fresh {
-                order.push(next);
-            }
-            found.next.push(number);
-        }
-    }
-    Ok(found)
-}
-
-/// Returns the class of each byte, and one byte of each class.
-fn byte_classes(dfa: &dense::DFA<Vec<u32>>, skip_zero: bool) -> (Box<[u8; 256]>, Vec<u8>) {
-    let theirs = dfa.byte_classes();
-    let mut classes = Box::new([0_u8; 256]);
-    let mut examples = Vec::new();
-    let mut known: HashMap<(u8, bool), u8> = HashMap::new();
-    for byte in 0..=u8::MAX {
-        let key = (theirs.get(byte), skip_zero && byte == 0);
-        let fresh = u8::try_from(known.len()).unwrap_or(u8::MAX);
-        classes[usize::from(byte)] = *known.entry(key).or_insert_with(|| {
-            examples.push(byte);
+            let fresh = place(&mut from, state)?;
+            by_label.insert(found.label[state], fresh);
             fresh
-        });
+        };
     }
-    (classes, examples)
+    let settled_last = from.len() - 1;
+    for state in (1..found.states()).filter(|&state| found.label[state] != NONE && !settled(state)) {
+        number[state] = place(&mut from, state)?;
+    }
+    let special_last = from.len() - 1;
+    for (state, number) in number.iter_mut().enumerate().skip(1) {
+        if dead(state) {
+            *number = DEAD;
+        } else if *number == UNSEEN {
+            *number = place(&mut from, state)?;
+        }
+    }
+    let live = || from.iter().enumerate().filter(|&(_, &state)| state != usize::MAX);
+    let (classes, class_count) = classes(live().map(|(_, &state)| found.steps(state)), &number);
+    let width = class_count.next_power_of_two();
+    let mut next = vec![DEAD; from.len() * width];
+    let mut at_end = vec![NONE; from.len()];
+    for (row, &state) in live() {
+        at_end[row] = found.at_end[state];
+        let mut begin = 0;
+        for step in found.steps(state) {
+            for &class in &classes[begin..=usize::from(step.last)] {
+                next[row * width + usize::from(class)] = number[step.to as usize];
+            }
+            begin = usize::from(step.last) + 1;
+        }
+    }
+    let label = from[..=special_last]
+        .iter()
+        .map(|&state| if state == usize::MAX { NONE } else { found.label[state] })
+        .collect();
+    let last = |index: usize| u16::try_from(index).map_err(|_| TooManyStates);
+    Ok(Table {
+        classes,
+        next: next.into_boxed_slice(),
+        shift: width.trailing_zeros(),
+        settled: last(settled_last)?,
+        special: last(special_last)?,
+        label,
+        at_end: at_end.into_boxed_slice(),
+        first: NONE,
+        leap: None,
+        leaves: None,
+    })
 }
 
-impl Found {
-    fn states(&self) -> usize {
-        self.label.len()
-    }
-
-    fn successors(&self, state: usize) -> &[u32] {
-        &self.next[state * self.class_count..(state + 1) * self.class_count]
-    }
-
-    /// Returns for each state the best pattern that may match after it was entered, or when the input ends in it.
-    fn reachable(&self) -> Vec<u16> {
-        let mut reach = self.at_end.clone();
-        loop {
-            let mut changed = false;
-            for state in (0..self.states()).rev() {
-                let mut best = reach[state];
-                for &next in self.successors(state) {
-                    let next = next as usize;
-                    best = best.min(reach[next]).min(self.label[next]);
-                }
-                changed |= best < reach[state];
-                reach[state] = best;
-            }
-            if !changed {
-                return reach;
+/// Returns the class of each byte, and how many there are: bytes that no state tells apart are one.
+fn classes<'a>(rows: impl Iterator<Item = &'a [Step]>, number: &[u16]) -> (Box<[u8; 256]>, usize) {
+    let mut first_like = [0_u8; 256]; // The first byte of its class so far.
+    let mut row = [DEAD; 256];
+    for steps in rows {
+        let mut begin = 0;
+        for step in steps {
+            let end = usize::from(step.last);
+            row[begin..=end].fill(number[step.to as usize]);
+            begin = end + 1;
+        }
+        if (0..256).any(|byte| row[byte] != row[usize::from(first_like[byte])]) {
+            let before = first_like;
+            for byte in 0..=u8::MAX {
+                let same = |other: u8| {
+                    let (byte, other) = (usize::from(byte), usize::from(other));
+                    before[byte] == before[other] && row[byte] == row[other]
+                };
+                first_like[usize::from(byte)] = (0..byte).find(|&other| same(other)).unwrap_or(byte);
             }
         }
     }
-
-    /// Numbers the states by what there is to do in them.
-    fn number(self, reach: &[u16]) -> Result<Table, TooManyStates> {
-        const UNSEEN: u16 = NONE;
-        let dead = |state: usize| self.label[state] == NONE && reach[state] == NONE;
-        let settled = |state: usize| self.label[state] != NONE && reach[state] >= self.label[state];
-        let mut number = vec![UNSEEN; self.states()];
-        let mut from = vec![0_usize, usize::MAX]; // Which found state each number stands for.
-        number[0] = START;
-        let place = |states: &mut Vec<usize>, state: usize| {
-            states.push(state);
-            u16::try_from(states.len() - 1)
-                .ok()
-                .filter(|&n| usize::from(n) < STATES_MAX)
-                .ok_or(TooManyStates)
-        };
-        let mut by_label: HashMap<u16, u16> = HashMap::new();
-        for state in (1..self.states()).filter(|&state| settled(state)) {
-            number[state] = if let Some(&known) = by_label.get(&self.label[state]) {
-                known
-            } else {
-                let fresh = place(&mut from, state)?;
-                by_label.insert(self.label[state], fresh);
-                fresh
-            };
-        }
-        let settled_last = from.len() - 1;
-        for state in (1..self.states()).filter(|&state| self.label[state] != NONE && !settled(state)) {
-            number[state] = place(&mut from, state)?;
-        }
-        let special_last = from.len() - 1;
-        for (state, number) in number.iter_mut().enumerate().skip(1) {
-            if dead(state) {
-                *number = DEAD;
-            } else if *number == UNSEEN {
-                *number = place(&mut from, state)?;
-            }
-        }
-        let width = self.class_count.next_power_of_two();
-        let shift = width.trailing_zeros();
-        let mut next = vec![DEAD; from.len() * width];
-        let mut at_end = vec![NONE; from.len()];
-        for (row, &state) in from.iter().enumerate().filter(|&(_, &state)| state != usize::MAX) {
-            at_end[row] = self.at_end[state];
-            for (class, &to) in self.successors(state).iter().enumerate() {
-                next[row * width + class] = number[to as usize];
-            }
-        }
-        let label = from[..=special_last]
-            .iter()
-            .map(|&state| if state == usize::MAX { NONE } else { self.label[state] })
-            .collect();
-        let last = |index: usize| u16::try_from(index).map_err(|_| TooManyStates);
-        Ok(Table {
-            classes: self.classes,
-            next: next.into_boxed_slice(),
-            shift,
-            settled: last(settled_last)?,
-            special: last(special_last)?,
-            label,
-            at_end: at_end.into_boxed_slice(),
-            first: NONE,
-            leap: None,
-            leaves: None,
-        })
+    let mut classes = Box::new([0; 256]);
+    let firsts = (0..=u8::MAX).filter(|&byte| first_like[usize::from(byte)] == byte);
+    for (class, first) in (0..=u8::MAX).zip(firsts) {
+        (0..256).filter(|&byte| first_like[byte] == first).for_each(|byte| classes[byte] = class);
     }
+    let count = usize::from(classes.iter().copied().max().unwrap_or(0)) + 1;
+    (classes, count)
 }

@@ -2,8 +2,8 @@
 
 use flowloom_dpi::reference::Rescanner;
 use flowloom_dpi::{
-    Budget, BuildError, Dialect, Outcome, Pattern, PatternId, REGEX_BYTES_MAX, ScanState, Scanner,
-    Transport, builtin,
+    Budget, BuildError, Dialect, GROUPS_MAX, Outcome, Pattern, PatternId, REGEX_BYTES_MAX, ScanState,
+    Scanner, Transport, builtin,
 };
 use proptest::prelude::*;
 
@@ -43,6 +43,12 @@ fn expression() -> impl Strategy<Value = String> {
         Just(String::from("\\b")),
         Just(String::from("(?m:^)")),
         Just(String::from("(?m:$)")),
+        Just(String::from("\\B")),
+        Just(String::from("\\b{start-half}")),
+        Just(String::from("\\b{end}")),
+        Just(String::from("(?mR:^)")),
+        Just(String::from("(?mR:$)")),
+        Just(String::from("[\r\n]")),
     ];
     let tail = atom.prop_recursive(3, 12, 3, |inner| {
         prop_oneof![
@@ -60,7 +66,7 @@ fn expression() -> impl Strategy<Value = String> {
 
 fn payload() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(
-        prop_oneof![8 => Just(b'a'), 8 => Just(b'b'), 8 => Just(b'c'), 3 => Just(0_u8), 1 => any::<u8>()],
+        prop_oneof![8 => Just(b'a'), 8 => Just(b'b'), 8 => Just(b'c'), 3 => Just(0_u8), 2 => Just(b'\r'), 2 => Just(b'\n'), 1 => any::<u8>()],
         0..48,
     )
 }
@@ -180,6 +186,15 @@ fn small_budgets_make_more_groups_and_the_same_answers() {
 }
 
 #[test]
+fn the_same_patterns_make_the_same_tables() {
+    let mut patterns = builtin();
+    patterns.push(Pattern::new("anywhere", r"\bneedle\b"));
+    let budget = Budget { group_bytes_max: 512 << 10, ..Budget::default() };
+    let make = || format!("{:?}", Scanner::with_budget(&patterns, budget).unwrap());
+    assert!(make() == make());
+}
+
+#[test]
 fn what_cannot_be_built_is_told_by_name() {
     let build =
         |regex: &str, budget| Scanner::with_budget(&[Pattern::new("it", regex)], budget).unwrap_err();
@@ -201,7 +216,11 @@ fn what_cannot_be_built_is_told_by_name() {
     ));
     let many: Vec<Pattern> = (0..64).map(|i| Pattern::new("n", &format!("a{i}.{{9}}b"))).collect();
     let tight = Budget { group_bytes_max: 200 << 10, ..Budget::default() };
-    assert!(matches!(Scanner::with_budget(&many, tight), Err(BuildError::TooManyGroups { .. })));
+    // Nothing more is built once it is known that they are too many.
+    assert!(matches!(
+        Scanner::with_budget(&many, tight),
+        Err(BuildError::TooManyGroups { groups, .. }) if groups == GROUPS_MAX + 1
+    ));
     assert!(matches!(build("(a{1000}){1000}", Budget::default()), BuildError::Syntax { .. }));
 }
 

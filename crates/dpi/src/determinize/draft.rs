@@ -1,0 +1,185 @@
+//! One subset while it is put together, and the assertions that decide what belongs to it.
+
+use std::mem;
+
+use regex_automata::util::look::{Look, LookMatcher};
+
+use super::nodes::{Node, Nodes};
+use super::runs::Bytes;
+use crate::table::NONE;
+
+/// What a byte is, as far as an assertion may ask; or that there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Other,
+    Word,
+    Newline,
+    Return,
+    None,
+}
+
+impl Kind {
+    const ALL: [Self; 5] = [Self::Other, Self::Word, Self::Newline, Self::Return, Self::None];
+    /// Those of bytes.
+    pub(super) const BYTES: [Self; 4] = [Self::Other, Self::Word, Self::Newline, Self::Return];
+    /// The bytes before one of another kind.
+    pub(super) const LAST: Bytes = {
+        let mut last = Bytes::NONE;
+        let mut byte = 0;
+        while byte < u8::MAX {
+            if Self::of(byte) as u8 != Self::of(byte + 1) as u8 {
+                last = last.with(byte);
+            }
+            byte += 1;
+        }
+        last
+    };
+
+    pub(super) const fn of(byte: u8) -> Self {
+        match byte {
+            b'\n' => Self::Newline,
+            b'\r' => Self::Return,
+            b'_' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => Self::Word,
+            _ => Self::Other,
+        }
+    }
+
+    /// Returns a byte of the kind.
+    fn example(self) -> u8 {
+        match self {
+            Self::Other | Self::None => b' ',
+            Self::Word => b'a',
+            Self::Newline => b'\n',
+            Self::Return => b'\r',
+        }
+    }
+}
+
+/// Says whether an assertion holds between two bytes.
+fn holds(look: Look, behind: Kind, ahead: Kind) -> bool {
+    let text = [behind.example(), ahead.example()];
+    let (begin, end) = (usize::from(behind == Kind::None), 2 - usize::from(ahead == Kind::None));
+    LookMatcher::new().matches(look, &text[begin..end], 1 - begin)
+}
+
+/// One subset while it is put together.
+#[derive(Debug)]
+pub(super) struct Draft<'a> {
+    nodes: &'a Nodes,
+    /// In which round each node was reached last.
+    seen: Vec<u32>,
+    round: u32,
+    stack: Vec<u32>,
+    /// The nodes that wait: for a byte, or for what is ahead.
+    list: Vec<u32>,
+    /// The best pattern that has matched.
+    label: u16,
+    key: Vec<u32>,
+}
+
+impl<'a> Draft<'a> {
+    pub(super) fn new(nodes: &'a Nodes) -> Self {
+        let seen = vec![0; nodes.count()];
+        Self { nodes, seen, round: 0, stack: Vec::new(), list: Vec::new(), label: NONE, key: Vec::new() }
+    }
+
+    /// Begins another, with the best pattern that has matched.
+    pub(super) fn begin(&mut self, label: u16) {
+        self.list.clear();
+        self.label = label;
+        self.round = self.round.checked_add(1).unwrap_or_else(|| {
+            self.seen.fill(0);
+            1
+        });
+    }
+
+    /// Adds a node and what it leads to without a byte. While nobody knows what is ahead, assertions wait.
+    pub(super) fn add(&mut self, node: u32, behind: Kind, ahead: Option<Kind>) {
+        self.stack.push(node);
+        while let Some(at) = self.stack.pop() {
+            if mem::replace(&mut self.seen[at as usize], self.round) == self.round {
+                continue;
+            }
+            match self.nodes.get(at) {
+                Node::Bytes { .. } => self.list.push(at),
+                Node::Split { begin, end } => self.stack.extend_from_slice(self.nodes.splits(begin, end)),
+                Node::Match(id) => self.label = self.label.min(id),
+                Node::Look { look, to } => match ahead {
+                    // Where the input begins does not depend on what is ahead.
+                    _ if look == Look::Start && behind == Kind::None => self.stack.push(to),
+                    None if look != Look::Start => self.list.push(at),
+                    Some(ahead) if holds(look, behind, ahead) => self.stack.push(to),
+                    _ => {}
+                },
+            }
+        }
+    }
+
+    /// Takes up a subset again, now that it is known what is ahead; returns the best pattern that matches because of it, and
+    /// the nodes that wait for a byte.
+    pub(super) fn resume(&mut self, key: &[u32], ahead: Kind) -> (u16, &[u32]) {
+        self.begin(NONE);
+        for &node in nodes(key) {
+            self.add(node, behind(key), Some(ahead));
+        }
+        (self.label, &self.list)
+    }
+
+    /// Returns the subset in its one form: what cannot find a better pattern is left out, the nodes are in order, and before
+    /// them stands what else decides how it goes on.
+    pub(super) fn finish(&mut self, behind: Kind) -> &[u32] {
+        let Self { nodes, list, label, key, .. } = self;
+        key.clear();
+        key.push(0);
+        key.extend(list.iter().filter(|&&at| nodes.best(at) < *label));
+        key[1..].sort_unstable();
+        // What stands before matters where an assertion waits that asks for it.
+        let asked = nodes.asks() && nodes.waits(&key[1..]);
+        key[0] = u32::from(*label) << 8 | if asked { behind as u32 } else { 0 };
+        key
+    }
+}
+
+/// Returns the nodes of a subset, in rising order.
+pub(super) fn nodes(key: &[u32]) -> &[u32] {
+    &key[1..]
+}
+
+/// Returns the best pattern that has matched on entering a subset.
+pub(super) fn label(key: &[u32]) -> u16 {
+    u16::try_from(key[0] >> 8).unwrap_or(NONE)
+}
+
+/// Returns what stands before a subset, if that matters.
+fn behind(key: &[u32]) -> Kind {
+    Kind::ALL[(key[0] & 0xff) as usize]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn assertions_see_one_byte_on_each_side() {
+        assert!(holds(Look::WordAscii, Kind::None, Kind::Word));
+        assert!(!holds(Look::WordAscii, Kind::Word, Kind::Word));
+        assert!(holds(Look::WordAscii, Kind::Word, Kind::None));
+        assert!(
+            holds(Look::EndLF, Kind::Word, Kind::Newline) && holds(Look::EndLF, Kind::Word, Kind::None)
+        );
+        assert!(
+            holds(Look::StartLF, Kind::Newline, Kind::Word) && holds(Look::StartLF, Kind::None, Kind::None)
+        );
+        assert!(!holds(Look::StartCRLF, Kind::Return, Kind::Newline));
+        assert!(holds(Look::StartCRLF, Kind::Return, Kind::Other));
+        assert!(!holds(Look::EndCRLF, Kind::Return, Kind::Newline));
+    }
+
+    #[test]
+    fn bytes_of_one_kind_are_one_run() {
+        for byte in 0..u8::MAX {
+            let ends = Kind::LAST.iter().any(|last| last == byte);
+            assert_eq!(ends, Kind::of(byte) != Kind::of(byte + 1), "{byte}");
+        }
+    }
+}

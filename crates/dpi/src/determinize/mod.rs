@@ -1,0 +1,26 @@
+//! From an automaton that is in many states at once to one that is in one: the construction of subsets.
+//!
+//! A group of expressions is in few states at once, and these tell few bytes apart. So a step is taken once for each run
+//! of bytes that the subset at hand takes for one, not once for each class of bytes that some state tells apart. Besides,
+//!
+//! - a subset has no order, since the numbers of the patterns say which is better;
+//! - once a pattern has matched, states that can only find worse ones are left out;
+//! - a match is known on entering a state, and a byte later only where an assertion asks what the byte is.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | [`nodes`] | the automaton that is in many states at once |
+//! | [`draft`] | one subset while it is put together; assertions |
+//! | [`runs`] | the bytes that a subset takes for one |
+//! | [`subsets`] | all subsets, step by step, within bounds |
+
+mod draft;
+mod nodes;
+mod runs;
+mod subsets;
+
+pub(crate) use subsets::{Shape, Step, Subsets};
+
+/// The automaton is larger than it may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooLarge;

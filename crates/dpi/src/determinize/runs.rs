@@ -1,0 +1,123 @@
+//! The bytes that a subset takes for one, run by run.
+
+use std::mem;
+
+use super::TooLarge;
+use super::draft::Kind;
+use super::nodes::{Nodes, Range};
+
+/// A set of bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bytes([u64; 4]);
+
+impl Bytes {
+    pub(super) const NONE: Self = Self([0; 4]);
+
+    pub(super) const fn with(mut self, byte: u8) -> Self {
+        self.0[byte as usize / 64] |= 1 << (byte % 64);
+        self
+    }
+
+    /// Returns how many are less than `byte`.
+    fn below(self, byte: u8) -> usize {
+        let (word, bit) = (usize::from(byte / 64), byte % 64);
+        let words: u32 = self.0[..word].iter().map(|word| word.count_ones()).sum();
+        (words + (self.0[word] & ((1 << bit) - 1)).count_ones()) as usize
+    }
+
+    pub(super) fn iter(self) -> impl Iterator<Item = u8> {
+        [0, 64, 128, 192].into_iter().zip(self.0).flat_map(|(first, mut rest)| {
+            std::iter::from_fn(move || {
+                let bit = u8::try_from(rest.trailing_zeros()).ok()?;
+                rest &= rest.checked_sub(1)?;
+                Some(first + bit)
+            })
+        })
+    }
+}
+
+/// Runs of bytes, and the nodes that each leads to.
+#[derive(Debug)]
+pub(super) struct Runs {
+    /// The last byte of each.
+    last: Bytes,
+    /// Where the targets of each end.
+    ends: Vec<usize>,
+    targets: Vec<u32>,
+}
+
+impl Runs {
+    pub(super) fn new() -> Self {
+        Self { last: Bytes::NONE, ends: Vec::new(), targets: Vec::new() }
+    }
+
+    /// Takes them from what these of the nodes wait for, unless there are more than `targets_max` targets in all.
+    pub(super) fn fill(
+        &mut self,
+        nodes: &Nodes,
+        list: &[u32],
+        skip_zero: bool,
+        targets_max: usize,
+    ) -> Result<(), TooLarge> {
+        let ranges = || list.iter().flat_map(|&at| nodes.ranges(at));
+        let mut last = if nodes.asks() { Kind::LAST } else { Bytes::NONE }.with(u8::MAX);
+        if skip_zero {
+            last = last.with(0);
+        }
+        for range in ranges() {
+            last = last.with(range.last);
+            if let Some(before) = range.first.checked_sub(1) {
+                last = last.with(before);
+            }
+        }
+        self.last = last;
+        // First how many targets each run has, then where they begin, and, as they are put in place, where they end.
+        let runs_of = |range: &Range| last.below(range.first)..=last.below(range.last);
+        self.ends.clear();
+        self.ends.resize(last.below(u8::MAX) + 1, 0);
+        for range in ranges() {
+            self.ends[runs_of(range)].iter_mut().for_each(|count| *count += 1);
+        }
+        let mut sum = 0;
+        for end in &mut self.ends {
+            sum += mem::replace(end, sum);
+        }
+        if sum > targets_max {
+            return Err(TooLarge);
+        }
+        self.targets.clear();
+        self.targets.resize(sum, 0);
+        for range in ranges() {
+            for end in &mut self.ends[runs_of(range)] {
+                self.targets[*end] = range.to;
+                *end += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the last byte of each run, and where it leads.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u8, &[u32])> {
+        let mut begin = 0;
+        self.last
+            .iter()
+            .zip(&self.ends)
+            .map(move |(last, &end)| (last, &self.targets[mem::replace(&mut begin, end)..end]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_of_bytes_counts_and_lists_them_in_order() {
+        let list = [0, 1, 63, 64, 127, 200, 255];
+        let set = list.iter().fold(Bytes::NONE, |set, &byte| set.with(byte));
+        assert_eq!(set.iter().collect::<Vec<_>>(), list);
+        for byte in 0..=u8::MAX {
+            assert_eq!(set.below(byte), list.iter().filter(|&&other| other < byte).count());
+        }
+        assert_eq!(Bytes::NONE.iter().count(), 0);
+    }
+}

@@ -1,0 +1,270 @@
+//! All subsets of an automaton's states that it can be in at once, step by step, within bounds.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use regex_automata::nfa::thompson::NFA;
+
+use super::TooLarge;
+use super::draft::{self, Draft, Kind};
+use super::nodes::Nodes;
+use super::runs::Runs;
+use crate::table::NONE;
+
+/// What a subset takes beside its nodes and its steps: a place in the list, one in the index, what is known of it. Lists and
+/// index may be half empty.
+const SUBSET_BYTES: usize = 160;
+/// What a step takes, in a list that may be half empty.
+const STEP_BYTES: usize = 2 * size_of::<Step>();
+
+/// How an automaton is made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    /// It looks only where the input begins.
+    pub(crate) anchored: bool,
+    /// Bytes of zero change nothing.
+    pub(crate) skip_zero: bool,
+    /// How many states it may have.
+    pub(crate) states_max: usize,
+    /// What it may take while it is made.
+    pub(crate) bytes_max: usize,
+}
+
+/// Where the bytes lead that follow those of the step before, up to this one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    pub(crate) last: u8,
+    pub(crate) to: u32,
+}
+
+/// An automaton that is in one state at once: states in the order of discovery, from the one that it begins in.
+#[derive(Debug, Default)]
+pub(crate) struct Subsets {
+    steps: Vec<Step>,
+    /// Where the steps of each state end.
+    ends: Vec<usize>,
+    /// The best pattern known to match on entering a state.
+    pub(crate) label: Vec<u16>,
+    /// The best pattern that matches if the input ends in a state.
+    pub(crate) at_end: Vec<u16>,
+    /// Whether it begins in the same state whatever stands before.
+    pub(crate) forgets: bool,
+}
+
+impl Subsets {
+    /// Makes one automaton of the patterns `ids`, in rising order.
+    pub(crate) fn new(nfa: &NFA, ids: &[u16], shape: Shape) -> Result<Self, TooLarge> {
+        let nodes = Nodes::new(nfa, ids);
+        let start = if shape.anchored { nfa.start_anchored() } else { nfa.start_unanchored() };
+        let mut draft = Draft::new(&nodes);
+        let mut begin = |behind| {
+            draft.begin(NONE);
+            draft.add(start.as_u32(), behind, None);
+            draft.finish(behind).to_vec()
+        };
+        let first = begin(Kind::None);
+        let forgets = Kind::BYTES.iter().all(|&kind| begin(kind) == first);
+        let mut found = Self { forgets, ..Self::default() };
+        let mut search = Search {
+            nodes: &nodes,
+            shape,
+            order: Order { numbers: HashMap::new(), list: Vec::new(), bytes: 0, shape },
+            draft,
+            runs: Runs::new(),
+            from: Vec::new(),
+            steps: Vec::new(),
+        };
+        let mut at = search.order.number(&first)?;
+        while let Some(subset) = search.order.list.get(at as usize).cloned() {
+            found.label.push(draft::label(&subset));
+            found.at_end.push(search.at_end(&subset));
+            search.step(at, &subset)?;
+            found.steps.extend_from_slice(&search.steps);
+            found.ends.push(found.steps.len());
+            at += 1;
+        }
+        Ok(found)
+    }
+
+    pub(crate) fn states(&self) -> usize {
+        self.label.len()
+    }
+
+    pub(crate) fn steps(&self, state: usize) -> &[Step] {
+        let begin = state.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.steps[begin..self.ends[state]]
+    }
+}
+
+/// What is needed to go from subset to subset.
+#[derive(Debug)]
+struct Search<'a> {
+    nodes: &'a Nodes,
+    shape: Shape,
+    order: Order,
+    draft: Draft<'a>,
+    runs: Runs,
+    from: Vec<u32>,
+    /// The steps of the subset at hand.
+    steps: Vec<Step>,
+}
+
+impl Search<'_> {
+    /// Returns the best pattern that matches if the input ends in a subset.
+    fn at_end(&mut self, subset: &[u32]) -> u16 {
+        if self.nodes.waits(draft::nodes(subset)) { self.draft.resume(subset, Kind::None).0 } else { NONE }
+    }
+
+    /// Finds the steps of the subset with number `at`.
+    fn step(&mut self, at: u32, subset: &[u32]) -> Result<(), TooLarge> {
+        self.steps.clear();
+        if self.nodes.asks() && self.nodes.waits(draft::nodes(subset)) {
+            for ahead in Kind::BYTES {
+                let (label, list) = self.draft.resume(subset, ahead);
+                self.from.clear();
+                self.from.extend_from_slice(list);
+                self.step_from(at, label, Some(ahead))?;
+            }
+            self.steps.sort_unstable_by_key(|step| step.last);
+        } else {
+            // No byte fulfils an assertion that asks for the end.
+            self.from.clear();
+            self.from.extend_from_slice(draft::nodes(subset));
+            self.step_from(at, NONE, None)?;
+        }
+        self.steps.dedup_by(|next, step| {
+            let same = next.to == step.to;
+            step.last = if same { next.last } else { step.last };
+            same
+        });
+        self.order.take(STEP_BYTES * self.steps.len())
+    }
+
+    /// Finds the steps from the nodes `from`, over the bytes of one kind if any assertion asks; `label` has matched.
+    fn step_from(&mut self, at: u32, label: u16, ahead: Option<Kind>) -> Result<(), TooLarge> {
+        let Self { nodes, shape, order, draft, runs, from, steps } = self;
+        runs.fill(nodes, from, shape.skip_zero, order.room() / size_of::<u32>())?;
+        let mut before: Option<(&[u32], Kind, u32)> = None;
+        for (last, targets) in runs.iter() {
+            let kind = Kind::of(last);
+            if ahead.is_some_and(|ahead| ahead != kind) {
+                continue;
+            }
+            let to = if shape.skip_zero && last == 0 {
+                at
+            } else if let Some((_, _, to)) =
+                before.filter(|&(same, of, _)| same == targets && (of == kind || !nodes.asks()))
+            {
+                to
+            } else {
+                draft.begin(label);
+                for &target in targets {
+                    draft.add(target, kind, None);
+                }
+                let to = order.number(draft.finish(kind))?;
+                before = Some((targets, kind, to));
+                to
+            };
+            steps.push(Step { last, to });
+        }
+        Ok(())
+    }
+}
+
+/// The subsets found so far.
+#[derive(Debug)]
+struct Order {
+    numbers: HashMap<Rc<[u32]>, u32>,
+    list: Vec<Rc<[u32]>>,
+    /// What they take.
+    bytes: usize,
+    shape: Shape,
+}
+
+impl Order {
+    /// Returns the number of a subset, the next one if it was not seen before.
+    fn number(&mut self, subset: &[u32]) -> Result<u32, TooLarge> {
+        if let Some(&known) = self.numbers.get(subset) {
+            return Ok(known);
+        }
+        if self.list.len() >= self.shape.states_max {
+            return Err(TooLarge);
+        }
+        self.take(size_of_val(subset) + SUBSET_BYTES)?;
+        let fresh = u32::try_from(self.list.len()).map_err(|_| TooLarge)?;
+        let subset: Rc<[u32]> = Rc::from(subset);
+        self.list.push(Rc::clone(&subset));
+        self.numbers.insert(subset, fresh);
+        Ok(fresh)
+    }
+
+    fn take(&mut self, bytes: usize) -> Result<(), TooLarge> {
+        if bytes > self.room() {
+            return Err(TooLarge);
+        }
+        self.bytes += bytes;
+        Ok(())
+    }
+
+    /// Returns what is left.
+    fn room(&self) -> usize {
+        self.shape.bytes_max - self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHAPE: Shape = Shape { anchored: true, skip_zero: false, states_max: 1000, bytes_max: 1 << 20 };
+
+    fn make(list: &[&str], shape: Shape) -> Result<Subsets, TooLarge> {
+        let ids: Vec<u16> = (0..).take(list.len()).collect();
+        Subsets::new(&NFA::new_many(list).unwrap(), &ids, shape)
+    }
+
+    #[test]
+    fn what_cannot_be_better_is_not_looked_for() {
+        let better_first = make(&["^a", "^ab{50}"], SHAPE).unwrap();
+        // The start, what matches, and what does not.
+        assert_eq!(better_first.states(), 3);
+        let better_last = make(&["^ab{50}", "^a"], SHAPE).unwrap();
+        assert_eq!(better_last.states(), 53);
+    }
+
+    #[test]
+    fn a_match_is_known_at_once_unless_it_asks_what_follows() {
+        let label = |list: &[&str]| make(list, SHAPE).unwrap().label;
+        assert_eq!(label(&["^a"]).iter().filter(|&&label| label == 0).count(), 1);
+        let at_end = make(&["^a$"], SHAPE).unwrap();
+        assert!(at_end.label.iter().all(|&label| label == NONE) && at_end.at_end.contains(&0));
+        // One byte is seen behind the word, and either it or the end decides.
+        let word = make(&[r"^a(?-u:\b)"], SHAPE).unwrap();
+        assert!(word.label.contains(&0) && word.at_end.contains(&0));
+    }
+
+    #[test]
+    fn a_step_goes_over_all_bytes_that_lead_to_one_state() {
+        let found = make(&["^[a-z]"], SHAPE).unwrap();
+        let last: Vec<u8> = found.steps(0).iter().map(|step| step.last).collect();
+        assert_eq!(last, [b'a' - 1, b'z', u8::MAX]);
+    }
+
+    #[test]
+    fn bounds_hold() {
+        let list = ["^abcdefgh"];
+        let states = make(&list, SHAPE).unwrap().states();
+        assert!(make(&list, Shape { states_max: states, ..SHAPE }).is_ok());
+        assert_eq!(make(&list, Shape { states_max: states - 1, ..SHAPE }).unwrap_err(), TooLarge);
+        assert_eq!(make(&list, Shape { bytes_max: 1000, ..SHAPE }).unwrap_err(), TooLarge);
+    }
+
+    #[test]
+    fn it_forgets_unless_the_beginning_or_the_byte_before_matters() {
+        let anywhere = Shape { anchored: false, ..SHAPE };
+        let forgets = |regex| make(&[regex], anywhere).unwrap().forgets;
+        assert!(forgets("ab"));
+        assert!(!forgets("(?:^|c)ab"));
+        assert!(!forgets(r"(?-u:\b)ab"));
+    }
+}
