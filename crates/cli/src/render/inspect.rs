@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::{Report, bytes, grouped, percent, scaled};
+use super::{Report, bytes, grouped, percent, scaled, some_of};
 use crate::args::inspect::Inspect;
 use crate::profile::{Layers, Profile, Zipf};
 
@@ -179,7 +179,7 @@ impl InspectResult {
                 if file.link_types.is_empty() {
                     String::from("no link type")
                 } else {
-                    file.link_types.join(", ")
+                    some_of(&file.link_types, ", ")
                 }
             ));
             if let Some(sha256) = &file.sha256 {

@@ -95,6 +95,16 @@ pub(crate) fn warn_of(notice: &Notice, strict: bool, common: &Common) {
     }
 }
 
+/// Returns names in one line: the first of them, and how many more there are.
+pub(crate) fn some_of(names: &[impl AsRef<str>], separator: &str) -> String {
+    const MOST: usize = 16;
+    let shown: Vec<&str> = names.iter().take(MOST).map(AsRef::as_ref).collect();
+    match names.len().checked_sub(MOST) {
+        Some(more @ 1..) => format!("{} and {more} more", shown.join(separator)),
+        _ => shown.join(separator),
+    }
+}
+
 /// Returns a number with its digits in groups of three.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
@@ -138,6 +148,14 @@ pub(crate) fn percent(part: u64, whole: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_many_names_some_are_shown_and_the_others_counted() {
+        let names: Vec<String> = (0..20).map(|number| number.to_string()).collect();
+        assert_eq!(some_of(&names[..2], " + "), "0 + 1");
+        assert!(some_of(&names[..16], ", ").ends_with("14, 15"));
+        assert!(some_of(&names, ", ").ends_with("14, 15 and 4 more"));
+    }
 
     #[test]
     fn numbers_are_grouped_and_scaled() {

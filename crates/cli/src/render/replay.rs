@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::verdicts::FirewallFigures;
-use super::{Report, bytes, grouped, percent, scaled};
+use super::{Report, bytes, grouped, percent, scaled, some_of};
 use crate::host::{Host, Tool};
 
 pub(crate) use super::l7::{L7Figures, ProtocolFigures};
@@ -219,7 +219,7 @@ impl ReplayResult {
                 "{}   {}, {}   {} packets",
                 input.path,
                 input.format,
-                if links.is_empty() { String::from("no link type") } else { links.join(" + ") },
+                if links.is_empty() { String::from("no link type") } else { some_of(&links, " + ") },
                 grouped(input.packets)
             ));
         }

@@ -79,6 +79,12 @@ pub enum CaptureError {
     },
 }
 
-fn list(links: &[LinkType]) -> String {
-    links.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+/// Names link types, the first of them: a file may have all there are.
+pub(super) fn list(links: &[LinkType]) -> String {
+    const MOST: usize = 16;
+    let mut names: Vec<String> = links.iter().take(MOST).map(ToString::to_string).collect();
+    if let Some(more @ 1..) = links.len().checked_sub(MOST) {
+        names.push(format!("and {more} more"));
+    }
+    names.join(", ")
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use flowloom_packet::{Fill, LinkType, PacketBatch, PacketSource, SharedBlock, SourceError};
 
-use super::error::CaptureError;
+use super::error::{CaptureError, list};
 use super::notice::Notice;
 use super::open::{Capture, CaptureOptions};
 use super::patient::{GiveUp, Patient};
@@ -336,9 +336,7 @@ impl CaptureSet {
             if self.undecodable.is_none() {
                 self.undecodable = Some((capture.path().to_path_buf(), links.to_vec()));
             }
-            let names: Vec<String> = links.iter().map(ToString::to_string).collect();
-            let notice =
-                Notice::Undecodable { path: capture.path().to_path_buf(), links: names.join(", ") };
+            let notice = Notice::Undecodable { path: capture.path().to_path_buf(), links: list(links) };
             if !self.notices.contains(&notice) {
                 self.notices.push(notice);
             }
