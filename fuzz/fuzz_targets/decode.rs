@@ -2,7 +2,7 @@
 #![no_main]
 
 use flowloom_packet::decode::decode_layered;
-use flowloom_packet::{DecodeOptions, LinkType, decode};
+use flowloom_packet::{DecodeOptions, LinkType, PacketView, decode};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
@@ -18,5 +18,11 @@ fuzz_target!(|data: &[u8]| {
         assert!(headers.transport_offset <= headers.payload_offset);
         assert!(headers.payload_offset as usize <= frame.len());
         assert_eq!(headers.tuple().canonical().0, headers.key.with_zone(0));
+        // As long as its record, or cut.
+        for more in [0, 1000] {
+            let wire_bytes = frame.len() as u32 + more;
+            let view = PacketView { bytes: frame, headers, time_ns: 0, wire_bytes };
+            assert!(view.ip_bytes() as usize >= view.payload().len());
+        }
     }
 });
