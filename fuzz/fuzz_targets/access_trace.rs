@@ -26,7 +26,8 @@ fuzz_target!(|input: &[u8]| {
         return;
     }
     let geometry = Geometry::new(64 * 16, 64, 2, 2).expect("a valid shape");
-    let spec = CacheSpec { geometry, drops_closed: choice & 0x80 != 0, ..CacheSpec::PAPER.with_policy(policy) };
+    let spec =
+        CacheSpec { geometry, drops_closed: choice & 0x80 != 0, ..CacheSpec::PAPER.with_policy(policy) };
     let (mut quick, mut plain) = (spec.build().expect("valid"), build(&spec).expect("valid"));
     quick.run(&accesses);
     plain.run(&accesses);

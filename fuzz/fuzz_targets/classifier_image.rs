@@ -26,7 +26,9 @@ fuzz_target!(|data: &[u8]| {
         image[12..16].copy_from_slice(&sum.to_le_bytes());
     }
     if let Ok(read) = Classifier::from_image(&image) {
-        let word = |at: usize| data.get(at..at + 8).map_or(0, |b| u64::from_le_bytes(b.try_into().expect("eight")));
+        let word = |at: usize| {
+            data.get(at..at + 8).map_or(0, |b| u64::from_le_bytes(b.try_into().expect("eight")))
+        };
         check(&read, [word(16), word(24), word(96), word(104), word(112)]);
         assert_eq!(Classifier::from_image(&read.to_image()).map(|again| again.rules()), Ok(read.rules()));
     }

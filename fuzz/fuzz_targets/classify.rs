@@ -5,8 +5,8 @@ use arbitrary::Arbitrary;
 use flowloom_classifier::aggrecuts::{AggreCuts, Limits, Sharing, Stride};
 use flowloom_classifier::flowcuts::plan::{Plan, Split};
 use flowloom_classifier::{
-    Algorithm, Classifier, ClassifierBuilder, ClassifierKey, KeyV4, KeyV6, Match, PortRange, PrefixV4, PrefixV6,
-    ProtocolMatch, Rule, RuleSet,
+    Algorithm, Classifier, ClassifierBuilder, ClassifierKey, KeyV4, KeyV6, Match, PortRange, PrefixV4,
+    PrefixV6, ProtocolMatch, Rule, RuleSet,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -32,12 +32,14 @@ struct Input {
 fn rule(raw: &RawRule) -> Rule {
     let range = |a: u16, b: u16| PortRange::new(a.min(b), a.max(b)).expect("in order");
     let mut rule = if raw.v6 {
-        let prefix =
-            |(address, length): (u128, u8)| PrefixV6::new(address, u32::from(length) % 129).expect("short enough");
+        let prefix = |(address, length): (u128, u8)| {
+            PrefixV6::new(address, u32::from(length) % 129).expect("short enough")
+        };
         Rule::v6(prefix(raw.source), prefix(raw.destination))
     } else {
-        let prefix =
-            |(address, length): (u128, u8)| PrefixV4::new(address, u32::from(length) % 33).expect("short enough");
+        let prefix = |(address, length): (u128, u8)| {
+            PrefixV4::new(address, u32::from(length) % 33).expect("short enough")
+        };
         Rule::v4(prefix(raw.source), prefix(raw.destination))
     };
     rule.source_ports = range(raw.ports[0], raw.ports[1]);
@@ -60,17 +62,23 @@ fuzz_target!(|input: Input| {
         return;
     }
     let set = RuleSet::new(input.rules.iter().map(rule).collect()).expect("few enough");
-    let v4: Vec<KeyV4> =
-        input.keys.iter().map(|key| KeyV4::new(key.0 as u32, key.1 as u32, (key.2, key.3), key.4)).collect();
-    let v6: Vec<KeyV6> = input.keys.iter().map(|key| KeyV6::new(key.0, key.1, (key.2, key.3), key.4)).collect();
-    let split = input.split.map_or(Split::Whole, |(source, destination)| Split::Lengths { source, destination });
+    let v4: Vec<KeyV4> = input
+        .keys
+        .iter()
+        .map(|key| KeyV4::new(key.0 as u32, key.1 as u32, (key.2, key.3), key.4))
+        .collect();
+    let v6: Vec<KeyV6> =
+        input.keys.iter().map(|key| KeyV6::new(key.0, key.1, (key.2, key.3), key.4)).collect();
+    let split =
+        input.split.map_or(Split::Whole, |(source, destination)| Split::Lengths { source, destination });
     let plan = Plan {
         split,
         leaf_rules: usize::from(input.leaf_rules) + 1,
         growth_max: f64::from(input.growth) + 1.0,
     };
     for algorithm in [Algorithm::Auto, Algorithm::FlowCuts(plan), Algorithm::Linear] {
-        let builder = ClassifierBuilder::new().algorithm(algorithm).memory_bytes_max(8 << 20).steps_max(3_000_000);
+        let builder =
+            ClassifierBuilder::new().algorithm(algorithm).memory_bytes_max(8 << 20).steps_max(3_000_000);
         if let Ok(classifier) = builder.build(&set) {
             check(&classifier, &set, &v4);
             check(&classifier, &set, &v6);

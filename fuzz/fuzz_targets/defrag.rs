@@ -50,7 +50,20 @@ impl Frame {
                 } else {
                     let total = u16::try_from(20 + length).expect("short").to_be_bytes();
                     let field = (offset | u16::from(more) << 13).to_be_bytes();
-                    frame.extend([8, 0, 0x45, 0, total[0], total[1], 0, id % 8, field[0], field[1], 64, 17]);
+                    frame.extend([
+                        8,
+                        0,
+                        0x45,
+                        0,
+                        total[0],
+                        total[1],
+                        0,
+                        id % 8,
+                        field[0],
+                        field[1],
+                        64,
+                        17,
+                    ]);
                     frame.extend([0, 0, 10, 0, 0, 1, 10, 0, 0, id % 4]);
                 }
                 frame.extend(payload);
@@ -90,7 +103,12 @@ impl PacketSource for Memory<'_> {
 }
 
 fn drained(input: &Input, frames: &[Vec<u8>], batch_packets: usize) -> (Vec<Vec<u8>>, DropCounts) {
-    let limits = DefragLimits { datagrams_max: 6, bytes_max: 512 << 10, fragments_max: 40, ..DefragLimits::default() };
+    let limits = DefragLimits {
+        datagrams_max: 6,
+        bytes_max: 512 << 10,
+        fragments_max: 40,
+        ..DefragLimits::default()
+    };
     let step_ns = u64::from(input.step_ms) * 1_000_000;
     let memory = Memory { frames, step_ns, batch: batch_packets, at: 0 };
     let mut source = Defrag::new(memory, DecodeOptions { decap: input.decap }, limits);

@@ -18,7 +18,10 @@ struct Input {
 type Both = (Scanner, Rescanner);
 
 fn both(patterns: &[Pattern]) -> Both {
-    (Scanner::new(patterns).expect("they are known to build"), Rescanner::new(patterns).expect("they build"))
+    (
+        Scanner::new(patterns).expect("they are known to build"),
+        Rescanner::new(patterns).expect("they build"),
+    )
 }
 
 static BUILTIN: LazyLock<Both> = LazyLock::new(|| both(&builtin()));

@@ -10,8 +10,11 @@ fuzz_target!(|data: &[u8]| {
     let Some((&kind, rest)) = data.split_first() else { return };
     let Ok(text) = std::str::from_utf8(rest) else { return };
     let lines = text.lines().count();
-    let parsed =
-        if kind % 2 == 0 { parse_own(text) } else { parse_l7(text).map(|pattern| pattern.into_iter().collect()) };
+    let parsed = if kind % 2 == 0 {
+        parse_own(text)
+    } else {
+        parse_l7(text).map(|pattern| pattern.into_iter().collect())
+    };
     let patterns = match parsed {
         Ok(patterns) => patterns,
         Err(error) => {

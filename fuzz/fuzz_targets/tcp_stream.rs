@@ -32,8 +32,9 @@ fuzz_target!(|input: Input| {
         });
         for (at, &byte) in (offset..).zip(payload) {
             while at >= next + places {
-                let to =
-                    (next..next + places).find(|&place| array.get(place).copied().flatten().is_some()).unwrap_or(at);
+                let to = (next..next + places)
+                    .find(|&place| array.get(place).copied().flatten().is_some())
+                    .unwrap_or(at);
                 expected.extend(std::iter::repeat_n(None, to - next));
                 next = to;
                 while let Some(Some(byte)) = array.get(next) {

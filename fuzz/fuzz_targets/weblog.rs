@@ -9,7 +9,9 @@ use libfuzzer_sys::fuzz_target;
 
 fn head(format: Format) -> &'static [u8] {
     match format {
-        Format::Tsv => b"host\tlogname\ttime\tmethod\turl\tresponse\tbytes\na\t-\t1\tGET\t/\t200\t5\nb\t-\t",
+        Format::Tsv => {
+            b"host\tlogname\ttime\tmethod\turl\tresponse\tbytes\na\t-\t1\tGET\t/\t200\t5\nb\t-\t"
+        }
         Format::Bu => b"cs20 785526142 920156 \"http://a/\" 1803 0.484092\ncs20 785526142 ",
         _ => b"h - - [01/Aug/1995:00:00:01 -0400] \"GET /a\" 200 1839\nh - - [",
     }
