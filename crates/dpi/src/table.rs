@@ -317,3 +317,81 @@ fn classes<'a>(rows: impl Iterator<Item = &'a [Step]>, number: &[u16]) -> (Box<[
     let count = usize::from(classes.iter().copied().max().unwrap_or(0)) + 1;
     (classes, count)
 }
+
+#[cfg(test)]
+mod tests {
+    use regex_automata::MatchKind;
+    use regex_automata::nfa::thompson::NFA;
+
+    use super::*;
+    use crate::determinize::Shape;
+
+    /// Makes the table of patterns that are all anchored or none, in rising order.
+    fn make(list: &[&str], leap: Option<Prefilter>) -> Result<Table, TooManyStates> {
+        let anchored = list[0].starts_with('^');
+        let ids: Vec<u16> = (0..).take(list.len()).collect();
+        let shape = Shape { anchored, skip_zero: false, states_max: usize::MAX, bytes_max: 1 << 30 };
+        let found = Subsets::new(&NFA::new_many(list).unwrap(), &ids, shape).unwrap();
+        Table::new(&found, 0, anchored, leap)
+    }
+
+    #[test]
+    fn states_are_numbered_by_what_there_is_to_do() {
+        // Settled by "^abc" and by "^x"; "^ab" may become better; start, dead and the "a" have nothing to do.
+        let table = make(&["^abc", "^ab", "^x"], None).unwrap();
+        assert_eq!((table.settled, table.special, table.states()), (3, 4, 6));
+        let label: Vec<u16> = table.label.to_vec();
+        assert_eq!((&label[..2], label[4]), (&[NONE, NONE][..], 1));
+        assert!(label[2..=3].contains(&0) && label[2..=3].contains(&2));
+    }
+
+    #[test]
+    fn bytes_that_no_state_tells_apart_are_one_class() {
+        let table = make(&["^ab[c-f]", "^a[d-h]"], None).unwrap();
+        // a, b, c, d to f, g and h, and all others.
+        let of = |byte: u8| table.classes[usize::from(byte)];
+        assert_eq!(table.classes.iter().max(), Some(&5));
+        assert_eq!((of(b'd'), of(b'g'), of(b'z')), (of(b'f'), of(b'h'), of(0)));
+        assert_eq!(table.next.len(), 8 * table.states());
+    }
+
+    #[test]
+    fn its_size_is_that_of_what_it_holds() {
+        let table = make(&["^abc", "^ab", "^x"], None).unwrap();
+        let held = size_of_val(&*table.classes)
+            + size_of_val(&*table.next)
+            + size_of_val(&*table.label)
+            + size_of_val(&*table.at_end);
+        assert_eq!(table.bytes(), held);
+        assert_eq!(table.bytes(), 256 + 2 * (6 * 8 + 5 + 6));
+    }
+
+    #[test]
+    fn however_it_walks_it_goes_on_for_better_ones_and_stops_at_the_best() {
+        let list = ["^.*needle", "^.*pin"];
+        let anywhere = ["needle", "pin"];
+        let finder = Prefilter::new(MatchKind::All, &anywhere);
+        let (plain, skipping, leaping) =
+            (make(&list, None).unwrap(), make(&anywhere, None).unwrap(), make(&anywhere, finder).unwrap());
+        assert!(plain.leaves.is_none() && plain.leap.is_none());
+        assert!(skipping.leaves.is_some() && leaping.leap.is_some());
+        for table in [plain, skipping, leaping] {
+            let scan = |bytes: &[u8]| {
+                let mut best = NONE;
+                (table.scan(START, bytes, &mut best) == DEAD, best)
+            };
+            assert_eq!(scan(b"a pin and a nee"), (false, 1));
+            assert_eq!(scan(b"a pin and a needle, and more"), (true, 0));
+            assert_eq!(scan(b"a needle and a pin"), (true, 0));
+        }
+    }
+
+    #[test]
+    fn states_are_as_many_as_can_be_numbered_and_no_more() {
+        let states =
+            |letters: usize| make(&[&format!("^a{{{letters}}}")], None).map(|table| table.states());
+        // One before each letter, the match, and the dead one.
+        assert_eq!(states(STATES_MAX - 2).unwrap(), STATES_MAX);
+        assert!(states(STATES_MAX - 1).is_err());
+    }
+}

@@ -2,8 +2,8 @@
 
 use flowloom_dpi::reference::Rescanner;
 use flowloom_dpi::{
-    Budget, BuildError, Dialect, GROUPS_MAX, Outcome, Pattern, PatternId, REGEX_BYTES_MAX, ScanState,
-    Scanner, Transport, builtin,
+    Budget, BuildError, Dialect, GROUPS_MAX, Outcome, PATTERNS_MAX, Pattern, PatternId, REGEX_BYTES_MAX,
+    ScanState, Scanner, Transport, builtin,
 };
 use proptest::prelude::*;
 
@@ -20,6 +20,7 @@ fn compare(scanner: &Scanner, rescanner: &Rescanner, transport: Transport, paylo
         let expected = rescanner.first(transport, &payload[..to]);
         match outcome {
             Outcome::Matched(id) => {
+                assert!(!closed, "what is closed stays closed");
                 assert_eq!(Some(id), expected, "{} up to {to}", payload.escape_ascii());
                 return;
             }
@@ -98,7 +99,11 @@ proptest! {
                     compare(&scanner, &rescanner, transport, &payload, &cuts);
                 }
             }
-            Err(error) => prop_assert!(matches!(error, BuildError::MatchesNothing { .. }), "{error}"),
+            Err(error) => {
+                prop_assert!(matches!(error, BuildError::MatchesNothing { .. }), "{error}");
+                let nothing = Rescanner::new(&patterns).unwrap().first(Transport::Tcp, b"");
+                prop_assert!(nothing.is_some());
+            }
         }
     }
 
@@ -123,6 +128,52 @@ proptest! {
             Outcome::Open | Outcome::Closed => None,
         });
         prop_assert!(found.is_some());
+    }
+}
+
+/// Every assertion there is, but those of Unicode.
+const ASSERTIONS: [&str; 12] = [
+    r"\A",
+    r"\z",
+    "(?m:^)",
+    "(?m:$)",
+    "(?mR:^)",
+    "(?mR:$)",
+    r"\b",
+    r"\B",
+    r"\b{start}",
+    r"\b{end}",
+    r"\b{start-half}",
+    r"\b{end-half}",
+];
+
+#[test]
+fn every_assertion_is_decided_by_the_bytes_around_it() {
+    // One of each kind that an assertion may ask for, and zero.
+    let bytes = b"a-\n\r\0";
+    let mut payloads: Vec<Vec<u8>> = vec![Vec::new()];
+    for begin in 0..31 {
+        for &byte in bytes {
+            payloads.push([&payloads[begin][..], &[byte]].concat());
+        }
+    }
+    assert_eq!(payloads.last().unwrap().len(), 3);
+    for look in ASSERTIONS {
+        for (before, behind) in
+            [("", "."), ("^.", ""), ("^.", "."), (".", ""), ("[^-]", "a"), ("^(?:a|.)", "$")]
+        {
+            for dialect in [Dialect::Bytes, Dialect::L7Filter] {
+                let mut pattern = Pattern::new("it", &format!("{before}{look}{behind}"));
+                pattern.dialect = dialect;
+                let patterns = [pattern];
+                let (scanner, rescanner) =
+                    (Scanner::new(&patterns).unwrap(), Rescanner::new(&patterns).unwrap());
+                for payload in &payloads {
+                    compare(&scanner, &rescanner, Transport::Tcp, payload, &[]);
+                    compare(&scanner, &rescanner, Transport::Tcp, payload, &[1, 2, 3]);
+                }
+            }
+        }
     }
 }
 
@@ -200,7 +251,10 @@ fn what_cannot_be_built_is_told_by_name() {
         |regex: &str, budget| Scanner::with_budget(&[Pattern::new("it", regex)], budget).unwrap_err();
     let name = || String::from("it");
     assert_eq!(Scanner::new(&[]).unwrap_err(), BuildError::NoPatterns);
-    assert!(matches!(build("(", Budget::default()), BuildError::Syntax { name, .. } if name == "it"));
+    assert!(matches!(
+        build("(", Budget::default()),
+        BuildError::Syntax { name, message } if name == "it" && message.contains("unclosed group")
+    ));
     assert_eq!(build("a*", Budget::default()), BuildError::MatchesNothing { name: name() });
     assert_eq!(
         build("x[^y]{200}y", Budget::default()),
@@ -234,4 +288,54 @@ fn priority_is_the_order_of_the_list_not_of_the_bytes() {
     // In two packets the second pattern matches first, and the flow is decided.
     let mut state = ScanState::default();
     assert_eq!(scanner.scan(Transport::Tcp, &mut state, b"ab"), Outcome::Matched(PatternId(1)));
+}
+
+#[test]
+fn zeros_inside_a_literal_are_passed_over_wherever_it_stands() {
+    let mut pattern = Pattern::new("digits", "12345");
+    pattern.dialect = Dialect::L7Filter;
+    let scanner = Scanner::new(&[pattern]).unwrap();
+    assert_eq!(scanner.scan_whole(Transport::Udp, b"some 12\x0034\x005"), Some(PatternId(0)));
+}
+
+#[test]
+fn an_assertion_alone_matches_a_byte_and_not_nothing() {
+    let scanner = Scanner::new(&[Pattern::new("edge", r"\b")]).unwrap();
+    assert_eq!(scanner.scan_whole(Transport::Tcp, b"-a"), Some(PatternId(0)));
+    assert_eq!(scanner.scan_whole(Transport::Tcp, b"--"), None);
+}
+
+#[test]
+fn limits_hold_at_the_last_that_is_allowed() {
+    let build = |patterns: &[Pattern]| Scanner::new(patterns);
+    // The last of as many as there may be is looked at, and of one more none is.
+    let mut many = vec![Pattern::new("many", "^a"); PATTERNS_MAX - 1];
+    many.push(Pattern::new("last", "("));
+    assert!(matches!(build(&many), Err(BuildError::Syntax { name, .. }) if name == "last"));
+    many.push(Pattern::new("more", "^a"));
+    assert_eq!(
+        build(&many).unwrap_err(),
+        BuildError::TooManyPatterns { patterns: PATTERNS_MAX + 1, patterns_max: PATTERNS_MAX }
+    );
+    let long = format!("^{}", "a".repeat(REGEX_BYTES_MAX - 1));
+    assert!(build(&[Pattern::new("long", &long)]).is_ok());
+    // 512 patterns fit into one group, whatever they take.
+    let group: Vec<Pattern> = (0..513).map(|i| Pattern::new("n", &format!("^n{i:03}"))).collect();
+    assert_eq!(build(&group[..512]).unwrap().size().groups, [1, 1]);
+    assert_eq!(build(&group).unwrap().size().groups, [2, 2]);
+    // Together their automaton takes more than one pattern's may.
+    let large = vec![Pattern::new("large", "^a{30000}"); 6];
+    assert_eq!(build(&large).unwrap().size().groups, [1, 1]);
+}
+
+#[test]
+fn no_byte_less_than_its_size_will_do() {
+    let patterns = [Pattern::new("ab", "^ab"), Pattern::new("anywhere", "needle")];
+    let size = Scanner::new(&patterns).unwrap().size();
+    // The start, the dead one, and one for each letter.
+    assert_eq!((size.groups, size.states), ([2, 2], 2 * (4 + 8)));
+    let build = |bytes_max| Scanner::with_budget(&patterns, Budget { bytes_max, ..Budget::default() });
+    assert_eq!(build(size.bytes).unwrap().size(), size);
+    let bytes_max = size.bytes - 1;
+    assert_eq!(build(bytes_max).unwrap_err(), BuildError::TooLarge { bytes: size.bytes, bytes_max });
 }

@@ -60,7 +60,10 @@ fn run(start: u32, places: usize, segments: &[(usize, Vec<u8>)]) {
         let sequence =
             start.wrapping_add(1).wrapping_add(u32::try_from(*offset).expect("offsets are small"));
         order.push(Segment { sequence, syn: false, payload }, Some(&mut window), |piece| match piece {
-            Piece::Data(bytes) => out.extend_from_slice(bytes),
+            Piece::Data(bytes) => {
+                assert!(!bytes.is_empty());
+                out.extend_from_slice(bytes);
+            }
             Piece::Gap(bytes) => gaps.push((out.len(), usize::try_from(bytes).expect("gaps are small"))),
         });
         assert_eq!(out, oracle.out);
@@ -129,7 +132,10 @@ fn plain(segments: &[Segment<'_>]) -> (Vec<u8>, u64) {
     for segment in segments {
         order.push(*segment, None, |piece| match piece {
             Piece::Data(bytes) => out.extend_from_slice(bytes),
-            Piece::Gap(bytes) => missing += bytes,
+            Piece::Gap(bytes) => {
+                assert!(bytes > 0);
+                missing += bytes;
+            }
         });
     }
     (out, missing)
@@ -156,4 +162,45 @@ fn without_a_window_whatever_is_missing_is_skipped() {
 fn a_wrap_of_the_sequence_number_is_no_gap() {
     let data = |sequence, payload| Segment { sequence, syn: false, payload };
     assert_eq!(plain(&[data(u32::MAX, b"ab"), data(1, b"c"), data(0, b"xc")]), (b"abc".to_vec(), 0));
+}
+
+#[test]
+fn a_syn_that_comes_again_before_any_data_forgets_what_is_held() {
+    let mut window = Window::new(64);
+    let mut order = Sequencer::default();
+    let mut out = Vec::new();
+    let mut push = |order: &mut Sequencer, window: &mut Window, sequence, syn, payload: &[u8]| {
+        order.push(Segment { sequence, syn, payload }, Some(window), |piece| match piece {
+            Piece::Data(bytes) => out.extend_from_slice(bytes),
+            Piece::Gap(_) => panic!("nothing is missing"),
+        });
+        out.len()
+    };
+    push(&mut order, &mut window, 9, true, b"");
+    push(&mut order, &mut window, 12, false, b"old");
+    // The same once more changes nothing.
+    push(&mut order, &mut window, 9, true, b"");
+    assert_eq!(window.held(), 3);
+    push(&mut order, &mut window, 500, true, b"");
+    assert_eq!((window.held(), order.next_sequence()), (0, Some(501)));
+    // What comes early is held again, and nothing of the old appears in between.
+    push(&mut order, &mut window, 505, false, b"e");
+    push(&mut order, &mut window, 501, false, b"ab");
+    assert_eq!(push(&mut order, &mut window, 503, false, b"cd"), 5);
+    assert_eq!((out, window.held()), (b"abcde".to_vec(), 0));
+}
+
+#[test]
+fn what_is_next_can_be_asked() {
+    let segment = |sequence, syn| Segment { sequence, syn, payload: b"ab" };
+    let mut order = Sequencer::default();
+    assert_eq!(order.next_sequence(), None);
+    assert!(order.is_next(&segment(77, false)), "whatever comes first is next");
+    order.push(Segment { sequence: u32::MAX - 1, syn: true, payload: b"" }, None, |_| {});
+    assert_eq!(order.next_sequence(), Some(u32::MAX));
+    order.push(segment(u32::MAX, false), None, |_| {});
+    assert_eq!(order.next_sequence(), Some(1));
+    assert!(order.is_next(&segment(1, false)) && order.is_next(&segment(u32::MAX, false)));
+    assert!(!order.is_next(&segment(2, false)));
+    assert!(order.is_next(&segment(500, true)), "it may begin anew");
 }

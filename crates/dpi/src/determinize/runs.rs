@@ -108,6 +108,8 @@ impl Runs {
 
 #[cfg(test)]
 mod tests {
+    use regex_automata::nfa::thompson::NFA;
+
     use super::*;
 
     #[test]
@@ -119,5 +121,16 @@ mod tests {
             assert_eq!(set.below(byte), list.iter().filter(|&&other| other < byte).count());
         }
         assert_eq!(Bytes::NONE.iter().count(), 0);
+    }
+    #[test]
+    fn targets_are_counted_before_they_are_made() {
+        let nodes = Nodes::new(&NFA::new_many(&["^[a-m]", "^[h-z]"]).unwrap(), &[0, 1]);
+        let list: Vec<u32> = (0..).take(nodes.count()).filter(|&at| !nodes.ranges(at).is_empty()).collect();
+        let mut runs = Runs::new();
+        // What the first pattern waits for, both, and the second: four in all.
+        assert!(runs.fill(&nodes, &list, false, 4).is_ok());
+        let made: Vec<(u8, usize)> = runs.iter().map(|(last, targets)| (last, targets.len())).collect();
+        assert_eq!(made, [(b'a' - 1, 0), (b'g', 1), (b'm', 2), (b'z', 1), (u8::MAX, 0)]);
+        assert_eq!(runs.fill(&nodes, &list, false, 3).unwrap_err(), TooLarge);
     }
 }

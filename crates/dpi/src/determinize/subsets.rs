@@ -230,6 +230,19 @@ mod tests {
         assert_eq!(better_first.states(), 3);
         let better_last = make(&["^ab{50}", "^a"], SHAPE).unwrap();
         assert_eq!(better_last.states(), 53);
+        // Nor what can be no better than equal, nor what is worse while a third would be better.
+        assert_eq!(make(&["^ab{0,50}"], SHAPE).unwrap().states(), 3);
+        assert_eq!(make(&["^x", "^a", "^ab{50}"], SHAPE).unwrap().states(), 4);
+    }
+
+    #[test]
+    fn what_stands_before_makes_two_states_only_where_it_is_asked_for() {
+        let states = |regex: &str| make(&[regex], SHAPE).unwrap().states();
+        // The assertion comes a byte later, or asks for the end, or for a beginning that is past.
+        assert_eq!(states(r"^[a-]x(?-u:\b)"), states(r"^ax(?-u:\b)"));
+        assert_eq!(states("^[a-]$"), states("^a$"));
+        assert_eq!(states("^(?:a|c(?:^d)?)b"), states("^(?:a|c)b"));
+        assert_eq!(states(r"^[a-](?-u:\b)-"), states(r"^a(?-u:\b)-") + 1);
     }
 
     #[test]
@@ -257,6 +270,25 @@ mod tests {
         assert!(make(&list, Shape { states_max: states, ..SHAPE }).is_ok());
         assert_eq!(make(&list, Shape { states_max: states - 1, ..SHAPE }).unwrap_err(), TooLarge);
         assert_eq!(make(&list, Shape { bytes_max: 1000, ..SHAPE }).unwrap_err(), TooLarge);
+    }
+
+    #[test]
+    fn no_byte_less_will_do() {
+        // The start, the second letter, the match, and what matches nothing: nodes before two of them, and one word each.
+        let subsets = 4 * SUBSET_BYTES + 4 * (2 + 2 + 1 + 1);
+        // Around each letter three steps, and one over all bytes from the other two; twice eight bytes each.
+        let steps = 16 * (3 + 3 + 1 + 1);
+        let make = |bytes_max| make(&["^ab"], Shape { bytes_max, ..SHAPE });
+        assert_eq!(make(subsets + steps).unwrap().states(), 4);
+        assert_eq!(make(subsets + steps - 1).unwrap_err(), TooLarge);
+    }
+
+    #[test]
+    fn what_one_step_takes_meanwhile_is_bounded() {
+        // Each of thirteen letters leads to a hundred nodes: 5200 bytes, of which 404 are kept.
+        let list = ["^[acegikmoqsuwy]1"; 100];
+        assert_eq!(make(&list, Shape { bytes_max: 4000, ..SHAPE }).unwrap_err(), TooLarge);
+        assert!(make(&list, Shape { bytes_max: 8000, ..SHAPE }).is_ok());
     }
 
     #[test]
