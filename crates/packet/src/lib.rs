@@ -46,3 +46,7 @@ pub use link::LinkType;
 pub use reason::{DropCounts, DropReason};
 pub use source::{BATCH_PACKETS, Fill, PacketBatch, PacketSource, RawPacket, SourceError};
 pub use view::{Headers, PacketView};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
