@@ -57,7 +57,8 @@ impl Default for ClassifierBuilder {
 }
 
 impl ClassifierBuilder {
-    /// Returns a builder that plans by trying, within [`Limits::default`], for the best instruction set there is.
+    /// Returns a builder that plans by trying, for the best instruction set there is: within 1 GiB a family, and within steps of
+    /// some ten microseconds a rule ([`Limits::default`]).
     pub fn new() -> Self {
         Self { algorithm: Algorithm::Auto, limits: Limits::default(), huge: HugePages::Try, isa: None }
     }
@@ -77,6 +78,10 @@ impl ClassifierBuilder {
     }
 
     /// Sets the most steps that all tries may take together; a step is some nanoseconds.
+    ///
+    /// Where no plan was tried to its end, the classifier searches the rules one after the other if the memory allows it, which
+    /// takes no steps: rules that are meant to make building slow make lookups slow instead. [`FamilyStats::worst`] says how slow
+    /// they can be, for whoever would rather refuse them.
     #[must_use]
     pub fn steps_max(mut self, steps: u64) -> Self {
         self.limits.steps_max = Some(steps);
@@ -102,6 +107,21 @@ impl ClassifierBuilder {
     /// # Errors
     ///
     /// [`BuildError`] where no form of the rules keeps within the limits, or the processor lacks the instruction set.
+    ///
+    /// # Examples
+    ///
+    /// A set that is too large for what it may take, and one that would be slow:
+    ///
+    /// ```
+    /// use flowloom_classifier::synth::{Profile, rules};
+    /// use flowloom_classifier::{BuildError, ClassifierBuilder};
+    /// let set = rules(Profile::Firewall, 2000, 1, false)?;
+    /// let error = ClassifierBuilder::new().memory_bytes_max(1000).build(&set).unwrap_err();
+    /// assert!(matches!(error, BuildError::Memory { limit_bytes: 1000, .. }));
+    /// let classifier = ClassifierBuilder::new().steps_max(1).build(&set)?;
+    /// assert!(classifier.stats().v4.worst.words > 1000, "refuse it");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn build(&self, rules: &RuleSet) -> Result<Classifier, BuildError> {
         let isa = self.isa.unwrap_or_else(Isa::detect);
         let backend = Backend::new(isa).ok_or(BuildError::IsaUnavailable { isa })?;
@@ -198,7 +218,8 @@ impl Classifier {
         found[0]
     }
 
-    /// Looks up any number of keys; 128 and more at a time are fastest. Allocates nothing and does not panic on any key.
+    /// Looks up any number of keys of one family; 128 and more at a time are fastest. Whoever has both sorts them first: [`AnyKey`]
+    /// tells them apart. Allocates nothing and does not panic on any key.
     ///
     /// # Panics
     ///

@@ -63,3 +63,7 @@ pub use rule::{
     Action, Addresses, PortRange, Prefix, PrefixV4, PrefixV6, ProtocolMatch, Rule, RuleError, RuleId,
 };
 pub use rule_set::RuleSet;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -2,6 +2,7 @@
 
 use core::fmt;
 use core::net::{Ipv4Addr, Ipv6Addr};
+use core::str::FromStr;
 
 use crate::key::{Key, Span};
 
@@ -41,6 +42,11 @@ pub enum RuleError {
         /// Last port.
         high: u16,
     },
+    /// A text that is no prefix of this family.
+    NoPrefix {
+        /// Bits of an address of the family: 32 or 128.
+        bits: u32,
+    },
 }
 
 impl fmt::Display for RuleError {
@@ -52,6 +58,12 @@ impl fmt::Display for RuleError {
             Self::ReversedRange { low, high } => {
                 write!(f, "port range {low} : {high} ends before it begins; write {high} : {low}")
             }
+            Self::NoPrefix { bits: 32 } => {
+                f.write_str("expected an IPv4 address or prefix such as 192.0.2.0/24")
+            }
+            Self::NoPrefix { .. } => {
+                f.write_str("expected an IPv6 address or prefix such as 2001:db8::/32")
+            }
         }
     }
 }
@@ -59,6 +71,18 @@ impl fmt::Display for RuleError {
 impl core::error::Error for RuleError {}
 
 /// An address prefix of `BITS` bits; bits below the prefix are zero.
+///
+/// # Examples
+///
+/// ```
+/// use std::net::Ipv4Addr;
+/// use flowloom_classifier::{PrefixV4, PrefixV6};
+/// let office: PrefixV4 = "192.0.2.0/24".parse()?;
+/// assert_eq!(office, PrefixV4::new(0xc000_0200, 24)?);
+/// assert!(office.covers(Ipv4Addr::new(192, 0, 2, 7).into()));
+/// assert_eq!("2001:db8::1".parse::<PrefixV6>()?.length(), 128);
+/// # Ok::<(), flowloom_classifier::RuleError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Prefix<const BITS: u32> {
     value: u128,
@@ -74,7 +98,7 @@ impl<const BITS: u32> Prefix<BITS> {
     /// Every address.
     pub const ANY: Self = Self { value: 0, length: 0 };
 
-    /// Returns the prefix of that length; host bits of `address` are cleared.
+    /// Returns the prefix of that length; `address` is a number, of which the low `BITS` count, and its host bits are cleared.
     ///
     /// # Errors
     ///
@@ -126,6 +150,50 @@ impl<const BITS: u32> fmt::Display for Prefix<BITS> {
             write!(f, "{}/{}", Ipv6Addr::from_bits(self.value), self.length)
         }
     }
+}
+
+impl From<Ipv4Addr> for PrefixV4 {
+    /// Returns the prefix of one address.
+    fn from(address: Ipv4Addr) -> Self {
+        Self { value: u128::from(address.to_bits()), length: 32 }
+    }
+}
+
+impl From<Ipv6Addr> for PrefixV6 {
+    /// Returns the prefix of one address.
+    fn from(address: Ipv6Addr) -> Self {
+        Self { value: address.to_bits(), length: 128 }
+    }
+}
+
+impl FromStr for PrefixV4 {
+    type Err = RuleError;
+
+    /// Reads an address, or an address, a stroke and a length.
+    fn from_str(text: &str) -> Result<Self, RuleError> {
+        prefix_of(text, |address| address.parse().map(Ipv4Addr::to_bits).map(u128::from).ok())
+    }
+}
+
+impl FromStr for PrefixV6 {
+    type Err = RuleError;
+
+    /// Reads an address, or an address, a stroke and a length.
+    fn from_str(text: &str) -> Result<Self, RuleError> {
+        prefix_of(text, |address| address.parse().map(Ipv6Addr::to_bits).ok())
+    }
+}
+
+fn prefix_of<const BITS: u32>(
+    text: &str,
+    address: impl FnOnce(&str) -> Option<u128>,
+) -> Result<Prefix<BITS>, RuleError> {
+    let wrong = RuleError::NoPrefix { bits: BITS };
+    let (first, length) = match text.split_once('/') {
+        Some((first, length)) => (first, length.parse().map_err(|_| wrong)?),
+        None => (text, BITS),
+    };
+    Prefix::new(address(first).ok_or(wrong)?, length)
 }
 
 /// A range of ports, both ends in it.
@@ -278,6 +346,12 @@ impl Action {
     }
 }
 
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
 /// The last column of a ClassBench rule as its file gives it. It is kept and reported, and takes no part in matching but
 /// where that is asked for: [`crate::RuleSet::first_match_with_flags`].
 ///
@@ -308,7 +382,7 @@ impl FlagsColumn {
 ///
 /// ```
 /// use flowloom_classifier::{KeyV4, PortRange, PrefixV4, ProtocolMatch, Rule};
-/// let mut web = Rule::v4(PrefixV4::ANY, PrefixV4::new(0xc000_0200, 24)?);
+/// let mut web = Rule::v4(PrefixV4::ANY, "192.0.2.0/24".parse()?);
 /// web.destination_ports = PortRange::exact(443);
 /// web.protocol = ProtocolMatch::exact(6);
 /// assert!(web.matches(&KeyV4::new(1, 0xc000_0207, (1024, 443), 6)));
@@ -435,6 +509,26 @@ impl fmt::Display for Rule {
 mod tests {
     use super::*;
     use crate::key::{KeyV4, KeyV6};
+
+    #[test]
+    fn a_prefix_is_read_as_it_is_written() {
+        for text in ["0.0.0.0/0", "10.0.0.0/8", "192.0.2.7/32"] {
+            assert_eq!(text.parse::<PrefixV4>().map(|prefix| prefix.to_string()).as_deref(), Ok(text));
+            assert_eq!(text.parse::<PrefixV6>(), Err(RuleError::NoPrefix { bits: 128 }));
+        }
+        for text in ["::/0", "2001:db8::/32", "::1/128"] {
+            assert_eq!(text.parse::<PrefixV6>().map(|prefix| prefix.to_string()).as_deref(), Ok(text));
+            assert_eq!(text.parse::<PrefixV4>(), Err(RuleError::NoPrefix { bits: 32 }));
+        }
+        assert_eq!("10.1.2.3/8".parse(), PrefixV4::new(0x0a00_0000, 8));
+        assert_eq!("192.0.2.7".parse(), Ok(PrefixV4::from(Ipv4Addr::new(192, 0, 2, 7))));
+        assert_eq!("::1".parse(), Ok(PrefixV6::from(Ipv6Addr::LOCALHOST)));
+        let too_long = RuleError::PrefixTooLong { length: 33, length_max: 32 };
+        assert_eq!("10.0.0.0/33".parse::<PrefixV4>(), Err(too_long));
+        for text in ["", "/8", "10.0.0.0/", "10.0.0.0/-1", "10.0.0/8", "10.0.0.0/8/8", " 10.0.0.0"] {
+            assert_eq!(text.parse::<PrefixV4>(), Err(RuleError::NoPrefix { bits: 32 }), "{text}");
+        }
+    }
 
     #[test]
     fn host_bits_are_cleared_and_length_zero_is_everything() {

@@ -42,6 +42,7 @@ fn a_text_may_be_as_long_as_its_limits_say() {
         assert_eq!(read(text, limits(text.len(), 3)).unwrap(), 3, "{form}");
         let error = read(text, limits(text.len() - 1, 3)).unwrap_err();
         assert!(error.to_string().contains("bytes"), "{form}: {error}");
+        assert_eq!(error.to_string().lines().count(), 1, "{form}: {error}");
         match read(text, limits(1000, 2)) {
             Ok(headers) => assert_eq!((headers, counts), (3, false), "{form}"),
             Err(error) => assert!(counts && error.to_string().contains("rules"), "{form}: {error}"),

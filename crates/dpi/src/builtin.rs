@@ -23,6 +23,19 @@ const FILES: [&str; 5] = [
 ///
 /// # Examples
 ///
+/// Patterns of one's own, before them and so of higher priority:
+///
+/// ```
+/// use flowloom_dpi::{Pattern, Scanner, Transport, Transports, builtin};
+///
+/// let mut patterns = vec![Pattern::new("acme", r"^ACME/[0-9]").on(Transports::TCP)];
+/// patterns.extend(builtin());
+/// let scanner = Scanner::new(&patterns)?;
+/// let found = scanner.scan_whole(Transport::Tcp, b"ACME/7 hello").map(|id| scanner.name(id));
+/// assert_eq!(found, Some("acme"));
+/// # Ok::<(), flowloom_dpi::BuildError>(())
+/// ```
+///
 /// ```
 /// let names: Vec<String> = flowloom_dpi::builtin().into_iter().map(|pattern| pattern.name).collect();
 /// assert!(names.len() >= 40 && names.iter().any(|name| name == "tls"));

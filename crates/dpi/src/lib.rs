@@ -57,3 +57,7 @@ pub use compile::{Budget, GROUPS_MAX, PATTERNS_MAX, REGEX_BYTES_MAX};
 pub use error::BuildError;
 pub use pattern::{Dialect, Pattern, PatternId, Transport, Transports};
 pub use scanner::{Found, Outcome, ScanState, Scanner, Size};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -38,6 +38,10 @@ pub struct Transports {
 impl Transports {
     /// Both.
     pub const BOTH: Self = Self { tcp: true, udp: true };
+    /// TCP alone.
+    pub const TCP: Self = Self { tcp: true, udp: false };
+    /// UDP alone.
+    pub const UDP: Self = Self { tcp: false, udp: true };
 
     /// Says whether `transport` is among them.
     #[must_use]

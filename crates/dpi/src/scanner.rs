@@ -139,6 +139,10 @@ impl Scanner {
     ///
     /// The answer is about everything seen so far and takes the end of `bytes` for the end of the input, as a search of the
     /// whole would. Once a pattern has matched, the stream is decided: what later calls return for it means nothing.
+    ///
+    /// # Panics
+    ///
+    /// When the state is another scanner's, or not at all: then the answer means nothing.
     #[inline]
     pub fn scan(&self, transport: Transport, state: &mut ScanState, bytes: &[u8]) -> Outcome {
         let mut found = Found::default();
@@ -147,6 +151,10 @@ impl Scanner {
     }
 
     /// Scans one piece of several that come together; [`outcome`](Self::outcome) says what is known after the last.
+    ///
+    /// # Panics
+    ///
+    /// As [`scan`](Self::scan).
     #[inline]
     pub fn feed(&self, transport: Transport, state: &mut ScanState, found: &mut Found, bytes: &[u8]) {
         for (table, at) in self.groups[transport as usize].iter().zip(&mut state.0) {
@@ -157,6 +165,10 @@ impl Scanner {
     }
 
     /// Returns what is known when the input ends here, after the pieces that left `found`.
+    ///
+    /// # Panics
+    ///
+    /// As [`scan`](Self::scan).
     #[inline]
     pub fn outcome(&self, transport: Transport, state: &ScanState, found: Found) -> Outcome {
         let mut best = found.0;
@@ -192,7 +204,10 @@ impl Scanner {
     /// When the id is another scanner's.
     #[must_use]
     pub fn name(&self, id: PatternId) -> &str {
-        &self.names[id.index()]
+        let Some(name) = self.names.get(id.index()) else {
+            panic!("{id} is of another scanner: this one has {}", self.names.len());
+        };
+        name
     }
 
     /// Returns all names, in the order of priority.
@@ -209,5 +224,16 @@ impl Scanner {
             states: all().map(Table::states).sum(),
             bytes: all().map(Table::bytes).sum(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "pattern 7 is of another scanner: this one has 1")]
+    fn the_name_of_another_scanners_pattern_is_refused_in_words() {
+        let _ = Scanner::new(&[Pattern::new("one", "^1")]).unwrap().name(PatternId(7));
     }
 }

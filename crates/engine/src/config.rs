@@ -122,36 +122,50 @@ pub enum Cores {
     Unpinned,
 }
 
-/// The parameters of a run.
+/// The parameters of a run: begin with [`new`](Self::new), and change what should be otherwise.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_engine::{EngineConfig, IdleTimeout, Mode, WhenFull};
+/// let config = EngineConfig {
+///     idle_timeout: Some(IdleTimeout::from_ns(60_000_000_000)),
+///     when_full: WhenFull::Drop,
+///     ..EngineConfig::new(Mode::Pipeline { workers: 4 })
+/// };
+/// config.check()?;
+/// assert!(EngineConfig { ring_slots: 1000, ..config }.check().is_err());
+/// # Ok::<(), flowloom_engine::ConfigError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct EngineConfig {
     /// Layout on threads.
     pub mode: Mode,
-    /// CPUs.
+    /// CPUs; [`Cores::Auto`] unless told otherwise.
     pub cores: Cores,
-    /// Which thread the input stage runs on.
+    /// Which thread the input stage runs on; [`InputThread::Auto`] unless told otherwise.
     pub input: InputThread,
-    /// The keyed hash of the run; its secret decides buckets and workers.
+    /// The keyed hash of the run; its secret decides buckets and workers. Random unless told otherwise.
     pub hasher: FlowHasher,
-    /// What the policy knows a flow by, in pipeline mode.
+    /// What the policy knows a flow by, in pipeline mode; [`PlacementDigest::Keyed`] unless told otherwise.
     pub digest: PlacementDigest,
-    /// What the decoder does with tunnels.
+    /// What the decoder does with tunnels; it does not follow them unless told.
     pub decode: DecodeOptions,
-    /// Which order is kept.
+    /// Which order is kept; [`Order::Internal`] unless told otherwise, which refuses policies that keep none.
     pub order: Order,
     /// Packets per ring, a power of two; 112 bytes each, and at most four times that (from 512 on) where a worker is behind the others with few
-    /// packets of each batch. Packets that wait at most, where workers fetch them.
+    /// packets of each batch. Packets that wait at most, where workers fetch them. 16,384 unless told otherwise.
     pub ring_slots: usize,
-    /// What happens when a ring is full.
+    /// What happens when a ring is full; [`WhenFull::Block`] unless told otherwise.
     pub when_full: WhenFull,
     /// Flows idle for longer end, in packet time; tables must be built with [`IdleTimeout::for_table`]. `None`: flows
-    /// last as long as the run.
+    /// last as long as the run, which is so unless told otherwise.
     pub idle_timeout: Option<IdleTimeout>,
-    /// The most records of ended flows that a worker keeps for the results.
+    /// The most records of ended flows that a worker keeps for the results; 16,777,216 unless told otherwise.
     pub records_max: usize,
-    /// Stop after so many packets.
+    /// Stop after so many packets; never unless told.
     pub packet_limit: Option<u64>,
-    /// How fast packets are taken from the source.
+    /// How fast packets are taken from the source; [`Pace::Max`] unless told otherwise.
     pub pace: Pace,
 }
 
@@ -197,7 +211,7 @@ impl EngineConfig {
     ///
     /// # Errors
     ///
-    /// [`ConfigError`] for a number of workers or ring slots that cannot be.
+    /// [`ConfigError`] for a number of workers or ring slots that cannot be, and for a pace that would never take a packet.
     pub fn check(&self) -> Result<(), ConfigError> {
         let workers = self.mode.workers();
         if workers == 0 || workers > Mode::WORKERS_MAX {
@@ -210,6 +224,29 @@ impl EngineConfig {
         if ring_bytes > RING_BYTES_MAX {
             return Err(ConfigError::RingMemory { bytes: ring_bytes, max: RING_BYTES_MAX });
         }
+        let (Pace::Times(number) | Pace::PerSecond(number)) = self.pace else { return Ok(()) };
+        if number.is_nan() || number <= 0.0 {
+            return Err(ConfigError::Pace { number: number.to_string() });
+        }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pace_that_takes_nothing_is_refused() {
+        let check = |pace| EngineConfig { pace, ..EngineConfig::new(Mode::Inline) }.check();
+        for number in [0.0, -0.0, -1.0, f64::NAN, f64::NEG_INFINITY] {
+            let refused = Err(ConfigError::Pace { number: number.to_string() });
+            assert_eq!(check(Pace::Times(number)), refused);
+            assert_eq!(check(Pace::PerSecond(number)), refused);
+        }
+        for number in [f64::MIN_POSITIVE, 1.0, f64::INFINITY] {
+            assert_eq!(check(Pace::Times(number)), Ok(()));
+        }
+        assert_eq!(check(Pace::Max), Ok(()));
     }
 }

@@ -12,6 +12,9 @@ use crate::counters::WorkerCounters;
 const REASONS: usize = DropReason::ALL.len();
 
 /// Shared between a run and whoever started it: a stop request in, progress out.
+///
+/// It begins as `Control::default()`. One that has served a run serves the next one, whose numbers begin at zero; but a stop stays: a
+/// run that is given a stopped one ends at once, with nothing taken. See the [crate] for one at work.
 #[derive(Debug)]
 pub struct Control {
     stop: AtomicBool,

@@ -43,6 +43,27 @@ pub struct Released<'a> {
 }
 
 /// Where packets go that an application has accepted: a capture file, an interface, a socket.
+///
+/// They come in the order that [`EngineConfig::order`](crate::EngineConfig::order) promises: of a flow unless told otherwise, not of all.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_engine::{PacketSink, Released, SinkError};
+///
+/// /// Writes the bytes of packets to whatever can be written to.
+/// struct Bytes<W>(W);
+///
+/// impl<W: std::io::Write> PacketSink for Bytes<W> {
+///     fn take(&mut self, packet: &Released<'_>) -> Result<(), SinkError> {
+///         self.0.write_all(packet.bytes).map_err(|error| SinkError(Box::new(error)))
+///     }
+///
+///     fn finish(&mut self) -> Result<(), SinkError> {
+///         self.0.flush().map_err(|error| SinkError(Box::new(error)))
+///     }
+/// }
+/// ```
 pub trait PacketSink {
     /// Takes a packet. Called by one thread only.
     ///

@@ -28,6 +28,12 @@ pub enum ConfigError {
         /// The most they may take.
         max: u64,
     },
+    /// A pace at which no packet would ever be taken.
+    #[error("a pace of {number} cannot be: a number above zero can")]
+    Pace {
+        /// What was asked for.
+        number: String,
+    },
     /// A CPU that this process may not use.
     #[error(
         "CPU {cpu} does not exist or is not allowed for this process (allowed: {allowed})\n  in a container the cgroup cpuset decides"
@@ -51,7 +57,7 @@ pub enum ConfigError {
     },
     /// Internal order was asked for of a policy that keeps none.
     #[error(
-        "{policy} keeps no order among the packets of a flow\n  --order external keeps it for any policy, --order none does without"
+        "{policy} keeps no order among the packets of a flow\n  external order (--order external) keeps it for any policy, none (--order none) does without"
     )]
     NoOrder {
         /// The policy's short name.
@@ -81,6 +87,15 @@ pub enum StartError {
 }
 
 /// A sink that cannot take a packet.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_engine::SinkError;
+/// assert_eq!(SinkError("the disk is full".into()).to_string(), "the disk is full");
+/// let error = SinkError(Box::new(std::io::Error::other("no space")));
+/// assert!(error.0.is::<std::io::Error>());
+/// ```
 #[derive(Debug)]
 pub struct SinkError(pub Box<dyn std::error::Error + Send + Sync>);
 
@@ -123,7 +138,7 @@ pub enum Fault {
         /// The panic's message.
         message: String,
     },
-    /// The sink broke, or panicked.
+    /// The sink broke, or panicked. In inline mode its panic is that of worker 0, on whose thread it runs.
     #[error("packets cannot be written any more: {error}")]
     Sink {
         /// What it said.

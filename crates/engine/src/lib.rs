@@ -11,6 +11,75 @@
 //! ([`InputThread`]). Flows belong to a worker where
 //! the policy leaves them there, else to all, in shards behind locks. With private flows there is no lock between source and
 //! report, and nowhere an allocation, a system call or formatting per packet. What flows back is one counter per worker.
+//!
+//! # Examples
+//!
+//! An application of one's own on two workers, watched while it runs:
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use flowloom_engine::{App, Control, EngineConfig, FlowState, FlowValue, IdleTimeout, Mode, Verdict, run};
+//! use flowloom_flow_table::{LineHash, LineHashConfig};
+//! use flowloom_packet::PacketView;
+//! use flowloom_scheduler::{DirectHash, WorkerCount};
+//! use flowloom_traffic::capture::{CaptureSet, Input, SetOptions};
+//!
+//! #[derive(Default)]
+//! struct Bytes(u64);
+//!
+//! impl FlowState for Bytes {
+//!     const COLUMNS: &'static [&'static str] = &["bytes"];
+//!
+//!     fn values(&self, out: &mut Vec<FlowValue>) {
+//!         out.push(FlowValue::Count(self.0));
+//!     }
+//!
+//!     fn merge(&mut self, later: Self) {
+//!         self.0 += later.0;
+//!     }
+//! }
+//!
+//! struct NoDatagrams;
+//!
+//! impl App for NoDatagrams {
+//!     type Flow = Bytes;
+//!
+//!     fn on_packet(&mut self, packet: &PacketView<'_>, flow: &mut Bytes) -> Verdict {
+//!         flow.0 += u64::from(packet.wire_bytes);
+//!         if packet.headers.key.protocol() == 17 { Verdict::Deny } else { Verdict::Accept }
+//!     }
+//! }
+//!
+//! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/small/campus.pcap");
+//! let mut source = CaptureSet::open(&[Input::Path(path.into())], SetOptions::default())?;
+//! let timeout = IdleTimeout::from_ns(60_000_000_000);
+//! let config = EngineConfig {
+//!     idle_timeout: Some(timeout),
+//!     ..EngineConfig::new(Mode::Pipeline { workers: 2 })
+//! };
+//! // The policy is for as many workers as the run has.
+//! let mut policy = DirectHash::new(WorkerCount::new(config.mode.workers())?);
+//! let table_config = LineHashConfig { timeouts: timeout.for_table(), ..LineHashConfig::for_flows(100_000) };
+//! let table = |_| LineHash::try_new(&table_config);
+//! let control = Control::default();
+//! let report = std::thread::scope(|scope| {
+//!     let running = scope.spawn(|| run(&config, &mut source, &mut policy, table, |_| NoDatagrams, &control));
+//!     while !running.is_finished() {
+//!         let now = control.snapshot();
+//!         eprintln!("{} packets, {} denied, {} on their way", now.packets, now.denied, now.in_flight);
+//!         std::thread::sleep(Duration::from_millis(10));
+//!     }
+//!     running.join().expect("a run does not panic")
+//! })?;
+//! // What went wrong after the start is in the report, which counts every packet all the same.
+//! if let Some(fault) = &report.fault {
+//!     eprintln!("{fault}");
+//! }
+//! assert!(report.fault.is_none() && report.is_balanced());
+//! assert_eq!(report.input.packets, report.processed() + report.dropped().total());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 #![expect(
     clippy::cast_possible_truncation,

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::clock;
 
-/// A pace.
+/// A pace. Its number is above zero, or the run does not start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
     /// As fast as the engine goes.

@@ -27,7 +27,8 @@ use crate::wait::Wait;
 /// Runs packets from `source` through the stages until the source ends, the run is stopped, or a fault ends it.
 ///
 /// `table` builds the flow tables, as many as [`EngineConfig::tables`] says, and `app` the application of each worker
-/// (of worker 0 in inline mode). The policy is not asked in inline mode.
+/// (of worker 0 in inline mode). The policy is one for [as many workers](crate::Mode::workers) as the run has; one that decides for
+/// another ends the run with a fault. In inline mode it is not asked, and any will do.
 ///
 /// # Errors
 ///
@@ -48,7 +49,7 @@ where
     run_parts(config, Parts { source, discipline: policy.into(), sink: None, control }, table, app)
 }
 
-/// Does the same with a sink for accepted packets.
+/// Runs packets as [`run`] does, with a sink for accepted packets.
 ///
 /// # Errors
 ///

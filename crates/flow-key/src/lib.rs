@@ -37,3 +37,7 @@ pub mod strategies;
 pub use five_tuple::FiveTuple;
 pub use flow_hash::{FlowHash, FlowHasher};
 pub use flow_key::{Direction, FlowKey, IpFamily};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

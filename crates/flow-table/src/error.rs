@@ -27,6 +27,13 @@ pub enum BuildError {
         /// Places that buckets and pool have.
         places: u64,
     },
+    /// More places than can be numbered: what was asked for of buckets and pool is too much.
+    TooManyPlaces {
+        /// Places that buckets and pool would have.
+        places: u64,
+        /// The most that will do.
+        places_max: u64,
+    },
     /// The table would exceed the memory limit.
     TooLarge {
         /// Bytes the table would need.
@@ -59,11 +66,12 @@ pub(crate) fn check_size(
     if flows == 0 {
         return Err(BuildError::NoCapacity);
     }
+    if flows > FLOWS_MAX {
+        return Err(BuildError::TooManyFlows { flows: flows.into(), flows_max: FLOWS_MAX.into() });
+    }
     let count = match u32::try_from(places) {
-        Ok(count) if count <= SLOTS_MAX && flows <= FLOWS_MAX => count,
-        _ => {
-            return Err(BuildError::TooManyFlows { flows: flows.into(), flows_max: FLOWS_MAX.into() });
-        }
+        Ok(count) if count <= SLOTS_MAX => count,
+        _ => return Err(BuildError::TooManyPlaces { places, places_max: SLOTS_MAX.into() }),
     };
     if places < u64::from(flows) {
         return Err(BuildError::TooFewPlaces { flows: flows.into(), places });
@@ -83,6 +91,12 @@ impl fmt::Display for BuildError {
             }
             Self::TooFewPlaces { flows, places } => {
                 write!(f, "{flows} flows do not fit the {places} places of buckets and pool")
+            }
+            Self::TooManyPlaces { places, places_max } => {
+                write!(
+                    f,
+                    "{places} places of buckets and pool are more than the {places_max} that a table can number"
+                )
             }
             Self::TooLarge { needed_bytes, limit_bytes } => {
                 write!(f, "table needs {needed_bytes} bytes, the limit is {limit_bytes}")

@@ -23,6 +23,37 @@ pub struct Candidate<'a, K, V> {
 }
 
 /// Decides whom a full table evicts.
+///
+/// # Examples
+///
+/// Whoever was idle longest goes, and what it held is taken back:
+///
+/// ```
+/// use flowloom_flow_table::evict::{Candidate, Evict};
+/// use flowloom_flow_table::{FlowId, FlowTable, LineHash, LineHashConfig, Tick, TimeoutClass};
+///
+/// struct LongestIdle {
+///     free_ports: Vec<u16>,
+/// }
+///
+/// impl Evict<u64, u16> for LongestIdle {
+///     fn rank(&mut self, candidate: &Candidate<'_, u64, u16>) -> Option<u64> {
+///         Some(u64::MAX - candidate.last_seen.0)
+///     }
+///
+///     fn evicted(&mut self, _id: FlowId, _key: u64, port: u16) {
+///         self.free_ports.push(port);
+///     }
+/// }
+///
+/// let mut policy = LongestIdle { free_ports: vec![] };
+/// let mut table = LineHash::<u64, u16>::try_new(&LineHashConfig::for_flows(2))?;
+/// for (key, port) in [(1, 5001), (2, 5002), (3, 5003)] {
+///     table.entry_or_evict(key, key << 40, TimeoutClass(0), Tick(key), || port, &mut policy)?;
+/// }
+/// assert_eq!(policy.free_ports, [5001]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Evict<K, V> {
     /// Whether anybody is ever evicted; where not, nobody is looked at.
     const ACTIVE: bool = true;
@@ -50,7 +81,8 @@ impl<K, V> Evict<K, V> for Refuse {
 
 /// Evicts a flow that is not established, the longest unseen first, and never one that is.
 ///
-/// What keeps a table alive under a flood of first packets: they evict each other.
+/// What keeps a table alive under a flood of first packets: they evict each other. Who has to hear of each flow that goes
+/// implements [`Evict`].
 ///
 /// # Examples
 ///

@@ -15,6 +15,62 @@
 //! * [`Indexed`] is how a table is made: it brings the index, the rest is here.
 //! * `oracle` and `laws` are the truth and the suite that hold every implementation.
 //!
+//! # Examples
+//!
+//! The connections of a NAT: a key of one's own, two timeouts, room made by letting go who is not established.
+//!
+//! ```
+//! use flowloom_flow_table::evict::UnestablishedFirst;
+//! use flowloom_flow_table::{
+//!     FlowHasher, FlowTable, LineHash, LineHashConfig, TableKey, Tick, TimeoutClass, Timeouts,
+//! };
+//!
+//! #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+//! struct Inside {
+//!     address: u128,
+//!     ports: (u16, u16),
+//! }
+//!
+//! impl TableKey for Inside {}
+//!
+//! impl Inside {
+//!     fn words(self) -> [u64; 3] {
+//!         let ports = u64::from(self.ports.0) << 16 | u64::from(self.ports.1);
+//!         [(self.address >> 64) as u64, self.address as u64, ports]
+//!     }
+//! }
+//!
+//! struct Connection {
+//!     established: bool,
+//!     packets: u64,
+//! }
+//!
+//! const HALF_OPEN: TimeoutClass = TimeoutClass(0);
+//! const OPEN: TimeoutClass = TimeoutClass(1);
+//!
+//! let hasher = FlowHasher::random();
+//! let mut table = LineHash::<Inside, Connection>::try_new(&LineHashConfig {
+//!     timeouts: Timeouts::NEVER.with(HALF_OPEN, 5).with(OPEN, 300),
+//!     ..LineHashConfig::for_flows(1000)
+//! })?;
+//! let mut policy = UnestablishedFirst::new(|connection: &Connection| connection.established);
+//!
+//! // A packet: find its flow or begin it, and look at its state.
+//! let key = Inside { address: 7, ports: (1024, 443) };
+//! let (hash, now) = (hasher.hash_words(&key.words()).table, Tick(1));
+//! let new = || Connection { established: false, packets: 0 };
+//! let id = table.entry_or_evict(key, hash, HALF_OPEN, now, new, &mut policy)?.id;
+//! let (connection, _) = table.get_mut_touch(id, now).expect("just found");
+//! connection.packets += 1;
+//! connection.established = true;
+//! table.set_class(id, OPEN);
+//!
+//! // From time to time: who was idle for too long? A bounded number of them a call.
+//! let gone = table.expire(Tick(100), 64, &mut |_, key, _| println!("{key:?} has ended"));
+//! assert_eq!((gone.removed, table.lookup(&key, hash)), (0, Some(id)));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! No table hashes, reads a clock, allocates after it is built (but [`Growing`], when it grows or turns), or
 //! panics on what a packet brings.
 //!
@@ -43,7 +99,8 @@ pub mod sighash;
 pub mod state;
 pub mod table;
 
-pub use flowloom_cpu::{features::Isa, pages::HugePages};
+pub use flowloom_cpu::features::Isa;
+pub use flowloom_cpu::pages::{HugePages, PageReport};
 pub use flowloom_flow_key::{FlowHasher, FlowKey};
 
 pub use baseline::{Chained, ChainedConfig, DirectHash, DirectHashConfig};
@@ -58,3 +115,7 @@ pub use table::{
     Cursor, Entry, Expired, FlowId, FlowTable, Full, FullReason, MemoryReport, TableKey, TableStats, Tick,
     TimeoutClass,
 };
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -17,12 +17,39 @@ use flowloom_flow_key::FlowKey;
 
 use crate::evict::{Evict, Refuse};
 
-/// What may be the key of a flow: plain words of fixed size, compared whole.
+/// What may be the key of a flow: plain words of fixed size, compared by their [`Eq`].
+///
+/// A marker: a type of one's own needs nothing but these traits. Of a foreign type, such as a tuple, make a `struct`.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_flow_table::{FlowIndex, LineHashConfig, TableKey};
+///
+/// #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// struct Endpoint {
+///     address: u128,
+///     port: u16,
+/// }
+///
+/// impl TableKey for Endpoint {}
+///
+/// let index = FlowIndex::<Endpoint>::try_new(&LineHashConfig::for_flows(100))?;
+/// # Ok::<(), flowloom_flow_table::BuildError>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not the key of a flow",
+    label = "not `TableKey`",
+    note = "a key is `Copy + Eq + Debug + 'static` and says so: `impl TableKey for …`; of a foreign type make a struct"
+)]
 pub trait TableKey: Copy + Eq + fmt::Debug + 'static {}
 
 impl TableKey for FlowKey {}
+impl TableKey for u32 {}
 impl TableKey for u64 {}
+impl TableKey for u128 {}
 impl<const N: usize> TableKey for [u8; N] {}
+impl<const N: usize> TableKey for [u32; N] {}
 impl<const N: usize> TableKey for [u64; N] {}
 
 /// A moment, in the caller's unit; only differences to timeouts matter.
@@ -241,6 +268,11 @@ const REMOVED_AT_ONCE: usize = 64;
 /// Generic over key and value, and used generically: a table is chosen once, in one `match`, and
 /// everything per packet is compiled for it.
 ///
+/// A `hash` is 64 good bits, of which the upper and the lower half have separate work (see the [module](self)); a hash of 32
+/// bits would put all flows into one bucket. Where others choose the keys it is keyed, as
+/// [`FlowHasher`](flowloom_flow_key::FlowHasher) is. Ids of flows that are gone, or of another table, name nobody: no method
+/// panics on them.
+///
 /// # Examples
 ///
 /// ```
@@ -317,7 +349,7 @@ pub trait FlowTable<K: TableKey, V> {
     /// If the slices differ in length: that is a mistake of the program, not of a packet.
     fn lookup_batch(&self, keys: &[K], hashes: &[u64], ids: &mut [Option<FlowId>]);
 
-    /// Does the same and shows the value of each flow that was found, with its place in the batch: as
+    /// Looks up many keys at once and shows the value of each flow that was found, with its place in the batch: as
     /// [`lookup_batch`](FlowTable::lookup_batch) and then [`get`](FlowTable::get), while the state is at hand.
     ///
     /// Flows are shown in no order, but packets of one flow in theirs.
@@ -481,7 +513,12 @@ pub trait FlowTable<K: TableKey, V> {
     /// If the slices differ in length: that is a mistake of the program, not of a packet.
     #[inline]
     fn remove_batch(&mut self, keys: &[K], hashes: &[u64], mut on_flow: impl FnMut(usize, V)) -> usize {
-        assert!(keys.len() == hashes.len(), "a batch has as many hashes as keys");
+        assert!(
+            keys.len() == hashes.len(),
+            "a batch has as many hashes as keys: here {} for {}",
+            hashes.len(),
+            keys.len()
+        );
         let (mut ids, mut from, mut removed) = ([None; REMOVED_AT_ONCE], 0, 0);
         for (keys, hashes) in keys.chunks(REMOVED_AT_ONCE).zip(hashes.chunks(REMOVED_AT_ONCE)) {
             let ids = &mut ids[..keys.len()];
@@ -541,6 +578,27 @@ pub trait FlowTable<K: TableKey, V> {
     ///
     /// The table may change between two calls: a flow that stays is met exactly once, one that comes or
     /// goes at most once.
+    ///
+    /// # Examples
+    ///
+    /// Walking, and removing on the way:
+    ///
+    /// ```
+    /// use flowloom_flow_table::{Cursor, FlowTable, LineHash, LineHashConfig, Tick, TimeoutClass};
+    /// let mut table = LineHash::<u64, u32>::try_new(&LineHashConfig::for_flows(10))?;
+    /// for key in 0..10 {
+    ///     table.insert(key, key << 40, key as u32, TimeoutClass(0), Tick(0)).expect("there is room");
+    /// }
+    /// let mut cursor = Cursor::default();
+    /// while let Some((id, next)) = table.next_live(cursor) {
+    ///     cursor = next;
+    ///     if table.get(id).is_some_and(|value| value % 2 == 1) {
+    ///         table.remove(id);
+    ///     }
+    /// }
+    /// assert_eq!(table.len(), 5);
+    /// # Ok::<(), flowloom_flow_table::BuildError>(())
+    /// ```
     fn next_live(&self, cursor: Cursor) -> Option<(FlowId, Cursor)>;
 
     /// Removes all flows, handing each over.
@@ -563,6 +621,10 @@ pub trait FlowTable<K: TableKey, V> {
     ///
     /// Looks at no more than `budget` flows, so the time of a call is bounded. A flow is never removed
     /// early, and at most [`TableStats::granule_ticks`] late if calls keep up.
+    ///
+    /// Time may go backwards, in `now` and in what flows are touched with: nothing is removed that is not due at `now` by when it
+    /// was last seen. A flow that was touched with an earlier time than before is looked at no sooner for it, and may be later by
+    /// as much as time went back.
     fn expire(&mut self, now: Tick, budget: u32, on_flow: &mut impl FnMut(FlowId, K, V)) -> Expired;
 
     /// Returns the counters.
@@ -576,7 +638,10 @@ pub trait FlowTable<K: TableKey, V> {
 pub(crate) fn check_batch<K>(keys: &[K], hashes: &[u64], ids: &[Option<FlowId>]) {
     assert!(
         keys.len() == hashes.len() && keys.len() == ids.len(),
-        "a batch has as many hashes and ids as keys"
+        "a batch has as many hashes and ids as keys: here {} and {} for {}",
+        hashes.len(),
+        ids.len(),
+        keys.len()
     );
 }
 

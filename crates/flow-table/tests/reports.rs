@@ -8,8 +8,8 @@ use flowloom_flow_table::segments::GrowthLimits;
 use flowloom_flow_table::sighash::ReferenceSigHash;
 use flowloom_flow_table::{
     BuildError, Chained, ChainedConfig, DHash, DHashConfig, DirectHash, DirectHashConfig, FlowId,
-    FlowTable, Growing, LineHash, LineHashConfig, MemoryReport, SigHash, SigHashConfig, Tick, TimeoutClass,
-    Timeouts,
+    FlowIndex, FlowTable, Growing, LineHash, LineHashConfig, MemoryReport, SigHash, SigHashConfig,
+    TableKey, Tick, TimeoutClass, Timeouts,
 };
 
 const CLASS: TimeoutClass = TimeoutClass(0);
@@ -362,4 +362,45 @@ fn where_lists_have_no_room_of_their_own_any_flow_may_make_room() {
     );
     let config = DirectHashConfig { buckets: Some(8), ..DirectHashConfig::for_flows(8) };
     check("DirectHash", &mut DirectHash::try_new(&config).unwrap());
+}
+
+#[test]
+fn a_table_of_too_many_places_says_so_and_not_that_its_flows_are_too_many() {
+    let config = LineHashConfig { lines: Some(u32::MAX), ..LineHashConfig::for_flows(1000) };
+    let Err(error) = LineHash::<u64, u64>::try_new(&config) else { panic!("no slot has such a number") };
+    assert!(
+        matches!(error, BuildError::TooManyPlaces { places, places_max } if places > places_max),
+        "{error}"
+    );
+    let config = LineHashConfig::for_flows(u32::MAX);
+    let Err(error) = LineHash::<u64, u64>::try_new(&config) else { panic!("no slot has such a number") };
+    assert_eq!(error, BuildError::TooManyFlows { flows: u64::from(u32::MAX), flows_max: 1 << 30 });
+}
+
+#[test]
+fn time_that_goes_backwards_removes_nothing_early() {
+    let config = LineHashConfig { timeouts: timeouts(), ..LineHashConfig::for_flows(10) };
+    let mut table = LineHash::<u64, u64>::try_new(&config).unwrap();
+    let id = table.insert(7, hash(7), 7, CLASS, Tick(1000)).unwrap();
+    let expire =
+        |table: &mut LineHash<u64, u64>, now| table.expire(Tick(now), 10, &mut |_, _, _| {}).removed;
+    assert_eq!(expire(&mut table, 1050), 0);
+    assert_eq!(expire(&mut table, 500), 0);
+    // Seen at an earlier time than before: due at 300, and looked at where it was armed for.
+    assert!(table.touch(id, Tick(200)));
+    assert_eq!(table.last_seen(id), Some(Tick(200)));
+    let granule = table.stats().granule_ticks;
+    assert_eq!(expire(&mut table, 1100 + granule), 1);
+    assert_eq!(table.get(id), None);
+}
+
+#[test]
+fn words_of_the_usual_sizes_are_keys() {
+    fn holds<K: TableKey>(key: K) -> bool {
+        let mut index = FlowIndex::<K>::try_new(&LineHashConfig::for_flows(1)).unwrap();
+        let id = index.insert(key, 1 << 40, (), CLASS, Tick(0)).unwrap();
+        index.lookup(&key, 1 << 40) == Some(id)
+    }
+    assert!(holds(7_u32) && holds(7_u64) && holds(7_u128));
+    assert!(holds([7_u8; 5]) && holds([7_u32; 3]) && holds([7_u64; 2]));
 }

@@ -9,7 +9,7 @@
 //! | [`cpu`] | what the processor offers: features, prefetch, pages, topology |
 //! | [`flow_key`] | the name of a flow, and its keyed hash |
 //! | [`packet`] | bytes to headers; the arena; the `PacketSource` seam |
-//! | [`flow_table`] | from key to state: DHash, reference and production |
+//! | [`flow_table`] | from key to state: LineHash, and the tables of the papers |
 //! | [`classifier`] | from headers to the first rule that matches |
 //! | [`dpi`] | from first bytes to the protocol's name; TCP data in sequence |
 //! | [`scheduler`] | which worker gets a packet |
@@ -17,6 +17,13 @@
 //! | [`traffic`] | captures and generators |
 //! | [`engine`] | input stage, rings, workers, report |
 //! | [`apps`] | what a worker does with a packet |
+//!
+//! The examples show them together: `appliance` is one in forty lines, `firewall` has rules that are replaced while packets flow, `dpdk`
+//! and `af_xdp` take packets from elsewhere.
+//!
+//! # Features
+//!
+//! * `live`: interfaces, through libpcap, a C library.
 
 pub use flowloom_apps as apps;
 pub use flowloom_classifier as classifier;

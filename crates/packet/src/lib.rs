@@ -1,7 +1,34 @@
 //! Bytes to headers, without panics or copies.
 //!
 //! A [`PacketSource`] yields batches of records that lie in a [`Block`] of the arena; [`decode`](decode::decode) says
-//! what each one is: [`Headers`] with the flow's key, or the [`DropReason`] why there is none.
+//! what each one is: [`Headers`] with the flow's key, or the [`DropReason`] why there is none. The decoder needs neither source nor
+//! arena: any slice of bytes will do.
+//!
+//! # Examples
+//!
+//! ```
+//! use flowloom_packet::{DecodeOptions, DropCounts, LinkType, decode};
+//!
+//! // A datagram from 10.0.0.1:1024 to 192.0.2.1:53, as it lies in a frame.
+//! let mut frame = vec![0; 12];
+//! frame.extend([0x08, 0x00]);
+//! frame.extend([0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 192, 0, 2, 1]);
+//! frame.extend([4, 0, 0, 53, 0, 8, 0, 0]);
+//!
+//! let mut dropped = DropCounts::default();
+//! match decode(LinkType::ETHERNET, &frame, DecodeOptions::default()) {
+//!     Ok(headers) => {
+//!         assert_eq!(headers.tuple().to_string(), "10.0.0.1:1024 > 192.0.2.1:53 proto 17");
+//!         assert_eq!(headers.key.to_string(), "10.0.0.1:1024 <> 192.0.2.1:53 proto 17");
+//!     }
+//!     Err(reason) => dropped.count(reason),
+//! }
+//! assert_eq!(dropped.total(), 0);
+//! ```
+//!
+//! # Features
+//!
+//! * `proptest`: exports strategies for packets in `strategies`.
 
 pub mod arena;
 pub mod checksum;
@@ -19,3 +46,7 @@ pub use link::LinkType;
 pub use reason::{DropCounts, DropReason};
 pub use source::{BATCH_PACKETS, Fill, PacketBatch, PacketSource, RawPacket, SourceError};
 pub use view::{Headers, PacketView};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -85,6 +85,12 @@ reasons! {
     InterfaceDropped = "interface_dropped";
 }
 
+impl std::fmt::Display for DropReason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
 impl DropReason {
     /// Says whether the record ended before the headers did.
     pub fn is_truncated(self) -> bool {

@@ -105,6 +105,16 @@ pub enum Fill {
 }
 
 /// A source that cannot go on.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_packet::SourceError;
+/// let error = SourceError("the cable was pulled".into());
+/// assert_eq!(error.to_string(), "the cable was pulled");
+/// let error = SourceError(Box::new(std::io::Error::other("no carrier")));
+/// assert!(error.0.is::<std::io::Error>());
+/// ```
 #[derive(Debug)]
 pub struct SourceError(pub Box<dyn std::error::Error + Send + Sync>);
 
@@ -121,8 +131,67 @@ impl std::error::Error for SourceError {
 }
 
 /// Something that yields packets in batches: a capture, a generator, a live interface.
+///
+/// # Examples
+///
+/// Frames that come through a channel, each batch in a block of its own:
+///
+/// ```
+/// use std::sync::{Arc, mpsc};
+/// use flowloom_packet::{
+///     BATCH_PACKETS, Block, Fill, LinkType, PacketBatch, PacketSource, RawPacket, SourceError,
+/// };
+///
+/// struct Frames(mpsc::Receiver<(u64, Vec<u8>)>);
+///
+/// impl PacketSource for Frames {
+///     fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
+///         batch.packets.clear();
+///         let mut bytes = Vec::new();
+///         let mut is_over = false;
+///         while batch.packets.len() < BATCH_PACKETS {
+///             match self.0.try_recv() {
+///                 Ok((time_ns, frame)) => {
+///                     batch.packets.push(RawPacket {
+///                         position: bytes.len() as u64,
+///                         captured: frame.len() as u32,
+///                         wire: frame.len() as u32,
+///                         time_ns,
+///                         link: LinkType::ETHERNET,
+///                     });
+///                     bytes.extend(frame);
+///                 }
+///                 Err(mpsc::TryRecvError::Empty) => break,
+///                 Err(mpsc::TryRecvError::Disconnected) => {
+///                     is_over = true;
+///                     break;
+///                 }
+///             }
+///         }
+///         if batch.packets.is_empty() {
+///             return Ok(if is_over { Fill::End } else { Fill::Starved });
+///         }
+///         // Whoever still reads the block before keeps it.
+///         batch.block = Some(Arc::new(Block::Owned(bytes)));
+///         batch.block_number += 1;
+///         Ok(Fill::Packets)
+///     }
+/// }
+///
+/// let (sender, receiver) = mpsc::channel();
+/// let (mut source, mut batch) = (Frames(receiver), PacketBatch::new());
+/// assert_eq!(source.next_batch(&mut batch)?, Fill::Starved);
+/// sender.send((1, vec![0; 60])).unwrap();
+/// drop(sender);
+/// assert_eq!((source.next_batch(&mut batch)?, batch.packets.len()), (Fill::Packets, 1));
+/// assert_eq!(source.next_batch(&mut batch)?, Fill::End);
+/// # Ok::<(), SourceError>(())
+/// ```
 pub trait PacketSource {
     /// Replaces the contents of `batch` by the next packets.
+    ///
+    /// `packets`, and with them `block` and `block_number`, are the source's to set at each call that yields any; `pass` and `ahead`
+    /// stay as they are where it neither loops nor walks ahead. The batch is the same one from call to call.
     ///
     /// # Errors
     ///
@@ -140,6 +209,16 @@ pub trait PacketSource {
 }
 
 impl<S: PacketSource + ?Sized> PacketSource for &mut S {
+    fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
+        (**self).next_batch(batch)
+    }
+
+    fn withheld(&mut self) -> DropCounts {
+        (**self).withheld()
+    }
+}
+
+impl<S: PacketSource + ?Sized> PacketSource for Box<S> {
     fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
         (**self).next_batch(batch)
     }
@@ -175,6 +254,9 @@ mod tests {
         let mut lent = &mut source;
         assert!(matches!(PacketSource::next_batch(&mut lent, &mut PacketBatch::new()), Ok(Fill::End)));
         assert_eq!(PacketSource::withheld(&mut lent).of(DropReason::Reassembled), 7);
+        let mut boxed: Box<dyn PacketSource> = Box::new(source);
+        assert!(matches!(PacketSource::next_batch(&mut boxed, &mut PacketBatch::new()), Ok(Fill::End)));
+        assert_eq!(PacketSource::withheld(&mut boxed).of(DropReason::Reassembled), 8);
     }
 
     #[test]

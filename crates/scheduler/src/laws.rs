@@ -12,7 +12,8 @@ use crate::{Decision, Intake, LoadView, OrderGuarantee, Placement, WorkItem, Wor
 ///
 /// # Panics
 ///
-/// When the policy promises [`OrderGuarantee::Home`] or [`OrderGuarantee::PerFlow`] and breaks the promise.
+/// When the policy promises [`OrderGuarantee::Home`] or [`OrderGuarantee::PerFlow`] and breaks the promise, or decides for a worker
+/// that does not exist.
 pub fn check_order(policy: &mut dyn Placement, workers: WorkerCount, seed: u64) {
     let mut state = seed;
     let broken = order_broken(policy, workers, &mut || split_mix(&mut state));
@@ -23,6 +24,10 @@ pub fn check_order(policy: &mut dyn Placement, workers: WorkerCount, seed: u64) 
 
 /// Returns how often a flow was given to a worker while another still had packets of it (or, for a policy that promises a
 /// home, ever), in 400 batches of what `draw` decides.
+///
+/// # Panics
+///
+/// When the policy decides for a worker that does not exist.
 pub fn order_broken(
     policy: &mut dyn Placement,
     workers: WorkerCount,
@@ -63,6 +68,7 @@ pub fn order_broken(
         for ((flow, item), decision) in items.into_iter().zip(decisions) {
             let Decision::To(worker) = decision else { continue };
             let worker = worker.index();
+            assert!(worker < count, "{} chose worker {worker} of {count}", policy.name());
             if last_worker[flow].is_some_and(|last| last != worker && (home || in_flight[flow] > 0)) {
                 broken += 1;
             }
@@ -135,12 +141,13 @@ pub fn check_intake(intake: &mut dyn Intake, workers: WorkerCount, seed: u64) {
     assert_eq!(fetched as usize, flow_of.len(), "{}", intake.name());
 }
 
-/// Checks a policy over `workers` workers with work drawn from `seed`.
+/// Checks a policy over `workers` workers with work drawn from `seed`, with nothing known of what they have waiting. Whether flows
+/// keep their order under load is [`check_order`]'s to say: call both, with a policy that has decided nothing yet.
 ///
 /// # Panics
 ///
-/// When the policy decides for a worker that does not exist, promises order and moves a flow, depends on how
-/// items are cut into batches while it promises order, or leaves a worker far from its share.
+/// When the policy decides for a worker that does not exist, leaves a worker far from its share, or promises a home and decides
+/// otherwise when items are cut into other batches.
 #[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
 pub fn check(policy: &mut dyn Placement, workers: WorkerCount, seed: u64) {
     const ITEMS: usize = 40_000;
@@ -158,7 +165,7 @@ pub fn check(policy: &mut dyn Placement, workers: WorkerCount, seed: u64) {
         if let Decision::To(worker) = decision {
             assert!(
                 worker.index() < shares.len(),
-                "{} chose {worker:?} of {}",
+                "{} chose worker {worker} of {}",
                 policy.name(),
                 shares.len()
             );
@@ -254,6 +261,7 @@ mod tests {
             |promise, decide| objection(move || check_order(&mut Careless(promise, decide), workers(4), 1));
         let by_turns: fn(u32, usize) -> u16 = |_, at| at as u16 % 4;
         let by_digest: fn(u32, usize) -> u16 = |digest, _| digest as u16 % 4;
+        assert!(order(OrderGuarantee::Home, |_, _| 4).contains("careless chose worker 4 of 4"));
         assert!(
             order(OrderGuarantee::PerFlow, by_turns)
                 .contains("careless puts packets of a flow in two places")
@@ -270,7 +278,7 @@ mod tests {
             |promise, decide| objection(move || check(&mut Careless(promise, decide), workers(4), 1));
         assert_eq!(check(OrderGuarantee::Home, |digest, _| (digest % 4) as u16), "");
         assert!(
-            check(OrderGuarantee::Home, |digest, _| (digest % 5) as u16).contains("chose WorkerId(4) of 4")
+            check(OrderGuarantee::Home, |digest, _| (digest % 5) as u16).contains("chose worker 4 of 4")
         );
         assert!(check(OrderGuarantee::Home, |digest, _| (digest % 3) as u16).contains("10000 expected"));
         // Two thirds for the first two, one third for the others.

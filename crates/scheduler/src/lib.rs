@@ -47,3 +47,7 @@ pub use placement::{
     WorkerCount, WorkerId,
 };
 pub use topology::Topology;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -68,8 +68,7 @@ fn policies_that_promise_nothing_do_break_order() {
 
 #[test]
 fn names_are_distinct() {
-    let mut names: Vec<&str> =
-        policies(&"2x2".parse().unwrap(), 4).iter().map(|policy| policy.name()).collect();
+    let mut names: Vec<&str> = policies(&"2x2".parse().unwrap(), 4).iter().map(Placement::name).collect();
     let all = names.len();
     names.sort_unstable();
     names.dedup();

@@ -18,7 +18,8 @@ use core::ptr;
 use flowloom_cpu::features::Avx512Popcount;
 
 use super::program::{LEAF, LEAF_BLOCKS, LEAF_TOP, Program, Root};
-use super::{Column, Flight, GROUP, Kernel, Lanes, Looking, Sift, avx2, scalar};
+use super::sift::GROUP;
+use super::{Column, Flight, Kernel, Lanes, Looking, Sift, avx2, scalar};
 use crate::key::{Key, Match};
 
 #[derive(Clone, Copy, Debug)]

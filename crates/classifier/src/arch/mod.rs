@@ -5,9 +5,9 @@
 //! holds the token that proves its features, and a `Program` has been checked: that is why its operations are safe to call.
 #![expect(unsafe_code, reason = "the operations have promises that their callers keep")]
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 mod avx2;
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 mod avx512;
 mod batch;
 mod program;
@@ -28,9 +28,9 @@ pub(crate) use batch::ClassifyBatch;
 pub(crate) use program::{FaultyProgram, Program};
 pub(crate) use program::{LEAF, Tree, child_index, leaf_blocks, leaf_word, node_word, plain};
 pub(crate) use scalar::scan_block;
-pub(crate) use sift::{GROUP, Sift};
+pub(crate) use sift::Sift;
 #[cfg(feature = "std")]
-pub(crate) use sift::{Tables, nibbles};
+pub(crate) use sift::{GROUP, Tables, nibbles};
 
 use program::{LEAF_BLOCKS, Root};
 
@@ -196,9 +196,9 @@ trait Kernel {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Backend {
     Scalar(scalar::Scalar),
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
     Avx2(avx2::Avx2Lanes),
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
     Avx512(avx512::Avx512Lanes),
 }
 
@@ -210,13 +210,13 @@ impl Backend {
         match isa {
             Isa::Scalar => Some(Self::Scalar(scalar::Scalar)),
             Isa::Sse42 | Isa::Neon => isa.is_available().then_some(Self::Scalar(scalar::Scalar)),
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
             Isa::Avx2 => avx2::Avx2Lanes::detect().map(Self::Avx2),
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
             Isa::Avx512 => avx512::Avx512Lanes::detect().map(Self::Avx512).or_else(|| {
                 isa.is_available().then(|| avx2::Avx2Lanes::detect().map(Self::Avx2)).flatten()
             }),
-            #[cfg(not(target_arch = "x86_64"))]
+            #[cfg(not(all(target_arch = "x86_64", target_feature = "sse2")))]
             Isa::Avx2 | Isa::Avx512 => None,
         }
     }
@@ -226,9 +226,9 @@ impl Backend {
     fn run<K: Kernel>(self, kernel: K) -> K::Output {
         match self {
             Self::Scalar(lanes) => kernel.run(lanes),
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
             Self::Avx2(lanes) => avx2::run(lanes, kernel),
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
             Self::Avx512(lanes) => avx512::run(lanes, kernel),
         }
     }

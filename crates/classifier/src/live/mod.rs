@@ -53,9 +53,29 @@ impl LiveId {
         Self(NonZeroU32::MIN.saturating_add(number))
     }
 
-    /// Returns that number.
-    const fn number(self) -> u32 {
+    /// Returns the id of this [number](Self::number), to name a rule from outside the program; `None` for `u32::MAX`, which no
+    /// rule has. Whether there is such a rule shows where the id is used.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_classifier::live::LiveId;
+    /// let id = LiveId::from_number(7).expect("a rule may have this number");
+    /// assert_eq!((id.number(), id.to_string()), (7, String::from("7")));
+    /// ```
+    pub const fn from_number(number: u32) -> Option<Self> {
+        if number == u32::MAX { None } else { Some(Self::of(number)) }
+    }
+
+    /// Returns the number of the rule among all that were ever added to its set, counted from 0: to show, to keep, to send.
+    pub const fn number(self) -> u32 {
         self.0.get() - 1
+    }
+}
+
+impl fmt::Display for LiveId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.number().fmt(f)
     }
 }
 
@@ -134,16 +154,20 @@ struct State {
 
 /// A rule set that changes while packets are classified.
 ///
+/// It is shared, by reference or in an [`Arc`]: a thread makes a [`Reader`] of its own from it, and changes need no `mut`.
+///
 /// # Examples
 ///
 /// ```
 /// use flowloom_classifier::live::Live;
-/// use flowloom_classifier::{ClassifierBuilder, KeyV4, Rule, RuleSet};
+/// use flowloom_classifier::{ClassifierBuilder, FiveTuple, KeyV4, Rule, RuleSet};
 /// let live = Live::new(&RuleSet::default(), ClassifierBuilder::new())?;
 /// let mut reader = live.reader();
 /// assert_eq!(reader.classify_key(&KeyV4::default()).rule(), None);
 /// let id = live.insert(Rule { value: 7, ..Rule::ANY })?;
 /// assert_eq!(reader.classify_key(&KeyV4::default()).rule(), Some((id, 7)));
+/// let packet = FiveTuple::v6([1; 16], [2; 16], 1024, 443, 6);
+/// assert_eq!(reader.classify(&packet).rule(), Some((id, 7)));
 /// live.remove(id)?;
 /// assert_eq!(reader.classify_key(&KeyV4::default()).rule(), None);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -180,7 +204,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Live {
-    /// Builds a set that begins with these rules; their ids are their places in the set.
+    /// Builds a set that begins with these rules; the [numbers](LiveId::number) of their ids are their places in the set.
     ///
     /// # Errors
     ///

@@ -93,7 +93,12 @@ impl fmt::Display for LoadErrorKind {
 impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { line, column, kind, text, text_column } = self;
-        write!(f, "{line}:{column}: {kind}\n  {text}\n  {:>text_column$}", "^")
+        write!(f, "{line}:{column}: {kind}")?;
+        // What is wrong with the whole text shows no line of it.
+        if text.is_empty() {
+            return Ok(());
+        }
+        write!(f, "\n  {text}\n  {:>text_column$}", "^")
     }
 }
 

@@ -14,6 +14,9 @@ use crate::rule::{Action, Addresses, PortRange, Prefix, ProtocolMatch, Rule};
 
 /// Reads the rules of a chain, such as `INPUT`.
 ///
+/// A chain that the text does not have has no rules, and a classifier of none matches nothing: whoever names the chain by hand
+/// should refuse an empty list.
+///
 /// # Errors
 ///
 /// [`LoadError`] at the first option of the chain that is not read, or where a limit is passed.

@@ -321,6 +321,20 @@ fn a_source_that_panics_is_a_fault_of_a_balanced_run() {
 }
 
 #[test]
+fn a_policy_for_more_workers_than_there_are_is_a_fault_of_a_balanced_run() {
+    let source = Memory::of(mix(5_000, 100));
+    for when_full in [WhenFull::Block, WhenFull::Drop] {
+        let config = EngineConfig { when_full, ..config(Mode::Pipeline { workers: 2 }) };
+        let mut policy = DirectHash::new(WorkerCount::new(8).unwrap());
+        let (mut source, control) = (source.clone(), Control::default());
+        let new = |_| Recorder::default();
+        let report = run(&config, &mut source, &mut policy, |_| table(1_000, None), new, &control).unwrap();
+        assert!(matches!(report.fault, Some(Fault::InputPanicked { .. })), "{:?}", report.fault);
+        assert!(report.is_balanced(), "{:?} {:?}", report.input, report.worker_totals());
+    }
+}
+
+#[test]
 fn a_policy_that_panics_loses_what_was_to_come_to_it_and_nothing_else() {
     let source = Memory::of(mix(5_000, 100));
     for workers in [1, 2, 4] {

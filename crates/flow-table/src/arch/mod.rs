@@ -5,14 +5,14 @@
 //! whole kernel inside it, so the compare inlines into the loop. A `Lanes` value holds
 //! the token that proves its features, which is why its operations are safe to call.
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 mod avx2;
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 mod avx512;
-#[cfg(target_arch = "aarch64")]
+#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
 mod neon;
 mod scalar;
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 mod sse2;
 
 use flowloom_cpu::features::Isa;
@@ -46,24 +46,27 @@ pub(crate) trait Kernel {
 }
 
 /// What every processor of this architecture has.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 pub(crate) type Plain = sse2::Sse2Lanes;
 /// What every processor of this architecture has.
-#[cfg(target_arch = "aarch64")]
+#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
 pub(crate) type Plain = neon::NeonLanes;
 /// What every processor of this architecture has.
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[cfg(not(any(
+    all(target_arch = "x86_64", target_feature = "sse2"),
+    all(target_arch = "aarch64", target_feature = "neon")
+)))]
 pub(crate) type Plain = scalar::Scalar;
 
 /// The back end that a table uses, chosen once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Backend {
     Scalar(scalar::Scalar),
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
     Avx2(avx2::Avx2Lanes),
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
     Avx512(avx512::Avx512Lanes),
-    #[cfg(target_arch = "aarch64")]
+    #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
     Neon(neon::NeonLanes),
 }
 
@@ -75,17 +78,20 @@ impl Backend {
         match isa {
             Isa::Scalar => Some(Self::Scalar(scalar::Scalar)),
             Isa::Sse42 => isa.is_available().then_some(Self::Scalar(scalar::Scalar)),
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
             Isa::Avx2 => avx2::Avx2Lanes::detect().map(Self::Avx2),
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
             Isa::Avx512 => avx512::Avx512Lanes::detect().map(Self::Avx512),
-            #[cfg(target_arch = "aarch64")]
+            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
             Isa::Neon => neon::NeonLanes::detect().map(Self::Neon),
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
             Isa::Neon => None,
-            #[cfg(target_arch = "aarch64")]
+            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
             Isa::Avx2 | Isa::Avx512 => None,
-            #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+            #[cfg(not(any(
+                all(target_arch = "x86_64", target_feature = "sse2"),
+                all(target_arch = "aarch64", target_feature = "neon")
+            )))]
             Isa::Avx2 | Isa::Avx512 | Isa::Neon => None,
         }
     }
@@ -97,13 +103,19 @@ impl Backend {
         match self {
             // Who asks for the scalar one on a processor that has better pays for a call: its loops would be spread among
             // the others' few instructions.
-            #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+            #[cfg(any(
+                all(target_arch = "x86_64", target_feature = "sse2"),
+                all(target_arch = "aarch64", target_feature = "neon")
+            ))]
             Self::Scalar(lanes) => aside(lanes, kernel),
-            #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+            #[cfg(not(any(
+                all(target_arch = "x86_64", target_feature = "sse2"),
+                all(target_arch = "aarch64", target_feature = "neon")
+            )))]
             Self::Scalar(lanes) => kernel.run(lanes),
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
             Self::Avx2(_) | Self::Avx512(_) => kernel.run(sse2::Sse2Lanes),
-            #[cfg(target_arch = "aarch64")]
+            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
             Self::Neon(lanes) => kernel.run(lanes),
         }
     }
@@ -114,13 +126,19 @@ impl Backend {
     #[inline(always)]
     pub(crate) fn plain(self) -> Option<Plain> {
         match self {
-            #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+            #[cfg(any(
+                all(target_arch = "x86_64", target_feature = "sse2"),
+                all(target_arch = "aarch64", target_feature = "neon")
+            ))]
             Self::Scalar(_) => None,
-            #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+            #[cfg(not(any(
+                all(target_arch = "x86_64", target_feature = "sse2"),
+                all(target_arch = "aarch64", target_feature = "neon")
+            )))]
             Self::Scalar(lanes) => Some(lanes),
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
             Self::Avx2(_) | Self::Avx512(_) => Some(sse2::Sse2Lanes),
-            #[cfg(target_arch = "aarch64")]
+            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
             Self::Neon(lanes) => Some(lanes),
         }
     }
@@ -130,18 +148,21 @@ impl Backend {
     pub(crate) fn run<K: Kernel>(self, kernel: K) -> K::Output {
         match self {
             Self::Scalar(lanes) => kernel.run(lanes),
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
             Self::Avx2(lanes) => avx2::run(lanes, kernel),
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
             Self::Avx512(lanes) => avx512::run(lanes, kernel),
-            #[cfg(target_arch = "aarch64")]
+            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
             Self::Neon(lanes) => neon::run(lanes, kernel),
         }
     }
 }
 
 /// Runs a kernel as a function of its own.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[cfg(any(
+    all(target_arch = "x86_64", target_feature = "sse2"),
+    all(target_arch = "aarch64", target_feature = "neon")
+))]
 #[inline(never)]
 fn aside<K: Kernel>(lanes: scalar::Scalar, kernel: K) -> K::Output {
     kernel.run(lanes)

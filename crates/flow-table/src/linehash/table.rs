@@ -22,13 +22,18 @@ use crate::table::{FlowId, FullReason, MemoryReport, TableKey, TableStats, Tick,
 /// Lines whose stash is one list.
 const LINES_PER_LIST: u32 = 8;
 
-/// How a [`LineHash`] is built.
+/// How a [`LineHash`] is built: begin with [`for_flows`](Self::for_flows), and change what should be otherwise.
 ///
 /// # Examples
 ///
 /// ```
-/// use flowloom_flow_table::{FlowTable, LineHash, LineHashConfig};
-/// let table = LineHash::<u64, ()>::try_new(&LineHashConfig::for_flows(1_000_000))?;
+/// use flowloom_flow_table::{FlowTable, LineHash, LineHashConfig, TimeoutClass, Timeouts};
+/// let config = LineHashConfig {
+///     timeouts: Timeouts::NEVER.with(TimeoutClass(0), 300),
+///     memory_limit_bytes: 1 << 30,
+///     ..LineHashConfig::for_flows(1_000_000)
+/// };
+/// let table = LineHash::<u64, ()>::try_new(&config)?;
 /// assert!(table.memory().lookup_bytes() < 3_000_000);
 /// # Ok::<(), flowloom_flow_table::BuildError>(())
 /// ```
@@ -53,7 +58,7 @@ pub struct LineHashConfig {
 }
 
 impl LineHashConfig {
-    /// Returns the configuration for so many flows: no timeouts, no memory limit.
+    /// Returns the configuration for so many flows: no timeouts, no memory limit, huge pages where they can be had.
     #[must_use]
     pub const fn for_flows(flows: u32) -> Self {
         Self {

@@ -46,7 +46,7 @@ const RETRY: usize = 32;
 /// How far a [`Growing`] table may grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GrowthLimits {
-    /// Flows of the first segment.
+    /// Flows of the first segment; [`flows_max`](Self::flows_max) where that is less.
     pub first_flows: u32,
     /// Flows of all segments together.
     pub flows_max: u32,
@@ -149,6 +149,25 @@ impl<K: TableKey, V, P: Evict<K, V>> Evict<K, V> for Renamed<'_, K, V, P> {
 /// }
 /// assert_eq!((table.len(), table.stats().segments), (5000, 4));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Where the type must have a name, in a `struct` say, `F` is a function's:
+///
+/// ```
+/// use flowloom_flow_table::segments::GrowthLimits;
+/// use flowloom_flow_table::{BuildError, Growing, LineHash, LineHashConfig};
+///
+/// type Segment = LineHash<u64, u32>;
+/// type Build = fn(u32) -> Result<Segment, BuildError>;
+///
+/// struct Appliance {
+///     flows: Growing<u64, u32, Segment, Build>,
+/// }
+///
+/// let build: Build = |flows| LineHash::try_new(&LineHashConfig::for_flows(flows));
+/// let limits = GrowthLimits { first_flows: 100, flows_max: 10_000, memory_max_bytes: 1 << 30 };
+/// let appliance = Appliance { flows: Growing::try_new(limits, build)? };
+/// # Ok::<(), BuildError>(())
 /// ```
 pub struct Growing<K, V, T, F> {
     /// By age, the newest last; never empty.

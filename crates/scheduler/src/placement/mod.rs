@@ -42,6 +42,12 @@ impl From<u16> for WorkerId {
     }
 }
 
+impl core::fmt::Display for WorkerId {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// How many workers there are: between 1 and [`WORKERS_MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerCount(u16);
@@ -264,6 +270,42 @@ pub trait ByDigest {
 }
 
 /// A policy that decides which worker gets a packet.
+///
+/// # Examples
+///
+/// One of one's own, and the laws that say whether it keeps what it promises:
+///
+/// ```
+/// use flowloom_scheduler::{
+///     Decision, LoadView, OrderGuarantee, Placement, WorkItem, WorkerCount, WorkerId, laws,
+/// };
+///
+/// struct LowBits(WorkerCount);
+///
+/// impl Placement for LowBits {
+///     fn place(&mut self, items: &[WorkItem], _load: &LoadView<'_>, decisions: &mut [Decision]) {
+///         for (item, decision) in items.iter().zip(decisions) {
+///             let worker = item.digest % u32::from(self.0.get());
+///             *decision = Decision::To(WorkerId::from(worker as u16));
+///         }
+///     }
+///
+///     fn order(&self) -> OrderGuarantee {
+///         OrderGuarantee::Home
+///     }
+///
+///     fn name(&self) -> &'static str {
+///         "low-bits"
+///     }
+/// }
+///
+/// let workers = WorkerCount::new(3)?;
+/// for seed in 0..4 {
+///     laws::check(&mut LowBits(workers), workers, seed);
+///     laws::check_order(&mut LowBits(workers), workers, seed);
+/// }
+/// # Ok::<(), flowloom_scheduler::SetupError>(())
+/// ```
 pub trait Placement: Send {
     /// Decides for each item; `decisions` is as long as `items`. Cost: a few nanoseconds an item, no allocation.
     fn place(&mut self, items: &[WorkItem], load: &LoadView<'_>, decisions: &mut [Decision]);
@@ -271,13 +313,54 @@ pub trait Placement: Send {
     /// Returns what the policy promises about order.
     fn order(&self) -> OrderGuarantee;
 
-    /// Returns the policy's short name, as on the command line.
+    /// Returns the policy's short name, for reports.
     fn name(&self) -> &'static str;
+}
+
+impl<P: Placement + ?Sized> Placement for &mut P {
+    fn place(&mut self, items: &[WorkItem], load: &LoadView<'_>, decisions: &mut [Decision]) {
+        (**self).place(items, load, decisions);
+    }
+
+    fn order(&self) -> OrderGuarantee {
+        (**self).order()
+    }
+
+    fn name(&self) -> &'static str {
+        (**self).name()
+    }
+}
+
+impl<P: Placement + ?Sized> Placement for Box<P> {
+    fn place(&mut self, items: &[WorkItem], load: &LoadView<'_>, decisions: &mut [Decision]) {
+        (**self).place(items, load, decisions);
+    }
+
+    fn order(&self) -> OrderGuarantee {
+        (**self).order()
+    }
+
+    fn name(&self) -> &'static str {
+        (**self).name()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{DirectHash, laws};
+
+    #[test]
+    fn a_policy_that_is_lent_or_boxed_is_the_same_policy() {
+        fn check(mut policy: impl Placement, workers: WorkerCount) {
+            laws::check(&mut policy, workers, 1);
+            assert_eq!((policy.name(), policy.order()), ("dh", OrderGuarantee::Home));
+        }
+        let workers = WorkerCount::new(3).unwrap();
+        let mut policy = DirectHash::new(workers);
+        check(&mut policy, workers);
+        check(Box::new(policy) as Box<dyn Placement>, workers);
+    }
 
     #[test]
     fn what_waits_is_what_was_sent_and_not_completed_where_both_are_told() {
