@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`features`] | instruction sets, detected once; a value of [`features::Avx512`] is proof |
 //! | [`prefetch`] | a hint that a line will be read |
+//! | [`stream`] | memory that is written for another CPU, past the caches of this one |
 //! | [`mod@crc32c`] | the CRC-32C of a byte string, by instruction or by table |
 //! | [`pages`] | zeroed memory that costs nothing until it is touched, huge pages |
 //! | `topology` | which CPUs this process may use, and how they are related |
@@ -23,5 +24,6 @@ pub mod features;
 pub mod memory;
 pub mod pages;
 pub mod prefetch;
+pub mod stream;
 #[cfg(feature = "std")]
 pub mod topology;

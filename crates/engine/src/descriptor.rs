@@ -32,7 +32,7 @@ pub(crate) struct Descriptor {
 const _: () = assert!(size_of::<Descriptor>() == Descriptor::BYTES, "the egress stage keeps many");
 
 /// What the decoder found in a packet, but for the key.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Outline {
     network_offset: u32,
     transport_offset: u32,
@@ -87,7 +87,7 @@ impl Outline {
 }
 
 /// A packet on its way to a worker, with what the decoder found in it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Parcel {
     pub(crate) packet: Descriptor,
     pub(crate) key: FlowKey,
@@ -95,24 +95,56 @@ pub(crate) struct Parcel {
 }
 
 impl Parcel {
-    /// Bytes of a parcel.
-    pub(crate) const BYTES: usize = 112;
+    /// Words that a parcel is written in.
+    pub(crate) const WORDS: usize = 14;
+    /// Bytes of these.
+    pub(crate) const BYTES: usize = 8 * Self::WORDS;
+    /// The word that holds the packet's tag.
+    pub(crate) const TAG: usize = 3;
 
-    /// What stands where no packet has been put yet.
-    pub(crate) fn none() -> Self {
-        Self {
-            packet: Descriptor { hash: 0, time_ns: 0, place: 0, tag: 0, captured: 0, wire: 0 },
-            key: FlowKey::default(),
-            outline: Outline::NONE,
-        }
+    /// Returns the words for a packet.
+    #[inline(always)]
+    pub(crate) fn words(packet: Descriptor, headers: &Headers) -> [u64; Self::WORDS] {
+        let Descriptor { hash, time_ns, place, tag, captured, wire } = packet;
+        let &[a, b, c, d, e, f] = headers.key.words();
+        let outline = Outline::of(headers);
+        let rest = u64::from(outline.tcp_flags) << 16 | u64::from(outline.later_fragment) << 8;
+        [
+            hash,
+            time_ns,
+            place,
+            tag,
+            pair(captured, wire),
+            a,
+            b,
+            c,
+            d,
+            e,
+            f,
+            pair(outline.network_offset, outline.transport_offset),
+            pair(outline.payload_offset, outline.payload_bytes),
+            rest | outline.direction as u64,
+        ]
     }
 
-    /// Puts a packet here.
+    /// Returns the parcel that these words stand for. What is not looked at of it is not read.
     #[inline(always)]
-    pub(crate) fn set(&mut self, packet: Descriptor, headers: &Headers) {
-        self.packet = packet;
-        self.key = headers.key;
-        self.outline = Outline::of(headers);
+    pub(crate) fn of_words(words: &[u64; Self::WORDS]) -> Self {
+        let &[hash, time_ns, place, tag, lengths, a, b, c, d, e, f, headers, payload, rest] = words;
+        let direction = if rest & 1 == 0 { Direction::LowToHigh } else { Direction::HighToLow };
+        Self {
+            packet: Descriptor { hash, time_ns, place, tag, captured: low(lengths), wire: high(lengths) },
+            key: FlowKey::from_words([a, b, c, d, e, f]),
+            outline: Outline {
+                network_offset: low(headers),
+                transport_offset: high(headers),
+                payload_offset: low(payload),
+                payload_bytes: high(payload),
+                direction,
+                tcp_flags: (rest >> 16) as u8,
+                later_fragment: rest >> 8 & 1 != 0,
+            },
+        }
     }
 
     /// Returns the packet as applications see it, and its number.
@@ -141,6 +173,21 @@ impl Parcel {
 }
 
 const _: () = assert!(size_of::<Parcel>() == Parcel::BYTES, "a run's memory is bounded by it");
+
+#[inline(always)]
+fn pair(low: u32, high: u32) -> u64 {
+    u64::from(high) << 32 | u64::from(low)
+}
+
+#[inline(always)]
+fn low(pair: u64) -> u32 {
+    pair as u32
+}
+
+#[inline(always)]
+fn high(pair: u64) -> u32 {
+    (pair >> 32) as u32
+}
 
 const POSITION_BITS: u32 = 48;
 const NUMBER_BITS: u32 = 40;
@@ -178,10 +225,10 @@ impl Descriptor {
         }
     }
 
-    /// Sets the packet's turn in its shard, below [`TURNS`].
-    pub(crate) fn set_turn(&mut self, turn: u32) {
+    /// Returns a packet's tag with its turn in its shard, below [`TURNS`].
+    pub(crate) fn tag_with_turn(tag: u64, turn: u32) -> u64 {
         debug_assert!(turn < TURNS, "turns begin again");
-        self.tag |= u64::from(turn) << NUMBER_BITS;
+        tag & Self::NUMBERS | u64::from(turn) << NUMBER_BITS
     }
 
     /// Returns the packet's turn in its shard.
@@ -228,7 +275,7 @@ mod tests {
             number: (1 << 40) - 1,
         };
         let mut packet = Descriptor::packet(7, place, LinkType(0xFFFF));
-        packet.set_turn(TURNS - 1);
+        packet.tag = Descriptor::tag_with_turn(packet.tag, TURNS - 1);
         assert_eq!((packet.hash, packet.time_ns, packet.wire), (7, 5, 9000));
         assert_eq!(packet.position(), (1 << 48) - 1);
         assert_eq!(packet.link(), LinkType(0xFFFF));

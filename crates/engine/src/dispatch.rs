@@ -13,7 +13,7 @@ use crate::input::Losses;
 use crate::lot::Portion;
 use crate::ring::Outbox;
 use crate::shared::{DoneUpTo, shard_of};
-use crate::tray::{Stock, Tray, Trays};
+use crate::tray::{Stock, Trays};
 
 /// Hands packets to workers.
 pub(crate) struct PushIntake<'a> {
@@ -162,10 +162,8 @@ impl Intake for PushIntake<'_> {
         };
         self.placement.place(items, &load, &mut self.decisions[..items.len()]);
         let Self { outboxes, decisions, turns, given_out, drop_when_full, .. } = self;
-        let mut parcels = match turns[..] {
-            [] => None,
-            _ => Arc::get_mut(&mut tray).map(Tray::parcels_mut),
-        };
+        // Where there are turns.
+        let mut own_tray = if turns.is_empty() { None } else { Arc::get_mut(&mut tray) };
         let mut numbers = portion.mask;
         for (i, (item, decision)) in items.iter().zip(&*decisions).enumerate() {
             let number = portion.first + u64::from(numbers.trailing_zeros());
@@ -175,11 +173,10 @@ impl Intake for PushIntake<'_> {
                 Decision::To(worker)
                     if !*drop_when_full || outboxes[worker.index()].has_room(1, are_trays_scarce) =>
                 {
-                    if let Some(parcels) = &mut parcels {
-                        let packet = &mut parcels[i].packet;
-                        let shards = turns.len();
-                        let turn = &mut turns[shard_of(packet.hash, shards)];
-                        packet.set_turn(*turn);
+                    if let Some(tray) = &mut own_tray {
+                        let shard = shard_of(tray.parcel(i).packet.hash, turns.len());
+                        let turn = &mut turns[shard];
+                        tray.set_turn(i, *turn);
                         *turn = (*turn + 1) % TURNS;
                     }
                     outboxes[worker.index()].add(i, item.bytes);

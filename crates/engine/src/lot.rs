@@ -12,7 +12,7 @@ use flowloom_packet::{BATCH_PACKETS, DropReason, LinkType, RawPacket, SharedBloc
 use flowloom_scheduler::WorkItem;
 
 use crate::actor::Polled;
-use crate::descriptor::Descriptor;
+use crate::descriptor::{Descriptor, Parcel};
 use crate::drive::{Front, Next};
 use crate::input::Decoder;
 use crate::tray::{Stock, Tray, Trays};
@@ -58,33 +58,35 @@ impl Portion {
         self.raw.len() - self.refused.len()
     }
 
-    /// Decodes its packets into its tray, and asks for the lines of the tray that is next.
-    fn decode(&mut self, decoder: &Decoder, next: Option<&Tray>) {
+    /// Decodes its packets into its tray.
+    fn decode(&mut self, decoder: &Decoder) {
         let Some(tray) = self.tray.as_mut().and_then(Arc::get_mut) else {
             unreachable!("a tray that is lent is nobody else's")
         };
         let Some(block) = self.block.take() else { return };
         let bytes = block.bytes();
-        for (i, raw) in self.raw.iter().enumerate() {
-            // The walk has asked for it, a few batches ago.
-            if let Some(raw) = self.raw.get(i + AHEAD) {
-                prefetch::read_at(bytes, raw.position as usize);
-            }
-            if let Some(next) = next {
-                next.request(i);
-            }
-            let number = self.first + i as u64;
-            let admitted =
-                decoder.admit((number, raw), bytes, self.block_number.1, |headers, hash, place| {
-                    self.mask |= 1 << i;
+        let (first, pass, raw) = (self.first, self.block_number.1, &self.raw[..]);
+        let (items, refused, mask) = (&mut self.items, &mut self.refused, &mut self.mask);
+        tray.fill(|writer| {
+            for (i, packet) in raw.iter().enumerate() {
+                // The walk has asked for it, a few batches ago.
+                if let Some(packet) = raw.get(i + AHEAD) {
+                    prefetch::read_at(bytes, packet.position as usize);
+                }
+                let number = first + i as u64;
+                let admitted = decoder.admit((number, packet), bytes, pass, |headers, hash, place| {
                     let digest = decoder.digest(&headers.key, hash);
-                    self.items.push(WorkItem { digest, bytes: raw.wire });
-                    tray.put(Descriptor::packet(hash.table, place, raw.link), headers);
+                    let parcel = Descriptor::packet(hash.table, place, packet.link);
+                    writer.put(items.len(), Parcel::words(parcel, headers));
+                    items.push(WorkItem { digest, bytes: packet.wire });
+                    *mask |= 1 << i;
                 });
-            if let Err(reason) = admitted {
-                self.refused.push((reason, raw.link));
+                if let Err(reason) = admitted {
+                    refused.push((reason, packet.link));
+                }
             }
-        }
+            items.len()
+        });
         tray.block = Some(block);
         self.is_decoded = true;
     }
@@ -140,13 +142,9 @@ impl Lot {
     /// Decodes all packets.
     pub(crate) fn decode(&mut self, decoder: &Decoder) {
         let Self { portions, len, trays } = self;
-        let portions = &mut portions[..*len];
-        for portion in &mut *portions {
+        for portion in &mut portions[..*len] {
             portion.tray = Some(trays.lend());
-        }
-        for i in 0..portions.len() {
-            let (this, next) = portions[i..].split_at_mut(1);
-            this[0].decode(decoder, next.first().and_then(|next| next.tray.as_deref()));
+            portion.decode(decoder);
         }
     }
 

@@ -232,7 +232,7 @@ impl Intake for PullIntake<'_> {
             let block = is_new.then(|| Arc::clone(block));
             given_out.batch(portion.first, portion.len(), portion.mask, block);
         }
-        self.held.extend(tray.parcels().iter().copied().zip(portion.items.iter().copied()));
+        self.held.extend(tray.parcels().zip(portion.items.iter().copied()));
         trays.sent(tray);
         self.flush(losses);
     }

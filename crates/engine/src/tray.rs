@@ -14,18 +14,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_utils::CachePadded;
 use flowloom_cpu::prefetch;
-use flowloom_packet::{BATCH_PACKETS, Headers, PacketView, SharedBlock};
+use flowloom_cpu::stream::{self, Writer};
+use flowloom_packet::{BATCH_PACKETS, PacketView, SharedBlock};
 
 use crate::descriptor::{Descriptor, Parcel};
 
 /// Packets that were decoded together, and the block they lie in.
 ///
-/// It begins a line: who reads a packet does not wait for whoever counts, in the line before, how many have the tray.
+/// It begins a line: who reads a packet does not wait for whoever counts, in the line before, how many have the tray. Its parcels are
+/// whole lines, which are written [past the caches](stream): each of them was read by workers since it was written last.
 #[derive(Debug)]
-#[repr(align(64))]
+#[repr(C, align(64))]
 pub(crate) struct Tray {
+    parcels: [[u64; Parcel::WORDS]; BATCH_PACKETS],
     pub(crate) block: Option<SharedBlock>,
-    parcels: [Parcel; BATCH_PACKETS],
     len: usize,
 }
 
@@ -33,43 +35,42 @@ const _: () = assert!(align_of::<Tray>() == prefetch::LINE_BYTES, "a tray begins
 
 impl Default for Tray {
     fn default() -> Self {
-        Self { block: None, parcels: [Parcel::none(); BATCH_PACKETS], len: 0 }
+        Self { parcels: [[0; Parcel::WORDS]; BATCH_PACKETS], block: None, len: 0 }
     }
 }
 
 impl Tray {
-    /// Asks for the lines of parcel `i` that somebody else has written.
+    /// Asks for the lines of parcel `i`.
     #[inline(always)]
     fn fetch(&self, i: usize) {
         let parcel = std::ptr::from_ref(&self.parcels[i]);
         prefetch::read(parcel);
         prefetch::read(parcel.wrapping_byte_add(prefetch::LINE_BYTES));
+        // Parcels are no whole lines: often the same as before, which costs less than finding out.
+        prefetch::read(parcel.wrapping_byte_add(Parcel::BYTES - 1));
     }
 
-    /// Asks for the lines of place `i`: workers have read what was in them.
+    /// Puts packets on the empty tray: as many as `work` says that it has written, from the first place on.
     #[inline(always)]
-    pub(crate) fn request(&self, i: usize) {
-        // Parcels are no whole lines: a line is asked for twice sometimes, which costs less than finding out.
-        let parcel = std::ptr::from_ref(&self.parcels[i]);
-        prefetch::write(parcel);
-        prefetch::write(parcel.wrapping_byte_add(prefetch::LINE_BYTES));
+    pub(crate) fn fill(&mut self, work: impl FnOnce(&mut Writer<'_, { Parcel::WORDS }>) -> usize) {
+        self.len = stream::past_caches(&mut self.parcels, work);
     }
 
-    /// Puts a packet on the tray.
+    /// Returns parcel `i`.
     #[inline(always)]
-    pub(crate) fn put(&mut self, packet: Descriptor, headers: &Headers) {
-        self.parcels[self.len].set(packet, headers);
-        self.len += 1;
+    pub(crate) fn parcel(&self, i: usize) -> Parcel {
+        Parcel::of_words(&self.parcels[i])
     }
 
     /// Returns what lies on the tray.
-    pub(crate) fn parcels(&self) -> &[Parcel] {
-        &self.parcels[..self.len]
+    pub(crate) fn parcels(&self) -> impl Iterator<Item = Parcel> {
+        self.parcels[..self.len].iter().map(Parcel::of_words)
     }
 
-    /// Returns the same, to be changed.
-    pub(crate) fn parcels_mut(&mut self) -> &mut [Parcel] {
-        &mut self.parcels[..self.len]
+    /// Sets the turn of parcel `i` in its shard.
+    pub(crate) fn set_turn(&mut self, i: usize, turn: u32) {
+        let tag = &mut self.parcels[i][Parcel::TAG];
+        *tag = Descriptor::tag_with_turn(*tag, turn);
     }
 }
 
@@ -225,9 +226,9 @@ impl Basket {
 
     /// Returns a packet's parcel.
     #[inline(always)]
-    pub(crate) fn parcel(&self, i: usize) -> &Parcel {
+    pub(crate) fn parcel(&self, i: usize) -> Parcel {
         let (share, place) = self.picks[i];
-        &self.shares[usize::from(share)].tray.parcels[usize::from(place)]
+        self.shares[usize::from(share)].tray.parcel(usize::from(place))
     }
 
     /// Returns a packet as applications see it, and its number.

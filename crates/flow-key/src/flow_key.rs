@@ -208,6 +208,13 @@ impl FlowKey {
     pub fn words(&self) -> &[u64; 6] {
         &self.words
     }
+
+    /// Returns the key whose [`words`](Self::words) these are. Other words are the key of no packet.
+    #[inline]
+    #[must_use]
+    pub fn from_words(words: [u64; 6]) -> Self {
+        Self { words }
+    }
 }
 
 fn v6(first: u64, second: u64) -> Ipv6Addr {

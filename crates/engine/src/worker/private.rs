@@ -65,7 +65,7 @@ where
             flows,
             (&keys[..count], &hashes[..count]),
             |i| open.view(i),
-            |i, _, outcome| desk.tell(basket.parcel(i), outcome),
+            |i, _, outcome| desk.tell(&basket.parcel(i), outcome),
         );
         flows.expire(latest_ns);
         self.basket.clear();

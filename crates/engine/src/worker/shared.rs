@@ -175,7 +175,7 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> Clerk<'a, A, T> {
                 &mut shard.flows,
                 (&keys[..count], &hashes[..count]),
                 |i| open.view(usize::from(places[i])),
-                |i, _, outcome| desk.tell(basket.parcel(usize::from(places[i])), outcome),
+                |i, _, outcome| desk.tell(&basket.parcel(usize::from(places[i])), outcome),
             );
         }
         shard.expire();
@@ -209,11 +209,11 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedWorker<'a, A, T> {
             let parcel = basket.parcel(self.next);
             let (hash, turn) = (parcel.packet.hash, parcel.packet.turn());
             if clerk.flows.is_turn(hash, turn) {
-                clerk.process(parcel, basket.view(self.next));
+                clerk.process(&parcel, basket.view(self.next));
                 clerk.flows.pass_turn(hash, turn);
             } else if self.halt.is_halted() {
                 // Whoever has the turn may be gone.
-                clerk.lose(parcel);
+                clerk.lose(&parcel);
             } else {
                 break;
             }
