@@ -106,7 +106,7 @@ impl Parcel {
     #[inline(always)]
     pub(crate) fn words(packet: Descriptor, headers: &Headers) -> [u64; Self::WORDS] {
         let Descriptor { hash, time_ns, place, tag, captured, wire } = packet;
-        let &[a, b, c, d, e, f] = headers.key.words();
+        let key = headers.key.words();
         let outline = Outline::of(headers);
         let rest = u64::from(outline.tcp_flags) << 16 | u64::from(outline.later_fragment) << 8;
         [
@@ -115,12 +115,12 @@ impl Parcel {
             place,
             tag,
             pair(captured, wire),
-            a,
-            b,
-            c,
-            d,
-            e,
-            f,
+            key[0],
+            key[1],
+            key[2],
+            key[3],
+            key[4],
+            key[5],
             pair(outline.network_offset, outline.transport_offset),
             pair(outline.payload_offset, outline.payload_bytes),
             rest | outline.direction as u64,
@@ -130,11 +130,11 @@ impl Parcel {
     /// Returns the parcel that these words stand for. What is not looked at of it is not read.
     #[inline(always)]
     pub(crate) fn of_words(words: &[u64; Self::WORDS]) -> Self {
-        let &[hash, time_ns, place, tag, lengths, a, b, c, d, e, f, headers, payload, rest] = words;
+        let &[hash, time_ns, place, tag, lengths, ref key @ .., headers, payload, rest] = words;
         let direction = if rest & 1 == 0 { Direction::LowToHigh } else { Direction::HighToLow };
         Self {
             packet: Descriptor { hash, time_ns, place, tag, captured: low(lengths), wire: high(lengths) },
-            key: FlowKey::from_words([a, b, c, d, e, f]),
+            key: FlowKey::from_words(*key),
             outline: Outline {
                 network_offset: low(headers),
                 transport_offset: high(headers),
@@ -280,6 +280,31 @@ mod tests {
         assert_eq!(packet.position(), (1 << 48) - 1);
         assert_eq!(packet.link(), LinkType(0xFFFF));
         assert_eq!((packet.number(), packet.turn()), ((1 << 40) - 1, TURNS - 1));
+    }
+
+    #[test]
+    fn a_parcel_comes_back_as_it_was_put() {
+        let place =
+            Place { position: 77, time_ns: u64::MAX, captured: u32::MAX - 1, wire: u32::MAX, number: 9 };
+        let (key, direction) = FlowKey::from_v6(u128::MAX - 6, u128::MAX - 7, 443, 50_000, 17);
+        for later_fragment in [false, true] {
+            for direction in [direction, direction.reversed()] {
+                let headers = Headers {
+                    key: key.with_zone(u32::MAX).with_pass(3),
+                    direction,
+                    tcp_flags: 0xA5,
+                    later_fragment,
+                    network_offset: 1,
+                    transport_offset: u32::MAX - 2,
+                    payload_offset: u32::MAX - 3,
+                    payload_bytes: u32::MAX - 4,
+                };
+                let packet = Descriptor::packet(u64::MAX - 5, place, LinkType(0x1234));
+                let parcel = Parcel::of_words(&Parcel::words(packet, &headers));
+                let expected = Parcel { packet, key: headers.key, outline: Outline::of(&headers) };
+                assert_eq!(parcel, expected);
+            }
+        }
     }
 
     #[test]

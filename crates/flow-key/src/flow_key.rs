@@ -209,7 +209,14 @@ impl FlowKey {
         &self.words
     }
 
-    /// Returns the key whose [`words`](Self::words) these are. Other words are the key of no packet.
+    /// Returns the key whose [`words`](Self::words) these are; other words are the key of no packet.
+    ///
+    /// ```
+    /// use flowloom_flow_key::FlowKey;
+    ///
+    /// let (key, _) = FlowKey::from_v4(0x0A00_0001, 0x0A00_0002, 50_000, 53, 17);
+    /// assert_eq!(FlowKey::from_words(*key.words()), key);
+    /// ```
     #[inline]
     #[must_use]
     pub fn from_words(words: [u64; 6]) -> Self {

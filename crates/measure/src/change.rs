@@ -128,6 +128,7 @@ mod tests {
             kernel: String::new(),
             rustc: None,
             noise_p95_over_p5: 1.0,
+            line_round_trip_ns: None,
         };
         Report { results: rows, ..Report::new(tool, host) }
     }

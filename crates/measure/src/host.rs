@@ -4,6 +4,7 @@ use std::hint::black_box;
 
 use serde::{Deserialize, Serialize};
 
+use crate::between::line_round_trips_ns;
 use crate::clock::wall_ns;
 use crate::stats::Summary;
 
@@ -28,6 +29,10 @@ pub struct Host {
     pub rustc: Option<String>,
     /// Spread of a fixed loop: 95th percentile of its time over the 5th. 1 is silence.
     pub noise_p95_over_p5: f64,
+    /// Least and most time that a cache line takes from the first CPU to another and back, where there is another: what threads hand to each
+    /// other costs by this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line_round_trip_ns: Option<[f64; 2]>,
 }
 
 impl Host {
@@ -44,6 +49,7 @@ impl Host {
             kernel: known(read("/proc/sys/kernel/osrelease").trim()),
             rustc: None,
             noise_p95_over_p5: noise(100, 1_000_000),
+            line_round_trip_ns: line_round_trips_ns(),
         }
     }
 

@@ -18,6 +18,7 @@
 //! # Ok::<(), flowloom_measure::RoundsError>(())
 //! ```
 
+pub mod between;
 pub mod change;
 pub mod chart;
 pub mod clock;

@@ -259,6 +259,7 @@ mod tests {
             kernel: "6.1".to_owned(),
             rustc: None,
             noise_p95_over_p5: 1.5,
+            line_round_trip_ns: None,
         };
         let tool = Tool { version: "0.1.0".to_owned(), git: "1a2b3c".to_owned() };
         let ours = Samples { name: "ours".to_owned(), cpu_ns: vec![10; 8], wall_ns: vec![11; 8] };

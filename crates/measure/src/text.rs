@@ -119,9 +119,15 @@ pub fn host(host: &Host) -> String {
             format!("cores {} pinned", numbers.join(","))
         }
     };
-    let Host { cpu, isa, load1, kernel, noise_p95_over_p5, .. } = host;
+    let Host { cpu, isa, load1, kernel, noise_p95_over_p5, line_round_trip_ns, .. } = host;
     let mut text =
-        format!("{cpu}  {isa}  {cores}  kernel {kernel}  load {load1:.2}  noise {noise_p95_over_p5:.2}\n");
+        format!("{cpu}  {isa}  {cores}  kernel {kernel}  load {load1:.2}  noise {noise_p95_over_p5:.2}");
+    // To a `String`, which takes everything.
+    let _ = match line_round_trip_ns {
+        None => writeln!(text),
+        Some([least, most]) if *most < 1.25 * least => writeln!(text, "  line {most:.0} ns"),
+        Some([least, most]) => writeln!(text, "  line {least:.0} to {most:.0} ns"),
+    };
     if !host.is_quiet() {
         let _ = writeln!(
             text,
@@ -198,9 +204,14 @@ hit          64  std         1.00  1.00 … 1.00       9        -          -  no
             kernel: "6".to_owned(),
             rustc: None,
             noise_p95_over_p5: 3.0,
+            line_round_trip_ns: None,
         };
         assert!(host(&machine).contains("cores 2,3 pinned") && host(&machine).contains("only ratios"));
         (machine.noise_p95_over_p5, machine.cores) = (1.01, Vec::new());
         assert_eq!(host(&machine), "Foo  scalar  not pinned  kernel 6  load 1.00  noise 1.01\n");
+        machine.line_round_trip_ns = Some([50.0, 60.0]);
+        assert!(host(&machine).ends_with("noise 1.01  line 60 ns\n"));
+        machine.line_round_trip_ns = Some([50.0, 320.0]);
+        assert!(host(&machine).ends_with("noise 1.01  line 50 to 320 ns\n"));
     }
 }

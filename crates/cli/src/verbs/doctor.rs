@@ -12,6 +12,8 @@ use crate::render::print;
 
 /// Noise below which absolute figures repeat.
 const NOISE_FAIR: f64 = 1.1;
+/// A line takes longer than this between CPUs that share no cache.
+const FAR_NS: f64 = 200.0;
 /// Shares of time that a virtual machine's host gave to others: worth a word, and too much.
 const STOLEN: [f64; 2] = [0.01, 0.05];
 
@@ -25,6 +27,7 @@ pub(crate) fn run(common: &Common) -> Result<Status, Failure> {
     let checks = vec![
         processor(&topology, &host),
         cores(&topology),
+        lines(host.line_round_trip_ns),
         quota(&text("/sys/fs/cgroup/cpu.max"), cpus),
         governor(&text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
         clock(&text("/sys/devices/system/clocksource/clocksource0/current_clocksource")),
@@ -74,6 +77,21 @@ fn cores(topology: &Topology) -> Check {
         }
         _ => Check::new("CPUs", State::Ok, found),
     }
+}
+
+/// What threads hand to each other goes from cache to cache.
+fn lines(round_trips_ns: Option<[f64; 2]>) -> Check {
+    let name = "Cache lines";
+    let Some([least, most]) = round_trips_ns else { return Check::new(name, State::Unknown, "one CPU") };
+    let found = match format!("{least:.0}") {
+        least if least == format!("{most:.0}") => format!("{most:.0} ns to another CPU and back"),
+        least => format!("{least} to {most:.0} ns to another CPU and back"),
+    };
+    let state = if most > FAR_NS { State::Fair } else { State::Ok };
+    Check::new(name, state, found).advice_if(
+        state,
+        "CPUs that share no cache: name neighbours with replay --cores, or look again later",
+    )
 }
 
 /// The cgroup's quota: `max 100000`, or microseconds of each period.

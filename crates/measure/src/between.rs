@@ -1,0 +1,131 @@
+//! How far apart CPUs are: how long a cache line takes from one to another and back.
+//!
+//! What threads hand to each other costs by this. CPUs of one cache take 50 to 140 ns; CPUs that share none, or sit in two sockets, 200 to
+//! 600. The CPUs of a virtual machine may be put elsewhere from one second to the next, and nothing else tells.
+
+use std::hint::spin_loop;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use core_affinity::CoreId;
+use flowloom_cpu::topology::{Topology, allowed_cpus};
+
+use crate::stats::Summary;
+
+/// Round trips that are timed together, and how often.
+const TRIPS: u32 = 20;
+const TIMES: usize = 101;
+/// How long two CPUs are listened to, should one of them have other things to do.
+const PATIENCE: Duration = Duration::from_millis(50);
+/// Other CPUs that are asked, and no more.
+const OTHERS: usize = 15;
+/// CPUs that `core_affinity` knows; it panics on others.
+const CPUS_MAX: u32 = 1024;
+/// What ends it.
+const OVER: u64 = u64::MAX;
+
+/// Returns the least and the most that a line takes from the first allowed CPU to another and back, one CPU a core; `None` where there is
+/// one only, or threads cannot be pinned.
+pub fn line_round_trips_ns() -> Option<[f64; 2]> {
+    let cpus = Topology::read().ok()?.one_per_core();
+    let (&first, others) = cpus.split_first()?;
+    let trips = others.iter().take(OTHERS).filter_map(|&other| line_round_trip_ns(first, other));
+    trips.fold(None, |found, ns| match found {
+        None => Some([ns; 2]),
+        Some([least, most]) => Some([least.min(ns), most.max(ns)]),
+    })
+}
+
+/// Returns how long a line takes from one CPU to the other and back, the median of many; `None` where threads cannot be pinned to them, or
+/// they have other things to do. Takes a millisecond, and a twentieth of a second at most.
+pub fn line_round_trip_ns(one: u32, other: u32) -> Option<f64> {
+    let allowed = allowed_cpus().ok()?;
+    if one == other || ![one, other].iter().all(|cpu| allowed.contains(cpu) && *cpu < CPUS_MAX) {
+        return None;
+    }
+    let line = Line(AtomicU64::new(0));
+    let end = Instant::now() + PATIENCE;
+    std::thread::scope(|scope| {
+        scope.spawn(|| pin(other).then(|| answer(&line.0, end)));
+        scope.spawn(|| pin(one).then(|| ask(&line.0, end)).flatten()).join().ok().flatten()
+    })
+}
+
+/// A number on lines of its own.
+#[repr(align(128))]
+struct Line(AtomicU64);
+
+fn pin(cpu: u32) -> bool {
+    core_affinity::set_for_current(CoreId { id: cpu as usize })
+}
+
+/// Waits until the number is as it should be; says whether it is, or the time is up.
+fn wait(number: &AtomicU64, end: Instant, is_so: impl Fn(u64) -> bool) -> Option<u64> {
+    loop {
+        for _ in 0..256 {
+            let now = number.load(Ordering::Acquire);
+            if is_so(now) {
+                return Some(now);
+            }
+            spin_loop();
+        }
+        if Instant::now() > end {
+            return None;
+        }
+    }
+}
+
+/// Counts on from every odd number.
+fn answer(number: &AtomicU64, end: Instant) {
+    while let Some(now) = wait(number, end, |now| now % 2 == 1) {
+        if now == OVER {
+            return;
+        }
+        number.store(now + 1, Ordering::Release);
+    }
+}
+
+/// Counts on from every even number, and takes the time.
+fn ask(number: &AtomicU64, end: Instant) -> Option<f64> {
+    let mut next = 1;
+    let mut trip = || {
+        number.store(next, Ordering::Release);
+        next += 2;
+        wait(number, end, |now| now == next - 1)
+    };
+    // The other thread has to begin.
+    trip()?;
+    let mut times = Vec::with_capacity(TIMES);
+    for _ in 0..TIMES {
+        let begun = Instant::now();
+        for _ in 0..TRIPS {
+            trip()?;
+        }
+        times.push(begun.elapsed().as_secs_f64() * 1e9 / f64::from(TRIPS));
+    }
+    number.store(OVER, Ordering::Release);
+    Some(Summary::of(times).median)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_takes_its_time_between_two_cpus() {
+        let Ok(topology) = Topology::read() else { return };
+        let cpus = topology.one_per_core();
+        // A busy machine may leave no time for two threads at once, but not for ever.
+        let found = (0..100).find_map(|_| (cpus.len() > 1).then(line_round_trips_ns).flatten());
+        let Some([least, most]) = found else { return assert!(cpus.len() < 2, "none of {cpus:?} answers") };
+        // From a few nanoseconds between two threads of a core to a few microseconds where the system has other things to do.
+        assert!(2.0 < least && least <= most && most < 1e6, "{least} … {most}");
+    }
+
+    #[test]
+    fn a_cpu_that_is_not_there_has_no_distance_nor_has_one_to_itself() {
+        for (one, other) in [(0, 100_000), (100_000, 0), (0, 0)] {
+            assert_eq!(line_round_trip_ns(one, other), None);
+        }
+    }
+}
