@@ -143,6 +143,7 @@ mod tests {
             kernel: "6.1".to_owned(),
             rustc: None,
             noise_p95_over_p5: 1.0,
+            line_round_trip_ns: None,
         };
         let tool = Tool { version: "0.1.0".to_owned(), git: String::new() };
         let mut report = JudgedReport::new(tool, host, serde_json::json!({"packets": 7}));
