@@ -4,6 +4,7 @@ use flowloom_dpi::ScanState;
 use flowloom_dpi::stream::Sequencer;
 use flowloom_engine::{FlowState, FlowValue};
 
+use super::names::Name;
 use super::pool::Ticket;
 
 /// Where the naming of a connection stands.
@@ -31,19 +32,20 @@ impl L7State {
     }
 }
 
-/// One direction of a TCP connection.
+/// One direction of a TCP connection; of datagrams, whichever way they go, the first says how many bytes were taken.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
 pub(super) struct Side {
     pub(super) order: Sequencer,
     pub(super) scan: ScanState,
     /// Bytes put in sequence while the flow was undecided.
     pub(super) taken: u32,
+    pub(super) window: Option<Ticket>,
+    pub(super) buffer: Option<Ticket>,
     /// No pattern can match any more, whatever follows.
     pub(super) closed: bool,
     /// Nothing more is taken in: there is a gap, or enough was seen.
     pub(super) over: bool,
-    pub(super) window: Option<Ticket>,
-    pub(super) buffer: Option<Ticket>,
 }
 
 impl Side {
@@ -54,17 +56,24 @@ impl Side {
 }
 
 /// The state of one flow.
+///
+/// What every packet changes comes first, on the line behind the key's; what few flows ever have is elsewhere.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
 pub struct L7Flow {
-    pub(super) state: L7State,
-    pub(super) protocol: &'static str,
-    pub(super) inspected: u32,
     pub(super) packets: u64,
     pub(super) bytes: u64,
-    pub(super) datagram_bytes: u64,
+    pub(super) inspected: u32,
+    pub(super) state: L7State,
     pub(super) sides: [Side; 2],
-    earlier: Earlier,
+    pub(super) protocol: Option<Name>,
+    earlier: Option<Box<Earlier>>,
 }
+
+const _: () = assert!(
+    size_of::<L7Flow>() == 192,
+    "with its key a flow has four lines, all of which a lookup asks for"
+);
 
 /// What earlier records of the same key have added up to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,7 +93,7 @@ impl L7Flow {
     /// Returns the protocol's name, once it is matched.
     #[must_use]
     pub fn protocol(&self) -> Option<&'static str> {
-        (self.state == L7State::Matched).then_some(self.protocol)
+        self.protocol.filter(|_| self.state == L7State::Matched).copied()
     }
 
     /// Returns the data packets that were looked at.
@@ -96,20 +105,25 @@ impl L7Flow {
     /// Returns the bytes that were put in sequence and looked at, however often.
     #[must_use]
     pub fn inspected_bytes(&self) -> u64 {
-        self.earlier.bytes
-            + self.datagram_bytes
-            + self.sides.iter().map(|side| u64::from(side.taken)).sum::<u64>()
+        self.earlier().bytes + self.sides.iter().map(|side| u64::from(side.taken)).sum::<u64>()
     }
 
     /// Returns the bytes that came again, and the bytes that were missing, in both directions while it was undecided.
     #[must_use]
     pub fn overlap_and_gap_bytes(&self) -> (u64, u64) {
+        let earlier = self.earlier();
         self.sides.iter().map(|side| side.order.counts()).fold(
-            (self.earlier.overlap_bytes, self.earlier.gap_bytes),
+            (earlier.overlap_bytes, earlier.gap_bytes),
             |(overlap, gap), counts| {
                 (overlap + u64::from(counts.overlap_bytes), gap + u64::from(counts.gap_bytes))
             },
         )
+    }
+}
+
+impl L7Flow {
+    fn earlier(&self) -> Earlier {
+        self.earlier.as_deref().copied().unwrap_or_default()
     }
 }
 
@@ -144,17 +158,18 @@ impl FlowState for L7Flow {
         let bytes = self.inspected_bytes();
         let (overlap_bytes, gap_bytes) = self.overlap_and_gap_bytes();
         let (packets, wire_bytes, inspected) = (self.packets, self.bytes, self.inspected);
-        let named = (self.state == L7State::Matched).then_some(self.protocol);
+        let named = self.protocol.filter(|_| self.state == L7State::Matched);
         *self = later;
-        if let Some(protocol) = named {
+        if named.is_some() {
             self.state = L7State::Matched;
-            self.protocol = protocol;
+            self.protocol = named;
         }
         self.packets += packets;
         self.bytes += wire_bytes;
         self.inspected = self.inspected.saturating_add(inspected);
-        self.earlier.bytes += bytes;
-        self.earlier.overlap_bytes += overlap_bytes;
-        self.earlier.gap_bytes += gap_bytes;
+        let earlier = self.earlier.get_or_insert_default();
+        earlier.bytes += bytes;
+        earlier.overlap_bytes += overlap_bytes;
+        earlier.gap_bytes += gap_bytes;
     }
 }

@@ -28,6 +28,7 @@ pub use flow::{L7Flow, L7State};
 pub use plan::{L7Error, L7Options, L7Plan, L7Totals};
 
 use flow::Side;
+use names::Name;
 use plan::{Loans, Shared};
 use std::sync::Arc;
 
@@ -87,9 +88,9 @@ impl L7Filter {
             }
         };
         flow.inspected += u32::from(!payload.is_empty());
-        if let Some(name) = found {
+        if found.is_some() {
             flow.state = L7State::Matched;
-            flow.protocol = name;
+            flow.protocol = found;
         } else if flow.inspected >= self.shared.options.packets_max {
             flow.state = L7State::NoMatch;
         }
@@ -98,10 +99,11 @@ impl L7Filter {
         }
     }
 
-    fn datagram(&mut self, payload: &[u8], flow: &mut L7Flow) -> Option<&'static str> {
+    fn datagram(&mut self, payload: &[u8], flow: &mut L7Flow) -> Option<Name> {
         let shared = &self.shared;
         let bytes = &payload[..payload.len().min(shared.options.bytes_max)];
-        flow.datagram_bytes += bytes.len() as u64;
+        let taken = &mut flow.sides[0].taken;
+        *taken = taken.saturating_add(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
         self.totals.scanned_bytes += bytes.len() as u64;
         let found = match &shared.rescanner {
             Some(rescanner) => rescanner.first(Transport::Udp, bytes),
@@ -110,7 +112,7 @@ impl L7Filter {
         found.map(|id| shared.names[id.index()])
     }
 
-    fn segment(&mut self, segment: Segment<'_>, side: &mut Side) -> Option<&'static str> {
+    fn segment(&mut self, segment: Segment<'_>, side: &mut Side) -> Option<Name> {
         let shared = &*self.shared;
         let bytes_max = shared.options.bytes_max;
         if side.over {

@@ -8,7 +8,7 @@ use flowloom_dpi::stream::Window;
 use flowloom_dpi::{Budget, BuildError, Pattern, Scanner};
 
 use super::L7Filter;
-use super::names::intern;
+use super::names::{Name, intern};
 use super::pool::Pool;
 
 /// How a connection is looked at.
@@ -106,7 +106,7 @@ pub(super) struct Loans {
 pub(super) struct Shared {
     pub(super) scanner: Scanner,
     pub(super) rescanner: Option<Rescanner>,
-    pub(super) names: Vec<&'static str>,
+    pub(super) names: Vec<Name>,
     pub(super) options: L7Options,
     totals: Mutex<L7Totals>,
     loans: Mutex<Loans>,

@@ -3,17 +3,20 @@
 //! A flow may end without a word, so nothing waits for tickets to be given back: when all things are lent, the one that was
 //! lent first is taken back, and its ticket is void.
 
+use std::num::NonZeroU32;
+
 /// Says which thing was lent, and which time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ticket {
     index: u32,
-    turn: u32,
+    /// Never 0, so that no ticket takes no more room than one.
+    turn: NonZeroU32,
 }
 
 #[derive(Debug)]
 struct Place<T> {
     thing: T,
-    turn: u32,
+    turn: NonZeroU32,
     lent: bool,
 }
 
@@ -68,7 +71,7 @@ impl<T> Pool<T> {
         }
         let index = self.choose(make)?;
         let place = self.places.get_mut(index as usize)?;
-        place.turn = place.turn.wrapping_add(1);
+        place.turn = place.turn.checked_add(1).unwrap_or(NonZeroU32::MIN);
         place.lent = true;
         clear(&mut place.thing);
         *ticket = Some(Ticket { index, turn: place.turn });
@@ -80,7 +83,7 @@ impl<T> Pool<T> {
             return Some(index);
         }
         if self.places.len() < self.places_max {
-            self.places.push(Place { thing: make(), turn: 0, lent: false });
+            self.places.push(Place { thing: make(), turn: NonZeroU32::MIN, lent: false });
             return u32::try_from(self.places.len() - 1).ok();
         }
         if self.places.is_empty() {
