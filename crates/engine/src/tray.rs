@@ -46,8 +46,6 @@ impl Tray {
         let parcel = std::ptr::from_ref(&self.parcels[i]);
         prefetch::read(parcel);
         prefetch::read(parcel.wrapping_byte_add(prefetch::LINE_BYTES));
-        // Parcels are no whole lines: often the same as before, which costs less than finding out.
-        prefetch::read(parcel.wrapping_byte_add(Parcel::BYTES - 1));
     }
 
     /// Puts packets on the empty tray: as many as `work` says that it has written, from the first place on.
