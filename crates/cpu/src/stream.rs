@@ -5,42 +5,69 @@
 //! how many can be taken at once. A line that is written whole and past the caches is not fetched, and need not be taken. Who reads it finds it in
 //! memory: worth it for what is written by one CPU, read once by others, and written again before long.
 
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+use core::fmt;
+use core::marker::PhantomData;
+
+#[cfg(all(target_arch = "x86_64", not(any(miri, sanitized))))]
 mod x86_64;
 
-/// Groups of words that are being written, in any order and as often as one likes; they can be read when
-/// [`past_caches`] returns.
-#[derive(Debug)]
+/// Groups of words that are being written, one after the other; they can be read when [`past_caches`] returns.
+///
+/// Each is written once, nothing is read back meanwhile, and all is written by the thread that will wait for it:
+///
+/// ```compile_fail,E0277
+/// flowloom_cpu::stream::past_caches(&mut [[0; 4]], |writer| {
+///     std::thread::scope(|scope| scope.spawn(|| writer.push([1; 4])).join()).unwrap();
+/// });
+/// ```
 pub struct Writer<'a, const N: usize> {
     groups: &'a mut [[u64; N]],
+    written: usize,
+    stays: PhantomData<*const ()>,
 }
 
-impl<const N: usize> Writer<'_, N> {
-    /// Writes group `index`. Groups that lie side by side, written one after the other, fill whole lines, which is what costs least.
-    ///
-    /// # Panics
-    ///
-    /// Where there is no such group.
-    #[inline(always)]
-    pub fn put(&mut self, index: usize, group: [u64; N]) {
-        write(&mut self.groups[index], group);
+// The groups are not shown: what is under way must not be read.
+impl<const N: usize> fmt::Debug for Writer<'_, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer").field("written", &self.written).finish_non_exhaustive()
     }
 }
 
-/// Lets `work` write groups of words, and returns what it returns.
+impl<const N: usize> Writer<'_, N> {
+    /// Writes the next group.
+    ///
+    /// # Panics
+    ///
+    /// Where there is none.
+    #[inline(always)]
+    pub fn push(&mut self, group: [u64; N]) {
+        write(&mut self.groups[self.written], group);
+        self.written += 1;
+    }
+
+    /// Returns how many groups are written.
+    #[inline(always)]
+    #[must_use]
+    pub fn written(&self) -> usize {
+        self.written
+    }
+}
+
+/// Lets `work` write groups of words, from the first one on, and returns what it returns.
 ///
 /// When this returns, or unwinds, all is written for every thread that hears of it afterwards. That costs a wait for what is under way, so
-/// write many groups at a time. On processors other than x86-64 the words are written like any others.
+/// write many groups at a time. On processors other than x86-64 the words are written like any others, and so they are where Miri or a
+/// sanitizer is to see it (`--cfg sanitized`).
 ///
 /// # Examples
 ///
 /// ```
 /// let mut groups = [[0; 4]; 3];
 /// let written = flowloom_cpu::stream::past_caches(&mut groups, |writer| {
-///     writer.put(1, [1, 2, 3, 4]);
-///     1
+///     writer.push([1, 2, 3, 4]);
+///     writer.written()
 /// });
-/// assert_eq!((written, groups[1]), (1, [1, 2, 3, 4]));
+/// assert_eq!((written, groups[0]), (1, [1, 2, 3, 4]));
 /// ```
 #[inline(always)]
 pub fn past_caches<const N: usize, R>(
@@ -49,7 +76,7 @@ pub fn past_caches<const N: usize, R>(
 ) -> R {
     // Dropped here, whatever happens, and before anybody else can look at the groups.
     let _settled = Settled;
-    work(&mut Writer { groups })
+    work(&mut Writer { groups, written: 0, stays: PhantomData })
 }
 
 /// Waits when it is dropped.
@@ -58,16 +85,16 @@ struct Settled;
 impl Drop for Settled {
     #[inline(always)]
     fn drop(&mut self) {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        #[cfg(all(target_arch = "x86_64", not(any(miri, sanitized))))]
         x86_64::settle();
     }
 }
 
 #[inline(always)]
 fn write<const N: usize>(to: &mut [u64; N], group: [u64; N]) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[cfg(all(target_arch = "x86_64", not(any(miri, sanitized))))]
     x86_64::write(to, group);
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    #[cfg(not(all(target_arch = "x86_64", not(any(miri, sanitized)))))]
     {
         *to = group;
     }
@@ -83,25 +110,31 @@ mod tests {
     #[test]
     fn what_is_written_can_be_read_and_the_rest_is_as_it_was() {
         let mut groups = vec![[7; 3]; 5];
-        past_caches(&mut groups, |writer| {
-            writer.put(3, [1, 2, 3]);
-            writer.put(0, [4, 5, 6]);
-            writer.put(3, [8, 9, 10]);
+        let written = past_caches(&mut groups, |writer| {
+            writer.push([1, 2, 3]);
+            writer.push([4, 5, 6]);
+            writer.written()
         });
-        assert_eq!(groups, [[4, 5, 6], [7; 3], [7; 3], [8, 9, 10], [7; 3]]);
+        assert_eq!((written, &groups[..]), (2, &[[1, 2, 3], [4, 5, 6], [7; 3], [7; 3], [7; 3]][..]));
     }
 
     #[test]
     fn what_was_written_before_a_panic_is_there() {
         let mut groups = [[0; 2]; 2];
         let writing = AssertUnwindSafe(|| {
-            past_caches(&mut groups, |writer| {
-                writer.put(1, [1, 2]);
-                writer.put(2, [3, 4]);
-            });
+            past_caches(&mut groups, |writer| (1..=3).for_each(|i| writer.push([i, i])));
         });
         assert!(catch_unwind(writing).is_err(), "there is no third group");
-        assert_eq!(groups, [[0, 0], [1, 2]]);
+        assert_eq!(groups, [[1, 1], [2, 2]]);
+    }
+
+    #[test]
+    fn what_is_under_way_is_not_shown() {
+        let shown = past_caches(&mut [[0; 2]; 2], |writer| {
+            writer.push([77, 77]);
+            std::format!("{writer:?}")
+        });
+        assert_eq!(shown, "Writer { written: 1, .. }");
     }
 
     #[test]
@@ -120,7 +153,7 @@ mod tests {
                     groups.iter().flatten().all(|&word| word == round)
                 });
                 let groups = shared.lock().unwrap().take().unwrap();
-                past_caches(groups, |writer| (0..32).for_each(|i| writer.put(i, [round; 14])));
+                past_caches(groups, |writer| (0..32).for_each(|_| writer.push([round; 14])));
                 *shared.lock().unwrap() = Some(groups);
                 told.store(true, Ordering::Release);
                 assert!(reader.join().unwrap(), "round {round}");

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use flowloom_packet::reason::DropCounts;
-use flowloom_packet::{Fill, PacketBatch, PacketSource, SourceError};
+use flowloom_packet::{BATCH_PACKETS, Fill, PacketBatch, PacketSource, SourceError};
 
 use crate::actor::Polled;
 use crate::config::EngineConfig;
@@ -122,6 +122,9 @@ impl<'a> Front<'a> {
         let error = match fill {
             Ok(Fill::Packets) if self.batch.block.is_none() => {
                 SourceError("it yields packets that lie in no block".into())
+            }
+            Ok(Fill::Packets) if !(1..=BATCH_PACKETS).contains(&self.batch.packets.len()) => {
+                SourceError(format!("it yields a batch of {} packets", self.batch.packets.len()).into())
             }
             Ok(Fill::Packets) => {
                 self.batch.packets.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));

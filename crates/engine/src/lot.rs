@@ -77,7 +77,7 @@ impl Portion {
                 let admitted = decoder.admit((number, packet), bytes, pass, |headers, hash, place| {
                     let digest = decoder.digest(&headers.key, hash);
                     let parcel = Descriptor::packet(hash.table, place, packet.link);
-                    writer.put(items.len(), Parcel::words(parcel, headers));
+                    writer.push(Parcel::words(parcel, headers));
                     items.push(WorkItem { digest, bytes: packet.wire });
                     *mask |= 1 << i;
                 });
@@ -85,7 +85,6 @@ impl Portion {
                     refused.push((reason, packet.link));
                 }
             }
-            items.len()
         });
         tray.block = Some(block);
         self.is_decoded = true;

@@ -48,10 +48,13 @@ impl Tray {
         prefetch::read(parcel.wrapping_byte_add(prefetch::LINE_BYTES));
     }
 
-    /// Puts packets on the empty tray: as many as `work` says that it has written, from the first place on.
+    /// Puts packets on the empty tray: those that `work` writes. If it panics, the tray stays empty.
     #[inline(always)]
-    pub(crate) fn fill(&mut self, work: impl FnOnce(&mut Writer<'_, { Parcel::WORDS }>) -> usize) {
-        self.len = stream::past_caches(&mut self.parcels, work);
+    pub(crate) fn fill(&mut self, work: impl FnOnce(&mut Writer<'_, { Parcel::WORDS }>)) {
+        self.len = stream::past_caches(&mut self.parcels, |writer| {
+            work(writer);
+            writer.written()
+        });
     }
 
     /// Returns parcel `i`.

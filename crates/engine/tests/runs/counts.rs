@@ -6,7 +6,8 @@ use flowloom_engine::counters::WorkerCounters;
 use flowloom_engine::{App, Control, Discipline, Mode, Parts, Verdict, run, run_parts, run_seeded};
 use flowloom_packet::reason::DropCounts;
 use flowloom_packet::{
-    DecodeOptions, DropReason, Fill, LinkType, PacketBatch, PacketSource, PacketView, SourceError, decode,
+    BATCH_PACKETS, DecodeOptions, DropReason, Fill, LinkType, PacketBatch, PacketSource, PacketView,
+    RawPacket, SourceError, decode,
 };
 use flowloom_scheduler::sim::Scheme;
 use flowloom_scheduler::sim::schemes::Policy;
@@ -34,6 +35,41 @@ impl PacketSource for Withholding {
         let mut counts = DropCounts::default();
         counts.add(DropReason::NotIp, std::mem::take(&mut self.1));
         counts
+    }
+}
+
+/// Yields so many packets at a time, of which every other one has no key.
+struct Odd(usize);
+
+impl PacketSource for Odd {
+    fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
+        Memory::of(mix(10, 10)).next_batch(batch)?;
+        let packet = batch.packets[0];
+        batch.packets.clear();
+        batch.packets.extend(
+            (0..self.0).map(|i| RawPacket { captured: packet.captured * (i as u32 % 2), ..packet }),
+        );
+        Ok(Fill::Packets)
+    }
+}
+
+#[test]
+fn a_batch_of_none_or_of_too_many_is_the_sources_fault() {
+    for mode in [Mode::Inline, Mode::Pipeline { workers: 2 }] {
+        for packets in [0, BATCH_PACKETS + 1] {
+            let report = run(
+                &config(mode),
+                &mut Odd(packets),
+                &mut DirectHash::new(WorkerCount::new(mode.workers()).unwrap()),
+                |_| small_table(),
+                |_| Recorder::default(),
+                &Control::default(),
+            )
+            .unwrap();
+            let fault = report.fault.as_ref().map(ToString::to_string).unwrap_or_default();
+            assert!(report.is_balanced() && report.input.packets == 0, "{mode:?}");
+            assert!(fault.contains(&format!("a batch of {packets} packets")), "{mode:?}: {fault}");
+        }
     }
 }
 
