@@ -8,8 +8,15 @@
 use core::fmt;
 use core::marker::PhantomData;
 
-#[cfg(all(target_arch = "x86_64", not(any(miri, sanitized))))]
+#[cfg(not(all(target_arch = "x86_64", target_feature = "sse2", not(any(miri, sanitized)))))]
+mod plain;
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(any(miri, sanitized))))]
 mod x86_64;
+
+#[cfg(not(all(target_arch = "x86_64", target_feature = "sse2", not(any(miri, sanitized)))))]
+use plain::{settle, write};
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(any(miri, sanitized))))]
+use x86_64::{settle, write};
 
 /// Groups of words that are being written, one after the other; they can be read when [`past_caches`] returns.
 ///
@@ -85,18 +92,7 @@ struct Settled;
 impl Drop for Settled {
     #[inline(always)]
     fn drop(&mut self) {
-        #[cfg(all(target_arch = "x86_64", not(any(miri, sanitized))))]
-        x86_64::settle();
-    }
-}
-
-#[inline(always)]
-fn write<const N: usize>(to: &mut [u64; N], group: [u64; N]) {
-    #[cfg(all(target_arch = "x86_64", not(any(miri, sanitized))))]
-    x86_64::write(to, group);
-    #[cfg(not(all(target_arch = "x86_64", not(any(miri, sanitized)))))]
-    {
-        *to = group;
+        settle();
     }
 }
 
