@@ -101,7 +101,6 @@ mod tests {
     use super::*;
     use alloc::vec;
     use std::panic::{AssertUnwindSafe, catch_unwind};
-    use std::sync::atomic::{AtomicBool, Ordering};
 
     #[test]
     fn what_is_written_can_be_read_and_the_rest_is_as_it_was() {
@@ -131,29 +130,5 @@ mod tests {
             std::format!("{writer:?}")
         });
         assert_eq!(shown, "Writer { written: 1, .. }");
-    }
-
-    #[test]
-    fn another_thread_that_is_told_sees_all_of_it() {
-        let rounds = if cfg!(miri) { 3 } else { 2000 };
-        let mut groups = vec![[0_u64; 14]; 32];
-        for round in 1..=rounds {
-            let is_there = AtomicBool::new(false);
-            let (told, shared) = (&is_there, std::sync::Mutex::new(Some(&mut groups)));
-            std::thread::scope(|scope| {
-                let reader = scope.spawn(|| {
-                    while !told.load(Ordering::Acquire) {
-                        std::hint::spin_loop();
-                    }
-                    let groups = shared.lock().unwrap().take().unwrap();
-                    groups.iter().flatten().all(|&word| word == round)
-                });
-                let groups = shared.lock().unwrap().take().unwrap();
-                past_caches(groups, |writer| (0..32).for_each(|_| writer.push([round; 14])));
-                *shared.lock().unwrap() = Some(groups);
-                told.store(true, Ordering::Release);
-                assert!(reader.join().unwrap(), "round {round}");
-            });
-        }
     }
 }

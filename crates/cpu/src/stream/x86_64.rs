@@ -20,3 +20,62 @@ pub(super) fn settle() {
     // SAFETY: SFENCE has no conditions, and is part of x86-64.
     unsafe { _mm_sfence() };
 }
+
+#[cfg(test)]
+mod tests {
+    use core::cell::UnsafeCell;
+    use core::sync::atomic::{AtomicU64, Ordering};
+
+    use crate::stream::past_caches;
+
+    /// Groups that are one thread's up to one of these numbers, and the other's up to the next.
+    struct Handed {
+        groups: UnsafeCell<[[u64; 5]; 3]>,
+        written: AtomicU64,
+        read: AtomicU64,
+    }
+
+    // SAFETY: whoever has seen the other's number has the groups.
+    unsafe impl Sync for Handed {}
+
+    impl Handed {
+        fn groups(&self) -> *mut [[u64; 5]; 3] {
+            self.groups.get()
+        }
+    }
+
+    /// Nothing here but the fence waits: a lock would do so too, and hide that it is missing. Without it, some of a hundred rounds are
+    /// read too soon, as the last line is not whole.
+    #[test]
+    fn another_thread_that_is_told_by_a_plain_store_sees_all_of_it() {
+        const ROUNDS: u64 = 10_000;
+        let handed = Handed { groups: UnsafeCell::default(), written: 0.into(), read: 0.into() };
+        let wait = |number: &AtomicU64, round| {
+            let mut looks = 0_u32;
+            while number.load(Ordering::Acquire) != round {
+                looks += 1;
+                if looks.is_multiple_of(1000) { std::thread::yield_now() } else { std::hint::spin_loop() }
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 1..=ROUNDS {
+                    wait(&handed.read, round - 1);
+                    // SAFETY: the reader is done with the round before.
+                    let groups = unsafe { &mut *handed.groups() };
+                    past_caches(groups, |writer| (0..3).for_each(|_| writer.push([round; 5])));
+                    handed.written.store(round, Ordering::Release);
+                }
+            });
+            let mut late = 0;
+            for round in 1..=ROUNDS {
+                wait(&handed.written, round);
+                // SAFETY: the writer waits for the end of this round.
+                let groups = unsafe { *handed.groups() };
+                late += u64::from(groups.as_flattened().iter().any(|&word| word != round));
+                handed.read.store(round, Ordering::Release);
+            }
+            assert_eq!(late, 0, "of {ROUNDS}");
+        });
+    }
+}
