@@ -8,7 +8,7 @@ use crate::bytes::{enhanced, pcap, pcapng_header, udp_frame};
 use crate::support::{Folder, flowloom};
 
 /// Keywords that [`Schema::check`] understands; a schema with another one would be checked only in part.
-const KEYWORDS: [&str; 14] = [
+const KEYWORDS: [&str; 16] = [
     "$schema",
     "$id",
     "$defs",
@@ -20,6 +20,8 @@ const KEYWORDS: [&str; 14] = [
     "required",
     "additionalProperties",
     "items",
+    "minItems",
+    "maxItems",
     "const",
     "enum",
     "minimum",
@@ -68,6 +70,12 @@ impl Schema {
             && number < least
         {
             mistakes.push(format!("{place} is {value}, below {least}"));
+        }
+        if let Some(items) = value.as_array() {
+            let (least, most) = (schema["minItems"].as_u64(), schema["maxItems"].as_u64());
+            if least.unwrap_or(0) > items.len() as u64 || most.unwrap_or(u64::MAX) < items.len() as u64 {
+                mistakes.push(format!("{place} has {} items", items.len()));
+            }
         }
         for (i, item) in value.as_array().into_iter().flatten().enumerate() {
             self.check(&schema["items"], item, &format!("{place}[{i}]"), mistakes);
@@ -175,6 +183,12 @@ fn the_validator_sees_mistakes() {
     assert_eq!(spoiled("/schema", "flowloom/replay/2".into()).len(), 1);
     assert_eq!(spoiled("/workers/0", Value::Array(Vec::new())).len(), 1);
     assert!(spoiled("/table", serde_json::json!({ "new": 1 })).len() > 1);
+    let pair = Schema(
+        serde_json::json!({ "type": "array", "minItems": 2, "maxItems": 2, "items": { "type": "number" } }),
+    );
+    for (items, mistakes) in [(1, 1), (2, 0), (3, 1)] {
+        assert_eq!(pair.mistakes(&vec![7; items].into()).len(), mistakes);
+    }
 }
 
 #[test]
