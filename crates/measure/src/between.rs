@@ -1,7 +1,7 @@
 //! How far apart CPUs are: how long a cache line takes from one to another and back.
 //!
-//! What threads hand to each other costs by this. CPUs of one cache take 50 to 140 ns; CPUs that share none, or sit in two sockets, 200 to
-//! 600. The CPUs of a virtual machine may be put elsewhere from one second to the next, and nothing else tells.
+//! What threads hand to each other costs by this. On an AMD EPYC (Zen 4) it is 50 to 65 ns where the CPUs share a cache and 305 to 340
+//! where they do not. The CPUs of a virtual machine may be put elsewhere from one second to the next, and nothing else tells.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -49,6 +49,11 @@ pub fn line_round_trip_ns(one: u32, other: u32) -> Option<f64> {
         scope.spawn(|| pin(other).then(|| answer(&line.0, end)));
         scope.spawn(|| pin(one).then(|| ask(&line.0, end)).flatten()).join().ok().flatten()
     })
+}
+
+/// Returns the least and the most in words: one number where they are much the same.
+pub fn shown([least, most]: [f64; 2]) -> String {
+    if most < 1.25 * least { format!("{most:.0} ns") } else { format!("{least:.0} to {most:.0} ns") }
 }
 
 /// A number on lines of its own.
@@ -120,6 +125,12 @@ mod tests {
         let Some([least, most]) = found else { return assert!(cpus.len() < 2, "none of {cpus:?} answers") };
         // From a few nanoseconds between two threads of a core to a few microseconds where the system has other things to do.
         assert!(2.0 < least && least <= most && most < 1e6, "{least} … {most}");
+    }
+
+    #[test]
+    fn like_times_are_shown_as_one() {
+        assert_eq!(shown([50.0, 60.0]), "60 ns");
+        assert_eq!(shown([50.0, 320.4]), "50 to 320 ns");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::between::shown;
 use crate::host::{Host, NOISE_MAX};
 use crate::rows::{LatencyRow, PerItem, RatioRow, ResultRow};
 
@@ -125,8 +126,7 @@ pub fn host(host: &Host) -> String {
     // To a `String`, which takes everything.
     let _ = match line_round_trip_ns {
         None => writeln!(text),
-        Some([least, most]) if *most < 1.25 * least => writeln!(text, "  line {most:.0} ns"),
-        Some([least, most]) => writeln!(text, "  line {least:.0} to {most:.0} ns"),
+        Some(trips) => writeln!(text, "  line {}", shown(*trips)),
     };
     if !host.is_quiet() {
         let _ = writeln!(

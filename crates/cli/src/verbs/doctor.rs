@@ -3,6 +3,7 @@
 use flowloom::cpu::features::Isa;
 use flowloom::cpu::topology::{Topology, format_cpu_list};
 use flowloom_measure::Host;
+use flowloom_measure::between::shown;
 use flowloom_measure::host::NOISE_MAX;
 
 use crate::args::Common;
@@ -12,7 +13,7 @@ use crate::render::print;
 
 /// Noise below which absolute figures repeat.
 const NOISE_FAIR: f64 = 1.1;
-/// A line takes longer than this between CPUs that share no cache.
+/// What a line takes to another CPU and back, above which the two are taken to share no cache.
 const FAR_NS: f64 = 200.0;
 /// Shares of time that a virtual machine's host gave to others: worth a word, and too much.
 const STOLEN: [f64; 2] = [0.01, 0.05];
@@ -82,12 +83,11 @@ fn cores(topology: &Topology) -> Check {
 /// What threads hand to each other goes from cache to cache.
 fn lines(round_trips_ns: Option<[f64; 2]>) -> Check {
     let name = "Cache lines";
-    let Some([least, most]) = round_trips_ns else { return Check::new(name, State::Unknown, "one CPU") };
-    let found = match format!("{least:.0}") {
-        least if least == format!("{most:.0}") => format!("{most:.0} ns to another CPU and back"),
-        least => format!("{least} to {most:.0} ns to another CPU and back"),
+    let Some(trips) = round_trips_ns else {
+        return Check::new(name, State::Unknown, "one CPU, or threads cannot be pinned to two");
     };
-    let state = if most > FAR_NS { State::Fair } else { State::Ok };
+    let state = if trips[1] > FAR_NS { State::Fair } else { State::Ok };
+    let found = format!("{} to another CPU and back", shown(trips));
     Check::new(name, state, found).advice_if(
         state,
         "CPUs that share no cache: name neighbours with replay --cores, or look again later",
@@ -241,6 +241,8 @@ mod tests {
             [1.02, 1.2, 3.4].map(|spread| noise(spread).state),
             [State::Ok, State::Fair, State::Bad]
         );
+        let far = [Some([57.0; 2]), Some([55.0, 320.0]), None].map(|trips| lines(trips).state);
+        assert_eq!(far, [State::Ok, State::Fair, State::Unknown]);
         let stolen = [Some(0.0), Some(0.02), Some(0.2), None].map(|share| stolen_time(share).state);
         assert_eq!(stolen, [State::Ok, State::Fair, State::Bad, State::Unknown]);
         assert_eq!(
