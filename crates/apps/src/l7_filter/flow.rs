@@ -119,9 +119,7 @@ impl L7Flow {
             },
         )
     }
-}
 
-impl L7Flow {
     fn earlier(&self) -> Earlier {
         self.earlier.as_deref().copied().unwrap_or_default()
     }
