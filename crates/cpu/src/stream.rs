@@ -1,8 +1,8 @@
 //! Writing for another CPU: past the caches of this one.
 //!
 //! Before a line is written that another CPU has read, it is taken from that CPU's caches. Between CPUs that share no cache this takes
-//! 25 to 30 ns of the writer for each line (AMD EPYC, Zen 4), and asking for the lines early does not help: what is scarce is not time but
-//! how many can be taken at once. A line that is written whole and past the caches is not fetched, and need not be taken. Who reads it finds it in
+//! some 30 ns of the writer for each line (AMD EPYC, Zen 4), and 20 to 25 where they are asked for early: what is scarce is not time but how
+//! many can be taken at once. A line that is written whole and past the caches is not fetched, and need not be taken. Who reads it finds it in
 //! memory: worth it for what is written by one CPU, read once by others, and written again before long.
 
 use core::fmt;
