@@ -7,8 +7,8 @@
 //! * [`LineArray`]: plain words that start on a cache line, all zero.
 //! * [`SlotArray`]: cells that hold a value or none, told by a generation; all vacant.
 //!
-//! Huge pages are asked for where they can matter (2 MiB and more), and what was obtained can be
-//! read back: an answer that depends on the kernel's mood should not be guessed.
+//! Huge pages are asked for where they can matter (2 MiB and more; what is left over gets one as well, if it fills half of it), and
+//! what was obtained can be read back: an answer that depends on the kernel's mood should not be guessed.
 #![expect(unsafe_code, reason = "raw allocation")]
 
 use alloc::alloc::{Layout, alloc_zeroed, dealloc};
@@ -21,6 +21,7 @@ use core::slice;
 use crate::prefetch::LINE_BYTES;
 
 mod slots;
+mod write_first;
 
 pub use slots::{Generation, SlotArray, SlotView};
 
@@ -58,7 +59,7 @@ impl core::error::Error for AllocError {}
 /// What an array asked for and what it got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct PageReport {
-    /// Bytes reserved; resident only as far as they were touched.
+    /// Bytes reserved; resident only as far as they were touched, by whole pages: with huge ones up to a megabyte more.
     pub bytes: u64,
     /// Huge pages were asked for, and the request was accepted.
     pub huge_requested: bool,
@@ -107,15 +108,16 @@ impl ZeroedMemory {
         let align = align.max(LINE_BYTES);
         let large = huge == HugePages::Try && bytes >= HUGE_PAGE_BYTES;
         let start_align = if large { align.max(HUGE_PAGE_BYTES) } else { align };
-        let block_bytes = bytes.checked_add(start_align).ok_or(too_large)?;
+        let huge_bytes = if large { huge_pages_of(bytes).ok_or(too_large)? } else { 0 };
+        let block_bytes = bytes.max(huge_bytes).checked_add(start_align).ok_or(too_large)?;
         let layout = Layout::from_size_align(block_bytes, size_of::<usize>()).map_err(|_| too_large)?;
         // SAFETY: the layout is not empty, as `start_align` is at least a line.
         let block = unsafe { alloc_zeroed(layout) };
         let block = NonNull::new(block).ok_or(AllocError { bytes: bytes as u64 })?;
         let skip = block.addr().get().wrapping_neg() & (start_align - 1);
-        // SAFETY: `skip` is below `start_align`, by which the block is longer than `bytes`.
+        // SAFETY: `skip` is below `start_align`, by which the block is longer than `bytes` and `huge_bytes`.
         let start = unsafe { block.add(skip) };
-        let huge_requested = large && advise_huge(start, bytes);
+        let huge_requested = large && advise_huge(start, huge_bytes);
         Ok(Self { block, layout, start, bytes, huge_requested })
     }
 
@@ -135,15 +137,19 @@ impl Drop for ZeroedMemory {
     }
 }
 
-/// Asks for huge pages behind the whole pages of a run; returns whether the kernel accepted.
+/// Returns the bytes of the huge pages for so many: the last one at least half used.
+fn huge_pages_of(bytes: usize) -> Option<usize> {
+    Some(bytes.checked_add(HUGE_PAGE_BYTES / 2)? & !(HUGE_PAGE_BYTES - 1))
+}
+
+/// Asks for huge pages behind a run that is made of whole ones; returns whether the kernel accepted.
 fn advise_huge(start: NonNull<u8>, bytes: usize) -> bool {
     #[cfg(all(feature = "std", target_os = "linux", not(miri)))]
     {
-        let whole = bytes & !(HUGE_PAGE_BYTES - 1);
         // SAFETY: the range lies in a block that we own and is made of whole huge pages (`start` is
         // aligned to one); this advice changes how pages are backed, not what they hold.
         let advised =
-            unsafe { rustix::mm::madvise(start.as_ptr().cast(), whole, rustix::mm::Advice::LinuxHugepage) };
+            unsafe { rustix::mm::madvise(start.as_ptr().cast(), bytes, rustix::mm::Advice::LinuxHugepage) };
         advised.is_ok()
     }
     #[cfg(not(all(feature = "std", target_os = "linux", not(miri))))]
@@ -373,6 +379,17 @@ mod tests {
             LineArray::<[u64; 1 << 20]>::try_new(usize::MAX / 16, HugePages::No).err(),
             Some(AllocError { bytes: u64::MAX })
         );
+    }
+
+    #[test]
+    fn a_huge_page_is_half_used_at_least() {
+        const HALF: usize = HUGE_PAGE_BYTES / 2;
+        for (bytes, pages) in
+            [(2 * HALF, 1), (3 * HALF - 1, 1), (3 * HALF, 2), (4 * HALF + 1, 2), (7 * HALF, 4)]
+        {
+            assert_eq!(huge_pages_of(bytes), Some(pages * HUGE_PAGE_BYTES), "{bytes}");
+        }
+        assert_eq!(huge_pages_of(usize::MAX), None);
     }
 
     #[cfg(all(feature = "std", target_os = "linux", not(miri)))]

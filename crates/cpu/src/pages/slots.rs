@@ -8,7 +8,7 @@ use core::num::NonZeroU32;
 use core::ptr;
 use core::slice;
 
-use super::{AllocError, HugePages, PAGE_BYTES, PageReport, ZeroedMemory};
+use super::{AllocError, HugePages, PAGE_BYTES, PageReport, ZeroedMemory, write_first};
 use crate::prefetch::{self, LINE_BYTES};
 
 /// Which tenant of a cell: an odd number, as that of every tenant is.
@@ -87,7 +87,7 @@ impl<T> Cell<T> {
 /// ```
 /// use flowloom_cpu::pages::{HugePages, SlotArray};
 /// let mut slots = SlotArray::try_new(4, HugePages::No)?;
-/// let generation = slots.occupy(2, 0, "flow").expect("cell 2 is vacant");
+/// let generation = slots.occupy(2, |_| 0, "flow").expect("cell 2 is vacant");
 /// assert_eq!(slots.get(2, generation), Some(&"flow"));
 /// assert_eq!(slots.vacate(2), Some("flow"));
 /// assert_eq!(slots.get(2, generation), None);
@@ -152,23 +152,25 @@ impl<T> SlotArray<T> {
         unsafe { slice::from_raw_parts_mut(self.memory.start.as_ptr().cast(), self.len as usize) }
     }
 
-    /// Puts a value into a vacant cell and returns the cell's generation.
+    /// Puts a value into a vacant cell and returns the cell's generation. The cell's tag becomes what `tag` makes of it.
+    ///
+    /// The first touch of a fresh page is a write, so a page is got once, and other CPUs do not hear of it.
     ///
     /// # Errors
     ///
     /// Gives the value back if the cell is occupied or there is no such cell.
     #[inline]
-    pub fn occupy(&mut self, index: u32, tag: u32, value: T) -> Result<Generation, T> {
-        match self.cells_mut().get_mut(index as usize) {
-            Some(cell) if !cell.is_occupied() => {
-                let generation = Generation::of_vacant(cell.generation);
-                cell.value.write(value);
-                cell.tag = tag;
-                cell.generation = generation.get();
-                Ok(generation)
-            }
-            _ => Err(value),
+    pub fn occupy(&mut self, index: u32, tag: impl FnOnce(u32) -> u32, value: T) -> Result<Generation, T> {
+        let Some(cell) = self.cells_mut().get_mut(index as usize) else { return Err(value) };
+        write_first::own(&mut cell.generation);
+        if cell.is_occupied() {
+            return Err(value);
         }
+        let generation = Generation::of_vacant(cell.generation);
+        cell.value.write(value);
+        cell.tag = tag(cell.tag);
+        cell.generation = generation.get();
+        Ok(generation)
     }
 
     /// Takes the value out of a cell, if there is one.
@@ -333,14 +335,14 @@ mod tests {
     #[test]
     fn a_stale_generation_finds_nothing() {
         let mut slots = SlotArray::try_new(2, HugePages::No).unwrap();
-        let old = slots.occupy(1, 9, 10_u64).unwrap();
-        assert_eq!(slots.occupy(1, 9, 11), Err(11));
+        let old = slots.occupy(1, |_| 9, 10_u64).unwrap();
+        assert_eq!(slots.occupy(1, |_| 9, 11), Err(11));
         assert_eq!(slots.tag(1), 9);
         assert_eq!(slots.vacate_tenant(1, Generation::new(old.get() + 2).unwrap()), None);
         assert_eq!(slots.vacate_tenant(1, old), Some(10));
         assert_eq!(slots.vacate_tenant(1, old), None);
         assert_eq!(slots.vacate(1), None);
-        let new = slots.occupy(1, 0, 12).unwrap();
+        let new = slots.occupy(1, |_| 0, 12).unwrap();
         assert_ne!(old, new);
         assert_eq!(slots.get(1, old), None);
         assert_eq!(slots.get_mut(1, old), None);
@@ -353,7 +355,7 @@ mod tests {
     #[test]
     fn prefaulting_changes_nothing() {
         let mut slots = SlotArray::try_new(200, HugePages::No).unwrap();
-        let generation = slots.occupy(64, 3, 'x').unwrap();
+        let generation = slots.occupy(64, |_| 3, 'x').unwrap();
         slots.prefault();
         assert_eq!(slots.get_live(64), Some((generation, &'x')));
         assert_eq!(slots.get_live(65), None);
@@ -366,7 +368,7 @@ mod tests {
     #[test]
     fn past_the_end_is_vacant_and_stays_so() {
         let mut slots = SlotArray::try_new(1, HugePages::No).unwrap();
-        assert_eq!(slots.occupy(1, 0, 'x'), Err('x'));
+        assert_eq!(slots.occupy(1, |_| 0, 'x'), Err('x'));
         assert_eq!(slots.get_live(1), None);
         assert_eq!(slots.vacate(u32::MAX), None);
         slots.set_tag(1, 1);
@@ -378,9 +380,9 @@ mod tests {
     fn the_generation_wraps_and_stays_odd_while_occupied() {
         let mut slots = SlotArray::try_new(1, HugePages::No).unwrap();
         slots.cells_mut()[0].generation = u32::MAX - 1;
-        assert_eq!(slots.occupy(0, 0, 1_u8).map(Generation::get), Ok(u32::MAX));
+        assert_eq!(slots.occupy(0, |_| 0, 1_u8).map(Generation::get), Ok(u32::MAX));
         assert_eq!(slots.vacate(0), Some(1));
-        assert_eq!(slots.occupy(0, 0, 2), Ok(Generation::FIRST));
+        assert_eq!(slots.occupy(0, |_| 0, 2), Ok(Generation::FIRST));
     }
 
     #[test]
@@ -388,12 +390,30 @@ mod tests {
         let value = Rc::new(());
         let mut slots = SlotArray::try_new(8, HugePages::No).unwrap();
         for index in 0..6 {
-            slots.occupy(index, 0, Rc::clone(&value)).unwrap();
+            slots.occupy(index, |_| 0, Rc::clone(&value)).unwrap();
         }
         drop(slots.vacate(3));
         assert_eq!(Rc::strong_count(&value), 6);
         drop(slots);
         assert_eq!(Rc::strong_count(&value), 1);
+    }
+
+    #[cfg(all(feature = "std", target_os = "linux", target_arch = "x86_64", not(miri)))]
+    #[test]
+    fn a_fresh_page_is_got_once() {
+        const PAGES: u32 = 512;
+        let faults = || {
+            let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+            let after_name = stat.rsplit(')').next().unwrap();
+            after_name.split(' ').nth(8).unwrap().parse::<u32>().unwrap()
+        };
+        let mut slots = SlotArray::<[u64; 7]>::try_new(PAGES * 64, HugePages::No).unwrap();
+        let before = faults();
+        for page in 0..PAGES {
+            slots.occupy(page * 64, |tag| tag + 1, [0; 7]).unwrap();
+        }
+        let after = faults() - before;
+        assert!(after < PAGES * 3 / 2, "{after} faults for {PAGES} pages");
     }
 
     #[cfg(all(feature = "std", target_os = "linux", not(miri)))]

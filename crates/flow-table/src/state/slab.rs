@@ -241,7 +241,7 @@ impl<K: Copy, V> States<K, V> {
         let state = State { last_seen: now, key, value };
         let generation = self
             .slots
-            .occupy(slot, with_class(self.slots.tag(slot), class), state)
+            .occupy(slot, |tag| with_class(tag, class), state)
             .ok()
             .expect("an index offers only vacant slots of its own");
         if generation.get() > self.generation_max {
