@@ -93,7 +93,7 @@ pub struct SinkCounters {
 enum Given {
     /// From `first` on so many numbers were given out; those in `mask` are on their way. They lie in `block`, if it is
     /// another one than before.
-    Batch { first: u64, count: u32, mask: u32, block: Option<SharedBlock> },
+    Batch { first: u64, count: u32, mask: u64, block: Option<SharedBlock> },
     /// A packet was dropped on its way.
     Dropped(u64),
 }
@@ -119,7 +119,7 @@ pub(crate) struct GivenOut(Producer<Given>);
 
 impl GivenOut {
     /// Tells which packets of a batch are on their way.
-    pub(crate) fn batch(&mut self, first: u64, count: usize, mask: u32, block: Option<SharedBlock>) {
+    pub(crate) fn batch(&mut self, first: u64, count: usize, mask: u64, block: Option<SharedBlock>) {
         self.tell(Given::Batch { first, count: count as u32, mask, block });
     }
 

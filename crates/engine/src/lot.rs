@@ -40,12 +40,12 @@ pub(crate) struct Portion {
     /// What the policy knows of each packet on the tray.
     pub(crate) items: Vec<WorkItem>,
     /// Which of its packets are on the tray.
-    pub(crate) mask: u32,
+    pub(crate) mask: u64,
     /// Those that have no key.
     pub(crate) refused: Vec<(DropReason, LinkType)>,
 }
 
-const _: () = assert!(BATCH_PACKETS <= u32::BITS as usize, "a bit for each packet of a batch");
+const _: () = assert!(BATCH_PACKETS <= u64::BITS as usize, "a bit for each packet of a batch");
 
 impl Portion {
     /// Returns how many packets there are, with and without a key.

@@ -26,7 +26,7 @@ pub(crate) struct Outbox {
     completed: Completed,
     slots: u64,
     /// The worker's packets of the tray in hand.
-    mask: u32,
+    mask: u64,
     /// Packets sent so far, those of the tray in hand included.
     pub(crate) sent: u64,
     /// Bytes on the wire of those.

@@ -1,7 +1,7 @@
 //! A batch on its way: decoded once into a tray, of which each worker gets the part that is its own.
 //!
 //! ```text
-//!  input stage ─ decode ─▶ tray: 32 parcels, block ─┬─ ring ─ (tray, 0b…0110) ─▶ worker 0
+//!  input stage ─ decode ─▶ tray: 64 parcels, block ─┬─ ring ─ (tray, 0b…0110) ─▶ worker 0
 //!                                                   └─ ring ─ (tray, 0b…1001) ─▶ worker 1
 //! ```
 //!
@@ -80,10 +80,10 @@ impl Tray {
 pub(crate) struct Share {
     pub(crate) tray: Arc<Tray>,
     /// Bit `i` stands for parcel `i`; never empty.
-    pub(crate) mask: u32,
+    pub(crate) mask: u64,
 }
 
-const _: () = assert!(BATCH_PACKETS <= u32::BITS as usize, "a bit for each packet of a batch");
+const _: () = assert!(BATCH_PACKETS <= u64::BITS as usize, "a bit for each packet of a batch");
 
 /// Empty trays that change between lots at a time: a lot keeps fewer than twice as many.
 const GROUP: usize = 8;

@@ -1,5 +1,5 @@
-//! A worker whose flows nobody else has: for policies that leave a flow where it is. The fastest kind: thirty-two packets
-//! are looked up together.
+//! A worker whose flows nobody else has: for policies that leave a flow where it is. The fastest kind: a batch of packets
+//! is looked up together.
 
 use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::FlowTable;
