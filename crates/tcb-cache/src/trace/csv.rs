@@ -76,7 +76,7 @@ fn key_of(field: &[u8]) -> Option<u64> {
     }
     let text = core::str::from_utf8(field).ok();
     if let Some(hex) = text.and_then(|text| text.strip_prefix("0x")) {
-        return u64::from_str_radix(hex, 16).ok();
+        return u64::from_str_radix(hex, 16).ok().filter(|_| !hex.starts_with('+'));
     }
     if let Some(endpoint) = text.and_then(|text| text.parse::<core::net::SocketAddrV4>().ok()) {
         return Some(Access::session_key(endpoint.ip().to_bits(), endpoint.port()));
@@ -108,6 +108,8 @@ mod tests {
             (plain.parse(b"1"), plain.parse(b"1,")),
             (Err(Skip::FieldsMissing), Err(Skip::FieldsMissing))
         );
-        assert_eq!(plain.parse(b"1,0xzz"), Err(Skip::Number));
+        for number in ["0xzz", "0x", "0x+7"] {
+            assert_eq!(plain.parse(format!("1,{number}").as_bytes()), Err(Skip::Number), "{number}");
+        }
     }
 }
