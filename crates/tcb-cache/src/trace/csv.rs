@@ -1,8 +1,9 @@
 //! Accesses as comma-separated values: time, key, end of the session.
 //!
-//! A first line with a word for the key says where the columns are: `time`, `timestamp` or `ts` (seconds, with or
-//! without a fraction) or `time_ms`; `key`, `id`, `obj_id` or `session`; `closes`, `end` or `fin` (`1` or `true`). Without
-//! one they are time, key, end. A key is a number, `0x…`, an address and port such as `10.0.0.1:1024`, or any word.
+//! A line with a word for the key, at the head or where another file begins, says where the columns are: `time`,
+//! `timestamp` or `ts` (seconds, with or without a fraction) or `time_ms`; `key`, `id`, `obj_id` or `session`; `closes`,
+//! `end` or `fin` (`1` or `true`). Without one they are time, key, end. A key is a number, `0x…`, an address and port such
+//! as `10.0.0.1:1024`, or any word.
 
 use crate::access::Access;
 use crate::model::logged::address_of;
