@@ -120,6 +120,10 @@ fn a_log_from_a_named_pipe_is_waited_for_until_an_interrupt() {
     std::fs::write(&path, line.repeat(100)).unwrap();
     let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(0);
     assert_eq!(number(&outcome.json()["trace"], "accesses"), 100);
+    let (command, child) = start(&arguments);
+    std::fs::write(&path, pcap(100)).unwrap();
+    let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(2);
+    outcome.says(&["from standard input or a pipe", "save it to a file first"]);
 }
 
 #[test]
