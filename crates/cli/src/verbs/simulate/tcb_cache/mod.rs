@@ -57,7 +57,8 @@ pub(crate) fn run(arguments: &TcbCache, common: &Common) -> Result<Status, Failu
             warn(&format!("{text}; --strict makes this an error"), common);
         }
     }
-    let drawn = picture.map(|picture| result.draw(picture));
+    // Of a run that was interrupted before its first point there is nothing to draw.
+    let drawn = picture.filter(|_| !result.points.is_empty()).map(|picture| result.draw(picture));
     print(&result, common)?;
     if let Some(Err(error)) = drawn {
         return Err(error);
