@@ -8,13 +8,14 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail, ensure};
 
-const USAGE: &str = "usage: cargo xtask mutants CRATE [--sample N] [--seed S] [--least PERCENT] [--features NAMES]
+const USAGE: &str = "usage: cargo xtask mutants CRATE [--sample N] [--seed S] [--least PERCENT] [--features NAMES] [--file GLOB]
 
   CRATE       a package of the workspace: flowloom-packet
   --sample    how many mutants, of all that there are [200]
   --seed      which ones [1]
   --least     the share that must be noticed for success [85]
   --features  what its tests need besides: proptest for flowloom-packet
+  --file      only mutants of files that match; several times for several: --file 'crates/packet/src/decode/*.rs'
 
   Needs cargo-mutants (cargo install cargo-mutants). Survivors are listed, and lie in target/mutants/CRATE/mutants.out.";
 
@@ -27,6 +28,8 @@ struct Options {
     seed: u64,
     least: f64,
     features: Option<String>,
+    /// All of the package where there are none.
+    files: Vec<String>,
 }
 
 /// What became of a sample.
@@ -53,13 +56,14 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
         eprintln!("{USAGE}");
         return Ok(ExitCode::from(2));
     };
-    let all = list(root, &options.package)?;
+    let all = list(root, &options)?;
     let sample = sample(&all, options.sample, options.seed);
     eprintln!(
-        "{} of the {} mutants of {}, seed {}",
+        "{} of the {} mutants of {}{}, seed {}",
         sample.len(),
         all.len(),
         options.package,
+        if options.files.is_empty() { String::new() } else { format!(" in {}", options.files.join(", ")) },
         options.seed
     );
     let out = root.join("target").join("mutants").join(&options.package);
@@ -102,8 +106,14 @@ fn parse(arguments: &[String]) -> Result<Option<Options>> {
     let Some((package, rest)) = arguments.split_first().filter(|(first, _)| !first.starts_with('-')) else {
         return Ok(None);
     };
-    let mut options =
-        Options { package: package.clone(), sample: 200, seed: 1, least: 85.0, features: None };
+    let mut options = Options {
+        package: package.clone(),
+        sample: 200,
+        seed: 1,
+        least: 85.0,
+        features: None,
+        files: Vec::new(),
+    };
     let mut words = rest.iter();
     while let Some(word) = words.next() {
         let value = words.next().with_context(|| format!("{word} needs a value\n{USAGE}"))?;
@@ -112,6 +122,7 @@ fn parse(arguments: &[String]) -> Result<Option<Options>> {
             "--sample" => options.sample = value.parse().with_context(wrong)?,
             "--seed" => options.seed = value.parse().with_context(wrong)?,
             "--features" => options.features = Some(value.clone()),
+            "--file" => options.files.push(value.clone()),
             "--least" => options.least = value.parse().with_context(wrong)?,
             _ => bail!("'{word}' is not understood\n{USAGE}"),
         }
@@ -119,10 +130,12 @@ fn parse(arguments: &[String]) -> Result<Option<Options>> {
     Ok(Some(options))
 }
 
-/// Returns the names of all mutants of a package.
-fn list(root: &Path, package: &str) -> Result<Vec<String>> {
+/// Returns the names of all mutants of a package, or of those files of it that are named.
+fn list(root: &Path, options: &Options) -> Result<Vec<String>> {
+    let package = &options.package;
     let output = Command::new("cargo")
         .args(["mutants", "--list", "--colors", "never", "--exclude", STRATEGIES, "--package", package])
+        .args(options.files.iter().flat_map(|file| ["--file", file]))
         .current_dir(root)
         .output()
         .context("cargo mutants cannot be run\n  cargo install cargo-mutants")?;
@@ -131,7 +144,12 @@ fn list(root: &Path, package: &str) -> Result<Vec<String>> {
     let mut names: Vec<String> = String::from_utf8(output.stdout)?.lines().map(str::to_owned).collect();
     // One name may stand for several mutants, which are then run together.
     names.dedup();
-    ensure!(!names.is_empty(), "{package} has no mutants");
+    let among = if options.files.is_empty() {
+        ""
+    } else {
+        " in these files; a name without a slash is one of any folder"
+    };
+    ensure!(!names.is_empty(), "{package} has no mutants{among}");
     Ok(names)
 }
 
@@ -213,7 +231,10 @@ mod tests {
         let words = |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
         let options = parse(&words("flowloom-packet --seed 9")).unwrap().unwrap();
         assert_eq!((options.package.as_str(), options.sample, options.seed), ("flowloom-packet", 200, 9));
-        assert_eq!(options.features, None);
+        assert_eq!((options.features, options.files), (None, Vec::new()));
+        let options = parse(&words("flowloom-packet --file a/*.rs --seed 2 --file b.rs")).unwrap().unwrap();
+        assert_eq!((options.files, options.seed), (words("a/*.rs b.rs"), 2));
+        assert!(parse(&words("flowloom-packet --file")).is_err());
         let options = parse(&words("flowloom-packet --features proptest")).unwrap().unwrap();
         assert_eq!(options.features.as_deref(), Some("proptest"));
         assert!(parse(&[]).unwrap().is_none());

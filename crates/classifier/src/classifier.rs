@@ -287,6 +287,7 @@ impl Classifier {
 
 /// What was built.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Stats {
     /// For IPv4 packets.
     pub v4: FamilyStats,
@@ -296,6 +297,7 @@ pub struct Stats {
 
 /// What was built for one family.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct FamilyStats {
     /// Rules of this family.
     pub rules: usize,

@@ -190,10 +190,15 @@ fn prefix_of<const BITS: u32>(
 ) -> Result<Prefix<BITS>, RuleError> {
     let wrong = RuleError::NoPrefix { bits: BITS };
     let (first, length) = match text.split_once('/') {
-        Some((first, length)) => (first, length.parse().map_err(|_| wrong)?),
+        Some((first, length)) => (first, decimal(length).ok_or(wrong)?),
         None => (text, BITS),
     };
     Prefix::new(address(first).ok_or(wrong)?, length)
+}
+
+/// Reads decimal digits and nothing else: the standard library would take a plus sign before them.
+pub(crate) fn decimal<T: FromStr>(digits: &str) -> Option<T> {
+    digits.parse().ok().filter(|_| !digits.starts_with('+'))
 }
 
 /// A range of ports, both ends in it.
@@ -525,7 +530,9 @@ mod tests {
         assert_eq!("::1".parse(), Ok(PrefixV6::from(Ipv6Addr::LOCALHOST)));
         let too_long = RuleError::PrefixTooLong { length: 33, length_max: 32 };
         assert_eq!("10.0.0.0/33".parse::<PrefixV4>(), Err(too_long));
-        for text in ["", "/8", "10.0.0.0/", "10.0.0.0/-1", "10.0.0/8", "10.0.0.0/8/8", " 10.0.0.0"] {
+        for text in
+            ["", "/8", "10.0.0.0/", "10.0.0.0/-1", "10.0.0.0/+8", "10.0.0/8", "10.0.0.0/8/8", " 10.0.0.0"]
+        {
             assert_eq!(text.parse::<PrefixV4>(), Err(RuleError::NoPrefix { bits: 32 }), "{text}");
         }
     }

@@ -1,10 +1,11 @@
 //! Files and standard input, unpacked where they are packed with gzip or zstd, up to a limit.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
+use std::sync::Arc;
 
-use flowloom::traffic::capture::GzipReader;
+use flowloom::engine::Control;
+use flowloom::traffic::capture::{GzipReader, Patient};
 
 /// Bytes of an input that may be looked at before it is read.
 const HEAD_BYTES: usize = 64 << 10;
@@ -34,10 +35,11 @@ impl<R: Read> Read for Limited<R> {
     }
 }
 
-/// Opens a path, or standard input for `-`.
-pub(crate) fn open(path: &Path, bytes_max: u64) -> io::Result<Unpacked> {
-    let raw: Box<dyn Read> =
-        if path.as_os_str() == "-" { Box::new(io::stdin()) } else { Box::new(File::open(path)?) };
+/// Opens a path, or standard input for `-`; what says nothing is waited for until the run is stopped, and ends then.
+pub(crate) fn open(path: &Path, bytes_max: u64, control: &Arc<Control>) -> io::Result<Unpacked> {
+    let control = Arc::clone(control);
+    let stopped = move || control.is_stopped();
+    let raw = if path.as_os_str() == "-" { Patient::stdin(stopped) } else { Patient::open(path, stopped) }?;
     let mut raw = BufReader::with_capacity(256 << 10, raw);
     let magic = raw.fill_buf()?;
     let unpacked: Box<dyn Read> = if magic.starts_with(&[0x1F, 0x8B]) {

@@ -94,7 +94,7 @@ fn what_cannot_be_made_is_said() {
         (&["--flows", "0"][..], &["--flows", "at least 1"][..]),
         (&["--v6", "101%"], &["--v6", "not a share"]),
         (&["--size", "big"], &["--size", "imix, or a number of bytes"]),
-        (&["--paper-file", "4"], &["--paper-file", "1..=3"]),
+        (&["--paper-file", "4"], &["--paper-file", "between 1 and 3"]),
         (&["--paper-file", "1", "--sessions", "5"], &["cannot be used with"]),
         (&["--flows", "100", "--packets", "10"], &["error: ", "100", "10"]),
     ] {

@@ -101,6 +101,34 @@ fn a_named_pipe_is_waited_for_from_before_somebody_writes() {
 }
 
 #[test]
+fn a_log_from_a_named_pipe_is_waited_for_until_an_interrupt() {
+    let folder = Folder::new();
+    let path = folder.path("fifo");
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let arguments = ["simulate", "tcb-cache", &path, "--format", "json", "--policy", "fa-lru"];
+    let picture = folder.path("curve.svg");
+    let (command, child) = start(&[&arguments[..], &["--svg", &picture]].concat());
+    let begun = Instant::now();
+    send("-INT", &child);
+    let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130).silent();
+    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert!(!std::fs::exists(&picture).unwrap(), "there is nothing to draw");
+    let document = outcome.json();
+    assert_eq!(document["interrupted"], true, "{document:#}");
+    assert_eq!(number(&document["trace"], "accesses"), 0, "{document:#}");
+    // Who is let wait gets all there is.
+    let (command, child) = start(&arguments);
+    let line = "10.0.0.7 - - [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.1\" 200 203\n";
+    std::fs::write(&path, line.repeat(100)).unwrap();
+    let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(0);
+    assert_eq!(number(&outcome.json()["trace"], "accesses"), 100);
+    let (command, child) = start(&arguments);
+    std::fs::write(&path, pcap(100)).unwrap();
+    let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(2);
+    outcome.says(&["from standard input or a pipe", "save it to a file first"]);
+}
+
+#[test]
 fn an_inspection_of_a_silent_pipe_ends_with_its_result() {
     for verb in ["inspect", "replay"] {
         let mut command = command([verb, "-", "--format", "json"]);

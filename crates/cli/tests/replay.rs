@@ -397,6 +397,7 @@ fn completions_and_manual_pages_know_every_verb() {
     let folder = Folder::new();
     let directory = folder.path("man/man1");
     flowloom(["man", &directory]).ends(0).silent();
+    flowloom(["man", "/dev/null"]).ends(5).says(&["pages into /dev/null: it is no folder; name one"]);
     for page in ["flowloom.1", "flowloom-replay.1", "flowloom-inspect.1", "flowloom-generate.1"] {
         let text = std::fs::read_to_string(folder.path(&format!("man/man1/{page}"))).unwrap();
         assert!(text.contains(".TH"), "{page}");

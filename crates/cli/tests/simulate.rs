@@ -85,7 +85,7 @@ fn what_cannot_be_simulated_is_said_by_kind() {
     let ordering = ["simulate", "ordering", "--model", "many", "--packets", "2k"];
     for (options, word) in [
         (["--threads", "0"], "workers"),
-        (["--locked", "101"], "not in 0..=100"),
+        (["--locked", "101"], "between 0 and 100"),
         (["--queue", "0"], "queue bound"),
     ] {
         flowloom([&ordering[..], &options].concat()).ends(2).says(&[word]);

@@ -43,6 +43,7 @@ const PAGE_BYTES: usize = 4096;
 
 /// The allocator could not provide the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct AllocError {
     /// Bytes that were asked for; `u64::MAX` if the number does not fit an address.
     pub bytes: u64,
@@ -58,6 +59,7 @@ impl core::error::Error for AllocError {}
 
 /// What an array asked for and what it got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct PageReport {
     /// Bytes reserved; resident only as far as they were touched, by whole pages: with huge ones up to a megabyte more.
     pub bytes: u64,

@@ -9,6 +9,7 @@ use crate::stage::Outcome;
 
 /// Counted by the input stage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct InputCounters {
     /// Packets taken from the source.
     pub packets: u64,

@@ -143,6 +143,9 @@ where
         return Err(ConfigError::NoOrder { policy: discipline.name() }.into());
     }
     let workers = config.mode.workers();
+    if let Some(made_for) = discipline.workers().filter(|&made_for| made_for != workers) {
+        return Err(ConfigError::PolicyWorkers { policy: discipline.name(), made_for, workers }.into());
+    }
     let is_shared = guarantee != OrderGuarantee::Home || matches!(discipline, Discipline::Pull(_));
     let by_turns = config.is_by_turns(guarantee);
     let exact = config.order == Order::External || (config.order == Order::Internal && is_shared);

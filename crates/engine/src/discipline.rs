@@ -19,6 +19,14 @@ impl Discipline<'_> {
         }
     }
 
+    /// Returns how many workers the policy was made for, where it says so.
+    pub fn workers(&self) -> Option<usize> {
+        match self {
+            Self::Push(policy) => policy.workers(),
+            Self::Pull(policy) => policy.workers(),
+        }
+    }
+
     /// Returns the policy's short name.
     pub fn name(&self) -> &'static str {
         match self {

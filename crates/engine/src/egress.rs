@@ -82,6 +82,7 @@ pub trait PacketSink {
 
 /// What a sink was given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SinkCounters {
     /// Packets that the sink has taken.
     pub taken: u64,

@@ -63,6 +63,16 @@ pub enum ConfigError {
         /// The policy's short name.
         policy: &'static str,
     },
+    /// The policy was made for another number of workers.
+    #[error("{policy} was made for {made_for} workers, and the run has {workers}\n  make it for as many")]
+    PolicyWorkers {
+        /// The policy's short name.
+        policy: &'static str,
+        /// How many it was made for.
+        made_for: usize,
+        /// How many there are.
+        workers: usize,
+    },
     /// The machine's CPUs cannot be found out.
     #[error("cannot find out which CPUs may be used: {why}\n  --no-pin runs without pinning")]
     Topology {

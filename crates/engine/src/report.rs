@@ -13,6 +13,7 @@ use crate::results::FlowResults;
 
 /// One worker's part of a report.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct WorkerReport {
     /// The CPU it was pinned to.
     pub cpu: Option<u32>,
@@ -32,6 +33,7 @@ pub struct WorkerReport {
 
 /// The flows that all workers reach.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct SharedReport {
     /// Shards they are spread over.
     pub shards: usize,
@@ -45,6 +47,7 @@ pub struct SharedReport {
 
 /// The result of a run.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct RunReport<F> {
     /// What the input stage counted.
     pub input: InputCounters,

@@ -27,8 +27,9 @@ use crate::wait::Wait;
 /// Runs packets from `source` through the stages until the source ends, the run is stopped, or a fault ends it.
 ///
 /// `table` builds the flow tables, as many as [`EngineConfig::tables`] says, and `app` the application of each worker
-/// (of worker 0 in inline mode). The policy is one for [as many workers](crate::Mode::workers) as the run has; one that decides for
-/// another ends the run with a fault. In inline mode it is not asked, and any will do.
+/// (of worker 0 in inline mode). The policy is one for [as many workers](crate::Mode::workers) as the run has: one that says that
+/// it was made for another number is refused, one that decides for a worker that does not exist ends the run with a fault. In inline
+/// mode it is not asked, and any will do.
 ///
 /// # Errors
 ///

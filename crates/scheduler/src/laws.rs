@@ -102,9 +102,11 @@ pub fn order_broken(
 ///
 /// # Panics
 ///
-/// When one of that does not hold.
+/// When one of that does not hold, or the intake was made for another number of workers.
 pub fn check_intake(intake: &mut dyn Intake, workers: WorkerCount, seed: u64) {
     const FLOWS: u64 = 40;
+    let made_for = intake.workers().unwrap_or(workers.get().into());
+    assert_eq!(made_for, usize::from(workers.get()), "{}: made for another number", intake.name());
     let mut state = seed;
     let mut flow_of = Vec::new();
     let mut in_hand: Vec<Option<usize>> = vec![None; usize::from(workers.get())];
@@ -146,11 +148,13 @@ pub fn check_intake(intake: &mut dyn Intake, workers: WorkerCount, seed: u64) {
 ///
 /// # Panics
 ///
-/// When the policy decides for a worker that does not exist, leaves a worker far from its share, or promises a home and decides
-/// otherwise when items are cut into other batches.
+/// When the policy was made for another number of workers, decides for one that does not exist, leaves one far from its share, or
+/// promises a home and decides otherwise when items are cut into other batches.
 #[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
 pub fn check(policy: &mut dyn Placement, workers: WorkerCount, seed: u64) {
     const ITEMS: usize = 40_000;
+    let made_for = policy.workers().unwrap_or(workers.get().into());
+    assert_eq!(made_for, usize::from(workers.get()), "{}: made for another number", policy.name());
     let mut state = seed;
     let items: Vec<WorkItem> = (0..ITEMS)
         .map(|_| {

@@ -82,6 +82,21 @@ fn long_lines_cut_records_and_times_that_go_back_are_counted() {
 }
 
 #[test]
+fn files_put_behind_each_other_are_read_by_their_own_headers() {
+    let trace = b"# a remark\ntime,key\n1,7\n2,session\nkey,x,time_ms\n8,0,3000\nnone,4\n";
+    let (accesses, summary) = read_accesses(&trace[..], Format::Csv, ReadLimits::default()).unwrap();
+    let times: Vec<u64> = accesses.iter().map(|access| access.time_ms()).collect();
+    assert_eq!((times, accesses[2].key()), (vec![0, 1000, 2000], 8));
+    assert_eq!((summary.skipped(Skip::Empty), summary.skipped_in_all()), (3, 1), "{summary}");
+
+    let log = b"\nbytes\thost\ttime\n5\ta\t10\nhost\ttime\nb\t20\nc\td\n";
+    let (entries, summary) = read_log(&log[..], Format::Tsv, ReadLimits::default()).unwrap();
+    let read: Vec<(u64, u64)> = entries.iter().map(|entry| (entry.time_ms, entry.reply_bytes)).collect();
+    assert_eq!(read, [(10_000, 5), (20_000, 0)]);
+    assert_eq!((summary.skipped(Skip::Empty), summary.skipped_in_all()), (3, 1), "{summary}");
+}
+
+#[test]
 fn reading_stops_at_the_limit_and_says_so() {
     let log = b"1,1\n2,2\n3,3\n4,4\n";
     let (found, summary) = read(Format::Csv, log, ReadLimits { records_max: 2 });

@@ -7,10 +7,12 @@
 //! | papers are cited by known key and place | [`citations`] |
 //! | words that must not stand in code, output, clocks | [`words`] |
 //! | sizes, machine paths, hosts | [`files`] |
+//! | licence texts in every package | [`licences`] |
 
 mod citations;
 mod files;
 mod floors;
+mod licences;
 mod unsafe_rooms;
 mod words;
 
@@ -103,7 +105,9 @@ impl Tree {
 
 fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for rule in [floors::check, unsafe_rooms::check, citations::check, words::check, files::check] {
+    let rules =
+        [floors::check, unsafe_rooms::check, citations::check, words::check, files::check, licences::check];
+    for rule in rules {
         rule(tree, &mut findings);
     }
     findings.sort();

@@ -31,6 +31,7 @@ impl Hits {
 
 /// The verdicts of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct VerdictCounts {
     /// What passed. A flow counts by the verdict of its first packet, once.
     pub accepted: Hits,

@@ -86,6 +86,7 @@ impl std::error::Error for L7Error {
 
 /// What the workers counted, beside what stands in the flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct L7Totals {
     /// Bytes that the scanner, or each rescan, was given.
     pub scanned_bytes: u64,

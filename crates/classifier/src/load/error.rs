@@ -42,6 +42,7 @@ pub enum LoadErrorKind {
 
 /// A text cannot be read. Displayed, it shows the line with a caret below the place.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LoadError {
     /// Line, from one.
     pub line: usize,

@@ -10,7 +10,7 @@ use core::net::IpAddr;
 
 use super::cursor::Cursor;
 use super::{LoadError, LoadErrorKind, LoadLimits};
-use crate::rule::{Action, Addresses, PortRange, Prefix, ProtocolMatch, Rule};
+use crate::rule::{Action, Addresses, PortRange, Prefix, ProtocolMatch, Rule, decimal};
 
 /// Reads the rules of a chain, such as `INPUT`.
 ///
@@ -241,7 +241,7 @@ fn network(cursor: &mut Cursor<'_>) -> Result<Network, LoadError> {
             }
             ones
         }
-        Some(length) => length.parse().map_err(|_| wrong())?,
+        Some(length) => decimal(length).ok_or_else(wrong)?,
     };
     Ok((address, length, at))
 }
@@ -373,6 +373,9 @@ mod tests {
             ("-p tcp", 16),
             ("-s 10.0.0.0/255.0.255.0 -j DROP", 13),
             ("-s 10.0.0.0/40 -j DROP", 13),
+            ("-s 10.0.0.0/+8 -j DROP", 13),
+            ("-p +6 -j DROP", 13),
+            ("-p tcp --dport +80 -j DROP", 25),
             ("-p tcp --dport 9:5 -j DROP", 25),
             ("-p tcp --dport http -j DROP", 25),
             ("-p tcp --dport 1:100 -m multiport --dports 5,200 -j DROP", 44),

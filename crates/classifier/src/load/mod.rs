@@ -18,7 +18,7 @@ pub mod iptables;
 pub mod toml;
 pub mod trace;
 
-use crate::rule::ProtocolMatch;
+use crate::rule::{ProtocolMatch, decimal};
 
 pub use error::{LoadError, LoadErrorKind};
 
@@ -41,8 +41,8 @@ impl Default for LoadLimits {
 /// Reads a protocol: a name, a number, a value under a mask, or any.
 fn protocol(word: &str) -> Option<ProtocolMatch> {
     let number = |text: &str| match text.strip_prefix("0x") {
-        Some(digits) => u8::from_str_radix(digits, 16).ok(),
-        None => text.parse().ok(),
+        Some(digits) => u8::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+')),
+        None => decimal(text),
     };
     let exact = match word {
         "any" | "all" => return Some(ProtocolMatch::ANY),

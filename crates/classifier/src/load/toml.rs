@@ -22,7 +22,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::{LoadError, LoadErrorKind, LoadLimits, line_of};
-use crate::rule::{Action, Addresses, PortRange, Prefix, ProtocolMatch, Rule};
+use crate::rule::{Action, Addresses, PortRange, Prefix, ProtocolMatch, Rule, decimal};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -163,7 +163,7 @@ fn network(text: &str, field: Spanned<String>) -> Result<Option<Network>, LoadEr
     };
     let address: IpAddr = address.parse().map_err(|_| wrong())?;
     let whole = if address.is_ipv6() { 128 } else { 32 };
-    let length = length.map_or(Ok(whole), str::parse).map_err(|_| wrong())?;
+    let length = length.map_or(Some(whole), decimal).ok_or_else(wrong)?;
     Ok(Some(Network { address, length, place }))
 }
 
@@ -191,7 +191,7 @@ fn port_range(text: &str, field: Spanned<NumberOrText>) -> Result<PortRange, Loa
         NumberOrText::Text(word) => {
             let (low, high) = word.split_once(['-', ':']).unwrap_or((&word, &word));
             let (low, high) =
-                (low.trim().parse().map_err(|_| wrong())?, high.trim().parse().map_err(|_| wrong())?);
+                (decimal(low.trim()).ok_or_else(wrong)?, decimal(high.trim()).ok_or_else(wrong)?);
             PortRange::new(low, high).map_err(|error| at(text, place, LoadErrorKind::Rule(error)))
         }
     }
@@ -235,6 +235,12 @@ mod tests {
         for (text, column, part) in [
             ("source = '10.0.0.0/33'", 10, "above 32"),
             ("source = 'ten'", 10, "a prefix such as"),
+            ("source = '10.0.0.0/+8'", 10, "a prefix such as"),
+            ("destination_ports = '+80'", 21, "a port from"),
+            ("destination_ports = '80-+90'", 21, "a port from"),
+            ("protocol = '+6'", 12, "a protocol"),
+            ("protocol = '0x+6'", 12, "a protocol"),
+            ("protocol = '6/+15'", 12, "a protocol"),
             ("destination_ports = 70000", 21, "a port from"),
             ("destination_ports = '9-5'", 21, "ends before"),
             ("protocol = 'tpc'", 12, "a protocol"),

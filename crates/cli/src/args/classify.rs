@@ -41,7 +41,7 @@ pub(crate) struct Classify {
     pub(crate) unused: bool,
 
     /// Rules to list at most
-    #[arg(long, default_value_t = 10, value_name = "N")]
+    #[arg(long, default_value_t = 10, value_name = "N", value_parser = parse::whole::<usize>)]
     pub(crate) top: usize,
 
     /// How to search

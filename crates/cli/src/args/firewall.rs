@@ -44,7 +44,7 @@ pub(crate) struct FirewallOptions {
     pub(crate) rules_memory: u64,
 
     /// Busiest rules to list
-    #[arg(long, default_value_t = 10, value_name = "N", requires = "rules")]
+    #[arg(long, default_value_t = 10, value_name = "N", requires = "rules", value_parser = parse::whole::<usize>)]
     pub(crate) top_rules: usize,
 }
 

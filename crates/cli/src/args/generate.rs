@@ -38,7 +38,7 @@ pub(crate) struct Weblog {
     pub(crate) output: PathBuf,
 
     /// Sessions at a time
-    #[arg(long, value_name = "SESSIONS", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "SESSIONS", default_value_t = 1000, value_parser = parse::within(1..=u32::MAX))]
     pub(crate) overlap: u32,
 
     /// Requests of a log, accesses of a trace
@@ -62,7 +62,7 @@ pub(crate) struct Weblog {
     pub(crate) ports: Ports,
 
     /// The same seed gives the same bytes on every machine
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse::whole::<u64>)]
     pub(crate) seed: u64,
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct RuleProfile {
     pub(crate) v6: bool,
 
     /// The same seed gives the same rules on every machine
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse::whole::<u64>)]
     pub(crate) seed: u64,
 }
 
@@ -123,7 +123,7 @@ pub(crate) struct Headers {
     pub(crate) count: u64,
 
     /// The same seed gives the same headers on every machine
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse::whole::<u64>)]
     pub(crate) seed: u64,
 }
 
@@ -159,7 +159,7 @@ pub(crate) struct Trace {
     pub(crate) packets: u64,
 
     /// Skew of the flows' popularity; 0 makes all alike
-    #[arg(long, value_name = "EXPONENT", default_value_t = 1.1)]
+    #[arg(long, value_name = "EXPONENT", default_value_t = 1.1, value_parser = parse::real)]
     pub(crate) zipf: f64,
 
     /// Frame sizes: imix, or a number of bytes
@@ -183,7 +183,7 @@ pub(crate) struct Trace {
     pub(crate) other: u16,
 
     /// Longest train of packets of one flow
-    #[arg(long, value_name = "PACKETS", default_value_t = 8)]
+    #[arg(long, value_name = "PACKETS", default_value_t = 8, value_parser = parse::whole::<u32>)]
     pub(crate) bursts: u32,
 
     /// Packets of a SYN flood, each a flow of its own, among the others
@@ -195,7 +195,7 @@ pub(crate) struct Trace {
     pub(crate) rate: u64,
 
     /// One of the paper's traces instead: sessions of 20 packets, every two of a session as far apart as can be
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=3), conflicts_with_all = ["sessions", "sample"])]
+    #[arg(long, value_name = "N", value_parser = parse::within(1..=3_u8), conflicts_with_all = ["sessions", "sample"])]
     pub(crate) paper_file: Option<u8>,
 
     /// Such a trace of any number of sessions
@@ -207,7 +207,7 @@ pub(crate) struct Trace {
     pub(crate) sample: Option<String>,
 
     /// Bytes captured of a packet at most [default: all; of a sample: as committed]
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "BYTES", value_parser = parse::within(1..=u32::MAX))]
     pub(crate) snaplen: Option<u32>,
 
     /// Unit of the time stamps in classic pcap
@@ -215,7 +215,7 @@ pub(crate) struct Trace {
     pub(crate) time_unit: TimeUnitName,
 
     /// The same seed gives the same bytes on every machine
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse::whole::<u64>)]
     pub(crate) seed: u64,
 }
 

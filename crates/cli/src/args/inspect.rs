@@ -19,7 +19,7 @@ pub(crate) struct Inspect {
     pub(crate) why: bool,
 
     /// List the N largest flows
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::whole::<usize>)]
     pub(crate) top: usize,
 
     /// Follow tunnels to the innermost headers

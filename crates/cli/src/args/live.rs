@@ -20,7 +20,7 @@ pub(crate) struct Live {
     pub(crate) promiscuous: bool,
 
     /// Bytes captured of a packet at most [default: 262144]
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(64..=262_144))]
+    #[arg(long, value_name = "BYTES", value_parser = parse::within(64..=262_144_u32))]
     pub(crate) snaplen: Option<u32>,
 
     /// Bytes that the kernel buffers; what does not fit is dropped and counted [default: 16M]

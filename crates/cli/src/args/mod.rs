@@ -158,3 +158,49 @@ impl Common {
             }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Calls `check` with the words that lead to each option that takes a value, and the option.
+    fn each_option(command: &Command, verbs: &[String], check: &mut impl FnMut(&[String], &clap::Arg)) {
+        for option in command.get_arguments().filter(|arg| arg.get_action().takes_values()) {
+            check(verbs, option);
+        }
+        for verb in command.get_subcommands() {
+            each_option(verb, &[verbs, &[verb.get_name().to_owned()]].concat(), check);
+        }
+    }
+
+    #[test]
+    fn every_option_says_itself_what_it_takes() {
+        // What the standard library says of text that is no number or address.
+        let of_nobody = ["invalid", "cannot parse", "number too", "malformed"];
+        let mut refused = 0;
+        each_option(
+            &with_negative_numbers(Arguments::command()),
+            &["flowloom".to_owned()],
+            &mut |verbs, option| {
+                for value in ["abc", "", "-7", "1.5", "99999999999999999999999"] {
+                    let given =
+                        option.get_long().map_or(value.to_owned(), |name| format!("--{name}={value}"));
+                    let words = verbs.iter().cloned().chain([given.clone()]);
+                    let command = with_negative_numbers(Arguments::command());
+                    let Err(error) = command.try_get_matches_from(words) else { continue };
+                    if error.kind() != clap::error::ErrorKind::ValueValidation {
+                        continue;
+                    }
+                    refused += 1;
+                    let said = error.to_string();
+                    let reason = said.lines().next().and_then(|line| line.rsplit_once(">': ")).unwrap().1;
+                    assert!(
+                        of_nobody.iter().all(|words| !reason.contains(words)),
+                        "{verbs:?} {given}: {said}"
+                    );
+                }
+            },
+        );
+        assert!(refused > 200, "{refused} values were refused");
+    }
+}

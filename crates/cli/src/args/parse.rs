@@ -1,6 +1,30 @@
 //! Values of options that have a form of their own.
 
+use std::fmt::Display;
+use std::net::SocketAddr;
+use std::num::IntErrorKind;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
 use flowloom::engine::Pace;
+
+/// Reads a whole number.
+pub(crate) fn whole<T: FromStr<Err = std::num::ParseIntError>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|error: T::Err| match error.kind() {
+        IntErrorKind::PosOverflow => format!("'{text}' is too large"),
+        _ => format!("'{text}' is not a whole number: digits, such as 8"),
+    })
+}
+
+/// Reads a whole number within bounds.
+pub(crate) fn within<T: FromStr + PartialOrd + Display + Clone>(
+    bounds: RangeInclusive<T>,
+) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| match text.parse() {
+        Ok(number) if bounds.contains(&number) => Ok(number),
+        _ => Err(format!("'{text}' is not a whole number between {} and {}", bounds.start(), bounds.end())),
+    }
+}
 
 /// Reads a count: digits, with `k`, `M` or `G` for thousands, millions and thousand millions.
 pub(crate) fn count(text: &str) -> Result<u64, String> {
@@ -55,8 +79,19 @@ pub(crate) fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Reads a number with or without a fraction; who takes it knows its bounds.
+pub(crate) fn real(text: &str) -> Result<f64, String> {
+    text.parse().map_err(|_| format!("'{text}' is not a number, such as 1.1"))
+}
+
+/// Reads an address with a port.
+pub(crate) fn socket(text: &str) -> Result<SocketAddr, String> {
+    text.parse()
+        .map_err(|_| format!("'{text}' is no address with a port: write 127.0.0.1:9100, or [::1]:9100"))
+}
+
 /// Reads what has a form of its own.
-pub(crate) fn from_str<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, String> {
+pub(crate) fn from_str<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
     text.parse().map_err(|error: T::Err| error.to_string())
 }
 
@@ -98,6 +133,26 @@ mod tests {
         assert!(count("99999999999G").is_err());
         assert!(count("").is_err() && count("k").is_err() && count("-1").is_err());
         assert!(positive("0").is_err());
+    }
+
+    #[test]
+    fn whole_numbers_are_digits_and_say_so() {
+        assert_eq!((whole::<u32>("12"), whole::<usize>("0")), (Ok(12), Ok(0)));
+        for text in ["abc", "", "-1", "1.5", "12k"] {
+            let said = format!("'{text}' is not a whole number: digits, such as 8");
+            assert_eq!(whole::<u32>(text), Err(said));
+        }
+        assert_eq!(whole::<u32>("4294967296").unwrap_err(), "'4294967296' is too large");
+    }
+
+    #[test]
+    fn whole_numbers_within_bounds_name_them() {
+        let some = within(1..=1024_u16);
+        assert_eq!((some("1"), some("1024")), (Ok(1), Ok(1024)));
+        for text in ["0", "1025", "99999999", "abc", ""] {
+            let said = format!("'{text}' is not a whole number between 1 and 1024");
+            assert_eq!(some(text), Err(said));
+        }
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub(crate) struct Replay {
     pub(crate) mode: Option<ModeName>,
 
     /// Worker threads of pipeline mode [default: one per further CPU]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse::whole::<usize>)]
     pub(crate) workers: Option<usize>,
 
     /// Who reads and decodes in pipeline mode: a thread of its own, or whichever worker has nothing to do; auto takes the
@@ -95,7 +95,7 @@ pub(crate) struct Replay {
     pub(crate) full: FullName,
 
     /// Descriptors per ring, a power of two
-    #[arg(long, value_name = "N", default_value = "16384")]
+    #[arg(long, value_name = "N", default_value = "16384", value_parser = parse::whole::<usize>)]
     pub(crate) ring: usize,
 
     /// Follow tunnels to the innermost headers
@@ -111,7 +111,7 @@ pub(crate) struct Replay {
     pub(crate) speed: Pace,
 
     /// Read the captures N times; each pass makes flows of its own
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse::within(1..=u32::MAX))]
     pub(crate) passes: u32,
 
     /// Read the captures until interrupted (or --limit)
@@ -150,7 +150,7 @@ pub(crate) struct Replay {
     pub(crate) patterns: Vec<PathBuf>,
 
     /// Data packets of a connection that --app l7 looks at
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = parse::within(1..=1000_u32))]
     pub(crate) l7_packets: u32,
 
     /// Let --app l7 search everything again for each pattern at each packet, as the original does; same results
@@ -162,7 +162,7 @@ pub(crate) struct Replay {
     pub(crate) strict: bool,
 
     /// Secret of the hash, to make placement repeatable [default: a secret per process]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse::whole::<u64>)]
     pub(crate) seed: Option<u64>,
 
     /// Read plain files instead of mapping them
@@ -182,7 +182,7 @@ pub(crate) struct Replay {
     pub(crate) unpack_max: u64,
 
     /// Serve statistics on this loopback address while the run lasts, as Prometheus reads them; port 0 picks one
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = parse::socket)]
     pub(crate) listen: Option<SocketAddr>,
 
     /// Let --listen take an address that other hosts can reach

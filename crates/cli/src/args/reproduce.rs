@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::parse;
+
 /// Run tables and figures of the papers again, with a verdict on each.
 ///
 /// Two results are kept apart: the verdict on the paper (agrees, differs, cannot run), and a check of our own values
@@ -25,7 +27,7 @@ pub(crate) struct Reproduce {
     pub(crate) scale: ScaleName,
 
     /// Seed of everything that draws lots
-    #[arg(long, default_value_t = 1, value_name = "N")]
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = parse::whole::<u64>)]
     pub(crate) seed: u64,
 
     /// Folder of real captures, rules and logs; `FLOWLOOM_DATA` where it is not given

@@ -39,7 +39,7 @@ pub(crate) struct Check {
     pub(crate) options: RuleOptions,
 
     /// Rules to list at most
-    #[arg(long, default_value_t = 20, value_name = "N")]
+    #[arg(long, default_value_t = 20, value_name = "N", value_parser = parse::whole::<usize>)]
     pub(crate) top: usize,
 
     /// Exit with 1 if any rule never wins
@@ -85,7 +85,7 @@ pub(crate) struct Explain {
     pub(crate) protocol: u8,
 
     /// Matching rules to list at most
-    #[arg(long, default_value_t = 20, value_name = "N")]
+    #[arg(long, default_value_t = 20, value_name = "N", value_parser = parse::whole::<usize>)]
     pub(crate) top: usize,
 }
 

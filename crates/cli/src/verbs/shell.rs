@@ -22,6 +22,9 @@ pub(crate) fn man(arguments: &Man) -> Result<Status, Failure> {
     let failed = |error: std::io::Error| {
         Failure::Output(format!("cannot write manual pages into {}: {error}", directory.display()))
     };
+    if directory.exists() && !directory.is_dir() {
+        return Err(failed(std::io::Error::other("it is no folder; name one, which is made if need be")));
+    }
     std::fs::create_dir_all(directory).map_err(failed)?;
     clap_mangen::generate_to(Arguments::command(), directory).map_err(failed)?;
     Ok(Status::Ok)

@@ -21,6 +21,7 @@ const DEPTH_MAX: usize = 4;
 
 /// What is wrong with a text of patterns, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ParseError {
     /// Line, from 1; 0 when it is about the whole.
     pub line: usize,

@@ -24,6 +24,7 @@ pub enum Piece<'a> {
 
 /// What was not plain data in sequence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StreamCounts {
     /// Bytes that came again, and were passed over.
     pub overlap_bytes: u32,

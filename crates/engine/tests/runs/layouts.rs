@@ -321,11 +321,13 @@ fn a_source_that_panics_is_a_fault_of_a_balanced_run() {
 }
 
 #[test]
-fn a_policy_for_more_workers_than_there_are_is_a_fault_of_a_balanced_run() {
+fn a_decision_for_a_worker_that_does_not_exist_is_a_fault_of_a_balanced_run() {
     let source = Memory::of(mix(5_000, 100));
     for when_full in [WhenFull::Block, WhenFull::Drop] {
         let config = EngineConfig { when_full, ..config(Mode::Pipeline { workers: 2 }) };
-        let mut policy = DirectHash::new(WorkerCount::new(8).unwrap());
+        // It does not say for how many it was made.
+        let inner = DirectHash::new(WorkerCount::new(8).unwrap());
+        let mut policy = Panicking { inner, batches: u64::MAX };
         let (mut source, control) = (source.clone(), Control::default());
         let new = |_| Recorder::default();
         let report = run(&config, &mut source, &mut policy, |_| table(1_000, None), new, &control).unwrap();

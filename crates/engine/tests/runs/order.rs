@@ -212,6 +212,29 @@ fn a_policy_without_order_needs_external_order_or_none() {
 }
 
 #[test]
+fn a_policy_made_for_another_number_of_workers_is_refused() {
+    let source = Memory::of(mix(100, 10));
+    for name in Scheme::ALL.iter().map(|scheme| scheme.name) {
+        for (made_for, workers) in [(3, 2), (2, 3)] {
+            let (mut policy, mut again, control) =
+                (policy(name, made_for), source.clone(), Control::default());
+            let parts = Parts {
+                source: &mut again,
+                discipline: discipline(&mut policy),
+                sink: None,
+                control: &control,
+            };
+            let config = with(Mode::Pipeline { workers }, Order::None);
+            let error =
+                run_parts(&config, parts, |_| small_table(), |_| Sieve(Recorder::default())).unwrap_err();
+            let said = format!("was made for {made_for} workers, and the run has {workers}");
+            assert!(error.to_string().contains(&said), "{name}: {error}");
+            assert!(matches!(error, StartError::Config(ConfigError::PolicyWorkers { .. })), "{error:?}");
+        }
+    }
+}
+
+#[test]
 fn what_is_dropped_on_the_way_is_not_waited_for() {
     let source = Memory::of(mix(4_000, 120));
     for name in ["dh", "flowpin", "rr", "lfb"] {

@@ -397,6 +397,10 @@ impl Intake for FlowPull {
             || self.own.iter().any(|list| !list.is_empty())
     }
 
+    fn workers(&self) -> Option<usize> {
+        Some(self.current.len())
+    }
+
     fn order(&self) -> OrderGuarantee {
         OrderGuarantee::PerFlow
     }

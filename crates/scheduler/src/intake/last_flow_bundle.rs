@@ -161,6 +161,10 @@ impl Intake for LastFlowBundle {
         !self.receive.is_empty() || !self.shared.is_empty() || self.own.iter().any(|list| !list.is_empty())
     }
 
+    fn workers(&self) -> Option<usize> {
+        Some(self.current.len())
+    }
+
     fn order(&self) -> OrderGuarantee {
         OrderGuarantee::PerFlow
     }

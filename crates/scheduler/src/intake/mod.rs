@@ -66,6 +66,13 @@ pub trait Intake: Send {
         self.waiting() > 0
     }
 
+    /// Returns how many workers the policy was made for, where it was made for a number of them.
+    ///
+    /// No run of another number begins. A policy that says none is believed to do for any.
+    fn workers(&self) -> Option<usize> {
+        None
+    }
+
     /// Returns what the policy promises about order.
     fn order(&self) -> OrderGuarantee;
 

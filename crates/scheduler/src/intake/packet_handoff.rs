@@ -89,6 +89,10 @@ impl Intake for PacketHandoff {
         !self.receive.is_empty()
     }
 
+    fn workers(&self) -> Option<usize> {
+        Some(self.owned.len())
+    }
+
     fn order(&self) -> OrderGuarantee {
         OrderGuarantee::PerFlow
     }

@@ -176,6 +176,10 @@ impl Placement for Adaptive {
         }
     }
 
+    fn workers(&self) -> Option<usize> {
+        Some(self.load.backlog.workers())
+    }
+
     fn order(&self) -> OrderGuarantee {
         match self.form {
             Form::OrderSafe => OrderGuarantee::PerFlow,

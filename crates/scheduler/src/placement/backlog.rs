@@ -130,6 +130,10 @@ impl Backlog {
         }
     }
 
+    pub(crate) fn workers(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Takes in what the dispatcher knows. Cost: a few operations a worker, so once a batch.
     pub(crate) fn refresh(&mut self, load: &LoadView<'_>) {
         let count = self.waiting.len();

@@ -148,6 +148,10 @@ impl Board {
         board
     }
 
+    pub(super) fn workers(&self) -> usize {
+        self.workers
+    }
+
     /// Takes in what the dispatcher knows. Cost: a few operations a worker, so once a batch.
     fn refresh(&mut self, load: &LoadView<'_>) {
         let count = self.workers;

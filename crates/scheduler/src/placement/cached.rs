@@ -50,6 +50,10 @@ impl<P: ByDigest + Placement> Placement for Cached<P> {
         }
     }
 
+    fn workers(&self) -> Option<usize> {
+        self.policy.workers()
+    }
+
     fn order(&self) -> OrderGuarantee {
         self.policy.order()
     }

@@ -35,6 +35,10 @@ impl Placement for DirectHash {
         }
     }
 
+    fn workers(&self) -> Option<usize> {
+        Some(self.workers.get().into())
+    }
+
     fn order(&self) -> OrderGuarantee {
         OrderGuarantee::Home
     }

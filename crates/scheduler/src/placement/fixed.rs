@@ -52,6 +52,10 @@ impl Placement for Fixed {
         }
     }
 
+    fn workers(&self) -> Option<usize> {
+        Some(self.backlog.workers())
+    }
+
     fn order(&self) -> OrderGuarantee {
         OrderGuarantee::Home
     }

@@ -45,6 +45,10 @@ impl Placement for FlowBurst {
         }
     }
 
+    fn workers(&self) -> Option<usize> {
+        Some(self.backlog.workers())
+    }
+
     fn order(&self) -> OrderGuarantee {
         OrderGuarantee::PerFlow
     }

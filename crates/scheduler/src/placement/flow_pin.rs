@@ -63,6 +63,10 @@ impl Placement for FlowPin {
         self.board.place(&mut self.flows, items, load, decisions);
     }
 
+    fn workers(&self) -> Option<usize> {
+        Some(self.board.workers())
+    }
+
     fn order(&self) -> OrderGuarantee {
         OrderGuarantee::PerFlow
     }

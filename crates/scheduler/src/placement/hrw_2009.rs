@@ -51,6 +51,10 @@ impl Placement for HrwTree2009 {
         }
     }
 
+    fn workers(&self) -> Option<usize> {
+        Some(self.topology.workers().get().into())
+    }
+
     fn order(&self) -> OrderGuarantee {
         OrderGuarantee::Home
     }

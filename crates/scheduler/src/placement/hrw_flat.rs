@@ -49,6 +49,10 @@ impl Placement for HrwFlat {
         }
     }
 
+    fn workers(&self) -> Option<usize> {
+        Some(self.workers.get().into())
+    }
+
     fn order(&self) -> OrderGuarantee {
         OrderGuarantee::Home
     }

@@ -89,6 +89,10 @@ impl Placement for HrwTree {
         }
     }
 
+    fn workers(&self) -> Option<usize> {
+        Some(self.nodes.workers())
+    }
+
     fn order(&self) -> OrderGuarantee {
         OrderGuarantee::Home
     }

@@ -17,6 +17,7 @@ const MOVES_MAX: usize = 16;
 #[derive(Clone, Debug)]
 pub struct Indirection {
     worker: Vec<u16>,
+    workers: usize,
     balance: Option<Balance>,
 }
 
@@ -47,9 +48,10 @@ impl Indirection {
     /// [`SetupError::Parameter`] for no entries or more than 65,536.
     pub fn fixed(topology: &Topology, entries: usize) -> Result<Self, SetupError> {
         bounded("entries of the indirection table", entries as u64, 1, 1 << 16)?;
-        let workers = topology.workers().get();
+        let workers = usize::from(topology.workers().get());
         Ok(Self {
-            worker: (0..entries).map(|entry| (entry % usize::from(workers)) as u16).collect(),
+            worker: (0..entries).map(|entry| (entry % workers) as u16).collect(),
+            workers,
             balance: None,
         })
     }
@@ -72,7 +74,7 @@ impl Indirection {
             period,
             left: period,
         };
-        Ok(Self { worker: table.worker, balance: Some(balance) })
+        Ok(Self { balance: Some(balance), ..table })
     }
 
     #[inline]
@@ -135,6 +137,10 @@ impl Placement for Indirection {
             }
             *decision = Decision::To(WorkerId(self.worker[entry]));
         }
+    }
+
+    fn workers(&self) -> Option<usize> {
+        Some(self.workers)
     }
 
     fn order(&self) -> OrderGuarantee {

@@ -28,6 +28,10 @@ impl Placement for MinLoad {
         }
     }
 
+    fn workers(&self) -> Option<usize> {
+        Some(self.backlog.workers())
+    }
+
     fn order(&self) -> OrderGuarantee {
         OrderGuarantee::None
     }

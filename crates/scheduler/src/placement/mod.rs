@@ -290,6 +290,10 @@ pub trait ByDigest {
 ///         }
 ///     }
 ///
+///     fn workers(&self) -> Option<usize> {
+///         Some(self.0.get().into())
+///     }
+///
 ///     fn order(&self) -> OrderGuarantee {
 ///         OrderGuarantee::Home
 ///     }
@@ -310,6 +314,14 @@ pub trait Placement: Send {
     /// Decides for each item; `decisions` is as long as `items`. Cost: a few nanoseconds an item, no allocation.
     fn place(&mut self, items: &[WorkItem], load: &LoadView<'_>, decisions: &mut [Decision]);
 
+    /// Returns how many workers the policy was made for, where it was made for a number of them.
+    ///
+    /// No run of another number begins. A policy that says none is believed to do for any, and ends a run by deciding for a
+    /// worker that does not exist.
+    fn workers(&self) -> Option<usize> {
+        None
+    }
+
     /// Returns what the policy promises about order.
     fn order(&self) -> OrderGuarantee;
 
@@ -320,6 +332,10 @@ pub trait Placement: Send {
 impl<P: Placement + ?Sized> Placement for &mut P {
     fn place(&mut self, items: &[WorkItem], load: &LoadView<'_>, decisions: &mut [Decision]) {
         (**self).place(items, load, decisions);
+    }
+
+    fn workers(&self) -> Option<usize> {
+        (**self).workers()
     }
 
     fn order(&self) -> OrderGuarantee {
@@ -334,6 +350,10 @@ impl<P: Placement + ?Sized> Placement for &mut P {
 impl<P: Placement + ?Sized> Placement for Box<P> {
     fn place(&mut self, items: &[WorkItem], load: &LoadView<'_>, decisions: &mut [Decision]) {
         (**self).place(items, load, decisions);
+    }
+
+    fn workers(&self) -> Option<usize> {
+        (**self).workers()
     }
 
     fn order(&self) -> OrderGuarantee {
@@ -355,6 +375,7 @@ mod tests {
         fn check(mut policy: impl Placement, workers: WorkerCount) {
             laws::check(&mut policy, workers, 1);
             assert_eq!((policy.name(), policy.order()), ("dh", OrderGuarantee::Home));
+            assert_eq!(policy.workers(), Some(3));
         }
         let workers = WorkerCount::new(3).unwrap();
         let mut policy = DirectHash::new(workers);

@@ -28,6 +28,10 @@ impl Placement for Modulo {
         }
     }
 
+    fn workers(&self) -> Option<usize> {
+        Some(self.workers.get().into())
+    }
+
     fn order(&self) -> OrderGuarantee {
         OrderGuarantee::Home
     }

@@ -27,6 +27,10 @@ impl Placement for RoundRobin {
         }
     }
 
+    fn workers(&self) -> Option<usize> {
+        Some(self.workers.get().into())
+    }
+
     fn order(&self) -> OrderGuarantee {
         OrderGuarantee::None
     }

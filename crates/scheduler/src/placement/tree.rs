@@ -52,6 +52,10 @@ impl Nodes {
         self.capacity[node as usize]
     }
 
+    pub(crate) fn workers(&self) -> usize {
+        (self.count() - self.first_worker) as usize
+    }
+
     /// Returns the number of nodes.
     pub(crate) fn count(&self) -> u32 {
         self.parent.len() as u32

@@ -62,6 +62,10 @@ impl Placement for TwoChoices {
         }
     }
 
+    fn workers(&self) -> Option<usize> {
+        Some(self.backlog.workers())
+    }
+
     fn order(&self) -> OrderGuarantee {
         OrderGuarantee::PerFlow
     }

@@ -27,6 +27,7 @@ pub struct ExternalOrder {
 
 /// What came of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct OrderingReport {
     /// Until the last packet has left.
     pub cycles: u64,

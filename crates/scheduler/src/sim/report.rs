@@ -50,6 +50,7 @@ impl LevelUse {
 
 /// The result of a run in virtual time.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Report {
     /// The scheduler's name.
     pub scheduler: String,

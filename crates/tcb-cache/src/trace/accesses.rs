@@ -84,14 +84,11 @@ fn read_csv(input: impl Read, collector: &mut Collector, limits: ReadLimits) -> 
             collector.summary.skip(Skip::TooLong);
             continue;
         };
-        if collector.summary.records == 0
-            && let Some(named) = csv::Columns::of(line)
-        {
-            columns = named;
-            collector.summary.skip(Skip::Empty);
-            continue;
-        }
-        collector.add(columns.parse(line));
+        collector.add(columns.parse(line).or_else(|reason| {
+            // The head of the file, or of one that was put behind it.
+            columns = csv::Columns::of(line).ok_or(reason)?;
+            Err(Skip::Empty)
+        }));
     }
     Ok(())
 }

@@ -1,8 +1,9 @@
 //! Accesses as comma-separated values: time, key, end of the session.
 //!
-//! A first line with a word for the key says where the columns are: `time`, `timestamp` or `ts` (seconds, with or
-//! without a fraction) or `time_ms`; `key`, `id`, `obj_id` or `session`; `closes`, `end` or `fin` (`1` or `true`). Without
-//! one they are time, key, end. A key is a number, `0x…`, an address and port such as `10.0.0.1:1024`, or any word.
+//! A line with a word for the key, at the head or where another file begins, says where the columns are: `time`,
+//! `timestamp` or `ts` (seconds, with or without a fraction) or `time_ms`; `key`, `id`, `obj_id` or `session`; `closes`,
+//! `end` or `fin` (`1` or `true`). Without one they are time, key, end. A key is a number, `0x…`, an address and port such
+//! as `10.0.0.1:1024`, or any word.
 
 use crate::access::Access;
 use crate::model::logged::address_of;
@@ -76,7 +77,7 @@ fn key_of(field: &[u8]) -> Option<u64> {
     }
     let text = core::str::from_utf8(field).ok();
     if let Some(hex) = text.and_then(|text| text.strip_prefix("0x")) {
-        return u64::from_str_radix(hex, 16).ok();
+        return u64::from_str_radix(hex, 16).ok().filter(|_| !hex.starts_with('+'));
     }
     if let Some(endpoint) = text.and_then(|text| text.parse::<core::net::SocketAddrV4>().ok()) {
         return Some(Access::session_key(endpoint.ip().to_bits(), endpoint.port()));
@@ -108,6 +109,8 @@ mod tests {
             (plain.parse(b"1"), plain.parse(b"1,")),
             (Err(Skip::FieldsMissing), Err(Skip::FieldsMissing))
         );
-        assert_eq!(plain.parse(b"1,0xzz"), Err(Skip::Number));
+        for number in ["0xzz", "0x", "0x+7"] {
+            assert_eq!(plain.parse(format!("1,{number}").as_bytes()), Err(Skip::Number), "{number}");
+        }
     }
 }

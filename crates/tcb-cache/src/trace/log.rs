@@ -60,16 +60,12 @@ pub fn read_log(
             summary.limited = true;
             break;
         }
-        if format == Format::Tsv
-            && summary.records == 0
-            && let Some(named) = tsv::Columns::of(line)
-        {
-            columns = named;
-            summary.skip(Skip::Empty);
-            continue;
-        }
         let entry = match format {
-            Format::Tsv => columns.parse(line),
+            Format::Tsv => columns.parse(line).or_else(|reason| {
+                // The head of the file, or of one that was put behind it.
+                columns = tsv::Columns::of(line).ok_or(reason)?;
+                Err(Skip::Empty)
+            }),
             Format::Bu => bu::parse(line),
             _ => clf::parse(line),
         };

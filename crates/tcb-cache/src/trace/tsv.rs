@@ -1,7 +1,7 @@
 //! Tab-separated logs: host, login name, time, method, URL, status, bytes.
 //!
-//! A first line with the words `host` and `time` says where the columns are; without one they are as above. Time is in
-//! seconds since 1970. Further columns do not matter.
+//! A line with the words `host` and `time`, at the head or where another file begins, says where the columns are; without
+//! one they are as above. Time is in seconds since 1970. Further columns do not matter.
 
 use super::log::Entry;
 use super::number::{seconds_as_ms, size};

@@ -33,6 +33,7 @@ pub use format::Format;
 pub use gzip::GzipReader;
 pub use notice::Notice;
 pub use open::{Capture, CaptureOptions};
+pub use patient::Patient;
 pub use set::{CaptureSet, FileSummary, Input, SetOptions, SetProgress};
 pub use unpack::UnpackLimits;
 

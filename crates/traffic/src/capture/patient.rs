@@ -33,7 +33,7 @@ impl GiveUp {
     }
 }
 
-/// Opens a file. A named pipe is opened at once, and not only when somebody opens its other end.
+/// Opens a file; a named pipe without waiting for its other end.
 pub(super) fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
@@ -43,9 +43,19 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// A pipe, a terminal or a socket, which ends when it is not to be waited for any longer.
+/// A pipe, a terminal, a socket or a file, which ends when it is not to be waited for any longer.
+///
+/// ```
+/// use std::io::Read;
+/// use flowloom_traffic::capture::Patient;
+///
+/// let mut text = String::new();
+/// Patient::open("Cargo.toml".as_ref(), || false)?.read_to_string(&mut text)?;
+/// assert!(text.contains("flowloom"));
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug)]
-pub(super) struct Patient {
+pub struct Patient {
     file: File,
     give_up: GiveUp,
 }
@@ -55,8 +65,28 @@ impl Patient {
         Self { file, give_up }
     }
 
+    /// Opens a file. A named pipe is opened at once, and not only when somebody opens its other end.
+    ///
+    /// `stopped` is asked some twenty times a second while nothing comes: once it says so, the file has ended where it is.
+    ///
+    /// # Errors
+    ///
+    /// Why the file cannot be opened.
+    pub fn open(path: &Path, stopped: impl Fn() -> bool + Send + Sync + 'static) -> io::Result<Self> {
+        Ok(Self::new(open(path)?, GiveUp::when(stopped)))
+    }
+
+    /// Returns standard input; `stopped` as in [`Patient::open`].
+    ///
+    /// # Errors
+    ///
+    /// Where it is closed.
+    pub fn stdin(stopped: impl Fn() -> bool + Send + Sync + 'static) -> io::Result<Self> {
+        Self::stdin_until(GiveUp::when(stopped))
+    }
+
     /// Returns standard input, without the buffer that the standard library puts before it: nobody could ask that one.
-    pub(super) fn stdin(give_up: GiveUp) -> io::Result<Self> {
+    pub(super) fn stdin_until(give_up: GiveUp) -> io::Result<Self> {
         Ok(Self { file: File::from(io::stdin().as_fd().try_clone_to_owned()?), give_up })
     }
 }
@@ -124,6 +154,8 @@ mod tests {
         rustix::fs::mkfifoat(rustix::fs::CWD, &path, mode).unwrap();
         let mut told = Patient::new(open(&path).unwrap(), GiveUp::when(|| true));
         assert_eq!(told.read(&mut [0; 16]).unwrap(), 0, "nobody writes, and nobody is to be waited for");
+        let mut told = Patient::open(&path, || true).unwrap();
+        assert_eq!(told.read(&mut [0; 16]).unwrap(), 0, "nor from outside");
         for give_up in [GiveUp::default(), GiveUp::when(|| false)] {
             let mut patient = Patient::new(open(&path).unwrap(), give_up);
             let writes = std::thread::spawn({

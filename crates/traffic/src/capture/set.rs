@@ -282,7 +282,7 @@ impl CaptureSet {
         let capture = match (&member.input, &member.mapping) {
             (Input::Stdin, _) => {
                 let path = Path::new(STDIN);
-                let stdin = Patient::stdin(self.give_up.clone())
+                let stdin = Patient::stdin_until(self.give_up.clone())
                     .map_err(|source| CaptureError::Io { path: path.to_path_buf(), source })?;
                 Capture::read_from(path, stdin, self.options.capture)
             }

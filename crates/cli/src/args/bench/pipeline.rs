@@ -27,11 +27,11 @@ pub(crate) struct Pipeline {
     pub(crate) scheduler: SchedulerName,
 
     /// Numbers of workers [default: 1, 2, 4 and so on, as far as there are CPUs beside the input's, at least 1 and 2]
-    #[arg(long, value_delimiter = ',', value_name = "N,…")]
+    #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = parse::whole::<usize>)]
     pub(crate) workers: Vec<usize>,
 
     /// Rates of the latency part, in percent of what a layout manages without a pace
-    #[arg(long, value_delimiter = ',', value_name = "PERCENT,…", default_values_t = [10_u32, 50, 80, 95])]
+    #[arg(long, value_delimiter = ',', value_name = "PERCENT,…", default_values_t = [10_u32, 50, 80, 95], value_parser = parse::whole::<u32>)]
     pub(crate) rates: Vec<u32>,
 
     /// Packets a round, at least; whole passes over the capture
@@ -39,7 +39,7 @@ pub(crate) struct Pipeline {
     pub(crate) packets: u64,
 
     /// Rounds; fewer than six show no difference
-    #[arg(long, value_name = "N", default_value_t = 9)]
+    #[arg(long, value_name = "N", default_value_t = 9, value_parser = parse::whole::<usize>)]
     pub(crate) rounds: usize,
 
     /// Do not pin threads to CPUs

@@ -33,11 +33,11 @@ pub(crate) struct Schedule {
     pub(crate) batch: u64,
 
     /// Rounds; fewer than six show no difference
-    #[arg(long, value_name = "N", default_value_t = 15)]
+    #[arg(long, value_name = "N", default_value_t = 15, value_parser = parse::whole::<usize>)]
     pub(crate) rounds: usize,
 
     /// Seed of flows and hashes
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse::whole::<u64>)]
     pub(crate) seed: u64,
 
     #[command(flatten)]

@@ -35,11 +35,11 @@ pub(crate) struct Table {
     pub(crate) key: KeyName,
 
     /// Rounds; fewer than six show no difference
-    #[arg(long, value_name = "N", default_value_t = 15)]
+    #[arg(long, value_name = "N", default_value_t = 15, value_parser = parse::whole::<usize>)]
     pub(crate) rounds: usize,
 
     /// Seed of order and hash
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse::whole::<u64>)]
     pub(crate) seed: u64,
 
     /// Instruction set of the tables that have a choice

@@ -3,6 +3,7 @@
 use clap::Args;
 
 use super::traffic::TrafficOptions;
+use crate::args::parse;
 use crate::args::save::Save;
 
 /// Compare two ways to keep a flow's order, in virtual time.
@@ -20,15 +21,15 @@ pub(crate) struct Ordering {
     pub(crate) traffic: TrafficOptions,
 
     /// Threads, by comma
-    #[arg(long, value_delimiter = ',', default_value = "1,2,4,8,16,32,64", value_name = "N")]
+    #[arg(long, value_delimiter = ',', default_value = "1,2,4,8,16,32,64", value_name = "N", value_parser = parse::whole::<u32>)]
     pub(crate) threads: Vec<u32>,
 
     /// Bounds of a thread's queue, by comma; drops are counted with the most threads
-    #[arg(long, value_delimiter = ',', default_value = "512,1024,2048", value_name = "PACKETS")]
+    #[arg(long, value_delimiter = ',', default_value = "512,1024,2048", value_name = "PACKETS", value_parser = parse::whole::<u32>)]
     pub(crate) queue: Vec<u32>,
 
     /// Percentages of a packet's work that are on its flow's state, by comma
-    #[arg(long, value_delimiter = ',', default_value = "10,25,50,75,100", value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(..=100))]
+    #[arg(long, value_delimiter = ',', default_value = "10,25,50,75,100", value_name = "PERCENT", value_parser = parse::within(0..=100_u32))]
     pub(crate) locked: Vec<u32>,
 
     /// Who chooses the queue of internal order, by comma

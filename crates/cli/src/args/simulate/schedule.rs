@@ -3,6 +3,7 @@
 use clap::{Args, ValueEnum};
 
 use super::traffic::TrafficOptions;
+use crate::args::parse;
 use crate::args::save::Save;
 
 /// Run schedulers on a machine in virtual time.
@@ -37,7 +38,7 @@ pub(crate) struct Schedule {
     pub(crate) topology: Option<String>,
 
     /// Packets arrive by chance at this percentage of what the machine can do [default: as fast as they are taken]
-    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "PERCENT", value_parser = parse::within(1..=1000_u32))]
     pub(crate) load: Option<u32>,
 
     /// Arrivals in waves: a fifth of each 2 ms at 2.5 times the mean rate
@@ -45,7 +46,7 @@ pub(crate) struct Schedule {
     pub(crate) waves: bool,
 
     /// Packets that wait for one worker at most [default: no bound, of niagara 16]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse::whole::<u32>)]
     pub(crate) queue: Option<u32>,
 
     /// When a queue is full: the dispatcher waits, or drops the packet
@@ -53,11 +54,11 @@ pub(crate) struct Schedule {
     pub(crate) full: FullName,
 
     /// Packets in the machine at most [default: 4096, of niagara no bound]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse::whole::<u32>)]
     pub(crate) pool: Option<u32>,
 
     /// Percentage of a pipeline that one thread can use: at 25, four do not slow each other
-    #[arg(long, value_name = "PERCENT", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, value_name = "PERCENT", default_value_t = 100, value_parser = parse::within(1..=100_u32))]
     pub(crate) demand: u32,
 
     #[command(flatten)]

@@ -56,11 +56,11 @@ pub(crate) struct TcbCache {
     pub(crate) size: Vec<u64>,
 
     /// Banks, each with an index function of its own
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "2")]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "2", value_parser = parse::whole::<u32>)]
     pub(crate) banks: Vec<u32>,
 
     /// Ways of a bank
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "4")]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "4", value_parser = parse::whole::<u32>)]
     pub(crate) ways: Vec<u32>,
 
     /// Index functions: mod, xor, pmod, pdisp, crc, h3-N, h3-N-full [default: h3-16; h3-64 for oracleGeneral and VSCSI]
@@ -68,7 +68,7 @@ pub(crate) struct TcbCache {
     pub(crate) hash: Vec<IndexFunction>,
 
     /// Bytes of a line
-    #[arg(long, value_name = "BYTES", default_value_t = 64)]
+    #[arg(long, value_name = "BYTES", default_value_t = 64, value_parser = parse::whole::<u32>)]
     pub(crate) line: u32,
 
     /// Whether sessions that end leave at once; flowlru always sees to that
@@ -76,7 +76,7 @@ pub(crate) struct TcbCache {
     pub(crate) fin: Vec<Fin>,
 
     /// Draws of index functions and choices to average over
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse::within(1..=10_000_u32))]
     pub(crate) draws: u32,
 
     /// First accesses that fill the caches and are not counted: a share, or a number [default: 25% with --overlap, else 0]
@@ -84,7 +84,7 @@ pub(crate) struct TcbCache {
     pub(crate) warm: Option<Warm>,
 
     /// Lay so many sessions over each other, drawn from the log or the model, instead of the log's own order
-    #[arg(long, value_name = "SESSIONS", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Workload")]
+    #[arg(long, value_name = "SESSIONS", value_parser = parse::within(1..=u32::MAX), help_heading = "Workload")]
     pub(crate) overlap: Option<u32>,
 
     /// Accesses to make with --overlap
@@ -119,11 +119,11 @@ pub(crate) struct TcbCache {
     pub(crate) unpack_max: u64,
 
     /// Seed of everything that draws lots
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse::whole::<u64>)]
     pub(crate) seed: u64,
 
     /// Threads [default: one per CPU]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = parse::within(1..=1024_u16))]
     pub(crate) threads: Option<u16>,
 
     /// Draw miss ratios by size into an SVG file

@@ -22,15 +22,15 @@ pub(crate) struct TrafficOptions {
     pub(crate) packets: Option<u64>,
 
     /// Seed of models, hashes and everything drawn by lot
-    #[arg(long, default_value_t = 1, value_name = "N")]
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = parse::whole::<u64>)]
     pub(crate) seed: u64,
 
     /// Cycles of work for a packet of a capture, beside its bytes
-    #[arg(long, default_value_t = 500, value_name = "CYCLES")]
+    #[arg(long, default_value_t = 500, value_name = "CYCLES", value_parser = parse::whole::<u32>)]
     pub(crate) packet_cycles: u32,
 
     /// Cycles of work for each byte of a packet of a capture; 11 is a fast matcher's measured speed, 58 a slow one's
-    #[arg(long, default_value_t = 11, value_name = "CYCLES")]
+    #[arg(long, default_value_t = 11, value_name = "CYCLES", value_parser = parse::whole::<u32>)]
     pub(crate) byte_cycles: u32,
 
     /// Follow tunnels of a capture to the innermost headers

@@ -28,9 +28,9 @@ pub(super) fn is_capture(head: &[u8]) -> bool {
 /// Reads a capture.
 pub(super) fn load(path: &Path, arguments: &TcbCache, stop: &dyn Fn() -> bool) -> Result<Loaded, Failure> {
     let input = Input::from_argument(path);
-    if matches!(input, Input::Stdin) {
+    if matches!(input, Input::Stdin) || !path.is_file() {
         return Err(Failure::Usage(String::from(
-            "a capture cannot be simulated from standard input, since its beginning is read to tell what it is\n  save it to a file first",
+            "a capture cannot be simulated from standard input or a pipe, since its beginning is read to tell what it is\n  save it to a file first",
         )));
     }
     let limits = UnpackLimits { bytes_max: arguments.unpack_max, ..UnpackLimits::default() };

@@ -31,7 +31,7 @@ pub(crate) fn run(arguments: &TcbCache, common: &Common) -> Result<Status, Failu
     // Shapes are checked before a long trace is read; which index function is the default depends on the trace.
     grid::points(arguments, false)?;
     let picture = arguments.svg.as_deref().map(Picture::open).transpose()?;
-    let loaded = source::load(arguments, &|| control.is_stopped())?;
+    let loaded = source::load(arguments, &control)?;
     let points = grid::points(arguments, loaded.foreign)?;
     let accesses = loaded.accesses.len();
     let warm = match arguments.warm {
@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &TcbCache, common: &Common) -> Result<Status, Failu
         None if arguments.overlap.is_some() => accesses / 4,
         None => 0,
     };
-    if warm >= accesses {
+    if warm >= accesses && !control.is_stopped() {
         return Err(Failure::Usage(format!(
             "the trace has {accesses} accesses, and --warm leaves none of them to count\n  use a smaller --warm"
         )));
@@ -57,7 +57,8 @@ pub(crate) fn run(arguments: &TcbCache, common: &Common) -> Result<Status, Failu
             warn(&format!("{text}; --strict makes this an error"), common);
         }
     }
-    let drawn = picture.map(|picture| result.draw(picture));
+    // Of a run that was interrupted before its first point there is nothing to draw.
+    let drawn = picture.filter(|_| !result.points.is_empty()).map(|picture| result.draw(picture));
     print(&result, common)?;
     if let Some(Err(error)) = drawn {
         return Err(error);

@@ -1,8 +1,10 @@
 //! Where the accesses come from: a log, a trace, a capture, or a model.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use flowloom::cpu::memory;
+use flowloom::engine::Control;
 use flowloom::tcb_cache::Access;
 use flowloom::tcb_cache::model::{LoggedSessions, Overlap, SessionSource, Surge, SurgeConfig};
 use flowloom::tcb_cache::trace::{Format, ReadError, ReadLimits, ReadSummary, read_accesses, read_log};
@@ -27,8 +29,21 @@ pub(super) struct Loaded {
     pub(super) foreign: bool,
 }
 
-/// Loads what the arguments name.
-pub(super) fn load(arguments: &TcbCache, stop: &dyn Fn() -> bool) -> Result<Loaded, Failure> {
+/// Loads what the arguments name; as far as it came, where it is stopped.
+pub(super) fn load(arguments: &TcbCache, control: &Arc<Control>) -> Result<Loaded, Failure> {
+    match load_whole(arguments, control) {
+        // Nothing that can be used came before the input was given up.
+        Err(_) if control.is_stopped() => {
+            let name = arguments.trace.as_ref().map_or(String::new(), |path| path.display().to_string());
+            let form = arguments.trace_format.map_or(String::from("unknown"), |format| format.to_string());
+            let figures = TraceFigures::new(&name, &form);
+            Ok(Loaded { accesses: Vec::new(), figures, skipped: 0, foreign: false })
+        }
+        loaded => loaded,
+    }
+}
+
+fn load_whole(arguments: &TcbCache, control: &Arc<Control>) -> Result<Loaded, Failure> {
     let Some(path) = &arguments.trace else {
         let Some(ModelName::S) = arguments.model else {
             return Err(Failure::Usage(String::from("a TRACE or a --model is needed")));
@@ -41,13 +56,13 @@ pub(super) fn load(arguments: &TcbCache, stop: &dyn Fn() -> bool) -> Result<Load
     };
     let name = path.display().to_string();
     let failed = |error: std::io::Error| Failure::Input(format!("cannot read {name}: {error}"));
-    let unpacked = open(path, arguments.unpack_max).map_err(failed)?;
+    let unpacked = open(path, arguments.unpack_max, control).map_err(failed)?;
     if unpacked.head.is_empty() {
         return Err(empty(&name));
     }
     if arguments.trace_format.is_none() && capture::is_capture(&unpacked.head) {
         no_overlap(arguments, "a capture")?;
-        return capture::load(path, arguments, stop);
+        return capture::load(path, arguments, &|| control.is_stopped());
     }
     let format = match arguments.trace_format {
         Some(format) => format,

@@ -1,0 +1,50 @@
+//! What is published carries the texts that its licence asks to be kept with it.
+
+use super::{Finding, Tree};
+
+const TEXTS: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
+
+/// Looks at every crate that can be published: a package holds what lies in the crate's own folder.
+pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
+    let folder = |path: &str| path.strip_suffix("Cargo.toml").map(str::to_owned);
+    let published = tree.sources.iter().filter(|file| !file.text.contains("publish = false"));
+    for crate_folder in published.filter_map(|file| folder(&file.path)).filter(|f| f.starts_with("crates/"))
+    {
+        for text in TEXTS {
+            let path = format!("{crate_folder}{text}");
+            let (Some(whole), own) = (tree.get(text), tree.get(&path)) else { continue };
+            if own.is_none_or(|own| own.text != whole.text) {
+                findings.push(Finding::new(
+                    &path,
+                    0,
+                    format!("is not the {text} of the project"),
+                    "whoever gets the crate alone has to get its licences with it",
+                    format!("ln -s ../../{text} {path}"),
+                ));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crate_without_a_licence_text_is_found() {
+        let found = |manifest: &str, text: &str| {
+            let tree = Tree::of(&[
+                ("LICENSE-MIT", "may be used"),
+                ("LICENSE-APACHE", "may be used too"),
+                ("crates/a/Cargo.toml", manifest),
+                ("crates/a/LICENSE-APACHE", text),
+            ]);
+            let mut findings = Vec::new();
+            check(&tree, &mut findings);
+            findings.into_iter().map(|finding| finding.path).collect::<Vec<_>>()
+        };
+        assert_eq!(found("", "may be used too"), ["crates/a/LICENSE-MIT"]);
+        assert_eq!(found("", "may not"), ["crates/a/LICENSE-APACHE", "crates/a/LICENSE-MIT"]);
+        assert!(found("publish = false", "").is_empty());
+    }
+}
