@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flowloom_packet::{BATCH_PACKETS, DropReason};
+use flowloom_packet::DropReason;
 use flowloom_scheduler::{Decision, LoadView, Placement};
 
 use crate::actor::Room;
@@ -13,7 +13,7 @@ use crate::input::Losses;
 use crate::lot::Portion;
 use crate::ring::Outbox;
 use crate::shared::{DoneUpTo, shard_of};
-use crate::tray::{Stock, Trays};
+use crate::tray::{Stock, TRAY_PACKETS, Trays};
 
 /// Hands packets to workers.
 pub(crate) struct PushIntake<'a> {
@@ -91,8 +91,8 @@ impl<'a> PushIntake<'a> {
             block_number: None,
             stock: options.stock,
             // As many as twice the packets that may be on the way would lie on, were every tray full.
-            trays_plenty: 2 * (options.slots * workers).div_ceil(BATCH_PACKETS),
-            decisions: vec![Decision::Drop; BATCH_PACKETS],
+            trays_plenty: 2 * (options.slots * workers).div_ceil(TRAY_PACKETS),
+            decisions: vec![Decision::Drop; TRAY_PACKETS],
             sent: vec![0; workers],
             completed: vec![0; workers],
             sent_bytes: vec![0; workers],

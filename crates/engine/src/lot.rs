@@ -8,21 +8,21 @@
 use std::sync::Arc;
 
 use flowloom_cpu::prefetch;
-use flowloom_packet::{BATCH_PACKETS, DropReason, LinkType, RawPacket, SharedBlock};
+use flowloom_packet::{DropReason, LinkType, RawPacket, SharedBlock};
 use flowloom_scheduler::WorkItem;
 
 use crate::actor::Polled;
 use crate::descriptor::{Descriptor, Parcel};
 use crate::drive::{Front, Next};
 use crate::input::Decoder;
-use crate::tray::{Stock, Tray, Trays};
+use crate::tray::{Stock, TRAY_PACKETS, Tray, Trays};
 
-/// Batches of a lot at most: what all write in their turns is then not fetched from another CPU for each.
-const BATCHES: usize = 8;
+/// Batches of a lot at most, eight trays if they lie in one block: what all write in their turns is then not fetched from another CPU for each.
+const BATCHES: usize = 16;
 /// Packets between the one that is decoded and the one that is asked for.
 const AHEAD: usize = 4;
 
-/// A batch, from the source to the rings.
+/// A batch or two of one block, from the source to the rings.
 #[derive(Debug, Default)]
 pub(crate) struct Portion {
     /// The number of its first packet.
@@ -45,8 +45,6 @@ pub(crate) struct Portion {
     pub(crate) refused: Vec<(DropReason, LinkType)>,
 }
 
-const _: () = assert!(BATCH_PACKETS <= u64::BITS as usize, "a bit for each packet of a batch");
-
 impl Portion {
     /// Returns how many packets there are, with and without a key.
     pub(crate) fn len(&self) -> usize {
@@ -56,6 +54,29 @@ impl Portion {
     /// Returns how many have a key, or were not looked at.
     pub(crate) fn with_keys(&self) -> usize {
         self.raw.len() - self.refused.len()
+    }
+
+    /// Begins anew, with packets of a block.
+    fn begin(&mut self, first: u64, block_number: (u64, u32), block: Option<SharedBlock>) {
+        (self.first, self.block_number, self.block) = (first, block_number, block);
+        self.raw.clear();
+        self.items.clear();
+        self.refused.clear();
+        (self.mask, self.is_decoded) = (0, false);
+    }
+
+    /// Says whether so many packets, of which the first has this number, go on where it ends: on one tray, and in one block.
+    fn goes_on(
+        &self,
+        first: u64,
+        packets: usize,
+        block_number: (u64, u32),
+        block: Option<&SharedBlock>,
+    ) -> bool {
+        self.raw.len() + packets <= TRAY_PACKETS
+            && self.first + self.raw.len() as u64 == first
+            && self.block_number == block_number
+            && self.block.as_ref().map(Arc::as_ptr) == block.map(Arc::as_ptr)
     }
 
     /// Decodes its packets into its tray.
@@ -106,7 +127,7 @@ impl Lot {
 
     /// Takes in what the source has, as far as there is room; says why there is no more.
     pub(crate) fn fill(&mut self, front: &mut Front<'_>) -> Polled {
-        while self.len < BATCHES {
+        for _ in 0..BATCHES {
             let (first, range) = match front.next() {
                 Next::Packets { first, range } => (first, range),
                 Next::Not(polled) => return polled,
@@ -114,26 +135,29 @@ impl Lot {
             };
             let batch = &mut front.batch;
             let mut ahead = batch.lookahead();
-            if self.len == self.portions.len() {
-                self.portions.push(Portion::default());
-            }
-            let portion = &mut self.portions[self.len];
-            portion.first = first;
-            portion.latest_ns = batch.packets[range.end - 1].time_ns;
-            portion.block_number = (batch.block_number, batch.pass);
             // What the decoder would ask for elsewhere: the walk goes on before it decodes.
             let bytes = batch.block.as_ref().map_or(&[][..], |block| block.bytes());
             for _ in range.clone() {
                 ahead.request(bytes);
             }
-            portion.raw.clear();
-            portion.raw.extend_from_slice(&batch.packets[range.clone()]);
-            portion.block =
+            let block =
                 if range.end == batch.packets.len() { batch.block.take() } else { batch.block.clone() };
-            portion.items.clear();
-            portion.refused.clear();
-            (portion.mask, portion.is_decoded) = (0, false);
-            self.len += 1;
+            let block_number = (batch.block_number, batch.pass);
+            let packets = &batch.packets[range];
+            let portion = match self.portions[..self.len].last_mut() {
+                Some(last) if last.goes_on(first, packets.len(), block_number, block.as_ref()) => last,
+                _ => {
+                    if self.len == self.portions.len() {
+                        self.portions.push(Portion::default());
+                    }
+                    self.len += 1;
+                    let next = &mut self.portions[self.len - 1];
+                    next.begin(first, block_number, block);
+                    next
+                }
+            };
+            portion.latest_ns = packets[packets.len() - 1].time_ns;
+            portion.raw.extend_from_slice(packets);
         }
         Polled::Worked
     }
@@ -200,11 +224,34 @@ pub(crate) mod tests {
         }
     }
 
+    /// Yields batches of so many packets of one block, each with its block's number and its pass.
+    struct OneBlock(SharedBlock, std::vec::IntoIter<(usize, u64, u32)>);
+
+    impl PacketSource for OneBlock {
+        fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
+            let Some((packets, number, pass)) = self.1.next() else { return Ok(Fill::End) };
+            batch.packets.clear();
+            let link = LinkType::ETHERNET;
+            let packet = RawPacket { position: 0, captured: 0, wire: 60, time_ns: 0, link };
+            batch.packets.resize(packets, packet);
+            (batch.block_number, batch.pass) = (number, pass);
+            batch.block = Some(Arc::clone(&self.0));
+            Ok(Fill::Packets)
+        }
+    }
+
     /// Takes in lots of a source of so many batches, decodes them and shows them.
-    fn each_of(batches: usize, mut show: impl FnMut(Polled, Lot)) {
+    fn each_of(batches: usize, show: impl FnMut(Polled, Lot)) {
+        each_from(&mut Batches(batches), batches, show);
+    }
+
+    fn each_from(
+        source: &mut (dyn PacketSource + Send),
+        batches: usize,
+        mut show: impl FnMut(Polled, Lot),
+    ) {
         let (config, control) = (EngineConfig::new(Mode::Inline), Control::default());
-        let mut source = Batches(batches);
-        let mut front = Front::new(&config, &mut source, None, &control, Arc::default());
+        let mut front = Front::new(&config, source, None, &control, Arc::default());
         let decoder = Decoder::new(config.decode, config.hasher.clone(), config.digest);
         for _ in 0..=batches {
             let mut lot = Lot::new(Stock::default());
@@ -227,7 +274,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_lot_takes_eight_batches_and_the_next_one_goes_on() {
+    fn a_lot_takes_sixteen_batches_and_the_next_one_goes_on() {
         let mut seen = Vec::new();
         each_of(2 * BATCHES + 3, |polled, mut lot| {
             let firsts: Vec<u64> = lot.portions().0.iter().map(|portion| portion.first).collect();
@@ -235,8 +282,31 @@ pub(crate) mod tests {
         });
         let first = |batches: usize| (batches * PACKETS) as u64;
         let expected =
-            [(Polled::Worked, 8, 0), (Polled::Worked, 8, first(8)), (Polled::Done, 3, first(16))];
+            [(Polled::Worked, 16, 0), (Polled::Worked, 16, first(16)), (Polled::Done, 3, first(32))];
         assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn batches_that_go_on_in_one_block_share_a_tray_as_long_as_there_is_room() {
+        let batches = vec![
+            (32, 7, 0),
+            (32, 7, 0),
+            (32, 7, 0),
+            (20, 7, 0),
+            (12, 7, 0),
+            (1, 7, 1),
+            (1, 8, 1),
+            (1, 8, 1),
+        ];
+        let count = batches.len();
+        let block: SharedBlock = Arc::new(Block::Owned(Vec::new()));
+        let mut source = OneBlock(Arc::clone(&block), batches.into_iter());
+        let mut seen = Vec::new();
+        each_from(&mut source, count, |_, mut lot| {
+            seen.extend(lot.portions().0.iter().map(|portion| (portion.first, portion.len())));
+            assert_eq!(Arc::strong_count(&block), 2 + lot.len(), "one for each tray");
+        });
+        assert_eq!(seen, [(0, 64), (64, 64), (128, 1), (129, 2)]);
     }
 
     #[test]

@@ -6,12 +6,11 @@
 use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
-use flowloom_packet::BATCH_PACKETS;
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::actor::Polled;
 use crate::progress::Progress;
-use crate::tray::{Basket, Share, Tray};
+use crate::tray::{Basket, Share, TRAY_PACKETS, Tray};
 
 /// Shares that are to wait for a worker while there is an input: it is to have enough while another is at the input.
 const AHEAD: usize = 64;
@@ -110,10 +109,10 @@ impl Outbox {
 
     /// Says whether so many packets more may be on the way.
     ///
-    /// While trays are scarce, no more than a sixteenth of what else may be, or a batch: a packet that waits keeps a whole tray, so
+    /// While trays are scarce, no more than a sixteenth of what else may be, or a tray: a packet that waits keeps a whole tray, so
     /// a worker that is behind the others with few of each batch would keep very many.
     pub(crate) fn has_room(&self, packets: usize, are_trays_scarce: bool) -> bool {
-        let most = if are_trays_scarce { (self.slots / 16).max(BATCH_PACKETS as u64) } else { self.slots };
+        let most = if are_trays_scarce { (self.slots / 16).max(TRAY_PACKETS as u64) } else { self.slots };
         self.sent + packets as u64 - self.completed() <= most
     }
 
@@ -162,6 +161,6 @@ mod tests {
         inbox.publish(60, 0);
         assert!(outbox.has_room(64, true));
         let (outbox, _inbox) = connect(64);
-        assert!(outbox.has_room(BATCH_PACKETS, true), "a batch goes to whoever has nothing");
+        assert!(outbox.has_room(TRAY_PACKETS, true), "a tray goes to whoever has nothing");
     }
 }

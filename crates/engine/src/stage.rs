@@ -9,6 +9,7 @@ use crate::app::{App, Verdict};
 use crate::counters::WorkerCounters;
 use crate::descriptor::{Outline, Place};
 use crate::flows::{Flows, FlowsEnd};
+use crate::tray::TRAY_PACKETS;
 
 /// What a burst keeps of a packet beside its key.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +71,7 @@ const NO_PACKET: u64 = u64::MAX;
 #[derive(Debug)]
 pub(crate) struct Hands<A> {
     app: A,
-    ids: [Option<FlowId>; BATCH_PACKETS],
+    ids: [Option<FlowId>; TRAY_PACKETS],
     pub(crate) counters: WorkerCounters,
     /// The packet that the application has in hand.
     at: u64,
@@ -79,7 +80,7 @@ pub(crate) struct Hands<A> {
 impl<A: App> Hands<A> {
     pub(crate) fn new(app: A) -> Self {
         let counters = WorkerCounters::default();
-        Self { app, ids: [None; BATCH_PACKETS], counters, at: NO_PACKET }
+        Self { app, ids: [None; TRAY_PACKETS], counters, at: NO_PACKET }
     }
 
     /// Returns the number of the packet that the application has in hand.
@@ -87,7 +88,7 @@ impl<A: App> Hands<A> {
         (self.at != NO_PACKET).then_some(self.at)
     }
 
-    /// Finds the flow of each of at most [`BATCH_PACKETS`] packets, runs the application on it, and says so with the packet's place
+    /// Finds the flow of each of at most [`TRAY_PACKETS`] packets, runs the application on it, and says so with the packet's place
     /// among them. `packet` returns each with its number.
     #[inline(always)]
     pub(crate) fn work<'b, T: FlowTable<FlowKey, A::Flow>>(

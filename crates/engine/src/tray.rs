@@ -1,4 +1,4 @@
-//! A batch on its way: decoded once into a tray, of which each worker gets the part that is its own.
+//! A batch or two on their way: decoded once into a tray, of which each worker gets the part that is its own.
 //!
 //! ```text
 //!  input stage ─ decode ─▶ tray: 64 parcels, block ─┬─ ring ─ (tray, 0b…0110) ─▶ worker 0
@@ -19,6 +19,9 @@ use flowloom_packet::{BATCH_PACKETS, PacketView, SharedBlock};
 
 use crate::descriptor::{Descriptor, Parcel};
 
+/// Packets that a tray has room for. What is told from CPU to CPU is told once a tray, so it has room for more than a batch.
+pub(crate) const TRAY_PACKETS: usize = 2 * BATCH_PACKETS;
+
 /// Packets that were decoded together, and the block they lie in.
 ///
 /// It begins a line: who reads a packet does not wait for whoever counts, in the line before, how many have the tray. Its parcels are
@@ -26,7 +29,7 @@ use crate::descriptor::{Descriptor, Parcel};
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Tray {
-    parcels: [[u64; Parcel::WORDS]; BATCH_PACKETS],
+    parcels: [[u64; Parcel::WORDS]; TRAY_PACKETS],
     pub(crate) block: Option<SharedBlock>,
     len: usize,
 }
@@ -35,7 +38,7 @@ const _: () = assert!(align_of::<Tray>() == prefetch::LINE_BYTES, "a tray begins
 
 impl Default for Tray {
     fn default() -> Self {
-        Self { parcels: [[0; Parcel::WORDS]; BATCH_PACKETS], block: None, len: 0 }
+        Self { parcels: [[0; Parcel::WORDS]; TRAY_PACKETS], block: None, len: 0 }
     }
 }
 
@@ -83,7 +86,7 @@ pub(crate) struct Share {
     pub(crate) mask: u64,
 }
 
-const _: () = assert!(BATCH_PACKETS <= u64::BITS as usize, "a bit for each packet of a batch");
+const _: () = assert!(TRAY_PACKETS <= u64::BITS as usize, "a bit for each packet of a tray");
 
 /// Empty trays that change between lots at a time: a lot keeps fewer than twice as many.
 const GROUP: usize = 8;
@@ -180,9 +183,9 @@ pub(crate) struct Basket {
 }
 
 impl Basket {
-    /// Returns an empty basket for at most so many packets, a batch at least and 255 at most.
+    /// Returns an empty basket for at most so many packets, a tray at least and 255 at most.
     pub(crate) fn new(packets_max: usize) -> Self {
-        assert!((BATCH_PACKETS..=255).contains(&packets_max), "a share fits, and a place is a byte");
+        assert!((TRAY_PACKETS..=255).contains(&packets_max), "a share fits, and a place is a byte");
         Self {
             shares: Vec::with_capacity(packets_max),
             picks: Vec::with_capacity(packets_max),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!            fill ring ◀──────────── frame given back ──────────┐
-//!  kernel ─▶ rx ring ─▶ ≤ 256 frames ─ one copy ─▶ block of the pool ─▶ batches of 64 ─▶ workers
+//!  kernel ─▶ rx ring ─▶ ≤ 256 frames ─ one copy ─▶ block of the pool ─▶ batches of 32 ─▶ workers
 //! ```
 //!
 //! The shared memory is small and the kernel drops what finds no free frame, so a frame is not lent to workers that may be

@@ -10,9 +10,9 @@ use crate::reason::DropCounts;
 
 /// The most packets a batch holds: one indirect call is shared by that many.
 ///
-/// With 32 two workers take a tenth longer, for what is done once a batch: trays, rings, counts that CPUs share. Of 64 packets of a usual
-/// mix the headers that the walk asked for, two lines each, are still in the first-level cache when the decoder comes to them.
-pub const BATCH_PACKETS: usize = 64;
+/// Thirty-two packets of a usual mix span about 11 KiB, so what the walk prefetched is still in the first-level
+/// cache when the decoder comes to it.
+pub const BATCH_PACKETS: usize = 32;
 
 /// A record of a capture, by its place in the arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! A network interface as a source, through libpcap.
 //!
 //! ```text
-//!  interface ─▶ kernel's buffer ─▶ libpcap ─ one copy ─▶ block of ≤ 256 packets ─ batches of 64 ─▶
+//!  interface ─▶ kernel's buffer ─▶ libpcap ─ one copy ─▶ block of ≤ 256 packets ─ batches of 32 ─▶
 //!                     │ full: counted by the kernel, asked for, `interface_full`
 //! ```
 //!

@@ -3,21 +3,20 @@
 
 use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::FlowTable;
-use flowloom_packet::BATCH_PACKETS;
 
 use super::{Desk, Worker, WorkerEnd};
 use crate::actor::Polled;
 use crate::app::App;
 use crate::ring::Inbox;
 use crate::stage::FlowStage;
-use crate::tray::Basket;
+use crate::tray::{Basket, TRAY_PACKETS};
 
 pub(crate) struct PrivateWorker<'a, A: App, T> {
     inbox: Inbox,
     stage: FlowStage<A, T>,
     basket: Basket,
-    keys: [FlowKey; BATCH_PACKETS],
-    hashes: [u64; BATCH_PACKETS],
+    keys: [FlowKey; TRAY_PACKETS],
+    hashes: [u64; TRAY_PACKETS],
     taken: u64,
     taken_bytes: u64,
     desk: Desk<'a>,
@@ -28,9 +27,9 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> PrivateWorker<'a, A, T> {
         Self {
             inbox,
             stage,
-            basket: Basket::new(BATCH_PACKETS),
-            keys: [FlowKey::default(); BATCH_PACKETS],
-            hashes: [0; BATCH_PACKETS],
+            basket: Basket::new(TRAY_PACKETS),
+            keys: [FlowKey::default(); TRAY_PACKETS],
+            hashes: [0; TRAY_PACKETS],
             taken: 0,
             taken_bytes: 0,
             desk,
@@ -50,7 +49,7 @@ where
         }
         let Self { stage, basket, keys, hashes, desk, .. } = self;
         let (count, mut latest_ns) = (basket.len(), 0);
-        let open = basket.open::<BATCH_PACKETS>();
+        let open = basket.open::<TRAY_PACKETS>();
         for i in 0..count {
             let parcel = basket.parcel(i);
             open.request(i);

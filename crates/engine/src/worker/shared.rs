@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::FlowTable;
-use flowloom_packet::{BATCH_PACKETS, DropReason, PacketView};
+use flowloom_packet::{DropReason, PacketView};
 
 use super::{Desk, Worker, WorkerEnd};
 use crate::actor::Polled;
@@ -14,7 +14,7 @@ use crate::halt::Halt;
 use crate::ring::Inbox;
 use crate::shared::{Entered, SharedFlows, shard_of};
 use crate::stage::Hands;
-use crate::tray::{Basket, Open};
+use crate::tray::{Basket, Open, TRAY_PACKETS};
 
 /// Packets taken at a time, those of a shard dealt with together.
 const CHUNK: usize = 255;
@@ -41,8 +41,8 @@ pub(crate) struct Clerk<'a, A: App, T> {
     hands: Hands<A>,
     pub(crate) flows: Arc<SharedFlows<A::Flow, T>>,
     desk: Desk<'a>,
-    keys: [FlowKey; BATCH_PACKETS],
-    hashes: [u64; BATCH_PACKETS],
+    keys: [FlowKey; TRAY_PACKETS],
+    hashes: [u64; TRAY_PACKETS],
     lists: Lists,
 }
 
@@ -89,8 +89,8 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> Clerk<'a, A, T> {
             hands: Hands::new(app),
             flows,
             desk,
-            keys: [FlowKey::default(); BATCH_PACKETS],
-            hashes: [0; BATCH_PACKETS],
+            keys: [FlowKey::default(); TRAY_PACKETS],
+            hashes: [0; TRAY_PACKETS],
             lists,
         }
     }
@@ -159,11 +159,11 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> Clerk<'a, A, T> {
         first: u8,
     ) {
         let Self { hands, desk, keys, hashes, lists, .. } = self;
-        let mut places = [0_u8; BATCH_PACKETS];
+        let mut places = [0_u8; TRAY_PACKETS];
         let mut i = first;
         while i != NONE {
             let mut count = 0;
-            while i != NONE && count < BATCH_PACKETS {
+            while i != NONE && count < TRAY_PACKETS {
                 let parcel = basket.parcel(usize::from(i));
                 shard.flows.table.prefetch(parcel.packet.hash);
                 (keys[count], hashes[count]) = (parcel.key, parcel.packet.hash);
