@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::distances::is_apart;
 use crate::rows::{Report, ResultRow};
 use crate::stats::{CONFIDENCE, Ratio, Verdict};
 
@@ -90,12 +91,17 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Matches rows by variant, work, size and unit.
+    /// Matches rows by variant, work, size and unit, unless their CPUs were differently far apart.
     pub fn between(base: &Report, new: &Report) -> Self {
         let same = |a: &ResultRow, b: &ResultRow| {
+            let lines = a.line_round_trip_ns.zip(b.line_round_trip_ns);
             (&a.variant, &a.work, a.size, &a.unit) == (&b.variant, &b.work, b.size, &b.unit)
+                && !lines.is_some_and(|(a, b)| is_apart(a, b))
         };
-        let name = |row: &ResultRow| format!("{}, {}, {}", row.variant, row.work, row.size);
+        let name = |row: &ResultRow| {
+            let line = row.line_round_trip_ns.map(|ns| format!(", line {ns:.0} ns")).unwrap_or_default();
+            format!("{}, {}, {}{line}", row.variant, row.work, row.size)
+        };
         let mut changes = Self::default();
         for row in &new.results {
             match base.results.iter().find(|other| same(other, row)) {
@@ -167,6 +173,17 @@ mod tests {
             (&changes.only_base[..], &changes.only_new[..]),
             (&["b, hit, 1000".into()][..], &["c, hit, 1000".into()][..])
         );
+    }
+
+    #[test]
+    fn rows_near_and_far_are_not_compared() {
+        let of = |line| report(vec![row("a", &[1; 6]).with_line(line)]);
+        let matched = |base, new| Changes::between(&of(base), &of(new)).rows.len();
+        assert_eq!(matched(Some(60.0), Some(66.0)), 1);
+        assert_eq!(matched(None, Some(66.0)), 1, "a report of before the line was measured");
+        assert_eq!(matched(Some(60.0), Some(320.0)), 0);
+        let changes = Changes::between(&of(Some(60.0)), &of(Some(320.0)));
+        assert_eq!(changes.only_new, ["a, hit, 1000, line 320 ns"]);
     }
 
     #[test]
