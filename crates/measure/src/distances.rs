@@ -15,6 +15,9 @@ use crate::stats::Summary;
 /// that share a cache and CPUs that do not by a factor of five.
 const APART: f64 = 2.0;
 
+/// What is added to a row's work where there are rounds of two kinds.
+const SUFFIXES: [&str; 2] = [", near", ", far"];
+
 /// The distances that rounds were run at.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 pub struct Distances {
@@ -57,6 +60,11 @@ pub struct Sorted {
 /// Says whether two round trips are of CPUs that are differently far apart.
 pub fn is_apart(one_ns: f64, other_ns: f64) -> bool {
     one_ns.max(other_ns) >= APART * one_ns.min(other_ns)
+}
+
+/// Returns a row's work without the word for its kind: what is far in one run is all there is in another.
+pub fn without_kind(work: &str) -> &str {
+    SUFFIXES.iter().find_map(|suffix| work.strip_suffix(suffix)).unwrap_or(work)
 }
 
 impl Distances {
@@ -103,7 +111,7 @@ impl Distances {
                 return vec![Sorted { suffix: "", line_round_trip_ns: None, samples: samples.to_vec() }];
             }
             [_] => [""].as_slice(),
-            _ => &[", near", ", far"],
+            _ => &SUFFIXES,
         };
         let sorted = self.kinds.iter().zip(suffixes).map(|(kind, suffix)| Sorted {
             suffix,
