@@ -255,7 +255,7 @@ hit          64  std         1.00  1.00 … 1.00       9        -          -  no
         };
         let (near, far) = (Some(60.0), Some(320.0));
         assert_eq!(said(&[near; 10]), "60 ns in 9 rounds");
-        assert_eq!(said(&[near, Some(100.0)]), "60 to 100 ns in 1 round");
+        assert_eq!(said(&[near, Some(80.0)]), "60 to 80 ns in 1 round");
         assert_eq!(
             said(&[near, near, None, near, far, far, far, Some(20.0), Some(20.0), near, near]),
             "60 ns in 2 rounds (near), 320 ns in 2 rounds (far); rounds in no row: 3 in which it changed, 1 at other distances, \

@@ -21,7 +21,7 @@ pub(crate) enum Bench {
     ///
     /// Threads that work together depend on how far apart their CPUs are, and the host of a virtual machine moves these. So a cache line is
     /// timed between them, to the furthest and back, before the first round of scaling and after each. Where rounds are near and far, at
-    /// least twice as far, either kind has rows of its own; rounds in which it changed have none, and are counted.
+    /// least half as far again, either kind has rows of its own; rounds in which it changed have none, and are counted.
     Pipeline(pipeline::Pipeline),
     /// What a scheduler's decision costs
     Schedule(schedule::Schedule),
