@@ -176,6 +176,7 @@ fn megabytes(variant: &str, name: &str, size: u64, bytes: usize) -> ResultRow {
         p5: value,
         p95: value,
         samples: vec![value],
+        line_round_trip_ns: None,
     }
 }
 

@@ -203,6 +203,7 @@ fn percentile(variant: &str, size: u64, mut times: Vec<u64>) -> ResultRow {
         p5: at(5),
         p95: at(95),
         samples: times.iter().map(|&time| time as f64).collect(),
+        line_round_trip_ns: None,
     }
 }
 

@@ -1,5 +1,7 @@
 //! `bench`: every contender has the same answers, and a report that reads as one.
 
+use serde_json::json;
+
 use crate::support::{Folder, flowloom};
 
 #[test]
@@ -66,9 +68,49 @@ fn the_packet_path_is_timed_by_stage_by_layout_and_by_lateness() {
             "{row:#}"
         );
     }
-    flowloom(run).ends(0).shows(&["by hand", "p99.9", "1 worker"]);
+    assert_eq!(document["distances"]["line_round_trips_ns"], json!([]), "threads are not pinned");
+    flowloom(run).ends(0).shows(&[
+        "by hand",
+        "p99.9",
+        "1 worker",
+        "line to another CPU and back: not measured",
+    ]);
+    flowloom([&run[..], &["--format", "csv"]].concat()).shows(&["p95,line_round_trip_ns\n"]);
     flowloom(["bench", "pipeline", &trace, "--rounds", "0"]).ends(2);
     flowloom(["bench", "pipeline", &trace, "--workers", "0"]).ends(2).says(&["--workers 0"]);
     flowloom(["bench", "pipeline", &trace, "--rates", "0"]).ends(2).says(&["--rates 0"]);
     flowloom(["bench", "pipeline", "/no/such.pcap"]).ends(3).says(&["/no/such.pcap"]);
+}
+
+#[test]
+fn every_round_of_pinned_threads_is_sorted_by_distance_or_counted() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &["--packets", "3k", "--flows", "100"]);
+    let run = ["bench", "pipeline", &trace, "--packets", "3k", "--rounds", "3", "--rates", "50"];
+    let document = flowloom([&run[..], &["--workers", "1", "--format", "json"]].concat()).json();
+    let distances = &document["distances"];
+    let trips = distances["line_round_trips_ns"].as_array().unwrap();
+    assert!(
+        [0, 4].contains(&trips.len()),
+        "before the first round and after each, or never: {distances:#}"
+    );
+    let kinds = distances["kinds"].as_array().unwrap();
+    let sorted: usize = kinds.iter().map(|kind| kind["rounds"].as_array().unwrap().len()).sum();
+    let counted: u64 =
+        ["changed", "elsewhere", "unmeasured"].iter().map(|name| distances[name].as_u64().unwrap()).sum();
+    assert_eq!(sorted as u64 + counted, trips.len().saturating_sub(1) as u64);
+    // Rows of each kind, which say its distance; or of all rounds, which say none.
+    let expected: Vec<_> = match &kinds[..] {
+        [] => vec![(json!(3), json!(null))],
+        kinds => kinds
+            .iter()
+            .map(|kind| {
+                (json!(kind["rounds"].as_array().unwrap().len()), kind["line_round_trip_ns"].clone())
+            })
+            .collect(),
+    };
+    let ratios = document["ratios"].as_array().unwrap().iter().filter(|row| row["rival"] == "inline");
+    let found: Vec<_> =
+        ratios.map(|row| (row["rounds"].clone(), row["line_round_trip_ns"].clone())).collect();
+    assert_eq!(found, expected, "{distances:#}");
 }

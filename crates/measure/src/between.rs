@@ -19,6 +19,8 @@ const TIMES: usize = 101;
 const PATIENCE: Duration = Duration::from_millis(50);
 /// Other CPUs that are asked, and no more.
 const OTHERS: usize = 15;
+/// How often two CPUs are listened to that have other things to do.
+const TRIES: usize = 5;
 /// CPUs that `core_affinity` knows; it panics on others.
 const CPUS_MAX: u32 = 1024;
 /// What ends it.
@@ -34,6 +36,15 @@ pub fn line_round_trips_ns() -> Option<[f64; 2]> {
         None => Some([ns; 2]),
         Some([least, most]) => Some([least.min(ns), most.max(ns)]),
     })
+}
+
+/// Returns how long a line takes from the first of some CPUs to the furthest of the others and back; `None` where there is no other, or one
+/// does not answer, though it was asked more than once.
+pub fn furthest_round_trip_ns(cpus: &[u32]) -> Option<f64> {
+    let (&first, others) = cpus.split_first()?;
+    let trip = |&other: &u32| (0..TRIES).find_map(|_| line_round_trip_ns(first, other));
+    let trips: Option<Vec<f64>> = others.iter().take(OTHERS).map(trip).collect();
+    trips?.into_iter().max_by(f64::total_cmp)
 }
 
 /// Returns how long a line takes from one CPU to the other and back, the median of many; `None` where threads cannot be pinned to them, or
@@ -131,6 +142,18 @@ mod tests {
     fn like_times_are_shown_as_one() {
         assert_eq!(shown([50.0, 60.0]), "60 ns");
         assert_eq!(shown([50.0, 320.4]), "50 to 320 ns");
+    }
+
+    #[test]
+    fn the_furthest_needs_all_to_answer() {
+        assert_eq!(furthest_round_trip_ns(&[]), None);
+        let Ok(cpus) = allowed_cpus() else { return };
+        assert_eq!(furthest_round_trip_ns(&cpus[..1]), None, "there is no other");
+        assert_eq!(furthest_round_trip_ns(&[cpus[0], 100_000]), None);
+        if let [first, second, ..] = cpus[..] {
+            let found = (0..20).find_map(|_| furthest_round_trip_ns(&[first, second]));
+            assert!(found.is_some_and(|ns| ns > 2.0), "{found:?}");
+        }
     }
 
     #[test]

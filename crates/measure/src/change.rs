@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::distances::{is_apart, without_kind};
 use crate::rows::{Report, ResultRow};
 use crate::stats::{CONFIDENCE, Ratio, Verdict};
 
@@ -90,12 +91,22 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Matches rows by variant, work, size and unit.
+    /// Matches rows by variant, work, size and unit. Where both say how far apart their CPUs were, that must be alike, and the word for it
+    /// in the work is of no account.
     pub fn between(base: &Report, new: &Report) -> Self {
         let same = |a: &ResultRow, b: &ResultRow| {
-            (&a.variant, &a.work, a.size, &a.unit) == (&b.variant, &b.work, b.size, &b.unit)
+            (&a.variant, a.size, &a.unit) == (&b.variant, b.size, &b.unit)
+                && match a.line_round_trip_ns.zip(b.line_round_trip_ns) {
+                    None => a.work == b.work,
+                    Some((one, other)) => {
+                        without_kind(&a.work) == without_kind(&b.work) && !is_apart(one, other)
+                    }
+                }
         };
-        let name = |row: &ResultRow| format!("{}, {}, {}", row.variant, row.work, row.size);
+        let name = |row: &ResultRow| {
+            let line = row.line_round_trip_ns.map(|ns| format!(", line {ns:.0} ns")).unwrap_or_default();
+            format!("{}, {}, {}{line}", row.variant, row.work, row.size)
+        };
         let mut changes = Self::default();
         for row in &new.results {
             match base.results.iter().find(|other| same(other, row)) {
@@ -167,6 +178,24 @@ mod tests {
             (&changes.only_base[..], &changes.only_new[..]),
             (&["b, hit, 1000".into()][..], &["c, hit, 1000".into()][..])
         );
+    }
+
+    #[test]
+    fn rows_near_are_not_compared_with_rows_far() {
+        let of = |work: &str, line| {
+            let mut row = row("a", &[1; 6]).with_line(line);
+            row.work = work.into();
+            row
+        };
+        let matched = |base, new| Changes::between(&report(vec![base]), &report(vec![new])).rows.len();
+        assert_eq!(matched(of("hit", Some(60.0)), of("hit", Some(66.0))), 1);
+        assert_eq!(matched(of("hit", None), of("hit", Some(66.0))), 1, "from before the line was measured");
+        assert_eq!(matched(of("hit", None), of("hit, near", Some(66.0))), 0);
+        assert_eq!(matched(of("hit", Some(60.0)), of("hit", Some(320.0))), 0);
+        let base = report(vec![of("hit, near", Some(60.0)), of("hit, far", Some(320.0))]);
+        let changes = Changes::between(&base, &report(vec![of("hit", Some(300.0))]));
+        assert_eq!((changes.rows.len(), changes.only_new.len()), (1, 0));
+        assert_eq!(changes.only_base, ["a, hit, near, 1000, line 60 ns"]);
     }
 
     #[test]

@@ -22,6 +22,7 @@ pub mod between;
 pub mod change;
 pub mod chart;
 pub mod clock;
+pub mod distances;
 pub mod host;
 pub mod lookup;
 pub mod page;

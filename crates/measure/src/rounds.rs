@@ -84,6 +84,19 @@ pub struct Samples {
     pub wall_ns: Vec<u64>,
 }
 
+impl Samples {
+    /// Returns the times of some of the rounds.
+    ///
+    /// # Panics
+    ///
+    /// Where there is no such round.
+    #[must_use]
+    pub fn of_rounds(&self, rounds: &[usize]) -> Self {
+        let of = |times: &[u64]| rounds.iter().map(|&round| times[round]).collect();
+        Self { name: self.name.clone(), cpu_ns: of(&self.cpu_ns), wall_ns: of(&self.wall_ns) }
+    }
+}
+
 /// What the rounds gave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome<C> {

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::distances::Distances;
 use crate::host::Host;
 use crate::rounds::Samples;
 use crate::stats::{Ratio, Summary};
@@ -38,6 +39,9 @@ pub struct Report {
     /// Latencies at given rates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub latencies: Vec<LatencyRow>,
+    /// How far apart the CPUs were in the rounds of threads that work together, where there are such.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distances: Option<Distances>,
     /// Whether the run went to its end.
     pub complete: bool,
 }
@@ -91,6 +95,7 @@ impl Report {
             results: Vec::new(),
             ratios: Vec::new(),
             latencies: Vec::new(),
+            distances: None,
             complete: true,
         }
     }
@@ -128,6 +133,9 @@ pub struct ResultRow {
     pub p95: f64,
     /// Every round, in order.
     pub samples: Vec<f64>,
+    /// How long a line took from one CPU to the other and back in these rounds, where it was measured: the median.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line_round_trip_ns: Option<f64>,
 }
 
 impl ResultRow {
@@ -151,7 +159,15 @@ impl ResultRow {
             p5: summary.p5,
             p95: summary.p95,
             samples: each,
+            line_round_trip_ns: None,
         }
+    }
+
+    /// Adds how far apart the CPUs were, where that is known.
+    #[must_use]
+    pub fn with_line(mut self, line_round_trip_ns: Option<f64>) -> Self {
+        self.line_round_trip_ns = line_round_trip_ns;
+        self
     }
 }
 
@@ -187,6 +203,9 @@ pub struct RatioRow {
     /// The rival's time for one item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub theirs: Option<PerItem>,
+    /// How long a line took from one CPU to the other and back in these rounds, where it was measured: the median.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line_round_trip_ns: Option<f64>,
 }
 
 impl RatioRow {
@@ -214,7 +233,15 @@ impl RatioRow {
             rounds: ratio.rounds,
             ours: None,
             theirs: None,
+            line_round_trip_ns: None,
         }
+    }
+
+    /// Adds how far apart the CPUs were, where that is known.
+    #[must_use]
+    pub fn with_line(mut self, line_round_trip_ns: Option<f64>) -> Self {
+        self.line_round_trip_ns = line_round_trip_ns;
+        self
     }
 
     /// Adds both sides' times for one of the `items` that a round works on.
@@ -290,6 +317,25 @@ mod tests {
         assert_eq!(value["ratios"][0]["ratio_median"], 2.0);
         assert_eq!(value["ratios"][0]["theirs"]["min_ns"], 4.0);
         assert_eq!(value["complete"], true);
+    }
+
+    #[test]
+    fn what_is_known_of_distances_has_its_names_too() {
+        let mut report = report();
+        report.distances = Some(Distances::of(&[Some(60.0), Some(62.0), Some(61.0), None]));
+        report.results[0].line_round_trip_ns = Some(61.0);
+        let ratio = report.ratios[0].clone();
+        report.ratios[0] = ratio.with_line(Some(61.0));
+        let value: Value = serde_json::from_str(&report.to_json()).unwrap();
+        let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ");
+        assert_eq!(
+            (&value["results"][0]["line_round_trip_ns"], 61.0),
+            (&value["ratios"][0]["line_round_trip_ns"], 61.0)
+        );
+        assert_eq!(keys(&value["distances"]), "changed elsewhere kinds line_round_trips_ns unmeasured");
+        assert_eq!(keys(&value["distances"]["kinds"][0]), "least_ns line_round_trip_ns most_ns rounds");
+        assert_eq!(value["distances"]["line_round_trips_ns"][3], Value::Null);
+        assert_eq!(serde_json::from_str::<Report>(&report.to_json()).unwrap(), report);
     }
 
     #[test]

@@ -3,8 +3,10 @@
 use std::fmt::Write;
 
 use crate::between::shown;
+use crate::distances::{Distances, Kind};
 use crate::host::{Host, NOISE_MAX};
 use crate::rows::{LatencyRow, PerItem, RatioRow, ResultRow};
+use crate::stats::Summary;
 
 /// Returns the comparisons as a table: a line each, numbers aligned, the verdict in words.
 ///
@@ -137,6 +139,57 @@ pub fn host(host: &Host) -> String {
     text
 }
 
+/// Returns in one line how far apart the CPUs were, and which rounds have no row for it.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_measure::{distances::Distances, text};
+/// assert_eq!(
+///     text::distances(&Distances::of(&[60.0, 62.0, 320.0, 310.0, 330.0].map(Some))),
+///     "line to another CPU and back: 62 ns in 1 round (near), 330 ns in 2 rounds (far); rounds in no row: 1 in which it changed\n",
+/// );
+/// ```
+pub fn distances(found: &Distances) -> String {
+    let trips = &found.line_round_trips_ns;
+    let measured = Summary::of(trips.iter().flatten().copied());
+    let known = match found.kinds.as_slice() {
+        [] if trips.is_empty() => {
+            "not measured, since threads are not pinned or there is one CPU".to_owned()
+        }
+        [] if measured.count == 0 => {
+            "could not be measured: CPUs that do not answer, or have other things to do".to_owned()
+        }
+        [] => format!(
+            "{}, but not the same before and after any round: rows are of all rounds",
+            shown([measured.min, measured.max])
+        ),
+        [kind] => in_rounds(kind),
+        [near, far @ ..] => {
+            let far: Vec<String> = far.iter().map(|kind| format!(", {} (far)", in_rounds(kind))).collect();
+            format!("{} (near){}", in_rounds(near), far.concat())
+        }
+    };
+    let left_out = [
+        (found.changed, "in which it changed"),
+        (found.elsewhere, "at other distances"),
+        (found.unmeasured, "in which it could not be measured"),
+    ];
+    let left_out = left_out.iter().filter(|(count, _)| *count > 0 && !found.kinds.is_empty());
+    let left_out: Vec<String> = left_out.map(|(count, why)| format!("{count} {why}")).collect();
+    let left_out = match left_out.join(", ") {
+        none if none.is_empty() => none,
+        some => format!("; rounds in no row: {some}"),
+    };
+    format!("line to another CPU and back: {known}{left_out}\n")
+}
+
+fn in_rounds(kind: &Kind) -> String {
+    let count = kind.rounds.len();
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} in {count} round{plural}", shown([kind.least_ns, kind.most_ns]))
+}
+
 /// A column's head, and the side its cells lean to.
 #[derive(Clone, Copy)]
 enum Column {
@@ -192,6 +245,28 @@ hit          64  std         1.00  1.00 … 1.00       9        -          -  no
         let samples = Samples { name: "ours".to_owned(), cpu_ns: vec![100, 110, 120], wall_ns: vec![0; 3] };
         let text = results(&[ResultRow::new("hit", 64, 10, &samples)]);
         assert!(text.ends_with("ours     hit     64  ns/op    11.0  10.1  11.9  10.0  3\n"), "{text}");
+    }
+
+    #[test]
+    fn distances_say_which_rounds_are_in_no_row() {
+        let said = |trips: &[Option<f64>]| {
+            let text = distances(&Distances::of(trips));
+            text.strip_prefix("line to another CPU and back: ").unwrap().trim_end().to_owned()
+        };
+        let (near, far) = (Some(60.0), Some(320.0));
+        assert_eq!(said(&[near; 10]), "60 ns in 9 rounds");
+        assert_eq!(said(&[near, Some(80.0)]), "60 to 80 ns in 1 round");
+        assert_eq!(
+            said(&[near, near, None, near, far, far, far, Some(20.0), Some(20.0), near, near]),
+            "60 ns in 2 rounds (near), 320 ns in 2 rounds (far); rounds in no row: 3 in which it changed, 1 at other distances, \
+             2 in which it could not be measured"
+        );
+        assert_eq!(
+            said(&[near, far, near]),
+            "60 to 320 ns, but not the same before and after any round: rows are of all rounds"
+        );
+        assert!(said(&[]).starts_with("not measured, since threads are not pinned"));
+        assert!(said(&[None; 3]).starts_with("could not be measured"));
     }
 
     #[test]

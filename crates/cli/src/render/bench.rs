@@ -108,17 +108,26 @@ impl Report for BenchResult {
             lines.extend(text::latencies(&report.latencies).lines().map(str::to_owned));
             lines.push(String::new());
         }
+        if let Some(distances) = &report.distances {
+            lines.extend(text::distances(distances).lines().map(str::to_owned));
+            lines.push(String::new());
+        }
         lines.push(String::from("ratio: the rival's time by ours, so above 1 the first is faster"));
         lines.extend(text::ratios(&report.ratios).lines().map(str::to_owned));
         lines.push(String::new());
-        let rounds = report.results.iter().map(|row| row.n).max().unwrap_or(0);
+        let rounds = report.results.iter().map(|row| row.n);
+        let rounds = match (rounds.clone().min().unwrap_or(0), rounds.max().unwrap_or(0)) {
+            (least, most) if least == most => format!("{most} rounds each"),
+            (least, most) => format!("{least} to {most} rounds"),
+        };
         let ended = if report.complete { "" } else { "interrupted: " };
-        lines.push(format!("{ended}{} comparisons of {rounds} rounds each", report.ratios.len()));
+        lines.push(format!("{ended}{} comparisons of {rounds}", report.ratios.len()));
         lines
     }
 
     fn rows(&self) -> Vec<Vec<String>> {
-        let head = ["variant", "work", "size", "unit", "n", "min", "median", "p5", "p95"];
+        let head =
+            ["variant", "work", "size", "unit", "n", "min", "median", "p5", "p95", "line_round_trip_ns"];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
         rows.extend(self.report.results.iter().map(|row| {
             let numbers = [row.min, row.median, row.p5, row.p95].map(|number| number.to_string());
@@ -130,6 +139,7 @@ impl Report for BenchResult {
                 row.n.to_string(),
             ];
             cells.extend(numbers);
+            cells.push(row.line_round_trip_ns.map(|ns| ns.to_string()).unwrap_or_default());
             cells
         }));
         rows

@@ -8,10 +8,7 @@ use crate::args::parse;
 use crate::args::replay::SchedulerName;
 use crate::args::save::Save;
 
-/// Measure the packet path: what each stage costs, how it scales over workers, how late packets are.
-///
-/// Stages are timed by the processor time of one thread, scaling by the wall. Latency is open loop: every packet is due at
-/// a time that does not move, and its latency counts from there, so a pause is charged to all that were due in it.
+/// Measures the packet path: what each stage costs, how it scales over workers, how late packets are.
 #[derive(Debug, Args)]
 pub(crate) struct Pipeline {
     /// Capture to work on; .zst is unpacked first [default: a generated one]

@@ -17,6 +17,8 @@ use flowloom::packet::PacketSource;
 use flowloom::scheduler::sim::Scheme;
 use flowloom::scheduler::sim::schemes::Policy;
 use flowloom::scheduler::{OrderGuarantee, Topology, WorkerCount};
+use flowloom_measure::between::furthest_round_trip_ns;
+use flowloom_measure::distances::{Distances, Sorted};
 use flowloom_measure::path::hand::hand_loop;
 use flowloom_measure::path::input::CaptureFile;
 use flowloom_measure::path::looped::{Looped, count};
@@ -194,7 +196,7 @@ impl Bench<'_> {
                     Ok(found.packets)
                 }),
             );
-        let Some(samples) = self.rounds(rounds, report)? else { return Ok(()) };
+        let Some(samples) = self.rounds(rounds, || (), report)? else { return Ok(()) };
         let work = "one thread, ns of CPU a packet";
         report
             .results
@@ -207,7 +209,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// How long each layout takes on the wall; returns the most packets a second of each.
+    /// How long each layout takes on the wall, near and far apart; returns the most packets a second of each.
     fn scaling<A: App>(
         &self,
         app: &impl Fn() -> A,
@@ -232,28 +234,56 @@ impl Bench<'_> {
                 }))
             });
         }
-        let Some(samples) = self.rounds(rounds, report)? else { return Ok(Vec::new()) };
-        for samples in &samples {
-            let name = &samples.name;
-            let of =
-                |work: &str, times: &[u64]| ResultRow::of_times(work, self.round, self.round, name, times);
-            report.results.push(of("all threads, ns on the wall a packet", &samples.wall_ns));
-            report.results.push(of("all threads, ns of CPU a packet, waiting included", &samples.cpu_ns));
+        let cpus = self.cpus_in_use();
+        let mut trips = Vec::new();
+        let mut listen = || {
+            if cpus.len() > 1 {
+                trips.push(furthest_round_trip_ns(&cpus));
+            }
+        };
+        let Some(samples) = self.rounds(rounds, &mut listen, report)? else { return Ok(Vec::new()) };
+        listen();
+        // The trips before the rounds that warm up are of no use.
+        let warm_up = trips.len().saturating_sub(self.arguments.rounds + 1);
+        let distances = Distances::of(&trips[warm_up..]);
+        for part in distances.sort(&samples) {
+            self.scaling_rows(&part, report);
         }
-        let Some((inline, others)) = samples.split_first() else { return Ok(Vec::new()) };
-        report.ratios.extend(others.iter().map(|other| {
-            let work = format!("{}, wall", other.name);
-            RatioRow::of_times(work, self.round, "inline", &inline.wall_ns, &other.wall_ns).with_items(
-                self.round,
-                &inline.wall_ns,
-                &other.wall_ns,
-            )
-        }));
+        report.distances = Some(distances);
         let most = |samples: &Samples| {
             let quickest = samples.wall_ns.iter().min().copied().unwrap_or(u64::MAX);
             self.round as f64 / (quickest as f64 / 1e9)
         };
         Ok(modes.into_iter().zip(samples.iter().map(most)).collect())
+    }
+
+    /// Adds the rows of rounds of one kind.
+    fn scaling_rows(&self, part: &Sorted, report: &mut Report) {
+        let Sorted { suffix, line_round_trip_ns: line, samples } = part;
+        for samples in samples {
+            let of = |work: &str, times: &[u64]| {
+                let work = format!("{work}{suffix}");
+                ResultRow::of_times(work, self.round, self.round, &samples.name, times).with_line(*line)
+            };
+            report.results.push(of("all threads, ns on the wall a packet", &samples.wall_ns));
+            report.results.push(of("all threads, ns of CPU a packet, waiting included", &samples.cpu_ns));
+        }
+        let Some((inline, others)) = samples.split_first() else { return };
+        report.ratios.extend(others.iter().map(|other| {
+            let work = format!("{}, wall{suffix}", other.name);
+            RatioRow::of_times(work, self.round, "inline", &inline.wall_ns, &other.wall_ns)
+                .with_items(self.round, &inline.wall_ns, &other.wall_ns)
+                .with_line(*line)
+        }));
+    }
+
+    /// Returns the CPUs that the layouts' threads are pinned to; none where nothing is to be pinned.
+    fn cpus_in_use(&self) -> Vec<u32> {
+        let most = self.workers.iter().max().copied().unwrap_or(0);
+        match allowed_cpus() {
+            Ok(cpus) if !self.arguments.no_pin => cpus.into_iter().take(most + 1).collect(),
+            _ => Vec::new(),
+        }
     }
 
     /// How late packets are at shares of what each layout manages.
@@ -302,13 +332,18 @@ impl Bench<'_> {
         Looped::open(self.file.path(), u64::MAX).map_err(Failure::from)
     }
 
-    /// Runs rounds; `None` when there are none because of an interruption.
+    /// Runs rounds, and something before each; `None` when there are none because of an interruption.
     fn rounds(
         &self,
         rounds: Rounds<'_, Answer>,
+        mut before: impl FnMut(),
         report: &mut Report,
     ) -> Result<Option<Vec<Samples>>, Failure> {
-        match rounds.run_while(|| !self.control.is_stopped()) {
+        let go_on = || {
+            before();
+            !self.control.is_stopped()
+        };
+        match rounds.run_while(go_on) {
             Ok(outcome) => {
                 outcome.answer.0.map_err(Failure::Experiment)?;
                 report.complete &= outcome.complete;
