@@ -18,9 +18,9 @@ use crate::tray::{Basket, Open, TRAY_PACKETS};
 
 /// Packets taken at a time, those of a shard dealt with together.
 const CHUNK: usize = 255;
-/// Looks at shards that somebody is in, before the thread waits for one: that takes a call of the system, and a visit takes less
-/// than a microsecond.
-const ROUNDS: usize = 64;
+/// Looks at shards that somebody is in, before the thread waits for one, some ten microseconds in all: a visit takes a few, and waiting
+/// takes a call of the system on both sides and an interrupt between them.
+const ROUNDS: usize = 512;
 
 pub(crate) struct SharedWorker<'a, A: App, T> {
     inbox: Inbox,
