@@ -31,7 +31,7 @@ const OVER: u64 = u64::MAX;
 pub fn line_round_trips_ns() -> Option<[f64; 2]> {
     let cpus = Topology::read().ok()?.one_per_core();
     let (&first, others) = cpus.split_first()?;
-    let trips = others.iter().take(OTHERS).filter_map(|&other| line_round_trip_ns(first, other));
+    let trips = others.iter().take(OTHERS).filter_map(|&other| trip_ns(first, other));
     trips.fold(None, |found, ns| match found {
         None => Some([ns; 2]),
         Some([least, most]) => Some([least.min(ns), most.max(ns)]),
@@ -42,9 +42,13 @@ pub fn line_round_trips_ns() -> Option<[f64; 2]> {
 /// does not answer, though it was asked more than once.
 pub fn furthest_round_trip_ns(cpus: &[u32]) -> Option<f64> {
     let (&first, others) = cpus.split_first()?;
-    let trip = |&other: &u32| (0..TRIES).find_map(|_| line_round_trip_ns(first, other));
-    let trips: Option<Vec<f64>> = others.iter().take(OTHERS).map(trip).collect();
+    let trips: Option<Vec<f64>> = others.iter().take(OTHERS).map(|&other| trip_ns(first, other)).collect();
     trips?.into_iter().max_by(f64::total_cmp)
+}
+
+/// Asks more than once.
+fn trip_ns(one: u32, other: u32) -> Option<f64> {
+    (0..TRIES).find_map(|_| line_round_trip_ns(one, other))
 }
 
 /// Returns how long a line takes from one CPU to the other and back, the median of many; `None` where threads cannot be pinned to them, or

@@ -104,8 +104,10 @@ impl Ratio {
 
     /// Says what the interval allows to say.
     pub fn verdict(&self) -> Verdict {
-        if self.confidence < CONFIDENCE || (self.low <= 1.0 && self.high >= 1.0) {
+        if self.low <= 1.0 && self.high >= 1.0 {
             Verdict::NoDifferenceShown
+        } else if self.confidence < CONFIDENCE {
+            Verdict::TooFewRounds
         } else if self.low > 1.0 {
             Verdict::Faster
         } else {
@@ -119,8 +121,8 @@ impl fmt::Display for Ratio {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { median, low, high, .. } = self;
         match self.verdict() {
-            Verdict::NoDifferenceShown => {
-                write!(f, "{median:.2} [{low:.2} … {high:.2}] no difference shown")
+            verdict @ (Verdict::NoDifferenceShown | Verdict::TooFewRounds) => {
+                write!(f, "{median:.2} [{low:.2} … {high:.2}] {verdict}")
             }
             verdict => write!(f, "{median:.2} [{low:.2} … {high:.2}] × {verdict}"),
         }
@@ -134,8 +136,10 @@ pub enum Verdict {
     Faster,
     /// The whole interval lies below 1: we take longer.
     Slower,
-    /// The interval holds 1, or there were too few rounds for one.
+    /// The interval holds 1.
     NoDifferenceShown,
+    /// All rounds lie on one side of 1, and there were fewer than six: chance could have done that.
+    TooFewRounds,
 }
 
 impl fmt::Display for Verdict {
@@ -144,6 +148,7 @@ impl fmt::Display for Verdict {
             Self::Faster => "faster",
             Self::Slower => "slower",
             Self::NoDifferenceShown => "no difference shown",
+            Self::TooFewRounds => "too few rounds to say",
         })
     }
 }
@@ -254,8 +259,10 @@ mod tests {
     #[test]
     fn too_few_rounds_show_nothing() {
         let ratio = Ratio::of_rounds(&[30, 30, 30, 30, 30], &[10, 10, 10, 10, 10]);
+        assert_eq!(ratio.verdict(), Verdict::TooFewRounds);
+        assert_eq!(ratio.to_string(), "3.00 [3.00 … 3.00] too few rounds to say");
+        let ratio = Ratio::of_rounds(&[30, 30, 10], &[10, 10, 30]);
         assert_eq!(ratio.verdict(), Verdict::NoDifferenceShown);
-        assert_eq!(ratio.to_string(), "3.00 [3.00 … 3.00] no difference shown");
     }
 
     #[test]
@@ -275,7 +282,7 @@ mod tests {
             let inverse = match there.verdict() {
                 Verdict::Faster => Verdict::Slower,
                 Verdict::Slower => Verdict::Faster,
-                Verdict::NoDifferenceShown => Verdict::NoDifferenceShown,
+                neither => neither,
             };
             prop_assert_eq!(back.verdict(), inverse);
         }
