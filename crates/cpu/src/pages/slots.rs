@@ -398,7 +398,8 @@ mod tests {
         assert_eq!(Rc::strong_count(&value), 1);
     }
 
-    #[cfg(all(feature = "std", target_os = "linux", target_arch = "x86_64", not(miri)))]
+    // A sanitizer has pages of its own.
+    #[cfg(all(feature = "std", target_os = "linux", target_arch = "x86_64", not(any(miri, sanitized))))]
     #[test]
     fn a_fresh_page_is_got_once() {
         const PAGES: u32 = 512;
