@@ -38,6 +38,13 @@ unsafe extern "C" {
         key_bytes: u32,
         states: *const u64,
     ) -> u64;
+    fn flowloom_rte_hash_dependent(
+        table: *const Table,
+        keys: *const u64,
+        count: u64,
+        key_words: u32,
+        states: *const u64,
+    ) -> u64;
 }
 
 /// Keys that `rte_hash` takes at once, at most.
@@ -186,6 +193,20 @@ impl<const W: usize> Contender for RteHash<'_, W> {
                         flat(keys),
                         keys.len() as u64,
                         key_bytes::<W>(),
+                        self.states.as_ptr().cast(),
+                    )
+                }
+            }),
+            Work::Dependent => lap.time(|| {
+                const { assert!(W <= 8, "KEY_WORDS_MAX of rte_hash.c") };
+                let keys = &self.flows.keys;
+                // SAFETY: as in `bulk`; a key is copied into as many words as it has.
+                unsafe {
+                    flowloom_rte_hash_dependent(
+                        self.table.0.as_ptr(),
+                        keys.as_ptr().cast(),
+                        keys.len() as u64,
+                        W as u32,
                         self.states.as_ptr().cast(),
                     )
                 }

@@ -21,7 +21,6 @@ use core::slice;
 use crate::prefetch::LINE_BYTES;
 
 mod slots;
-mod write_first;
 
 pub use slots::{Generation, SlotArray, SlotView};
 

@@ -20,6 +20,9 @@ pub trait Indexed {
     /// What is kept for it.
     type Value;
 
+    /// Whether vacant slots have marks of the index, which a new tenant must leave alone.
+    const KEEPS_MARKS: bool = false;
+
     /// Returns the states.
     fn states(&self) -> &States<Self::Key, Self::Value>;
 
@@ -112,7 +115,7 @@ pub trait Indexed {
     /// The reason why there is none.
     fn vacancy(&self, key: &Self::Key, hash: u64) -> Result<u32, FullReason>;
 
-    /// Links the slot that [`Indexed::vacancy`] just returned for this key.
+    /// Links the slot that [`Indexed::vacancy`] returned for this key, which is its tenant now.
     fn link(&mut self, slot: u32, key: &Self::Key, hash: u64);
 
     /// Unlinks a slot whose flow is gone.
@@ -212,9 +215,9 @@ fn enter_or_evict<T: Indexed>(
     }
     match vacancy {
         Ok(slot) => {
-            let value = make();
+            let id = table.states_mut().occupy(slot, T::KEEPS_MARKS, (key, make()), class, now);
             table.link(slot, &key, hash);
-            Ok(Entry { id: table.states_mut().occupy(slot, key, value, class, now), is_new: true })
+            Ok(Entry { id, is_new: true })
         }
         Err(reason) => {
             table.states_mut().refuse();
@@ -239,10 +242,6 @@ where
 
     fn slot_count(&self) -> u32 {
         self.states().slot_count()
-    }
-
-    fn generation_max(&self) -> u32 {
-        self.states().generation_max()
     }
 
     #[inline]

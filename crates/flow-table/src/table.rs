@@ -62,8 +62,8 @@ pub struct TimeoutClass(pub u8);
 
 /// The name of one flow in one table: a slot, and which of the slot's tenants.
 ///
-/// Eight bytes, also as an `Option`. Stable for the life of the flow. A slot's generation repeats after
-/// 2³¹ tenants; an id kept for longer than that may name a stranger.
+/// Eight bytes, also as an `Option`. Stable for the life of the flow. Generations count the flows that the table takes in, and repeat
+/// after 2³¹: an id that is kept for longer names a stranger if that one's slot was taken exactly so many flows later, or a multiple.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FlowId {
     slot: u32,
@@ -309,9 +309,6 @@ pub trait FlowTable<K: TableKey, V> {
 
     /// Returns the bound of [`FlowId::slot`].
     fn slot_count(&self) -> u32;
-
-    /// Returns the greatest generation that an id of this table ever had.
-    fn generation_max(&self) -> u32;
 
     /// Hints that a flow with this hash will be looked up soon.
     fn prefetch(&self, hash: u64);

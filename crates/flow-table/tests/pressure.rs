@@ -4,10 +4,11 @@
 
 use flowloom_flow_key::hash::fold::split_mix;
 use flowloom_flow_table::evict::UnestablishedFirst;
+use flowloom_flow_table::linehash::layout::Place;
 use flowloom_flow_table::probe::Counts;
 use flowloom_flow_table::{
-    BuildError, DHash, DHashConfig, FlowTable, LineHash, LineHashConfig, SigHash, SigHashConfig, Tick,
-    TimeoutClass,
+    BuildError, Cursor, DHash, DHashConfig, FlowTable, LineHash, LineHashConfig, SigHash, SigHashConfig,
+    Tick, TimeoutClass,
 };
 
 const CLASS: TimeoutClass = TimeoutClass(0);
@@ -58,6 +59,38 @@ fn the_other_tables_take_what_they_promise_as_well() {
     let mut table = SigHash::<u64, ()>::try_new(&SigHashConfig::for_flows(FLOWS)).unwrap();
     turn_over(&mut table, 3);
     assert_eq!(table.stats().refused, 0);
+}
+
+/// Returns the share of flows that have the state a lookup asks for before it has seen the line.
+fn favourites(table: &LineHash<u64, ()>) -> f64 {
+    let (mut cursor, mut right) = (Cursor::default(), 0);
+    while let Some((id, next)) = table.next_live(cursor) {
+        cursor = next;
+        let key = table.key_of(id).expect("it was just met");
+        right += u32::from(id.slot() == Place::favourite_of(hash(key), table.line_count()));
+    }
+    f64::from(right) / f64::from(table.len())
+}
+
+#[test]
+fn a_lookup_mostly_asks_for_the_right_state_early() {
+    if cfg!(miri) {
+        return;
+    }
+    let config = LineHashConfig::for_flows(FLOWS);
+    let mut table = LineHash::<u64, ()>::try_new(&config).unwrap();
+    turn_over(&mut table, 0);
+    let filled = favourites(&table);
+    assert!((0.58..0.68).contains(&filled), "{filled} once it is filled");
+    let mut table = LineHash::<u64, ()>::try_new(&config).unwrap();
+    turn_over(&mut table, 8);
+    let turned = favourites(&table);
+    assert!((0.22..0.40).contains(&turned), "{turned} after turnovers at the capacity");
+    let lines = Some(config.line_count() * 2);
+    let mut table = LineHash::<u64, ()>::try_new(&LineHashConfig { lines, ..config }).unwrap();
+    turn_over(&mut table, 8);
+    let half = favourites(&table);
+    assert!((0.60..0.75).contains(&half), "{half} after turnovers at half the load");
 }
 
 /// What a hash or an order of lanes made worse would show first.

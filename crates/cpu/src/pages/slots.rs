@@ -8,7 +8,7 @@ use core::num::NonZeroU32;
 use core::ptr;
 use core::slice;
 
-use super::{AllocError, HugePages, PAGE_BYTES, PageReport, ZeroedMemory, write_first};
+use super::{AllocError, HugePages, PAGE_BYTES, PageReport, ZeroedMemory};
 use crate::prefetch::{self, LINE_BYTES};
 
 /// Which tenant of a cell: an odd number, as that of every tenant is.
@@ -21,24 +21,33 @@ use crate::prefetch::{self, LINE_BYTES};
 /// use flowloom_cpu::pages::Generation;
 /// assert_eq!(Generation::new(3).map(Generation::get), Some(3));
 /// assert_eq!(Generation::new(4), None);
+/// assert_eq!(Generation::after(1).get(), 3);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Generation(NonZeroU32);
 
 impl Generation {
-    /// The first tenant of every cell.
+    /// The first of all.
     pub const FIRST: Self = Self(NonZeroU32::MIN);
 
     /// Returns the generation of this number; `None` if it is even.
     #[inline(always)]
     #[must_use]
     pub const fn new(number: u32) -> Option<Self> {
-        if number & 1 == 0 { None } else { Some(Self::of_vacant(number)) }
+        if number & 1 == 0 { None } else { Some(Self::or_next(number)) }
     }
 
-    /// Returns the generation of a vacant cell's next tenant, or of an odd number itself.
+    /// Returns the generation after so many others, from [`FIRST`](Self::FIRST) on; they repeat after 2³¹.
     #[inline(always)]
-    const fn of_vacant(number: u32) -> Self {
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "generations repeat")]
+    pub const fn after(others: u64) -> Self {
+        Self::or_next((others as u32) << 1)
+    }
+
+    /// Returns the generation of an odd number, or of the number after an even one.
+    #[inline(always)]
+    const fn or_next(number: u32) -> Self {
         match NonZeroU32::new(number | 1) {
             Some(odd) => Self(odd),
             None => Self::FIRST,
@@ -75,19 +84,18 @@ impl<T> Cell<T> {
 /// cell   | generation u32 | tag u32 | value T … |   a multiple of 64 bytes; T of 56 bytes: one line
 /// ```
 ///
-/// The *generation* counts both occupations and vacations: odd while occupied. Whoever remembers
-/// (index, generation) can tell its value from a later one in the same cell. It wraps after 2³¹
-/// occupations of one cell; a memory that is older than that may be mistaken. The *tag* is the
-/// user's word and survives vacation.
+/// The *generation* is odd while the cell is occupied: whoever puts a value in says which. With another one each time,
+/// (index, generation) tells a value from a later one in the same cell. The *tag* is the user's word and survives vacation.
 ///
 /// Indices past the end behave as cells that are vacant and cannot be occupied: nothing panics.
 ///
 /// # Examples
 ///
 /// ```
-/// use flowloom_cpu::pages::{HugePages, SlotArray};
+/// use flowloom_cpu::pages::{Generation, HugePages, SlotArray};
 /// let mut slots = SlotArray::try_new(4, HugePages::No)?;
-/// let generation = slots.occupy(2, |_| 0, "flow").expect("cell 2 is vacant");
+/// let generation = Generation::FIRST;
+/// slots.occupy(2, generation, |_| 0, "flow").expect("there is a cell 2");
 /// assert_eq!(slots.get(2, generation), Some(&"flow"));
 /// assert_eq!(slots.vacate(2), Some("flow"));
 /// assert_eq!(slots.get(2, generation), None);
@@ -152,25 +160,29 @@ impl<T> SlotArray<T> {
         unsafe { slice::from_raw_parts_mut(self.memory.start.as_ptr().cast(), self.len as usize) }
     }
 
-    /// Puts a value into a vacant cell and returns the cell's generation. The cell's tag becomes what `tag` makes of it.
+    /// Puts a value into a vacant cell, as the tenant of that generation. The cell's tag becomes what `tag` makes of it.
     ///
-    /// The first touch of a fresh page is a write, so a page is got once, and other CPUs do not hear of it.
+    /// Where `tag` does not look at the old one, nothing of the cell is read: nobody waits for its line, and the first touch of a
+    /// fresh page is a write, so that the page is got once and other CPUs do not hear of it. That the cell is vacant is the
+    /// caller's to know; what an occupied one holds is forgotten without being dropped.
     ///
     /// # Errors
     ///
-    /// Gives the value back if the cell is occupied or there is no such cell.
-    #[inline]
-    pub fn occupy(&mut self, index: u32, tag: impl FnOnce(u32) -> u32, value: T) -> Result<Generation, T> {
+    /// Gives the value back if there is no such cell.
+    #[inline(always)]
+    pub fn occupy(
+        &mut self,
+        index: u32,
+        generation: Generation,
+        tag: impl FnOnce(u32) -> u32,
+        value: T,
+    ) -> Result<(), T> {
         let Some(cell) = self.cells_mut().get_mut(index as usize) else { return Err(value) };
-        write_first::own(&mut cell.generation);
-        if cell.is_occupied() {
-            return Err(value);
-        }
-        let generation = Generation::of_vacant(cell.generation);
         cell.value.write(value);
+        debug_assert!(!cell.is_occupied(), "cell {index} is occupied");
         cell.tag = tag(cell.tag);
         cell.generation = generation.get();
-        Ok(generation)
+        Ok(())
     }
 
     /// Takes the value out of a cell, if there is one.
@@ -335,29 +347,28 @@ mod tests {
     #[test]
     fn a_stale_generation_finds_nothing() {
         let mut slots = SlotArray::try_new(2, HugePages::No).unwrap();
-        let old = slots.occupy(1, |_| 9, 10_u64).unwrap();
-        assert_eq!(slots.occupy(1, |_| 9, 11), Err(11));
+        let (old, new) = (Generation::FIRST, Generation::after(1));
+        slots.occupy(1, old, |_| 9, 10_u64).unwrap();
         assert_eq!(slots.tag(1), 9);
         assert_eq!(slots.vacate_tenant(1, Generation::new(old.get() + 2).unwrap()), None);
         assert_eq!(slots.vacate_tenant(1, old), Some(10));
         assert_eq!(slots.vacate_tenant(1, old), None);
         assert_eq!(slots.vacate(1), None);
-        let new = slots.occupy(1, |_| 0, 12).unwrap();
-        assert_ne!(old, new);
+        slots.occupy(1, new, |tag| tag + 1, 12).unwrap();
+        assert_eq!(slots.tag(1), 10);
         assert_eq!(slots.get(1, old), None);
         assert_eq!(slots.get_mut(1, old), None);
         *slots.get_mut(1, new).unwrap() += 1;
         assert_eq!(slots.get(1, new), Some(&13));
         assert_eq!(slots.get_live(1), Some((new, &13)));
-        assert_eq!((old.get(), new.get()), (1, 3));
     }
 
     #[test]
     fn prefaulting_changes_nothing() {
         let mut slots = SlotArray::try_new(200, HugePages::No).unwrap();
-        let generation = slots.occupy(64, |_| 3, 'x').unwrap();
+        slots.occupy(64, Generation::FIRST, |_| 3, 'x').unwrap();
         slots.prefault();
-        assert_eq!(slots.get_live(64), Some((generation, &'x')));
+        assert_eq!(slots.get_live(64), Some((Generation::FIRST, &'x')));
         assert_eq!(slots.get_live(65), None);
         let mut words = LineArray::<u64>::try_new(2000, HugePages::No).unwrap();
         words[512] = 9;
@@ -368,7 +379,7 @@ mod tests {
     #[test]
     fn past_the_end_is_vacant_and_stays_so() {
         let mut slots = SlotArray::try_new(1, HugePages::No).unwrap();
-        assert_eq!(slots.occupy(1, |_| 0, 'x'), Err('x'));
+        assert_eq!(slots.occupy(1, Generation::FIRST, |_| 0, 'x'), Err('x'));
         assert_eq!(slots.get_live(1), None);
         assert_eq!(slots.vacate(u32::MAX), None);
         slots.set_tag(1, 1);
@@ -377,12 +388,14 @@ mod tests {
     }
 
     #[test]
-    fn the_generation_wraps_and_stays_odd_while_occupied() {
+    fn generations_are_odd_in_turn_and_repeat() {
+        let numbers = [0, 1, 2, (1 << 31) - 1, 1 << 31].map(|others| Generation::after(others).get());
+        assert_eq!(numbers, [1, 3, 5, u32::MAX, 1]);
         let mut slots = SlotArray::try_new(1, HugePages::No).unwrap();
-        slots.cells_mut()[0].generation = u32::MAX - 1;
-        assert_eq!(slots.occupy(0, |_| 0, 1_u8).map(Generation::get), Ok(u32::MAX));
+        let last = Generation::after((1 << 31) - 1);
+        slots.occupy(0, last, |_| 0, 1_u8).unwrap();
         assert_eq!(slots.vacate(0), Some(1));
-        assert_eq!(slots.occupy(0, |_| 0, 2), Ok(Generation::FIRST));
+        assert_eq!((slots.get(0, last), slots.get_live(0)), (None, None));
     }
 
     #[test]
@@ -390,7 +403,7 @@ mod tests {
         let value = Rc::new(());
         let mut slots = SlotArray::try_new(8, HugePages::No).unwrap();
         for index in 0..6 {
-            slots.occupy(index, |_| 0, Rc::clone(&value)).unwrap();
+            slots.occupy(index, Generation::FIRST, |_| 0, Rc::clone(&value)).unwrap();
         }
         drop(slots.vacate(3));
         assert_eq!(Rc::strong_count(&value), 6);
@@ -411,7 +424,7 @@ mod tests {
         let mut slots = SlotArray::<[u64; 7]>::try_new(PAGES * 64, HugePages::No).unwrap();
         let before = faults();
         for page in 0..PAGES {
-            slots.occupy(page * 64, |tag| tag + 1, [0; 7]).unwrap();
+            slots.occupy(page * 64, Generation::FIRST, |_| 1, [0; 7]).unwrap();
         }
         let after = faults() - before;
         assert!(after < PAGES * 3 / 2, "{after} faults for {PAGES} pages");

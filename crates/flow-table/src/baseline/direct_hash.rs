@@ -140,6 +140,9 @@ impl<K: TableKey, V> Indexed for DirectHash<K, V> {
     type Key = K;
     type Value = V;
 
+    /// A list begins in its bucket's own state.
+    const KEEPS_MARKS: bool = true;
+
     #[inline(always)]
     fn states(&self) -> &States<K, V> {
         &self.states

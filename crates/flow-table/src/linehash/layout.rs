@@ -4,8 +4,8 @@
 //!  half     0 … 29        30 · 31
 //!           signature     filter: 32 classes of flows that are elsewhere
 //!
-//!  hash     63 … 32 line, by fast range     31 … 0 alternates     14 … 0 signature
-//!           20 … 16 class in the filter
+//!  hash     63 … 32 line and favourite lane, by fast range     31 … 0 alternates
+//!           20 … 16 class in the filter                        14 … 0 signature
 //! ```
 //!
 //! How many flows of a line are elsewhere is told by [`Counts`], in an array of their own that lookups do not read.
@@ -73,6 +73,14 @@ impl Place {
     #[expect(clippy::cast_possible_truncation, reason = "the low bits are meant")]
     pub const fn signature_of(hash: u64) -> u16 {
         hash as u16 | TAKEN
+    }
+
+    /// Returns the state that a flow of this hash gets if nobody has it: one of its home line, by what chooses the line. Who looks
+    /// the flow up can ask for it before the line has come, and mostly asks for the right one.
+    #[inline(always)]
+    #[must_use]
+    pub const fn favourite_of(hash: u64, lines: u32) -> u32 {
+        (((hash >> 32) * (lines as u64 * LANES as u64)) >> 32) as u32
     }
 
     /// Returns an alternate line, another than home; there must be at least two lines.
@@ -148,6 +156,13 @@ pub const fn state_of(line: u32, lane: u32) -> u32 {
     line * LANES + lane
 }
 
+/// Returns the lane to take of those that are empty: the favourite, or else the first. One must be empty.
+#[inline(always)]
+#[must_use]
+pub(super) const fn lane_to_take(empty: u32, favourite: u32) -> u32 {
+    if empty >> favourite & 1 != 0 { favourite } else { empty.trailing_zeros() }
+}
+
 /// Returns line and lane of a state that is not in the pool.
 #[inline]
 #[must_use]
@@ -190,6 +205,27 @@ mod tests {
                 assert_eq!(Place::near_line_of(hash, lines) / 64, Place::of(hash, lines).home as usize);
             }
         }
+    }
+
+    #[test]
+    fn a_favourite_is_a_lane_of_the_home_line_and_any_lane_is_one() {
+        let mut state = 5;
+        for lines in [1, 2, 7, 1000, u32::MAX / LANES] {
+            let mut met = 0_u32;
+            for _ in 0..500 {
+                let hash = split_mix(&mut state);
+                let (line, lane) = place_of(Place::favourite_of(hash, lines));
+                assert_eq!(line, Place::of(hash, lines).home, "{lines} {hash:#x}");
+                met |= 1 << lane;
+            }
+            assert_eq!(met, ALL_LANES, "{lines}");
+        }
+    }
+
+    #[test]
+    fn the_favourite_is_taken_if_it_is_empty_and_the_first_lane_if_not() {
+        assert_eq!([0, 5, 29].map(|favourite| lane_to_take(ALL_LANES, favourite)), [0, 5, 29]);
+        assert_eq!([0, 5, 29].map(|favourite| lane_to_take(0b110_0000, favourite)), [5, 5, 5]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use flowloom_cpu::prefetch;
 use super::batch::FindBatch;
 use super::layout::{
     ALL_LANES, AWAY, Counts, DISPLACED_MAX, Filter, LANES, Line, Place, STASH_BIT, STASHED, Way,
-    filter_bit, place_of, state_of,
+    filter_bit, lane_to_take, place_of, state_of,
 };
 use crate::arch::{Backend, Kernel, Lanes};
 use crate::dhash::conflict::ConflictLists;
@@ -284,11 +284,25 @@ impl<K: TableKey, V> LineHash<K, V> {
         self.backend.run(FindAnywhere { table: self, key, hash })
     }
 
+    /// Asks for the state that a flow of this hash most likely has, so that it comes along with the line that would tell.
+    #[inline(always)]
+    fn prefetch_favourite(&self, hash: u64) {
+        self.states.prefetch(Place::favourite_of(hash, self.line_count));
+    }
+
+    /// Returns the state that a new flow gets in its home line.
+    #[inline(always)]
+    fn state_to_take(&self, home: u32, empty: u32, hash: u64) -> u32 {
+        let favourite = Place::favourite_of(hash, self.line_count);
+        state_of(home, lane_to_take(empty, favourite - state_of(home, 0)))
+    }
+
     /// Looks for a key where most are.
     #[inline(always)]
     fn look_at_home(&self, key: &K, hash: u64) -> AtHome {
         let Some(lanes) = self.backend.plain() else { return AtHome::Unsure };
         let Place { home, signature } = self.place_of_hash(hash);
+        self.prefetch_favourite(hash);
         let Some(line) = self.lines.get(home as usize) else { return AtHome::Nowhere };
         let matching = lanes.equal_halves(line, signature) & ALL_LANES;
         if matching != 0 {
@@ -550,7 +564,7 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
         }
         match self.backend.run_one(Empty(home)) {
             0 => Err(self.vacancy_elsewhere(place, hash)),
-            empty => Err(Ok(state_of(place.home, empty.trailing_zeros()))),
+            empty => Err(Ok(self.state_to_take(place.home, empty, hash))),
         }
     }
 
@@ -565,6 +579,7 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
     ) -> Result<FlowId, F> {
         let Some(lanes) = self.backend.plain() else { return Err(make) };
         let Place { home, signature } = self.place_of_hash(hash);
+        let favourite = Place::favourite_of(hash, self.line_count);
         let Some(line) = self.lines.get_mut(home as usize) else { return Err(make) };
         let matching = lanes.equal_halves(line, signature) & ALL_LANES;
         let empty = !lanes.top_bits(line) & ALL_LANES;
@@ -572,10 +587,10 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
         if unsure != 0 || empty == 0 || !self.states.has_room() {
             return Err(make);
         }
-        let lane = empty.trailing_zeros();
+        let lane = lane_to_take(empty, favourite - state_of(home, 0));
         let value = make();
         line.0[lane as usize] = signature;
-        Ok(self.states.occupy(state_of(home, lane), *key, value, class, now))
+        Ok(self.states.occupy(state_of(home, lane), Self::KEEPS_MARKS, (*key, value), class, now))
     }
 
     #[inline]
@@ -583,7 +598,7 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
         let place = self.place_of_hash(hash);
         match self.empty_lanes(place.home) {
             0 => self.vacancy_elsewhere(place, hash),
-            empty => Ok(state_of(place.home, empty.trailing_zeros())),
+            empty => Ok(self.state_to_take(place.home, empty, hash)),
         }
     }
 
@@ -613,6 +628,7 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
     fn take(&mut self, key: &K, hash: u64) -> Option<(K, V)> {
         let Some(lanes) = self.backend.plain() else { return self.take_anywhere(key, hash) };
         let Place { home, signature } = self.place_of_hash(hash);
+        self.prefetch_favourite(hash);
         let line = self.lines.get_mut(home as usize)?;
         let matching = lanes.equal_halves(line, signature) & ALL_LANES;
         if matching != 0 {

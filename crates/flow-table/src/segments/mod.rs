@@ -74,6 +74,12 @@ struct Segment<T> {
     place: usize,
 }
 
+/// Returns what the generation after so many flows has more than the first.
+#[expect(clippy::cast_possible_truncation, reason = "generations repeat")]
+fn generations_used(flows: u64) -> u32 {
+    (flows as u32).wrapping_mul(2)
+}
+
 impl<T> Segment<T> {
     /// Returns an id of this segment as the world knows it.
     #[inline(always)]
@@ -288,8 +294,7 @@ where
                 self.former[segment.place] = None;
                 let place = &mut self.places[segment.place];
                 place.open = false;
-                let generation_max = segment.table.generation_max();
-                place.salt = place.salt.wrapping_add(generation_max + (generation_max & 1));
+                place.salt = place.salt.wrapping_add(generations_used(stats.inserted));
                 self.stuck = false;
             }
         }
@@ -403,11 +408,6 @@ where
 
     fn slot_count(&self) -> u32 {
         self.places.last().map_or(0, |place| place.base + place.slots)
-    }
-
-    fn generation_max(&self) -> u32 {
-        let live = self.segments.iter().map(|segment| segment.salt + segment.table.generation_max());
-        live.chain(self.places.iter().map(|place| place.salt)).max().unwrap_or(0)
     }
 
     #[inline]

@@ -5,13 +5,13 @@
 //!          0                4           8               16       64
 //! ```
 //!
-//! The low five bits of `class` are the timeout class; the rest is the index's mark on the slot, which outlives
-//! the tenant.
+//! The generation is the number of the flow in the table, doubled and one more: it is known before the cell is read, so that a new
+//! flow need not wait for the cell. The low five bits of `class` are the timeout class; the rest is the index's mark on the slot.
 //!
 //! With a [`FlowKey`](flowloom_flow_key::FlowKey) everything that a packet needs before its value
 //! (identity, time, key) is one cache line, and a small value makes it two neighbouring ones.
 
-use flowloom_cpu::pages::{AllocError, HugePages, PageReport, SlotArray, SlotView};
+use flowloom_cpu::pages::{AllocError, Generation, HugePages, PageReport, SlotArray, SlotView};
 
 use crate::evict::Candidate;
 use crate::state::wheel::{Timeouts, Wheel};
@@ -63,8 +63,7 @@ pub struct States<K, V> {
     wheel: Wheel,
     timeouts: Timeouts,
     capacity: u32,
-    generation_max: u32,
-    /// Flows that ever came.
+    /// Flows that ever came; the next one's generation.
     came: u64,
     /// Flows that went, whichever way.
     went: u64,
@@ -125,7 +124,6 @@ impl<K: Copy, V> States<K, V> {
             wheel: Wheel::try_new(slots, &timeouts)?,
             timeouts,
             capacity,
-            generation_max: 0,
             came: 0,
             went: 0,
             evicted: 0,
@@ -173,7 +171,7 @@ impl<K: Copy, V> States<K, V> {
         self.slots.tag(slot) >> CLASS_BITS
     }
 
-    /// Sets the index's mark on a slot: 27 bits, which outlive the tenant.
+    /// Sets the index's mark on a slot: 27 bits, which stay when its tenant goes.
     #[inline]
     pub fn set_mark(&mut self, slot: u32, mark: u32) {
         let class = self.slots.tag(slot) & ((1 << CLASS_BITS) - 1);
@@ -198,10 +196,6 @@ impl<K: Copy, V> States<K, V> {
 
     pub(crate) fn slot_count(&self) -> u32 {
         self.slots.len()
-    }
-
-    pub(crate) fn generation_max(&self) -> u32 {
-        self.generation_max
     }
 
     #[inline]
@@ -235,18 +229,21 @@ impl<K: Copy, V> States<K, V> {
         self.refused += 1;
     }
 
-    /// Moves a flow into a vacant slot.
+    /// Moves a flow into a vacant slot, whose mark stays if the index `keeps_marks` on vacant slots; if it does not, nothing of the
+    /// slot is read.
     #[inline(always)]
-    pub(crate) fn occupy(&mut self, slot: u32, key: K, value: V, class: TimeoutClass, now: Tick) -> FlowId {
+    pub(crate) fn occupy(
+        &mut self,
+        slot: u32,
+        keeps_marks: bool,
+        (key, value): (K, V),
+        class: TimeoutClass,
+        now: Tick,
+    ) -> FlowId {
         let state = State { last_seen: now, key, value };
-        let generation = self
-            .slots
-            .occupy(slot, |tag| with_class(tag, class), state)
-            .ok()
-            .expect("an index offers only vacant slots of its own");
-        if generation.get() > self.generation_max {
-            self.generation_max = generation.get();
-        }
+        let generation = Generation::after(self.came);
+        let tag = |tag| with_class(if keeps_marks { tag } else { 0 }, class);
+        self.slots.occupy(slot, generation, tag, state).ok().expect("an index offers slots of its own");
         self.came += 1;
         if let Some(deadline) = self.timeouts.deadline(class, now) {
             self.wheel.arm(slot, deadline, now);

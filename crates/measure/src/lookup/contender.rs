@@ -18,6 +18,8 @@ pub enum Work {
     },
     /// The same, one by one.
     Single,
+    /// The same, each when the answer before is there.
+    Dependent,
     /// Every stranger is looked up, so many keys at a time.
     Miss {
         /// Keys a call.
@@ -45,6 +47,7 @@ impl Work {
         match self {
             Self::Hit { batch } => format!("hit, batch {batch}"),
             Self::Single => String::from("hit, single"),
+            Self::Dependent => String::from("hit, single, each after the other"),
             Self::Miss { batch } => format!("miss, batch {batch}"),
             Self::Churn => String::from("delete + insert"),
             Self::ChurnBatch { batch } => format!("delete + insert, batch {batch}"),
@@ -164,6 +167,7 @@ where
         Some(match work {
             Work::Hit { batch } => lap.time(|| flows.hits(table, batch)),
             Work::Single => lap.time(|| flows.single_hits(table)),
+            Work::Dependent => lap.time(|| flows.dependent_hits(|key| flows.number_of(table, key))),
             Work::Miss { batch } => lap.time(|| flows.misses(table, batch)),
             Work::Churn => lap.time(|| {
                 let mut done = 0;
@@ -276,6 +280,7 @@ impl<const W: usize, M: StateMap<W>> Contender for MapContender<'_, W, M> {
             Work::Hit { .. } | Work::Single => {
                 lap.time(|| flows.keys.iter().map(|key| map.first_word(key).unwrap_or(0)).sum())
             }
+            Work::Dependent => lap.time(|| flows.dependent_hits(|key| map.first_word(key).unwrap_or(0))),
             Work::Miss { .. } => lap
                 .time(|| flows.strangers.iter().filter(|key| map.first_word(key).is_some()).count() as u64),
             Work::Churn | Work::ChurnBatch { .. } => lap.time(|| {

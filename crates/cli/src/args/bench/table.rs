@@ -19,7 +19,8 @@ pub(crate) struct Table {
 
     /// What is timed
     #[arg(long, value_enum, value_delimiter = ',', value_name = "WORK,…",
-          default_values_t = [WorkName::Hit, WorkName::Single, WorkName::Miss, WorkName::Churn, WorkName::Build])]
+          default_values_t = [WorkName::Hit, WorkName::Single, WorkName::Dependent, WorkName::Miss, WorkName::Churn,
+                              WorkName::Build])]
     pub(crate) work: Vec<WorkName>,
 
     /// Numbers of flows
@@ -74,6 +75,8 @@ pub(crate) enum WorkName {
     Hit,
     /// Flows that are there, one by one
     Single,
+    /// The same, each when the answer before is there
+    Dependent,
     /// Flows that are not there, in batches
     Miss,
     /// A flow removed and a new one put in

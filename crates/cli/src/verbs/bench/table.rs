@@ -90,6 +90,7 @@ impl Run<'_> {
             let work = match work {
                 WorkName::Hit => Work::Hit { batch },
                 WorkName::Single => Work::Single,
+                WorkName::Dependent => Work::Dependent,
                 WorkName::Miss => Work::Miss { batch },
                 WorkName::Churn => Work::Churn,
                 WorkName::Build => Work::Build,
