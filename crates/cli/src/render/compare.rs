@@ -88,8 +88,9 @@ impl Report for CompareResult {
             .fail_above_percent
             .map_or(String::new(), |percent| format!("; {} slower by more than {percent} %", self.failed));
         lines.push(format!(
-            "{} rows: {} slower, {} faster{failed}",
+            "{} {}: {} slower, {} faster{failed}",
             self.rows.len(),
+            if self.rows.len() == 1 { "row" } else { "rows" },
             self.slower,
             self.faster
         ));

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use flowloom_measure::Report;
 use flowloom_measure::change::Changes;
 use flowloom_measure::rows::SCHEMA;
+use flowloom_measure::{Report, Verdict};
 
 use crate::args::Common;
 use crate::args::compare::Compare;
@@ -35,6 +35,13 @@ pub(crate) fn run(arguments: &Compare, common: &Common) -> Result<Status, Failur
         return Err(Failure::Usage(String::from(
             "the results have no row in common\n  rows are matched by variant, work and size",
         )));
+    }
+    match changes.rows.iter().filter(|change| change.verdict() == Verdict::TooFewRounds).count() {
+        0 => {}
+        1 => warn("1 row has too few rounds to say: bench with --rounds 6 or more", common),
+        few => {
+            warn(&format!("{few} rows have too few rounds to say: bench with --rounds 6 or more"), common)
+        }
     }
     let result = CompareResult::new(changes, arguments.fail_above);
     print(&result, common)?;
