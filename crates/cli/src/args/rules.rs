@@ -126,8 +126,7 @@ fn protocol(text: &str) -> Result<u8, String> {
         "udp" => Ok(17),
         "icmp" => Ok(1),
         "sctp" => Ok(132),
-        _ => {
-            text.parse().map_err(|_| format!("'{text}' is no protocol: tcp, udp, icmp, sctp, or 0 to 255"))
-        }
+        _ => parse::unsigned(text)
+            .ok_or_else(|| format!("'{text}' is no protocol: tcp, udp, icmp, sctp, or 0 to 255")),
     }
 }
