@@ -62,10 +62,10 @@ impl Report for ClassifyResult {
         let looked_up = self.matched + self.unmatched;
         for hits in &self.top {
             let share = percent(hits.packets, looked_up);
-            lines.push(format!("{share:>12}  #{} {}", hits.rule.number, hits.rule.rule));
+            lines.push(format!("{share:>12}  {}", hits.rule));
         }
         for rule in &self.unused_listed {
-            lines.push(format!("{:>12}  #{} {}", "unused", rule.number, rule.rule));
+            lines.push(format!("{:>12}  {rule}", "unused"));
         }
         lines.push(format!(
             "{:>12}  {} of {} rules; {:.1} ns a lookup on {}",
@@ -94,12 +94,13 @@ impl Report for ClassifyResult {
     }
 
     fn rows(&self) -> Vec<Vec<String>> {
-        let mut rows = vec![["packets", "number", "rule"].map(str::to_owned).to_vec()];
-        for hits in &self.top {
-            rows.push(vec![hits.packets.to_string(), hits.rule.number.to_string(), hits.rule.rule.clone()]);
-        }
-        for rule in &self.unused_listed {
-            rows.push(vec![String::from("0"), rule.number.to_string(), rule.rule.clone()]);
+        let mut rows = vec![["packets", "number", "rule", "action"].map(str::to_owned).to_vec()];
+        let listed = self.top.iter().map(|hits| (hits.packets, &hits.rule));
+        for (packets, RuleLine { number, rule, action }) in
+            listed.chain(self.unused_listed.iter().map(|rule| (0, rule)))
+        {
+            let action = action.unwrap_or_default().to_owned();
+            rows.push(vec![packets.to_string(), number.to_string(), rule.clone(), action]);
         }
         rows
     }

@@ -1,5 +1,7 @@
 //! The results of `rules`.
 
+use std::fmt;
+
 use flowloom::classifier::classifier::FamilyStats;
 use serde::Serialize;
 
@@ -11,6 +13,20 @@ pub(crate) struct RuleLine {
     /// Place in the file, from one.
     pub(crate) number: u64,
     pub(crate) rule: String,
+    /// What it does with packets, where it says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) action: Option<&'static str>,
+}
+
+impl fmt::Display for RuleLine {
+    /// Writes `#5 accept 10.0.0.0/8 …`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { number, rule, action } = self;
+        match action {
+            Some(action) => write!(f, "#{number} {action} {rule}"),
+            None => write!(f, "#{number} {rule}"),
+        }
+    }
 }
 
 /// A rule that never wins.
@@ -41,9 +57,9 @@ impl Report for CheckResult {
     fn lines(&self) -> Vec<String> {
         let mut lines = vec![format!("{}   {} rules, {}", self.path, grouped(self.rules), self.form)];
         for oddity in &self.listed {
-            lines.push(format!("{:>12}  #{} {}", oddity.kind, oddity.rule.number, oddity.rule.rule));
+            lines.push(format!("{:>12}  {}", oddity.kind, oddity.rule));
             lines.push(match &oddity.by {
-                Some(by) => format!("{:>12}  #{} {}", "by", by.number, by.rule),
+                Some(by) => format!("{:>12}  {by}", "by"),
                 None => format!("{:>12}  {} earlier rules together", "by", oddity.rules),
             });
         }
@@ -239,7 +255,7 @@ impl Report for ExplainResult {
         let mut lines = vec![self.header.clone()];
         for (i, line) in self.listed.iter().enumerate() {
             let role = if i == 0 { "wins" } else { "would match" };
-            lines.push(format!("{role:>12}  #{} {}", line.number, line.rule));
+            lines.push(format!("{role:>12}  {line}"));
         }
         lines.push(match self.listed.first() {
             Some(first) => format!("rule #{} of {} that match", first.number, grouped(self.matching)),
@@ -249,8 +265,10 @@ impl Report for ExplainResult {
     }
 
     fn rows(&self) -> Vec<Vec<String>> {
-        let mut rows = vec![["number", "rule"].map(str::to_owned).to_vec()];
-        rows.extend(self.listed.iter().map(|line| vec![line.number.to_string(), line.rule.clone()]));
+        let mut rows = vec![["number", "rule", "action"].map(str::to_owned).to_vec()];
+        rows.extend(self.listed.iter().map(|RuleLine { number, rule, action }| {
+            vec![number.to_string(), rule.clone(), action.unwrap_or_default().to_owned()]
+        }));
         rows
     }
 }
