@@ -1,6 +1,6 @@
 //! Reading rules from a file, whichever form they have.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use flowloom::classifier::load::{LoadError, LoadLimits, classbench, iptables, toml};
 use flowloom::classifier::{Rule, RuleSet};
@@ -83,6 +83,15 @@ pub(crate) fn read_text(path: &Path, bytes_max: usize) -> Result<String, Failure
         Some(rest) => rest.to_owned(),
         None => text,
     })
+}
+
+/// Refuses rules and packets that are both to come from standard input.
+pub(crate) fn check_inputs(rules: &Path, inputs: &[PathBuf]) -> Result<(), Failure> {
+    let is_stdin = |path: &Path| path.as_os_str() == "-";
+    if is_stdin(rules) && inputs.iter().any(|input| is_stdin(input)) {
+        return Err(Failure::Usage(String::from("rules and packets cannot both come from standard input")));
+    }
+    Ok(())
 }
 
 /// Reads the rules that options name.

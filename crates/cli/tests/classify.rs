@@ -98,6 +98,9 @@ fn rules_that_never_win_are_found() {
     assert_eq!(document["listed"][1]["by"]["number"], 3);
     Schema::read("rules-check-1.json").accepts(&document);
     flowloom(["rules", "check", &rules, "--strict"]).ends(1);
+    flowloom(["rules", "check", &rules, "--steps-max", "1"])
+        .ends(0)
+        .shows(&["undecided: a larger --steps-max may decide"]);
     flowloom(["rules", "explain", &rules, "10.1.2.3", "1.2.3.4", "icmp"]).ends(0);
     flowloom(["rules", "explain", &rules, "somewhere", "1.2.3.4", "icmp"])
         .ends(2)
@@ -143,6 +146,14 @@ fn generated_rules_and_headers_are_read_again() {
     flowloom(["generate", "rules", "--rules", "50", "--v6", "-o", &six]).ends(0);
     let stats = flowloom(["rules", "stats", &six, "--format", "json"]).ends(0).json();
     assert_eq!(number(&stats, "v6"), 50);
+    let headers = folder.path("h.trace");
+    flowloom(["generate", "headers", &six, "-o", &headers]).ends(2).says(&["six has rules for IPv6 only"]);
+    assert!(!std::fs::exists(&headers).unwrap());
+    let mixed = folder.write("mixed.toml", b"[[rule]]\nsource = '::1'\n[[rule]]\nsource = '10.0.0.1'\n");
+    flowloom(["generate", "headers", &mixed, "-o", &headers, "--count", "10"])
+        .ends(0)
+        .says(&["1 of the 2 rules", "are for IPv6: no header is inside them"]);
+    assert!(std::fs::read_to_string(&headers).unwrap().lines().all(|line| line.starts_with("167772161\t")));
 }
 
 #[test]
@@ -182,6 +193,26 @@ fn lists_show_what_rules_do_where_they_say_so() {
     let plain = folder.write("r", RULES.as_bytes());
     let document = flowloom(["classify", &trace, "-r", &plain, "--format", "json"]).ends(0).json();
     assert!(document["top"][0]["rule"].get("action").is_none(), "ClassBench says nothing of actions");
+}
+
+#[test]
+fn header_traces_and_rules_come_from_where_they_can() {
+    let folder = Folder::new();
+    let rules = folder.write("r", RULES.as_bytes());
+    let headers = b"167772161 167772162 1024 80 6\n";
+    let plain = folder.write("h.trace", headers);
+    flowloom(["classify", &plain, "-r", &rules, "-q"]).ends(0).shows(&["1 matched"]);
+    let traces = "or header traces: plain files, without captures beside them";
+    flowloom_fed(["classify", "-", "-r", &rules], headers).ends(3).says(&["is not a capture file", traces]);
+    let capture = folder.trace("t.pcap", &["--packets", "1000"]);
+    flowloom(["classify", &capture, &plain, "-r", &rules])
+        .ends(3)
+        .says(&["h.trace is not a capture", traces]);
+    for verb in [["classify", "-r"], ["replay", "--rules"]] {
+        flowloom_fed([verb[0], "-", verb[1], "-"], RULES.as_bytes())
+            .ends(2)
+            .says(&["rules and packets cannot both come from standard input"]);
+    }
 }
 
 #[test]

@@ -425,8 +425,7 @@ impl CategoryNames {
     /// Lays names out for groups of so many pixels.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "pixels by pixels")]
     fn within(width: f64, names: &[String]) -> Self {
-        // One stays free, between two names.
-        let characters = (width / CHARACTER_WIDTH - 1.0).max(0.0) as usize;
+        let characters = (width / CHARACTER_WIDTH) as usize;
         let lines: Vec<Vec<String>> = names.iter().map(|name| broken(name, characters)).collect();
         let is_narrow = |line: &String| line.chars().count() <= characters;
         if lines.iter().all(|lines| lines.len() <= CATEGORY_LINES && lines.iter().all(is_narrow)) {
@@ -603,7 +602,7 @@ mod tests {
     fn names_of_groups_do_not_reach_into_each_other() {
         let named = |names: &[&str]| {
             let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-            CategoryNames::within(700.0 / count(names.len()), &names)
+            CategoryNames::within(680.0 / count(names.len()), &names)
         };
         let CategoryNames::Lines(lines) = named(&["one", "two"]) else { panic!("they are short") };
         assert_eq!(lines, [["one"], ["two"]]);

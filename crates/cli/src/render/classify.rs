@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::rules::{FamilyResult, RuleLine};
-use super::{Report, bytes, grouped, percent};
+use super::{Report, bytes, counted, grouped, percent};
 
 /// A rule and the packets that hit it.
 #[derive(Debug, Serialize)]
@@ -45,19 +45,19 @@ impl Report for ClassifyResult {
         let size =
             [&self.classifier_v4, &self.classifier_v6].map(|family| family.node_bytes + family.leaf_bytes);
         let mut lines = vec![format!(
-            "{}   {} rules, {}; classifier of {} built in {:.3} s",
+            "{}   {}, {}; classifier of {} built in {:.3} s",
             self.rules_path,
-            grouped(self.rules),
+            counted(self.rules, "rule"),
             self.form,
             bytes(size[0] + size[1]),
             self.build_seconds
         )];
         lines.push(format!(
-            "{:>12}  {} packets, {} without a header we know, {} later fragments",
+            "{:>12}  {}, {} without a header we know, {}",
             "input",
-            grouped(self.packets),
+            counted(self.packets, "packet"),
             grouped(self.undecoded),
-            grouped(self.later_fragments)
+            counted(self.later_fragments, "later fragment")
         ));
         let looked_up = self.matched + self.unmatched;
         for hits in &self.top {
@@ -68,10 +68,10 @@ impl Report for ClassifyResult {
             lines.push(format!("{:>12}  {rule}", "unused"));
         }
         lines.push(format!(
-            "{:>12}  {} of {} rules; {:.1} ns a lookup on {}",
+            "{:>12}  {} of {}; {:.1} ns a lookup on {}",
             "unused",
             grouped(self.unused),
-            grouped(self.rules),
+            counted(self.rules, "rule"),
             self.ns_per_lookup,
             self.isa
         ));

@@ -88,9 +88,8 @@ impl Report for CompareResult {
             .fail_above_percent
             .map_or(String::new(), |percent| format!("; {} slower by more than {percent} %", self.failed));
         lines.push(format!(
-            "{} {}: {} slower, {} faster{failed}",
-            self.rows.len(),
-            if self.rows.len() == 1 { "row" } else { "rows" },
+            "{}: {} slower, {} faster{failed}",
+            super::counted(self.rows.len() as u64, "row"),
             self.slower,
             self.faster
         ));

@@ -5,7 +5,7 @@ use std::fmt;
 use flowloom::classifier::classifier::FamilyStats;
 use serde::Serialize;
 
-use super::{Report, bytes, grouped};
+use super::{Report, bytes, counted, grouped};
 
 /// A rule in a list.
 #[derive(Clone, Debug, Serialize)]
@@ -55,7 +55,7 @@ pub(crate) struct CheckResult {
 
 impl Report for CheckResult {
     fn lines(&self) -> Vec<String> {
-        let mut lines = vec![format!("{}   {} rules, {}", self.path, grouped(self.rules), self.form)];
+        let mut lines = vec![format!("{}   {}, {}", self.path, counted(self.rules, "rule"), self.form)];
         for oddity in &self.listed {
             lines.push(format!("{:>12}  {}", oddity.kind, oddity.rule));
             lines.push(match &oddity.by {
@@ -69,14 +69,15 @@ impl Report for CheckResult {
             lines.push(format!("{:>12}  {} more; --top lists them", "", grouped(more)));
         }
         let undecided = if self.undecided > 0 {
-            format!(", {} too intricate to decide", grouped(self.undecided))
+            format!(", {} undecided: a larger --steps-max may decide", grouped(self.undecided))
         } else {
             String::new()
         };
         lines.push(format!(
-            "{} rules never win: {} duplicates, {} shadowed, {} unreachable{undecided}",
-            grouped(found),
-            grouped(self.duplicates),
+            "{} never {}: {}, {} shadowed, {} unreachable{undecided}",
+            counted(found, "rule"),
+            if found == 1 { "wins" } else { "win" },
+            counted(self.duplicates, "duplicate"),
             grouped(self.shadowed),
             grouped(self.unreachable)
         ));
@@ -157,13 +158,13 @@ impl FamilyResult {
 
     fn line(&self, family: &str) -> String {
         format!(
-            "{family:>12}  {} rules in {}: {} trees ({}), {} nodes and {} blocks at worst",
-            grouped(self.rules),
+            "{family:>12}  {} in {}: {} ({}), {} and {} at worst",
+            counted(self.rules, "rule"),
             bytes(self.node_bytes + self.leaf_bytes),
-            self.trees,
+            counted(self.trees, "tree"),
             self.plan,
-            self.worst_nodes,
-            self.worst_blocks
+            counted(self.worst_nodes, "node"),
+            counted(self.worst_blocks, "block")
         )
     }
 }
@@ -189,7 +190,7 @@ pub(crate) struct StatsResult {
 
 impl Report for StatsResult {
     fn lines(&self) -> Vec<String> {
-        let mut lines = vec![format!("{}   {} rules, {}", self.path, grouped(self.rules), self.form)];
+        let mut lines = vec![format!("{}   {}, {}", self.path, counted(self.rules, "rule"), self.form)];
         lines.push(format!(
             "{:>12}  {} IPv4, {} IPv6, {} of both",
             "addresses",
@@ -206,7 +207,7 @@ impl Report for StatsResult {
         ));
         for count in &self.prefixes {
             let text = format!("/{} /{}", count.source, count.destination);
-            lines.push(format!("{text:>12}  {} rules", grouped(count.rules)));
+            lines.push(format!("{text:>12}  {}", counted(count.rules, "rule")));
         }
         for (name, family) in [("IPv4", &self.classifier_v4), ("IPv6", &self.classifier_v6)] {
             if family.rules > 0 {
@@ -286,9 +287,9 @@ pub(crate) struct ConvertResult {
 impl Report for ConvertResult {
     fn lines(&self) -> Vec<String> {
         vec![format!(
-            "{}   {} rules from {}, {}",
+            "{}   {} from {}, {}",
             self.path,
-            grouped(self.rules),
+            counted(self.rules, "rule"),
             self.from,
             bytes(self.bytes)
         )]

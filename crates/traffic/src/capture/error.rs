@@ -36,9 +36,9 @@ pub enum CaptureError {
         why: String,
     },
     /// A directory without a single capture in it.
-    #[error("directory {} has no capture in it ({files} files looked at{})\n  accepted: pcap, pcapng, and either of them in gzip or zstd",
+    #[error("directory {} has no capture in it (files looked at: {files}{})\n  accepted: pcap, pcapng, and either of them in gzip or zstd",
         path.display(),
-        if *folders > 0 { format!(", {folders} directories in it not entered: name them") } else { String::new() }
+        if *folders > 0 { format!("; directories in it, which are not entered: {folders}") } else { String::new() }
     )]
     NoCaptures {
         /// The directory.
