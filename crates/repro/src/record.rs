@@ -241,7 +241,7 @@ mod tests {
         let mut reproduction = Reproduction::new(tool, Host::read("scalar", &[]), &context);
         let record = reproduction.run(&item, &context).unwrap();
         assert!(record.holds() && !record.has_bands());
-        let page = crate::page::html(&reproduction);
+        let page = page::html(&reproduction);
         assert!(page.contains("<td>–</td>") && !page.contains("<td>inside</td>"));
     }
 

@@ -15,8 +15,10 @@ pub(crate) fn unsigned<T: FromStr>(text: &str) -> Option<T> {
 
 /// Reads a whole number.
 pub(crate) fn whole<T: FromStr<Err = ParseIntError>>(text: &str) -> Result<T, String> {
-    unsigned(text).ok_or_else(|| match text.parse::<T>().map_err(|error| error.kind().clone()) {
-        Err(IntErrorKind::PosOverflow) if !text.starts_with('+') => format!("'{text}' is too large"),
+    unsigned(text).ok_or_else(|| match text.parse::<T>() {
+        Err(error) if *error.kind() == IntErrorKind::PosOverflow && !text.starts_with('+') => {
+            format!("'{text}' is too large")
+        }
         _ => format!("'{text}' is not a whole number: digits, such as 8"),
     })
 }

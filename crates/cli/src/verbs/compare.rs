@@ -10,7 +10,7 @@ use crate::args::Common;
 use crate::args::compare::Compare;
 use crate::exit::{Failure, Status};
 use crate::render::compare::CompareResult;
-use crate::render::{print, warn};
+use crate::render::{counted, print, warn};
 
 /// Runs the verb.
 pub(crate) fn run(arguments: &Compare, common: &Common) -> Result<Status, Failure> {
@@ -36,12 +36,10 @@ pub(crate) fn run(arguments: &Compare, common: &Common) -> Result<Status, Failur
             "the results have no row in common\n  rows are matched by variant, work and size",
         )));
     }
-    match changes.rows.iter().filter(|change| change.verdict() == Verdict::TooFewRounds).count() {
-        0 => {}
-        1 => warn("1 row has too few rounds to say: bench with --rounds 6 or more", common),
-        few => {
-            warn(&format!("{few} rows have too few rounds to say: bench with --rounds 6 or more"), common)
-        }
+    let few = changes.rows.iter().filter(|change| change.verdict() == Verdict::TooFewRounds).count() as u64;
+    if few > 0 {
+        let (rows, have) = (counted(few, "row"), if few == 1 { "has" } else { "have" });
+        warn(&format!("{rows} {have} too few rounds to say: bench with --rounds 6 or more"), common);
     }
     let result = CompareResult::new(changes, arguments.fail_above);
     print(&result, common)?;
