@@ -1,6 +1,6 @@
 //! Reading rules from a file, whichever form they have.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use flowloom::classifier::load::{LoadError, LoadLimits, classbench, iptables, toml};
 use flowloom::classifier::{Rule, RuleSet};
@@ -22,10 +22,9 @@ impl Form {
         if path.extension().is_some_and(|extension| extension == "toml") {
             return Self::Toml;
         }
-        let first = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
-        match first {
-            Some(line) if line.starts_with('*') => Self::Iptables,
-            Some(line) if line.starts_with("[[") => Self::Toml,
+        match first_line(text) {
+            Some((_, line)) if line.starts_with('*') => Self::Iptables,
+            Some((_, line)) if line.starts_with("[[") => Self::Toml,
             _ => Self::ClassBench,
         }
     }
@@ -37,6 +36,15 @@ impl Form {
             Self::Iptables => "iptables",
         }
     }
+}
+
+/// Behind an error in the first line of what has no other form: it may be something else altogether.
+const FORMS: &str = "\n  a rule file is a ClassBench filter file, TOML, or what iptables-save writes";
+
+/// Returns the first line that says something, and its number from one.
+fn first_line(text: &str) -> Option<(usize, &str)> {
+    let lines = (1..).zip(text.lines().map(str::trim));
+    lines.into_iter().find(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }
 
 /// Rules that were read.
@@ -63,6 +71,9 @@ pub(crate) fn read_text(path: &Path, bytes_max: usize) -> Result<String, Failure
         let text = format!("more than {bytes_max} bytes; split the file");
         return Err(unreadable(&text));
     }
+    if bytes.starts_with(&[0x1F, 0x8B]) || bytes.starts_with(&[0x28, 0xB5, 0x2F, 0xFD]) {
+        return Err(unreadable(&"it is packed: unpack it first"));
+    }
     let text = String::from_utf8(bytes).map_err(|error| {
         let place = error.utf8_error().valid_up_to();
         unreadable(&format!("no text: byte {place} is not UTF-8"))
@@ -74,18 +85,40 @@ pub(crate) fn read_text(path: &Path, bytes_max: usize) -> Result<String, Failure
     })
 }
 
+/// Refuses rules and packets that are both to come from standard input.
+pub(crate) fn check_inputs(rules: &Path, inputs: &[PathBuf]) -> Result<(), Failure> {
+    let is_stdin = |path: &Path| path.as_os_str() == "-";
+    if is_stdin(rules) && inputs.iter().any(|input| is_stdin(input)) {
+        return Err(Failure::Usage(String::from("rules and packets cannot both come from standard input")));
+    }
+    Ok(())
+}
+
 /// Reads the rules that options name.
 pub(crate) fn read(options: &RuleOptions) -> Result<RuleFile, Failure> {
     let limits = LoadLimits::default();
     let path = &options.rules;
     let text = read_text(path, limits.bytes_max)?;
     let form = Form::of(path, &text);
+    if first_line(&text)
+        .is_some_and(|(_, line)| ["-A ", "-P ", "-N "].iter().any(|begin| line.starts_with(begin)))
+    {
+        return Err(Failure::Input(format!(
+            "{} names no table, as `iptables -S` does not: use what `iptables-save -t filter` writes",
+            path.display()
+        )));
+    }
     let rules: Result<Vec<Rule>, LoadError> = match form {
         Form::ClassBench => classbench::parse(&text, limits),
         Form::Toml => toml::parse(&text, limits),
         Form::Iptables => iptables::parse(&text, &options.chain, limits),
     };
-    let rules = rules.map_err(|error| Failure::Input(error.in_file(&path.display().to_string())))?;
+    let rules = rules.map_err(|error| {
+        let is_guess =
+            form == Form::ClassBench && first_line(&text).is_none_or(|(line, _)| error.line == line);
+        let hint = if is_guess { FORMS } else { "" };
+        Failure::Input(format!("{}{hint}", error.in_file(&path.display().to_string())))
+    })?;
     if rules.is_empty() {
         let hint = if form == Form::Iptables {
             format!("; chain {} has none, --chain names another", options.chain)

@@ -98,6 +98,9 @@ fn rules_that_never_win_are_found() {
     assert_eq!(document["listed"][1]["by"]["number"], 3);
     Schema::read("rules-check-1.json").accepts(&document);
     flowloom(["rules", "check", &rules, "--strict"]).ends(1);
+    flowloom(["rules", "check", &rules, "--steps-max", "1"])
+        .ends(0)
+        .shows(&["undecided: a larger --steps-max may decide"]);
     flowloom(["rules", "explain", &rules, "10.1.2.3", "1.2.3.4", "icmp"]).ends(0);
     flowloom(["rules", "explain", &rules, "somewhere", "1.2.3.4", "icmp"])
         .ends(2)
@@ -143,6 +146,14 @@ fn generated_rules_and_headers_are_read_again() {
     flowloom(["generate", "rules", "--rules", "50", "--v6", "-o", &six]).ends(0);
     let stats = flowloom(["rules", "stats", &six, "--format", "json"]).ends(0).json();
     assert_eq!(number(&stats, "v6"), 50);
+    let headers = folder.path("h.trace");
+    flowloom(["generate", "headers", &six, "-o", &headers]).ends(2).says(&["six has rules for IPv6 only"]);
+    assert!(!std::fs::exists(&headers).unwrap());
+    let mixed = folder.write("mixed.toml", b"[[rule]]\nsource = '::1'\n[[rule]]\nsource = '10.0.0.1'\n");
+    flowloom(["generate", "headers", &mixed, "-o", &headers, "--count", "10"])
+        .ends(0)
+        .says(&["1 of the 2 rules", "are for IPv6: no header is inside them"]);
+    assert!(std::fs::read_to_string(&headers).unwrap().lines().all(|line| line.starts_with("167772161\t")));
 }
 
 #[test]
@@ -160,6 +171,51 @@ fn forms_are_converted_and_back() {
 }
 
 #[test]
+fn lists_show_what_rules_do_where_they_say_so() {
+    let folder = Folder::new();
+    let saved = "*filter\n:INPUT DROP [0:0]\n-A INPUT -p tcp --dport 22 -j ACCEPT\n-A INPUT -p ipv6-icmp -j REJECT\n";
+    let rules = folder.write("saved", saved.as_bytes());
+    let (ssh, ping) = (["10.0.0.1:9", "10.0.0.2:22", "tcp"], ["::1", "::2", "icmpv6"]);
+    flowloom([&["rules", "explain", &rules][..], &ssh].concat())
+        .ends(0)
+        .shows(&["wins  #1 accept any any 0 : 65535 22 : 22 0x06/0xff", "would match  #3 deny any any"]);
+    let explained =
+        flowloom([&["rules", "explain", &rules, "--format", "json"][..], &ping].concat()).ends(0);
+    let document = explained.json();
+    Schema::read("rules-explain-1.json").accepts(&document);
+    assert_eq!(document["listed"][0]["action"], "deny", "{document:#}");
+    let trace = folder.trace("t.pcap", &["--packets", "1000"]);
+    let classify = ["classify", &trace, "-r", &rules, "--unused", "--format"];
+    Schema::read("classify-1.json").accepts(&flowloom([&classify[..], &["json"]].concat()).ends(0).json());
+    flowloom([&classify[..], &["csv"]].concat())
+        .ends(0)
+        .shows(&["packets,number,rule,action\n", ",3,any any 0 : 65535 0 : 65535 0x00/0x00,deny\n"]);
+    let plain = folder.write("r", RULES.as_bytes());
+    let document = flowloom(["classify", &trace, "-r", &plain, "--format", "json"]).ends(0).json();
+    assert!(document["top"][0]["rule"].get("action").is_none(), "ClassBench says nothing of actions");
+}
+
+#[test]
+fn header_traces_and_rules_come_from_where_they_can() {
+    let folder = Folder::new();
+    let rules = folder.write("r", RULES.as_bytes());
+    let headers = b"167772161 167772162 1024 80 6\n";
+    let plain = folder.write("h.trace", headers);
+    flowloom(["classify", &plain, "-r", &rules, "-q"]).ends(0).shows(&["1 matched"]);
+    let traces = "or header traces: plain files, without captures beside them";
+    flowloom_fed(["classify", "-", "-r", &rules], headers).ends(3).says(&["is not a capture file", traces]);
+    let capture = folder.trace("t.pcap", &["--packets", "1000"]);
+    flowloom(["classify", &capture, &plain, "-r", &rules])
+        .ends(3)
+        .says(&["h.trace is not a capture", traces]);
+    for verb in [["classify", "-r"], ["replay", "--rules"]] {
+        flowloom_fed([verb[0], "-", verb[1], "-"], RULES.as_bytes())
+            .ends(2)
+            .says(&["rules and packets cannot both come from standard input"]);
+    }
+}
+
+#[test]
 fn mistakes_are_shown_in_their_place() {
     let folder = Folder::new();
     let bad = folder.write("bad", b"@10.0.0.0/8 1.2.3.4/32 0 : 65535 80 : 70 6/255\n");
@@ -170,6 +226,13 @@ fn mistakes_are_shown_in_their_place() {
     ]);
     let saved = folder.write("saved", b"*filter\n:INPUT DROP [0:0]\n-A INPUT -i eth0 -j ACCEPT\nCOMMIT\n");
     flowloom(["rules", "check", &saved]).ends(3).says(&["saved:3:10:", "is not read"]);
+    let elsewhere = folder.write("nft", b"table inet filter {\n}\n");
+    let forms = "a rule file is a ClassBench filter file, TOML, or what iptables-save writes";
+    flowloom(["rules", "check", &elsewhere]).ends(3).says(&["nft:1:1: expected", forms]);
+    let listed = folder.write("listed", b"# iptables -S\n-P INPUT DROP\n-A INPUT -p tcp -j ACCEPT\n");
+    flowloom(["rules", "check", &listed]).ends(3).says(&["names no table", "iptables-save"]);
+    let packed = folder.write("packed.gz", &[0x1F, 0x8B, 8, 0]);
+    flowloom(["rules", "check", &packed]).ends(3).says(&["it is packed: unpack it first"]);
     let empty = folder.write("empty", b"# nothing\n");
     flowloom(["rules", "check", &empty]).ends(3).says(&["has no rules"]);
     flowloom(["rules", "check", &folder.path("none")]).ends(3).says(&["cannot read"]);

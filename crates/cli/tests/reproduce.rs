@@ -15,7 +15,7 @@ fn the_list_names_every_item() {
 fn an_item_is_found_by_the_start_of_its_name_and_run_once() {
     // A part of a word is no name.
     flowloom(["reproduce", "dhash/section4_lo"]).ends(2);
-    flowloom(["reproduce", "dhash/section4_load"]).ends(0).shows(&["1 items run"]);
+    flowloom(["reproduce", "dhash/section4_load"]).ends(0).shows(&["1 item run"]);
     let twice =
         ["reproduce", "dhash/section4_load_factor", "dhash/section4_load_factor", "--format", "json"];
     let document = flowloom(twice).ends(0).json();
@@ -31,7 +31,7 @@ fn a_report_is_written_where_it_was_asked_for() {
         "Tab. V",
         "differs",
         "report.html",
-        "1 items run: 0 agree, 1 differ",
+        "1 item run: 0 agree, 1 differ",
     ]);
     let read = |name: &str| std::fs::read_to_string(format!("{report}/{name}")).unwrap();
     assert!(read("dhash/table5_comparisons-1.svg").contains("</svg>"));

@@ -25,7 +25,10 @@ fn a_replay_is_kept_as_a_page_with_pictures_and_its_data() {
         assert!(read(&format!("{name}.svg")).contains("</svg>"), "{name}");
     }
     let ends = read("packets.csv");
-    assert!(ends.starts_with("series,category,packets\n") && ends.contains("1: processed,1,"), "{ends}");
+    assert!(
+        ends.starts_with("series,category,packets\n") && ends.contains("\npackets,processed,"),
+        "{ends}"
+    );
     assert!(read("flow-sizes.csv").contains("flows of that size or more,"));
     let page = read("report.html");
     for part in [
@@ -114,12 +117,18 @@ fn benches_are_kept_and_compared() {
 
 /// Returns a saved result with one row, of which every round took so long.
 fn saved(folder: &Folder, name: &str, cpu: &str, variant: &str, ns: f64) -> String {
+    saved_of(folder, name, cpu, variant, &[ns; 8])
+}
+
+/// Returns a saved result with one row, of rounds that took alike or ever longer.
+fn saved_of(folder: &Folder, name: &str, cpu: &str, variant: &str, samples: &[f64]) -> String {
+    let ns = samples[samples.len() / 2];
     let document = json!({
         "schema": "flowloom/bench/1",
         "tool": {"version": "0.1.0", "git": ""},
         "host": {"cpu": cpu, "isa": "avx2", "cores": [], "load1": 0.1, "kernel": "", "noise_p95_over_p5": 1.0},
-        "results": [{"variant": variant, "work": "hit", "size": 1000, "unit": "ns/op", "n": 8, "min": ns, "median": ns,
-                     "p5": ns, "p95": ns, "samples": [ns, ns, ns, ns, ns, ns, ns, ns]}],
+        "results": [{"variant": variant, "work": "hit", "size": 1000, "unit": "ns/op", "n": samples.len(), "min": samples[0], "median": ns,
+                     "p5": ns, "p95": ns, "samples": samples}],
         "ratios": [],
         "complete": true,
     });
@@ -131,7 +140,7 @@ fn what_became_slower_fails_where_that_is_asked_for() {
     let folder = Folder::new();
     let base = saved(&folder, "base.json", "one", "ours", 20.0);
     let new = saved(&folder, "new.json", "one", "ours", 23.0);
-    flowloom(["compare", &base, &new]).ends(0).shows(&["+15 %", "slower", "1 rows: 1 slower"]);
+    flowloom(["compare", &base, &new]).ends(0).shows(&["+15 %", "slower", "1 row: 1 slower"]);
     flowloom(["compare", &base, &new, "--fail-above", "20%"]).ends(0);
     flowloom(["compare", &new, &base, "--fail-above", "5"]).ends(0).shows(&["-13 %", "faster"]);
     let outcome = flowloom(["compare", &base, &new, "--fail-above", "5", "--format", "json"]).ends(1);
@@ -141,6 +150,21 @@ fn what_became_slower_fails_where_that_is_asked_for() {
     flowloom(["compare", &base, &new, "--format", "csv"])
         .ends(0)
         .shows(&["ours,hit,1000,ns/op,20,23,1.15,"]);
+}
+
+#[test]
+fn too_few_rounds_are_said_to_be_too_few() {
+    let folder = Folder::new();
+    let base = saved_of(&folder, "base.json", "one", "ours", &[20.0; 3]);
+    let new = saved_of(&folder, "new.json", "one", "ours", &[30.0; 3]);
+    flowloom(["compare", &base, &new, "--fail-above", "5"])
+        .ends(0)
+        .shows(&["+50 %", "too few rounds to say", "1 row: 0 slower, 0 faster; 0 slower by more than 5 %"])
+        .says(&["1 row has too few rounds to say: bench with --rounds 6 or more"]);
+    let document = flowloom(["compare", &base, &new, "--format", "json"]).ends(0).json();
+    Schema::read("compare-1.json").accepts(&document);
+    let wide = saved_of(&folder, "wide.json", "one", "ours", &[15.0, 30.0, 40.0]);
+    flowloom(["compare", &base, &wide]).ends(0).shows(&["no difference shown"]).silent();
 }
 
 #[test]

@@ -238,7 +238,11 @@ pub fn parse_cpu_list(text: &str) -> Result<Vec<u32>, TopologyError> {
     let mut cpus = Vec::new();
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
         let number = |digits: &str| {
-            digits.trim().parse().map_err(|_| TopologyError::NotANumber { part: part.to_owned() })
+            let number = digits.trim().parse().ok();
+            // The standard library would take a plus sign.
+            number
+                .filter(|_| !part.contains('+'))
+                .ok_or_else(|| TopologyError::NotANumber { part: part.to_owned() })
         };
         let (first, last): (u32, u32) = match part.split_once('-') {
             Some((first, last)) => (number(first)?, number(last)?),
@@ -292,6 +296,8 @@ mod tests {
     fn lists_that_are_none_are_refused() {
         assert_eq!(parse_cpu_list("1,x"), Err(TopologyError::NotANumber { part: "x".to_owned() }));
         assert_eq!(parse_cpu_list("1-"), Err(TopologyError::NotANumber { part: "1-".to_owned() }));
+        assert_eq!(parse_cpu_list("0,+1"), Err(TopologyError::NotANumber { part: "+1".to_owned() }));
+        assert_eq!(parse_cpu_list("0-+1"), Err(TopologyError::NotANumber { part: "0-+1".to_owned() }));
         assert_eq!(parse_cpu_list("5-2"), Err(TopologyError::Backwards { first: 5, last: 2 }));
         assert_eq!(parse_cpu_list("0-4294967295"), Err(TopologyError::TooLarge { cpu: u32::MAX }));
     }

@@ -18,7 +18,33 @@
 //! | [`engine`] | input stage, rings, workers, report |
 //! | [`apps`] | what a worker does with a packet |
 //!
-//! The examples show them together: `appliance` is one in forty lines, `firewall` has rules that are replaced while packets flow, `dpdk`
+//! # Examples
+//!
+//! The connections of a capture:
+//!
+//! ```
+//! use flowloom::apps::TcpTracker;
+//! use flowloom::engine::{Control, EngineConfig, Mode, run};
+//! use flowloom::flow_table::{LineHash, LineHashConfig};
+//! use flowloom::scheduler::{DirectHash, WorkerCount};
+//! use flowloom::traffic::capture::{CaptureSet, Input, SetOptions};
+//!
+//! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/small/campus.pcap");
+//! let mut source = CaptureSet::open(&[Input::Path(path.into())], SetOptions::default())?;
+//! // On this thread; Mode::Pipeline { workers } has threads of its own.
+//! let config = EngineConfig::new(Mode::Inline);
+//! let mut policy = DirectHash::new(WorkerCount::new(config.mode.workers())?);
+//! let table = |_| LineHash::try_new(&LineHashConfig::for_flows(100_000));
+//! let report = run(&config, &mut source, &mut policy, table, |_| TcpTracker, &Control::default())?;
+//!
+//! for flow in report.flows.iter() {
+//!     println!("{}  {:?}", flow.key, flow.state);
+//! }
+//! assert_eq!((report.input.packets, report.flows.len()), (6000, 400));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The programs under `examples/` show more: `appliance` is one in forty lines, `firewall` has rules that are replaced while packets flow, `dpdk`
 //! and `af_xdp` take packets from elsewhere.
 //!
 //! # Features

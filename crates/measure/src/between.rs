@@ -18,7 +18,7 @@ const TIMES: usize = 101;
 /// How long two CPUs are listened to, should one of them have other things to do.
 const PATIENCE: Duration = Duration::from_millis(50);
 /// Other CPUs that are asked, and no more.
-const OTHERS: usize = 15;
+pub(crate) const OTHERS: usize = 15;
 /// How often two CPUs are listened to that have other things to do.
 const TRIES: usize = 5;
 /// CPUs that `core_affinity` knows; it panics on others.
@@ -54,8 +54,7 @@ fn trip_ns(one: u32, other: u32) -> Option<f64> {
 /// Returns how long a line takes from one CPU to the other and back, the median of many; `None` where threads cannot be pinned to them, or
 /// they have other things to do. Takes a millisecond, and a twentieth of a second at most.
 pub fn line_round_trip_ns(one: u32, other: u32) -> Option<f64> {
-    let allowed = allowed_cpus().ok()?;
-    if one == other || ![one, other].iter().all(|cpu| allowed.contains(cpu) && *cpu < CPUS_MAX) {
+    if one == other || ![one, other].into_iter().all(may_run_on) {
         return None;
     }
     let line = Line(AtomicU64::new(0));
@@ -75,7 +74,12 @@ pub fn shown([least, most]: [f64; 2]) -> String {
 #[repr(align(128))]
 struct Line(AtomicU64);
 
-fn pin(cpu: u32) -> bool {
+/// Says whether a thread can be pinned to a CPU.
+pub(crate) fn may_run_on(cpu: u32) -> bool {
+    cpu < CPUS_MAX && allowed_cpus().is_ok_and(|allowed| allowed.contains(&cpu))
+}
+
+pub(crate) fn pin(cpu: u32) -> bool {
     core_affinity::set_for_current(CoreId { id: cpu as usize })
 }
 

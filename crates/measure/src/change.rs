@@ -64,12 +64,16 @@ impl Change {
         }
     }
 
-    /// Says what the interval allows to say of the new run.
+    /// Says what the interval allows to say of the new run, as [`Ratio::verdict`] does of paired rounds.
     pub fn verdict(&self) -> Verdict {
-        match self.is_sure {
-            true if self.low > 1.0 => Verdict::Slower,
-            true if self.high < 1.0 => Verdict::Faster,
-            _ => Verdict::NoDifferenceShown,
+        if self.low <= 1.0 && self.high >= 1.0 {
+            Verdict::NoDifferenceShown
+        } else if !self.is_sure {
+            Verdict::TooFewRounds
+        } else if self.low > 1.0 {
+            Verdict::Slower
+        } else {
+            Verdict::Faster
         }
     }
 
@@ -154,8 +158,11 @@ mod tests {
     }
 
     #[test]
-    fn few_rounds_show_nothing() {
+    fn few_rounds_that_do_not_overlap_are_too_few_to_say() {
         let change = Change::of(&row("a", &[100; 5]), &row("a", &[200; 5]));
+        assert_eq!((change.verdict(), change.is_sure), (Verdict::TooFewRounds, false));
+        assert!(!change.is_slower_than(1.0));
+        let change = Change::of(&row("a", &[100, 300]), &row("a", &[200, 400]));
         assert_eq!((change.verdict(), change.is_sure), (Verdict::NoDifferenceShown, false));
     }
 

@@ -8,6 +8,7 @@ use plotters::coord::Shift;
 use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint};
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 use serde::Serialize;
 use thiserror::Error;
 
@@ -148,12 +149,23 @@ pub struct Chart {
 
 /// Pixels across and up.
 const SIZE: (u32, u32) = (960, 420);
+/// Pixels of it around the plot, and for the labels below and beside it.
+const MARGIN: u32 = 10;
+const X_LABELS: u32 = 42;
+const Y_LABELS: u32 = 64;
 /// Pixels of it for the legend, and the characters of a line there.
 const LEGEND_WIDTH: u32 = 190;
 const LEGEND_CHARACTERS: usize = 26;
 const FONT: &str = "sans-serif";
-/// Okabe and Ito's colours, the palest left out.
-const COLOURS: [RGBColor; 7] = [
+/// Pixels of a character of an axis' label, and from one of its lines to the next.
+const CHARACTER_WIDTH: f64 = 5.8;
+const LINE_HEIGHT: u32 = 13;
+/// Lines that a category's name may have before it is turned upright.
+const CATEGORY_LINES: usize = 3;
+/// Pixels of an upright name; a longer one is cut off, and not the plot.
+const UPRIGHT_MAX: f64 = 200.0;
+/// Okabe and Ito's colours, the palest left out, and two greys.
+const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
@@ -161,6 +173,7 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(86, 180, 233),
     RGBColor(230, 159, 0),
     RGBColor(90, 90, 90),
+    RGBColor(175, 175, 175),
 ];
 
 impl Chart {
@@ -277,9 +290,9 @@ impl Chart {
         let failed = |error: &dyn std::fmt::Display| self.failed(error);
         let mut chart = ChartBuilder::on(area)
             .caption(&self.title, (FONT, 17))
-            .margin(10)
-            .x_label_area_size(42)
-            .y_label_area_size(64)
+            .margin(MARGIN)
+            .x_label_area_size(X_LABELS)
+            .y_label_area_size(Y_LABELS)
             .build_cartesian_2d(Ruler::new(self.x.scale, x), Ruler::new(self.y.scale, y))
             .map_err(|error| failed(&error))?;
         chart
@@ -337,11 +350,13 @@ impl Chart {
         let failed = |error: &dyn std::fmt::Display| self.failed(error);
         let groups = count(self.categories.len());
         let bottom = y.start;
+        let width = f64::from(SIZE.0 - LEGEND_WIDTH - Y_LABELS - 2 * MARGIN) / groups;
+        let names = CategoryNames::within(width, &self.categories);
         let mut chart = ChartBuilder::on(area)
             .caption(&self.title, (FONT, 17))
-            .margin(10)
-            .x_label_area_size(42)
-            .y_label_area_size(64)
+            .margin(MARGIN)
+            .x_label_area_size(names.height().max(X_LABELS))
+            .y_label_area_size(Y_LABELS)
             .build_cartesian_2d(-0.5..groups - 0.5, Ruler::new(self.y.scale, y))
             .map_err(|error| failed(&error))?;
         chart
@@ -352,13 +367,14 @@ impl Chart {
             .x_labels(self.categories.len() * 2 + 1)
             .y_desc(&self.y.label)
             .label_style((FONT, 12))
-            .x_label_formatter(&|&place| {
-                let whole = (place - place.round()).abs() < 0.01;
-                self.category(place).filter(|_| whole).unwrap_or_default().to_owned()
-            })
+            .x_label_formatter(&|_| String::new())
             .y_label_formatter(&|&place| short(self.y.scale.value(place)))
             .draw()
             .map_err(|error| failed(&error))?;
+        for (number, _) in self.categories.iter().enumerate() {
+            let (x, y) = chart.backend_coord(&(count(number), bottom));
+            names.draw(number, (x, y + 9), area).map_err(|error| failed(&error))?;
+        }
         // Bars of a group share its width; a bar that is alone in its group has all of it.
         let beside = |series: &[Series], group: f64| {
             let is_in = |series: &&Series| series.points.iter().any(|point| (point.0 - group).abs() < 0.5);
@@ -397,6 +413,66 @@ fn broken(text: &str, characters: usize) -> Vec<String> {
         }
     }
     lines
+}
+
+/// Names below a bar chart's groups, so that none reaches into the next: broken into lines, or upright where they would be too many.
+enum CategoryNames {
+    Lines(Vec<Vec<String>>),
+    Upright(Vec<String>),
+}
+
+impl CategoryNames {
+    /// Lays names out for groups of so many pixels.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "pixels by pixels")]
+    fn within(width: f64, names: &[String]) -> Self {
+        let characters = (width / CHARACTER_WIDTH) as usize;
+        let lines: Vec<Vec<String>> = names.iter().map(|name| broken(name, characters)).collect();
+        let is_narrow = |line: &String| line.chars().count() <= characters;
+        if lines.iter().all(|lines| lines.len() <= CATEGORY_LINES && lines.iter().all(is_narrow)) {
+            Self::Lines(lines)
+        } else {
+            Self::Upright(names.to_vec())
+        }
+    }
+
+    /// Returns the pixels that they need below the axis.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few characters")]
+    fn height(&self) -> u32 {
+        match self {
+            Self::Lines(names) => {
+                let lines = names.iter().map(Vec::len).max().unwrap_or(0);
+                12 + LINE_HEIGHT * lines as u32
+            }
+            Self::Upright(names) => {
+                let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+                12 + (count(longest) * CHARACTER_WIDTH).min(UPRIGHT_MAX) as u32
+            }
+        }
+    }
+
+    fn draw(
+        &self,
+        number: usize,
+        (x, y): (i32, i32),
+        area: &DrawingArea<SVGBackend<'_>, Shift>,
+    ) -> Result<(), DrawingAreaErrorKind<std::io::Error>> {
+        let font = (FONT, 12).into_font();
+        match self {
+            Self::Lines(names) => {
+                let style = font.color(&BLACK).pos(Pos::new(HPos::Center, VPos::Top));
+                let places = (y..).step_by(LINE_HEIGHT as usize);
+                for (line, y) in names[number].iter().zip(places) {
+                    area.draw(&Text::new(line.as_str(), (x, y), style.clone()))?;
+                }
+                Ok(())
+            }
+            Self::Upright(names) => {
+                let style = font.transform(FontTransform::Rotate270).color(&BLACK);
+                let style = style.pos(Pos::new(HPos::Right, VPos::Center));
+                area.draw(&Text::new(names[number].as_str(), (x, y), style))
+            }
+        }
+    }
 }
 
 /// A range with its numbers where a reader expects them.
@@ -520,6 +596,24 @@ mod tests {
         assert!(svg.contains(">\none\n<") || svg.contains("one"), "{svg}");
         assert!(svg.contains("two"));
         assert_eq!(chart.rows()[4], ["ours", "two", "19"]);
+    }
+
+    #[test]
+    fn names_of_groups_do_not_reach_into_each_other() {
+        let named = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            CategoryNames::within(680.0 / count(names.len()), &names)
+        };
+        let CategoryNames::Lines(lines) = named(&["one", "two"]) else { panic!("they are short") };
+        assert_eq!(lines, [["one"], ["two"]]);
+        let long = ["queue 16, demand 100 %, elephant"; 6];
+        let CategoryNames::Lines(lines) = named(&long) else { panic!("two lines are enough") };
+        assert_eq!(lines[5], ["queue 16, demand", "100 %, elephant"]);
+        assert!(matches!(named(&["a policy of a long name"; 24]), CategoryNames::Upright(_)));
+        let svg = Chart::bars("Many", ["a policy of a long name"; 24], Axis::linear("%"))
+            .with(Series::bars("ours", [10.0; 24]))
+            .svg();
+        assert_eq!(svg.unwrap().matches("rotate(270").count(), 25, "all names and that of the axis");
     }
 
     #[test]

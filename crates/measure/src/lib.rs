@@ -29,6 +29,7 @@ pub mod page;
 pub mod path;
 pub mod rounds;
 pub mod rows;
+pub mod sharing;
 pub mod stats;
 pub mod text;
 

@@ -33,7 +33,11 @@ fn overview(page: &mut Page, reproduction: &Reproduction) {
     page.markup(format_args!("<table><tr><th>item</th><th>place</th><th>claim</th><th>how</th><th>the paper</th><th>ours</th></tr>\n"));
     for record in &reproduction.items {
         let how: String = record.fidelity.iter().map(|fidelity| fidelity.letter()).collect();
-        let ours = if record.holds() { "inside" } else { "<span class=\"bad\">outside</span>" };
+        let ours = match (record.has_bands(), record.holds()) {
+            (false, _) => "–",
+            (true, true) => "inside",
+            (true, false) => "<span class=\"bad\">outside</span>",
+        };
         page.markup(format_args!(
                 "<tr><td><a href=\"#{0}\">{0}</a></td><td>{1}</td><td>{2}</td><td>{how}</td><td class=\"{3}\">{4}</td><td>{ours}</td></tr>\n",
                 record.id,
@@ -47,7 +51,7 @@ fn overview(page: &mut Page, reproduction: &Reproduction) {
         "</table>\n<p class=\"note\">M measured here, S simulated, A arithmetic, – out of reach. "
     ));
     page.markup(format_args!(
-        "“Ours” says whether our own values lie in the bands that we set for them.</p>\n"
+        "“Ours” says whether our own values lie in the bands that we set for them, – that none has a band.</p>\n"
     ));
 }
 

@@ -33,6 +33,11 @@ pub struct Record {
 }
 
 impl Record {
+    /// Says whether there is a band for any value of ours.
+    pub fn has_bands(&self) -> bool {
+        self.outcome.values.iter().any(|value| value.band.is_some())
+    }
+
     /// Says whether all values of ours lie in their bands.
     pub fn holds(&self) -> bool {
         self.outcome.failed().next().is_none()
@@ -222,7 +227,22 @@ mod tests {
         assert_eq!(json["items"][0]["verdict"], "agrees");
         let page = read("report.html");
         assert!(page.contains("a &lt;b&gt;") && page.contains("<svg"));
+        assert!(page.contains("<td>inside</td>") && !page.contains("<td>–</td>"));
         assert!(!page.contains("src=") && !page.contains("href=\"http"), "nothing from elsewhere");
+    }
+
+    #[test]
+    fn what_has_no_band_is_not_said_to_be_inside() {
+        let run = |_: &Context<'_>| Ok(Outcome::new(Verdict::agrees("in shape")));
+        let item = Item { run, ..ITEM };
+        let go_on = || true;
+        let context = Context { scale: Scale::Smoke, seed: 1, data: None, go_on: &go_on };
+        let tool = Tool { version: "0".into(), git: String::new() };
+        let mut reproduction = Reproduction::new(tool, Host::read("scalar", &[]), &context);
+        let record = reproduction.run(&item, &context).unwrap();
+        assert!(record.holds() && !record.has_bands());
+        let page = page::html(&reproduction);
+        assert!(page.contains("<td>–</td>") && !page.contains("<td>inside</td>"));
     }
 
     #[test]

@@ -247,7 +247,7 @@ impl FromStr for Topology {
         let mut fan_outs = Vec::new();
         let mut leaves = 1_usize;
         for part in shape.split('x') {
-            let fan_out: usize = part.trim().parse().map_err(|_| malformed("nodes per level"))?;
+            let fan_out: usize = decimal(part.trim()).ok_or(malformed("nodes per level"))?;
             leaves = leaves.saturating_mul(fan_out);
             fan_outs.push(fan_out);
             if leaves > WORKERS_MAX || fan_out == 0 {
@@ -264,9 +264,9 @@ impl FromStr for Topology {
                 (thread, None)
             } else {
                 let (thread, capacity) = part.split_once('=').ok_or(malformed("change of a thread"))?;
-                (thread, Some(capacity.trim().parse().map_err(|_| malformed("capacity of a thread"))?))
+                (thread, Some(decimal(capacity.trim()).ok_or(malformed("capacity of a thread"))?))
             };
-            let thread: usize = thread.trim().parse().map_err(|_| malformed("number of a thread"))?;
+            let thread: usize = decimal(thread.trim()).ok_or(malformed("number of a thread"))?;
             *capacities.get_mut(thread).ok_or(malformed("number of a thread"))? = capacity;
         }
         let places = capacities.into_iter().enumerate().filter_map(|(leaf, capacity)| {
@@ -285,6 +285,11 @@ impl FromStr for Topology {
         });
         Self::from_places(places.collect())
     }
+}
+
+/// Reads decimal digits and nothing else: the standard library would take a plus sign before them.
+fn decimal<T: FromStr>(digits: &str) -> Option<T> {
+    digits.parse().ok().filter(|_| !digits.starts_with('+'))
 }
 
 impl fmt::Display for Topology {
@@ -337,6 +342,10 @@ mod tests {
         assert_eq!(error("1x1x1x1x1"), SetupError::Levels { levels: 5 });
         assert_eq!(error(""), SetupError::Text { part: "nodes per level" });
         assert_eq!(error("8x"), SetupError::Text { part: "nodes per level" });
+        assert_eq!(error("2x+2"), SetupError::Text { part: "nodes per level" });
+        assert_eq!(error("2,-+1"), SetupError::Text { part: "number of a thread" });
+        assert_eq!(error("2,+1=50"), SetupError::Text { part: "number of a thread" });
+        assert_eq!(error("2,1=+50"), SetupError::Text { part: "capacity of a thread" });
         assert_eq!(error("2,-2"), SetupError::Text { part: "number of a thread" });
         assert_eq!(error("2,1"), SetupError::Text { part: "change of a thread" });
         assert_eq!(error("2,1=0"), SetupError::Capacity { worker: 1, capacity: 0 });

@@ -5,6 +5,7 @@ use core::str::FromStr;
 
 use crate::banked::access_count::Counted;
 use crate::banked::fewer_on::Tie;
+use crate::trace::number;
 
 /// What a cache throws out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,7 +211,7 @@ impl FromStr for Policy {
         if let Some(policy) = Self::ALL.into_iter().find(|policy| policy.to_string() == name) {
             return Ok(policy);
         }
-        if let Some(bits) = name.strip_prefix("ts-").and_then(|bits| bits.parse().ok())
+        if let Some(bits) = name.strip_prefix("ts-").and_then(number::decimal)
             && (1..=32).contains(&bits)
         {
             return Ok(Self::Timestamp { bits });
@@ -264,7 +265,8 @@ mod tests {
         assert_eq!(error.nearest, Policy::Speculative { tie: Tie::Left });
         assert!(error.to_string().contains("did you mean 'spec'? Policies: lru, fifo"), "{error}");
         assert_eq!("flow-lru".parse::<Policy>().unwrap_err().nearest, Policy::FlowLru);
-        assert!("ts-33".parse::<Policy>().is_err() && "".parse::<Policy>().is_err());
+        assert!("ts-33".parse::<Policy>().is_err() && "ts-+8".parse::<Policy>().is_err());
+        assert!("".parse::<Policy>().is_err());
         assert!("x".repeat(1 << 20).parse::<Policy>().is_err());
     }
 }

@@ -3,6 +3,34 @@
 //! [`CaptureSet`](capture::CaptureSet) is the source to use for captures, one or many; [`MixConfig`](synth::MixConfig) describes
 //! traffic to be generated; [`Defrag`](defrag::Defrag) stands before any source.
 //!
+//! # Examples
+//!
+//! Every packet of a capture, with its time and who sent it to whom:
+//!
+//! ```
+//! use flowloom_packet::{DecodeOptions, Fill, PacketBatch, PacketSource, decode};
+//! use flowloom_traffic::capture::{CaptureSet, Input, SetOptions};
+//!
+//! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/small/campus.pcap");
+//! let mut source = CaptureSet::open(&[Input::Path(path.into())], SetOptions::default())?;
+//! let mut batch = PacketBatch::new();
+//! let mut decoded = 0;
+//! while source.next_batch(&mut batch)? != Fill::End {
+//!     let Some(block) = &batch.block else { continue };
+//!     for packet in &batch.packets {
+//!         match decode(packet.link, packet.bytes_in(block.bytes()), DecodeOptions::default()) {
+//!             Ok(headers) => {
+//!                 println!("{} ns  {}  {} bytes", packet.time_ns, headers.tuple(), packet.wire);
+//!                 decoded += 1;
+//!             }
+//!             Err(reason) => println!("{} ns  no flow: {reason}", packet.time_ns),
+//!         }
+//!     }
+//! }
+//! assert_eq!(decoded, 5952);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Features
 //!
 //! * `live`: interfaces through libpcap, a C library, in `live`.

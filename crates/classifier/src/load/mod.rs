@@ -38,8 +38,8 @@ impl Default for LoadLimits {
     }
 }
 
-/// Reads a protocol: a name, a number, a value under a mask, or any.
-fn protocol(word: &str) -> Option<ProtocolMatch> {
+/// Reads a protocol as rules name it: `tcp` and some others, a number, a value under a mask such as `0x06/0x0f`, or `any`.
+pub fn protocol(word: &str) -> Option<ProtocolMatch> {
     let number = |text: &str| match text.strip_prefix("0x") {
         Some(digits) => u8::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+')),
         None => decimal(text),

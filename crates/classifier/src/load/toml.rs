@@ -39,14 +39,16 @@ struct Entry {
     source_ports: Option<Spanned<NumberOrText>>,
     destination_ports: Option<Spanned<NumberOrText>>,
     protocol: Option<Spanned<NumberOrText>>,
-    #[serde(default)]
-    priority: i32,
-    value: Option<u32>,
+    priority: Option<Spanned<i64>>,
+    value: Option<Spanned<i64>>,
     action: Option<Spanned<String>>,
 }
 
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "expected a number or a text; several ports that are no range take a rule each"
+)]
 enum NumberOrText {
     Number(i64),
     Text(String),
@@ -91,8 +93,10 @@ fn at(text: &str, place: usize, kind: LoadErrorKind) -> LoadError {
 fn rule(text: &str, index: usize, entry: Spanned<Entry>) -> Result<Rule, LoadError> {
     let place = entry.span();
     let entry = entry.into_inner();
-    let mut rule =
-        Rule { priority: entry.priority, value: entry.value.unwrap_or(index as u32), ..Rule::ANY };
+    let priority = whole(text, entry.priority, "a priority from -2147483648 to 2147483647")?;
+    let value = whole(text, entry.value, "a value from 0 to 4294967295")?;
+    let (priority, value) = (priority.unwrap_or(0), value.unwrap_or(index as u32));
+    let mut rule = Rule { priority, value, ..Rule::ANY };
     rule.addresses = addresses(text, place, entry.source, entry.destination)?;
     if let Some(ports) = entry.source_ports {
         rule.source_ports = port_range(text, ports)?;
@@ -105,6 +109,19 @@ fn rule(text: &str, index: usize, entry: Spanned<Entry>) -> Result<Rule, LoadErr
     }
     rule.action = entry.action.map(|field| action(text, &field)).transpose()?;
     Ok(rule)
+}
+
+/// Narrows a number that is there.
+fn whole<T: TryFrom<i64>>(
+    text: &str,
+    field: Option<Spanned<i64>>,
+    expected: &'static str,
+) -> Result<Option<T>, LoadError> {
+    let narrow = |field: Spanned<i64>| {
+        T::try_from(*field.get_ref())
+            .map_err(|_| at(text, field.span().start, LoadErrorKind::Expected(expected)))
+    };
+    field.map(narrow).transpose()
 }
 
 fn action(text: &str, field: &Spanned<String>) -> Result<Action, LoadError> {
@@ -244,6 +261,10 @@ mod tests {
             ("destination_ports = 70000", 21, "a port from"),
             ("destination_ports = '9-5'", 21, "ends before"),
             ("protocol = 'tpc'", 12, "a protocol"),
+            ("destination_ports = [80, 443]", 21, "several ports that are no range take a rule each"),
+            ("protocol = true", 12, "a number or a text"),
+            ("priority = 2147483648", 12, "a priority from"),
+            ("value = -1", 9, "a value from 0"),
             ("action = 'drop'", 10, "\"accept\" or \"deny\""),
             ("sauce = 'x'", 1, "unknown field"),
             ("source = ", 10, ""),

@@ -232,16 +232,16 @@ fn frame_size(text: &str) -> Result<FrameSize, String> {
     if text == "imix" {
         return Ok(FrameSize::Imix);
     }
-    let bytes: u16 =
-        text.parse().map_err(|_| format!("'{text}' is not a size: imix, or a number of bytes"))?;
-    Ok(FrameSize::Fixed(bytes))
+    parse::unsigned(text)
+        .map(FrameSize::Fixed)
+        .ok_or_else(|| format!("'{text}' is not a size: imix, or a number of bytes"))
 }
 
 /// Reads a share such as `15%` or `0.15` as thousandths.
 fn permille(text: &str) -> Result<u16, String> {
     let (number, factor) = text.strip_suffix('%').map_or((text, 1000.0), |number| (number.trim(), 10.0));
-    match number.parse::<f64>() {
-        Ok(share) if (0.0..=1000.0).contains(&(share * factor)) => Ok((share * factor).round() as u16),
+    match parse::unsigned::<f64>(number) {
+        Some(share) if (0.0..=1000.0).contains(&(share * factor)) => Ok((share * factor).round() as u16),
         _ => Err(format!("'{text}' is not a share: between 0% and 100%, or between 0 and 1")),
     }
 }
@@ -255,6 +255,10 @@ mod tests {
         assert_eq!(permille("15%"), Ok(150));
         assert_eq!(permille("0.5%"), Ok(5));
         assert_eq!(permille("0.15"), Ok(150));
-        assert!(permille("101%").is_err() && permille("-1").is_err() && permille("x").is_err());
+        for text in ["101%", "-1", "+1", "+15%", "x"] {
+            assert!(permille(text).is_err(), "{text}");
+        }
+        assert_eq!(frame_size("64"), Ok(FrameSize::Fixed(64)));
+        assert!(frame_size("+64").is_err());
     }
 }

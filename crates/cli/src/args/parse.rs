@@ -2,16 +2,23 @@
 
 use std::fmt::Display;
 use std::net::SocketAddr;
-use std::num::IntErrorKind;
+use std::num::{IntErrorKind, ParseIntError};
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use flowloom::engine::Pace;
 
+/// Reads a number without a sign: the standard library would take a plus before it.
+pub(crate) fn unsigned<T: FromStr>(text: &str) -> Option<T> {
+    text.parse().ok().filter(|_| !text.starts_with('+'))
+}
+
 /// Reads a whole number.
-pub(crate) fn whole<T: FromStr<Err = std::num::ParseIntError>>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|error: T::Err| match error.kind() {
-        IntErrorKind::PosOverflow => format!("'{text}' is too large"),
+pub(crate) fn whole<T: FromStr<Err = ParseIntError>>(text: &str) -> Result<T, String> {
+    unsigned(text).ok_or_else(|| match text.parse::<T>() {
+        Err(error) if *error.kind() == IntErrorKind::PosOverflow && !text.starts_with('+') => {
+            format!("'{text}' is too large")
+        }
         _ => format!("'{text}' is not a whole number: digits, such as 8"),
     })
 }
@@ -20,8 +27,8 @@ pub(crate) fn whole<T: FromStr<Err = std::num::ParseIntError>>(text: &str) -> Re
 pub(crate) fn within<T: FromStr + PartialOrd + Display + Clone>(
     bounds: RangeInclusive<T>,
 ) -> impl Fn(&str) -> Result<T, String> + Clone {
-    move |text| match text.parse() {
-        Ok(number) if bounds.contains(&number) => Ok(number),
+    move |text| match unsigned(text) {
+        Some(number) if bounds.contains(&number) => Ok(number),
         _ => Err(format!("'{text}' is not a whole number between {} and {}", bounds.start(), bounds.end())),
     }
 }
@@ -34,10 +41,8 @@ pub(crate) fn count(text: &str) -> Result<u64, String> {
         Some((at, 'g' | 'G')) => (&text[..at], 1_000_000_000),
         _ => (text, 1),
     };
-    let number: u64 = digits
-        .replace('_', "")
-        .parse()
-        .map_err(|_| format!("'{text}' is not a count: digits, optionally with k, M or G behind"))?;
+    let number: u64 = unsigned(&digits.replace('_', ""))
+        .ok_or_else(|| format!("'{text}' is not a count: digits, optionally with k, M or G behind"))?;
     number.checked_mul(factor).ok_or_else(|| format!("'{text}' is too large"))
 }
 
@@ -57,31 +62,30 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
         Some((at, 'g' | 'G')) => (&text[..at], 30),
         _ => (text, 0),
     };
-    let number: u64 = digits
-        .parse()
-        .map_err(|_| format!("'{text}' is not a size: digits, optionally with k, M or G behind"))?;
+    let number: u64 = unsigned(digits)
+        .ok_or_else(|| format!("'{text}' is not a size: digits, optionally with k, M or G behind"))?;
     number.checked_mul(1 << shift).ok_or_else(|| format!("'{text}' is too large"))
 }
 
 /// Reads what pauses are multiplied by.
 pub(crate) fn think_factor(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(factor) if (0.0..=1e6).contains(&factor) => Ok(factor),
+    match unsigned(text) {
+        Some(factor) if (0.0..=1e6).contains(&factor) => Ok(factor),
         _ => Err(format!("'{text}' is not a factor between 0 and 1000000")),
     }
 }
 
 /// Reads a share in percent, with or without its sign.
 pub(crate) fn percent(text: &str) -> Result<f64, String> {
-    match text.trim_end_matches('%').trim_end().parse::<f64>() {
-        Ok(percent) if (0.0..=1e6).contains(&percent) => Ok(percent),
+    match unsigned(text.trim_end_matches('%').trim_end()) {
+        Some(percent) if (0.0..=1e6).contains(&percent) => Ok(percent),
         _ => Err(format!("'{text}' is not a share in percent")),
     }
 }
 
 /// Reads a number with or without a fraction; who takes it knows its bounds.
 pub(crate) fn real(text: &str) -> Result<f64, String> {
-    text.parse().map_err(|_| format!("'{text}' is not a number, such as 1.1"))
+    unsigned(text).ok_or_else(|| format!("'{text}' is not a number, such as 1.1"))
 }
 
 /// Reads an address with a port.
@@ -101,8 +105,8 @@ pub(crate) fn pace(text: &str) -> Result<Pace, String> {
         return Ok(Pace::Max);
     }
     if let Some(factor) = text.strip_prefix('x') {
-        return match factor.parse::<f64>() {
-            Ok(factor) if factor.is_finite() && factor > 0.0 => Ok(Pace::Times(factor)),
+        return match unsigned::<f64>(factor) {
+            Some(factor) if factor.is_finite() && factor > 0.0 => Ok(Pace::Times(factor)),
             _ => Err(format!("'{text}' is not a pace: x and a positive factor, as in x1, x10, x0.5")),
         };
     }
@@ -115,8 +119,10 @@ pub(crate) fn pace(text: &str) -> Result<Pace, String> {
 /// Reads a positive number of seconds as nanoseconds.
 pub(crate) fn seconds(text: &str) -> Result<u64, String> {
     let text = text.strip_suffix('s').unwrap_or(text);
-    match text.parse::<f64>() {
-        Ok(seconds) if seconds.is_finite() && seconds > 0.0 && seconds < 1e9 => Ok((seconds * 1e9) as u64),
+    match unsigned::<f64>(text) {
+        Some(seconds) if seconds.is_finite() && seconds > 0.0 && seconds < 1e9 => {
+            Ok((seconds * 1e9) as u64)
+        }
         _ => Err(format!("'{text}' is not a number of seconds above 0 and below 1e9")),
     }
 }
@@ -138,7 +144,7 @@ mod tests {
     #[test]
     fn whole_numbers_are_digits_and_say_so() {
         assert_eq!((whole::<u32>("12"), whole::<usize>("0")), (Ok(12), Ok(0)));
-        for text in ["abc", "", "-1", "1.5", "12k"] {
+        for text in ["abc", "", "-1", "+1", "+", "1.5", "12k", "+4294967296"] {
             let said = format!("'{text}' is not a whole number: digits, such as 8");
             assert_eq!(whole::<u32>(text), Err(said));
         }
@@ -149,10 +155,20 @@ mod tests {
     fn whole_numbers_within_bounds_name_them() {
         let some = within(1..=1024_u16);
         assert_eq!((some("1"), some("1024")), (Ok(1), Ok(1024)));
-        for text in ["0", "1025", "99999999", "abc", ""] {
+        for text in ["0", "1025", "99999999", "abc", "", "+8"] {
             let said = format!("'{text}' is not a whole number between 1 and 1024");
             assert_eq!(some(text), Err(said));
         }
+    }
+
+    #[test]
+    fn no_number_has_a_sign() {
+        for text in ["+1", "-1"] {
+            assert!(count(text).is_err() && positive(text).is_err() && bytes(text).is_err(), "{text}");
+            assert!(seconds(text).is_err() && percent(text).is_err() && think_factor(text).is_err());
+            assert!(pace(text).is_err() && pace(&format!("x{text}")).is_err(), "{text}");
+        }
+        assert!(real("+1.1").is_err());
     }
 
     #[test]

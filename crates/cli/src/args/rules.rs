@@ -4,6 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use flowloom::classifier::ProtocolMatch;
+use flowloom::classifier::load;
 
 use super::parse;
 
@@ -80,7 +82,7 @@ pub(crate) struct Explain {
     #[arg(value_name = "DESTINATION", value_parser = endpoint)]
     pub(crate) destination: SocketAddr,
 
-    /// Protocol: tcp, udp, icmp or a number
+    /// Protocol: a name such as tcp, udp or icmpv6, or a number
     #[arg(value_name = "PROTOCOL", value_parser = protocol)]
     pub(crate) protocol: u8,
 
@@ -120,14 +122,10 @@ fn endpoint(text: &str) -> Result<SocketAddr, String> {
         .map_err(|_| format!("'{text}' is no address with a port: write 192.0.2.1:80, or [2001:db8::1]:80"))
 }
 
+/// Reads one protocol, by the names that rules have for it.
 fn protocol(text: &str) -> Result<u8, String> {
-    match text {
-        "tcp" => Ok(6),
-        "udp" => Ok(17),
-        "icmp" => Ok(1),
-        "sctp" => Ok(132),
-        _ => {
-            text.parse().map_err(|_| format!("'{text}' is no protocol: tcp, udp, icmp, sctp, or 0 to 255"))
-        }
-    }
+    load::protocol(text)
+        .filter(|protocol| protocol.mask() == u8::MAX)
+        .map(ProtocolMatch::value)
+        .ok_or_else(|| format!("'{text}' is no protocol: a name such as tcp, udp or icmpv6, or 0 to 255"))
 }

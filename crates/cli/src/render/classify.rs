@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::rules::{FamilyResult, RuleLine};
-use super::{Report, bytes, grouped, percent};
+use super::{Report, bytes, counted, grouped, percent};
 
 /// A rule and the packets that hit it.
 #[derive(Debug, Serialize)]
@@ -45,33 +45,33 @@ impl Report for ClassifyResult {
         let size =
             [&self.classifier_v4, &self.classifier_v6].map(|family| family.node_bytes + family.leaf_bytes);
         let mut lines = vec![format!(
-            "{}   {} rules, {}; classifier of {} built in {:.3} s",
+            "{}   {}, {}; classifier of {} built in {:.3} s",
             self.rules_path,
-            grouped(self.rules),
+            counted(self.rules, "rule"),
             self.form,
             bytes(size[0] + size[1]),
             self.build_seconds
         )];
         lines.push(format!(
-            "{:>12}  {} packets, {} without a header we know, {} later fragments",
+            "{:>12}  {}, {} without a header we know, {}",
             "input",
-            grouped(self.packets),
+            counted(self.packets, "packet"),
             grouped(self.undecoded),
-            grouped(self.later_fragments)
+            counted(self.later_fragments, "later fragment")
         ));
         let looked_up = self.matched + self.unmatched;
         for hits in &self.top {
             let share = percent(hits.packets, looked_up);
-            lines.push(format!("{share:>12}  #{} {}", hits.rule.number, hits.rule.rule));
+            lines.push(format!("{share:>12}  {}", hits.rule));
         }
         for rule in &self.unused_listed {
-            lines.push(format!("{:>12}  #{} {}", "unused", rule.number, rule.rule));
+            lines.push(format!("{:>12}  {rule}", "unused"));
         }
         lines.push(format!(
-            "{:>12}  {} of {} rules; {:.1} ns a lookup on {}",
+            "{:>12}  {} of {}; {:.1} ns a lookup on {}",
             "unused",
             grouped(self.unused),
-            grouped(self.rules),
+            counted(self.rules, "rule"),
             self.ns_per_lookup,
             self.isa
         ));
@@ -94,12 +94,13 @@ impl Report for ClassifyResult {
     }
 
     fn rows(&self) -> Vec<Vec<String>> {
-        let mut rows = vec![["packets", "number", "rule"].map(str::to_owned).to_vec()];
-        for hits in &self.top {
-            rows.push(vec![hits.packets.to_string(), hits.rule.number.to_string(), hits.rule.rule.clone()]);
-        }
-        for rule in &self.unused_listed {
-            rows.push(vec![String::from("0"), rule.number.to_string(), rule.rule.clone()]);
+        let mut rows = vec![["packets", "number", "rule", "action"].map(str::to_owned).to_vec()];
+        let listed = self.top.iter().map(|hits| (hits.packets, &hits.rule));
+        for (packets, RuleLine { number, rule, action }) in
+            listed.chain(self.unused_listed.iter().map(|rule| (0, rule)))
+        {
+            let action = action.unwrap_or_default().to_owned();
+            rows.push(vec![packets.to_string(), number.to_string(), rule.clone(), action]);
         }
         rows
     }

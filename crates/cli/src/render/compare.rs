@@ -88,8 +88,8 @@ impl Report for CompareResult {
             .fail_above_percent
             .map_or(String::new(), |percent| format!("; {} slower by more than {percent} %", self.failed));
         lines.push(format!(
-            "{} rows: {} slower, {} faster{failed}",
-            self.rows.len(),
+            "{}: {} slower, {} faster{failed}",
+            super::counted(self.rows.len() as u64, "row"),
             self.slower,
             self.faster
         ));

@@ -33,7 +33,7 @@ impl State {
 pub(crate) struct Check {
     name: &'static str,
     pub(crate) state: State,
-    found: String,
+    pub(crate) found: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     advice: Option<&'static str>,
 }

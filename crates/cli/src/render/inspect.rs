@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::{Report, bytes, grouped, percent, scaled, some_of};
+use super::{Report, bytes, counted, grouped, percent, scaled, some_of};
 use crate::args::inspect::Inspect;
 use crate::profile::{Layers, Profile, Zipf};
 
@@ -352,12 +352,12 @@ impl Report for InspectResult {
         }
         lines.push(match (&self.fault, self.interrupted) {
             (Some(fault), _) => format!("stopped on a fault: {fault}"),
-            (None, true) => format!("interrupted after {} packets", grouped(self.packets)),
+            (None, true) => format!("interrupted after {}", counted(self.packets, "packet")),
             (None, false) => {
                 format!(
-                    "{} packets in {} flows. Next: flowloom replay {}",
-                    grouped(self.packets),
-                    grouped(self.flows),
+                    "{} in {}. Next: flowloom replay {}",
+                    counted(self.packets, "packet"),
+                    counted(self.flows, "flow"),
                     self.inputs
                 )
             }

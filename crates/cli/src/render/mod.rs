@@ -118,6 +118,11 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
+/// Returns a number of things: `1 rule`, `1 000 rules`.
+pub(crate) fn counted(number: u64, thing: &str) -> String {
+    format!("{} {thing}{}", grouped(number), if number == 1 { "" } else { "s" })
+}
+
 /// Returns a number of bytes with a unit that keeps it short.
 pub(crate) fn bytes(number: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -162,6 +167,7 @@ mod tests {
         assert_eq!(grouped(0), "0");
         assert_eq!(grouped(999), "999");
         assert_eq!(grouped(6_812_044), "6 812 044");
+        assert_eq!([0, 1, 2].map(|rules| counted(rules, "rule")), ["0 rules", "1 rule", "2 rules"]);
         assert_eq!(bytes(1536), "1.50 KiB");
         assert_eq!(scaled(18_200_000.0), "18.20 M");
         assert_eq!(percent(1, 0), "0 %");

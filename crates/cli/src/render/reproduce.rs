@@ -6,7 +6,7 @@ use flowloom_repro::page::number;
 use flowloom_repro::{PAPERS, Record, Reproduction, Value, Verdict};
 use serde::{Serialize, Serializer};
 
-use super::Report;
+use super::{Report, counted};
 
 /// What `reproduce list` prints.
 #[derive(Debug, Serialize)]
@@ -159,8 +159,8 @@ impl ReproduceResult {
         };
         let interrupted = if self.reproduction.complete { "" } else { "interrupted; " };
         format!(
-            "{interrupted}{} items run: {} agree, {} differ, {} cannot run here; {ours}",
-            items.len(),
+            "{interrupted}{} run: {} agree, {} differ, {} cannot run here; {ours}",
+            counted(items.len() as u64, "item"),
             count(|verdict| matches!(verdict, Verdict::Agrees { .. })),
             count(|verdict| matches!(verdict, Verdict::Differs { .. })),
             count(|verdict| matches!(verdict, Verdict::CannotRun { .. })),

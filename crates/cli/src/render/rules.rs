@@ -1,9 +1,11 @@
 //! The results of `rules`.
 
+use std::fmt;
+
 use flowloom::classifier::classifier::FamilyStats;
 use serde::Serialize;
 
-use super::{Report, bytes, grouped};
+use super::{Report, bytes, counted, grouped};
 
 /// A rule in a list.
 #[derive(Clone, Debug, Serialize)]
@@ -11,6 +13,20 @@ pub(crate) struct RuleLine {
     /// Place in the file, from one.
     pub(crate) number: u64,
     pub(crate) rule: String,
+    /// What it does with packets, where it says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) action: Option<&'static str>,
+}
+
+impl fmt::Display for RuleLine {
+    /// Writes `#5 accept 10.0.0.0/8 …`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { number, rule, action } = self;
+        match action {
+            Some(action) => write!(f, "#{number} {action} {rule}"),
+            None => write!(f, "#{number} {rule}"),
+        }
+    }
 }
 
 /// A rule that never wins.
@@ -39,11 +55,11 @@ pub(crate) struct CheckResult {
 
 impl Report for CheckResult {
     fn lines(&self) -> Vec<String> {
-        let mut lines = vec![format!("{}   {} rules, {}", self.path, grouped(self.rules), self.form)];
+        let mut lines = vec![format!("{}   {}, {}", self.path, counted(self.rules, "rule"), self.form)];
         for oddity in &self.listed {
-            lines.push(format!("{:>12}  #{} {}", oddity.kind, oddity.rule.number, oddity.rule.rule));
+            lines.push(format!("{:>12}  {}", oddity.kind, oddity.rule));
             lines.push(match &oddity.by {
-                Some(by) => format!("{:>12}  #{} {}", "by", by.number, by.rule),
+                Some(by) => format!("{:>12}  {by}", "by"),
                 None => format!("{:>12}  {} earlier rules together", "by", oddity.rules),
             });
         }
@@ -53,14 +69,15 @@ impl Report for CheckResult {
             lines.push(format!("{:>12}  {} more; --top lists them", "", grouped(more)));
         }
         let undecided = if self.undecided > 0 {
-            format!(", {} too intricate to decide", grouped(self.undecided))
+            format!(", {} undecided: a larger --steps-max may decide", grouped(self.undecided))
         } else {
             String::new()
         };
         lines.push(format!(
-            "{} rules never win: {} duplicates, {} shadowed, {} unreachable{undecided}",
-            grouped(found),
-            grouped(self.duplicates),
+            "{} never {}: {}, {} shadowed, {} unreachable{undecided}",
+            counted(found, "rule"),
+            if found == 1 { "wins" } else { "win" },
+            counted(self.duplicates, "duplicate"),
             grouped(self.shadowed),
             grouped(self.unreachable)
         ));
@@ -141,13 +158,13 @@ impl FamilyResult {
 
     fn line(&self, family: &str) -> String {
         format!(
-            "{family:>12}  {} rules in {}: {} trees ({}), {} nodes and {} blocks at worst",
-            grouped(self.rules),
+            "{family:>12}  {} in {}: {} ({}), {} and {} at worst",
+            counted(self.rules, "rule"),
             bytes(self.node_bytes + self.leaf_bytes),
-            self.trees,
+            counted(self.trees, "tree"),
             self.plan,
-            self.worst_nodes,
-            self.worst_blocks
+            counted(self.worst_nodes, "node"),
+            counted(self.worst_blocks, "block")
         )
     }
 }
@@ -173,7 +190,7 @@ pub(crate) struct StatsResult {
 
 impl Report for StatsResult {
     fn lines(&self) -> Vec<String> {
-        let mut lines = vec![format!("{}   {} rules, {}", self.path, grouped(self.rules), self.form)];
+        let mut lines = vec![format!("{}   {}, {}", self.path, counted(self.rules, "rule"), self.form)];
         lines.push(format!(
             "{:>12}  {} IPv4, {} IPv6, {} of both",
             "addresses",
@@ -190,7 +207,7 @@ impl Report for StatsResult {
         ));
         for count in &self.prefixes {
             let text = format!("/{} /{}", count.source, count.destination);
-            lines.push(format!("{text:>12}  {} rules", grouped(count.rules)));
+            lines.push(format!("{text:>12}  {}", counted(count.rules, "rule")));
         }
         for (name, family) in [("IPv4", &self.classifier_v4), ("IPv6", &self.classifier_v6)] {
             if family.rules > 0 {
@@ -239,7 +256,7 @@ impl Report for ExplainResult {
         let mut lines = vec![self.header.clone()];
         for (i, line) in self.listed.iter().enumerate() {
             let role = if i == 0 { "wins" } else { "would match" };
-            lines.push(format!("{role:>12}  #{} {}", line.number, line.rule));
+            lines.push(format!("{role:>12}  {line}"));
         }
         lines.push(match self.listed.first() {
             Some(first) => format!("rule #{} of {} that match", first.number, grouped(self.matching)),
@@ -249,8 +266,10 @@ impl Report for ExplainResult {
     }
 
     fn rows(&self) -> Vec<Vec<String>> {
-        let mut rows = vec![["number", "rule"].map(str::to_owned).to_vec()];
-        rows.extend(self.listed.iter().map(|line| vec![line.number.to_string(), line.rule.clone()]));
+        let mut rows = vec![["number", "rule", "action"].map(str::to_owned).to_vec()];
+        rows.extend(self.listed.iter().map(|RuleLine { number, rule, action }| {
+            vec![number.to_string(), rule.clone(), action.unwrap_or_default().to_owned()]
+        }));
         rows
     }
 }
@@ -268,9 +287,9 @@ pub(crate) struct ConvertResult {
 impl Report for ConvertResult {
     fn lines(&self) -> Vec<String> {
         vec![format!(
-            "{}   {} rules from {}, {}",
+            "{}   {} from {}, {}",
             self.path,
-            grouped(self.rules),
+            counted(self.rules, "rule"),
             self.from,
             bytes(self.bytes)
         )]

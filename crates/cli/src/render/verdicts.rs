@@ -3,7 +3,7 @@
 use flowloom::apps::firewall::Hits;
 use serde::Serialize;
 
-use super::{grouped, percent};
+use super::{counted, grouped, percent};
 
 /// Verdicts and the rules that gave them.
 #[derive(Debug, Serialize)]
@@ -61,10 +61,10 @@ impl FirewallFigures {
             _ => "per flow",
         };
         lines.push(format!(
-            "Firewall    {}, {}, {} rules   no match: {}   no action: {}   {how}",
+            "Firewall    {}, {}, {}   no match: {}   no action: {}   {how}",
             self.rules_path,
             self.form,
-            grouped(self.rules),
+            counted(self.rules, "rule"),
             self.default,
             self.no_action
         ));

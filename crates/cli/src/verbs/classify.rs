@@ -9,7 +9,7 @@ use flowloom::classifier::{
 };
 use flowloom::engine::Control;
 use flowloom::packet::{DecodeOptions, Fill, Headers, PacketBatch, PacketSource, decode};
-use flowloom::traffic::capture::{CaptureSet, Input, SetOptions};
+use flowloom::traffic::capture::{CaptureError, CaptureSet, Input, SetOptions};
 use flowloom_measure::clock::thread_cpu_ns;
 
 use crate::args::Common;
@@ -29,6 +29,7 @@ const BATCH: usize = 256;
 
 /// Runs the verb.
 pub(crate) fn run(arguments: &Classify, common: &Common) -> Result<Status, Failure> {
+    rule_file::check_inputs(&arguments.rules, &arguments.inputs)?;
     let options = RuleOptions { rules: arguments.rules.clone(), chain: arguments.chain.clone() };
     let file = rule_file::read(&options)?;
     let begun = std::time::Instant::now();
@@ -102,7 +103,10 @@ fn headers(arguments: &Classify, tally: &mut Tally<'_>) -> Result<End, Failure> 
 
 fn captures(arguments: &Classify, common: &Common, tally: &mut Tally<'_>) -> Result<End, Failure> {
     let inputs: Vec<Input> = arguments.inputs.iter().map(|path| Input::from_argument(path)).collect();
-    let mut source = CaptureSet::open(&inputs, SetOptions::default())?;
+    let mut source = CaptureSet::open(&inputs, SetOptions::default()).map_err(|error| {
+        let is_other = matches!(error, CaptureError::NotACapture { .. });
+        hinted(Failure::from(error), is_other)
+    })?;
     let control = Arc::new(Control::default());
     stop_on_signals(&control);
     source.stop_when({
@@ -120,7 +124,8 @@ fn captures(arguments: &Classify, common: &Common, tally: &mut Tally<'_>) -> Res
             Ok(Fill::Starved) => continue,
             Ok(Fill::End) => break,
             Err(error) => {
-                check_decodable(tally.packets, &error)?;
+                let is_other = matches!(error.0.downcast_ref(), Some(CaptureError::NotACapture { .. }));
+                check_decodable(tally.packets, &error).map_err(|failure| hinted(failure, is_other))?;
                 end.fault = Some(error.to_string());
                 break;
             }
@@ -145,6 +150,16 @@ fn captures(arguments: &Classify, common: &Common, tally: &mut Tally<'_>) -> Res
         warn_of(notice, false, common);
     }
     Ok(end)
+}
+
+/// Adds that header traces are read too, where an input is no capture.
+fn hinted(failure: Failure, is_other: bool) -> Failure {
+    match failure {
+        Failure::Input(text) if is_other => {
+            Failure::Input(format!("{text}\n  or header traces: plain files, without captures beside them"))
+        }
+        failure => failure,
+    }
 }
 
 /// Returns what the last column of ClassBench is compared with: TCP flags in the upper byte, or ICMP's type and code; `None` of

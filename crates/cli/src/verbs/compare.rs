@@ -2,15 +2,15 @@
 
 use std::path::Path;
 
-use flowloom_measure::Report;
 use flowloom_measure::change::Changes;
 use flowloom_measure::rows::SCHEMA;
+use flowloom_measure::{Report, Verdict};
 
 use crate::args::Common;
 use crate::args::compare::Compare;
 use crate::exit::{Failure, Status};
 use crate::render::compare::CompareResult;
-use crate::render::{print, warn};
+use crate::render::{counted, print, warn};
 
 /// Runs the verb.
 pub(crate) fn run(arguments: &Compare, common: &Common) -> Result<Status, Failure> {
@@ -35,6 +35,11 @@ pub(crate) fn run(arguments: &Compare, common: &Common) -> Result<Status, Failur
         return Err(Failure::Usage(String::from(
             "the results have no row in common\n  rows are matched by variant, work and size",
         )));
+    }
+    let few = changes.rows.iter().filter(|change| change.verdict() == Verdict::TooFewRounds).count() as u64;
+    if few > 0 {
+        let (rows, have) = (counted(few, "row"), if few == 1 { "has" } else { "have" });
+        warn(&format!("{rows} {have} too few rounds to say: bench with --rounds 6 or more"), common);
     }
     let result = CompareResult::new(changes, arguments.fail_above);
     print(&result, common)?;

@@ -5,6 +5,7 @@ use flowloom::cpu::topology::{Topology, format_cpu_list};
 use flowloom_measure::Host;
 use flowloom_measure::between::shown;
 use flowloom_measure::host::NOISE_MAX;
+use flowloom_measure::sharing::most_slowed;
 
 use crate::args::Common;
 use crate::exit::{Failure, Status};
@@ -15,6 +16,8 @@ use crate::render::print;
 const NOISE_FAIR: f64 = 1.1;
 /// What a line takes to another CPU and back, above which the two are taken to share no cache.
 const FAR_NS: f64 = 200.0;
+/// How many times as long a CPU takes while another works, above which the two are taken for threads of one core: twice is usual.
+const SLOWED_MAX: f64 = 1.4;
 /// Shares of time that a virtual machine's host gave to others: worth a word, and too much.
 const STOLEN: [f64; 2] = [0.01, 0.05];
 
@@ -27,7 +30,7 @@ pub(crate) fn run(common: &Common) -> Result<Status, Failure> {
     let cpus = topology.cpus.len();
     let checks = vec![
         processor(&topology, &host),
-        cores(&topology),
+        cores(&topology, most_slowed(&topology.one_per_core())),
         lines(host.line_round_trip_ns),
         quota(&text("/sys/fs/cgroup/cpu.max"), cpus),
         governor(&text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
@@ -65,18 +68,27 @@ fn processor(topology: &Topology, host: &Host) -> Check {
     Check::new("Processor", state, found)
 }
 
-/// A thread that shares its core with another is slowed by what that does.
-fn cores(topology: &Topology) -> Check {
+/// A thread that shares its core with another is slowed by what that does. `slowed`: how many times as long a core takes while another works.
+fn cores(topology: &Topology, slowed: Option<f64>) -> Check {
     let ids: Vec<u32> = topology.cpus.iter().map(|cpu| cpu.id).collect();
     let (cpus, cores) = (ids.len(), topology.one_per_core().len());
-    let found = format!("{cpus} allowed ({}), on {cores} cores", format_cpu_list(&ids));
+    let plural = if cores == 1 { "core" } else { "cores" };
+    let found = format!("{cpus} allowed ({}), on {cores} {plural}", format_cpu_list(&ids));
     match (cpus, cores) {
         (1, _) => Check::new("CPUs", State::Fair, format!("{found}: nothing to pin workers to"))
             .advice("run inline, or allow more CPUs"),
         _ if cores < cpus => {
             Check::new("CPUs", State::Fair, found).advice("pin one thread a core: replay --cores")
         }
-        _ => Check::new("CPUs", State::Ok, found),
+        _ => match slowed.filter(|&times| times > SLOWED_MAX) {
+            Some(times) => {
+                let found =
+                    format!("{found}, it says; but two at once take {times:.1} times as long as one");
+                Check::new("CPUs", State::Fair, found)
+                    .advice("the host has them on two threads of one core: look again later")
+            }
+            None => Check::new("CPUs", State::Ok, found),
+        },
     }
 }
 
@@ -224,6 +236,8 @@ impl Ticks {
 
 #[cfg(test)]
 mod tests {
+    use flowloom::cpu::topology::{CacheSizes, Cpu};
+
     use super::*;
 
     #[test]
@@ -253,6 +267,24 @@ mod tests {
             ["tsc", "hpet", ""].map(|name| clock(name).state),
             [State::Ok, State::Fair, State::Unknown]
         );
+    }
+
+    #[test]
+    fn cores_that_slow_each_other_are_threads_of_one() {
+        let cpu = |id, siblings| Cpu { id, siblings, package: 0, last_level_group: vec![0, 1] };
+        let of = |cpus| Topology { model: String::new(), cpus, caches: CacheSizes::default() };
+        let two = of(vec![cpu(0, vec![0]), cpu(1, vec![1])]);
+        let states = [Some(0.9), Some(1.1), None].map(|slowed| cores(&two, slowed).state);
+        assert_eq!(states, [State::Ok; 3]);
+        let check = cores(&two, Some(1.97));
+        assert_eq!(check.state, State::Fair);
+        assert_eq!(
+            check.found,
+            "2 allowed (0-1), on 2 cores, it says; but two at once take 2.0 times as long as one"
+        );
+        let one = of(vec![cpu(0, vec![0, 1]), cpu(1, vec![0, 1])]);
+        assert_eq!(cores(&one, None).found, "2 allowed (0-1), on 1 core");
+        assert_eq!(cores(&of(vec![cpu(0, vec![0])]), None).state, State::Fair);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::args::Common;
 use crate::args::generate::{Headers, ProfileName, RuleProfile, TrafficName};
 use crate::exit::{Failure, Status, stdout_failure};
 use crate::render::generate::MadeResult;
-use crate::render::print;
+use crate::render::{print, warn};
 use crate::rule_file;
 
 /// Makes a rule set.
@@ -32,6 +32,20 @@ pub(crate) fn rules(arguments: &RuleProfile, common: &Common) -> Result<Status, 
 /// Makes headers.
 pub(crate) fn headers(arguments: &Headers, common: &Common) -> Result<Status, Failure> {
     let file = rule_file::read(&arguments.options)?;
+    let apart = file.set.rules().iter().filter(|rule| rule.spans::<KeyV4>().is_none()).count();
+    let path = arguments.options.rules.display();
+    if apart == file.set.len() {
+        return Err(Failure::Usage(format!(
+            "{path} has rules for IPv6 only, and headers of a trace are of IPv4\n  flowloom generate trace --v6 100% makes a capture"
+        )));
+    }
+    if apart > 0 {
+        let rules = file.set.len();
+        warn(
+            &format!("{apart} of the {rules} rules of {path} are for IPv6: no header is inside them"),
+            common,
+        );
+    }
     let (traffic, name) = match arguments.traffic {
         TrafficName::Hits => (Traffic::HITS, "hits"),
         TrafficName::Misses => (Traffic::MISSES, "misses"),

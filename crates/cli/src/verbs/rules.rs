@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use flowloom::classifier::analysis::{self, Oddity};
 use flowloom::classifier::load::classbench;
 use flowloom::classifier::{
-    Addresses, AnyKey, ClassifierBuilder, PortRange, ProtocolMatch, Rule, RuleId, RuleSet,
+    Action, Addresses, AnyKey, ClassifierBuilder, PortRange, ProtocolMatch, Rule, RuleId, RuleSet,
 };
 use flowloom::flow_key::FiveTuple;
 
@@ -31,9 +31,11 @@ pub(crate) fn run(arguments: &Rules, common: &Common) -> Result<Status, Failure>
 
 /// Returns a rule as lists show it: its number counts from one, as lines do.
 pub(crate) fn line(set: &RuleSet, id: RuleId) -> RuleLine {
+    let rule = set.get(id);
     RuleLine {
         number: set.position(id).map_or(0, |position| u64::from(position) + 1),
-        rule: set.get(id).map(ToString::to_string).unwrap_or_default(),
+        rule: rule.map(ToString::to_string).unwrap_or_default(),
+        action: rule.and_then(|rule| rule.action).map(Action::name),
     }
 }
 

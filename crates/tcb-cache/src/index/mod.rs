@@ -13,6 +13,7 @@ use flowloom_flow_key::hash::index::skew_xor::skew_xor;
 
 use crate::geometry::Geometry;
 use crate::random::Random;
+use crate::trace::number;
 use affine::Affine;
 
 /// An index function; with several banks, each bank has its own variant of it.
@@ -92,7 +93,7 @@ impl core::str::FromStr for IndexFunction {
             _ => {
                 let (bits, full_rank) =
                     name.strip_suffix("-full").map_or((&name[..], false), |bits| (bits, true));
-                let key_bits = bits.strip_prefix("h3-").and_then(|bits| bits.parse().ok());
+                let key_bits = bits.strip_prefix("h3-").and_then(number::decimal);
                 match key_bits.filter(|bits| (1..=64).contains(bits)) {
                     Some(key_bits) => Self::H3 { key_bits, full_rank },
                     None => return Err(UnknownIndex { name: text.to_owned() }),
@@ -252,6 +253,14 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn bits_of_a_key_are_digits() {
+        assert_eq!("h3-16".parse(), Ok(IndexFunction::H3 { key_bits: 16, full_rank: false }));
+        for text in ["h3-+16", "h3-65", "h3-"] {
+            assert!(text.parse::<IndexFunction>().is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn sixteen_bits_are_the_last_octet_and_the_low_byte_of_the_port() {

@@ -1,6 +1,7 @@
 //! Which source ports clients use: from 1024 on [TCBCACHE §3.2].
 
 use crate::random::Random;
+use crate::trace::number;
 
 use super::draw::exponential;
 
@@ -74,7 +75,7 @@ impl core::str::FromStr for Ports {
             "uniform" => Self::Uniform,
             "sequential" => Self::Sequential,
             _ => {
-                let mean = text.strip_prefix("skewed-").and_then(|mean| mean.parse().ok());
+                let mean = text.strip_prefix("skewed-").and_then(number::decimal);
                 match mean.filter(|mean| (1..=256).contains(mean)) {
                     Some(mean) => Self::Skewed { mean },
                     None => return Err(UnknownPorts { name: text.to_owned() }),
@@ -93,6 +94,7 @@ mod tests {
         for ports in [Ports::PAPER_LIKE, Ports::Skewed { mean: 32 }, Ports::Uniform, Ports::Sequential] {
             assert_eq!(ports.to_string().parse(), Ok(ports));
         }
+        assert!("skewed-+32".parse::<Ports>().is_err());
         assert!("skewed-0".parse::<Ports>().unwrap_err().to_string().contains("paper-like"));
     }
 

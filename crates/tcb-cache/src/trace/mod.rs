@@ -19,7 +19,7 @@ pub mod csv;
 mod format;
 mod lines;
 mod log;
-mod number;
+pub(crate) mod number;
 pub mod oracle_general;
 mod summary;
 pub mod tsv;

@@ -10,6 +10,11 @@ pub(super) fn digits(bytes: &[u8]) -> Option<u64> {
     })
 }
 
+/// Reads decimal digits as a small number.
+pub(crate) fn decimal(text: &str) -> Option<u32> {
+    digits(text.as_bytes()).and_then(|number| u32::try_from(number).ok())
+}
+
 /// Reads a number of seconds, with or without a fraction, as milliseconds; at most some 10¹⁵ s.
 pub(super) fn seconds_as_ms(bytes: &[u8]) -> Option<u64> {
     let dot = bytes.iter().position(|byte| *byte == b'.');

@@ -36,12 +36,17 @@ pub enum CaptureError {
         why: String,
     },
     /// A directory without a single capture in it.
-    #[error("directory {} has no capture in it ({files} files looked at)\n  accepted: pcap, pcapng, and either of them in gzip or zstd", path.display())]
+    #[error("directory {} has no capture in it (files looked at: {files}{})\n  accepted: pcap, pcapng, and either of them in gzip or zstd",
+        path.display(),
+        if *folders > 0 { format!("; directories in it, which are not entered: {folders}") } else { String::new() }
+    )]
     NoCaptures {
         /// The directory.
         path: PathBuf,
         /// How many regular files it has.
         files: usize,
+        /// How many directories it has; they are not entered.
+        folders: usize,
     },
     /// Packets are there, but none of a link type that is decoded.
     #[error(

@@ -410,11 +410,13 @@ fn captures_of(
     notices: &mut Vec<Notice>,
 ) -> Result<Vec<(PathBuf, u64)>, CaptureError> {
     let io = |source| CaptureError::Io { path: directory.to_path_buf(), source };
-    let mut files = Vec::new();
+    let (mut files, mut folders) = (Vec::new(), 0);
     for entry in std::fs::read_dir(directory).map_err(io)?.take(FILES_MAX) {
         let path = entry.map_err(io)?.path();
         if path.is_file() {
             files.push(path);
+        } else {
+            folders += usize::from(path.is_dir());
         }
     }
     let looked_at = files.len();
@@ -429,7 +431,7 @@ fn captures_of(
         }
     }
     if captures.is_empty() {
-        return Err(CaptureError::NoCaptures { path: directory.to_path_buf(), files: looked_at });
+        return Err(CaptureError::NoCaptures { path: directory.to_path_buf(), files: looked_at, folders });
     }
     captures.sort();
     notices.sort_by_key(ToString::to_string);

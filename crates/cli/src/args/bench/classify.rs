@@ -50,7 +50,7 @@ pub(crate) struct Classify {
     #[arg(long, value_name = "N", value_parser = parse::positive, default_value = "256")]
     pub(crate) batch: u64,
 
-    /// Rounds; fewer than six show no difference
+    /// Rounds; fewer than six are too few to say
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = parse::whole::<usize>)]
     pub(crate) rounds: usize,
 

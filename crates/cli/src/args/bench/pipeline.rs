@@ -35,7 +35,7 @@ pub(crate) struct Pipeline {
     #[arg(long, value_name = "N", value_parser = parse::positive, default_value = "800k")]
     pub(crate) packets: u64,
 
-    /// Rounds; fewer than six show no difference
+    /// Rounds; fewer than six are too few to say
     #[arg(long, value_name = "N", default_value_t = 9, value_parser = parse::whole::<usize>)]
     pub(crate) rounds: usize,
 

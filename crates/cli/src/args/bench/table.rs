@@ -35,7 +35,7 @@ pub(crate) struct Table {
     #[arg(long, value_enum, default_value_t = KeyName::V4)]
     pub(crate) key: KeyName,
 
-    /// Rounds; fewer than six show no difference
+    /// Rounds; fewer than six are too few to say
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = parse::whole::<usize>)]
     pub(crate) rounds: usize,
 

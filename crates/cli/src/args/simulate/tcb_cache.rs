@@ -221,8 +221,8 @@ fn policy(text: &str) -> Result<PolicyName, String> {
 
 fn warm(text: &str) -> Result<Warm, String> {
     if let Some(share) = text.strip_suffix('%') {
-        return match share.trim().parse::<f64>() {
-            Ok(share) if (0.0..100.0).contains(&share) => Ok(Warm::Share(share / 100.0)),
+        return match parse::unsigned(share.trim()) {
+            Some(share) if (0.0..100.0).contains(&share) => Ok(Warm::Share(share / 100.0)),
             _ => Err(format!("'{text}' is not a share: 0% or more, and below 100%")),
         };
     }
@@ -237,6 +237,8 @@ mod tests {
     fn a_warm_up_is_a_share_or_a_number() {
         assert_eq!(warm("25%"), Ok(Warm::Share(0.25)));
         assert_eq!(warm("10k"), Ok(Warm::Accesses(10_000)));
-        assert!(warm("100%").is_err() && warm("-1%").is_err() && warm("x").is_err());
+        assert!(
+            warm("100%").is_err() && warm("-1%").is_err() && warm("+1%").is_err() && warm("x").is_err()
+        );
     }
 }

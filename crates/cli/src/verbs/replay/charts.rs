@@ -60,14 +60,9 @@ fn ends(result: &ReplayResult) -> Chart {
     if rest > 0 {
         ends.push(("other reasons", rest));
     }
-    // Names of reasons are long: numbered below, named in the legend.
-    let number = |place: usize| (place + 1).to_string();
-    let mut chart =
-        Chart::bars("What became of packets", (0..ends.len()).map(number), Axis::log("packets"));
-    for (place, (name, packets)) in ends.into_iter().enumerate() {
-        chart.push(&format!("{}: {name}", number(place)), false, (place as f64, packets as f64));
-    }
-    chart
+    let names = ends.iter().map(|&(name, _)| name);
+    Chart::bars("What became of packets", names, Axis::log("packets"))
+        .with(bars("packets", ends.iter().map(|&(_, packets)| packets)))
 }
 
 /// The rate between looks that are some time apart; `None` of a run that was over before there were some.

@@ -58,6 +58,7 @@ impl Rules {
                 _ => Ok(None),
             };
         };
+        rule_file::check_inputs(path, &arguments.inputs)?;
         if arguments.app != AppName::Firewall {
             return Err(Failure::Usage(String::from(
                 "--rules is for --app firewall\n  leave --app away, or the rules",

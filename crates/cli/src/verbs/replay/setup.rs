@@ -62,7 +62,10 @@ pub(super) fn engine_config(arguments: &Replay) -> Result<EngineConfig, Failure>
     } else if arguments.cores == "auto" {
         Cores::Auto
     } else {
-        Cores::List(parse_cpu_list(&arguments.cores).map_err(|error| Failure::Usage(error.to_string()))?)
+        Cores::List(
+            parse_cpu_list(&arguments.cores)
+                .map_err(|error| Failure::Usage(format!("--cores {}: {error}", arguments.cores)))?,
+        )
     };
     config.input = match arguments.input_thread {
         // What nobody takes from an interface in time is lost.

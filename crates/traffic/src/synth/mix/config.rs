@@ -39,7 +39,10 @@ impl FromStr for FrameSize {
             return Ok(Self::Imix);
         }
         match text.parse() {
-            Ok(bytes) if (FIXED_BYTES.0..=FIXED_BYTES.1).contains(&bytes) => Ok(Self::Fixed(bytes)),
+            // The standard library would take a plus sign.
+            Ok(bytes) if !text.starts_with('+') && (FIXED_BYTES.0..=FIXED_BYTES.1).contains(&bytes) => {
+                Ok(Self::Fixed(bytes))
+            }
             _ => Err(MixError::Size { given: text.to_owned() }),
         }
     }
@@ -261,7 +264,7 @@ mod tests {
     fn sizes_are_read_from_text() {
         assert_eq!("IMIX".parse(), Ok(FrameSize::Imix));
         assert_eq!("1514".parse(), Ok(FrameSize::Fixed(1514)));
-        for bad in ["63", "9019", "-1", "", "64b"] {
+        for bad in ["63", "9019", "-1", "+64", "", "64b"] {
             assert_eq!(bad.parse::<FrameSize>(), Err(MixError::Size { given: bad.to_owned() }));
         }
     }

@@ -13,7 +13,7 @@ use crate::args::simulate::tcb_cache::TcbCache;
 use crate::exit::Failure;
 use crate::render::simulate::tcb_cache::{ReadFigures, TraceFigures};
 
-use super::source::Loaded;
+use super::source::{Loaded, Unloaded};
 
 /// Why a packet is no access: it is not TCP, or its session is over.
 const NO_SESSION: &str = "no_session";
@@ -26,16 +26,18 @@ pub(super) fn is_capture(head: &[u8]) -> bool {
 }
 
 /// Reads a capture.
-pub(super) fn load(path: &Path, arguments: &TcbCache, stop: &dyn Fn() -> bool) -> Result<Loaded, Failure> {
+pub(super) fn load(path: &Path, arguments: &TcbCache, stop: &dyn Fn() -> bool) -> Result<Loaded, Unloaded> {
     let input = Input::from_argument(path);
     if matches!(input, Input::Stdin) || !path.is_file() {
         return Err(Failure::Usage(String::from(
             "a capture cannot be simulated from standard input or a pipe, since its beginning is read to tell what it is\n  save it to a file first",
-        )));
+        ))
+        .into());
     }
     let limits = UnpackLimits { bytes_max: arguments.unpack_max, ..UnpackLimits::default() };
     let capture = CaptureOptions { limits, ..CaptureOptions::default() };
-    let mut source = CaptureSet::open(&[input], SetOptions { capture, ..SetOptions::default() })?;
+    let mut source = CaptureSet::open(&[input], SetOptions { capture, ..SetOptions::default() })
+        .map_err(Failure::from)?;
     let mut batch = PacketBatch::new();
     let mut sessions: HashMap<FlowKey, Closing> = HashMap::new();
     let mut accesses: Vec<Access> = Vec::new();
@@ -49,7 +51,7 @@ pub(super) fn load(path: &Path, arguments: &TcbCache, stop: &dyn Fn() -> bool) -
             Ok(Fill::Packets) => {}
             Ok(Fill::Starved) => continue,
             Ok(Fill::End) => break,
-            Err(error) => return Err(failed(&error)),
+            Err(error) => return Err(failed(&error).into()),
         }
         let Some(block) = &batch.block else { continue };
         for raw in &batch.packets {
@@ -79,10 +81,10 @@ pub(super) fn load(path: &Path, arguments: &TcbCache, stop: &dyn Fn() -> bool) -
         }
     }
     if accesses.is_empty() {
-        return Err(Failure::Usage(format!(
+        return Err(Unloaded::TooLittle(Failure::Usage(format!(
             "{} has no TCP packets among its {records}: there are no sessions to simulate",
             path.display()
-        )));
+        ))));
     }
     let mut figures = TraceFigures::new(&path.display().to_string(), "capture");
     figures.sessions = Some(sessions.len() as u64);
@@ -93,5 +95,5 @@ pub(super) fn load(path: &Path, arguments: &TcbCache, stop: &dyn Fn() -> bool) -
     figures.read =
         Some(ReadFigures { records, used: accesses.len() as u64, skipped, time_backwards, limited });
     // Packets of other protocols are nothing damaged.
-    Ok(Loaded { accesses, figures, skipped: 0, foreign: false })
+    Ok(Loaded { accesses, figures, skipped: 0, foreign: false, fault: None })
 }

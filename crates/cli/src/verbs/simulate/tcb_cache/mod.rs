@@ -45,7 +45,10 @@ pub(crate) fn run(arguments: &TcbCache, common: &Common) -> Result<Status, Failu
             "the trace has {accesses} accesses, and --warm leaves none of them to count\n  use a smaller --warm"
         )));
     }
-    let Loaded { accesses, figures, skipped, .. } = loaded;
+    let Loaded { accesses, figures, skipped, fault, .. } = loaded;
+    if let Some(fault) = fault {
+        eprintln!("error: {}", with_status(fault.text(), Status::Interrupted));
+    }
     let trace = Trace::new(accesses, warm);
     let sweep = sweep::run(&trace, &points, arguments, &control, common)?;
     let result = result(arguments, &trace, figures, &points, &sweep, &control, begun);

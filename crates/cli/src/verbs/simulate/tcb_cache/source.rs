@@ -1,5 +1,6 @@
 //! Where the accesses come from: a log, a trace, a capture, or a model.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -27,38 +28,60 @@ pub(super) struct Loaded {
     pub(super) skipped: u64,
     /// Whether keys are identifiers of another kind than addresses and ports.
     pub(super) foreign: bool,
+    /// Why there is nothing, where that has another reason than that the run was stopped.
+    pub(super) fault: Option<Failure>,
+}
+
+/// Why nothing was loaded.
+#[derive(Debug)]
+pub(super) enum Unloaded {
+    /// What came before the input ended is too little to be used; where the run was stopped, it ended for that.
+    TooLittle(Failure),
+    /// Anything else.
+    Failed(Failure),
+}
+
+impl From<Failure> for Unloaded {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
 }
 
 /// Loads what the arguments name; as far as it came, where it is stopped.
 pub(super) fn load(arguments: &TcbCache, control: &Arc<Control>) -> Result<Loaded, Failure> {
-    match load_whole(arguments, control) {
-        // Nothing that can be used came before the input was given up.
-        Err(_) if control.is_stopped() => {
-            let name = arguments.trace.as_ref().map_or(String::new(), |path| path.display().to_string());
-            let form = arguments.trace_format.map_or(String::from("unknown"), |format| format.to_string());
-            let figures = TraceFigures::new(&name, &form);
-            Ok(Loaded { accesses: Vec::new(), figures, skipped: 0, foreign: false })
-        }
-        loaded => loaded,
-    }
+    let fault = match load_whole(arguments, control) {
+        Ok(loaded) => return Ok(loaded),
+        Err(Unloaded::TooLittle(_)) if control.is_stopped() => None,
+        Err(Unloaded::Failed(failure)) if control.is_stopped() => Some(failure),
+        Err(Unloaded::TooLittle(failure) | Unloaded::Failed(failure)) => return Err(failure),
+    };
+    let name = arguments.trace.as_ref().map_or(String::new(), |path| path.display().to_string());
+    let form = arguments.trace_format.map_or(String::from("unknown"), |format| format.to_string());
+    let figures = TraceFigures::new(&name, &form);
+    Ok(Loaded { accesses: Vec::new(), figures, skipped: 0, foreign: false, fault })
 }
 
-fn load_whole(arguments: &TcbCache, control: &Arc<Control>) -> Result<Loaded, Failure> {
+fn load_whole(arguments: &TcbCache, control: &Arc<Control>) -> Result<Loaded, Unloaded> {
     let Some(path) = &arguments.trace else {
         let Some(ModelName::S) = arguments.model else {
-            return Err(Failure::Usage(String::from("a TRACE or a --model is needed")));
+            return Err(Failure::Usage(String::from("a TRACE or a --model is needed")).into());
         };
         let config = SurgeConfig { think_factor: arguments.think, ..SurgeConfig::default() };
         let mut figures = TraceFigures::new("model s", "model");
         figures.model = Some(format!("s, think × {}", arguments.think));
         let accesses = overlapped(arguments, &mut Surge::new(config, arguments.seed), &mut figures)?;
-        return Ok(Loaded { accesses, figures, skipped: 0, foreign: false });
+        return Ok(Loaded { accesses, figures, skipped: 0, foreign: false, fault: None });
     };
     let name = path.display().to_string();
-    let failed = |error: std::io::Error| Failure::Input(format!("cannot read {name}: {error}"));
+    let failed = |error: io::Error| {
+        let failure = Failure::Input(format!("cannot read {name}: {error}"));
+        // A packed input that ends early ends in the middle.
+        let is_cut = error.kind() == io::ErrorKind::UnexpectedEof;
+        if is_cut { Unloaded::TooLittle(failure) } else { Unloaded::Failed(failure) }
+    };
     let unpacked = open(path, arguments.unpack_max, control).map_err(failed)?;
     if unpacked.head.is_empty() {
-        return Err(empty(&name));
+        return Err(Unloaded::TooLittle(empty(&name)));
     }
     if arguments.trace_format.is_none() && capture::is_capture(&unpacked.head) {
         no_overlap(arguments, "a capture")?;
@@ -66,18 +89,19 @@ fn load_whole(arguments: &TcbCache, control: &Arc<Control>) -> Result<Loaded, Fa
     }
     let format = match arguments.trace_format {
         Some(format) => format,
-        None => Format::detect(&plain_name(path), &unpacked.head).ok_or_else(|| unknown_format(path))?,
+        None => Format::detect(&plain_name(path), &unpacked.head)
+            .ok_or_else(|| Unloaded::TooLittle(unknown_format(path)))?,
     };
     // What is read is kept, and grows by being copied: no more than fits.
     let room = memory::available_bytes().unwrap_or(u64::MAX) / RECORD_BYTES_PEAK;
     let limits =
         ReadLimits { records_max: usize::try_from(arguments.limit.min(room)).unwrap_or(usize::MAX) };
     let read_failed = |error: ReadError| match error {
-        ReadError::Io { .. } => Failure::Input(format!("cannot read {name}: {error}")),
-        error => Failure::Input(format!(
+        ReadError::Io { error: ref inner, .. } => failed(io::Error::new(inner.kind(), error.to_string())),
+        error => Unloaded::TooLittle(Failure::Input(format!(
             "{name} as {format}: {error}\n  --trace-format says which it is: {}",
             formats()
-        )),
+        ))),
     };
     let mut figures = TraceFigures::new(&name, &format.to_string());
     if !format.is_log() {
@@ -85,7 +109,7 @@ fn load_whole(arguments: &TcbCache, control: &Arc<Control>) -> Result<Loaded, Fa
         let (accesses, summary) = read_accesses(unpacked.input, format, limits).map_err(read_failed)?;
         figures.read = Some(read_figures(&summary));
         let foreign = format != Format::Csv;
-        return Ok(Loaded { accesses, figures, skipped: summary.skipped_in_all(), foreign });
+        return Ok(Loaded { accesses, figures, skipped: summary.skipped_in_all(), foreign, fault: None });
     }
     let (entries, summary) = read_log(unpacked.input, format, limits).map_err(read_failed)?;
     // Logs that know seconds only have their requests spread over them.
@@ -101,7 +125,7 @@ fn load_whole(arguments: &TcbCache, control: &Arc<Control>) -> Result<Loaded, Fa
         figures.ports = Some(arguments.ports.to_string());
         sessions.as_logged(packets, arguments.ports, arguments.seed)
     };
-    Ok(Loaded { accesses, figures, skipped: summary.skipped_in_all(), foreign: false })
+    Ok(Loaded { accesses, figures, skipped: summary.skipped_in_all(), foreign: false, fault: None })
 }
 
 fn empty(name: &str) -> Failure {
@@ -171,5 +195,51 @@ fn read_figures(summary: &ReadSummary) -> ReadFigures {
         skipped: summary.reasons().map(|(reason, count)| (reason.name(), count)).collect(),
         time_backwards: summary.time_backwards,
         limited: summary.limited,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: TcbCache,
+    }
+
+    fn loaded(path: &Path, is_stopped: bool) -> Result<Loaded, Failure> {
+        let line = Line::try_parse_from([Path::new("tcb-cache"), path]).unwrap();
+        let control = Arc::new(Control::default());
+        if is_stopped {
+            control.stop();
+        }
+        load(&line.arguments, &control)
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_told_though_the_run_was_stopped() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, bytes: &[u8]| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, bytes).unwrap();
+            path
+        };
+        let no_gzip = file("no.gz", &[0x1F, 0x8B, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9]);
+        for path in [folder.path().join("none"), no_gzip] {
+            let alone = loaded(&path, false).err().expect("it cannot be read");
+            let stopped = loaded(&path, true).unwrap();
+            assert!(stopped.accesses.is_empty());
+            let fault = stopped.fault.expect("it still cannot be read");
+            assert_eq!((fault.status(), fault.text()), (alone.status(), alone.text()));
+        }
+        // What ended too early may have ended for the stop.
+        let cut_gzip = file("cut.gz", &[0x1F, 0x8B, 8, 0, 0, 0]);
+        for path in [file("empty", b""), file("word", b"10.0.0"), cut_gzip] {
+            assert!(loaded(&path, false).is_err());
+            assert!(loaded(&path, true).unwrap().fault.is_none(), "{}", path.display());
+        }
     }
 }

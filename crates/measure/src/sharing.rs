@@ -1,0 +1,110 @@
+//! Whether two CPUs are threads of one core, whatever the system says: what one loses while the other works too.
+//!
+//! A virtual machine is told that each of its CPUs is a core, and its host may put two of them on the threads of one. A line then goes to and fro
+//! quickly ([`between`](crate::between)), but so it does between the cores of a fast machine. What tells is that threads of a core share its
+//! multiplier: both at once take twice as long as one alone, where two cores take no longer.
+
+use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::between::{OTHERS, may_run_on, pin};
+use crate::clock::thread_cpu_ns;
+use crate::stats::Summary;
+
+/// Steps of a round; some tenth of a millisecond.
+const STEPS: u64 = 1 << 16;
+/// Steps after which the other CPU says how far it is.
+const STRIDE: u64 = 1 << 10;
+/// Rounds, and how many must have been at the same time as the other CPU's work.
+const ROUNDS: usize = 21;
+const ROUNDS_MIN: usize = 7;
+
+/// Returns how many times as long the first of some CPUs takes for the same arithmetic while another one works, the most that any of them
+/// makes it; `None` where there is no other, or none could be asked.
+pub fn most_slowed(cpus: &[u32]) -> Option<f64> {
+    let (&first, others) = cpus.split_first()?;
+    let slowed = others.iter().take(OTHERS).filter_map(|&other| slowed(first, other));
+    slowed.max_by(f64::total_cmp)
+}
+
+/// Returns how many times as long a CPU takes for the same arithmetic while another one works: 1 between cores, 2 between threads of one, by the
+/// median of pairs of rounds, in processor time. `None` where threads cannot be pinned, or the two seldom work at the same time. Takes some
+/// ten milliseconds.
+pub fn slowed(one: u32, other: u32) -> Option<f64> {
+    if one == other || ![one, other].into_iter().all(may_run_on) {
+        return None;
+    }
+    let ask = || {
+        let ratios: Vec<f64> = (0..ROUNDS).filter_map(|_| round(other)).collect();
+        (ratios.len() >= ROUNDS_MIN).then(|| Summary::of(ratios).median)
+    };
+    std::thread::scope(|scope| scope.spawn(|| pin(one).then(ask).flatten()).join().ok().flatten())
+}
+
+/// Works alone and then together with the other CPU; returns the second time by the first.
+#[expect(clippy::cast_precision_loss, reason = "nanoseconds of a round are far below 2^53")]
+fn round(other: u32) -> Option<f64> {
+    let alone = timed();
+    let (done, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let (together, others) = std::thread::scope(|scope| {
+        let works = scope.spawn(|| {
+            let is_pinned = pin(other);
+            while is_pinned && !is_over.load(Ordering::Relaxed) {
+                black_box(multiply(black_box(STRIDE)));
+                done.fetch_add(STRIDE, Ordering::Relaxed);
+            }
+        });
+        while done.load(Ordering::Relaxed) == 0 && !works.is_finished() {
+            std::thread::yield_now();
+        }
+        let before = done.load(Ordering::Relaxed);
+        let together = timed();
+        let others = done.load(Ordering::Relaxed) - before;
+        is_over.store(true, Ordering::Relaxed);
+        (together, others)
+    });
+    // The other may have been sent away, and slowed nobody.
+    let is_together = others >= STEPS / 2 && alone > 0;
+    is_together.then(|| together as f64 / alone as f64)
+}
+
+fn timed() -> u64 {
+    let begun = thread_cpu_ns();
+    black_box(multiply(black_box(STEPS)));
+    thread_cpu_ns().saturating_sub(begun)
+}
+
+/// Keeps the multiplier busy: chains that do not wait for each other.
+fn multiply(steps: u64) -> u64 {
+    let mut chains: [u64; 8] = std::array::from_fn(|i| i as u64 | 1);
+    for n in 0..steps {
+        for chain in &mut chains {
+            *chain = (*chain ^ n).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        }
+    }
+    chains.into_iter().fold(0, u64::wrapping_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use flowloom_cpu::topology::allowed_cpus;
+
+    use super::*;
+
+    #[test]
+    fn a_cpu_that_is_not_there_slows_nobody_nor_does_one_itself() {
+        for (one, other) in [(0, 100_000), (100_000, 0), (0, 0)] {
+            assert_eq!(slowed(one, other), None);
+        }
+        assert_eq!((most_slowed(&[]), most_slowed(&[0])), (None, None));
+    }
+
+    #[test]
+    fn another_cpu_makes_one_slower_by_a_factor_if_at_all() {
+        let Ok(cpus) = allowed_cpus() else { return };
+        let [first, second, ..] = cpus[..] else { return };
+        // A busy machine may leave no time for two threads at once, but not for ever.
+        let found = (0..100).find_map(|_| most_slowed(&[first, second]));
+        assert!(found.is_some_and(|times| (0.3..6.0).contains(&times)), "{found:?}");
+    }
+}
