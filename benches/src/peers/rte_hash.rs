@@ -146,7 +146,7 @@ impl<'a, const W: usize> RteHash<'a, W> {
             entries,
             tide: Tide::default(),
         };
-        for (key, number) in flows.keys.iter().zip(&flows.numbers).rev() {
+        for (key, number) in &flows.arrivals {
             let Ok(position) = usize::try_from(peer.table.add(key)) else {
                 bail!("rte_hash of {entries} entries refuses a flow");
             };
@@ -215,7 +215,7 @@ impl<const W: usize> Contender for RteHash<'_, W> {
                 let Self { flows, table, states, tide, .. } = self;
                 lap.time(|| {
                     let mut done = 0;
-                    for (old, new, number) in tide.turn(flows) {
+                    for (old, new, number) in tide.turn_each(flows) {
                         let removed = table.delete(old) >= 0;
                         if let Ok(position) = usize::try_from(table.add(new)) {
                             states[position].0[0] = u64::from(number);
@@ -231,7 +231,7 @@ impl<const W: usize> Contender for RteHash<'_, W> {
                 let states = &mut self.states;
                 lap.time(|| {
                     let mut taken = 0;
-                    for (key, number) in flows.keys.iter().zip(&flows.numbers).rev() {
+                    for (key, number) in &flows.arrivals {
                         if let Ok(position) = usize::try_from(table.add(key)) {
                             states[position].0[0] = u64::from(*number);
                             taken += 1;

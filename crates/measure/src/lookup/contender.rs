@@ -5,7 +5,7 @@ use std::hash::RandomState;
 
 use flowloom_flow_table::{BuildError, FlowTable, Tick, TimeoutClass};
 
-use super::{Flows, State, TrialError, state};
+use super::{EXCHANGED_MAX, Flows, State, TrialError, state};
 use crate::rounds::Lap;
 
 /// What is timed.
@@ -59,14 +59,11 @@ impl Work {
     /// Returns how many lookups, pairs or insertions a round has.
     pub fn items(self, flows: usize) -> u64 {
         match self {
-            Self::Churn | Self::ChurnBatch { .. } => flows.min(CHURN_MAX) as u64,
+            Self::Churn | Self::ChurnBatch { .. } => flows.min(EXCHANGED_MAX) as u64,
             _ => flows as u64,
         }
     }
 }
-
-/// Pairs in a round of churn, at most.
-pub const CHURN_MAX: usize = 200_000;
 
 /// Someone who finds flows.
 pub trait Contender {
@@ -98,23 +95,20 @@ pub struct Tide {
 
 impl Tide {
     /// Returns the keys to remove, the keys to put in and these keys' numbers, and turns.
-    pub fn turn_whole<'a, const W: usize>(
-        &mut self,
-        flows: &'a Flows<W>,
-    ) -> (&'a [[u64; W]], &'a [[u64; W]], &'a [u32]) {
-        let count = flows.keys.len().min(flows.strangers.len()).min(CHURN_MAX);
-        let (keys, strangers) = (&flows.keys[..count], &flows.strangers[..count]);
-        self.turned = !self.turned;
-        let (old, new) = if self.turned { (keys, strangers) } else { (strangers, keys) };
-        (old, new, &flows.numbers[..count])
-    }
-
-    /// Returns the same, flow by flow.
     pub fn turn<'a, const W: usize>(
         &mut self,
         flows: &'a Flows<W>,
+    ) -> (&'a [[u64; W]], &'a [[u64; W]], &'a [u32]) {
+        self.turned = !self.turned;
+        flows.exchanged(!self.turned)
+    }
+
+    /// Returns the same, flow by flow.
+    pub fn turn_each<'a, const W: usize>(
+        &mut self,
+        flows: &'a Flows<W>,
     ) -> impl Iterator<Item = (&'a [u64; W], &'a [u64; W], u32)> + use<'a, W> {
-        let (old, new, numbers) = self.turn_whole(flows);
+        let (old, new, numbers) = self.turn(flows);
         old.iter().zip(new).zip(numbers).map(|((old, new), number)| (old, new, *number))
     }
 }
@@ -171,7 +165,7 @@ where
             Work::Miss { batch } => lap.time(|| flows.misses(table, batch)),
             Work::Churn => lap.time(|| {
                 let mut done = 0;
-                for (old, new, number) in tide.turn(flows) {
+                for (old, new, number) in tide.turn_each(flows) {
                     let removed = table.remove_key(old, flows.hash(old)).is_some();
                     let put = table
                         .insert(*new, flows.hash(new), state(number), TimeoutClass(0), Tick(0))
@@ -181,7 +175,7 @@ where
                 done
             }),
             Work::ChurnBatch { batch } => {
-                let (old, new, numbers) = tide.turn_whole(flows);
+                let (old, new, numbers) = tide.turn(flows);
                 lap.time(|| flows.exchange(table, old, new, numbers, batch))
             }
             Work::Build | Work::BuildBatch { .. } => {
@@ -264,7 +258,7 @@ impl<'a, const W: usize, M: StateMap<W>> MapContender<'a, W, M> {
 }
 
 fn fill<const W: usize>(map: &mut impl StateMap<W>, flows: &Flows<W>) {
-    for (key, number) in flows.keys.iter().zip(&flows.numbers).rev() {
+    for (key, number) in &flows.arrivals {
         map.put(*key, state(*number));
     }
 }
@@ -285,7 +279,7 @@ impl<const W: usize, M: StateMap<W>> Contender for MapContender<'_, W, M> {
                 .time(|| flows.strangers.iter().filter(|key| map.first_word(key).is_some()).count() as u64),
             Work::Churn | Work::ChurnBatch { .. } => lap.time(|| {
                 let mut done = 0;
-                for (old, new, number) in tide.turn(flows) {
+                for (old, new, number) in tide.turn_each(flows) {
                     let removed = map.take(old);
                     done += u64::from(map.put(*new, state(number)) && removed);
                 }

@@ -1,5 +1,9 @@
 //! Lookups to be timed: who is looked up, in which order, and what the answer must be.
 //!
+//! Flows come in the order of their numbers, are looked up in another, and go in orders that have nothing to do with that in which they
+//! came. A table that puts states one behind the other as flows come would else read them one behind the other, which processors
+//! are good at and traffic is not.
+//!
 //! Every flow is looked up once a round, in shuffled order, which is the longest reuse distance there is
 //! [DHASH §V-B]. A lookup is done when the flow's state was read: its number is in it, and a round's answer is the sum of
 //! all numbers, so that a table that finds wrong flows, or too few, cannot win.
@@ -15,6 +19,9 @@ use flowloom_flow_table::{BuildError, FlowTable, Full, FullReason, Tick, Timeout
 /// What a flow keeps: 32 bytes, so that a key of 16 and a table's own words make up one cache line.
 pub type State = [u64; 4];
 
+/// Flows that are exchanged for others in a round, at most.
+pub const EXCHANGED_MAX: usize = 200_000;
+
 /// Flows to look up, and strangers that are not there.
 #[derive(Clone, Debug)]
 pub struct Flows<const W: usize> {
@@ -24,9 +31,20 @@ pub struct Flows<const W: usize> {
     pub numbers: Vec<u32>,
     /// Keys that no flow has.
     pub strangers: Vec<[u64; W]>,
+    /// Keys and numbers in the order in which the flows come: that of the numbers.
+    pub arrivals: Vec<([u64; W], u32)>,
+    exchanges: [Exchange<W>; 2],
     hasher: FlowHasher,
     /// Hashes instead, where it is set.
     unkeyed: Option<fn(&[u64; W]) -> u64>,
+}
+
+/// Flows that go, and others that come in their place.
+#[derive(Clone, Debug)]
+struct Exchange<const W: usize> {
+    old: Vec<[u64; W]>,
+    new: Vec<[u64; W]>,
+    numbers: Vec<u32>,
 }
 
 impl<const W: usize> Flows<W> {
@@ -40,10 +58,33 @@ impl<const W: usize> Flows<W> {
         Self::of(packets, strangers, seed)
     }
 
-    /// Returns flows and strangers of these keys, in this order.
+    /// Returns flows and strangers of these keys, to be looked up in this order.
     pub fn of(packets: Vec<([u64; W], u32)>, strangers: Vec<[u64; W]>, seed: u64) -> Self {
-        let (keys, numbers) = packets.into_iter().unzip();
-        Self { keys, numbers, strangers, hasher: FlowHasher::with_seed(seed), unkeyed: None }
+        let count = packets.len().min(strangers.len()).min(EXCHANGED_MAX);
+        let mut state = seed;
+        let (mut back, mut going) = (packets[..count].to_vec(), strangers[..count].to_vec());
+        shuffle(&mut back, &mut state);
+        shuffle(&mut going, &mut state);
+        let (back, back_numbers): (Vec<_>, Vec<_>) = back.into_iter().unzip();
+        let mut arrivals = packets.clone();
+        arrivals.sort_unstable_by_key(|&(_, number)| number);
+        let (keys, numbers): (Vec<_>, Vec<_>) = packets.into_iter().unzip();
+        let exchanges = [
+            Exchange {
+                old: keys[..count].to_vec(),
+                new: strangers[..count].to_vec(),
+                numbers: numbers[..count].to_vec(),
+            },
+            Exchange { old: going, new: back, numbers: back_numbers },
+        ];
+        let hasher = FlowHasher::with_seed(seed);
+        Self { keys, numbers, strangers, arrivals, exchanges, hasher, unkeyed: None }
+    }
+
+    /// Returns flows to remove, strangers to put in, as many, and their numbers; or, if that was done, the same the other way.
+    pub fn exchanged(&self, back: bool) -> (&[[u64; W]], &[[u64; W]], &[u32]) {
+        let Exchange { old, new, numbers } = &self.exchanges[usize::from(back)];
+        (old, new, numbers)
     }
 
     /// Returns what a round of hits must answer.
@@ -65,19 +106,19 @@ impl<const W: usize> Flows<W> {
         self.unkeyed = Some(hash);
     }
 
-    /// Puts all flows into a table, in the order of their numbers turned over once more.
+    /// Puts all flows into a table, in the order in which they come.
     ///
     /// # Errors
     ///
     /// [`Full`] if one does not fit.
     pub fn fill(&self, table: &mut impl FlowTable<[u64; W], State>) -> Result<(), Full> {
-        for (key, number) in self.keys.iter().zip(&self.numbers).rev() {
+        for (key, number) in &self.arrivals {
             table.insert(*key, self.hash(key), state(*number), TimeoutClass(0), Tick(0))?;
         }
         Ok(())
     }
 
-    /// Puts all flows into a table, `batch` at a time, the last batch first.
+    /// Puts all flows into a table, in the order in which they come, `batch` at a time.
     ///
     /// # Errors
     ///
@@ -88,8 +129,13 @@ impl<const W: usize> Flows<W> {
         batch: usize,
     ) -> Result<(), Full> {
         let mut buffers = Buffers::new(batch);
-        for (keys, numbers) in self.keys.chunks(batch).zip(self.numbers.chunks(batch)).rev() {
-            if self.put(table, keys, numbers, &mut buffers) != keys.len() {
+        let (mut keys, mut numbers) = (Vec::with_capacity(batch), Vec::with_capacity(batch));
+        for some in self.arrivals.chunks(batch) {
+            keys.clear();
+            numbers.clear();
+            keys.extend(some.iter().map(|&(key, _)| key));
+            numbers.extend(some.iter().map(|&(_, number)| number));
+            if self.put(table, &keys, &numbers, &mut buffers) != keys.len() {
                 return Err(Full { reason: FullReason::Capacity });
             }
         }
@@ -298,13 +344,34 @@ mod tests {
         assert_eq!(flows.hits(&table, 32), flows.answer());
         let mut tide = contender::Tide::default();
         for there in [0, 1000] {
-            let (old, new, numbers) = tide.turn_whole(&flows);
+            let (old, new, numbers) = tide.turn(&flows);
             assert_eq!(flows.exchange(&mut table, old, new, numbers, 64), 1000);
             assert_eq!(flows.misses(&table, 32), 1000 - there);
         }
         assert_eq!(flows.single_hits(&table), flows.answer());
         let mut small = LineHash::try_new(&LineHashConfig::for_flows(999)).unwrap();
         assert!(flows.fill_batch(&mut small, 64).is_err());
+    }
+
+    #[test]
+    fn nobody_goes_or_is_looked_up_in_the_order_of_coming() {
+        let flows = Flows::<2>::new(1000, 1);
+        let places = |came: &[[u64; 2]], then: &[[u64; 2]]| -> Vec<usize> {
+            then.iter().map(|key| came.iter().position(|other| other == key).unwrap()).collect()
+        };
+        let came: Vec<_> = flows.arrivals.iter().map(|&(key, _)| key).collect();
+        let ((gone, strangers, _), (strangers_gone, back, numbers)) =
+            (flows.exchanged(false), flows.exchanged(true));
+        for (came, then) in
+            [(&came[..], &flows.keys[..]), (&came, gone), (strangers, strangers_gone), (back, gone)]
+        {
+            let places = places(came, then);
+            let neighbours = places.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) < 10).count();
+            assert!(neighbours < 50, "{neighbours} of a thousand come next to their neighbours");
+        }
+        assert!(flows.arrivals.iter().map(|&(_, number)| number).eq(0..1000));
+        let numbered: Vec<_> = back.iter().copied().zip(numbers.iter().copied()).collect();
+        assert!(numbered.iter().all(|flow| flows.arrivals.contains(flow)), "flows keep their numbers");
     }
 
     #[test]
