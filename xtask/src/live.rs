@@ -77,7 +77,8 @@ pub(crate) fn run(root: &Path) -> Result<ExitCode> {
         build_in(root, "dev", &["-p", "flowloom-cli", "--bin", "flowloom", "--features", "live"])?;
     let send =
         build_in(root, "dev", &["-p", "flowloom-traffic", "--example", "send", "--features", "live"])?;
-    let trace = root.join("target").join("live.pcap");
+    // Wherever cargo builds.
+    let trace = flowloom.with_file_name("live.pcap");
     finish(
         Command::new(&flowloom)
             .args(["generate", "trace", "-q", "--flows", "2k", "--size", "200", "--seed", "7"])

@@ -248,6 +248,13 @@ mod tests {
     }
 
     #[test]
+    fn an_empty_line_is_not_shown() {
+        let error = parse("\"\"\"\n", LoadLimits::default()).unwrap_err();
+        assert_eq!((error.line, error.column), (2, 1), "{error}");
+        assert!(error.text.is_empty() && !error.to_string().contains('^'), "{error}");
+    }
+
+    #[test]
     fn what_is_wrong_has_its_place() {
         for (text, column, part) in [
             ("source = '10.0.0.0/33'", 10, "above 32"),
