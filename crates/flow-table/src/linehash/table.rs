@@ -299,15 +299,15 @@ impl<K: TableKey, V> LineHash<K, V> {
 
     /// Looks for a key where most are.
     #[inline(always)]
-    fn look_at_home(&self, key: &K, hash: u64) -> AtHome {
+    fn look_at_home(&self, key: &K, hash: u64) -> AtHome<'_, V> {
         let Some(lanes) = self.backend.plain() else { return AtHome::Unsure };
         let Place { home, signature } = self.place_of_hash(hash);
         self.prefetch_favourite(hash);
         let Some(line) = self.lines.get(home as usize) else { return AtHome::Nowhere };
         let matching = lanes.equal_halves(line, signature) & ALL_LANES;
         if matching != 0 {
-            match self.states.verify(state_of(home, matching.trailing_zeros()), key) {
-                Some(id) => AtHome::Found(id),
+            match self.states.tenants().verify_value(state_of(home, matching.trailing_zeros()), key) {
+                Some((id, value)) => AtHome::Found(id, value),
                 None => AtHome::Unsure,
             }
         } else if line.may_be_elsewhere(hash) {
@@ -348,9 +348,9 @@ impl<K: TableKey, V> LineHash<K, V> {
 }
 
 /// What the home line of a key tells.
-enum AtHome {
-    /// The flow is there.
-    Found(FlowId),
+enum AtHome<'a, V> {
+    /// The flow is there, and its value.
+    Found(FlowId, &'a V),
     /// There is no flow.
     Nowhere,
     /// The signature is there and it is another's, or the flow may be elsewhere, or nobody looked.
@@ -504,7 +504,7 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
     #[inline]
     fn find(&self, key: &K, hash: u64) -> Option<FlowId> {
         match self.look_at_home(key, hash) {
-            AtHome::Found(id) => Some(id),
+            AtHome::Found(id, _) => Some(id),
             AtHome::Nowhere => None,
             AtHome::Unsure => self.find_anywhere(key, hash),
         }
@@ -514,7 +514,7 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
     fn find_value(&self, key: &K, hash: u64) -> Option<(FlowId, &V)> {
         // Each way on its own, so that what was just compared is not compared again.
         let id = match self.look_at_home(key, hash) {
-            AtHome::Found(id) => return Some((id, self.states.get(id)?)),
+            AtHome::Found(id, value) => return Some((id, value)),
             AtHome::Nowhere => return None,
             AtHome::Unsure => self.find_anywhere(key, hash)?,
         };
@@ -524,7 +524,7 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
     #[inline]
     fn find_touch(&mut self, key: &K, hash: u64, now: Tick) -> Option<(FlowId, &mut V, Tick)> {
         let id = match self.look_at_home(key, hash) {
-            AtHome::Found(id) => {
+            AtHome::Found(id, _) => {
                 let (value, seen) = self.states.get_mut_touch(id, now)?;
                 return Some((id, value, seen));
             }
