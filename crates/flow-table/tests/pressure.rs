@@ -4,7 +4,6 @@
 
 use flowloom_flow_key::hash::fold::split_mix;
 use flowloom_flow_table::evict::UnestablishedFirst;
-use flowloom_flow_table::linehash::layout::Place;
 use flowloom_flow_table::probe::Counts;
 use flowloom_flow_table::{
     BuildError, Cursor, DHash, DHashConfig, FlowTable, LineHash, LineHashConfig, SigHash, SigHashConfig,
@@ -67,7 +66,7 @@ fn favourites(table: &LineHash<u64, ()>) -> f64 {
     while let Some((id, next)) = table.next_live(cursor) {
         cursor = next;
         let key = table.key_of(id).expect("it was just met");
-        right += u32::from(id.slot() == Place::favourite_of(hash(key), table.line_count()));
+        right += u32::from(id.slot() == table.favourite_of(hash(key)));
     }
     f64::from(right) / f64::from(table.len())
 }

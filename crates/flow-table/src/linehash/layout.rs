@@ -75,12 +75,12 @@ impl Place {
         hash as u16 | TAKEN
     }
 
-    /// Returns the state that a flow of this hash gets if nobody has it: one of its home line, by what chooses the line. Who looks
-    /// the flow up can ask for it before the line has come, and mostly asks for the right one.
+    /// Returns the state that a flow of this hash gets if nobody has it, of all states of lanes: one of its home line, by what chooses
+    /// the line. Who looks the flow up can ask for it before the line has come, and mostly asks for the right one.
     #[inline(always)]
     #[must_use]
-    pub const fn favourite_of(hash: u64, lines: u32) -> u32 {
-        (((hash >> 32) * (lines as u64 * LANES as u64)) >> 32) as u32
+    pub const fn favourite_of(hash: u64, states: u32) -> u32 {
+        FlowHash::bucket_of(hash, states)
     }
 
     /// Returns an alternate line, another than home; there must be at least two lines.
@@ -214,7 +214,7 @@ mod tests {
             let mut met = 0_u32;
             for _ in 0..500 {
                 let hash = split_mix(&mut state);
-                let (line, lane) = place_of(Place::favourite_of(hash, lines));
+                let (line, lane) = place_of(Place::favourite_of(hash, lines * LANES));
                 assert_eq!(line, Place::of(hash, lines).home, "{lines} {hash:#x}");
                 met |= 1 << lane;
             }

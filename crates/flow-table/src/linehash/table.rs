@@ -105,6 +105,8 @@ impl LineHashConfig {
 pub struct LineHash<K, V> {
     pub(super) lines: LineArray<Line>,
     line_count: u32,
+    /// The first state behind those of lanes.
+    pool_start: u32,
     /// Of each line, how many of its flows are elsewhere: read where a flow comes or goes that is, and by nobody else.
     counts: LineArray<Counts>,
     stash: ConflictLists,
@@ -133,6 +135,7 @@ impl<K: TableKey, V> LineHash<K, V> {
         Ok(Self {
             lines: LineArray::try_new(line_count as usize, config.huge_pages)?,
             line_count,
+            pool_start: line_count * LANES,
             counts: LineArray::try_new(line_count as usize, config.huge_pages)?,
             stash: ConflictLists::try_new(config.list_count(), config.pool_size(), config.list_cap)?,
             away: 0,
@@ -157,6 +160,11 @@ impl<K: TableKey, V> LineHash<K, V> {
     /// Returns the number of lines.
     pub fn line_count(&self) -> u32 {
         self.line_count
+    }
+
+    /// Returns the state that a flow of this hash gets if nobody has it: what a single lookup asks for first.
+    pub fn favourite_of(&self, hash: u64) -> u32 {
+        Place::favourite_of(hash, self.pool_start)
     }
 
     /// Returns the flow of a key, telling `probe` each step: lane by lane, in plain code.
@@ -192,7 +200,7 @@ impl<K: TableKey, V> LineHash<K, V> {
             probe.comparison();
             if stored == Self::stash_signature(hash) {
                 probe.line();
-                let found = self.states.verify(self.pool_start() + number, key);
+                let found = self.states.verify(self.pool_start + number, key);
                 if found.is_some() {
                     return found;
                 }
@@ -234,12 +242,6 @@ impl<K: TableKey, V> LineHash<K, V> {
         hash as u32
     }
 
-    /// Returns the first state of the pool.
-    #[inline(always)]
-    fn pool_start(&self) -> u32 {
-        self.line_count * LANES
-    }
-
     /// Returns the lanes of a line that hold a half-word.
     ///
     /// No closure here or below: one is compiled for any processor, and what it calls is no longer inlined.
@@ -274,7 +276,7 @@ impl<K: TableKey, V> LineHash<K, V> {
         self.stash
             .list(home / LINES_PER_LIST)
             .filter(|&(_, stored)| stored == Self::stash_signature(hash))
-            .find_map(|(number, _)| self.states.verify(self.pool_start() + number, key))
+            .find_map(|(number, _)| self.states.verify(self.pool_start + number, key))
     }
 
     /// Looks a key up wherever it may be. Apart, so that the way of most keys, who are found by the first lane of their home
@@ -287,13 +289,13 @@ impl<K: TableKey, V> LineHash<K, V> {
     /// Asks for the state that a flow of this hash most likely has, so that it comes along with the line that would tell.
     #[inline(always)]
     fn prefetch_favourite(&self, hash: u64) {
-        self.states.prefetch(Place::favourite_of(hash, self.line_count));
+        self.states.prefetch(Place::favourite_of(hash, self.pool_start));
     }
 
     /// Returns the state that a new flow gets in its home line.
     #[inline(always)]
     fn state_to_take(&self, home: u32, empty: u32, hash: u64) -> u32 {
-        let favourite = Place::favourite_of(hash, self.line_count);
+        let favourite = Place::favourite_of(hash, self.pool_start);
         state_of(home, lane_to_take(empty, favourite - state_of(home, 0)))
     }
 
@@ -429,7 +431,7 @@ impl<K: TableKey, V> LineHash<K, V> {
         if counts[STASHED] == DISPLACED_MAX {
             return Err(FullReason::ListCap);
         }
-        self.stash.vacancy(place.home / LINES_PER_LIST).map(|number| self.pool_start() + number)
+        self.stash.vacancy(place.home / LINES_PER_LIST).map(|number| self.pool_start + number)
     }
 }
 
@@ -438,7 +440,7 @@ impl<K: TableKey, V> LineHash<K, V> {
     #[inline(never)]
     fn link_elsewhere(&mut self, slot: u32, place: Place, hash: u64) {
         self.states.set_mark(slot, place.home + 1);
-        let bits = if let Some(number) = slot.checked_sub(self.pool_start()) {
+        let bits = if let Some(number) = slot.checked_sub(self.pool_start) {
             self.stash.link(number, place.home / LINES_PER_LIST, Self::stash_signature(hash));
             self.counts[place.home as usize][STASHED] += 1;
             filter_bit(hash) | STASH_BIT
@@ -467,7 +469,7 @@ impl<K: TableKey, V> LineHash<K, V> {
     fn unlink_elsewhere(&mut self, slot: u32) {
         let home = self.states.mark(slot) as usize - 1;
         self.states.set_mark(slot, 0);
-        if let Some(number) = slot.checked_sub(self.pool_start()) {
+        if let Some(number) = slot.checked_sub(self.pool_start) {
             self.stash.unlink(number);
             self.counts[home][STASHED] -= 1;
         } else {
@@ -579,7 +581,7 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
     ) -> Result<FlowId, F> {
         let Some(lanes) = self.backend.plain() else { return Err(make) };
         let Place { home, signature } = self.place_of_hash(hash);
-        let favourite = Place::favourite_of(hash, self.line_count);
+        let favourite = Place::favourite_of(hash, self.pool_start);
         let Some(line) = self.lines.get_mut(home as usize) else { return Err(make) };
         let matching = lanes.equal_halves(line, signature) & ALL_LANES;
         let empty = !lanes.top_bits(line) & ALL_LANES;
@@ -646,7 +648,7 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
 
     fn next_linked(&self, slot: u32) -> u32 {
         let mut slot = slot;
-        while slot < self.pool_start() {
+        while slot < self.pool_start {
             let (line, lane) = place_of(slot);
             let taken = !self.empty_lanes(line) & ALL_LANES & (u32::MAX << lane);
             if taken != 0 {
