@@ -60,8 +60,11 @@ pub struct Findings {
     pub undecided: u32,
 }
 
-/// Boxes that remain of one rule, at most, before it is left undecided.
-const PIECES_MAX: usize = 4096;
+/// Steps for cutting one rule's box, at least, where so many are left; it gets no more than a [`SHARE`] of all above that.
+const STEPS_FOR_ONE: u64 = 1 << 16;
+
+/// One rule gets one part of so many: an intricate one leaves something for the others.
+const SHARE: u64 = 64;
 
 /// What may still be spent.
 #[derive(Debug)]
@@ -73,6 +76,15 @@ impl Steps {
         let left = self.0.checked_sub(steps as u64);
         self.0 = left.unwrap_or(0);
         left.map(drop)
+    }
+
+    /// Spends what `work` spends, so many at most.
+    fn within<T>(&mut self, most: u64, work: impl FnOnce(&mut Self) -> T) -> T {
+        let granted = self.0.min(most);
+        let mut part = Self(granted);
+        let done = work(&mut part);
+        self.0 -= granted - part.0;
+        done
     }
 }
 
@@ -92,7 +104,7 @@ enum Fate {
 /// Three looks, the cheap ones at all rules first: duplicates are found by a hash, without steps. A rule that takes all packets of
 /// another has prefixes no longer than the other's, so single shadows are found with a look for each pair of lengths that there is;
 /// so is an earlier rule at one of two corners of a box, and where there is none the rule wins. From the boxes of the others, which
-/// are few, is cut away what earlier rules match, until nothing is left or the remainder is in too many pieces to decide.
+/// are few, is cut away what earlier rules match, until nothing is left, or a piece that no earlier rule meets.
 ///
 /// # Examples
 ///
@@ -179,10 +191,12 @@ fn cut_the_open(
     count: &mut impl FnMut(Fate) -> Fate,
 ) {
     let Some(last) = fates.iter().rposition(|fate| *fate == Fate::Open) else { return };
+    let most = (steps.0 / SHARE).max(STEPS_FOR_ONE);
     let (mut v4, mut v6) = (Neighbours::<KeyV4>::new(), Neighbours::<KeyV6>::new());
     for (id, (rule, fate)) in (0..).zip(rules.rules().iter().zip(&mut fates[..=last])) {
         if *fate == Fate::Open {
-            let parts = [remains(rules, rule, &v4, steps), remains(rules, rule, &v6, steps)];
+            let parts = steps
+                .within(most, |steps| [remains(rules, rule, &v4, steps), remains(rules, rule, &v6, steps)]);
             *fate = count(match parts {
                 [Remains::Something, _] | [_, Remains::Something] => Fate::Wins,
                 [Remains::Nothing(a), Remains::Nothing(b)] => {
@@ -209,48 +223,41 @@ enum Remains {
 fn remains<K: Key>(rules: &RuleSet, rule: &Rule, earlier: &Neighbours<K>, steps: &mut Steps) -> Remains {
     let Some(whole) = rule.spans::<K>() else { return Remains::Nothing(0) };
     let Some(near) = earlier.near(rule, steps) else { return Remains::Undecided };
-    // A box with holes is judged by its hull: then it may be reached where we say so, and is never called unreachable wrongly.
-    let mut pieces = Vec::from([whole]);
-    let mut met = 0;
-    for id in near {
-        let other = &rules.rules()[id as usize];
+    let cutters: Vec<K::Spans> = near
+        .into_iter()
+        .map(|id| &rules.rules()[id as usize])
         // Only a box without holes takes away all of itself.
-        if !other.protocol.is_interval() {
-            continue;
-        }
-        let Some(cutter) = other.spans::<K>() else { continue };
-        if !meets::<K>(&whole, &cutter) {
-            continue;
-        }
-        met += 1;
-        if steps.take(pieces.len()).is_none() {
+        .filter(|other| other.protocol.is_interval())
+        .filter_map(Rule::spans::<K>)
+        .filter(|cutter| meets::<K>(&whole, cutter))
+        .collect();
+    // A box with holes is judged by its hull: then it may be reached where we say so, and is never called unreachable wrongly.
+    // Each piece with the first cutter that it has not met. The youngest goes on, so that few wait and a survivor is found soon.
+    let mut pieces = Vec::from([(whole, 0)]);
+    let mut kept = Vec::new();
+    let mut met = 0;
+    while let Some((piece, from)) = pieces.pop() {
+        let found = cutters[from..].iter().position(|cutter| meets::<K>(&piece, cutter));
+        let next = found.map_or(cutters.len(), |found| from + found + 1);
+        if steps.take(next - from).is_none() {
             return Remains::Undecided;
         }
-        let mut kept = Vec::with_capacity(pieces.len());
-        for piece in pieces {
-            subtract::<K>(piece, &cutter, &mut kept);
+        if found.is_none() {
+            return Remains::Something;
         }
-        if kept.is_empty() {
-            return Remains::Nothing(met);
-        }
-        if kept.len() > PIECES_MAX {
-            return Remains::Undecided;
-        }
-        pieces = kept;
+        met = met.max(next);
+        subtract::<K>(piece, &cutters[next - 1], &mut kept);
+        pieces.extend(kept.drain(..).map(|piece| (piece, next)));
     }
-    Remains::Something
+    Remains::Nothing(met as u32)
 }
 
 fn meets<K: Key>(a: &K::Spans, b: &K::Spans) -> bool {
     a.as_ref().iter().zip(b.as_ref()).all(|(a, b)| a.low <= b.high && b.low <= a.high)
 }
 
-/// Appends what is left of a box without another: slabs on both sides of each dimension.
+/// Appends what is left of a box without another that it meets: slabs on both sides of each dimension.
 fn subtract<K: Key>(mut piece: K::Spans, cutter: &K::Spans, kept: &mut Vec<K::Spans>) {
-    if !meets::<K>(&piece, cutter) {
-        kept.push(piece);
-        return;
-    }
     for d in 0..K::DIMENSIONS {
         let (span, cut) = (piece.as_ref()[d], cutter.as_ref()[d]);
         if span.low < cut.low {

@@ -88,7 +88,13 @@ impl<K: Key> Pairs<K> {
     }
 
     /// Returns whether an earlier rule matches a packet between these addresses.
-    fn matches(&self, rules: &RuleSet, addresses: [u128; 2], packet: &K, steps: &mut Steps) -> Option<bool> {
+    fn matches(
+        &self,
+        rules: &RuleSet,
+        addresses: [u128; 2],
+        packet: &K,
+        steps: &mut Steps,
+    ) -> Option<bool> {
         for &lengths in &self.lengths {
             for &id in self.at(addresses, lengths, steps)? {
                 steps.take(1)?;
