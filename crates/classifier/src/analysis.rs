@@ -66,16 +66,20 @@ const STEPS_FOR_ONE: u64 = 1 << 16;
 /// One rule gets one part of so many: an intricate one leaves something for the others.
 const SHARE: u64 = 64;
 
+/// Fewer steps are left than a look takes.
+#[derive(Clone, Copy, Debug)]
+struct OutOfSteps;
+
 /// What may still be spent.
 #[derive(Debug)]
 struct Steps(u64);
 
 impl Steps {
-    /// Spends so many; `None` if there are fewer, and then there are none any more.
-    fn take(&mut self, steps: usize) -> Option<()> {
+    /// Spends so many; if there are fewer, then there are none any more.
+    fn take(&mut self, steps: usize) -> Result<(), OutOfSteps> {
         let left = self.0.checked_sub(steps as u64);
         self.0 = left.unwrap_or(0);
-        left.map(drop)
+        left.map(drop).ok_or(OutOfSteps)
     }
 
     /// Spends what `work` spends, so many at most.
@@ -160,16 +164,16 @@ fn first_looks(rules: &RuleSet, steps: &mut Steps, count: &mut impl FnMut(Fate) 
             _ => v4.cover(rules, rule, steps),
         };
         let fate = match cover {
-            None => Fate::Undecided,
-            Some(Some(by)) => Fate::Never(Oddity::Shadowed { rule: RuleId(id), by: RuleId(by) }),
-            Some(None) => {
+            Err(OutOfSteps) => Fate::Undecided,
+            Ok(Some(by)) => Fate::Never(Oddity::Shadowed { rule: RuleId(id), by: RuleId(by) }),
+            Ok(None) => {
                 let is_met = v4
                     .meets_corners(rules, rule, steps)
-                    .and_then(|v4| Some(v4 && v6.meets_corners(rules, rule, steps)?));
+                    .and_then(|v4| Ok(v4 && v6.meets_corners(rules, rule, steps)?));
                 match is_met {
-                    Some(true) => Fate::Open,
-                    Some(false) => Fate::Wins,
-                    None => Fate::Undecided,
+                    Ok(true) => Fate::Open,
+                    Ok(false) => Fate::Wins,
+                    Err(OutOfSteps) => Fate::Undecided,
                 }
             }
         };
@@ -222,8 +226,8 @@ enum Remains {
 /// Cuts from a rule's box what earlier rules match.
 fn remains<K: Key>(rules: &RuleSet, rule: &Rule, earlier: &Neighbours<K>, steps: &mut Steps) -> Remains {
     let Some(whole) = rule.spans::<K>() else { return Remains::Nothing(0) };
-    let Some(near) = earlier.near(rule, steps) else { return Remains::Undecided };
-    let cutters: Vec<K::Spans> = near
+    let Ok(near) = earlier.near(rule, steps) else { return Remains::Undecided };
+    let mut cutters: Vec<K::Spans> = near
         .into_iter()
         .map(|id| &rules.rules()[id as usize])
         // Only a box without holes takes away all of itself.
@@ -231,29 +235,39 @@ fn remains<K: Key>(rules: &RuleSet, rule: &Rule, earlier: &Neighbours<K>, steps:
         .filter_map(Rule::spans::<K>)
         .filter(|cutter| meets::<K>(&whole, cutter))
         .collect();
+    // What takes most goes first: it leaves fewer pieces to those behind it.
+    cutters.sort_by_cached_key(|cutter| core::cmp::Reverse(common::<K>(&whole, cutter)));
     // A box with holes is judged by its hull: then it may be reached where we say so, and is never called unreachable wrongly.
     // Each piece with the first cutter that it has not met. The youngest goes on, so that few wait and a survivor is found soon.
     let mut pieces = Vec::from([(whole, 0)]);
     let mut kept = Vec::new();
-    let mut met = 0;
     while let Some((piece, from)) = pieces.pop() {
         let found = cutters[from..].iter().position(|cutter| meets::<K>(&piece, cutter));
         let next = found.map_or(cutters.len(), |found| from + found + 1);
-        if steps.take(next - from).is_none() {
+        if steps.take(next - from).is_err() {
             return Remains::Undecided;
         }
         if found.is_none() {
             return Remains::Something;
         }
-        met = met.max(next);
         subtract::<K>(piece, &cutters[next - 1], &mut kept);
         pieces.extend(kept.drain(..).map(|piece| (piece, next)));
     }
-    Remains::Nothing(met as u32)
+    Remains::Nothing(cutters.len() as u32)
 }
 
 fn meets<K: Key>(a: &K::Spans, b: &K::Spans) -> bool {
     a.as_ref().iter().zip(b.as_ref()).all(|(a, b)| a.low <= b.high && b.low <= a.high)
+}
+
+/// Returns how large the part is that two boxes share, as a number that orders sizes.
+fn common<K: Key>(a: &K::Spans, b: &K::Spans) -> u64 {
+    let widths = a.as_ref().iter().zip(b.as_ref()).map(|(a, b)| {
+        let shared = a.high.min(b.high).saturating_sub(a.low.max(b.low));
+        f64::from(shared) + 1.0
+    });
+    // The bits of positive numbers rise with them.
+    widths.product::<f64>().to_bits()
 }
 
 /// Appends what is left of a box without another that it meets: slabs on both sides of each dimension.
@@ -326,7 +340,7 @@ mod tests {
         let rules: Vec<Rule> = (0..1000_u128)
             .map(|i| Rule {
                 value: i as u32,
-                ..Rule::v4(PrefixV4::new(i % 10 << 24, 8).unwrap(), PrefixV4::ANY)
+                ..Rule::v4(PrefixV4::new((i % 10) << 24, 8).unwrap(), PrefixV4::ANY)
             })
             .collect();
         let findings = check(&RuleSet::new(rules).unwrap(), 0);

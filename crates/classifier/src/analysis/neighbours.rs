@@ -4,7 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 
-use super::Steps;
+use super::{OutOfSteps, Steps};
 use crate::key::Key;
 use crate::rule::Rule;
 
@@ -40,16 +40,16 @@ impl<K: Key> Neighbours<K> {
         }
     }
 
-    /// Returns the rules that meet `rule` in one of the addresses, the one where they are fewer, rising; `None` if steps run out.
-    pub(super) fn near(&self, rule: &Rule, steps: &mut Steps) -> Option<Vec<u32>> {
-        let bounds = rule.address_bounds::<K>()?;
+    /// Returns the rules that meet `rule` in one of the addresses, the one where they are fewer, rising.
+    pub(super) fn near(&self, rule: &Rule, steps: &mut Steps) -> Result<Vec<u32>, OutOfSteps> {
+        let Some(bounds) = rule.address_bounds::<K>() else { return Ok(Vec::new()) };
         let [source, destination] = [0, 1].map(|side| self.sides[side].meeting::<K>(bounds[side]));
         let count = |lists: &[&[u32]]| lists.iter().map(|ids| ids.len()).sum::<usize>();
         let fewer = if count(&source) <= count(&destination) { source } else { destination };
         steps.take(count(&fewer))?;
         let mut ids = fewer.concat();
         ids.sort_unstable();
-        Some(ids)
+        Ok(ids)
     }
 }
 

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 
-use super::Steps;
+use super::{OutOfSteps, Steps};
 use crate::intern::Interner;
 use crate::key::Key;
 use crate::rule::Rule;
@@ -42,9 +42,14 @@ impl<K: Key> Pairs<K> {
         }
     }
 
-    /// Returns the first rule that matches all that `rule` matches, if there is one; `None` if steps run out.
-    pub(super) fn cover(&self, rules: &RuleSet, rule: &Rule, steps: &mut Steps) -> Option<Option<u32>> {
-        let Some(bounds) = rule.address_bounds::<K>() else { return Some(None) };
+    /// Returns the first rule that matches all that `rule` matches, if there is one.
+    pub(super) fn cover(
+        &self,
+        rules: &RuleSet,
+        rule: &Rule,
+        steps: &mut Steps,
+    ) -> Result<Option<u32>, OutOfSteps> {
+        let Some(bounds) = rule.address_bounds::<K>() else { return Ok(None) };
         let mut first = None;
         for &lengths in &self.lengths {
             if lengths[0] > bounds[0].2 || lengths[1] > bounds[1].2 {
@@ -61,13 +66,17 @@ impl<K: Key> Pairs<K> {
                 }
             }
         }
-        Some(first)
+        Ok(first)
     }
 
     /// Returns whether earlier rules match both the lowest and the highest packet of a rule's; true of a rule of the other family.
-    /// `None` if steps run out.
-    pub(super) fn meets_corners(&self, rules: &RuleSet, rule: &Rule, steps: &mut Steps) -> Option<bool> {
-        let Some(bounds) = rule.address_bounds::<K>() else { return Some(true) };
+    pub(super) fn meets_corners(
+        &self,
+        rules: &RuleSet,
+        rule: &Rule,
+        steps: &mut Steps,
+    ) -> Result<bool, OutOfSteps> {
+        let Some(bounds) = rule.address_bounds::<K>() else { return Ok(true) };
         let protocols = rule.protocol.span();
         let low = K::from_fields(
             bounds[0].0,
@@ -81,10 +90,8 @@ impl<K: Key> Pairs<K> {
             (rule.source_ports.high(), rule.destination_ports.high()),
             protocols.high as u8,
         );
-        Some(
-            self.matches(rules, bounds.map(|(low, _, _)| low), &low, steps)?
-                && self.matches(rules, bounds.map(|(_, high, _)| high), &high, steps)?,
-        )
+        Ok(self.matches(rules, bounds.map(|(low, _, _)| low), &low, steps)?
+            && self.matches(rules, bounds.map(|(_, high, _)| high), &high, steps)?)
     }
 
     /// Returns whether an earlier rule matches a packet between these addresses.
@@ -94,23 +101,23 @@ impl<K: Key> Pairs<K> {
         addresses: [u128; 2],
         packet: &K,
         steps: &mut Steps,
-    ) -> Option<bool> {
+    ) -> Result<bool, OutOfSteps> {
         for &lengths in &self.lengths {
             for &id in self.at(addresses, lengths, steps)? {
                 steps.take(1)?;
                 if rules.rules()[id as usize].matches(packet) {
-                    return Some(true);
+                    return Ok(true);
                 }
             }
         }
-        Some(false)
+        Ok(false)
     }
 
     /// Returns the rules that have the prefixes of these addresses in these lengths.
-    fn at(&self, addresses: [u128; 2], lengths: [u32; 2], steps: &mut Steps) -> Option<&[u32]> {
+    fn at(&self, addresses: [u128; 2], lengths: [u32; 2], steps: &mut Steps) -> Result<&[u32], OutOfSteps> {
         steps.take(1)?;
         let place = self.places.get(&words::<K>(addresses, lengths));
-        Some(place.map_or(&[], |place| &self.ids[place as usize][..]))
+        Ok(place.map_or(&[], |place| &self.ids[place as usize][..]))
     }
 }
 

@@ -139,7 +139,8 @@ impl LoggedSessions {
 
 impl<'a> IntoIterator for &'a LoggedSessions {
     type Item = (u64, &'a Session);
-    type IntoIter = std::iter::Map<std::slice::Iter<'a, (u64, Session)>, fn(&(u64, Session)) -> (u64, &Session)>;
+    type IntoIter =
+        std::iter::Map<std::slice::Iter<'a, (u64, Session)>, fn(&(u64, Session)) -> (u64, &Session)>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.iter()
