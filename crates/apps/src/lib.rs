@@ -10,6 +10,34 @@
 //! | [`CacheProbe`] | how far a session's end has come, and what the application within keeps | a simulated cache beside a run |
 //!
 //! Where accepted packets go: [`CaptureSink`] writes them to a capture file.
+//!
+//! # Examples
+//!
+//! The connections of a capture, in this thread:
+//!
+//! ```
+//! use flowloom_apps::{TcpState, TcpTracker};
+//! use flowloom_engine::{Control, EngineConfig, Mode, run};
+//! use flowloom_flow_table::{LineHash, LineHashConfig};
+//! use flowloom_scheduler::{DirectHash, WorkerCount};
+//! use flowloom_traffic::capture::{CaptureSet, Input, SetOptions};
+//!
+//! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/small/campus.pcap");
+//! let mut source = CaptureSet::open(&[Input::Path(path.into())], SetOptions::default())?;
+//! let config = EngineConfig::new(Mode::Inline);
+//! let mut policy = DirectHash::new(WorkerCount::new(1)?);
+//! let table = |_| LineHash::try_new(&LineHashConfig::for_flows(10_000));
+//! let report = run(&config, &mut source, &mut policy, table, |_| TcpTracker, &Control::default())?;
+//! let mut connections = 0;
+//! for record in &report.flows {
+//!     if record.state.state() != TcpState::NotTcp {
+//!         println!("{}  {}", record.key, record.state.state().name());
+//!         connections += 1;
+//!     }
+//! }
+//! assert!(connections > 0);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod accounting;
 pub mod cache_probe;

@@ -1,10 +1,18 @@
 //! What is odd about a rule set: rules that never win.
 
+mod neighbours;
+mod pairs;
+mod seen;
+
 use alloc::vec::Vec;
 
 use crate::key::{Key, KeyV4, KeyV6};
-use crate::rule::{Rule, RuleId};
+use crate::rule::{Addresses, Rule, RuleId};
 use crate::rule_set::RuleSet;
+
+use neighbours::Neighbours;
+use pairs::Pairs;
+use seen::Seen;
 
 /// Why a rule never wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +35,7 @@ pub enum Oddity {
     Unreachable {
         /// The rule.
         rule: RuleId,
-        /// Earlier rules that it meets.
+        /// Earlier rules that it meets, those that never win left out.
         rules: u32,
     },
 }
@@ -52,47 +60,163 @@ pub struct Findings {
     pub undecided: u32,
 }
 
-/// Boxes that remain of one rule, at most, before it is left undecided.
-const PIECES_MAX: usize = 4096;
+/// Steps for cutting one rule's box, at least, where so many are left; it gets no more than a [`SHARE`] of all above that.
+const STEPS_FOR_ONE: u64 = 1 << 16;
 
-/// Looks for rules that never win, within so many steps; a step compares two boxes.
+/// One rule gets one part of so many: an intricate one leaves something for the others.
+const SHARE: u64 = 64;
+
+/// Fewer steps are left than a look takes.
+#[derive(Clone, Copy, Debug)]
+struct OutOfSteps;
+
+/// What may still be spent.
+#[derive(Debug)]
+struct Steps(u64);
+
+impl Steps {
+    /// Spends so many; if there are fewer, then there are none any more.
+    fn take(&mut self, steps: usize) -> Result<(), OutOfSteps> {
+        let left = self.0.checked_sub(steps as u64);
+        self.0 = left.unwrap_or(0);
+        left.map(drop).ok_or(OutOfSteps)
+    }
+
+    /// Spends what `work` spends, so many at most.
+    fn within<T>(&mut self, most: u64, work: impl FnOnce(&mut Self) -> T) -> T {
+        let granted = self.0.min(most);
+        let mut part = Self(granted);
+        let done = work(&mut part);
+        self.0 -= granted - part.0;
+        done
+    }
+}
+
+/// What is known of a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Wins,
+    Never(Oddity),
+    /// No rule alone takes all its packets; several together may.
+    Open,
+    Undecided,
+}
+
+/// Looks for rules that never win, within so many steps; a step compares two rules or two boxes, or looks for rules with the
+/// same prefixes.
 ///
-/// Duplicates and single shadows are found by comparing each rule with all before it, unreachable ones by cutting away from a rule's
-/// box what earlier rules match, until nothing is left or the remainder is in too many pieces to decide.
+/// Three looks, the cheap ones at all rules first: duplicates are found by a hash, without steps. A rule that takes all packets of
+/// another has prefixes no longer than the other's, so single shadows are found with a look for each pair of lengths that there is;
+/// so is an earlier rule at one of two corners of a box, and where there is none the rule wins. From the boxes of the others, which
+/// are few, is cut away what earlier rules match, until nothing is left, or a piece that no earlier rule meets.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_classifier::analysis::{Oddity, check};
+/// use flowloom_classifier::{Rule, RuleId, RuleSet};
+/// let web: Rule = Rule::v4("10.0.0.0/8".parse()?, "192.0.2.0/24".parse()?);
+/// let rules = RuleSet::new(vec![web, Rule::ANY, web])?;
+/// let found = check(&rules, 1000);
+/// assert_eq!(found.oddities, [Oddity::Duplicate { rule: RuleId(2), of: RuleId(0) }]);
+/// assert_eq!(found.undecided, 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn check(rules: &RuleSet, steps_max: u64) -> Findings {
-    let mut findings = Findings::default();
-    let mut steps = steps_max;
-    for (index, rule) in rules.rules().iter().enumerate() {
-        let id = RuleId(index as u32);
-        let earlier = &rules.rules()[..index];
-        let Some(left) = steps.checked_sub(index as u64) else {
-            findings.undecided += 1;
-            continue;
-        };
-        steps = left;
-        if let Some(first) = earlier.iter().position(|other| other.covers(rule)) {
-            let other = RuleId(first as u32);
-            findings.oddities.push(if rule.covers(&earlier[first]) {
-                Oddity::Duplicate { rule: id, of: other }
-            } else {
-                Oddity::Shadowed { rule: id, by: other }
-            });
-            continue;
+    check_watched(rules, steps_max, |_| {})
+}
+
+/// As [`check`], and says how many rules are decided or given up, each time that it is one more.
+pub fn check_watched(rules: &RuleSet, steps_max: u64, mut watch: impl FnMut(u32)) -> Findings {
+    let mut steps = Steps(steps_max);
+    let mut done = 0;
+    let mut count = |fate: Fate| {
+        if fate != Fate::Open {
+            done += 1;
+            watch(done);
         }
-        let v4 = remains::<KeyV4>(rule, earlier, &mut steps);
-        let v6 = remains::<KeyV6>(rule, earlier, &mut steps);
-        match (v4, v6) {
-            (Remains::Nothing(a), Remains::Nothing(b)) => {
-                findings.oddities.push(Oddity::Unreachable { rule: id, rules: a + b });
-            }
-            (Remains::Undecided, Remains::Undecided | Remains::Nothing(_))
-            | (Remains::Nothing(_), Remains::Undecided) => findings.undecided += 1,
-            _ => {}
+        fate
+    };
+    let mut fates: Vec<Fate> = first_looks(rules, &mut steps, &mut count);
+    cut_the_open(rules, &mut fates, &mut steps, &mut count);
+    let mut findings = Findings::default();
+    for fate in fates {
+        match fate {
+            Fate::Never(oddity) => findings.oddities.push(oddity),
+            Fate::Undecided => findings.undecided += 1,
+            Fate::Wins | Fate::Open => {}
         }
     }
     findings
 }
 
+/// Finds duplicates, single shadows, and rules that no earlier one meets at a corner.
+fn first_looks(rules: &RuleSet, steps: &mut Steps, count: &mut impl FnMut(Fate) -> Fate) -> Vec<Fate> {
+    let mut seen = Seen::new();
+    let (mut v4, mut v6) = (Pairs::<KeyV4>::new(), Pairs::<KeyV6>::new());
+    let looks = rules.rules().iter().zip(0..).map(|(rule, id)| {
+        if let Some(of) = seen.first(rule, id) {
+            return count(Fate::Never(Oddity::Duplicate { rule: RuleId(id), of: RuleId(of) }));
+        }
+        // A rule of both families is covered by such rules only, which both have.
+        let cover = match rule.addresses {
+            Addresses::V6 { .. } => v6.cover(rules, rule, steps),
+            _ => v4.cover(rules, rule, steps),
+        };
+        let fate = match cover {
+            Err(OutOfSteps) => Fate::Undecided,
+            Ok(Some(by)) => Fate::Never(Oddity::Shadowed { rule: RuleId(id), by: RuleId(by) }),
+            Ok(None) => {
+                let is_met = v4
+                    .meets_corners(rules, rule, steps)
+                    .and_then(|v4| Ok(v4 && v6.meets_corners(rules, rule, steps)?));
+                match is_met {
+                    Ok(true) => Fate::Open,
+                    Ok(false) => Fate::Wins,
+                    Err(OutOfSteps) => Fate::Undecided,
+                }
+            }
+        };
+        // What one rule covers takes no packets from those behind it.
+        if !matches!(fate, Fate::Never(_)) {
+            v4.add(rule, id);
+            v6.add(rule, id);
+        }
+        count(fate)
+    });
+    looks.collect()
+}
+
+/// Decides the open rules by cutting.
+fn cut_the_open(
+    rules: &RuleSet,
+    fates: &mut [Fate],
+    steps: &mut Steps,
+    count: &mut impl FnMut(Fate) -> Fate,
+) {
+    let Some(last) = fates.iter().rposition(|fate| *fate == Fate::Open) else { return };
+    let most = (steps.0 / SHARE).max(STEPS_FOR_ONE);
+    let (mut v4, mut v6) = (Neighbours::<KeyV4>::new(), Neighbours::<KeyV6>::new());
+    for (id, (rule, fate)) in (0..).zip(rules.rules().iter().zip(&mut fates[..=last])) {
+        if *fate == Fate::Open {
+            let parts = steps
+                .within(most, |steps| [remains(rules, rule, &v4, steps), remains(rules, rule, &v6, steps)]);
+            *fate = count(match parts {
+                [Remains::Something, _] | [_, Remains::Something] => Fate::Wins,
+                [Remains::Nothing(a), Remains::Nothing(b)] => {
+                    Fate::Never(Oddity::Unreachable { rule: RuleId(id), rules: a + b })
+                }
+                _ => Fate::Undecided,
+            });
+        }
+        if !matches!(fate, Fate::Never(_)) {
+            v4.add(rule, id);
+            v6.add(rule, id);
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
 enum Remains {
     Nothing(u32),
     Something,
@@ -100,48 +224,54 @@ enum Remains {
 }
 
 /// Cuts from a rule's box what earlier rules match.
-fn remains<K: Key>(rule: &Rule, earlier: &[Rule], steps: &mut u64) -> Remains {
+fn remains<K: Key>(rules: &RuleSet, rule: &Rule, earlier: &Neighbours<K>, steps: &mut Steps) -> Remains {
     let Some(whole) = rule.spans::<K>() else { return Remains::Nothing(0) };
-    // A box with holes is judged by its hull: then it may be reached where we say so, and is never called unreachable wrongly.
-    let mut pieces = Vec::from([whole]);
-    let mut met = 0;
-    for other in earlier {
+    let Ok(near) = earlier.near(rule, steps) else { return Remains::Undecided };
+    let mut cutters: Vec<K::Spans> = near
+        .into_iter()
+        .map(|id| &rules.rules()[id as usize])
         // Only a box without holes takes away all of itself.
-        if !other.protocol.is_interval() {
-            continue;
-        }
-        let Some(cutter) = other.spans::<K>() else { continue };
-        if !meets::<K>(&whole, &cutter) {
-            continue;
-        }
-        met += 1;
-        let Some(left) = steps.checked_sub(pieces.len() as u64) else { return Remains::Undecided };
-        *steps = left;
-        let mut kept = Vec::with_capacity(pieces.len());
-        for piece in pieces {
-            subtract::<K>(piece, &cutter, &mut kept);
-        }
-        if kept.is_empty() {
-            return Remains::Nothing(met);
-        }
-        if kept.len() > PIECES_MAX {
+        .filter(|other| other.protocol.is_interval())
+        .filter_map(Rule::spans::<K>)
+        .filter(|cutter| meets::<K>(&whole, cutter))
+        .collect();
+    // What takes most goes first: it leaves fewer pieces to those behind it.
+    cutters.sort_by_cached_key(|cutter| core::cmp::Reverse(common::<K>(&whole, cutter)));
+    // A box with holes is judged by its hull: then it may be reached where we say so, and is never called unreachable wrongly.
+    // Each piece with the first cutter that it has not met. The youngest goes on, so that few wait and a survivor is found soon.
+    let mut pieces = Vec::from([(whole, 0)]);
+    let mut kept = Vec::new();
+    while let Some((piece, from)) = pieces.pop() {
+        let found = cutters[from..].iter().position(|cutter| meets::<K>(&piece, cutter));
+        let next = found.map_or(cutters.len(), |found| from + found + 1);
+        if steps.take(next - from).is_err() {
             return Remains::Undecided;
         }
-        pieces = kept;
+        if found.is_none() {
+            return Remains::Something;
+        }
+        subtract::<K>(piece, &cutters[next - 1], &mut kept);
+        pieces.extend(kept.drain(..).map(|piece| (piece, next)));
     }
-    Remains::Something
+    Remains::Nothing(cutters.len() as u32)
 }
 
 fn meets<K: Key>(a: &K::Spans, b: &K::Spans) -> bool {
     a.as_ref().iter().zip(b.as_ref()).all(|(a, b)| a.low <= b.high && b.low <= a.high)
 }
 
-/// Appends what is left of a box without another: slabs on both sides of each dimension.
+/// Returns how large the part is that two boxes share, as a number that orders sizes.
+fn common<K: Key>(a: &K::Spans, b: &K::Spans) -> u64 {
+    let widths = a.as_ref().iter().zip(b.as_ref()).map(|(a, b)| {
+        let shared = a.high.min(b.high).saturating_sub(a.low.max(b.low));
+        f64::from(shared) + 1.0
+    });
+    // The bits of positive numbers rise with them.
+    widths.product::<f64>().to_bits()
+}
+
+/// Appends what is left of a box without another that it meets: slabs on both sides of each dimension.
 fn subtract<K: Key>(mut piece: K::Spans, cutter: &K::Spans, kept: &mut Vec<K::Spans>) {
-    if !meets::<K>(&piece, cutter) {
-        kept.push(piece);
-        return;
-    }
     for d in 0..K::DIMENSIONS {
         let (span, cut) = (piece.as_ref()[d], cutter.as_ref()[d]);
         if span.low < cut.low {
@@ -162,7 +292,8 @@ fn subtract<K: Key>(mut piece: K::Spans, cutter: &K::Spans, kept: &mut Vec<K::Sp
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rule::{PortRange, PrefixV4};
+    use crate::random::Random;
+    use crate::rule::{PortRange, PrefixV4, PrefixV6, ProtocolMatch};
 
     #[test]
     fn duplicates_shadows_and_unreachable_rules_are_told_apart() {
@@ -192,11 +323,117 @@ mod tests {
             ]
         );
         assert!(check(&set, 3).undecided > 0);
-        // Two halves that do not meet, and what they cover together: three comparisons, and a piece for each half.
+        let mut decided = Vec::new();
+        let findings = check_watched(&set, 1 << 20, |count| decided.push(count));
+        assert_eq!((findings.undecided, decided), (0, (1..=7).collect::<Vec<u32>>()));
+        // Two halves that do not meet, and what they cover together: more steps decide more, the last rule last.
         let three = RuleSet::new([0, 1, 4].map(|at| set.rules()[at]).to_vec()).unwrap();
-        let undecided: Vec<u32> = (0..6).map(|steps| check(&three, steps).undecided).collect();
-        assert_eq!(undecided, [2, 1, 1, 1, 1, 0]);
-        let oddities = check(&three, 5).oddities;
+        let undecided: Vec<u32> = (0..40).map(|steps| check(&three, steps).undecided).collect();
+        assert!(undecided.is_sorted_by(|a, b| a >= b) && undecided[0] == 2, "{undecided:?}");
+        let enough = undecided.iter().position(|&rules| rules == 0).unwrap() as u64;
+        let oddities = check(&three, enough).oddities;
         assert_eq!(oddities, [Oddity::Unreachable { rule: id(2), rules: 2 }]);
+    }
+
+    #[test]
+    fn duplicates_take_no_steps() {
+        let rules: Vec<Rule> = (0..1000_u128)
+            .map(|i| Rule {
+                value: i as u32,
+                ..Rule::v4(PrefixV4::new((i % 10) << 24, 8).unwrap(), PrefixV4::ANY)
+            })
+            .collect();
+        let findings = check(&RuleSet::new(rules).unwrap(), 0);
+        // The first rule of all has no earlier one to be compared with.
+        assert_eq!((findings.oddities.len(), findings.undecided), (990, 9));
+        assert!(findings.oddities.iter().all(|oddity| match *oddity {
+            Oddity::Duplicate { rule, of } => of.0 == rule.0 % 10,
+            _ => false,
+        }));
+    }
+
+    #[test]
+    fn many_rules_are_decided_within_few_steps() {
+        let rules: Vec<Rule> = (0..20_000_u128)
+            .map(|i| Rule {
+                destination_ports: PortRange::exact((i % 7) as u16),
+                ..Rule::v4(PrefixV4::new(i << 8, 24).unwrap(), PrefixV4::ANY)
+            })
+            .collect();
+        assert_eq!(check(&RuleSet::new(rules).unwrap(), 100_000), Findings::default());
+    }
+
+    /// A rule over few values: addresses differ in two bits, ports in two, the protocol in two.
+    fn small(random: &mut Random) -> Rule {
+        let mut prefix = |bits: u32| {
+            let length = random.below(3) as u32;
+            (u128::from(random.below(4)) << (bits - 2), length)
+        };
+        let v4 = [prefix(32), prefix(32)].map(|(address, length)| PrefixV4::new(address, length).unwrap());
+        let v6 =
+            [prefix(128), prefix(128)].map(|(address, length)| PrefixV6::new(address, length).unwrap());
+        let mut ports = || {
+            let (a, b) = (random.below(4) as u16, random.below(4) as u16);
+            PortRange::new(a.min(b) << 14, a.max(b) << 14 | 0x3fff).unwrap()
+        };
+        let (source_ports, destination_ports) = (ports(), ports());
+        let addresses = match random.below(8) {
+            0 => Addresses::Any,
+            1..4 => Addresses::V6 { source: v6[0], destination: v6[1] },
+            _ => Addresses::V4 { source: v4[0], destination: v4[1] },
+        };
+        let protocol = ProtocolMatch::new(random.below(4) as u8, random.below(4) as u8 | 0xfc);
+        Rule { addresses, source_ports, destination_ports, protocol, ..Rule::ANY }
+    }
+
+    /// Says for each rule whether some packet is its own, by trying all packets that such rules tell apart.
+    fn winners<K: Key>(rules: &RuleSet, wins: &mut [bool]) {
+        for packet in 0..1_u32 << 10 {
+            let field = |place: u32| u128::from(packet >> (2 * place) & 3);
+            let address = |place: u32| field(place) << (K::ADDRESS_BITS - 2);
+            let port = |place: u32| (field(place) as u16) << 14;
+            let key = K::from_fields(address(0), address(1), (port(2), port(3)), field(4) as u8);
+            if let Some(first) = rules.first_match(&key).rule() {
+                wins[first.index()] = true;
+            }
+        }
+    }
+
+    #[test]
+    fn small_sets_are_judged_as_by_trying_all_packets() {
+        let mut unreachable = 0;
+        for seed in 0..300 {
+            let mut random = Random::new(seed);
+            let count = 1 + random.below(40);
+            let rules = RuleSet::new((0..count).map(|_| small(&mut random)).collect()).unwrap();
+            let mut wins = alloc::vec![false; rules.len()];
+            winners::<KeyV4>(&rules, &mut wins);
+            winners::<KeyV6>(&rules, &mut wins);
+            let findings = check(&rules, 1 << 20);
+            assert_eq!(findings.undecided, 0, "seed {seed}");
+            let mut oddities = findings.oddities.into_iter().peekable();
+            for (rule, id) in rules.rules().iter().zip(0..) {
+                let earlier = &rules.rules()[..id as usize];
+                let first = |is: &dyn Fn(&Rule) -> bool| {
+                    earlier.iter().position(is).map(|first| RuleId(first as u32))
+                };
+                let found = oddities.next_if(|oddity| oddity.rule().0 == id);
+                let rule_id = RuleId(id);
+                if let Some(of) = first(&|other| other.covers(rule) && rule.covers(other)) {
+                    assert_eq!(found, Some(Oddity::Duplicate { rule: rule_id, of }), "seed {seed}");
+                } else if let Some(by) = first(&|other| other.covers(rule)) {
+                    assert_eq!(found, Some(Oddity::Shadowed { rule: rule_id, by }), "seed {seed}");
+                } else {
+                    let is_unreachable = matches!(found, Some(Oddity::Unreachable { .. }));
+                    // A mask with holes is judged by its hull, as a rule and as what cuts.
+                    let is_exact = rule.protocol.is_interval()
+                        && earlier.iter().all(|other| other.protocol.is_interval());
+                    assert!(!is_unreachable || !wins[id as usize], "seed {seed}, rule {id}");
+                    assert!(!is_exact || is_unreachable || wins[id as usize], "seed {seed}, rule {id}");
+                    unreachable += u32::from(is_unreachable);
+                }
+            }
+        }
+        assert!(unreachable > 100, "{unreachable} rules were cut away");
     }
 }

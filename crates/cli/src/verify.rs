@@ -99,7 +99,7 @@ pub(crate) fn count<F>(oracle: &Records<F>) -> u64 {
 /// Compares the engine's records with the oracle's. The error names the first flow that differs, and how.
 pub(crate) fn compare<F: FlowState>(records: &FlowResults<F>, oracle: &Records<F>) -> Result<(), String> {
     let mut before = (None, 0);
-    for record in records.iter() {
+    for record in records {
         // Records of one key follow each other.
         let place = if before.0 == Some(record.key) { before.1 + 1 } else { 0 };
         before = (Some(record.key), place);

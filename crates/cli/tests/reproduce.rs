@@ -36,7 +36,20 @@ fn a_report_is_written_where_it_was_asked_for() {
     let read = |name: &str| std::fs::read_to_string(format!("{report}/{name}")).unwrap();
     assert!(read("dhash/table5_comparisons-1.svg").contains("</svg>"));
     assert!(read("report.html").contains("dhash/table5_comparisons"));
-    assert_eq!(read("dhash/table5_comparisons.csv").lines().next().unwrap().split(',').count(), 7);
+    assert_eq!(read("dhash/table5_comparisons.csv").lines().next().unwrap().split(',').count(), 8);
+}
+
+#[test]
+fn a_bound_of_a_paper_is_shown_as_one() {
+    let item = ["reproduce", "tcbcache/fig1b_miss_share"];
+    flowloom(item).ends(0).shows(&["> 50"]);
+    flowloom([&item[..], &["--format", "csv"]].concat()).ends(0).shows(&[",50,", ",above"]);
+    let document = flowloom([&item[..], &["--format", "json"]].concat()).ends(0).json();
+    let values = &document["items"][0]["values"];
+    assert_eq!(
+        (values[0]["paper"].as_f64(), values[0]["paper_bound"].as_str()),
+        (Some(50.0), Some("above"))
+    );
 }
 
 #[test]

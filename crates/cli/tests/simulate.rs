@@ -80,7 +80,11 @@ fn what_cannot_be_simulated_is_said_by_kind() {
     flowloom(["simulate", "schedule", "--model", "many", "--packets", "10"])
         .ends(2)
         .says(&["between 1000"]);
-    flowloom(["simulate", "schedule"]).ends(2);
+    let both = flowloom(["simulate", "schedule", "edge.pcap", "--model", "many"]);
+    both.ends(2).says(&["cannot be used with", "--model"]);
+    for (verb, input) in [("schedule", "FILE"), ("ordering", "FILE"), ("tcb-cache", "TRACE")] {
+        flowloom(["simulate", verb]).ends(2).says(&["required", input, "--model"]);
+    }
     flowloom(["simulate", "schedule", "no-such.pcap"]).ends(3);
     let ordering = ["simulate", "ordering", "--model", "many", "--packets", "2k"];
     for (options, word) in [

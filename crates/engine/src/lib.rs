@@ -139,7 +139,7 @@ pub use egress::{PacketSink, Released, SinkCounters};
 pub use error::{ConfigError, Fault, SinkError, StartError};
 pub use pace::Pace;
 pub use report::{RunReport, SharedReport, WorkerReport};
-pub use results::{FlowRecord, FlowResults};
+pub use results::{FlowRecord, FlowResults, FlowResultsIter};
 pub use run::{run, run_parts};
 pub use seeded::{SeededError, run_seeded};
 pub use time::IdleTimeout;

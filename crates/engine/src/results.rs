@@ -121,10 +121,40 @@ impl<F> FlowResults<F> {
     }
 
     /// Returns the records in the order of their keys.
-    pub fn iter(&self) -> impl Iterator<Item = &FlowRecord<F>> {
-        self.order.iter().map(|&place| &self.records[place as usize])
+    pub fn iter(&self) -> FlowResultsIter<'_, F> {
+        FlowResultsIter { records: &self.records, places: self.order.iter() }
     }
 }
+
+impl<'a, F> IntoIterator for &'a FlowResults<F> {
+    type Item = &'a FlowRecord<F>;
+    type IntoIter = FlowResultsIter<'a, F>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+/// Goes through [`FlowResults`] in the order of the keys.
+#[derive(Clone, Debug)]
+pub struct FlowResultsIter<'a, F> {
+    records: &'a [FlowRecord<F>],
+    places: std::slice::Iter<'a, u32>,
+}
+
+impl<'a, F> Iterator for FlowResultsIter<'a, F> {
+    type Item = &'a FlowRecord<F>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.places.next().map(|&place| &self.records[place as usize])
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.places.size_hint()
+    }
+}
+
+impl<F> ExactSizeIterator for FlowResultsIter<'_, F> {}
 
 #[cfg(test)]
 mod tests {
@@ -159,7 +189,11 @@ mod tests {
         assert_eq!(results.len(), 3);
         let keys: Vec<FlowKey> = results.iter().map(|record| record.key).collect();
         assert!(keys.is_sorted());
-        let trails: Vec<&[u32]> = results.iter().map(|record| &record.state.0[..]).collect();
+        let mut trails: Vec<&[u32]> = Vec::new();
+        for record in &results {
+            trails.push(&record.state.0);
+        }
         assert_eq!(trails, [&[2, 5][..], &[4], &[1, 3, 6]]);
+        assert_eq!(results.iter().len(), results.len());
     }
 }

@@ -37,7 +37,7 @@
 //! let table = |_| LineHash::try_new(&LineHashConfig::for_flows(100_000));
 //! let report = run(&config, &mut source, &mut policy, table, |_| TcpTracker, &Control::default())?;
 //!
-//! for flow in report.flows.iter() {
+//! for flow in &report.flows {
 //!     println!("{}  {:?}", flow.key, flow.state);
 //! }
 //! assert_eq!((report.input.packets, report.flows.len()), (6000, 400));

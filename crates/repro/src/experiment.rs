@@ -156,6 +156,38 @@ impl Band {
     }
 }
 
+/// How the paper's number is meant where it is a bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Bound {
+    /// "Fewer than", "less than".
+    Below,
+    /// "At most", "within".
+    AtMost,
+    /// "More than".
+    Above,
+}
+
+impl Bound {
+    /// Returns the sign that tables use.
+    pub fn sign(self) -> char {
+        match self {
+            Self::Below => '<',
+            Self::AtMost => '≤',
+            Self::Above => '>',
+        }
+    }
+
+    /// Returns the word that files use.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Below => "below",
+            Self::AtMost => "at-most",
+            Self::Above => "above",
+        }
+    }
+}
+
 /// One number of an item.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Value {
@@ -165,6 +197,8 @@ pub struct Value {
     pub unit: &'static str,
     /// What the paper states, where it states something.
     pub paper: Option<f64>,
+    /// Whether that is a bound; `None` where it is the value itself, or nothing is stated.
+    pub paper_bound: Option<Bound>,
     /// What came out here.
     pub ours: f64,
     /// Where ours must lie; `None` where any value is a result.
@@ -174,13 +208,36 @@ pub struct Value {
 impl Value {
     /// Returns a number that nothing holds to a band.
     pub fn new(name: impl Into<String>, unit: &'static str, ours: f64) -> Self {
-        Self { name: name.into(), unit, paper: None, ours, band: None }
+        Self { name: name.into(), unit, paper: None, paper_bound: None, ours, band: None }
     }
 
     /// Sets what the paper states.
     #[must_use]
     pub fn paper(mut self, paper: f64) -> Self {
         self.paper = Some(paper);
+        self
+    }
+
+    /// Sets what the paper states to be above its values.
+    #[must_use]
+    pub fn paper_below(self, paper: f64) -> Self {
+        self.paper(paper).bound(Bound::Below)
+    }
+
+    /// Sets the greatest value that the paper allows.
+    #[must_use]
+    pub fn paper_at_most(self, paper: f64) -> Self {
+        self.paper(paper).bound(Bound::AtMost)
+    }
+
+    /// Sets what the paper states to be below its values.
+    #[must_use]
+    pub fn paper_above(self, paper: f64) -> Self {
+        self.paper(paper).bound(Bound::Above)
+    }
+
+    fn bound(mut self, bound: Bound) -> Self {
+        self.paper_bound = Some(bound);
         self
     }
 

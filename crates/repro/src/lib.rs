@@ -23,7 +23,7 @@ pub mod tcbcache;
 mod timing;
 mod virtual_time;
 
-pub use experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
+pub use experiment::{Band, Bound, Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
 pub use record::{Record, RecordError, Reproduction, SCHEMA};
 
 /// A paper and its items.

@@ -83,7 +83,8 @@ fn section(page: &mut Page, record: &Record) {
 }
 
 fn row(page: &mut Page, value: &Value) {
-    let paper = value.paper.map_or_else(String::new, number);
+    let paper = stated(value);
+    let paper = escape(&paper);
     let band =
         value.band.map_or_else(String::new, |band| match (band.low.is_finite(), band.high.is_finite()) {
             (true, true) => format!("{} … {}", number(band.low), number(band.high)),
@@ -104,6 +105,15 @@ fn class(verdict: &Verdict) -> &'static str {
         Verdict::Agrees { .. } => "agrees",
         Verdict::Differs { .. } => "differs",
         Verdict::CannotRun { .. } => "cannot",
+    }
+}
+
+/// Returns what the paper states, a bound as `< 6`; empty where it states nothing.
+pub fn stated(value: &Value) -> String {
+    match (value.paper, value.paper_bound) {
+        (Some(paper), Some(bound)) => format!("{} {}", bound.sign(), number(paper)),
+        (Some(paper), None) => number(paper),
+        (None, _) => String::new(),
     }
 }
 

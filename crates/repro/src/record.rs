@@ -8,7 +8,7 @@ use flowloom_measure::{Host, rows::Tool};
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale};
+use crate::experiment::{Bound, Context, Fidelity, Item, ItemError, Outcome, Scale};
 use crate::page;
 
 /// Name and version of the JSON's schema.
@@ -161,7 +161,8 @@ impl Reproduction {
 
 fn values_csv(record: &Record) -> Vec<u8> {
     let optional = |number: Option<f64>| number.map_or_else(String::new, |number| number.to_string());
-    let head = ["value", "unit", "paper", "ours", "band_low", "band_high", "inside"].map(str::to_owned);
+    let head = ["value", "unit", "paper", "ours", "band_low", "band_high", "inside", "paper_bound"]
+        .map(str::to_owned);
     let mut rows = vec![head.to_vec()];
     for value in &record.outcome.values {
         rows.push(vec![
@@ -172,6 +173,7 @@ fn values_csv(record: &Record) -> Vec<u8> {
             optional(value.band.map(|band| band.low)),
             optional(value.band.map(|band| band.high)),
             value.holds().to_string(),
+            value.paper_bound.map_or("", Bound::word).to_owned(),
         ]);
     }
     csv_of(&rows)
@@ -198,6 +200,7 @@ mod tests {
             .with(Series::line("ours", vec![(0.0, 1.0), (1.0, 2.0)]));
         Ok(Outcome::new(Verdict::agrees("in shape"))
             .value(Value::new("a <b>", "ns", 1.5).paper(1.0).band(1.0, 2.0))
+            .value(Value::new("bound", "%", 5.0).paper_below(6.0))
             .chart(chart)
             .note("seed 1"))
     }
@@ -220,13 +223,21 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         reproduction.write(folder.path()).unwrap();
         let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
-        assert_eq!(read("dhash/test.csv").lines().nth(1), Some("a <b>,ns,1,1.5,1,2,true"));
+        assert_eq!(read("dhash/test.csv").lines().nth(1), Some("a <b>,ns,1,1.5,1,2,true,"));
+        assert_eq!(read("dhash/test.csv").lines().nth(2), Some("bound,%,6,5,,,true,below"));
         assert_eq!(read("dhash/test-1.csv").lines().count(), 3);
         assert!(read("dhash/test-1.svg").contains("<svg"));
         let json: serde_json::Value = serde_json::from_str(&read("result.json")).unwrap();
         assert_eq!(json["items"][0]["verdict"], "agrees");
+        let values = &json["items"][0]["values"];
+        assert_eq!(
+            (&values[0]["paper"], &values[0]["paper_bound"]),
+            (&1.0.into(), &serde_json::Value::Null)
+        );
+        assert_eq!((&values[1]["paper"], &values[1]["paper_bound"]), (&6.0.into(), &"below".into()));
         let page = read("report.html");
         assert!(page.contains("a &lt;b&gt;") && page.contains("<svg"));
+        assert!(page.contains("<td class=\"n\">&lt; 6</td>"));
         assert!(page.contains("<td>inside</td>") && !page.contains("<td>–</td>"));
         assert!(!page.contains("src=") && !page.contains("href=\"http"), "nothing from elsewhere");
     }

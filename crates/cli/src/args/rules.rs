@@ -48,7 +48,7 @@ pub(crate) struct Check {
     #[arg(long)]
     pub(crate) strict: bool,
 
-    /// Comparisons of two rules at most; what is left then is undecided
+    /// Comparisons of two rules and looks for rules at most; what is left then is undecided, but for duplicates
     #[arg(long, default_value = "2G", value_name = "N", value_parser = parse::positive)]
     pub(crate) steps_max: u64,
 }

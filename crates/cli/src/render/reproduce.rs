@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use flowloom_repro::page::number;
-use flowloom_repro::{PAPERS, Record, Reproduction, Value, Verdict};
+use flowloom_repro::page::{number, stated};
+use flowloom_repro::{Bound, PAPERS, Record, Reproduction, Value, Verdict};
 use serde::{Serialize, Serializer};
 
 use super::{Report, counted};
@@ -116,6 +116,7 @@ impl Report for ReproduceResult {
             "band_low",
             "band_high",
             "inside",
+            "paper_bound",
         ];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
         let optional = |number: Option<f64>| number.map_or_else(String::new, |number| number.to_string());
@@ -132,6 +133,7 @@ impl Report for ReproduceResult {
                     optional(value.band.map(|band| band.low)),
                     optional(value.band.map(|band| band.high)),
                     value.holds().to_string(),
+                    value.paper_bound.map_or("", Bound::word).to_owned(),
                 ]);
                 rows.push(row);
             }
@@ -186,7 +188,7 @@ fn item_lines(record: &Record) -> Vec<String> {
 }
 
 fn value_line(value: &Value, width: usize) -> String {
-    let paper = value.paper.map_or_else(String::new, number);
+    let paper = stated(value);
     let band = value.band.map_or_else(String::new, |band| {
         let text = match (band.low.is_finite(), band.high.is_finite()) {
             (true, true) => format!("{} … {}", number(band.low), number(band.high)),

@@ -1,6 +1,8 @@
 //! Looks into rule sets.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use flowloom::classifier::analysis::{self, Oddity};
 use flowloom::classifier::load::classbench;
@@ -12,6 +14,7 @@ use flowloom::flow_key::FiveTuple;
 use crate::args::Common;
 use crate::args::rules::{Check, Convert, Explain, Rules, Stats, TargetForm};
 use crate::exit::{Failure, Status, stdout_failure};
+use crate::progress::Steps;
 use crate::render::print;
 use crate::render::rules::{
     CheckResult, ConvertResult, ExplainResult, FamilyResult, OddityResult, PrefixCount, RuleLine,
@@ -41,7 +44,11 @@ pub(crate) fn line(set: &RuleSet, id: RuleId) -> RuleLine {
 
 fn run_check(arguments: &Check, common: &Common) -> Result<Status, Failure> {
     let file = rule_file::read(&arguments.options)?;
-    let findings = analysis::check(&file.set, arguments.steps_max);
+    let done = Arc::new(AtomicU64::new(0));
+    let steps = Steps::start("rules", file.set.len() as u64, Arc::clone(&done), common.quiet > 0);
+    let watch = |decided| done.store(u64::from(decided), Ordering::Relaxed);
+    let findings = analysis::check_watched(&file.set, arguments.steps_max, watch);
+    drop(steps);
     let count =
         |of: fn(&Oddity) -> bool| findings.oddities.iter().filter(|oddity| of(oddity)).count() as u64;
     let listed = findings.oddities.iter().take(arguments.top).map(|oddity| {

@@ -47,7 +47,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
                 match (scheme, flows) {
                     ("crc", 5_000..) => {
                         crc_many = crc_many.max(percent);
-                        value = value.paper(6.0);
+                        value = value.paper_below(6.0);
                     }
                     ("flowpin", _) => ours_most = ours_most.max(percent),
                     _ => {}
@@ -63,7 +63,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
          had is not said",
         "even with thousands of live flows hashing drops more at full load here",
     ))
-    .value(Value::new("most drops by CRC, 5,000 flows or more", "%", crc_many).paper(6.0).band(0.0, 8.0))
+    .value(Value::new("most drops by CRC, 5,000 flows or more", "%", crc_many).paper_below(6.0).band(0.0, 8.0))
     .value(Value::new("most drops by flowpin, any number of flows", "%", ours_most).band(0.0, 2.5))
     .value(Value::new("packets out of order", "", reorders as f64).band(0.0, 0.0))
     .values(values)

@@ -91,7 +91,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
          they come and go",
         "at a load of 1 more than 2 % are exceptions",
     ))
-    .value(value("full buckets at load 1", at_1.full, 1.899, 0.06).paper(2.0))
+    .value(value("full buckets at load 1", at_1.full, 1.899, 0.06).paper_below(2.0))
     .value(value("flows that overflow at load 1, filled once", at_1.once, 0.435, 0.08))
     .value(value("flows outside at load 1, steady (Erlang 1.54)", at_1.steady, 1.54, 0.08))
     .value(value("flows that overflow at load 1.611, filled once", at_limit.once, 2.0, 0.06))

@@ -42,7 +42,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             );
             outcome = outcome.value(if sharing == Sharing::Siblings {
                 worst[i] = most;
-                value.paper(paper)
+                value.paper_below(paper)
             } else {
                 value.within(Band::at_most(paper))
             });
@@ -77,8 +77,8 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         ),
     );
     Ok(outcome
-        .value(Value::new("HiCuts at its best, largest stand-in", "MB", least).paper(28.0))
-        .value(Value::new("HiCuts at its worst, largest stand-in", "MB", most).paper(28.0))
+        .value(Value::new("HiCuts at its best, largest stand-in", "MB", least).paper_above(28.0))
+        .value(Value::new("HiCuts at its worst, largest stand-in", "MB", most).paper_above(28.0))
         .value(Value::new("HiCuts at its best over AggreCuts-4", "", ratio).paper(10.0))
         .chart(chart)
         .note("a missing bar is a tree beyond what twenty bits of base address, beyond 128 MiB, or too many steps")

@@ -39,10 +39,10 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     Ok(Outcome::new(Verdict::agrees("few children differ, and a string of eight bits keeps about a third of the pointers"))
         .value(
             Value::new("distinct children of 256, the set with the most", "", children_max)
-                .paper(10.0)
+                .paper_below(10.0)
                 .within(Band::at_most(10.0)),
         )
-        .value(Value::new("words for plain strings at 13 levels", "words", strings).paper(104.0).band(104.0, 104.0))
+        .value(Value::new("words for plain strings at 13 levels", "words", strings).paper_above(104.0).band(104.0, 104.0))
         .value(Value::new("words for HABS beside the node's own", "words", 0.0).paper(0.0))
         .value(Value::new("sub-arrays kept, of 8, mean of the sets", "", mean(&kept)).band(1.0, 4.0))
         .value(Value::new("plain arrays over HABS, mean of the sets", "", mean(&ratio)).within(Band::at_least(2.0)))

@@ -40,7 +40,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         outcome = outcome
             .value(
                 Value::new(format!("longest path, w = {w}"), "words", f64::from(depth))
-                    .paper(paper)
+                    .paper_at_most(paper)
                     .within(Band::at_most(paper)),
             )
             .value(

@@ -34,7 +34,7 @@ fn run(_context: &Context<'_>) -> Result<Outcome, ItemError> {
         let saved = TRACES.map(|(_, before, after)| engine.saving(before, after) * 100.0);
         for ((name, ..), saved) in TRACES.iter().zip(saved) {
             let text = format!("{name}, {k} memory accesses a miss");
-            outcome = outcome.value(Value::new(text, "%", saved).paper(20.0).band(low, high));
+            outcome = outcome.value(Value::new(text, "%", saved).paper_above(20.0).band(low, high));
         }
         chart = chart.with(Series::bars(format!("{k} a miss"), saved));
     }
@@ -42,7 +42,7 @@ fn run(_context: &Context<'_>) -> Result<Outcome, ItemError> {
     let misses_only = |misses: f64| 51.2 + misses * 50.0;
     let saved = (1.0 - misses_only(0.28) / misses_only(0.56)) * 100.0;
     Ok(outcome
-        .value(Value::new("BU, misses only, one access", "%", saved).paper(20.0).band(17.0, 18.5))
+        .value(Value::new("BU, misses only, one access", "%", saved).paper_above(20.0).band(17.0, 18.5))
         .chart(chart)
         .note("T = 51.2 + (1 − m)·6.4 + m·k·50 ns"))
 }

@@ -53,7 +53,8 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             let mut found = misses(context, &workload.trace, spec, draws)?.draws;
             let (range, tail, median) = spread(&found);
             let short = workload.short;
-            let value = Value::new(format!("{name}, range of the median, {short}"), "%", range).paper(2.5);
+            let value =
+                Value::new(format!("{name}, range of the median, {short}"), "%", range).paper_at_most(2.5);
             let value = if check && workload.is_model { value.band(0.0, 4.0) } else { value };
             outcome = outcome
                 .value(value)

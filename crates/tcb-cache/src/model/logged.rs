@@ -98,7 +98,7 @@ impl LoggedSessions {
     }
 
     /// Returns the sessions with their beginnings, in order.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, &Session)> {
+    pub fn iter(&self) -> <&Self as IntoIterator>::IntoIter {
         self.sessions.iter().map(|(begin, session)| (*begin, session))
     }
 
@@ -134,6 +134,16 @@ impl LoggedSessions {
     #[must_use]
     pub fn drawn(&self) -> Drawn<'_> {
         Drawn { sessions: &self.sessions }
+    }
+}
+
+impl<'a> IntoIterator for &'a LoggedSessions {
+    type Item = (u64, &'a Session);
+    type IntoIter =
+        std::iter::Map<std::slice::Iter<'a, (u64, Session)>, fn(&(u64, Session)) -> (u64, &Session)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
     }
 }
 
@@ -176,8 +186,10 @@ mod tests {
     fn half_an_hour_of_rest_ends_a_session() {
         let log = vec![entry(2, 5), entry(1, 0), entry(1, 1800), entry(1, 3601), entry(2, 6)];
         let sessions = LoggedSessions::cut(log, None);
-        let found: Vec<(u64, u32, usize)> =
-            sessions.iter().map(|(begin, s)| (begin, s.address, s.requests.len())).collect();
+        let mut found = Vec::new();
+        for (begin, session) in &sessions {
+            found.push((begin, session.address, session.requests.len()));
+        }
         assert_eq!(found, [(0, 1, 2), (5000, 2, 2), (3_601_000, 1, 1)]);
         let accesses = sessions.as_logged(PacketModel::default(), Ports::Sequential, 1);
         let times: Vec<u64> = accesses.iter().map(|access| access.time_ms()).collect();

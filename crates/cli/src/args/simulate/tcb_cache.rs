@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 use flowloom::tcb_cache::model::{Connection, PacketModel, Ports, View};
 use flowloom::tcb_cache::trace::Format;
 use flowloom::tcb_cache::{IndexFunction, Policy};
@@ -30,14 +30,15 @@ Policies:
   lru fifo srrip drrip ship zcache            in banks
   fa-lru fa-fifo clock sieve s3-fifo arc 2q lirs w-tinylfu    over the whole cache
   min opt                                     with the future known: whole cache, banks")]
+#[command(group(ArgGroup::new("accesses_from").required(true)))]
 pub(crate) struct TcbCache {
     /// A log (common, combined, TSV, Boston University), a trace (CSV, oracleGeneral, VSCSI) or a capture, plain or
     /// packed with gzip or zstd; - for standard input
-    #[arg(value_name = "TRACE", required_unless_present = "model", conflicts_with = "model")]
+    #[arg(value_name = "TRACE", group = "accesses_from")]
     pub(crate) trace: Option<PathBuf>,
 
     /// Sessions of a model in place of a trace
-    #[arg(long, value_enum, value_name = "MODEL", requires = "overlap")]
+    #[arg(long, value_enum, value_name = "MODEL", requires = "overlap", group = "accesses_from")]
     pub(crate) model: Option<ModelName>,
 
     /// Form of the trace [default: by its name and content]

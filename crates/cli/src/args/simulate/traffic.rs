@@ -2,19 +2,20 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 
 use crate::args::parse;
 
 /// A capture, or a model of traffic.
 #[derive(Clone, Debug, Args)]
+#[command(group(ArgGroup::new("traffic_from").required(true)))]
 pub(crate) struct TrafficOptions {
     /// Captures: files or directories
-    #[arg(value_name = "FILE", conflicts_with = "model", required_unless_present = "model")]
+    #[arg(value_name = "FILE", group = "traffic_from")]
     pub(crate) inputs: Vec<PathBuf>,
 
     /// A model of traffic instead of a capture
-    #[arg(long, value_enum, value_name = "NAME")]
+    #[arg(long, value_enum, value_name = "NAME", group = "traffic_from")]
     pub(crate) model: Option<ModelName>,
 
     /// Packets at most [default: all of a capture, as many as its capture had of a model]

@@ -56,7 +56,7 @@ pub(super) fn figures<F: FlowState>(plan: &L7Plan, report: &RunReport<F>) -> L7F
     };
     let mut protocols: HashMap<&'static str, ProtocolFigures> = HashMap::new();
     let mut values = Vec::new();
-    for record in report.flows.iter() {
+    for record in &report.flows {
         values.clear();
         record.state.values(&mut values);
         let value = |column: &str| F::COLUMNS.iter().position(|&name| name == column).map(|at| values[at]);

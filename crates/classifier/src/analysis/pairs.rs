@@ -1,0 +1,136 @@
+//! Rules by their two prefixes: whatever takes packets from a rule is found with a look for each pair of lengths.
+
+use alloc::vec::Vec;
+use core::marker::PhantomData;
+
+use super::{OutOfSteps, Steps};
+use crate::intern::Interner;
+use crate::key::Key;
+use crate::rule::Rule;
+use crate::rule_set::RuleSet;
+
+/// Earlier rules of one address family, by source's and destination's prefix.
+#[derive(Debug)]
+pub(super) struct Pairs<K> {
+    /// Pairs of lengths that rules have.
+    lengths: Vec<[u32; 2]>,
+    /// From prefixes to their place in `ids`.
+    places: Interner,
+    /// Rules of a pair of prefixes, rising.
+    ids: Vec<Vec<u32>>,
+    family: PhantomData<K>,
+}
+
+impl<K: Key> Pairs<K> {
+    pub(super) fn new() -> Self {
+        Self { lengths: Vec::new(), places: Interner::new(), ids: Vec::new(), family: PhantomData }
+    }
+
+    /// Takes a rule in, if it is of this family; ids rise.
+    pub(super) fn add(&mut self, rule: &Rule, id: u32) {
+        let Some(bounds) = rule.address_bounds::<K>() else { return };
+        let lengths = bounds.map(|(_, _, length)| length);
+        let words = words::<K>(bounds.map(|(low, _, _)| low), lengths);
+        if let Some(place) = self.places.get(&words) {
+            self.ids[place as usize].push(id);
+            return;
+        }
+        self.places.insert(&words, self.ids.len() as u64);
+        self.ids.push(Vec::from([id]));
+        if !self.lengths.contains(&lengths) {
+            self.lengths.push(lengths);
+        }
+    }
+
+    /// Returns the first rule that matches all that `rule` matches, if there is one.
+    pub(super) fn cover(
+        &self,
+        rules: &RuleSet,
+        rule: &Rule,
+        steps: &mut Steps,
+    ) -> Result<Option<u32>, OutOfSteps> {
+        let Some(bounds) = rule.address_bounds::<K>() else { return Ok(None) };
+        let mut first = None;
+        for &lengths in &self.lengths {
+            if lengths[0] > bounds[0].2 || lengths[1] > bounds[1].2 {
+                continue;
+            }
+            let earlier = self.at(bounds.map(|(low, _, _)| low), lengths, steps)?;
+            for &id in earlier {
+                if first.is_some_and(|first| first <= id) {
+                    break;
+                }
+                steps.take(1)?;
+                if rules.rules()[id as usize].covers(rule) {
+                    first = Some(id);
+                }
+            }
+        }
+        Ok(first)
+    }
+
+    /// Returns whether earlier rules match both the lowest and the highest packet of a rule's; true of a rule of the other family.
+    pub(super) fn meets_corners(
+        &self,
+        rules: &RuleSet,
+        rule: &Rule,
+        steps: &mut Steps,
+    ) -> Result<bool, OutOfSteps> {
+        let Some(bounds) = rule.address_bounds::<K>() else { return Ok(true) };
+        let protocols = rule.protocol.span();
+        let low = K::from_fields(
+            bounds[0].0,
+            bounds[1].0,
+            (rule.source_ports.low(), rule.destination_ports.low()),
+            protocols.low as u8,
+        );
+        let high = K::from_fields(
+            bounds[0].1,
+            bounds[1].1,
+            (rule.source_ports.high(), rule.destination_ports.high()),
+            protocols.high as u8,
+        );
+        Ok(self.matches(rules, bounds.map(|(low, _, _)| low), &low, steps)?
+            && self.matches(rules, bounds.map(|(_, high, _)| high), &high, steps)?)
+    }
+
+    /// Returns whether an earlier rule matches a packet between these addresses.
+    fn matches(
+        &self,
+        rules: &RuleSet,
+        addresses: [u128; 2],
+        packet: &K,
+        steps: &mut Steps,
+    ) -> Result<bool, OutOfSteps> {
+        for &lengths in &self.lengths {
+            for &id in self.at(addresses, lengths, steps)? {
+                steps.take(1)?;
+                if rules.rules()[id as usize].matches(packet) {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Returns the rules that have the prefixes of these addresses in these lengths.
+    fn at(&self, addresses: [u128; 2], lengths: [u32; 2], steps: &mut Steps) -> Result<&[u32], OutOfSteps> {
+        steps.take(1)?;
+        let place = self.places.get(&words::<K>(addresses, lengths));
+        Ok(place.map_or(&[], |place| &self.ids[place as usize][..]))
+    }
+}
+
+/// Returns what a pair of prefixes is found by.
+fn words<K: Key>(addresses: [u128; 2], lengths: [u32; 2]) -> [u32; 9] {
+    let mut words = [0; 9];
+    for (place, (address, length)) in addresses.into_iter().zip(lengths).enumerate() {
+        let host_bits = K::ADDRESS_BITS - length;
+        let prefix = address.checked_shr(host_bits).unwrap_or(0);
+        for part in 0..K::ADDRESS_DIMENSIONS {
+            words[4 * place + part] = (prefix >> (32 * part)) as u32;
+        }
+    }
+    words[8] = lengths[0] << 8 | lengths[1];
+    words
+}
