@@ -6,11 +6,19 @@ use std::time::{Duration, Instant};
 use crate::bytes::pcap;
 use crate::support::{Folder, Outcome, check_balance, command, number};
 
+/// How long to wait until a run has read something: a busy machine may need the longer times.
+const WAITS: [Duration; 3] =
+    [Duration::from_millis(700), Duration::from_millis(2_500), Duration::from_millis(9_000)];
+
 /// Starts a run that would take very long, and gives it time to read packets.
 fn start(arguments: &[&str]) -> (Command, Child) {
+    start_for(arguments, WAITS[0])
+}
+
+fn start_for(arguments: &[&str], wait: Duration) -> (Command, Child) {
     let mut command = command(arguments);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(700));
+    std::thread::sleep(wait);
     (command, child)
 }
 
@@ -26,22 +34,26 @@ fn an_interrupted_run_prints_a_balanced_result() {
     let paced = ["replay", &path, "--format", "json", "--speed", "1000"];
     for layout in [&[][..], &["--workers", "2"], &["--no-mmap"], &["--loop"]] {
         for signal in ["-INT", "-TERM"] {
-            let (command, child) = start(&[&paced[..], layout].concat());
-            let begun = Instant::now();
-            send(signal, &child);
-            let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130);
-            assert!(begun.elapsed() < Duration::from_secs(5), "{layout:?}");
-            let document = outcome.json();
-            check_balance(&document);
-            assert_eq!(document["interrupted"], true, "{layout:?}");
-            assert_eq!(document["complete"], false, "{layout:?}");
-            assert!((1..60_000).contains(&number(&document, "packets")), "{layout:?}");
-            assert_eq!(document["inputs"][0]["path"], path.as_str(), "{layout:?}");
-            assert_eq!(document["inputs"][0]["packets"], document["packets"], "{layout:?}");
-            let share = document["read_share"].as_f64();
-            if layout != ["--loop"] {
-                assert!((0.0..1.0).contains(&share.unwrap()), "{layout:?}: {share:?}");
-            }
+            let mut read = WAITS.into_iter().map(|wait| {
+                let (command, child) = start_for(&[&paced[..], layout].concat(), wait);
+                let begun = Instant::now();
+                send(signal, &child);
+                let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130);
+                assert!(begun.elapsed() < Duration::from_secs(5), "{layout:?}");
+                let document = outcome.json();
+                check_balance(&document);
+                assert_eq!(document["interrupted"], true, "{layout:?}");
+                assert_eq!(document["complete"], false, "{layout:?}");
+                assert_eq!(document["inputs"][0]["path"], path.as_str(), "{layout:?}");
+                assert_eq!(document["inputs"][0]["packets"], document["packets"], "{layout:?}");
+                let share = document["read_share"].as_f64();
+                if layout != ["--loop"] {
+                    assert!((0.0..1.0).contains(&share.unwrap()), "{layout:?}: {share:?}");
+                }
+                number(&document, "packets")
+            });
+            let packets = read.find(|&packets| packets > 0);
+            assert!(packets.is_some_and(|packets| packets < 60_000), "{layout:?}: {packets:?}");
         }
     }
 }
@@ -131,16 +143,19 @@ fn a_log_from_a_named_pipe_is_waited_for_until_an_interrupt() {
 #[test]
 fn an_inspection_of_a_silent_pipe_ends_with_its_result() {
     for verb in ["inspect", "replay"] {
-        let mut command = command([verb, "-", "--format", "json"]);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut stdin = child.stdin.take().unwrap();
-        std::io::Write::write_all(&mut stdin, &pcap(100)).unwrap();
-        std::thread::sleep(Duration::from_millis(500));
-        send("-INT", &child);
-        let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130);
-        drop(stdin);
-        assert_eq!(number(&outcome.json(), "packets"), 100, "{verb}");
+        let mut read = WAITS.into_iter().map(|wait| {
+            let mut command = command([verb, "-", "--format", "json"]);
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            let mut child = command.spawn().unwrap();
+            let mut stdin = child.stdin.take().unwrap();
+            std::io::Write::write_all(&mut stdin, &pcap(100)).unwrap();
+            std::thread::sleep(wait);
+            send("-INT", &child);
+            let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130);
+            drop(stdin);
+            number(&outcome.json(), "packets")
+        });
+        assert!(read.any(|packets| packets == 100), "{verb}");
     }
 }
 
@@ -150,11 +165,8 @@ fn a_run_that_waits_for_a_silent_pipe_ends_with_its_result() {
     // All of it, cut inside a record, the beginning of a header, nothing at all.
     for (bytes, whole) in [(packets.len(), 100), (packets.len() - 10, 99), (10, 0), (0, 0)] {
         for layout in [&[][..], &["--workers", "1"], &["--workers", "2", "--strict"]] {
-            // A busy machine may need longer until all is read and the run waits.
-            let read = [500, 2_000, 8_000].into_iter().map(|wait| {
-                let wait = Duration::from_millis(wait);
-                interrupted_at_a_silent_pipe(&packets[..bytes], layout, wait)
-            });
+            let read =
+                WAITS.into_iter().map(|wait| interrupted_at_a_silent_pipe(&packets[..bytes], layout, wait));
             let read: Vec<u64> = read.take_while(|&read| read != whole).collect();
             assert!(read.len() < 3, "{bytes} bytes, {layout:?}: {read:?} packets of {whole}");
         }
