@@ -206,7 +206,7 @@ impl<const W: usize> Contender for RteHash<'_, W> {
                         self.table.0.as_ptr(),
                         keys.as_ptr().cast(),
                         keys.len() as u64,
-                        W as u32,
+                        key_bytes::<W>() / 8,
                         self.states.as_ptr().cast(),
                     )
                 }
