@@ -8,7 +8,7 @@ use crate::support::{Folder, Outcome, check_balance, command, number};
 
 /// How long to wait until a run has read something: a busy machine may need the longer times.
 const WAITS: [Duration; 3] =
-    [Duration::from_millis(700), Duration::from_millis(2_500), Duration::from_millis(9_000)];
+    [Duration::from_millis(700), Duration::from_millis(2_500), Duration::from_secs(9)];
 
 /// Starts a run that would take very long, and gives it time to read packets.
 fn start(arguments: &[&str]) -> (Command, Child) {
