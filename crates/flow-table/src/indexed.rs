@@ -108,7 +108,7 @@ pub trait Indexed {
         Err(make)
     }
 
-    /// Returns the slot that a new flow would get.
+    /// Returns the slot that a new flow would get. It must be vacant: its new tenant is written without looking.
     ///
     /// # Errors
     ///
