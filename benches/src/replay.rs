@@ -10,8 +10,9 @@
 //! | `inline-null`, `inline-tcp-tracker` | the engine on one thread |
 //! | `pipeline-N` | the engine with N workers, `tcp-tracker` |
 //! | `replay`, `replay to file`, `nfpcapd`, `softflowd` | whole programs on one pass |
+//!
+//! And in rounds of their own, the [ways from thread to thread](ring).
 
-use std::cell::RefCell;
 use std::num::NonZeroUsize;
 use std::path::Path;
 
@@ -31,9 +32,9 @@ use crate::walk::{self, COPY_BYTES, Tally, walk_parse_hash};
 
 /// A round handles at least so many packets.
 pub const ROUND_PACKETS_MIN: u64 = 800_000;
-/// Descriptors that a round moves through the ring.
+/// Packets that a round moves through a ring.
 const RING_ITEMS: u64 = 4 << 20;
-/// Processor time a descriptor may cost on either side.
+/// Processor time that a packet may cost on either side.
 const RING_GOAL_NS: f64 = 10.0;
 
 /// Who is compared with whom, by which clock, and what should come out: ours, rival, clock, goal.
@@ -115,9 +116,11 @@ pub fn run(capture: &CaptureFile, programs: &Programs, rounds: usize) -> Result<
         .fold(all, |all, (name, process)| all.variant_with_lap(*name, move |lap| add(lap, process.run())));
     let outcome = all.run().map_err(|error| error.to_string())?;
     outcome.answer?;
-    let sides = RefCell::new(Vec::new());
+    let mut rings: [Vec<ring::Sides>; 2] = Default::default();
     for _ in 0..=rounds {
-        sides.borrow_mut().push(ring::transfer(RING_ITEMS)?);
+        for (sides, transfer) in rings.iter_mut().zip([ring::descriptors, ring::trays]) {
+            sides.push(transfer(RING_ITEMS)?);
+        }
     }
 
     let items = |name: &str| {
@@ -133,7 +136,9 @@ pub fn run(capture: &CaptureFile, programs: &Programs, rounds: usize) -> Result<
         .filter(|samples| !samples.name.starts_with("pipeline"))
         .map(|samples| result("replay", "packet", items(&samples.name), samples, None))
         .collect();
-    results.extend(ring_results(&sides.borrow()[1..]));
+    let [descriptors, trays] = &rings;
+    results.extend(ring_results("ring of descriptors", &descriptors[1..]));
+    results.extend(ring_results("ring and trays", &trays[1..]));
     let of = |name: &str| outcome.samples.iter().find(|samples| samples.name == name);
     let ratios = COMPARISONS
         .iter()
@@ -288,10 +293,10 @@ fn result(work: &str, item: &str, items: u64, samples: &Samples, goal: Option<f6
     JudgedResult::new(row, goal)
 }
 
-fn ring_results(sides: &[ring::Sides]) -> [JudgedResult; 2] {
+fn ring_results(work: &str, sides: &[ring::Sides]) -> [JudgedResult; 2] {
     let side = |name: &str, times: Vec<u64>| {
         let samples = Samples { name: name.to_owned(), wall_ns: times.clone(), cpu_ns: times };
-        result("ring", "descriptor", RING_ITEMS, &samples, Some(RING_GOAL_NS))
+        result(work, "packet", RING_ITEMS, &samples, Some(RING_GOAL_NS))
     };
     [
         side("producer", sides.iter().map(|sides| sides.producer_ns).collect()),
