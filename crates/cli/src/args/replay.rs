@@ -24,6 +24,13 @@ Examples:
   flowloom replay --iface eth0 --filter 'tcp'        what arrives, until Ctrl-C (built with --features live)
   flowloom replay edge.pcap --app accounting --timeout 15 --active-timeout 1800 --flows f.csv
 
+Flows:
+  A flow is both directions of one key: addresses, protocol, ports (of ICMP the identifier of an echo) and VLANs;
+  with --decap those of the innermost packet, and the tunnel's network number. Without --timeout it never ends.
+  Other tools may count otherwise on the same capture. Fragments behind the first have no ports, and are a flow of
+  their own unless --defrag joins them; Wireshark's conversations leave those out, and VLANs too, count each layer
+  of a tunnel, and begin again where a connection's ports are used again.
+
 Signals:
   SIGINT, SIGTERM   end the run with its result; a second one ends it at once
   SIGUSR1           print a line of statistics
