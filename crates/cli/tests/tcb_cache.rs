@@ -173,6 +173,18 @@ fn what_cannot_be_simulated_is_said() {
 }
 
 #[test]
+fn logs_of_the_extended_format_are_told_by_their_directives() {
+    let folder = Folder::new();
+    let log = "#Software: a server\n#Fields: date time s-ip c-ip sc-bytes\n\
+        2015-05-17 10:05:03 10.0.0.1 192.0.2.7 900\n2015-05-17 10:05:04 10.0.0.1 192.0.2.8 -\n";
+    let path = folder.write("u_ex150517.log", log.as_bytes());
+    let found = simulate(&[&path]);
+    assert_eq!((&found["trace"]["form"], number(&found["trace"], "accesses")), (&"w3c".into(), 2));
+    let named = simulate(&[&path, "--trace-format", "w3c"]);
+    assert_eq!(named["points"], found["points"]);
+}
+
+#[test]
 fn a_replay_feeds_the_cache_and_is_not_changed_by_it() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &["--flows", "2k", "--packets", "30k"]);
