@@ -341,7 +341,12 @@ fn arguments_that_cannot_be_met_are_refused_with_the_reason() {
             flowloom([&["replay", &path], options].concat()).ends(2).says(&["error: "]).says(parts);
         assert_eq!(outcome.text(), "", "{options:?}");
     }
-    flowloom(["replay"]).ends(2).says(&["<FILE>"]);
+    flowloom(["replay"]).ends(2).says(&[
+        "<FILE|--iface <INTERFACE>>",
+        "tip: FILE  Captures: files, directories, or - for standard input",
+        "tip: --iface  Capture on this interface",
+    ]);
+    flowloom(["rules", "check"]).ends(2).says(&["tip: RULES  ", "iptables-save"]);
     flowloom(["rplay"]).ends(2).says(&["replay"]);
 }
 

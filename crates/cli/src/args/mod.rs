@@ -15,7 +15,10 @@ pub(crate) mod save;
 pub(crate) mod shell;
 pub(crate) mod simulate;
 
-use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 /// Flow-level packet processing: replay captures, compare algorithms, reproduce the papers.
 #[derive(Debug, Parser)]
@@ -45,9 +48,43 @@ pub(crate) struct Arguments {
 impl Arguments {
     /// Reads the command line; where it is wrong, says so and ends the process.
     pub(crate) fn read() -> Self {
-        let matches = with_negative_numbers(Self::command()).get_matches();
-        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+        let command = with_negative_numbers(Self::command());
+        let words: Vec<OsString> = std::env::args_os().collect();
+        let matches = command.clone().try_get_matches_from(&words);
+        matches
+            .and_then(|matches| Self::from_arg_matches(&matches))
+            .unwrap_or_else(|error| explained(error, &command, &words).exit())
     }
+}
+
+/// Adds to an error about what is missing what can be given there, as the help says it.
+fn explained(mut error: clap::Error, command: &Command, words: &[OsString]) -> clap::Error {
+    let missing = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::Strings(missing)) if error.kind() == ErrorKind::MissingRequiredArgument => {
+            missing
+        }
+        _ => return error,
+    };
+    let mut verb = command;
+    for word in words.iter().filter_map(|word| word.to_str()) {
+        verb = verb.find_subcommand(word).unwrap_or(verb);
+    }
+    let name = |arg: &Arg| match (arg.get_long(), arg.get_value_names()) {
+        (Some(long), _) => format!("--{long}"),
+        (None, Some([name, ..])) => name.to_string(),
+        (None, _) => arg.get_id().to_string().to_uppercase(),
+    };
+    let is_missing =
+        |name: &str| missing.iter().any(|form| form.split(['<', '>', '|', ' ']).any(|part| part == name));
+    let tips = verb.get_arguments().filter(|arg| is_missing(&name(arg))).filter_map(|arg| {
+        let help = arg.get_help()?;
+        Some(format!("{}  {help}", name(arg)).into())
+    });
+    let tips: Vec<clap::builder::StyledStr> = tips.collect();
+    if !tips.is_empty() {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+    }
+    error
 }
 
 /// Lets options take negative numbers, so that each says itself what is wrong with one, instead of taking it for an option.

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::builder::ArgPredicate;
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 use flowloom::engine::Pace;
 use flowloom::tcb_cache::Policy;
 
@@ -35,10 +35,11 @@ Signals:
   SIGINT, SIGTERM   end the run with its result; a second one ends it at once
   SIGUSR1           print a line of statistics
   SIGHUP            load the rules again; ends the run where there are none, or with --verify")]
+#[command(group(ArgGroup::new("packets_from").required(true)))]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub(crate) struct Replay {
     /// Captures: files, directories, or - for standard input
-    #[arg(required_unless_present = "iface", value_name = "FILE")]
+    #[arg(value_name = "FILE", group = "packets_from")]
     pub(crate) inputs: Vec<PathBuf>,
 
     #[command(flatten)]
