@@ -22,7 +22,7 @@ pub(crate) enum Form {
 impl Form {
     /// Returns the form that a file seems to have: by its name, then by its first words.
     fn of(path: &Path, text: &str) -> Self {
-        if plain_name(path).ends_with(".toml") {
+        if Path::new(&plain_name(path)).extension().is_some_and(|extension| extension == "toml") {
             return Self::Toml;
         }
         match first_line(text) {

@@ -137,7 +137,7 @@ fn what_cannot_be_simulated_is_said() {
     let cut = folder.write("cut.log.gz", &[0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 3, 1]);
     let model = |more: &[&'static str]| [&MODEL[..], more].concat();
     for (arguments, status, parts) in [
-        (vec![empty.as_str()], 3, &["is empty", "clf, tsv"][..]),
+        (vec![empty.as_str()], 3, &["is empty", "a log (clf, tsv, w3c, bu)", "accesses (csv, "][..]),
         (vec![&odd], 3, &["no format that can be told", "--trace-format"]),
         (vec![&lines], 3, &["no record can be used", "--trace-format"]),
         (vec![&cut], 3, &["cannot read"]),

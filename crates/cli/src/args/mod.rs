@@ -16,9 +16,12 @@ pub(crate) mod shell;
 pub(crate) mod simulate;
 
 use std::ffi::OsString;
+use std::io::{self, IsTerminal, Write};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+
+use crate::exit::{Failure, stdout_failure};
 
 /// Flow-level packet processing: replay captures, compare algorithms, reproduce the papers.
 #[derive(Debug, Parser)]
@@ -46,14 +49,20 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Reads the command line; where it is wrong, says so and ends the process.
-    pub(crate) fn read() -> Self {
+    /// Reads the command line; returns nothing where it asked for help or the version, which are printed. Where it is wrong, says so
+    /// and ends the process.
+    pub(crate) fn read() -> Result<Option<Self>, Failure> {
         let command = with_negative_numbers(Self::command());
         let words: Vec<OsString> = std::env::args_os().collect();
         let matches = command.clone().try_get_matches_from(&words);
-        matches
-            .and_then(|matches| Self::from_arg_matches(&matches))
-            .unwrap_or_else(|error| explained(error, &command, &words).exit())
+        match matches.and_then(|matches| Self::from_arg_matches(&matches)) {
+            Ok(arguments) => Ok(Some(arguments)),
+            Err(error) if error.use_stderr() => explained(error, &command, &words).exit(),
+            Err(text) => {
+                let printed = text.print().and_then(|()| io::stdout().flush());
+                printed.map(|()| None).map_err(|error| stdout_failure(&error))
+            }
+        }
     }
 }
 
@@ -177,9 +186,8 @@ pub(crate) enum Color {
 impl Common {
     /// Says whether lines for people get emphasis.
     pub(crate) fn emphasis(&self) -> bool {
-        use std::io::IsTerminal;
         let lines = match self.format {
-            Format::Auto => std::io::stdout().is_terminal(),
+            Format::Auto => io::stdout().is_terminal(),
             Format::Table => true,
             _ => false,
         };
@@ -188,7 +196,7 @@ impl Common {
                 Color::Always => true,
                 Color::Never => false,
                 Color::Auto => {
-                    std::io::stdout().is_terminal()
+                    io::stdout().is_terminal()
                         && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
                         && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
                 }
@@ -201,7 +209,7 @@ mod tests {
     use super::*;
 
     /// Calls `check` with the words that lead to each option that takes a value, and the option.
-    fn each_option(command: &Command, verbs: &[String], check: &mut impl FnMut(&[String], &clap::Arg)) {
+    fn each_option(command: &Command, verbs: &[String], check: &mut impl FnMut(&[String], &Arg)) {
         for option in command.get_arguments().filter(|arg| arg.get_action().takes_values()) {
             check(verbs, option);
         }
@@ -225,7 +233,7 @@ mod tests {
                     let words = verbs.iter().cloned().chain([given.clone()]);
                     let command = with_negative_numbers(Arguments::command());
                     let Err(error) = command.try_get_matches_from(words) else { continue };
-                    if error.kind() != clap::error::ErrorKind::ValueValidation {
+                    if error.kind() != ErrorKind::ValueValidation {
                         continue;
                     }
                     refused += 1;

@@ -1,4 +1,4 @@
-//! The extended log format of the W3C, which IIS and CloudFront write: a line says which fields the next ones have.
+//! The extended log format of the W3C, which IIS and others write: a line says which fields the next ones have.
 //!
 //! ```text
 //! #Fields: date time s-ip cs-method cs-uri-stem c-ip sc-status sc-bytes
