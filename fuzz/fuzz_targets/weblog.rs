@@ -12,6 +12,9 @@ fn head(format: Format) -> &'static [u8] {
         Format::Tsv => {
             b"host\tlogname\ttime\tmethod\turl\tresponse\tbytes\na\t-\t1\tGET\t/\t200\t5\nb\t-\t"
         }
+        Format::W3c => {
+            b"#Date: 2015-05-17\n#Fields: time c-ip cs-uri-stem sc-bytes\n10:05:03 h \"/a b\" 5\n10:05:0"
+        }
         Format::Bu => b"cs20 785526142 920156 \"http://a/\" 1803 0.484092\ncs20 785526142 ",
         _ => b"h - - [01/Aug/1995:00:00:01 -0400] \"GET /a\" 200 1839\nh - - [",
     }
@@ -19,7 +22,7 @@ fn head(format: Format) -> &'static [u8] {
 
 fuzz_target!(|input: &[u8]| {
     let Some((&choice, rest)) = input.split_first() else { return };
-    let format = [Format::Clf, Format::Tsv, Format::Bu][usize::from(choice % 3)];
+    let format = [Format::Clf, Format::Tsv, Format::Bu, Format::W3c][usize::from(choice % 4)];
     let bytes = if choice & 0x80 == 0 { [head(format), rest].concat() } else { rest.to_vec() };
     let _ = Format::detect("x", &bytes);
     let limits = ReadLimits { records_max: 1000 };

@@ -2,6 +2,7 @@
 
 mod neighbours;
 mod pairs;
+mod ports;
 mod seen;
 
 use alloc::vec::Vec;
@@ -106,8 +107,8 @@ enum Fate {
 /// same prefixes.
 ///
 /// Three looks, the cheap ones at all rules first: duplicates are found by a hash, without steps. A rule that takes all packets of
-/// another has prefixes no longer than the other's, so single shadows are found with a look for each pair of lengths that there is;
-/// so is an earlier rule at one of two corners of a box, and where there is none the rule wins. From the boxes of the others, which
+/// another has prefixes no longer than the other's, so single shadows are found with a look for each pair of lengths that there is
+/// (and where many rules have both prefixes in common, by blocks of ports in the same way); so is an earlier rule at one of two corners of a box, and where there is none the rule wins. From the boxes of the others, which
 /// are few, is cut away what earlier rules match, until nothing is left, or a piece that no earlier rule meets.
 ///
 /// # Examples
@@ -179,8 +180,8 @@ fn first_looks(rules: &RuleSet, steps: &mut Steps, count: &mut impl FnMut(Fate) 
         };
         // What one rule covers takes no packets from those behind it.
         if !matches!(fate, Fate::Never(_)) {
-            v4.add(rule, id);
-            v6.add(rule, id);
+            v4.add(rules, id);
+            v6.add(rules, id);
         }
         count(fate)
     });
@@ -363,6 +364,18 @@ mod tests {
         assert_eq!(check(&RuleSet::new(rules).unwrap(), 100_000), Findings::default());
     }
 
+    #[test]
+    fn rules_that_differ_in_ports_only_are_decided_within_few_steps() {
+        let rules: Vec<Rule> = (0..20_000_u32)
+            .map(|i| Rule {
+                source_ports: PortRange::exact((i / 200) as u16),
+                destination_ports: PortRange::new((i % 200 * 4) as u16, (i % 200 * 4 + 3) as u16).unwrap(),
+                ..Rule::ANY
+            })
+            .collect();
+        assert_eq!(check(&RuleSet::new(rules).unwrap(), 1_000_000), Findings::default());
+    }
+
     /// A rule over few values: addresses differ in two bits, ports in two, the protocol in two.
     fn small(random: &mut Random) -> Rule {
         let mut prefix = |bits: u32| {
@@ -404,8 +417,14 @@ mod tests {
         let mut unreachable = 0;
         for seed in 0..300 {
             let mut random = Random::new(seed);
-            let count = 1 + random.below(40);
-            let rules = RuleSet::new((0..count).map(|_| small(&mut random)).collect()).unwrap();
+            // Of each three sets one has rules that differ in ports and protocol only.
+            let (same_addresses, count) =
+                (seed % 3 == 0, 1 + random.below(if seed % 3 == 0 { 120 } else { 40 }));
+            let mut one = || {
+                let rule = small(&mut random);
+                if same_addresses { Rule { addresses: Addresses::Any, ..rule } } else { rule }
+            };
+            let rules = RuleSet::new((0..count).map(|_| one()).collect()).unwrap();
             let mut wins = alloc::vec![false; rules.len()];
             winners::<KeyV4>(&rules, &mut wins);
             winners::<KeyV6>(&rules, &mut wins);

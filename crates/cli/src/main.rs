@@ -29,8 +29,21 @@ use crate::args::{Arguments, Verb};
 use crate::exit::{Failure, Status};
 
 fn main() -> ExitCode {
-    let arguments = Arguments::read();
-    let outcome = match &arguments.verb {
+    match run() {
+        Ok(status) => status.into(),
+        // Whoever reads our output has had enough: that is a normal end.
+        Err(Failure::BrokenPipe) => Status::Ok.into(),
+        Err(failure) => {
+            let status = failure.status();
+            eprintln!("error: {}", failure.with_status());
+            status.into()
+        }
+    }
+}
+
+fn run() -> Result<Status, Failure> {
+    let Some(arguments) = Arguments::read()? else { return Ok(Status::Ok) };
+    match &arguments.verb {
         Verb::Replay(verb) => verbs::replay::run(verb, &arguments.common),
         Verb::Inspect(verb) => verbs::inspect::run(verb, &arguments.common),
         Verb::Classify(verb) => verbs::classify::run(verb, &arguments.common),
@@ -43,15 +56,5 @@ fn main() -> ExitCode {
         Verb::Doctor => verbs::doctor::run(&arguments.common),
         Verb::Completions(verb) => verbs::shell::completions(verb),
         Verb::Man(verb) => verbs::shell::man(verb),
-    };
-    match outcome {
-        Ok(status) => status.into(),
-        // Whoever reads our output has had enough: that is a normal end.
-        Err(Failure::BrokenPipe) => Status::Ok.into(),
-        Err(failure) => {
-            let status = failure.status();
-            eprintln!("error: {}", failure.with_status());
-            status.into()
-        }
     }
 }

@@ -40,16 +40,7 @@ pub(crate) fn open(path: &Path, bytes_max: u64, control: &Arc<Control>) -> io::R
     let control = Arc::clone(control);
     let stopped = move || control.is_stopped();
     let raw = if path.as_os_str() == "-" { Patient::stdin(stopped) } else { Patient::open(path, stopped) }?;
-    let mut raw = BufReader::with_capacity(256 << 10, raw);
-    let magic = raw.fill_buf()?;
-    let unpacked: Box<dyn Read> = if magic.starts_with(&[0x1F, 0x8B]) {
-        Box::new(GzipReader::new(raw))
-    } else if magic.starts_with(&[0x28, 0xB5, 0x2F, 0xFD]) {
-        Box::new(zstd::stream::read::Decoder::with_buffer(raw)?)
-    } else {
-        Box::new(raw)
-    };
-    let mut limited = Limited { inner: unpacked, left: bytes_max, max: bytes_max };
+    let mut limited = Limited { inner: unpack(raw)?, left: bytes_max, max: bytes_max };
     let mut head = vec![0; HEAD_BYTES];
     let mut have = 0;
     while have < head.len() {
@@ -63,6 +54,19 @@ pub(crate) fn open(path: &Path, bytes_max: u64, control: &Arc<Control>) -> io::R
     head.truncate(have);
     let input = Box::new(io::Cursor::new(head.clone()).chain(limited));
     Ok(Unpacked { head, input })
+}
+
+/// Returns the bytes of an input, unpacked if they begin as gzip's or zstd's do.
+pub(crate) fn unpack(raw: impl Read + 'static) -> io::Result<Box<dyn Read>> {
+    let mut raw = BufReader::with_capacity(256 << 10, raw);
+    let magic = raw.fill_buf()?;
+    Ok(if magic.starts_with(&[0x1F, 0x8B]) {
+        Box::new(GzipReader::new(raw))
+    } else if magic.starts_with(&[0x28, 0xB5, 0x2F, 0xFD]) {
+        Box::new(zstd::stream::read::Decoder::with_buffer(raw)?)
+    } else {
+        Box::new(raw)
+    })
 }
 
 /// Returns a file's name without the ending of a packing.

@@ -1,5 +1,7 @@
 //! `classify`, `rules`, `generate rules` and `generate headers`.
 
+use std::io::{self, Read, Write};
+
 use crate::schema::Schema;
 use crate::support::{Folder, flowloom, flowloom_fed, number};
 
@@ -202,7 +204,7 @@ fn header_traces_and_rules_come_from_where_they_can() {
     let headers = b"167772161 167772162 1024 80 6\n";
     let plain = folder.write("h.trace", headers);
     flowloom(["classify", &plain, "-r", &rules, "-q"]).ends(0).shows(&["1 matched"]);
-    let traces = "or header traces: plain files, without captures beside them";
+    let traces = "or header traces: files, plain or packed, without captures beside them";
     flowloom_fed(["classify", "-", "-r", &rules], headers).ends(3).says(&["is not a capture file", traces]);
     let capture = folder.trace("t.pcap", &["--packets", "1000"]);
     flowloom(["classify", &capture, &plain, "-r", &rules])
@@ -213,6 +215,40 @@ fn header_traces_and_rules_come_from_where_they_can() {
             .ends(2)
             .says(&["rules and packets cannot both come from standard input"]);
     }
+}
+
+#[test]
+fn rules_and_header_traces_may_be_packed() {
+    let folder = Folder::new();
+    let gzip = |bytes: &[u8]| {
+        let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packer.write_all(bytes).unwrap();
+        packer.finish().unwrap()
+    };
+    let zstd = |bytes: &[u8]| zstd::encode_all(bytes, 1).unwrap();
+    let headers = b"167772161 167772162 1024 80 6\n";
+    let rules = folder.write("r", RULES.as_bytes());
+    let trace = folder.write("h.trace", headers);
+    let figures = |trace: &str, rules: &str| {
+        let document = flowloom(["classify", trace, "-r", rules, "--format", "json"]).ends(0).json();
+        (document["top"].clone(), document["packets"].clone())
+    };
+    let plain = figures(&trace, &rules);
+    assert_eq!(plain.1, 1);
+    for (ending, pack) in [("gz", &gzip as &dyn Fn(&[u8]) -> Vec<u8>), ("zst", &zstd)] {
+        let packed_rules = folder.write(&format!("r.{ending}"), &pack(RULES.as_bytes()));
+        let packed_trace = folder.write(&format!("h.{ending}"), &pack(headers));
+        assert_eq!(figures(&packed_trace, &packed_rules), plain, "{ending}");
+        flowloom_fed(["rules", "stats", "-"], &pack(RULES.as_bytes())).ends(0);
+        let toml = folder.write(&format!("r.toml.{ending}"), &pack(b"# none yet\n"));
+        flowloom(["rules", "check", &toml]).ends(3).says(&["has no rules"]);
+    }
+    let packed = gzip(RULES.repeat(100).as_bytes());
+    let cut = folder.write("cut.gz", &packed[..packed.len() / 2]);
+    flowloom(["rules", "check", &cut]).ends(3).says(&["cannot read", "cut.gz"]);
+    // Half a gigabyte and a little of nothing.
+    let large = folder.write("large.zst", &zstd::encode_all(io::repeat(b'\n').take(513 << 20), 1).unwrap());
+    flowloom(["rules", "check", &large]).ends(3).says(&["large.zst: more than 536870912 bytes"]);
 }
 
 #[test]
@@ -232,7 +268,7 @@ fn mistakes_are_shown_in_their_place() {
     let listed = folder.write("listed", b"# iptables -S\n-P INPUT DROP\n-A INPUT -p tcp -j ACCEPT\n");
     flowloom(["rules", "check", &listed]).ends(3).says(&["names no table", "iptables-save"]);
     let packed = folder.write("packed.gz", &[0x1F, 0x8B, 8, 0]);
-    flowloom(["rules", "check", &packed]).ends(3).says(&["it is packed: unpack it first"]);
+    flowloom(["rules", "check", &packed]).ends(3).says(&["cannot read", "packed.gz"]);
     let empty = folder.write("empty", b"# nothing\n");
     flowloom(["rules", "check", &empty]).ends(3).says(&["has no rules"]);
     flowloom(["rules", "check", &folder.path("none")]).ends(3).says(&["cannot read"]);

@@ -341,7 +341,12 @@ fn arguments_that_cannot_be_met_are_refused_with_the_reason() {
             flowloom([&["replay", &path], options].concat()).ends(2).says(&["error: "]).says(parts);
         assert_eq!(outcome.text(), "", "{options:?}");
     }
-    flowloom(["replay"]).ends(2).says(&["<FILE>"]);
+    flowloom(["replay"]).ends(2).says(&[
+        "<FILE|--iface <INTERFACE>>",
+        "tip: FILE  Captures: files, directories, or - for standard input",
+        "tip: --iface  Capture on this interface",
+    ]);
+    flowloom(["rules", "check"]).ends(2).says(&["tip: RULES  ", "iptables-save"]);
     flowloom(["rplay"]).ends(2).says(&["replay"]);
 }
 
@@ -457,9 +462,17 @@ fn standard_output_that_is_full_is_an_error() {
         &["inspect", &path],
         &["completions", "bash"],
         &["generate", "trace", "-o", "-"],
+        &["generate", "weblog", "-o", "-"],
         &["generate", "trace", "-o", &folder.path("u.pcap")],
+        &["--version"],
+        &["help", "replay"],
+        &["inspect", "--help"],
     ] {
-        to_full(arguments).ends(5).says(&["error: cannot write", "No space left", "[exit 5]"]);
+        to_full(arguments).ends(5).says(&[
+            "error: cannot write to standard output",
+            "No space left",
+            "[exit 5]",
+        ]);
     }
     let written = std::fs::read_to_string(&flows).expect("the flows are written all the same");
     assert_eq!(written.lines().count(), 6);
@@ -475,6 +488,7 @@ fn a_reader_that_has_had_enough_is_no_error() {
         &["inspect", &path],
         &["completions", "zsh"],
         &["generate", "trace", "-o", "-"],
+        &["help"],
     ] {
         let mut command = command(arguments);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

@@ -75,7 +75,10 @@ fn patterns_that_cannot_be_read_are_told_with_their_line() {
     let folder = Folder::new();
     let path = folder.write("bad.patterns", b"[a]\nregexp = b\n");
     let outcome = flowloom(["replay", "none.pcap", "--app", "l7", "--patterns", &path]);
-    assert!(outcome.ends(2).stderr.contains("bad.patterns:2:"));
+    assert!(outcome.ends(3).stderr.contains("bad.patterns:2:"));
+    let missing = folder.path("missing.patterns");
+    let outcome = flowloom(["replay", "none.pcap", "--app", "l7", "--patterns", &missing]);
+    outcome.ends(3).says(&["cannot read", "missing.patterns: No such file"]);
     let outcome = flowloom(["replay", "none.pcap", "--l7-rescan"]);
     assert!(outcome.ends(2).stderr.contains("add --app l7"));
 }

@@ -62,6 +62,49 @@ fn real_captures_have_the_figures_that_other_tools_count() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// TCP and UDP flows where `tshark -q -z conv,tcp -z conv,udp` (4.0, without reassembly) counts as many conversations.
+const CONVERSATIONS: [(&str, &[&str], [usize; 2]); 12] = [
+    ("gnutella_p2p_truncated4.pcap", &[], [137, 613]),
+    ("many_flows_echo_gz.pcap.gz", &[], [500, 0]),
+    ("pcapng_multi_if_mixed_linktype.pcapng", &[], [2, 13]),
+    ("rawip.pcap", &[], [12, 8]),
+    ("realistic_1kxun.pcap", &[], [98, 99]),
+    ("realistic_alexa_pcapng.pcapng", &[], [121, 33]),
+    ("sll.pcap", &[], [21, 0]),
+    ("teredo.pcap", &[], [0, 3]),
+    ("ipfrag.pcap", &["--defrag"], [2, 2]),
+    ("6in4.pcap", &["--decap"], [5, 2]),
+    ("erspan.pcap", &["--decap"], [5, 9]),
+    ("gre_in_gre.pcap", &["--decap"], [0, 2]),
+];
+
+/// Those where it counts others: file, options, our flows, and what its conversations are.
+const OTHERWISE: [(&str, &[&str], [usize; 2], &str); 6] = [
+    ("ipfrag.pcap", &[], [2, 3], "2 and 2: fragments behind the first are no conversation"),
+    ("vlan_collisions_same_5tuple.pcap", &[], [3, 0], "1 and 0: of three VLANs"),
+    ("vxlan.pcap", &[], [0, 9], "2 and 11: those of both layers"),
+    ("vxlan.pcap", &["--decap"], [2, 2], "2 and 11: those of both layers"),
+    ("gtp1_frag.pcap", &["--decap", "--defrag"], [1, 0], "1 and 1: those of both layers"),
+    ("bigtcp_jumbo_vxlan_v4_totlen0.pcap", &[], [0, 1], "none: it reads no UDP above 64 KiB"),
+];
+
+#[test]
+fn flows_are_wiresharks_conversations_but_for_what_the_help_says() {
+    let Some(data) = real_captures() else { return };
+    let folder = Folder::new();
+    let counted =
+        CONVERSATIONS.into_iter().map(|(name, options, flows)| (name, options, flows, "the same"));
+    for (name, options, expected, theirs) in counted.chain(OTHERWISE) {
+        let (path, flows) = (data.join("nasty").join(name), folder.path("flows.csv"));
+        replay(&[&[path.to_str().unwrap(), "--flows", &flows], options].concat());
+        let records = std::fs::read_to_string(flows).unwrap();
+        let of = |protocol: &str| {
+            records.lines().filter(|line| line.split(',').nth(4) == Some(protocol)).count()
+        };
+        assert_eq!([of("6"), of("17")], expected, "{name} {options:?}; tshark: {theirs}");
+    }
+}
+
 #[test]
 fn every_layout_agrees_on_real_captures() {
     let Some(folder) = real_captures() else { return };

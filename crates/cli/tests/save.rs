@@ -179,6 +179,7 @@ fn what_cannot_be_compared_with_what_is_said() {
     flowloom(["compare", &base, &elsewhere, "--force"]).ends(0).shows(&["+50 %"]);
     flowloom(["compare", &base, &other]).ends(2).says(&["no row in common"]);
     flowloom(["compare", &base, &folder.path("none.json")]).ends(3).says(&["cannot read"]);
+    flowloom(["compare", "/dev/zero", &base]).ends(3).says(&["/dev/zero is no saved result", "more than"]);
     for (name, text, word) in [
         ("empty.json", "", "EOF"),
         ("list.json", "[]", "names no schema"),

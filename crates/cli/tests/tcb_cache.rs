@@ -137,7 +137,7 @@ fn what_cannot_be_simulated_is_said() {
     let cut = folder.write("cut.log.gz", &[0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 3, 1]);
     let model = |more: &[&'static str]| [&MODEL[..], more].concat();
     for (arguments, status, parts) in [
-        (vec![empty.as_str()], 3, &["is empty", "clf, tsv"][..]),
+        (vec![empty.as_str()], 3, &["is empty", "a log (clf, tsv, w3c, bu)", "accesses (csv, "][..]),
         (vec![&odd], 3, &["no format that can be told", "--trace-format"]),
         (vec![&lines], 3, &["no record can be used", "--trace-format"]),
         (vec![&cut], 3, &["cannot read"]),
@@ -170,6 +170,18 @@ fn what_cannot_be_simulated_is_said() {
     flowloom(["generate", "weblog", "-o", &log, "--view", "rx"]).ends(2).says(&["--view"]);
     flowloom(["generate", "weblog", "-o", "/dev/full"]).ends(2);
     flowloom(["generate", "weblog", "-o", "/no/such/x.log"]).ends(5).says(&["cannot write"]);
+}
+
+#[test]
+fn logs_of_the_extended_format_are_told_by_their_directives() {
+    let folder = Folder::new();
+    let log = "#Software: a server\n#Fields: date time s-ip c-ip sc-bytes\n\
+        2015-05-17 10:05:03 10.0.0.1 192.0.2.7 900\n2015-05-17 10:05:04 10.0.0.1 192.0.2.8 -\n";
+    let path = folder.write("u_ex150517.log", log.as_bytes());
+    let found = simulate(&[&path]);
+    assert_eq!((&found["trace"]["form"], number(&found["trace"], "accesses")), (&"w3c".into(), 2));
+    let named = simulate(&[&path, "--trace-format", "w3c"]);
+    assert_eq!(named["points"], found["points"]);
 }
 
 #[test]

@@ -206,6 +206,25 @@ pub struct Value {
 }
 
 impl Value {
+    /// Names of [`cells`](Self::cells).
+    pub const COLUMNS: [&str; 8] =
+        ["value", "unit", "paper", "ours", "band_low", "band_high", "inside", "paper_bound"];
+
+    /// Returns the value as cells of a table; what there is not is empty.
+    pub fn cells(&self) -> [String; 8] {
+        let optional = |number: Option<f64>| number.map_or_else(String::new, |number| number.to_string());
+        [
+            self.name.clone(),
+            self.unit.to_owned(),
+            optional(self.paper),
+            self.ours.to_string(),
+            optional(self.band.map(|band| band.low)),
+            optional(self.band.map(|band| band.high)),
+            self.holds().to_string(),
+            self.paper_bound.map_or("", Bound::word).to_owned(),
+        ]
+    }
+
     /// Returns a number that nothing holds to a band.
     pub fn new(name: impl Into<String>, unit: &'static str, ours: f64) -> Self {
         Self { name: name.into(), unit, paper: None, paper_bound: None, ours, band: None }

@@ -8,7 +8,7 @@ use flowloom_measure::{Host, rows::Tool};
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::experiment::{Bound, Context, Fidelity, Item, ItemError, Outcome, Scale};
+use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale, Value};
 use crate::page;
 
 /// Name and version of the JSON's schema.
@@ -160,22 +160,8 @@ impl Reproduction {
 }
 
 fn values_csv(record: &Record) -> Vec<u8> {
-    let optional = |number: Option<f64>| number.map_or_else(String::new, |number| number.to_string());
-    let head = ["value", "unit", "paper", "ours", "band_low", "band_high", "inside", "paper_bound"]
-        .map(str::to_owned);
-    let mut rows = vec![head.to_vec()];
-    for value in &record.outcome.values {
-        rows.push(vec![
-            value.name.clone(),
-            value.unit.to_owned(),
-            optional(value.paper),
-            value.ours.to_string(),
-            optional(value.band.map(|band| band.low)),
-            optional(value.band.map(|band| band.high)),
-            value.holds().to_string(),
-            value.paper_bound.map_or("", Bound::word).to_owned(),
-        ]);
-    }
+    let mut rows = vec![Value::COLUMNS.map(str::to_owned).to_vec()];
+    rows.extend(record.outcome.values.iter().map(|value| value.cells().to_vec()));
     csv_of(&rows)
 }
 

@@ -97,6 +97,19 @@ fn files_put_behind_each_other_are_read_by_their_own_headers() {
 }
 
 #[test]
+fn an_extended_log_goes_by_the_directives_above_each_line() {
+    let log = b"before any\n#Fields: date time c-ip sc-bytes\n2015-05-17 10:05:03 a 5\n\
+        #Date: 2015-05-18\n#Fields: c-ip time\nb 00:00:01\n2015-05-17 10:05:03 a 5\n";
+    let (entries, summary) = read_log(&log[..], Format::W3c, ReadLimits::default()).unwrap();
+    let read: Vec<(u64, u64)> = entries.iter().map(|entry| (entry.time_ms, entry.reply_bytes)).collect();
+    assert_eq!(read, [(1_431_857_103_000, 5), (1_431_907_201_000, 0)]);
+    assert_eq!(
+        summary.to_string(),
+        "2 of 7 records used, 3 skipped (empty), 1 skipped (fields_missing), 1 skipped (quoting)"
+    );
+}
+
+#[test]
 fn reading_stops_at_the_limit_and_says_so() {
     let log = b"1,1\n2,2\n3,3\n4,4\n";
     let (found, summary) = read(Format::Csv, log, ReadLimits { records_max: 2 });

@@ -1,12 +1,14 @@
-//! Rules by their two prefixes: whatever takes packets from a rule is found with a look for each pair of lengths.
+//! Rules by their two prefixes: whatever takes packets from a rule is found with a look for each pair of lengths, and where rules
+//! have both in common, with a look for each pair of lengths of their [ports' blocks](super::ports).
 
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 
+use super::ports::{ByPorts, ports_of};
 use super::{OutOfSteps, Steps};
 use crate::intern::Interner;
 use crate::key::Key;
-use crate::rule::Rule;
+use crate::rule::{PortRange, Rule};
 use crate::rule_set::RuleSet;
 
 /// Earlier rules of one address family, by source's and destination's prefix.
@@ -14,29 +16,31 @@ use crate::rule_set::RuleSet;
 pub(super) struct Pairs<K> {
     /// Pairs of lengths that rules have.
     lengths: Vec<[u32; 2]>,
-    /// From prefixes to their place in `ids`.
+    /// From prefixes to their place in `rules`.
     places: Interner,
-    /// Rules of a pair of prefixes, rising.
-    ids: Vec<Vec<u32>>,
+    /// Rules of a pair of prefixes.
+    rules: Vec<ByPorts>,
     family: PhantomData<K>,
 }
 
 impl<K: Key> Pairs<K> {
     pub(super) fn new() -> Self {
-        Self { lengths: Vec::new(), places: Interner::new(), ids: Vec::new(), family: PhantomData }
+        Self { lengths: Vec::new(), places: Interner::new(), rules: Vec::new(), family: PhantomData }
     }
 
     /// Takes a rule in, if it is of this family; ids rise.
-    pub(super) fn add(&mut self, rule: &Rule, id: u32) {
-        let Some(bounds) = rule.address_bounds::<K>() else { return };
+    pub(super) fn add(&mut self, rules: &RuleSet, id: u32) {
+        let Some(bounds) = rules.rules()[id as usize].address_bounds::<K>() else { return };
         let lengths = bounds.map(|(_, _, length)| length);
         let words = words::<K>(bounds.map(|(low, _, _)| low), lengths);
         if let Some(place) = self.places.get(&words) {
-            self.ids[place as usize].push(id);
+            self.rules[place as usize].add(rules, id);
             return;
         }
-        self.places.insert(&words, self.ids.len() as u64);
-        self.ids.push(Vec::from([id]));
+        self.places.insert(&words, self.rules.len() as u64);
+        let mut first = ByPorts::new();
+        first.add(rules, id);
+        self.rules.push(first);
         if !self.lengths.contains(&lengths) {
             self.lengths.push(lengths);
         }
@@ -55,16 +59,19 @@ impl<K: Key> Pairs<K> {
             if lengths[0] > bounds[0].2 || lengths[1] > bounds[1].2 {
                 continue;
             }
-            let earlier = self.at(bounds.map(|(low, _, _)| low), lengths, steps)?;
-            for &id in earlier {
-                if first.is_some_and(|first| first <= id) {
-                    break;
+            let Some(earlier) = self.at(bounds.map(|(low, _, _)| low), lengths, steps)? else { continue };
+            earlier.any(ports_of(rule), steps, |ids, steps| {
+                for &id in ids {
+                    if first.is_some_and(|first| first <= id) {
+                        break;
+                    }
+                    steps.take(1)?;
+                    if rules.rules()[id as usize].covers(rule) {
+                        first = Some(id);
+                    }
                 }
-                steps.take(1)?;
-                if rules.rules()[id as usize].covers(rule) {
-                    first = Some(id);
-                }
-            }
+                Ok(false)
+            })?;
         }
         Ok(first)
     }
@@ -78,46 +85,56 @@ impl<K: Key> Pairs<K> {
     ) -> Result<bool, OutOfSteps> {
         let Some(bounds) = rule.address_bounds::<K>() else { return Ok(true) };
         let protocols = rule.protocol.span();
-        let low = K::from_fields(
-            bounds[0].0,
-            bounds[1].0,
-            (rule.source_ports.low(), rule.destination_ports.low()),
-            protocols.low as u8,
-        );
-        let high = K::from_fields(
-            bounds[0].1,
-            bounds[1].1,
-            (rule.source_ports.high(), rule.destination_ports.high()),
-            protocols.high as u8,
-        );
-        Ok(self.matches(rules, bounds.map(|(low, _, _)| low), &low, steps)?
-            && self.matches(rules, bounds.map(|(_, high, _)| high), &high, steps)?)
+        let (first, last) = (ports_of(rule).map(PortRange::low), ports_of(rule).map(PortRange::high));
+        let low = K::from_fields(bounds[0].0, bounds[1].0, (first[0], first[1]), protocols.low as u8);
+        let high = K::from_fields(bounds[0].1, bounds[1].1, (last[0], last[1]), protocols.high as u8);
+        Ok(self.matches(rules, bounds.map(|(low, _, _)| low), first.map(PortRange::exact), &low, steps)?
+            && self.matches(
+                rules,
+                bounds.map(|(_, high, _)| high),
+                last.map(PortRange::exact),
+                &high,
+                steps,
+            )?)
     }
 
-    /// Returns whether an earlier rule matches a packet between these addresses.
+    /// Returns whether an earlier rule matches a packet between these addresses and ports.
     fn matches(
         &self,
         rules: &RuleSet,
         addresses: [u128; 2],
+        ports: [PortRange; 2],
         packet: &K,
         steps: &mut Steps,
     ) -> Result<bool, OutOfSteps> {
         for &lengths in &self.lengths {
-            for &id in self.at(addresses, lengths, steps)? {
-                steps.take(1)?;
-                if rules.rules()[id as usize].matches(packet) {
-                    return Ok(true);
+            let Some(earlier) = self.at(addresses, lengths, steps)? else { continue };
+            let is_met = earlier.any(ports, steps, |ids, steps| {
+                for &id in ids {
+                    steps.take(1)?;
+                    if rules.rules()[id as usize].matches(packet) {
+                        return Ok(true);
+                    }
                 }
+                Ok(false)
+            })?;
+            if is_met {
+                return Ok(true);
             }
         }
         Ok(false)
     }
 
     /// Returns the rules that have the prefixes of these addresses in these lengths.
-    fn at(&self, addresses: [u128; 2], lengths: [u32; 2], steps: &mut Steps) -> Result<&[u32], OutOfSteps> {
+    fn at(
+        &self,
+        addresses: [u128; 2],
+        lengths: [u32; 2],
+        steps: &mut Steps,
+    ) -> Result<Option<&ByPorts>, OutOfSteps> {
         steps.take(1)?;
         let place = self.places.get(&words::<K>(addresses, lengths));
-        Ok(place.map_or(&[], |place| &self.ids[place as usize][..]))
+        Ok(place.map(|place| &self.rules[place as usize]))
     }
 }
 

@@ -16,11 +16,11 @@ Examples:
 
 A packet that is a later fragment has no ports: it matches rules that ask for any port, or port 0.")]
 pub(crate) struct Classify {
-    /// Captures, or header traces of five numbers a line
+    /// Captures, or header traces of five numbers a line; plain or packed with gzip or zstd
     #[arg(required = true, value_name = "FILE")]
     pub(crate) inputs: Vec<PathBuf>,
 
-    /// Rules: a ClassBench filter file, TOML, or what iptables-save writes
+    /// Rules: a ClassBench filter file, TOML, or what iptables-save writes, plain or packed
     #[arg(short, long, value_name = "RULES")]
     pub(crate) rules: PathBuf,
 

@@ -11,7 +11,7 @@ use super::parse;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Firewall")]
 pub(crate) struct FirewallOptions {
-    /// Judge packets by rules: a ClassBench filter file, TOML, or what iptables-save writes; implies --app firewall
+    /// Judge packets by rules: a ClassBench filter file, TOML, or what iptables-save writes, plain or packed; implies --app firewall
     #[arg(long, value_name = "RULES")]
     pub(crate) rules: Option<PathBuf>,
 

@@ -8,7 +8,8 @@ use super::parse;
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Live {
     /// Capture on this interface instead of reading files, until interrupted (or --limit)
-    #[arg(long, value_name = "INTERFACE", conflicts_with_all = ["inputs", "passes", "forever", "speed", "strict"])]
+    #[arg(long, value_name = "INTERFACE", group = "packets_from",
+          conflicts_with_all = ["inputs", "passes", "forever", "speed", "strict"])]
     pub(crate) iface: Option<String>,
 
     /// Capture only what this pcap-filter(7) expression matches

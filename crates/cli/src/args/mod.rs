@@ -15,7 +15,13 @@ pub(crate) mod save;
 pub(crate) mod shell;
 pub(crate) mod simulate;
 
-use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
+use std::io::{self, IsTerminal, Write};
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+
+use crate::exit::{Failure, stdout_failure};
 
 /// Flow-level packet processing: replay captures, compare algorithms, reproduce the papers.
 #[derive(Debug, Parser)]
@@ -43,11 +49,51 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Reads the command line; where it is wrong, says so and ends the process.
-    pub(crate) fn read() -> Self {
-        let matches = with_negative_numbers(Self::command()).get_matches();
-        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    /// Reads the command line; returns nothing where it asked for help or the version, which are printed. Where it is wrong, says so
+    /// and ends the process.
+    pub(crate) fn read() -> Result<Option<Self>, Failure> {
+        let command = with_negative_numbers(Self::command());
+        let words: Vec<OsString> = std::env::args_os().collect();
+        let matches = command.clone().try_get_matches_from(&words);
+        match matches.and_then(|matches| Self::from_arg_matches(&matches)) {
+            Ok(arguments) => Ok(Some(arguments)),
+            Err(error) if error.use_stderr() => explained(error, &command, &words).exit(),
+            Err(text) => {
+                let printed = text.print().and_then(|()| io::stdout().flush());
+                printed.map(|()| None).map_err(|error| stdout_failure(&error))
+            }
+        }
     }
+}
+
+/// Adds to an error about what is missing what can be given there, as the help says it.
+fn explained(mut error: clap::Error, command: &Command, words: &[OsString]) -> clap::Error {
+    let missing = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::Strings(missing)) if error.kind() == ErrorKind::MissingRequiredArgument => {
+            missing
+        }
+        _ => return error,
+    };
+    let mut verb = command;
+    for word in words.iter().filter_map(|word| word.to_str()) {
+        verb = verb.find_subcommand(word).unwrap_or(verb);
+    }
+    let name = |arg: &Arg| match (arg.get_long(), arg.get_value_names()) {
+        (Some(long), _) => format!("--{long}"),
+        (None, Some([name, ..])) => name.to_string(),
+        (None, _) => arg.get_id().to_string().to_uppercase(),
+    };
+    let is_missing =
+        |name: &str| missing.iter().any(|form| form.split(['<', '>', '|', ' ']).any(|part| part == name));
+    let tips = verb.get_arguments().filter(|arg| is_missing(&name(arg))).filter_map(|arg| {
+        let help = arg.get_help()?;
+        Some(format!("{}  {help}", name(arg)).into())
+    });
+    let tips: Vec<clap::builder::StyledStr> = tips.collect();
+    if !tips.is_empty() {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+    }
+    error
 }
 
 /// Lets options take negative numbers, so that each says itself what is wrong with one, instead of taking it for an option.
@@ -140,9 +186,8 @@ pub(crate) enum Color {
 impl Common {
     /// Says whether lines for people get emphasis.
     pub(crate) fn emphasis(&self) -> bool {
-        use std::io::IsTerminal;
         let lines = match self.format {
-            Format::Auto => std::io::stdout().is_terminal(),
+            Format::Auto => io::stdout().is_terminal(),
             Format::Table => true,
             _ => false,
         };
@@ -151,7 +196,7 @@ impl Common {
                 Color::Always => true,
                 Color::Never => false,
                 Color::Auto => {
-                    std::io::stdout().is_terminal()
+                    io::stdout().is_terminal()
                         && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
                         && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
                 }
@@ -164,7 +209,7 @@ mod tests {
     use super::*;
 
     /// Calls `check` with the words that lead to each option that takes a value, and the option.
-    fn each_option(command: &Command, verbs: &[String], check: &mut impl FnMut(&[String], &clap::Arg)) {
+    fn each_option(command: &Command, verbs: &[String], check: &mut impl FnMut(&[String], &Arg)) {
         for option in command.get_arguments().filter(|arg| arg.get_action().takes_values()) {
             check(verbs, option);
         }
@@ -188,7 +233,7 @@ mod tests {
                     let words = verbs.iter().cloned().chain([given.clone()]);
                     let command = with_negative_numbers(Arguments::command());
                     let Err(error) = command.try_get_matches_from(words) else { continue };
-                    if error.kind() != clap::error::ErrorKind::ValueValidation {
+                    if error.kind() != ErrorKind::ValueValidation {
                         continue;
                     }
                     refused += 1;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::builder::ArgPredicate;
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 use flowloom::engine::Pace;
 use flowloom::tcb_cache::Policy;
 
@@ -24,14 +24,22 @@ Examples:
   flowloom replay --iface eth0 --filter 'tcp'        what arrives, until Ctrl-C (built with --features live)
   flowloom replay edge.pcap --app accounting --timeout 15 --active-timeout 1800 --flows f.csv
 
+Flows:
+  A flow is both directions of one key: addresses, protocol, ports (of ICMP the identifier of an echo) and VLANs;
+  with --decap those of the innermost packet, and the tunnel's network number. Without --timeout it never ends.
+  Other tools may count otherwise on the same capture. Fragments behind the first have no ports, and are a flow of
+  their own unless --defrag joins them; Wireshark's conversations leave those out, and VLANs too, count each layer
+  of a tunnel, and begin again where a connection's ports are used again.
+
 Signals:
   SIGINT, SIGTERM   end the run with its result; a second one ends it at once
   SIGUSR1           print a line of statistics
   SIGHUP            load the rules again; ends the run where there are none, or with --verify")]
+#[command(group(ArgGroup::new("packets_from").required(true)))]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub(crate) struct Replay {
     /// Captures: files, directories, or - for standard input
-    #[arg(required_unless_present = "iface", value_name = "FILE")]
+    #[arg(value_name = "FILE", group = "packets_from")]
     pub(crate) inputs: Vec<PathBuf>,
 
     #[command(flatten)]

@@ -25,7 +25,8 @@ pub(crate) enum Rules {
 /// Where rules come from.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RuleOptions {
-    /// Rules: a ClassBench filter file, TOML, or what iptables-save writes; - for standard input
+    /// Rules: a ClassBench filter file, TOML, or what iptables-save writes, plain or packed with gzip or zstd; - for standard
+    /// input
     #[arg(value_name = "RULES")]
     pub(crate) rules: PathBuf,
 

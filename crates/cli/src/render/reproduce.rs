@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use flowloom_repro::page::{number, stated};
-use flowloom_repro::{Bound, PAPERS, Record, Reproduction, Value, Verdict};
+use flowloom_repro::{PAPERS, Record, Reproduction, Value, Verdict};
 use serde::{Serialize, Serializer};
 
 use super::{Report, counted};
@@ -105,37 +105,13 @@ impl Report for ReproduceResult {
     }
 
     fn rows(&self) -> Vec<Vec<String>> {
-        let head = [
-            "item",
-            "place",
-            "verdict",
-            "value",
-            "unit",
-            "paper",
-            "ours",
-            "band_low",
-            "band_high",
-            "inside",
-            "paper_bound",
-        ];
-        let mut rows = vec![head.map(str::to_owned).to_vec()];
-        let optional = |number: Option<f64>| number.map_or_else(String::new, |number| number.to_string());
+        let head = [&["item", "place", "verdict"][..], &Value::COLUMNS].concat();
+        let mut rows = vec![head.iter().map(|&name| name.to_owned()).collect()];
         for record in &self.reproduction.items {
             let word = record.outcome.verdict.word();
             let start = [record.id, record.place, word].map(str::to_owned);
             for value in &record.outcome.values {
-                let mut row = start.to_vec();
-                row.extend([
-                    value.name.clone(),
-                    value.unit.to_owned(),
-                    optional(value.paper),
-                    value.ours.to_string(),
-                    optional(value.band.map(|band| band.low)),
-                    optional(value.band.map(|band| band.high)),
-                    value.holds().to_string(),
-                    value.paper_bound.map_or("", Bound::word).to_owned(),
-                ]);
-                rows.push(row);
+                rows.push([&start[..], &value.cells()].concat());
             }
             if record.outcome.values.is_empty() {
                 let mut row = start.to_vec();

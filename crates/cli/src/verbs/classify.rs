@@ -1,5 +1,7 @@
 //! Classifies the packets of captures and header traces.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -22,6 +24,7 @@ use crate::render::rules::FamilyResult;
 use crate::render::{print, warn_of};
 use crate::rule_file;
 use crate::signals::stop_on_signals;
+use crate::unpacked::unpack;
 use crate::verbs::rules::line;
 
 /// Keys that are looked up together.
@@ -74,12 +77,11 @@ struct End {
     fault: Option<String>,
 }
 
-/// Says whether a file is a header trace: it begins with a digit, which no capture does.
+/// Says whether a file is a header trace: unpacked it begins with a digit, which no capture does.
 fn is_trace(path: &Path) -> bool {
-    use std::io::Read;
     let mut first = [0];
     path.is_file()
-        && std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok()
+        && File::open(path).and_then(unpack).and_then(|mut file| file.read_exact(&mut first)).is_ok()
         && (first[0].is_ascii_digit() || first[0] == b'#')
 }
 
@@ -155,9 +157,9 @@ fn captures(arguments: &Classify, common: &Common, tally: &mut Tally<'_>) -> Res
 /// Adds that header traces are read too, where an input is no capture.
 fn hinted(failure: Failure, is_other: bool) -> Failure {
     match failure {
-        Failure::Input(text) if is_other => {
-            Failure::Input(format!("{text}\n  or header traces: plain files, without captures beside them"))
-        }
+        Failure::Input(text) if is_other => Failure::Input(format!(
+            "{text}\n  or header traces: files, plain or packed, without captures beside them"
+        )),
         failure => failure,
     }
 }

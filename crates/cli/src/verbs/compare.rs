@@ -1,5 +1,7 @@
 //! Compares two saved results.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use flowloom_measure::change::Changes;
@@ -11,6 +13,9 @@ use crate::args::compare::Compare;
 use crate::exit::{Failure, Status};
 use crate::render::compare::CompareResult;
 use crate::render::{counted, print, warn};
+
+/// The longest file that is taken for a result; those of benches have some hundred kilobytes.
+const RESULT_BYTES_MAX: u64 = 64 << 20;
 
 /// Runs the verb.
 pub(crate) fn run(arguments: &Compare, common: &Common) -> Result<Status, Failure> {
@@ -50,8 +55,13 @@ fn read(path: &Path) -> Result<Report, Failure> {
     let failed = |why: &dyn std::fmt::Display| {
         Failure::Input(format!("{} is no saved result of a bench: {why}", path.display()))
     };
-    let bytes = std::fs::read(path)
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(RESULT_BYTES_MAX + 1).read_to_end(&mut bytes))
         .map_err(|error| Failure::Input(format!("cannot read {}: {error}", path.display())))?;
+    if bytes.len() as u64 > RESULT_BYTES_MAX {
+        return Err(failed(&format!("more than {RESULT_BYTES_MAX} bytes")));
+    }
     // The schema first: it says more of a document of another kind than the first field that is missing.
     let document: serde_json::Value = serde_json::from_slice(&bytes).map_err(|error| failed(&error))?;
     match document.get("schema").and_then(serde_json::Value::as_str) {

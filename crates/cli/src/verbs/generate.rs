@@ -13,7 +13,7 @@ use flowloom::traffic::write::{Interface, PcapOptions, PcapWriter, PcapngWriter,
 
 use crate::args::Common;
 use crate::args::generate::{Generate, TimeUnitName, Trace};
-use crate::exit::{Failure, Status};
+use crate::exit::{Failure, Status, stdout_failure};
 use crate::render::generate::GenerateResult;
 use crate::render::print;
 use crate::verbs::generate_rules;
@@ -34,8 +34,8 @@ fn capture(trace: &Trace, common: &Common) -> Result<Status, Failure> {
     let snaplen = trace.snaplen.unwrap_or(snaplen);
     let to_stdout = trace.output.as_os_str() == "-";
     let failed = |error: io::Error| -> Failure {
-        if to_stdout && error.kind() == io::ErrorKind::BrokenPipe {
-            Failure::BrokenPipe
+        if to_stdout {
+            stdout_failure(&error)
         } else {
             Failure::Output(format!("cannot write {}: {error}", trace.output.display()))
         }

@@ -6,6 +6,7 @@
 //!
 //! Where a server's name and port stand before the host, as Apache's `vhost_combined` has them, they are passed over.
 
+use super::calendar::days_since_1970;
 use super::log::Entry;
 use super::number::{digits, size};
 use super::summary::Skip;
@@ -97,14 +98,6 @@ fn time(text: &[u8]) -> Option<u64> {
     };
     let local = days_since_1970(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second;
     u64::try_from(local as i64 - offset_s).ok().map(|seconds| seconds * 1000)
-}
-
-/// Counts days by the Gregorian calendar; years begin in March, so that the leap day is the last.
-fn days_since_1970(year: u64, month: u64, day: u64) -> u64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let month = if month <= 2 { month + 9 } else { month - 3 };
-    let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 1;
-    days.saturating_sub(719_468)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-use super::{bu, clf, tsv, vscsi};
+use super::{bu, clf, tsv, vscsi, w3c};
 
 /// Formats of logs and traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub enum Format {
     Clf,
     /// Tab-separated log.
     Tsv,
+    /// Extended log of the W3C.
+    W3c,
     /// Condensed trace of Boston University.
     Bu,
     /// Comma-separated accesses.
@@ -25,13 +27,13 @@ pub enum Format {
 
 impl Format {
     /// Every format.
-    pub const ALL: [Self; 6] =
-        [Self::Clf, Self::Tsv, Self::Bu, Self::Csv, Self::OracleGeneral, Self::Vscsi];
+    pub const ALL: [Self; 7] =
+        [Self::Clf, Self::Tsv, Self::W3c, Self::Bu, Self::Csv, Self::OracleGeneral, Self::Vscsi];
 
     /// Says whether records are requests of a log, which sessions and packets are still to be made of.
     #[must_use]
     pub const fn is_log(self) -> bool {
-        matches!(self, Self::Clf | Self::Tsv | Self::Bu)
+        matches!(self, Self::Clf | Self::Tsv | Self::W3c | Self::Bu)
     }
 
     /// Guesses the format from a file's name, without an ending for packing, and its first bytes.
@@ -54,6 +56,9 @@ impl Format {
         // The last line of the head may be cut.
         let lines: Vec<&[u8]> = head.split(|byte| *byte == b'\n').take(20).collect();
         let lines = if lines.len() > 1 { &lines[..lines.len() - 1] } else { &lines[..] };
+        if lines.iter().any(|line| w3c::Directives::begin_with(line)) {
+            return Some(Self::W3c);
+        }
         let readable = |parse: &dyn Fn(&[u8]) -> bool| lines.iter().filter(|line| parse(line)).count();
         let scores = [
             (readable(&|line| clf::parse(line).is_ok()), Self::Clf),
@@ -70,6 +75,7 @@ impl fmt::Display for Format {
         f.write_str(match self {
             Self::Clf => "clf",
             Self::Tsv => "tsv",
+            Self::W3c => "w3c",
             Self::Bu => "bu",
             Self::Csv => "csv",
             Self::OracleGeneral => "oracle-general",
@@ -115,6 +121,8 @@ mod tests {
         let clf = b"h - - [01/Aug/1995:00:00:01 -0400] \"GET /a HTTP/1.0\" 200 1839\nh - - [01/Au";
         assert_eq!(Format::detect("access_log", clf), Some(Format::Clf));
         assert_eq!(Format::detect("x", b"cs20 785526142 920156 \"u\" 1803 0.4\n"), Some(Format::Bu));
+        let w3c = b"#Software: x\n#Fields: date time c-ip\n2015-05-17 10:05:03 192.0.2.7\n";
+        assert_eq!(Format::detect("u_ex150517.log", w3c), Some(Format::W3c));
         assert_eq!(Format::detect("x", b"h\t-\t807249607\tGET\t/\t304\t0\t\t\n"), Some(Format::Tsv));
         assert_eq!(Format::detect("a.oracleGeneral.bin", b""), Some(Format::OracleGeneral));
         assert_eq!(Format::detect("a.csv", b""), Some(Format::Csv));

@@ -7,7 +7,7 @@ use crate::model::logged::{LogEntry, address_of};
 use super::format::Format;
 use super::lines::{Line, Lines};
 use super::summary::{ReadError, ReadLimits, ReadSummary, Skip};
-use super::{bu, clf, tsv};
+use super::{bu, clf, tsv, w3c};
 
 /// Longest name of a host.
 const HOST_BYTES_MAX: usize = 255;
@@ -29,7 +29,8 @@ impl Entry<'_> {
     }
 }
 
-/// Reads a log of requests: [`Format::Clf`], [`Format::Tsv`] or [`Format::Bu`]; any other is taken for the first.
+/// Reads a log of requests: [`Format::Clf`], [`Format::Tsv`], [`Format::W3c`] or [`Format::Bu`]; any other is taken for the
+/// first.
 ///
 /// The entries come in the order of the log, which need not be that of time.
 ///
@@ -45,6 +46,7 @@ pub fn read_log(
     let mut summary = ReadSummary::default();
     let mut entries: Vec<LogEntry> = Vec::new();
     let mut columns = tsv::Columns::default();
+    let mut directives = w3c::Directives::default();
     let mut latest_ms = 0;
     loop {
         let line = match lines.next_line() {
@@ -66,6 +68,7 @@ pub fn read_log(
                 columns = tsv::Columns::of(line).ok_or(reason)?;
                 Err(Skip::Empty)
             }),
+            Format::W3c => directives.parse(line),
             Format::Bu => bu::parse(line),
             _ => clf::parse(line),
         };

@@ -4,6 +4,7 @@
 //! | --- | --- | --- |
 //! | Common and combined log | [`clf`] | a request |
 //! | TSV with host, time, bytes | [`tsv`] | a request |
+//! | W3C extended log, of IIS and others | [`w3c`] | a request |
 //! | Boston University's client traces | [`bu`] | a request |
 //! | CSV with time, key, end | [`csv`] | an access |
 //! | `oracleGeneral` of libCacheSim | [`oracle_general`] | an access |
@@ -14,6 +15,7 @@
 
 mod accesses;
 pub mod bu;
+mod calendar;
 pub mod clf;
 pub mod csv;
 mod format;
@@ -24,6 +26,7 @@ pub mod oracle_general;
 mod summary;
 pub mod tsv;
 pub mod vscsi;
+pub mod w3c;
 
 pub use accesses::{AccessTrace, read_accesses};
 pub use format::{Format, UnknownFormat};

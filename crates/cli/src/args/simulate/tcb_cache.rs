@@ -32,8 +32,8 @@ Policies:
   min opt                                     with the future known: whole cache, banks")]
 #[command(group(ArgGroup::new("accesses_from").required(true)))]
 pub(crate) struct TcbCache {
-    /// A log (common, combined, TSV, Boston University), a trace (CSV, oracleGeneral, VSCSI) or a capture, plain or
-    /// packed with gzip or zstd; - for standard input
+    /// A log (common, combined, TSV, W3C extended, Boston University), a trace (CSV, oracleGeneral, VSCSI) or a capture,
+    /// plain or packed with gzip or zstd; - for standard input
     #[arg(value_name = "TRACE", group = "accesses_from")]
     pub(crate) trace: Option<PathBuf>,
 

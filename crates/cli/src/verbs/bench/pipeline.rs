@@ -63,8 +63,7 @@ pub(crate) fn run(arguments: &Pipeline, common: &Common) -> Result<Status, Failu
         None => CaptureFile::generate(GENERATED.0, GENERATED.1)
             .map_err(|error| Failure::Output(format!("cannot write a generated capture: {error}")))?,
     };
-    let pass = count(file.path())
-        .map_err(|error| Failure::Input(format!("cannot read {}: {error}", file.path().display())))?;
+    let pass = count(file.path()).map_err(|error| Failure::Input(error.to_string()))?;
     if pass == 0 {
         return Err(Failure::Input(format!(
             "{} has no packets: nothing to measure",

@@ -15,7 +15,7 @@ use flowloom::tcb_cache::{Access, Trace};
 use crate::args::Common;
 use crate::args::generate::Weblog;
 use crate::args::simulate::tcb_cache::packet_model;
-use crate::exit::{Failure, Status};
+use crate::exit::{Failure, Status, stdout_failure};
 use crate::render::generate::WeblogResult;
 use crate::render::print;
 use crate::unpacked::plain_name;
@@ -116,8 +116,8 @@ pub(super) fn run(arguments: &Weblog, common: &Common) -> Result<Status, Failure
         File::create(&arguments.output).and_then(|file| write(file, arguments, form, &made))
     };
     written.map_err(|error| {
-        if to_stdout && error.kind() == io::ErrorKind::BrokenPipe {
-            Failure::BrokenPipe
+        if to_stdout {
+            stdout_failure(&error)
         } else {
             Failure::Output(format!("cannot write {}: {error}", arguments.output.display()))
         }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use flowloom::apps::{L7Options, L7Plan, L7State};
-use flowloom::dpi;
+use flowloom::dpi::{self, load::LoadError};
 use flowloom::engine::{FlowState, FlowValue, RunReport};
 
 use crate::args::replay::{AppName, Replay};
@@ -23,7 +23,12 @@ pub(super) fn plan(arguments: &Replay) -> Result<Option<L7Plan>, Failure> {
     let usage = |error: &dyn std::fmt::Display| Failure::Usage(format!("--app l7: {error}"));
     let mut patterns = Vec::new();
     for path in &arguments.patterns {
-        patterns.extend(dpi::load::load(path).map_err(|error| usage(&error))?);
+        patterns.extend(dpi::load::load(path).map_err(|error| match error {
+            LoadError::Io { path, error } => {
+                Failure::Input(format!("cannot read {}: {error}", path.display()))
+            }
+            error => Failure::Input(error.to_string()),
+        })?);
     }
     if arguments.patterns.is_empty() {
         patterns = dpi::builtin();

@@ -129,9 +129,14 @@ fn load_whole(arguments: &TcbCache, control: &Arc<Control>) -> Result<Loaded, Un
 }
 
 fn empty(name: &str) -> Failure {
+    let named = |is_log: bool| {
+        let formats = Format::ALL.into_iter().filter(|format| format.is_log() == is_log);
+        formats.map(|format| format.to_string()).collect::<Vec<_>>().join(", ")
+    };
     Failure::Input(format!(
-        "{name} is empty\n  a trace is a log ({}), a trace of accesses or a capture, or --model s",
-        formats()
+        "{name} is empty\n  a trace is a log ({}), a trace of accesses ({}) or a capture, or --model s",
+        named(true),
+        named(false)
     ))
 }
 
