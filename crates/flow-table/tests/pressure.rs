@@ -115,6 +115,20 @@ fn lookups_read_as_few_lines_as_they_should() {
 }
 
 #[test]
+fn a_lookup_that_counts_finds_whom_any_other_finds() {
+    let config = LineHashConfig { lines: Some(1), pool: Some(40), ..LineHashConfig::for_flows(60) };
+    let mut table = LineHash::<u64, ()>::try_new(&config).unwrap();
+    for key in 0..60 {
+        table.insert(key, hash(key), (), CLASS, Tick(0)).unwrap();
+    }
+    assert_eq!(table.stats().stashed, 30);
+    for key in 0..120 {
+        let found = table.find_counting(&key, hash(key), &mut Counts::default());
+        assert_eq!((found, found.is_some()), (table.lookup(&key, hash(key)), key < 60), "{key}");
+    }
+}
+
+#[test]
 fn lanes_fill_evenly() {
     // Chi-square over lines: as many flows in each as independent choices would give.
     if cfg!(miri) {
