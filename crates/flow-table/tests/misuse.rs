@@ -218,7 +218,7 @@ fn interrupted<T: FlowTable<Touchy, Counted>>(build: impl Fn() -> T) {
         if !burnt {
             break;
         }
-        fuse += if cfg!(miri) { 41 } else { 1 };
+        fuse += if cfg!(miri) { 301 } else { 1 };
     }
     assert!(fuse > 100, "the caller's code is called {fuse} times");
 }
@@ -261,7 +261,7 @@ fn misused<T: FlowTable<Touchy, Counted>>(
     fill(&mut table);
     let mut state = 11;
     WHIM.set(whim);
-    for round in 0..if cfg!(miri) { 60 } else { 3000 } {
+    for round in 0..if cfg!(miri) { 30 } else { 3000 } {
         operate(&mut table, &mut state, &mut hash);
         if round % 16 == 0 {
             check(&table);
@@ -303,7 +303,7 @@ fn keys_that_are_compared_at_whim_break_nothing() {
 fn a_flow_moves_to_another_segment_or_stays_wherever_its_callers_code_panics() {
     let build = |flows| LineHash::try_new(&LineHashConfig::for_flows(flows));
     let limits = GrowthLimits { first_flows: 12, flows_max: FLOWS, memory_max_bytes: u64::MAX };
-    for fuse in (1..).step_by(if cfg!(miri) { 5 } else { 1 }) {
+    for fuse in (1..).step_by(if cfg!(miri) { 30 } else { 1 }) {
         let mut table = Growing::try_new(limits, build).unwrap();
         fill(&mut table);
         let (before, mut moved) = (check(&table), Vec::new());

@@ -2,8 +2,9 @@
 
 use flowloom_flow_table::segments::GrowthLimits;
 use flowloom_flow_table::{
-    Chained, ChainedConfig, DHash, DHashConfig, DirectHash, DirectHashConfig, FlowTable, Full, FullReason,
-    Growing, LineHash, LineHashConfig, SigHash, SigHashConfig, TableKey, Tick, TimeoutClass, Timeouts,
+    BuildError, Chained, ChainedConfig, DHash, DHashConfig, DirectHash, DirectHashConfig, FlowTable, Full,
+    FullReason, Growing, LineHash, LineHashConfig, SigHash, SigHashConfig, TableKey, Tick, TimeoutClass,
+    Timeouts,
 };
 
 const CLASS: TimeoutClass = TimeoutClass(0);
@@ -93,14 +94,20 @@ fn keys_may_have_no_bytes_or_many() {
 }
 
 #[test]
-fn what_cannot_be_counted_in_bytes_is_refused() {
+fn what_cannot_be_counted_in_bytes_is_beyond_any_limit() {
     struct Vast {
         _bytes: [u8; 1 << 40],
     }
-    let most = 1 << 30;
-    assert!(LineHash::<u64, Vast>::try_new(&LineHashConfig::for_flows(most)).is_err());
-    assert!(DHash::<u64, Vast>::try_new(&DHashConfig::for_flows(most)).is_err());
-    assert!(SigHash::<u64, Vast>::try_new(&SigHashConfig::for_flows(most)).is_err());
-    assert!(Chained::<u64, Vast>::try_new(&ChainedConfig::for_flows(most)).is_err());
-    assert!(DirectHash::<u64, Vast>::try_new(&DirectHashConfig::for_flows(most)).is_err());
+    /// Whether a table of these states is refused before anything is reserved.
+    macro_rules! is_too_large {
+        ($table:ident, $config:ident) => {{
+            let config = $config { memory_limit_bytes: 1 << 50, ..$config::for_flows(1 << 26) };
+            matches!($table::<u64, Vast>::try_new(&config), Err(BuildError::TooLarge { .. }))
+        }};
+    }
+    assert!(is_too_large!(LineHash, LineHashConfig));
+    assert!(is_too_large!(DHash, DHashConfig));
+    assert!(is_too_large!(SigHash, SigHashConfig));
+    assert!(is_too_large!(Chained, ChainedConfig));
+    assert!(is_too_large!(DirectHash, DirectHashConfig));
 }
