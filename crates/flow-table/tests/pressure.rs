@@ -115,6 +115,45 @@ fn lookups_read_as_few_lines_as_they_should() {
 }
 
 #[test]
+fn a_lookup_that_counts_finds_whom_any_other_finds() {
+    let config = LineHashConfig { lines: Some(1), pool: Some(40), ..LineHashConfig::for_flows(60) };
+    let mut table = LineHash::<u64, ()>::try_new(&config).unwrap();
+    for key in 0..60 {
+        table.insert(key, hash(key), (), CLASS, Tick(0)).unwrap();
+    }
+    assert_eq!(table.stats().stashed, 30);
+    for key in 0..120 {
+        let found = table.find_counting(&key, hash(key), &mut Counts::default());
+        assert_eq!((found, found.is_some()), (table.lookup(&key, hash(key)), key < 60), "{key}");
+    }
+}
+
+#[test]
+fn flows_may_come_and_go_elsewhere_for_ever() {
+    // Behind a full line: in its list, and in the other line.
+    for (lines, pool) in [(1, 1), (2, 0)] {
+        let config =
+            LineHashConfig { lines: Some(lines), pool: Some(pool), ..LineHashConfig::for_flows(31) };
+        let mut table = LineHash::<u64, ()>::try_new(&config).unwrap();
+        for key in 0..30 {
+            table.insert(key, key, (), CLASS, Tick(0)).unwrap();
+        }
+        for key in 30..600 {
+            let id = table.insert(key, key, (), CLASS, Tick(0)).expect("the one before is gone");
+            assert_eq!((table.stats().displaced, table.stats().stashed), (1, pool), "{key}");
+            assert!(if key % 2 == 0 {
+                table.remove(id).is_some()
+            } else {
+                table.remove_key(&key, key).is_some()
+            });
+        }
+        // Nobody is elsewhere, and who asks for a stranger need not look there.
+        let mut counts = Counts::default();
+        assert_eq!((table.find_counting(&600, 600, &mut counts), counts.lines), (None, 1));
+    }
+}
+
+#[test]
 fn lanes_fill_evenly() {
     // Chi-square over lines: as many flows in each as independent choices would give.
     if cfg!(miri) {

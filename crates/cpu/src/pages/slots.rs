@@ -206,8 +206,8 @@ impl<T> SlotArray<T> {
             return None;
         }
         cell.generation = cell.generation.wrapping_add(1);
-        // SAFETY: as in `vacate`: the generation was odd, as every `Generation` is (its one public constructor), and is
-        // even now.
+        // SAFETY: as in `vacate`: the generation was odd, as every `Generation` is (`or_next` makes them, and the first), and is even
+        // now.
         Some(unsafe { cell.value.assume_init_read() })
     }
 
@@ -409,6 +409,60 @@ mod tests {
         assert_eq!(Rc::strong_count(&value), 6);
         drop(slots);
         assert_eq!(Rc::strong_count(&value), 1);
+    }
+
+    /// Counts how often it ends.
+    #[cfg(feature = "std")]
+    struct Ending<'a>(&'a core::cell::Cell<u32>);
+
+    #[cfg(feature = "std")]
+    impl Drop for Ending<'_> {
+        fn drop(&mut self) {
+            self.0.set(self.0.get() + 1);
+        }
+    }
+
+    #[cfg(feature = "std")]
+    #[test]
+    fn what_an_occupied_cell_held_is_forgotten_and_never_dropped() {
+        let (first, second) = (core::cell::Cell::new(0), core::cell::Cell::new(0));
+        let mut slots = SlotArray::try_new(1, HugePages::No).unwrap();
+        assert!(slots.occupy(0, Generation::FIRST, |_| 0, Ending(&first)).is_ok());
+        let again = || slots.occupy(0, Generation::after(1), |_| 0, Ending(&second)).is_ok();
+        // A mistake, and with debug assertions a panic.
+        let said = std::panic::catch_unwind(core::panic::AssertUnwindSafe(again));
+        assert_eq!(said.is_err(), cfg!(debug_assertions));
+        drop(slots);
+        assert_eq!((first.get(), second.get()), (0, 1));
+    }
+
+    #[cfg(feature = "std")]
+    #[test]
+    fn a_tag_that_panics_leaves_the_cell_vacant() {
+        let ended = core::cell::Cell::new(0);
+        let mut slots = SlotArray::try_new(1, HugePages::No).unwrap();
+        let occupy = || slots.occupy(0, Generation::FIRST, |_| panic!("no tag"), Ending(&ended)).is_ok();
+        assert!(std::panic::catch_unwind(core::panic::AssertUnwindSafe(occupy)).is_err());
+        assert!(slots.get_live(0).is_none() && slots.vacate(0).is_none());
+        drop(slots);
+        assert_eq!(ended.get(), 0, "forgotten");
+    }
+
+    #[test]
+    fn a_value_is_aligned_whatever_it_wants() {
+        #[repr(align(4096))]
+        struct Page<T>(T);
+        let mut slots = SlotArray::try_new(3, HugePages::Try).unwrap();
+        for index in 0..3 {
+            assert!(slots.occupy(index, Generation::FIRST, |_| 0, Page(index)).is_ok());
+        }
+        slots.prefault();
+        for index in 0..3 {
+            let (_, value) = slots.get_live(index).unwrap();
+            assert_eq!((ptr::from_ref(value).addr() % 4096, value.0), (0, index));
+        }
+        assert_eq!(SlotArray::<Page<u32>>::CELL_BYTES, 8192);
+        assert_eq!(SlotArray::<Page<()>>::CELL_BYTES, 4096);
     }
 
     // A sanitizer has pages of its own.

@@ -26,7 +26,8 @@ where
     /// A table does not keep hashes, so `hash` must give for a key what the caller looks it up with: what it was inserted with,
     /// or what is used since [`rekey`](Growing::rekey).
     ///
-    /// Nothing moves while there is one segment, or no room in the newest.
+    /// Nothing moves while there is one segment, or no room in the newest. A flow that the newest refuses, for a list at its cap,
+    /// stays as it is.
     ///
     /// # Panics
     ///
@@ -37,36 +38,37 @@ where
         mut hash: impl FnMut(&K) -> u64,
         mut on_move: impl FnMut(FlowId, FlowId),
     ) -> Drained {
-        let mut outcome = Drained::default();
-        while self.segments.len() > 1 && outcome.moved < budget {
+        let (mut outcome, mut looked_at) = (Drained::default(), 0);
+        while self.segments.len() > 1 && looked_at < budget {
             let newest = self.newest();
             if newest.table.len() >= newest.table.capacity() {
                 return outcome;
             }
-            let oldest = &mut self.segments[0];
-            let Some((id, next)) = oldest.table.next_live(self.drained_to) else {
+            let Some((id, next)) = self.segments[0].table.next_live(self.drained_to) else {
                 self.drained_to = Cursor::default();
                 self.retire();
                 return Drained { more: self.segments.len() > 1, ..outcome };
             };
-            self.drained_to = next;
-            let (class, seen) = (oldest.table.class_of(id), oldest.table.last_seen(id));
-            let Some((key, value)) = oldest.table.remove(id) else { continue };
-            let old = oldest.outer(id);
+            let oldest = &self.segments[0].table;
+            let (class, seen) = (oldest.class_of(id), oldest.last_seen(id));
             let (class, seen) = (class.unwrap_or_default(), seen.unwrap_or_default());
-            self.moved += 1;
-            outcome.moved += 1;
-            let now = hash(&key);
-            let mut value = Some(value);
-            let mut make = || value.take().expect("one segment takes the flow");
-            // The newest may refuse for a list at its cap; the slot that was left is there in any case.
-            for number in [self.segments.len() - 1, 0] {
-                let hash = self.hash_in(&self.segments[number], &key, now);
-                let segment = &mut self.segments[number];
-                if let Ok(entry) = segment.table.entry_with(key, hash, class, seen, &mut make) {
-                    on_move(old, segment.outer(entry.id));
-                    break;
+            let Some(key) = oldest.key_of(id) else { return outcome };
+            let hash = self.hash_in(self.newest(), &key, hash(&key));
+            self.drained_to = next;
+            looked_at += 1;
+            let Some((newest, older)) = self.segments.split_last_mut() else { return outcome };
+            let oldest = &mut older[0];
+            // A flow leaves its slot when the newest has one for it and not before: where the newest refuses, for a list at its
+            // cap, or the caller's hash or comparison panics, it stays.
+            let make = || oldest.table.remove(id).expect("it was just met").1;
+            if let Ok(entry) = newest.table.entry_with(key, hash, class, seen, make) {
+                if !entry.is_new {
+                    // Only where a key came with other hashes.
+                    drop(oldest.table.remove(id));
                 }
+                self.moved += 1;
+                outcome.moved += 1;
+                on_move(oldest.outer(id), newest.outer(entry.id));
             }
         }
         self.retire();

@@ -105,7 +105,10 @@ impl<'a, K: Eq, V> Tenants<'a, K, V> {
 impl<K: Copy, V> States<K, V> {
     /// Returns the bytes that so many slots take, wheel included.
     pub fn bytes_needed(slots: u64, timeouts: &Timeouts) -> u64 {
-        slots * SlotArray::<State<K, V>>::CELL_BYTES as u64 + Wheel::bytes_needed(slots, timeouts)
+        // More than any machine has is refused, however much more: half of all numbers leaves room for what comes on top.
+        let states_bytes =
+            slots.saturating_mul(SlotArray::<State<K, V>>::CELL_BYTES as u64).min(u64::MAX / 2);
+        states_bytes + Wheel::bytes_needed(slots, timeouts)
     }
 
     /// Returns vacant slots of which at most `capacity` will be taken.

@@ -1,0 +1,331 @@
+//! What safe callers may do wrong: panic in the middle, give a key other hashes, compare keys at whim. A table may then find
+//! less than there is; what it counts is there all the same, nothing is dropped twice, and every walk ends.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use flowloom_cpu::features::Isa;
+use flowloom_flow_key::hash::fold::split_mix;
+use flowloom_flow_table::dhash::ReferenceDHash;
+use flowloom_flow_table::evict::{Candidate, Evict};
+use flowloom_flow_table::segments::GrowthLimits;
+use flowloom_flow_table::sighash::ReferenceSigHash;
+use flowloom_flow_table::{
+    Chained, ChainedConfig, Cursor, DHash, DHashConfig, DirectHash, DirectHashConfig, FlowId, FlowTable,
+    Growing, LineHash, LineHashConfig, SigHash, SigHashConfig, TableKey, Tick, TimeoutClass, Timeouts,
+};
+
+/// Flows of the tables, and keys that want to be one.
+const FLOWS: u32 = 100;
+const KEYS: u64 = 160;
+const CLASS: TimeoutClass = TimeoutClass(0);
+
+thread_local! {
+    /// Calls of the caller's code until one panics; 0 for none.
+    static FUSE: Cell<u32> = const { Cell::new(0) };
+    /// Whether keys are compared as they should be; if not, by these random bits.
+    static WHIM: Cell<Option<u64>> = const { Cell::new(None) };
+    /// The values that there are, by their serial numbers.
+    static LIVE: RefCell<HashSet<u64>> = RefCell::new(HashSet::new());
+    static SERIAL: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Is called wherever a table calls what is not its own.
+fn burn() {
+    let left = FUSE.get();
+    FUSE.set(left.saturating_sub(1));
+    if left == 1 && !std::thread::panicking() {
+        // Without a word on the screen.
+        resume_unwind(Box::new("burnt"));
+    }
+}
+
+/// A key whose comparison may panic, or say anything.
+#[derive(Clone, Copy, Debug)]
+struct Touchy(u64);
+
+impl PartialEq for Touchy {
+    fn eq(&self, other: &Self) -> bool {
+        burn();
+        let lie = WHIM.get().is_some_and(|mut state| {
+            let drawn = split_mix(&mut state);
+            WHIM.set(Some(state));
+            drawn.is_multiple_of(4)
+        });
+        (self.0 == other.0) != lie
+    }
+}
+
+impl Eq for Touchy {}
+impl TableKey for Touchy {}
+
+/// A value that is counted, and whose end may panic.
+#[derive(Debug)]
+struct Counted(u64);
+
+impl Counted {
+    fn new() -> Self {
+        burn();
+        let serial = SERIAL.get();
+        SERIAL.set(serial + 1);
+        LIVE.with_borrow_mut(|live| live.insert(serial));
+        Self(serial)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        assert!(LIVE.with_borrow_mut(|live| live.remove(&self.0)), "{self:?} is dropped twice");
+        burn();
+    }
+}
+
+/// Lets every other flow go, and may panic on both occasions.
+struct Reluctant;
+
+impl Evict<Touchy, Counted> for Reluctant {
+    fn rank(&mut self, candidate: &Candidate<'_, Touchy, Counted>) -> Option<u64> {
+        burn();
+        candidate.key.0.is_multiple_of(2).then_some(candidate.value.0)
+    }
+
+    fn evicted(&mut self, _: FlowId, _: Touchy, _: Counted) {
+        burn();
+    }
+}
+
+/// One of all operations, on drawn keys.
+fn operate<T: FlowTable<Touchy, Counted>>(
+    table: &mut T,
+    state: &mut u64,
+    hash: &mut impl FnMut(u64) -> u64,
+) {
+    let number = split_mix(state) % KEYS;
+    let (key, now) = (Touchy(number), Tick(split_mix(state) % 400));
+    let run: Vec<Touchy> = (number..number + 7).map(Touchy).collect();
+    let hashes: Vec<u64> = run.iter().map(|key| hash(key.0)).collect();
+    let mut ids = [None; 7];
+    match split_mix(state) % 16 {
+        0..4 => drop(table.insert(key, hashes[0], Counted::new(), CLASS, now)),
+        4 | 5 => drop(table.entry_with(key, hashes[0], CLASS, now, Counted::new)),
+        6..9 => drop(table.entry_or_evict(key, hashes[0], CLASS, now, Counted::new, &mut Reluctant)),
+        9 => _ = table.insert_batch(&run, &hashes, CLASS, now, |_| Counted::new(), &mut ids),
+        10 => drop(table.remove_key(&key, hashes[0])),
+        11 => _ = table.remove_batch(&run[..2], &hashes[..2], |_, _| burn()),
+        12 => table.lookup_batch_values(&run, &hashes, &mut ids, |_, value| {
+            burn();
+            assert!(LIVE.with_borrow(|live| live.contains(&value.0)), "{value:?} is shown after its end");
+        }),
+        13 => drop(table.lookup(&key, hashes[0]).and_then(|id| table.remove(id))),
+        14 => _ = table.lookup_touch(&key, hashes[0], now),
+        _ => _ = table.expire(now, 5, &mut |_, _, _| burn()),
+    }
+}
+
+/// Checks what holds whatever was done: who is counted is met once and has a value that lives, and nobody else does.
+fn check<T: FlowTable<Touchy, Counted>>(table: &T) -> Vec<FlowId> {
+    let (mut cursor, mut met, mut values) = (Cursor::default(), Vec::new(), HashSet::new());
+    while let Some((id, next)) = table.next_live(cursor) {
+        assert!(met.len() < table.slot_count() as usize && table.key_of(id).is_some(), "{id:?}");
+        values.insert(table.get(id).expect("it was just met").0);
+        met.push(id);
+        cursor = next;
+    }
+    let stats = table.stats();
+    assert_eq!((met.len(), values.len()), (table.len() as usize, table.len() as usize));
+    assert_eq!(stats.inserted - stats.removed - stats.evicted - stats.expired, u64::from(table.len()));
+    LIVE.with_borrow(|live| assert_eq!(*live, values));
+    met
+}
+
+/// Runs a trial on each table, built anew.
+macro_rules! on_each_table {
+    ($trial:ident) => {{
+        let timeouts = Timeouts::NEVER.with(CLASS, 100);
+        for isa in Isa::available() {
+            let config = LineHashConfig {
+                isa: Some(isa),
+                lines: Some(3),
+                timeouts,
+                ..LineHashConfig::for_flows(FLOWS)
+            };
+            $trial(|| LineHash::try_new(&config).unwrap());
+        }
+        let build = move |flows| {
+            LineHash::try_new(&LineHashConfig { timeouts, ..LineHashConfig::for_flows(flows) })
+        };
+        let limits = GrowthLimits { first_flows: 3, flows_max: FLOWS, memory_max_bytes: u64::MAX };
+        $trial(|| Growing::try_new(limits, build).unwrap());
+        let config = DHashConfig { buckets: Some(4), timeouts, ..DHashConfig::for_flows(FLOWS) };
+        $trial(|| DHash::try_new(&config).unwrap());
+        $trial(|| ReferenceDHash::<_, _>::try_new(&config).unwrap());
+        let config = SigHashConfig { buckets: Some(16), timeouts, ..SigHashConfig::for_flows(FLOWS) };
+        $trial(|| SigHash::try_new(&config).unwrap());
+        $trial(|| ReferenceSigHash::try_new(&config).unwrap());
+        $trial(|| {
+            Chained::try_new(&ChainedConfig { buckets: 4, timeouts, ..ChainedConfig::for_flows(FLOWS) })
+                .unwrap()
+        });
+        let config = DirectHashConfig { buckets: Some(8), timeouts, ..DirectHashConfig::for_flows(FLOWS) };
+        $trial(|| DirectHash::try_new(&config).unwrap());
+    }};
+}
+
+/// Gives three in four keys one line, and a few one signature, so that lines are full and lists long.
+fn crowded(key: u64) -> u64 {
+    let good = split_mix(&mut key.clone());
+    u64::from(good.is_multiple_of(4)) << 63 | good & 0x1F_000F
+}
+
+/// Takes in as many as there is nearly room for, and returns how many there are, how many elsewhere and how many in lists.
+fn fill<T: FlowTable<Touchy, Counted>>(table: &mut T) -> [u32; 3] {
+    for key in 0..u64::from(FLOWS) - 4 {
+        let _ = table.insert(Touchy(key), crowded(key), Counted::new(), CLASS, Tick(key));
+    }
+    let stats = table.stats();
+    assert!(stats.stashed > 0 || stats.segments > 1, "nobody is where it is looked for last");
+    [stats.len, stats.displaced, stats.stashed]
+}
+
+fn interrupted<T: FlowTable<Touchy, Counted>>(build: impl Fn() -> T) {
+    let steps = if cfg!(miri) { 15 } else { 30 };
+    let mut fuse = 1;
+    loop {
+        let (mut table, mut state, mut burnt) = (build(), 7, false);
+        let filled = fill(&mut table);
+        let parts = table.stats().segments;
+        FUSE.set(fuse);
+        for _ in 0..steps {
+            let step = AssertUnwindSafe(|| operate(&mut table, &mut state, &mut crowded));
+            if let Err(said) = catch_unwind(step) {
+                assert_eq!(said.downcast_ref(), Some(&"burnt"), "after {fuse} calls");
+                burnt = true;
+                for id in check(&table) {
+                    let key = table.key_of(id).expect("it was just met");
+                    assert_eq!(table.lookup(&key, crowded(key.0)), Some(id), "after {fuse} calls");
+                }
+            }
+        }
+        FUSE.set(0);
+        check(&table);
+        table.clear();
+        if parts == 1 {
+            assert_eq!(fill(&mut table), filled, "as good as new after {fuse} calls");
+        }
+        drop(table);
+        assert!(LIVE.with_borrow(HashSet::is_empty), "dropped with their table");
+        if !burnt {
+            break;
+        }
+        fuse += if cfg!(miri) { 301 } else { 1 };
+    }
+    assert!(fuse > 100, "the caller's code is called {fuse} times");
+}
+
+#[test]
+fn a_table_is_whole_wherever_its_callers_code_panics() {
+    on_each_table!(interrupted);
+}
+
+#[test]
+fn a_flow_whose_value_is_never_made_takes_no_room() {
+    for isa in Isa::available() {
+        let config = LineHashConfig {
+            isa: Some(isa),
+            lines: Some(1),
+            pool: Some(0),
+            ..LineHashConfig::for_flows(30)
+        };
+        let mut table = LineHash::try_new(&config).unwrap();
+        for key in 0..30 {
+            FUSE.set(1);
+            let entry =
+                AssertUnwindSafe(|| table.entry_with(Touchy(key), key, CLASS, Tick(0), Counted::new));
+            assert!(catch_unwind(entry).is_err(), "{isa}: {key}");
+            table
+                .insert(Touchy(key), key, Counted::new(), CLASS, Tick(0))
+                .expect("as many as there are lanes");
+        }
+        assert_eq!(check(&table).len(), 30);
+    }
+}
+
+/// Checks a table now and then while it is used, empties it, and wants it to be as good as new.
+fn misused<T: FlowTable<Touchy, Counted>>(
+    build: impl Fn() -> T,
+    mut hash: impl FnMut(u64) -> u64,
+    whim: Option<u64>,
+) {
+    let mut table = build();
+    fill(&mut table);
+    let mut state = 11;
+    WHIM.set(whim);
+    for round in 0..if cfg!(miri) { 30 } else { 3000 } {
+        operate(&mut table, &mut state, &mut hash);
+        if round % 16 == 0 {
+            check(&table);
+        }
+    }
+    WHIM.set(None);
+    let (all, mut gone) = (table.len(), 0);
+    table.drain(&mut |_, _, _| gone += 1);
+    assert_eq!((gone, table.len()), (all, 0));
+    let good = |key: u64| split_mix(&mut key.clone());
+    let ids: Vec<_> = (0..8)
+        .map(|key| table.insert(Touchy(key), good(key), Counted::new(), CLASS, Tick(0)).ok())
+        .collect();
+    assert!(ids.iter().all(Option::is_some));
+    for (key, id) in (0..).zip(ids) {
+        assert_eq!(table.lookup(&Touchy(key), good(key)), id, "{key}");
+    }
+    check(&table);
+}
+
+#[test]
+fn a_key_that_comes_with_other_hashes_breaks_nothing() {
+    fn trial<T: FlowTable<Touchy, Counted>>(build: impl Fn() -> T) {
+        let mut drawn = 3;
+        misused(build, |key| crowded(key ^ (split_mix(&mut drawn) % 3) << 32), None);
+    }
+    on_each_table!(trial);
+}
+
+#[test]
+fn keys_that_are_compared_at_whim_break_nothing() {
+    fn trial<T: FlowTable<Touchy, Counted>>(build: impl Fn() -> T) {
+        misused(build, crowded, Some(5));
+    }
+    on_each_table!(trial);
+}
+
+#[test]
+fn a_flow_moves_to_another_segment_or_stays_wherever_its_callers_code_panics() {
+    let build = |flows| LineHash::try_new(&LineHashConfig::for_flows(flows));
+    let limits = GrowthLimits { first_flows: 12, flows_max: FLOWS, memory_max_bytes: u64::MAX };
+    for fuse in (1..).step_by(if cfg!(miri) { 30 } else { 1 }) {
+        let mut table = Growing::try_new(limits, build).unwrap();
+        fill(&mut table);
+        let (before, mut moved) = (check(&table), Vec::new());
+        FUSE.set(fuse);
+        let hash = |key: &Touchy| {
+            burn();
+            crowded(key.0)
+        };
+        let on_move = |old, _| {
+            moved.push(old);
+            burn();
+        };
+        let burnt = catch_unwind(AssertUnwindSafe(|| table.drain_oldest(8, hash, on_move))).is_err();
+        FUSE.set(0);
+        let after = check(&table);
+        assert_eq!(before.len(), after.len(), "after {fuse} calls");
+        assert!(before.iter().all(|id| after.contains(id) != moved.contains(id)), "after {fuse} calls");
+        if !burnt {
+            assert!(moved.len() == 8 && fuse > 16, "{fuse} calls for {moved:?}");
+            while table.drain_oldest(8, hash, |_, _| {}).more {}
+            assert_eq!((check(&table).len(), table.stats().segments), (before.len(), 1));
+            break;
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Values and keys of any shape, and tables of one flow.
+
+use flowloom_flow_table::segments::GrowthLimits;
+use flowloom_flow_table::{
+    BuildError, Chained, ChainedConfig, DHash, DHashConfig, DirectHash, DirectHashConfig, FlowTable, Full,
+    FullReason, Growing, LineHash, LineHashConfig, SigHash, SigHashConfig, TableKey, Tick, TimeoutClass,
+    Timeouts,
+};
+
+const CLASS: TimeoutClass = TimeoutClass(0);
+
+/// Takes in flows up to the capacity, finds each, and lets them go in both ways.
+fn goes_round<K: TableKey, V: PartialEq + Clone + std::fmt::Debug>(
+    name: &str,
+    table: &mut impl FlowTable<K, V>,
+    key: impl Fn(u64) -> K,
+    value: &V,
+) {
+    let flows = u64::from(table.capacity());
+    let hash = |number: u64| (number + 1) << 32 | number;
+    for round in [0, 1000, 2000] {
+        let mut ids = Vec::new();
+        for number in 0..flows {
+            let id =
+                table.insert(key(number), hash(number), value.clone(), CLASS, Tick(round)).expect(name);
+            assert_eq!(table.lookup_value(&key(number), hash(number)), Some((id, value)), "{name}");
+            assert_eq!(
+                std::ptr::from_ref(table.get(id).expect(name)).addr() % align_of::<V>(),
+                0,
+                "{name}"
+            );
+            ids.push(id);
+        }
+        let refused = table.insert(key(flows), hash(flows), value.clone(), CLASS, Tick(round));
+        assert_eq!(refused, Err(Full { reason: FullReason::Capacity }), "{name}");
+        for (number, &id) in (0..).zip(&ids) {
+            assert_eq!(table.get(id), Some(value), "{name}");
+            if number % 2 == 0 {
+                assert_eq!(table.remove(id), Some((key(number), value.clone())), "{name}");
+            }
+        }
+        let aged =
+            table.expire(Tick(round + 200), 1000, &mut |_, _, old| assert_eq!(old, *value, "{name}"));
+        assert_eq!((u64::from(aged.removed), table.len()), (flows / 2, 0), "{name}");
+        assert!(ids.iter().all(|&id| table.get(id).is_none()), "{name}");
+    }
+}
+
+/// Goes round with every table.
+fn each<K: TableKey, V: PartialEq + Clone + std::fmt::Debug>(key: impl Fn(u64) -> K + Copy, value: &V) {
+    let timeouts = Timeouts::NEVER.with(CLASS, 100);
+    for flows in [1, 5] {
+        let config = LineHashConfig { timeouts, ..LineHashConfig::for_flows(flows) };
+        let mut table = LineHash::try_new(&config).expect("a small table");
+        goes_round("LineHash", &mut table, key, value);
+        table.prefault();
+        goes_round("LineHash, resident", &mut table, key, value);
+        let config = DHashConfig { timeouts, ..DHashConfig::for_flows(flows) };
+        goes_round("DHash", &mut DHash::try_new(&config).expect("a small table"), key, value);
+        let config = SigHashConfig { timeouts, ..SigHashConfig::for_flows(flows) };
+        goes_round("SigHash", &mut SigHash::try_new(&config).expect("a small table"), key, value);
+        let config = ChainedConfig { timeouts, ..ChainedConfig::for_flows(flows) };
+        goes_round("Chained", &mut Chained::try_new(&config).expect("a small table"), key, value);
+        let config = DirectHashConfig { timeouts, ..DirectHashConfig::for_flows(flows) };
+        goes_round("DirectHash", &mut DirectHash::try_new(&config).expect("a small table"), key, value);
+        let limits = GrowthLimits { first_flows: 1, flows_max: flows, memory_max_bytes: u64::MAX };
+        let build =
+            |flows| LineHash::try_new(&LineHashConfig { timeouts, ..LineHashConfig::for_flows(flows) });
+        goes_round("Growing", &mut Growing::try_new(limits, build).expect("a small table"), key, value);
+    }
+}
+
+/// Begins on a page, and may hold nothing.
+#[derive(Clone, PartialEq, Debug)]
+#[repr(align(4096))]
+struct Page<T>(T);
+
+#[test]
+fn values_may_have_no_bytes_or_pages_of_their_own() {
+    each(|number| number, &());
+    each(|number| number, &Page(()));
+    each(|number| number, &Page(7_u8));
+    each(|number| number, &[9_u8; 61]);
+    each(|number| number, &[9_u64; 700]);
+}
+
+#[test]
+fn keys_may_have_no_bytes_or_many() {
+    each(|number| [number; 40], &"value".to_owned());
+    let mut table = LineHash::<[u8; 0], u64>::try_new(&LineHashConfig::for_flows(1)).unwrap();
+    let id = table.insert([], 5, 50, CLASS, Tick(0)).unwrap();
+    assert_eq!((table.lookup(&[], 5), table.remove_key(&[], 5)), (Some(id), Some(50)));
+    assert_eq!(table.lookup(&[], 5), None);
+}
+
+#[test]
+fn what_cannot_be_counted_in_bytes_is_beyond_any_limit() {
+    struct Vast {
+        _bytes: [u8; 1 << 40],
+    }
+    /// Whether a table of these states is refused before anything is reserved.
+    macro_rules! is_too_large {
+        ($table:ident, $config:ident) => {{
+            let config = $config { memory_limit_bytes: 1 << 50, ..$config::for_flows(1 << 26) };
+            matches!($table::<u64, Vast>::try_new(&config), Err(BuildError::TooLarge { .. }))
+        }};
+    }
+    assert!(is_too_large!(LineHash, LineHashConfig));
+    assert!(is_too_large!(DHash, DHashConfig));
+    assert!(is_too_large!(SigHash, SigHashConfig));
+    assert!(is_too_large!(Chained, ChainedConfig));
+    assert!(is_too_large!(DirectHash, DirectHashConfig));
+}
