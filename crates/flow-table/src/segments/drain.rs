@@ -9,7 +9,7 @@ use crate::table::{Cursor, FlowId, FlowTable, TableKey};
 pub struct Drained {
     /// Flows that have another id now.
     pub moved: u32,
-    /// There is an older segment still, and room to empty it into.
+    /// There is an older segment still, and room to empty it into: not where the newest has refused all that is left.
     pub more: bool,
 }
 
@@ -27,7 +27,7 @@ where
     /// or what is used since [`rekey`](Growing::rekey).
     ///
     /// Nothing moves while there is one segment, or no room in the newest. A flow that the newest refuses, for a list at its cap,
-    /// stays as it is.
+    /// stays as it is, and is met again when all others have been.
     ///
     /// # Panics
     ///
@@ -45,9 +45,10 @@ where
                 return outcome;
             }
             let Some((id, next)) = self.segments[0].table.next_live(self.drained_to) else {
-                self.drained_to = Cursor::default();
+                let is_refused = self.drained == 0 && !self.segments[0].table.is_empty();
+                (self.drained_to, self.drained) = (Cursor::default(), 0);
                 self.retire();
-                return Drained { more: self.segments.len() > 1, ..outcome };
+                return Drained { more: self.segments.len() > 1 && !is_refused, ..outcome };
             };
             let oldest = &self.segments[0].table;
             let (class, seen) = (oldest.class_of(id), oldest.last_seen(id));
@@ -67,6 +68,7 @@ where
                     drop(oldest.table.remove(id));
                 }
                 self.moved += 1;
+                self.drained += 1;
                 outcome.moved += 1;
                 on_move(oldest.outer(id), newest.outer(entry.id));
             }

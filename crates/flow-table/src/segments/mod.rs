@@ -190,6 +190,8 @@ pub struct Growing<K, V, T, F> {
     moved: u64,
     /// How far the oldest segment has been looked through for flows to move.
     drained_to: Cursor,
+    /// Flows that left the oldest segment since its first flow was met.
+    drained: u32,
     /// By place: what its segment's flows were hashed with, where that is not what callers hash with now.
     former: [Option<FormerHash<K>>; PLACES],
     flow: PhantomData<fn() -> (K, V)>,
@@ -217,6 +219,7 @@ where
             refused: 0,
             moved: 0,
             drained_to: Cursor::default(),
+            drained: 0,
             former: [const { None }; PLACES],
             flow: PhantomData,
         };
@@ -280,7 +283,7 @@ where
             if self.segments[number].table.is_empty() {
                 let segment = self.segments.remove(number);
                 if number == 0 {
-                    self.drained_to = Cursor::default();
+                    (self.drained_to, self.drained) = (Cursor::default(), 0);
                 }
                 let stats = segment.table.stats();
                 self.past = self.past.and(TableStats {

@@ -249,4 +249,28 @@ mod tests {
         let stats = table.stats();
         assert_eq!((u64::from(stats.len), stats.stashed, stats.segments), (count, 0, 1));
     }
+
+    #[test]
+    fn flows_that_the_newest_refuses_stay_and_a_loop_over_all_ends() {
+        let build = |flows| LineHash::<u64, u64>::try_new(&LineHashConfig::for_flows(flows));
+        let limits = GrowthLimits { first_flows: 2000, flows_max: 2000, memory_max_bytes: u64::MAX };
+        let mut table = Growing::try_new(limits, build).unwrap();
+        let known = |_: &u64| 0x1234_5678_9ABC_DEF0;
+        let fill = |table: &mut Growing<_, _, _, _>, keys: core::ops::Range<u64>| {
+            keys.filter(|key| table.insert(*key, known(key), *key, CLASS, Tick(0)).is_ok()).count()
+        };
+        let older = fill(&mut table, 0..200);
+        table.rekey(known).unwrap();
+        let newer = fill(&mut table, 200..400);
+        assert!(older == newer && older < 200, "{older} and {newer}");
+        // One of the newest goes, so one of the oldest can move.
+        assert_eq!(table.remove_key(&200, known(&200)), Some(200));
+        let (mut calls, mut moved) = (0, 0);
+        while table.drain_oldest(7, known, |_, _| moved += 1).more {
+            calls += 1;
+            assert!(calls < 100, "it ends");
+        }
+        assert_eq!((moved, table.stats().segments, table.len() as usize), (1, 2, older + newer - 1));
+        assert!((0..200).filter(|key| table.lookup(key, known(key)).is_some()).count() == older);
+    }
 }
