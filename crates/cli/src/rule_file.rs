@@ -57,8 +57,8 @@ pub(crate) struct RuleFile {
     pub(crate) set: RuleSet,
 }
 
-/// Reads a text file, plain or packed, of at most so many bytes.
-pub(crate) fn read_text(path: &Path, bytes_max: usize) -> Result<String, Failure> {
+/// Reads a text file, plain or packed, of at most so many bytes; `hint` says what it should be, where it is no text.
+pub(crate) fn read_text(path: &Path, bytes_max: usize, hint: &str) -> Result<String, Failure> {
     let unreadable =
         |error: &dyn std::fmt::Display| Failure::Input(format!("cannot read {}: {error}", path.display()));
     let mut bytes = Vec::new();
@@ -74,7 +74,7 @@ pub(crate) fn read_text(path: &Path, bytes_max: usize) -> Result<String, Failure
     }
     let text = String::from_utf8(bytes).map_err(|error| {
         let place = error.utf8_error().valid_up_to();
-        unreadable(&format!("no text: byte {place} is not UTF-8"))
+        unreadable(&format!("no text: byte {place} is not UTF-8{hint}"))
     })?;
     // What some editors put in front of a text.
     Ok(match text.strip_prefix('\u{feff}') {
@@ -96,7 +96,7 @@ pub(crate) fn check_inputs(rules: &Path, inputs: &[PathBuf]) -> Result<(), Failu
 pub(crate) fn read(options: &RuleOptions) -> Result<RuleFile, Failure> {
     let limits = LoadLimits::default();
     let path = &options.rules;
-    let text = read_text(path, limits.bytes_max)?;
+    let text = read_text(path, limits.bytes_max, FORMS)?;
     let form = Form::of(path, &text);
     if first_line(&text)
         .is_some_and(|(_, line)| ["-A ", "-P ", "-N "].iter().any(|begin| line.starts_with(begin)))

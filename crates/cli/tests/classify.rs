@@ -15,6 +15,19 @@ const RULES: &str = "\
 ";
 
 #[test]
+fn a_file_of_rules_or_headers_that_is_no_text_is_told_what_it_should_be() {
+    let folder = Folder::new();
+    let bytes = folder.write("bytes", &[b'1', 0xD4, 0xC3]);
+    let rules = folder.write("one.rules", b"@0.0.0.0/0 0.0.0.0/0 0 : 65535 0 : 65535 0x00/0x00\n");
+    flowloom(["rules", "check", &bytes])
+        .ends(3)
+        .says(&["byte 1 is not UTF-8", "a ClassBench filter file, TOML, or"]);
+    flowloom(["classify", &bytes, "--rules", &rules])
+        .ends(3)
+        .says(&["byte 1 is not UTF-8", "five numbers a line"]);
+}
+
+#[test]
 fn headers_hit_the_rules_that_they_should() {
     let folder = Folder::new();
     let rules = folder.write("r", RULES.as_bytes());

@@ -4,11 +4,16 @@ use crate::support::{Folder, flowloom};
 
 #[test]
 fn the_list_names_every_item() {
-    let list = flowloom(["reproduce", "list", "--format", "json"]).ends(0).json();
-    let ids: Vec<&str> =
-        list["items"].as_array().unwrap().iter().map(|item| item["id"].as_str().unwrap()).collect();
-    assert!(ids.contains(&"dhash/table5_comparisons"), "{ids:?}");
+    let ids = |what: &[&str]| -> Vec<String> {
+        let list = flowloom([&["reproduce", "list", "--format", "json"], what].concat()).ends(0).json();
+        list["items"].as_array().unwrap().iter().map(|item| item["id"].as_str().unwrap().into()).collect()
+    };
+    let all = ids(&[]);
+    assert!(all.iter().any(|id| id == "dhash/table5_comparisons"), "{all:?}");
     flowloom(["reproduce", "list"]).ends(0).shows(&["dhash/table5_comparisons", "Tab. V"]);
+    let some = ids(&["lfb"]);
+    assert!(!some.is_empty() && some.iter().all(|id| id.starts_with("lfb/")), "{some:?}");
+    flowloom(["reproduce", "list", "no-paper"]).ends(2).says(&["no paper or item 'no-paper'"]);
 }
 
 #[test]

@@ -14,11 +14,12 @@ use super::parse;
 #[command(after_help = "\
 Examples:
   flowloom reproduce list                      every item, and how its figures come about
+  flowloom reproduce list dhash                those of one paper
   flowloom reproduce dhash                     all items of one paper
   flowloom reproduce dhash/table5 --scale full one item, at the paper's sizes
   flowloom reproduce all --save report         with report.html, JSON, CSV and SVG in a folder")]
 pub(crate) struct Reproduce {
-    /// A paper, an item of one, `all`, or `list`
+    /// A paper, an item of one, `all`, or `list`: of all or of what else is named
     #[arg(required = true, value_name = "WHAT")]
     pub(crate) what: Vec<String>,
 

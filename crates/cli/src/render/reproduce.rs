@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use flowloom_repro::page::{number, stated};
-use flowloom_repro::{PAPERS, Record, Reproduction, Value, Verdict};
+use flowloom_repro::{Item, Record, Reproduction, Value, Verdict};
 use serde::{Serialize, Serializer};
 
 use super::{Report, counted};
@@ -24,8 +24,8 @@ struct ListedItem {
 }
 
 impl ItemList {
-    pub(crate) fn all() -> Self {
-        let items = PAPERS.iter().flat_map(|paper| paper.items).map(|item| ListedItem {
+    pub(crate) fn of(items: &[&'static Item]) -> Self {
+        let items = items.iter().map(|item| ListedItem {
             id: item.id,
             place: item.place,
             claim: item.claim,

@@ -85,11 +85,14 @@ fn is_trace(path: &Path) -> bool {
         && (first[0].is_ascii_digit() || first[0] == b'#')
 }
 
+/// Behind an error in what is no text.
+const TRACE: &str = "\n  a header trace has five numbers a line";
+
 fn headers(arguments: &Classify, tally: &mut Tally<'_>) -> Result<End, Failure> {
     let limit = arguments.limit.unwrap_or(u64::MAX);
     for path in &arguments.inputs {
         let limits = LoadLimits::default();
-        let text = rule_file::read_text(path, limits.bytes_max)?;
+        let text = rule_file::read_text(path, limits.bytes_max, TRACE)?;
         let keys = trace::parse(&text, limits)
             .map_err(|error| Failure::Input(error.in_file(&path.display().to_string())))?;
         for key in keys {

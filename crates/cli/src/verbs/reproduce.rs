@@ -20,11 +20,16 @@ use crate::signals::stop_on_signals;
 
 /// Runs the verb.
 pub(crate) fn run(arguments: &Reproduce, common: &Common) -> Result<Status, Failure> {
-    if arguments.what.iter().any(|what| what == "list") {
-        print(&ItemList::all(), common)?;
+    let (list, mut names): (Vec<&str>, Vec<&str>) =
+        arguments.what.iter().map(String::as_str).partition(|what| *what == "list");
+    if names.is_empty() {
+        names.push("all");
+    }
+    let items = selected(&names)?;
+    if !list.is_empty() {
+        print(&ItemList::of(&items), common)?;
         return Ok(Status::Ok);
     }
-    let items = selected(&arguments.what)?;
     let data = data_folder(arguments)?;
     let _kept = arguments.save.as_deref().map(OutputFolder::open).transpose()?;
     let control = Arc::new(Control::default());
@@ -70,7 +75,7 @@ pub(crate) fn run(arguments: &Reproduce, common: &Common) -> Result<Status, Fail
 }
 
 /// Returns the items that the names stand for, each once.
-fn selected(names: &[String]) -> Result<Vec<&'static Item>, Failure> {
+fn selected(names: &[&str]) -> Result<Vec<&'static Item>, Failure> {
     let mut items: Vec<&'static Item> = Vec::new();
     for name in names {
         let some = select(name);
