@@ -18,7 +18,7 @@ mod sse2;
 use flowloom_cpu::features::Isa;
 
 use crate::dhash::layout::Bucket;
-use crate::linehash::layout::Line;
+use crate::linehash::layout::{ALL_LANES, Line};
 
 /// What a back end computes.
 pub(crate) trait Lanes: Copy {
@@ -27,6 +27,12 @@ pub(crate) trait Lanes: Copy {
 
     /// Returns the halves that hold exactly this one: bit j for half j, control included.
     fn equal_halves(self, line: &Line, half: u16) -> u32;
+
+    /// Returns the lanes that hold this signature: bit j for lane j, and no others.
+    #[inline(always)]
+    fn equal_lanes(self, line: &Line, signature: u16) -> u32 {
+        self.equal_halves(line, signature) & ALL_LANES
+    }
 
     /// Returns the halves whose top bit is set: bit j for half j, control included.
     fn top_bits(self, line: &Line) -> u32;
@@ -209,11 +215,11 @@ mod tests {
     struct EqualHalves<'a>(&'a Line, u16);
 
     impl Kernel for EqualHalves<'_> {
-        type Output = u32;
+        type Output = [u32; 2];
 
         #[inline(always)]
-        fn run<L: Lanes>(self, lanes: L) -> u32 {
-            lanes.equal_halves(self.0, self.1)
+        fn run<L: Lanes>(self, lanes: L) -> [u32; 2] {
+            [lanes.equal_halves(self.0, self.1), lanes.equal_lanes(self.0, self.1)]
         }
     }
 
@@ -239,8 +245,9 @@ mod tests {
             for lane in 0..32 {
                 let mut line = Line::default();
                 line.0[lane] = 0xFFFF;
-                assert_eq!(backend.run(EqualHalves(&line, 0xFFFF)), 1 << lane, "{isa}");
-                assert_eq!(backend.run(EqualHalves(&line, 0)), !(1 << lane), "{isa}");
+                let both = |halves: u32| [halves, halves & ALL_LANES];
+                assert_eq!(backend.run(EqualHalves(&line, 0xFFFF)), both(1 << lane), "{isa}");
+                assert_eq!(backend.run(EqualHalves(&line, 0)), both(!(1 << lane)), "{isa}");
             }
         }
     }

@@ -4,8 +4,8 @@
 #![expect(unsafe_code, reason = "SIMD loads")]
 
 use core::arch::x86_64::{
-    __m128i, _mm_cmpeq_epi16, _mm_cmpeq_epi32, _mm_load_si128, _mm_movemask_epi8, _mm_packs_epi16,
-    _mm_packs_epi32, _mm_set1_epi16, _mm_set1_epi32,
+    __m128i, _mm_and_si128, _mm_cmpeq_epi16, _mm_cmpeq_epi32, _mm_load_si128, _mm_movemask_epi8,
+    _mm_packs_epi16, _mm_packs_epi32, _mm_set1_epi16, _mm_set1_epi32, _mm_setr_epi16,
 };
 use core::ptr;
 
@@ -46,6 +46,23 @@ impl Lanes for Sse2Lanes {
             let wanted = _mm_set1_epi16(half.cast_signed());
             let low = _mm_packs_epi16(_mm_cmpeq_epi16(a, wanted), _mm_cmpeq_epi16(b, wanted));
             let high = _mm_packs_epi16(_mm_cmpeq_epi16(c, wanted), _mm_cmpeq_epi16(d, wanted));
+            let (low, high) =
+                (_mm_movemask_epi8(low).cast_unsigned(), _mm_movemask_epi8(high).cast_unsigned());
+            low | high << 16
+        }
+    }
+
+    #[inline(always)]
+    fn equal_lanes(self, line: &Line, signature: u16) -> u32 {
+        let [a, b, c, d] = quarters(line);
+        // SAFETY: SSE2 is part of x86-64.
+        unsafe {
+            let wanted = _mm_set1_epi16(signature.cast_signed());
+            // All but the filter's halves, here and not in the result: that costs no register more for integers.
+            let lanes = _mm_setr_epi16(-1, -1, -1, -1, -1, -1, 0, 0);
+            let low = _mm_packs_epi16(_mm_cmpeq_epi16(a, wanted), _mm_cmpeq_epi16(b, wanted));
+            let last = _mm_and_si128(_mm_cmpeq_epi16(d, wanted), lanes);
+            let high = _mm_packs_epi16(_mm_cmpeq_epi16(c, wanted), last);
             let (low, high) =
                 (_mm_movemask_epi8(low).cast_unsigned(), _mm_movemask_epi8(high).cast_unsigned());
             low | high << 16

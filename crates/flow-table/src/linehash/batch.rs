@@ -16,7 +16,7 @@ use core::cell::Cell;
 use flowloom_cpu::pages::{Fractions, Generation};
 use flowloom_cpu::prefetch;
 
-use super::layout::{ALL_LANES, Filter, Line, Place, Way, state_of};
+use super::layout::{Filter, Line, Place, Way, state_of};
 use super::table::LineHash;
 use crate::arch::{Kernel, Lanes};
 use crate::state::slab::Tenants;
@@ -109,7 +109,7 @@ impl<K: TableKey, V> Pipeline<'_, K, V> {
     ) {
         let (home, line) = self.lines.at((hash >> 32) as u32);
         let signature = Place::signature_of(hash);
-        let matching = lanes.equal_halves(line, signature) & ALL_LANES;
+        let matching = lanes.equal_lanes(line, signature);
         if matching == 0 {
             id.set(None);
             apart.note(number, line.may_be_elsewhere(hash));

@@ -17,7 +17,7 @@ use flowloom_flow_key::FlowHash;
 pub const LANES: u32 = 30;
 
 /// The bits of all lanes in the result of a compare.
-pub(super) const ALL_LANES: u32 = (1 << LANES) - 1;
+pub(crate) const ALL_LANES: u32 = (1 << LANES) - 1;
 
 /// Thirty signatures, then a filter of two halves; a signature of 0 is an empty lane.
 pub type Line = CacheLine<[u16; 32]>;

@@ -24,6 +24,7 @@
 //! Not of any paper; the ideas of one line a bucket and a static state for each lane are those of [`dhash`](crate::dhash).
 
 mod batch;
+mod lanes;
 pub mod layout;
 pub mod table;
 

@@ -7,6 +7,7 @@ use flowloom_cpu::pages::{HugePages, LineArray, PageReport};
 use flowloom_cpu::prefetch;
 
 use super::batch::FindBatch;
+use super::lanes::{Empty, Matching};
 use super::layout::{
     ALL_LANES, AWAY, Counts, DISPLACED_MAX, Filter, LANES, Line, Place, STASH_BIT, STASHED, Way,
     filter_bit, lane_to_take, place_of, state_of,
@@ -107,6 +108,9 @@ pub struct LineHash<K, V> {
     line_count: u32,
     /// The first state behind those of lanes.
     pool_start: u32,
+    /// [`LANES`], where the compiler does not know it: multiplied by, it costs one register, as a constant it becomes shifts, which
+    /// cost three. Registers in flight are what bounds how many lookups overlap.
+    line_states: u32,
     /// Of each line, how many of its flows are elsewhere: read where a flow comes or goes that is, and by nobody else.
     counts: LineArray<Counts>,
     stash: ConflictLists,
@@ -136,6 +140,7 @@ impl<K: TableKey, V> LineHash<K, V> {
             lines: LineArray::try_new(line_count as usize, config.huge_pages)?,
             line_count,
             pool_start: line_count * LANES,
+            line_states: LANES,
             counts: LineArray::try_new(line_count as usize, config.huge_pages)?,
             stash: ConflictLists::try_new(config.list_count(), config.pool_size(), config.list_cap)?,
             away: 0,
@@ -248,7 +253,7 @@ impl<K: TableKey, V> LineHash<K, V> {
     #[inline(always)]
     pub(super) fn lanes_with<L: Lanes>(&self, lanes: L, line: u32, half: u16) -> u32 {
         match self.lines.get(line as usize) {
-            Some(line) => lanes.equal_halves(line, half) & ALL_LANES,
+            Some(line) => lanes.equal_lanes(line, half),
             None => 0,
         }
     }
@@ -286,6 +291,14 @@ impl<K: TableKey, V> LineHash<K, V> {
         self.backend.run(FindAnywhere { table: self, key, hash })
     }
 
+    /// Looks a key up wherever it may be, and its value with it. Apart too: else where the value lies is computed once more on
+    /// the way of most keys.
+    #[inline(never)]
+    fn find_value_anywhere(&self, key: &K, hash: u64) -> Option<(FlowId, &V)> {
+        let id = self.find_anywhere(key, hash)?;
+        Some((id, self.states.get(id)?))
+    }
+
     /// Asks for the state that a flow of this hash most likely has, so that it comes along with the line that would tell.
     #[inline(always)]
     fn prefetch_favourite(&self, hash: u64) {
@@ -306,9 +319,10 @@ impl<K: TableKey, V> LineHash<K, V> {
         let Place { home, signature } = self.place_of_hash(hash);
         self.prefetch_favourite(hash);
         let Some(line) = self.lines.get(home as usize) else { return AtHome::Nowhere };
-        let matching = lanes.equal_halves(line, signature) & ALL_LANES;
+        let matching = lanes.equal_lanes(line, signature);
         if matching != 0 {
-            match self.states.tenants().verify_value(state_of(home, matching.trailing_zeros()), key) {
+            let state = home * self.line_states + matching.trailing_zeros();
+            match self.states.tenants().verify_value(state, key) {
                 Some((id, value)) => AtHome::Found(id, value),
                 None => AtHome::Unsure,
             }
@@ -382,30 +396,6 @@ impl<K: TableKey, V> Kernel for FindAnywhere<'_, K, V> {
             }
         }
         if home.may_be_elsewhere(hash) { table.find_away(lanes, home, place, key, hash) } else { None }
-    }
-}
-
-/// The lanes of a line that hold no flow.
-struct Empty<'a>(&'a Line);
-
-impl Kernel for Empty<'_> {
-    type Output = u32;
-
-    #[inline(always)]
-    fn run<L: Lanes>(self, lanes: L) -> u32 {
-        !lanes.top_bits(self.0) & ALL_LANES
-    }
-}
-
-/// The lanes of a line that hold a signature.
-struct Matching<'a>(&'a Line, u16);
-
-impl Kernel for Matching<'_> {
-    type Output = u32;
-
-    #[inline(always)]
-    fn run<L: Lanes>(self, lanes: L) -> u32 {
-        lanes.equal_halves(self.0, self.1) & ALL_LANES
     }
 }
 
@@ -515,12 +505,11 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
     #[inline]
     fn find_value(&self, key: &K, hash: u64) -> Option<(FlowId, &V)> {
         // Each way on its own, so that what was just compared is not compared again.
-        let id = match self.look_at_home(key, hash) {
-            AtHome::Found(id, value) => return Some((id, value)),
-            AtHome::Nowhere => return None,
-            AtHome::Unsure => self.find_anywhere(key, hash)?,
-        };
-        Some((id, self.states.get(id)?))
+        match self.look_at_home(key, hash) {
+            AtHome::Found(id, value) => Some((id, value)),
+            AtHome::Nowhere => None,
+            AtHome::Unsure => self.find_value_anywhere(key, hash),
+        }
     }
 
     #[inline]
@@ -583,7 +572,7 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
         let Place { home, signature } = self.place_of_hash(hash);
         let favourite = Place::favourite_of(hash, self.pool_start);
         let Some(line) = self.lines.get_mut(home as usize) else { return Err(make) };
-        let matching = lanes.equal_halves(line, signature) & ALL_LANES;
+        let matching = lanes.equal_lanes(line, signature);
         let empty = !lanes.top_bits(line) & ALL_LANES;
         let unsure = matching | u32::from(line.may_be_elsewhere(hash));
         if unsure != 0 || empty == 0 || !self.states.has_room() {
@@ -632,7 +621,7 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
         let Place { home, signature } = self.place_of_hash(hash);
         self.prefetch_favourite(hash);
         let line = self.lines.get_mut(home as usize)?;
-        let matching = lanes.equal_halves(line, signature) & ALL_LANES;
+        let matching = lanes.equal_lanes(line, signature);
         if matching != 0 {
             // A key is looked up in its own home line, so the flow is at home, and has no mark.
             let lane = matching.trailing_zeros();

@@ -1,0 +1,28 @@
+//! What one compare says of a line: which of its lanes are empty, or hold a signature.
+
+use super::layout::{ALL_LANES, Line};
+use crate::arch::{Kernel, Lanes};
+
+/// The lanes of a line that hold no flow.
+pub(super) struct Empty<'a>(pub(super) &'a Line);
+
+impl Kernel for Empty<'_> {
+    type Output = u32;
+
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) -> u32 {
+        !lanes.top_bits(self.0) & ALL_LANES
+    }
+}
+
+/// The lanes of a line that hold a signature.
+pub(super) struct Matching<'a>(pub(super) &'a Line, pub(super) u16);
+
+impl Kernel for Matching<'_> {
+    type Output = u32;
+
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) -> u32 {
+        lanes.equal_lanes(self.0, self.1)
+    }
+}
