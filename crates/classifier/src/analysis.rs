@@ -107,9 +107,10 @@ enum Fate {
 /// same prefixes.
 ///
 /// Three looks, the cheap ones at all rules first: duplicates are found by a hash, without steps. A rule that takes all packets of
-/// another has prefixes no longer than the other's, so single shadows are found with a look for each pair of lengths that there is
-/// (and where many rules have both prefixes in common, by blocks of ports in the same way); so is an earlier rule at one of two corners of a box, and where there is none the rule wins. From the boxes of the others, which
-/// are few, is cut away what earlier rules match, until nothing is left, or a piece that no earlier rule meets.
+/// another has prefixes no longer than the other's, so single shadows are found with a look for each pair of lengths that there is,
+/// and where many rules have both prefixes in common, by blocks of ports in the same way; so is an earlier rule at one of two corners
+/// of a box, and where there is none the rule wins. From the boxes of the others, which are few, is cut away what earlier rules
+/// match, until nothing is left, or a piece that no earlier rule meets.
 ///
 /// # Examples
 ///

@@ -13,7 +13,7 @@ use flowloom_cpu::features::Avx2;
 
 use super::{Kernel, Lanes};
 use crate::dhash::layout::Bucket;
-use crate::linehash::layout::Line;
+use crate::linehash::layout::{ALL_LANES, Line};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Avx2Lanes(Avx2);
@@ -41,24 +41,24 @@ impl Lanes for Avx2Lanes {
     }
 
     #[inline(always)]
-    fn equal_halves(self, line: &Line, half: u16) -> u32 {
+    fn equal_lanes(self, line: &Line, signature: u16) -> u32 {
         let halves: *const __m256i = ptr::from_ref(line).cast();
         // SAFETY: a line is 64 bytes and 64-aligned (asserted in `layout.rs`), so it is two aligned 32-byte
         // halves; `self` proves AVX2.
         unsafe {
-            let wanted = _mm256_set1_epi16(half.cast_signed());
+            let wanted = _mm256_set1_epi16(signature.cast_signed());
             let low = _mm256_cmpeq_epi16(_mm256_load_si256(halves), wanted);
             let high = _mm256_cmpeq_epi16(_mm256_load_si256(halves.add(1)), wanted);
             // Packing goes by 16-byte lanes: the permutation puts their quarters in order again.
             let packed = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packs_epi16(low, high));
-            _mm256_movemask_epi8(packed).cast_unsigned()
+            _mm256_movemask_epi8(packed).cast_unsigned() & ALL_LANES
         }
     }
 
     #[inline(always)]
     fn top_bits(self, line: &Line) -> u32 {
         let halves: *const __m256i = ptr::from_ref(line).cast();
-        // SAFETY: as in `equal_halves`.
+        // SAFETY: as in `equal_lanes`.
         unsafe {
             // Packing saturates, and so keeps the sign; the permutation as above.
             let packed = _mm256_packs_epi16(_mm256_load_si256(halves), _mm256_load_si256(halves.add(1)));

@@ -12,7 +12,7 @@ use flowloom_cpu::features::Avx512;
 
 use super::{Kernel, Lanes};
 use crate::dhash::layout::Bucket;
-use crate::linehash::layout::Line;
+use crate::linehash::layout::{ALL_LANES, Line};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Avx512Lanes(Avx512);
@@ -34,11 +34,11 @@ impl Lanes for Avx512Lanes {
     }
 
     #[inline(always)]
-    fn equal_halves(self, line: &Line, half: u16) -> u32 {
+    fn equal_lanes(self, line: &Line, signature: u16) -> u32 {
         // SAFETY: a line is 64 bytes and 64-aligned (asserted in `layout.rs`); `self` proves AVX-512BW.
         unsafe {
             let line = _mm512_load_si512(ptr::from_ref(line).cast());
-            _mm512_cmpeq_epi16_mask(line, _mm512_set1_epi16(half.cast_signed()))
+            _mm512_cmpeq_epi16_mask(line, _mm512_set1_epi16(signature.cast_signed())) & ALL_LANES
         }
     }
 

@@ -18,21 +18,15 @@ mod sse2;
 use flowloom_cpu::features::Isa;
 
 use crate::dhash::layout::Bucket;
-use crate::linehash::layout::{ALL_LANES, Line};
+use crate::linehash::layout::Line;
 
 /// What a back end computes.
 pub(crate) trait Lanes: Copy {
     /// Returns the slots that hold exactly this word: bit j for slot j.
     fn equal(self, bucket: &Bucket, word: u32) -> u32;
 
-    /// Returns the halves that hold exactly this one: bit j for half j, control included.
-    fn equal_halves(self, line: &Line, half: u16) -> u32;
-
     /// Returns the lanes that hold this signature: bit j for lane j, and no others.
-    #[inline(always)]
-    fn equal_lanes(self, line: &Line, signature: u16) -> u32 {
-        self.equal_halves(line, signature) & ALL_LANES
-    }
+    fn equal_lanes(self, line: &Line, signature: u16) -> u32;
 
     /// Returns the halves whose top bit is set: bit j for half j, control included.
     fn top_bits(self, line: &Line) -> u32;
@@ -177,6 +171,7 @@ fn aside<K: Kernel>(lanes: scalar::Scalar, kernel: K) -> K::Output {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::linehash::layout::ALL_LANES;
     use flowloom_flow_key::hash::fold::split_mix;
 
     struct Equal<'a>(&'a Bucket, u32);
@@ -212,20 +207,20 @@ mod tests {
         }
     }
 
-    struct EqualHalves<'a>(&'a Line, u16);
+    struct EqualLanes<'a>(&'a Line, u16);
 
-    impl Kernel for EqualHalves<'_> {
-        type Output = [u32; 2];
+    impl Kernel for EqualLanes<'_> {
+        type Output = u32;
 
         #[inline(always)]
-        fn run<L: Lanes>(self, lanes: L) -> [u32; 2] {
-            [lanes.equal_halves(self.0, self.1), lanes.equal_lanes(self.0, self.1)]
+        fn run<L: Lanes>(self, lanes: L) -> u32 {
+            lanes.equal_lanes(self.0, self.1)
         }
     }
 
     #[test]
     #[expect(clippy::cast_possible_truncation, reason = "any bits of a random word will do")]
-    fn halves_are_compared_alike_on_every_back_end() {
+    fn lanes_are_compared_alike_on_every_back_end() {
         let scalar = Backend::new(Isa::Scalar).unwrap();
         for isa in Isa::available() {
             let backend = Backend::new(isa).expect("available");
@@ -236,18 +231,18 @@ mod tests {
                     *half = (split_mix(&mut state) as u16 & 3).wrapping_mul(0x8001);
                 }
                 for half in [0, 0x8001, 2, 0x8003, u16::MAX] {
-                    let expected = scalar.run(EqualHalves(&line, half));
+                    let expected = scalar.run(EqualLanes(&line, half));
                     let found =
-                        [backend.run(EqualHalves(&line, half)), backend.run_one(EqualHalves(&line, half))];
+                        [backend.run(EqualLanes(&line, half)), backend.run_one(EqualLanes(&line, half))];
                     assert_eq!(found, [expected; 2], "{isa} {round} {line:?} {half:#x}");
                 }
             }
             for lane in 0..32 {
                 let mut line = Line::default();
                 line.0[lane] = 0xFFFF;
-                let both = |halves: u32| [halves, halves & ALL_LANES];
-                assert_eq!(backend.run(EqualHalves(&line, 0xFFFF)), both(1 << lane), "{isa}");
-                assert_eq!(backend.run(EqualHalves(&line, 0)), both(!(1 << lane)), "{isa}");
+                // The filter's halves are no lanes.
+                assert_eq!(backend.run(EqualLanes(&line, 0xFFFF)), ALL_LANES & 1 << lane, "{isa}");
+                assert_eq!(backend.run(EqualLanes(&line, 0)), ALL_LANES & !(1 << lane), "{isa}");
             }
         }
     }

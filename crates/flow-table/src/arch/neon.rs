@@ -10,7 +10,7 @@ use flowloom_cpu::features::Neon;
 
 use super::{Kernel, Lanes};
 use crate::dhash::layout::Bucket;
-use crate::linehash::layout::Line;
+use crate::linehash::layout::{ALL_LANES, Line};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NeonLanes(Neon);
@@ -44,18 +44,18 @@ impl Lanes for NeonLanes {
     }
 
     #[inline(always)]
-    fn equal_halves(self, line: &Line, half: u16) -> u32 {
+    fn equal_lanes(self, line: &Line, signature: u16) -> u32 {
         let (quarters, _) = line.0.as_chunks::<8>();
         let mut mask = 0;
         for (number, quarter) in quarters.iter().enumerate() {
             // SAFETY: both loads read eight halves of an array of eight; `self` proves NEON.
             let bits = unsafe {
-                let equal = vceqq_u16(vld1q_u16(quarter.as_ptr()), vdupq_n_u16(half));
+                let equal = vceqq_u16(vld1q_u16(quarter.as_ptr()), vdupq_n_u16(signature));
                 vaddvq_u16(vandq_u16(equal, vld1q_u16(HALF_BITS.as_ptr())))
             };
             mask |= u32::from(bits) << (8 * number);
         }
-        mask
+        mask & ALL_LANES
     }
 
     #[inline(always)]

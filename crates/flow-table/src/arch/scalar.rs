@@ -2,7 +2,7 @@
 
 use super::Lanes;
 use crate::dhash::layout::Bucket;
-use crate::linehash::layout::Line;
+use crate::linehash::layout::{ALL_LANES, Line};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scalar;
@@ -18,12 +18,12 @@ impl Lanes for Scalar {
     }
 
     #[inline(always)]
-    fn equal_halves(self, line: &Line, half: u16) -> u32 {
+    fn equal_lanes(self, line: &Line, signature: u16) -> u32 {
         let mut mask = 0;
         for (lane, &stored) in line.0.iter().enumerate() {
-            mask |= u32::from(stored == half) << lane;
+            mask |= u32::from(stored == signature) << lane;
         }
-        mask
+        mask & ALL_LANES
     }
 
     #[inline(always)]

@@ -39,20 +39,6 @@ impl Lanes for Sse2Lanes {
     }
 
     #[inline(always)]
-    fn equal_halves(self, line: &Line, half: u16) -> u32 {
-        let [a, b, c, d] = quarters(line);
-        // SAFETY: SSE2 is part of x86-64.
-        unsafe {
-            let wanted = _mm_set1_epi16(half.cast_signed());
-            let low = _mm_packs_epi16(_mm_cmpeq_epi16(a, wanted), _mm_cmpeq_epi16(b, wanted));
-            let high = _mm_packs_epi16(_mm_cmpeq_epi16(c, wanted), _mm_cmpeq_epi16(d, wanted));
-            let (low, high) =
-                (_mm_movemask_epi8(low).cast_unsigned(), _mm_movemask_epi8(high).cast_unsigned());
-            low | high << 16
-        }
-    }
-
-    #[inline(always)]
     fn equal_lanes(self, line: &Line, signature: u16) -> u32 {
         let [a, b, c, d] = quarters(line);
         // SAFETY: SSE2 is part of x86-64.

@@ -229,13 +229,24 @@ mod tests {
         assert_eq!(table.lookup(&1, under(1)(&1)), Some(id));
     }
 
+    /// Segments of 2000 flows.
+    const WIDE: GrowthLimits =
+        GrowthLimits { first_flows: 2000, flows_max: 2000, memory_max_bytes: u64::MAX };
+
+    fn line_hash(flows: u32) -> Result<LineHash<u64, u64>, BuildError> {
+        LineHash::try_new(&LineHashConfig::for_flows(flows))
+    }
+
+    /// The hash of all keys of a flood.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "as hashes are called")]
+    fn known(_: &u64) -> u64 {
+        0x1234_5678_9ABC_DEF0
+    }
+
     #[test]
     fn a_flood_that_knows_the_hash_ends_with_it() {
-        let build = |flows| LineHash::<u64, u64>::try_new(&LineHashConfig::for_flows(flows));
-        let limits = GrowthLimits { first_flows: 2000, flows_max: 2000, memory_max_bytes: u64::MAX };
-        let mut table = Growing::try_new(limits, build).unwrap();
+        let mut table = Growing::try_new(WIDE, line_hash).unwrap();
         // Line, alternates and a list of 64: then the flood is refused, and so is whoever else shares its line.
-        let known = |_: &u64| 0x1234_5678_9ABC_DEF0;
         let count = if cfg!(miri) { 220 } else { 1000 };
         let outcomes = (0..count).map(|key| table.insert(key, known(&key), key, CLASS, Tick(0)));
         let refused =
@@ -252,10 +263,7 @@ mod tests {
 
     #[test]
     fn flows_that_the_newest_refuses_stay_and_a_loop_over_all_ends() {
-        let build = |flows| LineHash::<u64, u64>::try_new(&LineHashConfig::for_flows(flows));
-        let limits = GrowthLimits { first_flows: 2000, flows_max: 2000, memory_max_bytes: u64::MAX };
-        let mut table = Growing::try_new(limits, build).unwrap();
-        let known = |_: &u64| 0x1234_5678_9ABC_DEF0;
+        let mut table = Growing::try_new(WIDE, line_hash).unwrap();
         let fill = |table: &mut Growing<_, _, _, _>, keys: core::ops::Range<u64>| {
             keys.filter(|key| table.insert(*key, known(key), *key, CLASS, Tick(0)).is_ok()).count()
         };
@@ -271,6 +279,6 @@ mod tests {
             assert!(calls < 100, "it ends");
         }
         assert_eq!((moved, table.stats().segments, table.len() as usize), (1, 2, older + newer - 1));
-        assert!((0..200).filter(|key| table.lookup(key, known(key)).is_some()).count() == older);
+        assert_eq!((0..200).filter(|key| table.lookup(key, known(key)).is_some()).count(), older);
     }
 }
