@@ -76,6 +76,10 @@ impl Apart<'_> {
 struct Pipeline<'a, K, V> {
     lines: Fractions<'a, Line>,
     states: Tenants<'a, K, V>,
+    /// States of a line, as the table has it: fewer instructions than the constant.
+    line_states: u32,
+    /// Keys of the batch before the block.
+    before: usize,
 }
 
 impl<K, V> Clone for Pipeline<'_, K, V> {
@@ -114,7 +118,7 @@ impl<K: TableKey, V> Pipeline<'_, K, V> {
             id.set(None);
             apart.note(number, line.may_be_elsewhere(hash));
         } else {
-            let slot = state_of(home, matching.trailing_zeros());
+            let slot = home * self.line_states + matching.trailing_zeros();
             self.states.prefetch(slot);
             id.set(Some(FlowId::of(slot, Generation::FIRST)));
         }
@@ -133,7 +137,7 @@ impl<K: TableKey, V> Pipeline<'_, K, V> {
         let Some(candidate) = id.get() else { return };
         let found = self.states.verify_value(candidate.slot(), key);
         match found {
-            Some((_, value)) => on_flow(number, value),
+            Some((_, value)) => on_flow(self.before + number, value),
             None => apart.note(number, true),
         }
         id.set(found.map(|(id, _)| id));
@@ -173,6 +177,8 @@ impl<'a, K: TableKey, V, F: FnMut(usize, &V)> Kernel for Steady<'a, '_, K, V, F>
 /// A block of keys.
 struct Block<'a, K, V> {
     table: &'a LineHash<K, V>,
+    /// Keys of the batch before these.
+    before: usize,
     keys: &'a [K],
     hashes: &'a [u64],
     /// The state whose signature matched, until its key is compared; then the answer.
@@ -182,10 +188,11 @@ struct Block<'a, K, V> {
 impl<K: TableKey, V> Block<'_, K, V> {
     #[inline(always)]
     fn run<L: Lanes>(&self, lanes: L, on_flow: &mut impl FnMut(usize, &V)) {
-        let Self { table, keys, hashes, ids } = *self;
+        let Self { table, before, keys, hashes, ids } = *self;
         // There is always a line.
         let Some(lines) = Fractions::new(&table.lines) else { return };
-        let pipeline = Pipeline { lines, states: table.states.tenants() };
+        let pipeline =
+            Pipeline { lines, states: table.states.tenants(), line_states: table.line_states, before };
         let mut apart = Apart { numbers: &mut [0; BLOCK], count: 0 };
         let count = hashes.len();
         for &hash in &hashes[..count.min(DEPTH)] {
@@ -267,7 +274,7 @@ impl<K: TableKey, V> Block<'_, K, V> {
         candidates: &[Option<u32>; ROUND],
         on_flow: &mut impl FnMut(usize, &V),
     ) {
-        let Self { table, keys, hashes, ids } = *self;
+        let Self { table, before, keys, hashes, ids } = *self;
         for (&number, &candidate) in numbers.iter().zip(candidates) {
             let number = usize::from(number);
             let (key, hash) = (&keys[number], hashes[number]);
@@ -283,7 +290,7 @@ impl<K: TableKey, V> Block<'_, K, V> {
             };
             let found = found.or_else(|| table.find_anywhere(key, hash));
             if let Some(value) = found.and_then(|id| table.states.get(id)) {
-                on_flow(number, value);
+                on_flow(before + number, value);
             }
             ids[number].set(found);
         }
@@ -299,8 +306,8 @@ impl<K: TableKey, V, F: FnMut(usize, &V)> Kernel for FindBatch<'_, K, V, F> {
         let ids = Cell::from_mut(ids).as_slice_of_cells();
         let mut before = 0;
         for ((keys, hashes), ids) in keys.chunks(BLOCK).zip(hashes.chunks(BLOCK)).zip(ids.chunks(BLOCK)) {
-            let block = Block { table, keys, hashes, ids };
-            block.run(lanes, &mut |number: usize, value: &V| on_flow(before + number, value));
+            let block = Block { table, before, keys, hashes, ids };
+            block.run(lanes, &mut on_flow);
             before += BLOCK;
         }
     }
