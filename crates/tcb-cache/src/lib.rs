@@ -64,3 +64,7 @@ pub use policy::{Policy, UnknownPolicy};
 pub use simulate::{SimulateError, Simulated, Trace};
 pub use simulator::Simulator;
 pub use spec::{CacheSpec, SpecError};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
