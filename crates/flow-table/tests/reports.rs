@@ -106,6 +106,9 @@ fn pages_are_those_of_index_and_states_when_looked_at_too() {
     assert_eq!(table.pages_obtained().bytes, table.memory().pages.bytes);
     assert_eq!(u64::from(table.bucket_count()) * 64, table.memory().index_bytes);
     assert!(format!("{table:?}").starts_with("DHash { buckets: "), "{table:?}");
+    let table = LineHash::<u64, u64>::try_new(&LineHashConfig::for_flows(1000)).unwrap();
+    assert_eq!(table.pages_obtained().bytes, table.memory().pages.bytes);
+    assert!(format!("{table:?}").starts_with("LineHash { lines: 45"), "{table:?}");
     let table = SigHash::<u64, u64>::try_new(&SigHashConfig::for_flows(1000)).unwrap();
     assert!(format!("{table:?}").starts_with("SigHash { buckets: 1024"), "{table:?}");
 }

@@ -159,7 +159,7 @@ impl<K: TableKey, V> LineHash<K, V> {
 
     /// Returns what huge pages were asked for and obtained; asks the kernel, which is slow.
     pub fn pages_obtained(&self) -> PageReport {
-        self.lines.pages_obtained().and(self.states.pages(true))
+        self.lines.pages_obtained().and(self.counts.pages_obtained()).and(self.states.pages(true))
     }
 
     /// Returns the number of lines.
