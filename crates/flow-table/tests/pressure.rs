@@ -6,8 +6,8 @@ use flowloom_flow_key::hash::fold::split_mix;
 use flowloom_flow_table::evict::UnestablishedFirst;
 use flowloom_flow_table::probe::Counts;
 use flowloom_flow_table::{
-    BuildError, Cursor, DHash, DHashConfig, FlowTable, LineHash, LineHashConfig, SigHash, SigHashConfig,
-    Tick, TimeoutClass,
+    BuildError, Cursor, DHash, DHashConfig, FlowId, FlowTable, LineHash, LineHashConfig, SigHash,
+    SigHashConfig, Tick, TimeoutClass,
 };
 
 const CLASS: TimeoutClass = TimeoutClass(0);
@@ -151,6 +151,20 @@ fn flows_may_come_and_go_elsewhere_for_ever() {
         let mut counts = Counts::default();
         assert_eq!((table.find_counting(&600, 600, &mut counts), counts.lines), (None, 1));
     }
+}
+
+#[test]
+fn only_the_first_lane_of_its_home_line_is_a_first_hit() {
+    let config = LineHashConfig { lines: Some(2), pool: Some(0), ..LineHashConfig::for_flows(31) };
+    let mut table = LineHash::<u64, ()>::try_new(&config).unwrap();
+    // All want the first line; the last one gets the first lane of the other.
+    for key in 0..31 {
+        table.insert(key, key, (), CLASS, Tick(0)).unwrap();
+    }
+    assert_eq!(table.lookup(&30, 30).map(FlowId::slot), Some(30));
+    let mut counts = Counts::default();
+    assert!((0..31).all(|key| table.find_counting(&key, key, &mut counts).is_some()));
+    assert_eq!((counts.hits, counts.first_hits), (31, 1));
 }
 
 #[test]
