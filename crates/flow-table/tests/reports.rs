@@ -113,6 +113,15 @@ fn pages_are_those_of_index_and_states_when_looked_at_too() {
     assert!(format!("{table:?}").starts_with("SigHash { buckets: 1024"), "{table:?}");
 }
 
+#[test]
+fn lines_and_pool_grow_with_the_flows() {
+    // Two lines for 45 flows; one pool state for a thousand, and 64.
+    for (flows, lines, pool) in [(1, 1, 64), (999, 45, 64), (4_500_999, 200_045, 4564)] {
+        let config = LineHashConfig::for_flows(flows);
+        assert_eq!((config.line_count(), config.pool_size()), (lines, pool), "{flows}");
+    }
+}
+
 /// Lets the flow with the greatest value go, and nobody whose value is odd.
 #[derive(Default)]
 struct GreatestEven {
