@@ -2,12 +2,16 @@
 
 #![expect(clippy::cast_precision_loss, reason = "small counts")]
 
+use core::cell::Cell;
+
+use flowloom_cpu::features::Isa;
 use flowloom_flow_key::hash::fold::split_mix;
 use flowloom_flow_table::evict::UnestablishedFirst;
+use flowloom_flow_table::linehash::layout::DISPLACED_MAX;
 use flowloom_flow_table::probe::Counts;
 use flowloom_flow_table::{
-    BuildError, Cursor, DHash, DHashConfig, FlowTable, LineHash, LineHashConfig, SigHash, SigHashConfig,
-    Tick, TimeoutClass,
+    BuildError, Cursor, DHash, DHashConfig, FlowId, FlowTable, FullReason, LineHash, LineHashConfig,
+    SigHash, SigHashConfig, TableKey, Tick, TimeoutClass,
 };
 
 const CLASS: TimeoutClass = TimeoutClass(0);
@@ -139,18 +143,144 @@ fn flows_may_come_and_go_elsewhere_for_ever() {
             table.insert(key, key, (), CLASS, Tick(0)).unwrap();
         }
         for key in 30..600 {
-            let id = table.insert(key, key, (), CLASS, Tick(0)).expect("the one before is gone");
+            // Each class of the filter in turn, and nobody else's bit beside it.
+            let hash = key | (key % 32) << 16;
+            let id = table.insert(key, hash, (), CLASS, Tick(0)).expect("the one before is gone");
             assert_eq!((table.stats().displaced, table.stats().stashed), (1, pool), "{key}");
-            assert!(if key % 2 == 0 {
+            assert_eq!(table.lookup(&key, hash), Some(id), "{key}");
+            assert!(if key / 32 % 2 == 0 {
                 table.remove(id).is_some()
             } else {
-                table.remove_key(&key, key).is_some()
+                table.remove_key(&key, hash).is_some()
             });
         }
         // Nobody is elsewhere, and who asks for a stranger need not look there.
         let mut counts = Counts::default();
         assert_eq!((table.find_counting(&600, 600, &mut counts), counts.lines), (None, 1));
     }
+}
+
+#[test]
+fn a_lookup_that_counts_reads_a_list_only_where_somebody_of_its_line_is_in_it() {
+    let config = LineHashConfig { lines: Some(2), pool: Some(1), ..LineHashConfig::for_flows(61) };
+    let mut table = LineHash::<u64, ()>::try_new(&config).unwrap();
+    // One flow of the first line is in the other, and its class has the filter's bit for the stash; one of the other is in the stash.
+    let last = 31 << 16;
+    let hash = |key: u64| match key {
+        0..30 => key,
+        30 => key | last,
+        _ => key | 1 << 63,
+    };
+    for key in 0..61 {
+        table.insert(key, hash(key), (), CLASS, Tick(0)).unwrap();
+    }
+    assert_eq!((table.stats().displaced, table.stats().stashed), (2, 1));
+    // Strangers: home line and alternates, and for one of them the list's only element, which does not look like it.
+    let stranger = 61;
+    for (home, lines, steps) in [(last, 3, 0), (1 << 63, 4, 1)] {
+        let mut counts = Counts::default();
+        assert_eq!(table.find_counting(&stranger, stranger | home, &mut counts), None);
+        assert_eq!((counts.lines, counts.list_steps, counts.false_matches), (lines, steps, 0), "{home:#x}");
+    }
+}
+
+#[test]
+fn only_the_first_lane_of_its_home_line_is_a_first_hit() {
+    let config = LineHashConfig { lines: Some(2), pool: Some(0), ..LineHashConfig::for_flows(31) };
+    let mut table = LineHash::<u64, ()>::try_new(&config).unwrap();
+    // All want the first line; the last one gets the first lane of the other.
+    for key in 0..31 {
+        table.insert(key, key, (), CLASS, Tick(0)).unwrap();
+    }
+    assert_eq!(table.lookup(&30, 30).map(FlowId::slot), Some(30));
+    let mut counts = Counts::default();
+    assert!((0..31).all(|key| table.find_counting(&key, key, &mut counts).is_some()));
+    assert_eq!((counts.hits, counts.first_hits), (31, 1));
+}
+
+thread_local! {
+    /// How many keys were compared.
+    static COMPARED: Cell<u32> = const { Cell::new(0) };
+}
+
+/// A key whose comparisons are counted.
+#[derive(Clone, Copy, Debug)]
+struct Watched(u64);
+
+impl PartialEq for Watched {
+    fn eq(&self, other: &Self) -> bool {
+        COMPARED.set(COMPARED.get() + 1);
+        self.0 == other.0
+    }
+}
+
+impl Eq for Watched {}
+impl TableKey for Watched {}
+
+/// A lookup that took another's state for the flow's would find the flow all the same, later.
+#[test]
+fn a_flow_at_home_is_found_by_comparing_one_key() {
+    for isa in Isa::available() {
+        let config = LineHashConfig {
+            isa: Some(isa),
+            lines: Some(4),
+            pool: Some(0),
+            ..LineHashConfig::for_flows(120)
+        };
+        let mut table = LineHash::<Watched, u64>::try_new(&config).unwrap();
+        // Thirty want each line, and no two have one signature.
+        let keys: Vec<_> = (0..120).map(|key| (Watched(key), (key % 4) << 62 | key)).collect();
+        for &(key, hash) in &keys {
+            table.insert(key, hash, key.0, CLASS, Tick(0)).unwrap();
+        }
+        assert_eq!(table.stats().displaced, 0, "{isa}");
+        COMPARED.set(0);
+        for (key, hash) in &keys {
+            let id = table.lookup(key, *hash);
+            assert_eq!(
+                table.lookup_value(key, *hash).map(|(id, value)| (Some(id), *value)),
+                Some((id, key.0))
+            );
+            let touched = table.lookup_touch(key, *hash, Tick(1));
+            assert_eq!(touched.map(|(id, value, _)| (Some(id), *value)), Some((id, key.0)));
+        }
+        assert_eq!(COMPARED.get(), 3 * 120, "{isa}");
+        for (key, hash) in &keys {
+            assert_eq!(table.remove_key(key, *hash), Some(key.0));
+        }
+        assert_eq!(COMPARED.get(), 4 * 120, "{isa}");
+    }
+}
+
+#[test]
+fn a_line_has_no_more_flows_elsewhere_than_it_can_count() {
+    // All want the first line; other lines would have room for all of them, and so would the stash.
+    let config = LineHashConfig {
+        lines: Some(64),
+        pool: Some(300),
+        list_cap: 300,
+        ..LineHashConfig::for_flows(1000)
+    };
+    let mut table = LineHash::<u64, ()>::try_new(&config).unwrap();
+    let hash = |key| hash(key) & u64::from(u32::MAX);
+    let count = 30 + 2 * u64::from(DISPLACED_MAX);
+    for key in 0..count {
+        table.insert(key, hash(key), (), CLASS, Tick(0)).expect("fewer than can be counted");
+    }
+    let full = table.insert(count, hash(count), (), CLASS, Tick(0)).unwrap_err();
+    assert_eq!(full.reason, FullReason::ListCap);
+    let stats = table.stats();
+    assert_eq!((stats.displaced, stats.stashed), (2 * 255, 255));
+    for key in 0..count {
+        assert_eq!(table.lookup(&key, hash(key)).and_then(|id| table.key_of(id)), Some(key));
+    }
+    for key in 0..count {
+        assert_eq!(table.remove_key(&key, hash(key)), Some(()), "{key}");
+    }
+    // Nobody is elsewhere, and who asks for a stranger need not look there.
+    let mut counts = Counts::default();
+    assert!((0..100).all(|key| table.find_counting(&key, hash(key), &mut counts).is_none()));
+    assert_eq!((table.stats().displaced, counts.lines), (0, 100));
 }
 
 #[test]

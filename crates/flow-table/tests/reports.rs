@@ -106,8 +106,20 @@ fn pages_are_those_of_index_and_states_when_looked_at_too() {
     assert_eq!(table.pages_obtained().bytes, table.memory().pages.bytes);
     assert_eq!(u64::from(table.bucket_count()) * 64, table.memory().index_bytes);
     assert!(format!("{table:?}").starts_with("DHash { buckets: "), "{table:?}");
+    let table = LineHash::<u64, u64>::try_new(&LineHashConfig::for_flows(1000)).unwrap();
+    assert_eq!(table.pages_obtained().bytes, table.memory().pages.bytes);
+    assert!(format!("{table:?}").starts_with("LineHash { lines: 45"), "{table:?}");
     let table = SigHash::<u64, u64>::try_new(&SigHashConfig::for_flows(1000)).unwrap();
     assert!(format!("{table:?}").starts_with("SigHash { buckets: 1024"), "{table:?}");
+}
+
+#[test]
+fn lines_and_pool_grow_with_the_flows() {
+    // Two lines for 45 flows; one pool state for a thousand, and 64.
+    for (flows, lines, pool) in [(1, 1, 64), (999, 45, 64), (4_500_999, 200_045, 4564)] {
+        let config = LineHashConfig::for_flows(flows);
+        assert_eq!((config.line_count(), config.pool_size()), (lines, pool), "{flows}");
+    }
 }
 
 /// Lets the flow with the greatest value go, and nobody whose value is odd.

@@ -159,7 +159,7 @@ impl<K: TableKey, V> LineHash<K, V> {
 
     /// Returns what huge pages were asked for and obtained; asks the kernel, which is slow.
     pub fn pages_obtained(&self) -> PageReport {
-        self.lines.pages_obtained().and(self.states.pages(true))
+        self.lines.pages_obtained().and(self.counts.pages_obtained()).and(self.states.pages(true))
     }
 
     /// Returns the number of lines.
@@ -180,6 +180,9 @@ impl<K: TableKey, V> LineHash<K, V> {
         let found = self
             .search_line(place.home, place.signature, key, probe)
             .or_else(|| self.search_elsewhere(place, key, hash, probe));
+        if found.is_some_and(|id| id.slot() == state_of(place.home, 0)) {
+            probe.first_hit();
+        }
         probe.done(found.is_some());
         found
     }
@@ -224,9 +227,6 @@ impl<K: TableKey, V> LineHash<K, V> {
                 probe.line();
                 let found = self.states.verify(state_of(line, lane), key);
                 if found.is_some() {
-                    if lane == 0 {
-                        probe.first_hit();
-                    }
                     return found;
                 }
                 probe.false_match();
