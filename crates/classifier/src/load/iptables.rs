@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use super::cursor::Cursor;
-use super::{LoadError, LoadErrorKind, LoadLimits};
+use super::{LoadError, LoadErrorKind, LoadLimits, Located};
 use crate::rule::{Action, Addresses, PortRange, Prefix, ProtocolMatch, Rule, decimal};
 
 /// Reads the rules of a chain, such as `INPUT`.
@@ -32,6 +32,15 @@ use crate::rule::{Action, Addresses, PortRange, Prefix, ProtocolMatch, Rule, dec
 /// # Ok::<(), flowloom_classifier::load::LoadError>(())
 /// ```
 pub fn parse(text: &str, chain: &str, limits: LoadLimits) -> Result<Vec<Rule>, LoadError> {
+    Ok(parse_located(text, chain, limits)?.into_iter().map(|located| located.rule).collect())
+}
+
+/// Reads what [`parse`] does, each rule with its line: that of the chain's policy for the last one.
+///
+/// # Errors
+///
+/// Those of [`parse`].
+pub fn parse_located(text: &str, chain: &str, limits: LoadLimits) -> Result<Vec<Located>, LoadError> {
     if text.len() > limits.bytes_max {
         let kind = LoadErrorKind::TooMuch { what: "bytes", limit: limits.bytes_max };
         return Err(LoadError::new(1, "", 0, kind));
@@ -50,9 +59,12 @@ pub fn parse(text: &str, chain: &str, limits: LoadLimits) -> Result<Vec<Rule>, L
                 let at = cursor.at();
                 policy = match word(&mut cursor) {
                     "-" => None,
-                    target => Some(value_of(target).ok_or_else(|| {
-                        cursor.error_at(at, LoadErrorKind::Expected("a policy: ACCEPT or DROP"))
-                    })?),
+                    target => {
+                        let value = value_of(target).ok_or_else(|| {
+                            cursor.error_at(at, LoadErrorKind::Expected("a policy: ACCEPT or DROP"))
+                        })?;
+                        Some((value, index + 1))
+                    }
                 };
             }
         } else if is_filter && !cursor.is_at_end() && !cursor.rest().starts_with('#') {
@@ -79,13 +91,27 @@ pub fn parse(text: &str, chain: &str, limits: LoadLimits) -> Result<Vec<Rule>, L
             if rules.len() + found.len() > limits.rules_max {
                 return Err(cursor.error(LoadErrorKind::TooMuch { what: "rules", limit: limits.rules_max }));
             }
-            rules.extend(found);
+            rules.extend(found.into_iter().map(|rule| Located { rule, line: index + 1 }));
         }
     }
-    if let Some(value) = policy {
-        rules.push(Rule { value, action: Some(action_of(value)), ..Rule::ANY });
+    if let Some((value, line)) = policy {
+        rules.push(Located { rule: Rule { value, action: Some(action_of(value)), ..Rule::ANY }, line });
     }
     Ok(rules)
+}
+
+/// Returns the chains of the filter table, in the order of the text.
+pub fn chains(text: &str) -> Vec<&str> {
+    let mut is_filter = false;
+    let mut chains = Vec::new();
+    for line in text.lines().map(str::trim) {
+        if let Some(table) = line.strip_prefix('*') {
+            is_filter = table.trim() == "filter";
+        } else if let Some(chain) = line.strip_prefix(':').filter(|_| is_filter) {
+            chains.extend(chain.split_whitespace().next());
+        }
+    }
+    chains
 }
 
 fn value_of(target: &str) -> Option<u32> {
@@ -324,6 +350,15 @@ mod tests {
         assert_eq!((rules[0].value, rules[1].value), (0, 1));
         assert_eq!((rules[0].action, rules[1].action), (Some(Action::Deny), Some(Action::Accept)));
         assert_eq!(ProtocolMatch::ANY, rules[1].protocol);
+    }
+
+    #[test]
+    fn rules_know_their_lines_and_the_policy_its_own() {
+        let text = "# saved\n*filter\n:INPUT DROP [0:0]\n:FORWARD ACCEPT [0:0]\n\n-A INPUT -p tcp -m multiport --dports 80,443 -j ACCEPT\n\
+                    -A FORWARD -j DROP\n-A INPUT -j REJECT\nCOMMIT\n*nat\n:OUTPUT ACCEPT [0:0]\n";
+        let located = parse_located(text, "INPUT", LoadLimits::default()).unwrap();
+        assert_eq!(located.iter().map(|rule| rule.line).collect::<Vec<_>>(), [6, 6, 8, 3]);
+        assert_eq!(chains(text), ["INPUT", "FORWARD"]);
     }
 
     #[test]
