@@ -36,6 +36,8 @@ pub(crate) struct ReplayResult {
     pub(crate) dropped: BTreeMap<&'static str, u64>,
     pub(crate) unsupported_links: BTreeMap<String, u64>,
     pub(crate) time_backwards: u64,
+    /// How far back the furthest of them lay.
+    pub(crate) time_backwards_ns_max: u64,
     pub(crate) captured_over_wire: u64,
     pub(crate) lying_lengths: u64,
     pub(crate) digest: String,
@@ -294,8 +296,12 @@ impl ReplayResult {
         for (link, packets) in &self.unsupported_links {
             lines.push(format!("            link type {link}: {}", grouped(*packets)));
         }
+        let back = format!(
+            "time goes backwards, by {:.6} s at most (clamped)",
+            self.time_backwards_ns_max as f64 / 1e9
+        );
         for (what, packets) in [
-            ("time goes backwards (clamped)", self.time_backwards),
+            (back.as_str(), self.time_backwards),
             ("captured length above the length on the wire", self.captured_over_wire),
             ("captured length above the record's (cut to fit)", self.lying_lengths),
             ("records of ended flows not kept", self.records_forgotten),

@@ -107,6 +107,7 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
             .map(|(link, packets)| (link.to_string(), *packets))
             .collect(),
         time_backwards: input.time_backwards,
+        time_backwards_ns_max: input.time_backwards_ns_max,
         captured_over_wire: input.captured_over_wire,
         lying_lengths: files.iter().map(|file| file.lying_lengths).sum(),
         digest: report.digest(),
