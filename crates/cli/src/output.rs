@@ -37,9 +37,7 @@ impl OutputFile {
 
     /// Says whether two are one file on disk.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        let place = |metadata: Metadata| metadata.is_file().then(|| (metadata.dev(), metadata.ino()));
-        let place = |output: &Self| output.file.metadata().ok().and_then(place);
-        place(self).is_some_and(|own| place(other) == Some(own))
+        is_one(self.file.metadata(), other.file.metadata())
     }
 
     /// Takes away what stood in the file.
@@ -53,6 +51,18 @@ impl OutputFile {
         }
         Ok(())
     }
+}
+
+/// Says whether two names, which may be links, are of one file on disk.
+pub(crate) fn is_one_file(one: &Path, other: &Path) -> bool {
+    is_one(fs::metadata(one), fs::metadata(other))
+}
+
+/// A device, or what is not there yet, has nothing to lose.
+fn is_one(one: io::Result<Metadata>, other: io::Result<Metadata>) -> bool {
+    let place = |metadata: Metadata| metadata.is_file().then(|| (metadata.dev(), metadata.ino()));
+    let [one, other] = [one, other].map(|metadata| metadata.ok().and_then(place));
+    one.is_some() && one == other
 }
 
 impl Write for OutputFile {

@@ -4,11 +4,12 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use flowloom::classifier::load::{LoadError, LoadLimits, classbench, iptables, toml};
-use flowloom::classifier::{Rule, RuleSet};
+use flowloom::classifier::load::{LoadError, LoadLimits, Located, classbench, iptables, toml};
+use flowloom::classifier::{Rule, RuleId, RuleSet};
 
 use crate::args::rules::RuleOptions;
 use crate::exit::Failure;
+use crate::render::some_of;
 use crate::unpacked::{plain_name, unpack};
 
 /// The form of a rule file.
@@ -55,6 +56,22 @@ fn first_line(text: &str) -> Option<(usize, &str)> {
 pub(crate) struct RuleFile {
     pub(crate) form: Form,
     pub(crate) set: RuleSet,
+    /// The line of each rule, in the order of the file.
+    lines: Vec<usize>,
+}
+
+impl RuleFile {
+    /// Returns a rule's place among the rules of the file, from one, and the line that it begins in.
+    pub(crate) fn place(&self, id: RuleId) -> Option<(u64, u64)> {
+        let position = self.set.position(id)?;
+        Some((u64::from(position) + 1, *self.lines.get(position as usize)? as u64))
+    }
+
+    /// Returns how many rules have a flags column that says something.
+    pub(crate) fn with_flags(&self) -> u64 {
+        let says = |rule: &&Rule| rule.flags.is_some_and(|flags| flags.mask != 0);
+        self.set.rules().iter().filter(says).count() as u64
+    }
 }
 
 /// Reads a text file, plain or packed, of at most so many bytes; `hint` says what it should be, where it is no text.
@@ -106,28 +123,40 @@ pub(crate) fn read(options: &RuleOptions) -> Result<RuleFile, Failure> {
             path.display()
         )));
     }
-    let rules: Result<Vec<Rule>, LoadError> = match form {
-        Form::ClassBench => classbench::parse(&text, limits),
-        Form::Toml => toml::parse(&text, limits),
-        Form::Iptables => iptables::parse(&text, &options.chain, limits),
+    let located: Result<Vec<Located>, LoadError> = match form {
+        Form::ClassBench => classbench::parse_located(&text, limits),
+        Form::Toml => toml::parse_located(&text, limits),
+        Form::Iptables => iptables::parse_located(&text, &options.chain, limits),
     };
-    let rules = rules.map_err(|error| {
+    let located = located.map_err(|error| {
         let is_guess =
             form == Form::ClassBench && first_line(&text).is_none_or(|(line, _)| error.line == line);
         let hint = if is_guess { FORMS } else { "" };
         Failure::Input(format!("{}{hint}", error.in_file(&path.display().to_string())))
     })?;
-    if rules.is_empty() {
-        let hint = if form == Form::Iptables {
-            format!("; chain {} has none, --chain names another", options.chain)
-        } else {
-            String::new()
-        };
+    if located.is_empty() {
+        let hint = if form == Form::Iptables { no_chain(&options.chain, &text) } else { String::new() };
         return Err(Failure::Input(format!("{} has no rules{hint}", path.display())));
     }
+    let lines = located.iter().map(|located| located.line).collect();
+    let rules = located.into_iter().map(|located| located.rule).collect();
     let set =
         RuleSet::new(rules).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
-    Ok(RuleFile { form, set })
+    Ok(RuleFile { form, set, lines })
+}
+
+/// Says what became of a chain without rules, and which chains there are.
+fn no_chain(chain: &str, text: &str) -> String {
+    let chains = iptables::chains(text);
+    if chains.is_empty() {
+        return String::from("\n  the filter table has no chain; iptables-save -t filter writes it");
+    }
+    let is_there = chains.contains(&chain);
+    format!(
+        " in chain {chain}, which {}\n  --chain names another: {}",
+        if is_there { "is empty" } else { "is not there" },
+        some_of(&chains, ", ")
+    )
 }
 
 #[cfg(test)]

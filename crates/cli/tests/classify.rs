@@ -186,6 +186,61 @@ fn forms_are_converted_and_back() {
 }
 
 #[test]
+fn a_form_is_written_as_the_file_is_named_and_what_it_cannot_say_is_warned_of() {
+    let folder = Folder::new();
+    let saved =
+        folder.write("saved", b"*filter\n:INPUT DROP [0:0]\n-A INPUT -s 10.0.0.1 -j ACCEPT\nCOMMIT\n");
+    let (toml, lines) = (folder.path("a.toml"), folder.path("a.rules"));
+    flowloom(["rules", "convert", &saved, "-o", &toml]).ends(0).silent();
+    assert!(std::fs::read_to_string(&toml).unwrap().contains("action = \"accept\""));
+    flowloom(["rules", "convert", &saved, "-o", &lines]).ends(0).says(&[
+        "2 rules without their action",
+        "1 rule for IPv4 only",
+        "--to toml keeps that",
+    ]);
+    let shown = flowloom(["rules", "convert", &toml, "-qq", "-o", "-"]).ends(0).silent();
+    assert_eq!(shown.text(), std::fs::read_to_string(&lines).unwrap());
+    let flags =
+        folder.write("flags", b"@0.0.0.0/0 0.0.0.0/0 0 : 65535 0 : 65535 0x06/0xFF 0x0200/0x0200\n");
+    flowloom(["rules", "convert", &flags, "--to", "toml"]).ends(0).says(&["1 rule without their flags"]);
+}
+
+#[test]
+fn rules_are_shown_with_their_lines_and_flags_that_are_not_compared_are_named() {
+    let folder = Folder::new();
+    let rule = "@10.0.0.0/8 0.0.0.0/0 0 : 65535 80 : 80 0x06/0xFF";
+    let rules =
+        folder.write("r", format!("# web\n\n{rule} 0x1000/0x1000\n{rule} 0x0200/0x0200\n").as_bytes());
+    flowloom(["rules", "check", &rules])
+        .ends(0)
+        .shows(&["duplicate  #2 (line 4) 10.0.0.0/8", "by  #1 (line 3) 10.0.0.0/8"])
+        .shows(&["flags of 2 rules are not compared"]);
+    let document = flowloom(["rules", "check", &rules, "--format", "json"]).ends(0).json();
+    Schema::read("rules-check-1.json").accepts(&document);
+    assert_eq!((number(&document, "with_flags"), number(&document["listed"][0]["rule"], "line")), (2, 4));
+    flowloom(["rules", "check", &rules, "--format", "csv"]).ends(0).shows(&[
+        "kind,number,rule,by_number,by_rule,line,by_line\nduplicate,2,",
+        ",1,10.0.0.0/8",
+        ",4,3\n",
+    ]);
+}
+
+#[test]
+fn a_chain_that_has_no_rules_is_told_which_others_there_are() {
+    let folder = Folder::new();
+    let saved = folder.write(
+        "saved",
+        b"*nat\n:POSTROUTING ACCEPT [0:0]\nCOMMIT\n*filter\n:FORWARD DROP [0:0]\n:web - [0:0]\nCOMMIT\n",
+    );
+    flowloom(["rules", "check", &saved])
+        .ends(3)
+        .says(&["no rules in chain INPUT, which is not there", "--chain names another: FORWARD, web\n"]);
+    flowloom(["rules", "check", &saved, "--chain", "web"]).ends(3).says(&["in chain web, which is empty"]);
+    let nat = folder.write("nat", b"*nat\n:POSTROUTING ACCEPT [0:0]\nCOMMIT\n");
+    flowloom(["rules", "check", &nat]).ends(3).says(&["the filter table has no chain"]);
+}
+
+#[test]
 fn lists_show_what_rules_do_where_they_say_so() {
     let folder = Folder::new();
     let saved = "*filter\n:INPUT DROP [0:0]\n-A INPUT -p tcp --dport 22 -j ACCEPT\n-A INPUT -p ipv6-icmp -j REJECT\n";
@@ -193,7 +248,8 @@ fn lists_show_what_rules_do_where_they_say_so() {
     let (ssh, ping) = (["10.0.0.1:9", "10.0.0.2:22", "tcp"], ["::1", "::2", "icmpv6"]);
     flowloom([&["rules", "explain", &rules][..], &ssh].concat())
         .ends(0)
-        .shows(&["wins  #1 accept any any 0 : 65535 22 : 22 0x06/0xff", "would match  #3 deny any any"]);
+        .shows(&["wins  #1 (line 3) accept any any 0 : 65535 22 : 22 0x06/0xff"])
+        .shows(&["would match  #3 (line 2) deny any any", "\nrule #1 wins; 2 rules in all match\n"]);
     let explained =
         flowloom([&["rules", "explain", &rules, "--format", "json"][..], &ping].concat()).ends(0);
     let document = explained.json();
@@ -204,7 +260,7 @@ fn lists_show_what_rules_do_where_they_say_so() {
     Schema::read("classify-1.json").accepts(&flowloom([&classify[..], &["json"]].concat()).ends(0).json());
     flowloom([&classify[..], &["csv"]].concat())
         .ends(0)
-        .shows(&["packets,number,rule,action\n", ",3,any any 0 : 65535 0 : 65535 0x00/0x00,deny\n"]);
+        .shows(&["packets,number,rule,action,line\n", ",3,any any 0 : 65535 0 : 65535 0x00/0x00,deny,2\n"]);
     let plain = folder.write("r", RULES.as_bytes());
     let document = flowloom(["classify", &trace, "-r", &plain, "--format", "json"]).ends(0).json();
     assert!(document["top"][0]["rule"].get("action").is_none(), "ClassBench says nothing of actions");

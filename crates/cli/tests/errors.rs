@@ -144,17 +144,24 @@ fn an_input_is_never_written_over() {
     let rules = folder.write("acl.rules", b"@1.2.3.4/32 0.0.0.0/0 0 : 65535 0 : 65535 0x06/0xff\n");
     let link = folder.path("link.pcap");
     std::os::unix::fs::symlink(&capture, &link).unwrap();
+    let hard = folder.path("hard.pcap");
+    std::fs::hard_link(&capture, &hard).unwrap();
     let (all, new) = (folder.path("captures"), folder.path("new"));
     for arguments in [
         &[&capture, "--write", &capture][..],
         &[&capture, "--flows", &capture],
         &[&capture, "--write", &link],
+        &[&capture, "--write", &hard],
         &[&all, "--write", &capture],
         &[&capture, "--rules", &rules, "--flows", &rules],
     ] {
         let line = [&["replay"], arguments].concat();
         flowloom(line).ends(2).says(&["would overwrite an input", "name another file", "[exit 2]"]);
     }
+    let redirected = File::open(&capture).unwrap();
+    let mut fed = command(["replay", "-", "--write", &capture]);
+    let output = fed.stdin(redirected).output().unwrap();
+    Outcome::of(&fed, output).ends(2).says(&["would overwrite an input"]);
     flowloom(["replay", &capture, "--write", &new, "--flows", &new])
         .ends(2)
         .says(&["are one file", "name two"]);
@@ -343,7 +350,7 @@ fn arguments_that_cannot_be_met_are_refused_with_the_reason() {
     }
     flowloom(["replay"]).ends(2).says(&[
         "<FILE|--iface <INTERFACE>>",
-        "tip: FILE  Captures: files, directories, or - for standard input",
+        "tip: FILE  Captures, read one after the other: files, directories by first timestamp, or - for",
         "tip: --iface  Capture on this interface",
     ]);
     flowloom(["rules", "check"]).ends(2).says(&["tip: RULES  ", "iptables-save"]);

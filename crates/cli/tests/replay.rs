@@ -270,6 +270,56 @@ fn a_limit_is_exact() {
 }
 
 #[test]
+fn flows_that_a_timeout_ends_between_are_said_to_begin_again() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let whole = replay(&[&trace]);
+    assert_eq!(whole["flows_begun"], whole["flows"]);
+    flowloom(["replay", &trace]).ends(0).shows(&["\nFlows       300\n"]);
+    let parts = replay(&[&trace, "--timeout", "0.001"]);
+    let begun = number(&parts, "flows_begun");
+    assert_eq!((number(&parts, "flows"), begun > 300), (300, true), "one record for each key");
+    assert_eq!(begun - number(&parts, "flows_expired"), number(&parts["table"], "flows_at_end"));
+    flowloom(["replay", &trace, "--timeout", "0.001"])
+        .ends(0)
+        .shows(&["\nFlows       300   begun ", "times in all"]);
+}
+
+#[test]
+fn inputs_of_a_loop_are_said_as_a_whole_pass_found_them() {
+    let folder = Folder::new();
+    let (first, second) = (folder.trace("a.pcap", &[]), folder.trace("b.pcap", &[]));
+    let document = replay(&[&first, &second, "--loop", "--limit", "10100"]);
+    let inputs: Vec<u64> =
+        document["inputs"].as_array().unwrap().iter().map(|input| number(input, "packets")).collect();
+    assert_eq!(inputs, [5000, 5000], "the second pass has only begun");
+    let document = replay(&[&first, &second, "--loop", "--limit", "9999"]);
+    assert_eq!(document["inputs"][1]["packets"], 4999);
+}
+
+#[test]
+fn captures_that_overlap_in_time_are_said_to_need_merging() {
+    let folder = Folder::new();
+    let (first, second) = (folder.trace("a.pcap", &[]), folder.trace("b.pcap", &[]));
+    flowloom(["replay", &first, &second]).ends(0).shows(&[
+        "time goes backwards, by ",
+        " s at most",
+        "mergecap",
+    ]);
+}
+
+#[test]
+fn a_span_of_nanoseconds_is_shown() {
+    let folder = Folder::new();
+    let mut file = Vec::new();
+    for word in [0xA1B2_3C4D_u32, 2 | 4 << 16, 0, 0, 65_535, 1, 5, 999_999_999, 0, 60, 6, 1, 0, 60] {
+        file.extend(word.to_le_bytes());
+    }
+    let path = folder.write("ns.pcap", &file);
+    flowloom(["replay", &path]).ends(0).shows(&["Span        0.000000002 s of packet time"]);
+}
+
+#[test]
 fn flow_records_are_one_per_flow_and_add_up() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &[]);

@@ -110,9 +110,10 @@ fn benches_are_kept_and_compared() {
     flowloom([&bench[..], &["--save", &run]].concat()).ends(0).says(&["saved in"]);
     let result = format!("{run}/result.json");
     assert!(fs::exists(format!("{run}/time-1.svg")).unwrap());
-    flowloom(["compare", &result, &result, "--fail-above", "0"])
+    flowloom(["compare", &run, &result, "--fail-above", "0"])
         .ends(0)
         .shows(&["no difference shown", "0 slower, 0 faster; 0 slower by more than 0 %"]);
+    flowloom(["compare", &run, &folder.path("")]).ends(3).says(&["cannot read", "result.json"]);
 }
 
 /// Returns a saved result with one row, of which every round took so long.

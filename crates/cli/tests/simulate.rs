@@ -54,9 +54,10 @@ fn a_capture_is_scheduled_and_charts_are_written() {
 
 #[test]
 fn ordering_shows_drops_and_both_orders() {
-    let run = ["simulate", "ordering", "--model", "zipf", "--packets", "5k", "--threads", "4,16"];
+    let run = ["simulate", "ordering", "--model", "zipf", "--packets", "5k", "--threads", "1,16"];
     flowloom(run).ends(0).silent().shows(&[
         "queue 512",
+        "  1 thread  16 threads\n",
         "internal, flowpin",
         "external, 50 % locked",
         "with 16 threads",

@@ -107,6 +107,8 @@ d.e.f - - [01/Aug/1995:00:00:02 -0400] \"GET /
     let document = outcome.json();
     assert_eq!(number(&document["trace"], "accesses"), 2);
     assert_eq!(misses(&document, "fa-lru"), 1);
+    let lines = ["simulate", "tcb-cache", "-", "--policy", "fa-lru"];
+    flowloom_fed(lines, log).ends(0).shows(&["2 accesses, 1 key, 2 s", "; all counted, compulsory"]);
     let strict = [&arguments[..], &["--strict"]].concat();
     let outcome = flowloom_fed(strict, log).ends(4).says(&["[exit 4]"]);
     assert_eq!(number(&outcome.json()["trace"]["read"]["skipped"], "quoting"), 1);

@@ -23,6 +23,8 @@ pub struct InputCounters {
     pub dropped: DropCounts,
     /// Packets whose time stamp lies before that of an earlier one; their time was clamped.
     pub time_backwards: u64,
+    /// How far back the furthest of them lay, in nanoseconds: microseconds of disorder, or a clock that was wrong.
+    pub time_backwards_ns_max: u64,
     /// Packets that state more captured bytes than bytes on the wire.
     pub captured_over_wire: u64,
     /// Packets of link types that are not decoded, by type; a short list, as captures have few.

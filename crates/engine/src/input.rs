@@ -44,9 +44,14 @@ impl Arrivals {
             counters.bytes_on_wire += u64::from(raw.wire);
             counters.bytes_captured += u64::from(raw.captured);
             counters.captured_over_wire += u64::from(raw.captured > raw.wire);
-            counters.time_backwards += u64::from(raw.time_ns < last_ns);
-            last_ns = last_ns.max(raw.time_ns);
-            raw.time_ns = last_ns;
+            if raw.time_ns < last_ns {
+                counters.time_backwards += 1;
+                let back_ns = last_ns - raw.time_ns;
+                counters.time_backwards_ns_max = counters.time_backwards_ns_max.max(back_ns);
+                raw.time_ns = last_ns;
+            } else {
+                last_ns = raw.time_ns;
+            }
         }
         counters.last_ns = last_ns;
         number

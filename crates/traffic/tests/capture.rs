@@ -545,6 +545,12 @@ fn a_capture_read_in_part_is_among_the_files() {
     assert_eq!((files.len(), &files[0].path, files[0].packets), (1, &path, batch.packets.len() as u64));
     drain_set(&mut set);
     assert_eq!((set.files().len(), set.files()[0].packets), (1, 100));
+    let options = SetOptions { passes: u32::MAX, ..SetOptions::default() };
+    let mut set = CaptureSet::open(&[Input::Path(path)], options).unwrap();
+    while set.packets() <= 100 {
+        assert_eq!(set.next_batch(&mut batch).unwrap(), Fill::Packets);
+    }
+    assert_eq!(set.files()[0].packets, 100, "the second pass has only begun");
 }
 
 #[test]

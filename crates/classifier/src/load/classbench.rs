@@ -13,7 +13,7 @@ use core::fmt::Write;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 use super::cursor::Cursor;
-use super::{LoadError, LoadErrorKind, LoadLimits};
+use super::{LoadError, LoadErrorKind, LoadLimits, Located};
 use crate::rule::{Addresses, FlagsColumn, PortRange, Prefix, ProtocolMatch, Rule};
 
 /// Reads all rules of a text, in its order.
@@ -33,6 +33,15 @@ use crate::rule::{Addresses, FlagsColumn, PortRange, Prefix, ProtocolMatch, Rule
 /// # Ok::<(), flowloom_classifier::load::LoadError>(())
 /// ```
 pub fn parse(text: &str, limits: LoadLimits) -> Result<Vec<Rule>, LoadError> {
+    Ok(parse_located(text, limits)?.into_iter().map(|located| located.rule).collect())
+}
+
+/// Reads what [`parse`] does, each rule with its line.
+///
+/// # Errors
+///
+/// Those of [`parse`].
+pub fn parse_located(text: &str, limits: LoadLimits) -> Result<Vec<Located>, LoadError> {
     if text.len() > limits.bytes_max {
         let kind = LoadErrorKind::TooMuch { what: "bytes", limit: limits.bytes_max };
         return Err(LoadError::new(1, "", 0, kind));
@@ -49,7 +58,7 @@ pub fn parse(text: &str, limits: LoadLimits) -> Result<Vec<Rule>, LoadError> {
         }
         let mut rule = rule(&mut cursor)?;
         rule.value = rules.len() as u32;
-        rules.push(rule);
+        rules.push(Located { rule, line: index + 1 });
     }
     Ok(rules)
 }

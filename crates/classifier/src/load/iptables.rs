@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use super::cursor::Cursor;
-use super::{LoadError, LoadErrorKind, LoadLimits};
+use super::{LoadError, LoadErrorKind, LoadLimits, Located};
 use crate::rule::{Action, Addresses, PortRange, Prefix, ProtocolMatch, Rule, decimal};
 
 /// Reads the rules of a chain, such as `INPUT`.
@@ -32,6 +32,15 @@ use crate::rule::{Action, Addresses, PortRange, Prefix, ProtocolMatch, Rule, dec
 /// # Ok::<(), flowloom_classifier::load::LoadError>(())
 /// ```
 pub fn parse(text: &str, chain: &str, limits: LoadLimits) -> Result<Vec<Rule>, LoadError> {
+    Ok(parse_located(text, chain, limits)?.into_iter().map(|located| located.rule).collect())
+}
+
+/// Reads what [`parse`] does, each rule with its line: that of the chain's policy for the last one.
+///
+/// # Errors
+///
+/// Those of [`parse`].
+pub fn parse_located(text: &str, chain: &str, limits: LoadLimits) -> Result<Vec<Located>, LoadError> {
     if text.len() > limits.bytes_max {
         let kind = LoadErrorKind::TooMuch { what: "bytes", limit: limits.bytes_max };
         return Err(LoadError::new(1, "", 0, kind));
@@ -50,9 +59,12 @@ pub fn parse(text: &str, chain: &str, limits: LoadLimits) -> Result<Vec<Rule>, L
                 let at = cursor.at();
                 policy = match word(&mut cursor) {
                     "-" => None,
-                    target => Some(value_of(target).ok_or_else(|| {
-                        cursor.error_at(at, LoadErrorKind::Expected("a policy: ACCEPT or DROP"))
-                    })?),
+                    target => {
+                        let value = value_of(target).ok_or_else(|| {
+                            cursor.error_at(at, LoadErrorKind::Expected("a policy: ACCEPT or DROP"))
+                        })?;
+                        Some((value, index + 1))
+                    }
                 };
             }
         } else if is_filter && !cursor.is_at_end() && !cursor.rest().starts_with('#') {
@@ -72,20 +84,37 @@ pub fn parse(text: &str, chain: &str, limits: LoadLimits) -> Result<Vec<Rule>, L
                 }
             }
             cursor.blanks();
-            if word(&mut cursor) != chain {
-                continue;
+            let at = cursor.at();
+            match word(&mut cursor) {
+                "" => return Err(cursor.error_at(at, LoadErrorKind::Expected("the rule's chain"))),
+                other if other != chain => continue,
+                _ => {}
             }
             let found = rule(&mut cursor)?;
             if rules.len() + found.len() > limits.rules_max {
                 return Err(cursor.error(LoadErrorKind::TooMuch { what: "rules", limit: limits.rules_max }));
             }
-            rules.extend(found);
+            rules.extend(found.into_iter().map(|rule| Located { rule, line: index + 1 }));
         }
     }
-    if let Some(value) = policy {
-        rules.push(Rule { value, action: Some(action_of(value)), ..Rule::ANY });
+    if let Some((value, line)) = policy {
+        rules.push(Located { rule: Rule { value, action: Some(action_of(value)), ..Rule::ANY }, line });
     }
     Ok(rules)
+}
+
+/// Returns the chains of the filter table, in the order of the text.
+pub fn chains(text: &str) -> Vec<&str> {
+    let mut is_filter = false;
+    let mut chains = Vec::new();
+    for line in text.lines().map(str::trim) {
+        if let Some(table) = line.strip_prefix('*') {
+            is_filter = table.trim() == "filter";
+        } else if let Some(chain) = line.strip_prefix(':').filter(|_| is_filter) {
+            chains.extend(chain.split_whitespace().next());
+        }
+    }
+    chains
 }
 
 fn value_of(target: &str) -> Option<u32> {
@@ -119,6 +148,7 @@ fn counters(cursor: &mut Cursor<'_>) -> Result<(), LoadError> {
 fn rule(cursor: &mut Cursor<'_>) -> Result<Vec<Rule>, LoadError> {
     let (mut sides, mut ports) = ([None, None], [None, None]);
     let (mut protocol, mut target) = (None, None);
+    let mut ports_at = 0;
     loop {
         cursor.blanks();
         if cursor.is_at_end() {
@@ -142,9 +172,11 @@ fn rule(cursor: &mut Cursor<'_>) -> Result<Vec<Rule>, LoadError> {
                 protocol.replace(named).is_some()
             }
             "--sport" | "--source-port" | "--sports" | "--source-ports" => {
+                ports_at = start;
                 ports[0].replace(port_list(cursor)?).is_some()
             }
             "--dport" | "--destination-port" | "--dports" | "--destination-ports" => {
+                ports_at = start;
                 ports[1].replace(port_list(cursor)?).is_some()
             }
             "-m" | "--match" => {
@@ -186,9 +218,18 @@ fn rule(cursor: &mut Cursor<'_>) -> Result<Vec<Rule>, LoadError> {
     let Some(value) = target else {
         return Err(cursor.error(LoadErrorKind::Expected("a target: -j ACCEPT, DROP or REJECT")));
     };
+    let protocol = protocol.unwrap_or(ProtocolMatch::ANY);
+    if ports.iter().any(Option::is_some) && !HAVE_PORTS.map(ProtocolMatch::exact).contains(&protocol) {
+        return Err(cursor.error_at(
+            ports_at,
+            LoadErrorKind::Expected(
+                "a protocol that has ports beside these: -p tcp, udp, udplite, sctp or dccp",
+            ),
+        ));
+    }
     let rule = Rule {
         addresses: addresses(cursor, sides)?,
-        protocol: protocol.unwrap_or(ProtocolMatch::ANY),
+        protocol,
         value,
         action: Some(action_of(value)),
         ..Rule::ANY
@@ -275,6 +316,9 @@ fn prefix<const BITS: u32>(
     Prefix::new(bits, length).map_err(|error| cursor.error_at(at, LoadErrorKind::Rule(error)))
 }
 
+/// TCP, UDP, DCCP, SCTP and UDP-Lite, as for the kernel.
+const HAVE_PORTS: [u8; 5] = [6, 17, 33, 132, 136];
+
 /// Ranges in one list, at most: what the kernel takes too.
 const PORTS_MAX: usize = 15;
 
@@ -283,7 +327,10 @@ fn port_list(cursor: &mut Cursor<'_>) -> Result<Vec<PortRange>, LoadError> {
     loop {
         let at = cursor.at();
         if list.len() == PORTS_MAX {
-            return Err(cursor.error(LoadErrorKind::TooMuch { what: "ports in a list", limit: PORTS_MAX }));
+            let kind = LoadErrorKind::Unsupported(
+                "a list of more than 15 ports is not read, nor does iptables take it; write another rule for these",
+            );
+            return Err(cursor.error(kind));
         }
         // An end of a range may be missing: then it is that of all ports.
         let low = if cursor.rest().starts_with(':') {
@@ -327,6 +374,15 @@ mod tests {
     }
 
     #[test]
+    fn rules_know_their_lines_and_the_policy_its_own() {
+        let text = "# saved\n*filter\n:INPUT DROP [0:0]\n:FORWARD ACCEPT [0:0]\n\n-A INPUT -p tcp -m multiport --dports 80,443 -j ACCEPT\n\
+                    -A FORWARD -j DROP\n-A INPUT -j REJECT\nCOMMIT\n*nat\n:OUTPUT ACCEPT [0:0]\n";
+        let located = parse_located(text, "INPUT", LoadLimits::default()).unwrap();
+        assert_eq!(located.iter().map(|rule| rule.line).collect::<Vec<_>>(), [6, 6, 8, 3]);
+        assert_eq!(chains(text), ["INPUT", "FORWARD"]);
+    }
+
+    #[test]
     fn counters_in_front_of_rules_are_passed_over() {
         let text = "*filter\n:INPUT DROP [5:300]\n[10:600] -A INPUT -s 10.0.0.0/8 -j ACCEPT\n[0:0] -A OUTPUT -o lo -j X\nCOMMIT\n";
         let rules = parse(text, "INPUT", LoadLimits::default()).unwrap();
@@ -335,9 +391,13 @@ mod tests {
 
     #[test]
     fn other_commands_are_errors_and_not_passed_over() {
-        for line in
-            ["-I INPUT -j DROP", "-P INPUT DROP", "[1:2 -A INPUT -j DROP", "iptables -A INPUT -j DROP"]
-        {
+        for line in [
+            "-I INPUT -j DROP",
+            "-A",
+            "-P INPUT DROP",
+            "[1:2 -A INPUT -j DROP",
+            "iptables -A INPUT -j DROP",
+        ] {
             let text = alloc::format!("*filter\n:INPUT ACCEPT [0:0]\n# a comment\n\n{line}\nCOMMIT\n");
             let error = parse(&text, "INPUT", LoadLimits::default()).unwrap_err();
             assert_eq!(error.line, 5, "{line}: {error}");
@@ -378,6 +438,9 @@ mod tests {
             ("-p tcp --dport +80 -j DROP", 25),
             ("-p tcp --dport 9:5 -j DROP", 25),
             ("-p tcp --dport http -j DROP", 25),
+            ("--dport 80 -j DROP", 10),
+            ("-s 10.0.0.1 -p icmp --sport 80 -j DROP", 30),
+            ("-p tcp -m multiport --dports 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16 -j DROP", 75),
             ("-p tcp --dport 1:100 -m multiport --dports 5,200 -j DROP", 44),
         ] {
             let error = parse_rule(text).unwrap_err();

@@ -18,7 +18,7 @@ pub mod iptables;
 pub mod toml;
 pub mod trace;
 
-use crate::rule::{ProtocolMatch, decimal};
+use crate::rule::{ProtocolMatch, Rule, decimal};
 
 pub use error::{LoadError, LoadErrorKind};
 
@@ -36,6 +36,15 @@ impl Default for LoadLimits {
     fn default() -> Self {
         Self { rules_max: 2_000_000, bytes_max: 512 << 20 }
     }
+}
+
+/// A rule and where a text has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Located {
+    /// The rule.
+    pub rule: Rule,
+    /// The line that it begins in, from one.
+    pub line: usize,
 }
 
 /// Reads a protocol as rules name it: `tcp` and some others, a number, a value under a mask such as `0x06/0x0f`, or `any`.

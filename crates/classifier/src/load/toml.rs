@@ -21,7 +21,7 @@ use core::ops::Range;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{LoadError, LoadErrorKind, LoadLimits, line_of};
+use super::{LoadError, LoadErrorKind, LoadLimits, Located, line_of};
 use crate::rule::{Action, Addresses, PortRange, Prefix, ProtocolMatch, Rule, decimal};
 
 #[derive(Deserialize)]
@@ -70,6 +70,15 @@ enum NumberOrText {
 /// # Ok::<(), flowloom_classifier::load::LoadError>(())
 /// ```
 pub fn parse(text: &str, limits: LoadLimits) -> Result<Vec<Rule>, LoadError> {
+    Ok(parse_located(text, limits)?.into_iter().map(|located| located.rule).collect())
+}
+
+/// Reads what [`parse`] does, each rule with its line.
+///
+/// # Errors
+///
+/// Those of [`parse`].
+pub fn parse_located(text: &str, limits: LoadLimits) -> Result<Vec<Located>, LoadError> {
     if text.len() > limits.bytes_max {
         let kind = LoadErrorKind::TooMuch { what: "bytes", limit: limits.bytes_max };
         return Err(LoadError::new(1, "", 0, kind));
@@ -82,7 +91,14 @@ pub fn parse(text: &str, limits: LoadLimits) -> Result<Vec<Rule>, LoadError> {
         let kind = LoadErrorKind::TooMuch { what: "rules", limit: limits.rules_max };
         return Err(at(text, entry.span().start, kind));
     }
-    file.rule.into_iter().enumerate().map(|(index, entry)| rule(text, index, entry)).collect()
+    let (mut line, mut counted) = (1, 0);
+    let mut located = |(index, entry): (usize, Spanned<Entry>)| {
+        let start = entry.span().start;
+        line += text.get(counted..start).unwrap_or("").matches('\n').count();
+        counted = start;
+        Ok(Located { rule: rule(text, index, entry)?, line })
+    };
+    file.rule.into_iter().enumerate().map(&mut located).collect()
 }
 
 fn at(text: &str, place: usize, kind: LoadErrorKind) -> LoadError {
@@ -245,6 +261,15 @@ mod tests {
         assert_eq!(one("action = 'deny'").unwrap().action, Some(Action::Deny));
         assert_eq!(one("protocol = 'any'\nsource = 'any'").unwrap().to_string(), Rule::ANY.to_string());
         assert!(parse("", LoadLimits::default()).unwrap().is_empty());
+    }
+
+    #[test]
+    fn rules_know_their_lines() {
+        let text = "# first\n\n[[rule]]\nprotocol = 'tcp'\n\n[[rule]]\n[[rule]]\n";
+        let located = parse_located(text, LoadLimits::default()).unwrap();
+        assert_eq!(located.iter().map(|rule| rule.line).collect::<Vec<_>>(), [3, 6, 7]);
+        let inline = parse_located("rule = [\n  {},\n  {}, {} ]", LoadLimits::default()).unwrap();
+        assert_eq!(inline.iter().map(|rule| rule.line).collect::<Vec<_>>(), [2, 3, 3]);
     }
 
     #[test]

@@ -17,11 +17,11 @@ Examples:
   flowloom bench table --save after
   flowloom compare before/result.json after/result.json --fail-above 5")]
 pub(crate) struct Compare {
-    /// The result to compare with, as JSON
+    /// The result to compare with, as JSON: a file, or the folder of --save
     #[arg(value_name = "BASE")]
     pub(crate) base: PathBuf,
 
-    /// The result that is looked at, as JSON
+    /// The result that is looked at, likewise
     #[arg(value_name = "NEW")]
     pub(crate) new: PathBuf,
 

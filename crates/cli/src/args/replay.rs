@@ -38,7 +38,7 @@ Signals:
 #[command(group(ArgGroup::new("packets_from").required(true)))]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub(crate) struct Replay {
-    /// Captures: files, directories, or - for standard input
+    /// Captures, read one after the other: files, directories by first timestamp, or - for standard input
     #[arg(value_name = "FILE", group = "packets_from")]
     pub(crate) inputs: Vec<PathBuf>,
 
@@ -82,7 +82,8 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "N", default_value = "64M", value_parser = parse::positive)]
     pub(crate) flows_max: u64,
 
-    /// Flows idle for longer, in packet time and to about two milliseconds, end [default: never]
+    /// Flows idle for longer, in packet time and to about two milliseconds, end; a later packet begins them again [default:
+    /// never]
     #[arg(long, value_name = "SECONDS", value_parser = parse::seconds)]
     pub(crate) timeout: Option<u64>,
 
@@ -133,7 +134,7 @@ pub(crate) struct Replay {
     #[command(flatten)]
     pub(crate) save: Save,
 
-    /// Write one record per flow; JSON lines for .jsonl, IPFIX for .ipfix (of --app accounting), CSV otherwise
+    /// Write one record per flow, of all its times where --timeout ended it between; JSON lines for .jsonl, IPFIX for .ipfix (of --app accounting), CSV otherwise
     #[arg(long, value_name = "FILE")]
     pub(crate) flows: Option<PathBuf>,
 
@@ -173,7 +174,7 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "N", value_parser = parse::whole::<u64>)]
     pub(crate) seed: Option<u64>,
 
-    /// Read plain files instead of mapping them
+    /// Read plain files instead of mapping them: for files that may be cut short meanwhile, which ends a program that maps them
     #[arg(long)]
     pub(crate) no_mmap: bool,
 

@@ -98,11 +98,11 @@ pub(crate) struct Convert {
     #[command(flatten)]
     pub(crate) options: RuleOptions,
 
-    /// Form to write
-    #[arg(long, value_enum, default_value_t = TargetForm::Classbench)]
-    pub(crate) to: TargetForm,
+    /// Form to write [default: that of the output's name: toml for .toml, else classbench]
+    #[arg(long, value_enum)]
+    pub(crate) to: Option<TargetForm>,
 
-    /// Where to write [default: standard output]
+    /// Where to write; - is standard output, and the default
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }

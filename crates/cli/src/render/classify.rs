@@ -94,13 +94,19 @@ impl Report for ClassifyResult {
     }
 
     fn rows(&self) -> Vec<Vec<String>> {
-        let mut rows = vec![["packets", "number", "rule", "action"].map(str::to_owned).to_vec()];
+        let mut rows = vec![["packets", "number", "rule", "action", "line"].map(str::to_owned).to_vec()];
         let listed = self.top.iter().map(|hits| (hits.packets, &hits.rule));
-        for (packets, RuleLine { number, rule, action }) in
+        for (packets, RuleLine { number, line, rule, action }) in
             listed.chain(self.unused_listed.iter().map(|rule| (0, rule)))
         {
             let action = action.unwrap_or_default().to_owned();
-            rows.push(vec![packets.to_string(), number.to_string(), rule.clone(), action]);
+            rows.push(vec![
+                packets.to_string(),
+                number.to_string(),
+                rule.clone(),
+                action,
+                line.to_string(),
+            ]);
         }
         rows
     }

@@ -208,12 +208,12 @@ impl InspectResult {
             grouped(self.peak_packets_per_second)
         ));
         lines.push(format!(
-            "Sizes       p50 {} B   p95 {} B   {} captured of {} on the wire   {} packets cut by the snaplen",
+            "Sizes       p50 {} B   p95 {} B   {} captured of {} on the wire   {} cut by the snaplen",
             grouped(self.size_p50),
             grouped(self.size_p95),
             bytes(self.bytes_captured),
             bytes(self.bytes_on_wire),
-            grouped(self.cut_packets)
+            counted(self.cut_packets, "packet")
         ));
         let layers = &self.layers;
         let share = |packets| percent(packets, self.packets);

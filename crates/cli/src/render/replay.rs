@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::verdicts::FirewallFigures;
-use super::{Report, bytes, grouped, percent, scaled, some_of};
+use super::{Report, bytes, counted, grouped, percent, scaled, some_of};
 use crate::host::{Host, Tool};
 
 pub(crate) use super::l7::{L7Figures, ProtocolFigures};
@@ -25,6 +25,8 @@ pub(crate) struct ReplayResult {
     pub(crate) processed: u64,
     pub(crate) denied: u64,
     pub(crate) flows: u64,
+    /// Also those that a packet began again.
+    pub(crate) flows_begun: u64,
     pub(crate) flows_expired: u64,
     pub(crate) records_forgotten: u64,
     pub(crate) seconds: f64,
@@ -34,6 +36,8 @@ pub(crate) struct ReplayResult {
     pub(crate) dropped: BTreeMap<&'static str, u64>,
     pub(crate) unsupported_links: BTreeMap<String, u64>,
     pub(crate) time_backwards: u64,
+    /// How far back the furthest of them lay.
+    pub(crate) time_backwards_ns_max: u64,
     pub(crate) captured_over_wire: u64,
     pub(crate) lying_lengths: u64,
     pub(crate) digest: String,
@@ -243,9 +247,14 @@ impl ReplayResult {
             bytes(self.bytes_captured),
             bytes(self.bytes_on_wire)
         ));
-        let span = self.last_ns.saturating_sub(self.first_ns) as f64 / 1e9;
-        lines.push(format!("Span        {span:.6} s of packet time"));
+        let span_ns = self.last_ns.saturating_sub(self.first_ns);
+        let digits = if span_ns.is_multiple_of(1000) { 6 } else { 9 };
+        lines.push(format!("Span        {:.digits$} s of packet time", span_ns as f64 / 1e9));
         let mut flows = vec![format!("Flows       {}", grouped(self.flows))];
+        if self.flows_begun > self.flows {
+            // Their records are one for each key.
+            flows.push(format!("begun {} times in all", grouped(self.flows_begun)));
+        }
         if self.flows_expired > 0 {
             flows.push(format!("ended by timeout {}", grouped(self.flows_expired)));
         }
@@ -287,8 +296,12 @@ impl ReplayResult {
         for (link, packets) in &self.unsupported_links {
             lines.push(format!("            link type {link}: {}", grouped(*packets)));
         }
+        let back = format!(
+            "time goes backwards, by {:.6} s at most (clamped)",
+            self.time_backwards_ns_max as f64 / 1e9
+        );
         for (what, packets) in [
-            ("time goes backwards (clamped)", self.time_backwards),
+            (back.as_str(), self.time_backwards),
             ("captured length above the length on the wire", self.captured_over_wire),
             ("captured length above the record's (cut to fit)", self.lying_lengths),
             ("records of ended flows not kept", self.records_forgotten),
@@ -297,11 +310,16 @@ impl ReplayResult {
                 lines.push(format!("Noted       {what}: {}", grouped(packets)));
             }
         }
+        if self.time_backwards > 0 && self.inputs.len() > 1 {
+            lines.push(String::from(
+                "            captures are read one after the other: merge those that overlap in time (mergecap)",
+            ));
+        }
     }
 
     fn verdict(&self) -> String {
         let rate =
-            format!("{}packets/s over {} flows", scaled(self.packets_per_second), grouped(self.flows));
+            format!("{}packets/s over {}", scaled(self.packets_per_second), counted(self.flows, "flow"));
         if let Some(fault) = &self.fault {
             return format!("stopped on a fault: {fault}");
         }

@@ -10,8 +10,10 @@ use super::{Report, bytes, counted, grouped};
 /// A rule in a list.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct RuleLine {
-    /// Place in the file, from one.
+    /// Place among the rules of the file, from one.
     pub(crate) number: u64,
+    /// Line that it begins in, from one.
+    pub(crate) line: u64,
     pub(crate) rule: String,
     /// What it does with packets, where it says so.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -19,12 +21,16 @@ pub(crate) struct RuleLine {
 }
 
 impl fmt::Display for RuleLine {
-    /// Writes `#5 accept 10.0.0.0/8 …`.
+    /// Writes `#5 accept 10.0.0.0/8 …`, and `#5 (line 12) …` where the fifth rule is not in the fifth line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { number, rule, action } = self;
+        let Self { number, line, rule, action } = self;
+        write!(f, "#{number} ")?;
+        if line != number {
+            write!(f, "(line {line}) ")?;
+        }
         match action {
-            Some(action) => write!(f, "#{number} {action} {rule}"),
-            None => write!(f, "#{number} {rule}"),
+            Some(action) => write!(f, "{action} {rule}"),
+            None => write!(f, "{rule}"),
         }
     }
 }
@@ -50,6 +56,8 @@ pub(crate) struct CheckResult {
     pub(crate) shadowed: u64,
     pub(crate) unreachable: u64,
     pub(crate) undecided: u64,
+    /// Rules whose flags column says something, which is not compared.
+    pub(crate) with_flags: u64,
     pub(crate) listed: Vec<OddityResult>,
 }
 
@@ -68,6 +76,13 @@ impl Report for CheckResult {
         if more > 0 {
             lines.push(format!("{:>12}  {} more; --top lists them", "", grouped(more)));
         }
+        if self.with_flags > 0 {
+            lines.push(format!(
+                "{:>12}  flags of {} are not compared: rules that differ only there count as equal",
+                "",
+                counted(self.with_flags, "rule")
+            ));
+        }
         let undecided = if self.undecided > 0 {
             format!(", {} undecided: a larger --steps-max may decide", grouped(self.undecided))
         } else {
@@ -85,7 +100,11 @@ impl Report for CheckResult {
     }
 
     fn rows(&self) -> Vec<Vec<String>> {
-        let mut rows = vec![["kind", "number", "rule", "by_number", "by_rule"].map(str::to_owned).to_vec()];
+        let mut rows = vec![
+            ["kind", "number", "rule", "by_number", "by_rule", "line", "by_line"]
+                .map(str::to_owned)
+                .to_vec(),
+        ];
         for oddity in &self.listed {
             let by = oddity.by.as_ref();
             rows.push(vec![
@@ -94,6 +113,8 @@ impl Report for CheckResult {
                 oddity.rule.rule.clone(),
                 by.map(|by| by.number.to_string()).unwrap_or_default(),
                 by.map(|by| by.rule.clone()).unwrap_or_default(),
+                oddity.rule.line.to_string(),
+                by.map(|by| by.line.to_string()).unwrap_or_default(),
             ]);
         }
         rows
@@ -259,16 +280,22 @@ impl Report for ExplainResult {
             lines.push(format!("{role:>12}  {line}"));
         }
         lines.push(match self.listed.first() {
-            Some(first) => format!("rule #{} of {} that match", first.number, grouped(self.matching)),
+            Some(first) => format!(
+                "rule #{} wins; {} in all {}",
+                first.number,
+                counted(self.matching, "rule"),
+                if self.matching == 1 { "matches" } else { "match" }
+            ),
             None => String::from("no rule matches"),
         });
         lines
     }
 
     fn rows(&self) -> Vec<Vec<String>> {
-        let mut rows = vec![["number", "rule", "action"].map(str::to_owned).to_vec()];
-        rows.extend(self.listed.iter().map(|RuleLine { number, rule, action }| {
-            vec![number.to_string(), rule.clone(), action.unwrap_or_default().to_owned()]
+        let mut rows = vec![["number", "rule", "action", "line"].map(str::to_owned).to_vec()];
+        rows.extend(self.listed.iter().map(|RuleLine { number, line, rule, action }| {
+            let action = action.unwrap_or_default().to_owned();
+            vec![number.to_string(), rule.clone(), action, line.to_string()]
         }));
         rows
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use flowloom::classifier::load::{LoadLimits, trace};
 use flowloom::classifier::{
-    Algorithm, AnyKey, Classifier, ClassifierBuilder, ClassifierKey, KeyV4, KeyV6, Match, RuleId, RuleSet,
+    Algorithm, AnyKey, Classifier, ClassifierBuilder, ClassifierKey, KeyV4, KeyV6, Match, RuleId,
 };
 use flowloom::engine::Control;
 use flowloom::packet::{DecodeOptions, Fill, Headers, PacketBatch, PacketSource, decode};
@@ -22,7 +22,7 @@ use crate::progress::{Progress, label};
 use crate::render::classify::{ClassifyResult, RuleHits};
 use crate::render::rules::FamilyResult;
 use crate::render::{print, warn_of};
-use crate::rule_file;
+use crate::rule_file::{self, RuleFile};
 use crate::signals::stop_on_signals;
 use crate::unpacked::unpack;
 use crate::verbs::rules::line;
@@ -46,7 +46,7 @@ pub(crate) fn run(arguments: &Classify, common: &Common) -> Result<Status, Failu
         .build(&file.set)
         .map_err(|error| Failure::Usage(error.to_string()))?;
     let build_seconds = begun.elapsed().as_secs_f64();
-    let mut tally = Tally::new(&file.set, &classifier, arguments);
+    let mut tally = Tally::new(&file, &classifier, arguments);
     let end = if is_trace(&arguments.inputs[0]) {
         if arguments.match_tcp_flags {
             return Err(Failure::Usage(String::from(
@@ -183,7 +183,7 @@ fn flags_of(headers: &Headers, bytes: &[u8]) -> Option<u16> {
 
 /// What was found so far.
 struct Tally<'a> {
-    set: &'a RuleSet,
+    file: &'a RuleFile,
     classifier: &'a Classifier,
     verify: bool,
     match_flags: bool,
@@ -215,9 +215,9 @@ impl<K> Keys<K> {
 }
 
 impl<'a> Tally<'a> {
-    fn new(set: &'a RuleSet, classifier: &'a Classifier, arguments: &Classify) -> Self {
+    fn new(file: &'a RuleFile, classifier: &'a Classifier, arguments: &Classify) -> Self {
         Self {
-            set,
+            file,
             classifier,
             verify: arguments.verify,
             match_flags: arguments.match_tcp_flags,
@@ -228,7 +228,7 @@ impl<'a> Tally<'a> {
             fragments: 0,
             looked_up: 0,
             unmatched: 0,
-            hits: vec![0; set.len()],
+            hits: vec![0; file.set.len()],
             cpu_ns: 0,
             wrong: 0,
             first_wrong: None,
@@ -260,7 +260,7 @@ impl<'a> Tally<'a> {
         self.classifier.classify_batch(keys, found);
         if self.match_flags {
             for ((key, found), &flags) in keys.iter().zip(&mut *found).zip(&*flags) {
-                *found = self.set.first_match_with_flags(*found, key, flags);
+                *found = self.file.set.first_match_with_flags(*found, key, flags);
             }
         }
         self.cpu_ns += thread_cpu_ns() - begun;
@@ -288,10 +288,10 @@ impl<'a> Tally<'a> {
     /// Returns the first rule that matches, by asking all of them.
     fn first_match<K: ClassifierKey>(&self, key: &K, flags: Option<u16>) -> Match {
         let agrees = |id: &RuleId| {
-            let column = self.set.get(*id).and_then(|rule| rule.flags);
+            let column = self.file.set.get(*id).and_then(|rule| rule.flags);
             !self.match_flags || column.is_none_or(|column| column.contains(flags))
         };
-        self.set.all_matches(key).find(agrees).map_or(Match::NONE, Match::from)
+        self.file.set.all_matches(key).find(agrees).map_or(Match::NONE, Match::from)
     }
 
     fn result(
@@ -302,28 +302,28 @@ impl<'a> Tally<'a> {
         end: &End,
     ) -> ClassifyResult {
         let mut order: Vec<u32> =
-            (0..self.set.len() as u32).filter(|&id| self.hits[id as usize] > 0).collect();
+            (0..self.file.set.len() as u32).filter(|&id| self.hits[id as usize] > 0).collect();
         order.sort_by_key(|&id| std::cmp::Reverse(self.hits[id as usize]));
         let top = order
             .iter()
             .take(arguments.top)
-            .map(|&id| RuleHits { packets: self.hits[id as usize], rule: line(self.set, RuleId(id)) });
-        let unused = (0..self.set.len() as u32).filter(|&id| self.hits[id as usize] == 0).map(RuleId);
+            .map(|&id| RuleHits { packets: self.hits[id as usize], rule: line(self.file, RuleId(id)) });
+        let unused = (0..self.file.set.len() as u32).filter(|&id| self.hits[id as usize] == 0).map(RuleId);
         let listed = if arguments.unused { arguments.top } else { 0 };
         let stats = self.classifier.stats();
         ClassifyResult {
             schema: "flowloom/classify/1",
             rules_path: arguments.rules.display().to_string(),
             form,
-            rules: self.set.len() as u64,
+            rules: self.file.set.len() as u64,
             packets: self.packets,
             undecoded: self.undecoded,
             later_fragments: self.fragments,
             matched: self.looked_up - self.unmatched,
             unmatched: self.unmatched,
-            unused: (self.set.len() - order.len()) as u64,
+            unused: (self.file.set.len() - order.len()) as u64,
             top: top.collect(),
-            unused_listed: unused.take(listed).map(|id| line(self.set, id)).collect(),
+            unused_listed: unused.take(listed).map(|id| line(self.file, id)).collect(),
             verified: arguments.verify,
             wrong: self.wrong,
             first_wrong: self.first_wrong.clone(),

@@ -56,6 +56,7 @@ fn read(path: &Path) -> Result<Report, Failure> {
         Failure::Input(format!("{} is no saved result of a bench: {why}", path.display()))
     };
     let mut bytes = Vec::new();
+    let path = &if path.is_dir() { path.join("result.json") } else { path.to_path_buf() };
     File::open(path)
         .and_then(|file| file.take(RESULT_BYTES_MAX + 1).read_to_end(&mut bytes))
         .map_err(|error| Failure::Input(format!("cannot read {}: {error}", path.display())))?;

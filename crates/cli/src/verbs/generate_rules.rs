@@ -63,7 +63,7 @@ pub(crate) fn headers(arguments: &Headers, common: &Common) -> Result<Status, Fa
         let written = writeln!(text, "{source}\t{destination}\t{from}\t{to}\t{protocol}");
         debug_assert!(written.is_ok(), "writing to a string does not fail");
     }
-    finish(&arguments.output, &text, format!("{name} headers"), keys.len() as u64, arguments.seed, common)
+    finish(&arguments.output, &text, format!("headers ({name})"), keys.len() as u64, arguments.seed, common)
 }
 
 /// Headers in one file: half a gigabyte of text.

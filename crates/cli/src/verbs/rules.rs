@@ -1,13 +1,14 @@
 //! Looks into rule sets.
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use flowloom::classifier::analysis::{self, Oddity};
 use flowloom::classifier::load::classbench;
 use flowloom::classifier::{
-    Action, Addresses, AnyKey, ClassifierBuilder, PortRange, ProtocolMatch, Rule, RuleId, RuleSet,
+    Action, Addresses, AnyKey, ClassifierBuilder, PortRange, ProtocolMatch, Rule, RuleId,
 };
 use flowloom::flow_key::FiveTuple;
 
@@ -15,12 +16,12 @@ use crate::args::Common;
 use crate::args::rules::{Check, Convert, Explain, Rules, Stats, TargetForm};
 use crate::exit::{Failure, Status, stdout_failure};
 use crate::progress::Steps;
-use crate::render::print;
 use crate::render::rules::{
     CheckResult, ConvertResult, ExplainResult, FamilyResult, OddityResult, PrefixCount, RuleLine,
     StatsResult,
 };
-use crate::rule_file;
+use crate::render::{counted, print, warn};
+use crate::rule_file::{self, RuleFile};
 
 /// Runs the verb.
 pub(crate) fn run(arguments: &Rules, common: &Common) -> Result<Status, Failure> {
@@ -32,11 +33,13 @@ pub(crate) fn run(arguments: &Rules, common: &Common) -> Result<Status, Failure>
     }
 }
 
-/// Returns a rule as lists show it: its number counts from one, as lines do.
-pub(crate) fn line(set: &RuleSet, id: RuleId) -> RuleLine {
-    let rule = set.get(id);
+/// Returns a rule as lists show it.
+pub(crate) fn line(file: &RuleFile, id: RuleId) -> RuleLine {
+    let rule = file.set.get(id);
+    let (number, line) = file.place(id).unwrap_or_default();
     RuleLine {
-        number: set.position(id).map_or(0, |position| u64::from(position) + 1),
+        number,
+        line,
         rule: rule.map(ToString::to_string).unwrap_or_default(),
         action: rule.and_then(|rule| rule.action).map(Action::name),
     }
@@ -57,8 +60,8 @@ fn run_check(arguments: &Check, common: &Common) -> Result<Status, Failure> {
             Oddity::Shadowed { by, .. } => ("shadowed", Some(by), 1),
             Oddity::Unreachable { rules, .. } => ("unreachable", None, u64::from(rules)),
         };
-        let cause = cause.map(|id| line(&file.set, id));
-        OddityResult { kind, rule: line(&file.set, oddity.rule()), by: cause, rules }
+        let cause = cause.map(|id| line(&file, id));
+        OddityResult { kind, rule: line(&file, oddity.rule()), by: cause, rules }
     });
     let result = CheckResult {
         schema: "flowloom/rules-check/1",
@@ -69,6 +72,7 @@ fn run_check(arguments: &Check, common: &Common) -> Result<Status, Failure> {
         shadowed: count(|oddity| matches!(oddity, Oddity::Shadowed { .. })),
         unreachable: count(|oddity| matches!(oddity, Oddity::Unreachable { .. })),
         undecided: u64::from(findings.undecided),
+        with_flags: file.with_flags(),
         listed: listed.collect(),
     };
     print(&result, common)?;
@@ -113,7 +117,7 @@ fn run_stats(arguments: &Stats, common: &Common) -> Result<Status, Failure> {
         any: count(&|rule| rule.addresses == Addresses::Any),
         port_ranges: count(&|rule| is_range(rule.source_ports) || is_range(rule.destination_ports)),
         any_protocol: count(&|rule| rule.protocol == ProtocolMatch::ANY),
-        with_flags: count(&|rule| rule.flags.is_some_and(|flags| flags.mask != 0)),
+        with_flags: file.with_flags(),
         prefixes,
         build_seconds,
         classifier_v4: FamilyResult::of(&stats.v4),
@@ -145,7 +149,7 @@ fn run_explain(arguments: &Explain, common: &Common) -> Result<Status, Failure> 
         header: tuple.to_string(),
         matching: matching.len() as u64,
         value: matching.first().and_then(|&id| file.set.get(id)).map(|rule| rule.value),
-        listed: matching.iter().take(arguments.top).map(|&id| line(&file.set, id)).collect(),
+        listed: matching.iter().take(arguments.top).map(|&id| line(&file, id)).collect(),
     };
     print(&result, common)?;
     Ok(Status::Ok)
@@ -153,11 +157,18 @@ fn run_explain(arguments: &Explain, common: &Common) -> Result<Status, Failure> 
 
 fn run_convert(arguments: &Convert, common: &Common) -> Result<Status, Failure> {
     let file = rule_file::read(&arguments.options)?;
-    let text = match arguments.to {
+    let output = arguments.output.as_deref().filter(|path| path.as_os_str() != "-");
+    let is_toml = |path: &Path| path.extension().is_some_and(|extension| extension == "toml");
+    let named = if output.is_some_and(is_toml) { TargetForm::Toml } else { TargetForm::Classbench };
+    let form = arguments.to.unwrap_or(named);
+    let text = match form {
         TargetForm::Classbench => classbench::write(file.set.rules()),
         TargetForm::Toml => toml(file.set.rules()),
     };
-    let Some(path) = &arguments.output else {
+    if let Some(loss) = loss(&file, form) {
+        warn(&loss, common);
+    }
+    let Some(path) = output else {
         use std::io::Write;
         let mut out = std::io::stdout().lock();
         out.write_all(text.as_bytes())
@@ -176,6 +187,33 @@ fn run_convert(arguments: &Convert, common: &Common) -> Result<Status, Failure> 
     };
     print(&result, common)?;
     Ok(Status::Ok)
+}
+
+/// Says what rules mean that a form cannot say.
+fn loss(file: &RuleFile, form: TargetForm) -> Option<String> {
+    let rules = file.set.rules();
+    let count = |of: &dyn Fn(&Rule) -> bool| rules.iter().filter(|rule| of(rule)).count() as u64;
+    let (lost, keeper) = match form {
+        TargetForm::Classbench => {
+            let of_both = count(&|rule| rule.addresses == Addresses::Any);
+            (
+                [
+                    (count(&|rule| rule.action.is_some()), "without their action"),
+                    (of_both, "for IPv4 only, which were for IPv6 too"),
+                ],
+                "--to toml keeps that",
+            )
+        }
+        TargetForm::Toml => {
+            ([(file.with_flags(), "without their flags"), (0, "")], "--to classbench keeps them")
+        }
+    };
+    let lost: Vec<String> = lost
+        .iter()
+        .filter(|(rules, _)| *rules > 0)
+        .map(|(rules, what)| format!("{} {what}", counted(*rules, "rule")))
+        .collect();
+    (!lost.is_empty()).then(|| format!("written are {}; {keeper}", lost.join(", ")))
 }
 
 /// Returns rules in our own form, fields that say nothing left out.

@@ -445,7 +445,8 @@ fn times_that_go_back_are_clamped_and_counted() {
     source.blocks[0].1[10].time_ns = 5;
     source.blocks[0].1[20].time_ns = 0;
     let report = go(&config(Mode::Inline), &mut source);
-    assert_eq!(report.input.time_backwards, 2);
+    let latest_ns = source.blocks[0].1[19].time_ns;
+    assert_eq!((report.input.time_backwards, report.input.time_backwards_ns_max), (2, latest_ns));
     assert_eq!(report.flows.iter().map(|flow| flow.state.out_of_order).sum::<u64>(), 0);
 }
 

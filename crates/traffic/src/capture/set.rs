@@ -79,7 +79,7 @@ pub struct FileSummary {
     pub sections: u64,
     /// Interfaces.
     pub interfaces: u64,
-    /// Packets read from it in this pass.
+    /// Packets read from it in one pass.
     pub packets: u64,
     /// Packets whose stated captured length does not fit into their record.
     pub lying_lengths: u64,
@@ -139,7 +139,10 @@ pub struct CaptureSet {
     packets_of_pass: u64,
     packets: u64,
     notices: Vec<Notice>,
+    /// Files of this pass that have ended.
     files: Vec<FileSummary>,
+    /// Files of the first pass, when it has ended.
+    whole_pass: Vec<FileSummary>,
     progress: Arc<SetProgress>,
     done_bytes: u64,
     decodable_members: usize,
@@ -213,6 +216,7 @@ impl CaptureSet {
             packets: 0,
             notices,
             files: Vec::new(),
+            whole_pass: Vec::new(),
             progress: Arc::new(SetProgress {
                 done_bytes: AtomicU64::new(0),
                 total_bytes: AtomicU64::new(total),
@@ -239,8 +243,12 @@ impl CaptureSet {
         &self.notices
     }
 
-    /// Returns the files of the current pass in reading order, the last as far as it was read.
+    /// Returns the files in reading order as a whole pass finds them; in the first pass, those reached, the last as far as it was
+    /// read.
     pub fn files(&self) -> Vec<FileSummary> {
+        if !self.whole_pass.is_empty() {
+            return self.whole_pass.clone();
+        }
         self.files.iter().cloned().chain(self.current.as_ref().map(FileSummary::of)).collect()
     }
 
@@ -314,7 +322,10 @@ impl CaptureSet {
         self.pass = self.pass.wrapping_add(1);
         self.next_member = 0;
         self.packets_of_pass = 0;
-        self.files.clear();
+        let files = std::mem::take(&mut self.files);
+        if self.whole_pass.is_empty() {
+            self.whole_pass = files;
+        }
         true
     }
 

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::columns;
-use crate::render::{Report, grouped};
+use crate::render::{Report, counted, grouped};
 
 /// The document of `simulate ordering`.
 #[derive(Debug, Serialize)]
@@ -74,7 +74,7 @@ impl Report for OrderingResult {
         let mut rows: Vec<Vec<String>> = Vec::new();
         let head = |threads: &mut dyn Iterator<Item = u32>| {
             std::iter::once(String::from("order"))
-                .chain(threads.map(|threads| format!("{threads} threads")))
+                .chain(threads.map(|threads| counted(threads.into(), "thread")))
                 .collect()
         };
         for group in self.internal.chunk_by(|a, b| a.scheduler == b.scheduler) {

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::exit::Failure;
 use crate::output::OutputFile;
-use crate::render::{Report, grouped};
+use crate::render::{Report, counted, grouped};
 
 /// The document of `simulate tcb-cache`; `docs/schema/simulate-tcb-cache-1.json` describes it.
 #[derive(Debug, Serialize)]
@@ -207,18 +207,21 @@ impl Report for SimulateResult {
         let trace = &self.trace;
         let mut lines = vec![
             format!(
-                "{} ({}): {} accesses, {} keys, {:.0} s",
+                "{} ({}): {} accesses, {}, {} s",
                 trace.source,
                 trace.form,
                 grouped(trace.accesses),
-                grouped(trace.keys),
-                trace.span_s
+                counted(trace.keys, "key"),
+                grouped(trace.span_s.round() as u64)
             ),
             format!(
-                "{}{}{} not counted, compulsory misses {:.2} %, seed {}",
+                "{}{}{}, compulsory misses {:.2} %, seed {}",
                 trace.workload(),
-                if trace.workload().is_empty() { "" } else { "; the first " },
-                grouped(trace.warm),
+                if trace.workload().is_empty() { "" } else { "; " },
+                match trace.warm {
+                    0 => String::from("all counted"),
+                    warm => format!("the first {} not counted", grouped(warm)),
+                },
                 trace.compulsory_miss_ratio * 100.0,
                 self.seed
             ),

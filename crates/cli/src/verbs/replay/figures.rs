@@ -40,8 +40,10 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
     let dropped: BTreeMap<&'static str, u64> =
         report.dropped().nonzero().map(|(reason, packets)| (reason.name(), packets)).collect();
     let mut files = source.files();
+    // A run that stopped in its first pass may have read more than it used.
+    let unused = files.iter().map(|file| file.packets).sum::<u64>().saturating_sub(input.packets);
     if let Some(last) = files.last_mut() {
-        last.packets = last.packets.saturating_sub(source.packets().saturating_sub(input.packets));
+        last.packets = last.packets.saturating_sub(unused);
     }
     ReplayResult {
         schema: "flowloom/replay/1",
@@ -91,6 +93,7 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
         processed: totals.processed,
         denied: totals.denied,
         flows: report.flows.len() as u64,
+        flows_begun: totals.flows_begun,
         flows_expired: totals.flows_expired,
         records_forgotten: totals.records_forgotten,
         seconds,
@@ -104,6 +107,7 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
             .map(|(link, packets)| (link.to_string(), *packets))
             .collect(),
         time_backwards: input.time_backwards,
+        time_backwards_ns_max: input.time_backwards_ns_max,
         captured_over_wire: input.captured_over_wire,
         lying_lengths: files.iter().map(|file| file.lying_lengths).sum(),
         digest: report.digest(),

@@ -1,14 +1,14 @@
 //! What a run writes beside its result: opened before it begins.
 
 use std::io::BufWriter;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use flowloom::apps::CaptureSink;
 use flowloom::traffic::capture::CaptureSet;
 
 use crate::args::replay::Replay;
 use crate::exit::Failure;
-use crate::output::{OutputFile, OutputFolder};
+use crate::output::{OutputFile, OutputFolder, is_one_file};
 
 /// The files and the folder of a run.
 pub(super) struct Outputs {
@@ -60,11 +60,12 @@ fn check_inputs(arguments: &Replay, captures: Option<&CaptureSet>) -> Result<(),
     let outputs = [("--write", &arguments.write), ("--flows", &arguments.flows)];
     for (option, path) in outputs.into_iter().filter_map(|(option, path)| Some((option, path.as_deref()?)))
     {
-        // A device, or what is not there yet, has nothing to lose.
-        let place = path.canonicalize().ok().filter(|place| place.is_file());
         let inputs = captures.into_iter().flat_map(CaptureSet::paths);
-        let mut inputs = inputs.chain(arguments.firewall.rules.as_deref());
-        if place.is_some() && inputs.any(|input| input.canonicalize().ok() == place) {
+        let stdin = arguments.inputs.iter().any(|input| input.as_os_str() == "-");
+        let others =
+            stdin.then_some(Path::new("/dev/stdin")).into_iter().chain(arguments.firewall.rules.as_deref());
+        let mut inputs = inputs.chain(others).chain(arguments.patterns.iter().map(PathBuf::as_path));
+        if inputs.any(|input| is_one_file(input, path)) {
             return Err(Failure::Usage(format!(
                 "{option} {} would overwrite an input of this run\n  name another file",
                 path.display()

@@ -89,15 +89,6 @@ impl Source {
         self.captures().map_or(&[], CaptureSet::notices)
     }
 
-    /// Returns how many packets were yielded.
-    pub(super) fn packets(&self) -> u64 {
-        match self {
-            Self::Captures(set) => set.packets(),
-            #[cfg(feature = "live")]
-            Self::Live(live) => live.packets(),
-        }
-    }
-
     /// Returns the files in reading order, or the interface.
     pub(super) fn files(&self) -> Vec<FileSummary> {
         match self {
