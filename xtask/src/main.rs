@@ -3,9 +3,11 @@
 
 mod bench;
 mod ci;
+mod emulate;
 mod live;
 mod loom;
 mod mutants;
+mod packages;
 mod peers;
 mod sanitize;
 mod soak;
@@ -28,6 +30,8 @@ const USAGE: &str = "usage: cargo xtask <verb>
   soak   run the engine for a billion packets, counters exact and memory flat: soak [--packets N]
   sanitize thread|address
          run the tests of the rooms with threads and unsafe code under a sanitizer (nightly)
+  emulate aarch64|s390x
+         run the tests of the lower rooms as another processor would, by QEMU: emulate --help
   mutants CRATE
          change a crate in seeded places and see whether its tests notice: mutants --help";
 
@@ -49,6 +53,7 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
         ["live"] => live::run(&root),
         ["soak", ..] => soak::run(&root, &arguments[1..]),
         ["mutants", ..] => mutants::run(&root, &arguments[1..]),
+        ["emulate", ..] => emulate::run(&root, &arguments[1..]),
         ["sanitize", ..] => sanitize::run(&root, &arguments[1..]),
         ["loom"] => loom::run(&root),
         ["peers", ..] => peers::run(&root, &arguments[1..]),

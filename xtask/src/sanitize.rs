@@ -8,6 +8,8 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
 
+use crate::packages;
+
 const USAGE: &str = "usage: cargo xtask sanitize thread|address [PACKAGE…] [-- TEST OPTIONS]
 
   thread    ThreadSanitizer: unsynchronised accesses
@@ -48,7 +50,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
         .find(|(arch, _)| *arch == std::env::consts::ARCH)
         .map(|(_, target)| *target)
         .context("sanitizers are run on x86-64 and 64-bit ARM Linux only")?;
-    let (packages, options) = split(&arguments[1..]);
+    let (packages, options) = packages::split(&arguments[1..], &PACKAGES);
     let mut command = Command::new("cargo");
     command
         // The toolchain that runs this program would otherwise be passed on.
@@ -76,25 +78,9 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Splits packages from the options of the test program.
-fn split(arguments: &[String]) -> (Vec<&str>, Vec<&str>) {
-    let end = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
-    let named: Vec<&str> = arguments[..end].iter().map(String::as_str).collect();
-    let options = arguments.iter().skip(end + 1).map(String::as_str).collect();
-    (if named.is_empty() { PACKAGES.to_vec() } else { named }, options)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn packages_and_options_are_told_apart() {
-        let words = |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
-        assert_eq!(split(&[]), (PACKAGES.to_vec(), vec![]));
-        assert_eq!(split(&words("flowloom-cpu -- pages")), (vec!["flowloom-cpu"], vec!["pages"]));
-        assert_eq!(split(&words("-- --list")), (PACKAGES.to_vec(), vec!["--list"]));
-    }
 
     #[test]
     fn unknown_sanitizers_are_refused() {

@@ -371,10 +371,12 @@ mod tests {
         let list = ["^.*needle", "^.*pin"];
         let anywhere = ["needle", "pin"];
         let finder = Prefilter::new(MatchKind::All, &anywhere);
+        // Not every processor has what makes it fast.
+        let leaps = finder.as_ref().is_some_and(Prefilter::is_fast);
         let (plain, skipping, leaping) =
             (make(&list, None).unwrap(), make(&anywhere, None).unwrap(), make(&anywhere, finder).unwrap());
         assert!(plain.leaves.is_none() && plain.leap.is_none());
-        assert!(skipping.leaves.is_some() && leaping.leap.is_some());
+        assert_eq!((skipping.leaves.is_some(), leaping.leap.is_some()), (true, leaps));
         for table in [plain, skipping, leaping] {
             let scan = |bytes: &[u8]| {
                 let mut best = NONE;

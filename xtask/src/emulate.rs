@@ -1,0 +1,72 @@
+//! `cargo xtask emulate`: tests of what other processors run, on this one.
+//!
+//! 64-bit ARM has back ends of its own (NEON), and s390x has the other byte order. QEMU's user mode runs the tests as programs of this
+//! machine; it keeps this machine's memory order, so it says nothing of races.
+
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, bail};
+
+use crate::packages;
+
+const USAGE: &str = "usage: cargo xtask emulate aarch64|s390x [PACKAGE…] [-- TEST OPTIONS]
+
+  aarch64   64-bit ARM: the NEON back ends
+  s390x     the other byte order
+
+  Needs QEMU's user mode, a C compiler and libraries for that processor (Debian: qemu-user gcc-aarch64-linux-gnu
+  libc6-dev-arm64-cross, or gcc-s390x-linux-gnu libc6-dev-s390x-cross) and Rust's (rustup target add
+  aarch64-unknown-linux-gnu, or s390x-unknown-linux-gnu).
+  Without packages: those below the engine that look at bytes or instruction sets.";
+
+/// What is tested unless packages are named.
+const PACKAGES: [&str; 6] = [
+    "flowloom-cpu",
+    "flowloom-flow-key",
+    "flowloom-packet",
+    "flowloom-flow-table",
+    "flowloom-classifier",
+    "flowloom-dpi",
+];
+
+/// Runs the tests as that processor would.
+pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
+    let processor = match arguments.first().map(String::as_str) {
+        Some(name @ ("aarch64" | "s390x")) => name,
+        Some(name) if name != "help" && !name.starts_with('-') => {
+            bail!("no processor is called '{name}'\n{USAGE}")
+        }
+        _ => {
+            eprintln!("{USAGE}");
+            return Ok(ExitCode::from(2));
+        }
+    };
+    let target = format!("{processor}-unknown-linux-gnu");
+    let variable = |name: &str| format!("CARGO_TARGET_{}_{name}", target.to_uppercase().replace('-', "_"));
+    let (packages, options) = packages::split(&arguments[1..], &PACKAGES);
+    let mut command = Command::new("cargo");
+    command
+        .env(variable("LINKER"), format!("{processor}-linux-gnu-gcc"))
+        .env(variable("RUNNER"), format!("qemu-{processor} -L /usr/{processor}-linux-gnu"))
+        .args(["test", "--locked", "--lib", "--tests", "--no-fail-fast", "--target", &target])
+        .current_dir(root);
+    for package in packages {
+        command.args(["-p", package]);
+    }
+    command.arg("--").args(options);
+    eprintln!("{command:?}");
+    let status = command.status().context("cargo cannot be run")?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_processors_are_refused() {
+        let error = run(Path::new("."), &[String::from("vax")]).unwrap_err();
+        assert!(error.to_string().contains("no processor is called 'vax'"));
+    }
+}

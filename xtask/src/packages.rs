@@ -1,0 +1,23 @@
+//! `PACKAGE… -- TEST OPTIONS`, as verbs that run tests take them.
+
+/// Splits packages from the options of the test program; without packages they are those of the verb.
+pub(crate) fn split<'a>(arguments: &'a [String], unless_named: &[&'a str]) -> (Vec<&'a str>, Vec<&'a str>) {
+    let end = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
+    let named: Vec<&str> = arguments[..end].iter().map(String::as_str).collect();
+    let options = arguments.iter().skip(end + 1).map(String::as_str).collect();
+    (if named.is_empty() { unless_named.to_vec() } else { named }, options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packages_and_options_are_told_apart() {
+        let words = |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
+        let all = ["a", "b"];
+        assert_eq!(split(&[], &all), (all.to_vec(), vec![]));
+        assert_eq!(split(&words("flowloom-cpu -- pages"), &all), (vec!["flowloom-cpu"], vec!["pages"]));
+        assert_eq!(split(&words("-- --list"), &all), (all.to_vec(), vec!["--list"]));
+    }
+}
