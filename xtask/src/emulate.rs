@@ -49,7 +49,16 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     command
         .env(variable("LINKER"), format!("{processor}-linux-gnu-gcc"))
         .env(variable("RUNNER"), format!("qemu-{processor} -L /usr/{processor}-linux-gnu"))
-        .args(["test", "--locked", "--lib", "--tests", "--no-fail-fast", "--target", &target])
+        .args([
+            "test",
+            "--locked",
+            "--all-features",
+            "--lib",
+            "--tests",
+            "--no-fail-fast",
+            "--target",
+            &target,
+        ])
         .current_dir(root);
     for package in packages {
         command.args(["-p", package]);
