@@ -40,6 +40,15 @@ impl Form {
             Self::Iptables => "iptables",
         }
     }
+
+    /// Returns what messages call it.
+    fn title(self) -> &'static str {
+        match self {
+            Self::ClassBench => "a ClassBench filter file",
+            Self::Toml => "TOML",
+            Self::Iptables => "what iptables-save writes",
+        }
+    }
 }
 
 /// Behind an error in the first line of what has no other form: it may be something else altogether.
@@ -123,10 +132,18 @@ pub(crate) fn read(options: &RuleOptions) -> Result<RuleFile, Failure> {
             path.display()
         )));
     }
+    if let Some(chain) = options.chain.as_deref().filter(|_| form != Form::Iptables) {
+        return Err(Failure::Usage(format!(
+            "--chain {chain}: {} is read as {}, which has no chains\n  leave --chain out",
+            path.display(),
+            form.title()
+        )));
+    }
+    let chain = options.chain.as_deref().unwrap_or("INPUT");
     let located: Result<Vec<Located>, LoadError> = match form {
         Form::ClassBench => classbench::parse_located(&text, limits),
         Form::Toml => toml::parse_located(&text, limits),
-        Form::Iptables => iptables::parse_located(&text, &options.chain, limits),
+        Form::Iptables => iptables::parse_located(&text, chain, limits),
     };
     let located = located.map_err(|error| {
         let is_guess =
@@ -135,7 +152,7 @@ pub(crate) fn read(options: &RuleOptions) -> Result<RuleFile, Failure> {
         Failure::Input(format!("{}{hint}", error.in_file(&path.display().to_string())))
     })?;
     if located.is_empty() {
-        let hint = if form == Form::Iptables { no_chain(&options.chain, &text) } else { String::new() };
+        let hint = if form == Form::Iptables { no_chain(chain, &text) } else { String::new() };
         return Err(Failure::Input(format!("{} has no rules{hint}", path.display())));
     }
     let lines = located.iter().map(|located| located.line).collect();

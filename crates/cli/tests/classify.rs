@@ -238,6 +238,10 @@ fn a_chain_that_has_no_rules_is_told_which_others_there_are() {
     flowloom(["rules", "check", &saved, "--chain", "web"]).ends(3).says(&["in chain web, which is empty"]);
     let nat = folder.write("nat", b"*nat\n:POSTROUTING ACCEPT [0:0]\nCOMMIT\n");
     flowloom(["rules", "check", &nat]).ends(3).says(&["the filter table has no chain"]);
+    let toml = folder.write("rules.toml", b"[[rule]]\nprotocol = 'tcp'\n");
+    flowloom(["rules", "check", &toml, "--chain", "INPUT"])
+        .ends(2)
+        .says(&["is read as TOML, which has no chains", "leave --chain out"]);
 }
 
 #[test]

@@ -24,9 +24,9 @@ pub(crate) struct Classify {
     #[arg(short, long, value_name = "RULES")]
     pub(crate) rules: PathBuf,
 
-    /// Chain of an iptables file
-    #[arg(long, default_value = "INPUT", value_name = "NAME")]
-    pub(crate) chain: String,
+    /// Chain of an iptables file [default: INPUT]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) chain: Option<String>,
 
     /// Check each answer by asking one rule after the other; exit with 1 if one differs
     #[arg(long)]

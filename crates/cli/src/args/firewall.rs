@@ -15,9 +15,9 @@ pub(crate) struct FirewallOptions {
     #[arg(long, value_name = "RULES")]
     pub(crate) rules: Option<PathBuf>,
 
-    /// Chain of an iptables file
-    #[arg(long, default_value = "INPUT", value_name = "NAME", requires = "rules")]
-    pub(crate) chain: String,
+    /// Chain of an iptables file [default: INPUT]
+    #[arg(long, value_name = "NAME", requires = "rules")]
+    pub(crate) chain: Option<String>,
 
     /// What becomes of packets that no rule matches
     #[arg(long = "default", value_enum, default_value_t = VerdictName::Deny, value_name = "VERDICT", requires = "rules")]

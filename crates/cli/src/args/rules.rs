@@ -30,9 +30,9 @@ pub(crate) struct RuleOptions {
     #[arg(value_name = "RULES")]
     pub(crate) rules: PathBuf,
 
-    /// Chain of an iptables file
-    #[arg(long, default_value = "INPUT", value_name = "NAME")]
-    pub(crate) chain: String,
+    /// Chain of an iptables file [default: INPUT]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) chain: Option<String>,
 }
 
 /// Arguments of `rules check`.

@@ -18,9 +18,9 @@ pub(crate) struct Classify {
     #[arg(long, value_name = "RULES")]
     pub(crate) rules: Option<PathBuf>,
 
-    /// Chain of an iptables file
-    #[arg(long, default_value = "INPUT", value_name = "NAME")]
-    pub(crate) chain: String,
+    /// Chain of an iptables file [default: INPUT]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) chain: Option<String>,
 
     /// Kind of generated sets
     #[arg(long, value_enum, default_value_t = ProfileName::Acl, conflicts_with = "rules")]
