@@ -108,8 +108,7 @@ pub struct LineHash<K, V> {
     line_count: u32,
     /// The first state behind those of lanes.
     pool_start: u32,
-    /// [`LANES`], where the compiler does not know it: multiplied by, it costs one register, as a constant it becomes shifts, which
-    /// cost three. Registers in flight are what bounds how many lookups overlap.
+    /// [`LANES`], where the compiler does not know it: to multiply by that is one instruction, by the constant it becomes three.
     pub(super) line_states: u32,
     /// Of each line, how many of its flows are elsewhere: read where a flow comes or goes that is, and by nobody else.
     counts: LineArray<Counts>,
