@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
 use crate::packages;
 
@@ -60,13 +60,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
             &target,
         ])
         .current_dir(root);
-    for package in packages {
-        command.args(["-p", package]);
-    }
-    command.arg("--").args(options);
-    eprintln!("{command:?}");
-    let status = command.status().context("cargo cannot be run")?;
-    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    packages::run(&mut command, &packages, &options)
 }
 
 #[cfg(test)]

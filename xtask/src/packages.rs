@@ -1,11 +1,26 @@
 //! `PACKAGE… -- TEST OPTIONS`, as verbs that run tests take them.
 
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result};
+
 /// Splits packages from the options of the test program; without packages they are those of the verb.
 pub(crate) fn split<'a>(arguments: &'a [String], unless_named: &[&'a str]) -> (Vec<&'a str>, Vec<&'a str>) {
     let end = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
     let named: Vec<&str> = arguments[..end].iter().map(String::as_str).collect();
     let options = arguments.iter().skip(end + 1).map(String::as_str).collect();
     (if named.is_empty() { unless_named.to_vec() } else { named }, options)
+}
+
+/// Shows a command and runs it for these packages, with these options of the test program.
+pub(crate) fn run(command: &mut Command, packages: &[&str], options: &[&str]) -> Result<ExitCode> {
+    for package in packages {
+        command.args(["-p", package]);
+    }
+    command.arg("--").args(options);
+    eprintln!("{command:?}");
+    let status = command.status().context("cargo cannot be run")?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 #[cfg(test)]

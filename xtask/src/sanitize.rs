@@ -50,7 +50,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
         .find(|(arch, _)| *arch == std::env::consts::ARCH)
         .map(|(_, target)| *target)
         .context("sanitizers are run on x86-64 and 64-bit ARM Linux only")?;
-    let (packages, options) = packages::split(&arguments[1..], &PACKAGES);
+    let (packages, mut options) = packages::split(&arguments[1..], &PACKAGES);
     let mut command = Command::new("cargo");
     command
         // The toolchain that runs this program would otherwise be passed on.
@@ -66,16 +66,8 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
         .env("PROPTEST_CASES", "24")
         .env("TSAN_OPTIONS", "halt_on_error=1")
         .current_dir(root);
-    for package in packages {
-        command.args(["-p", package]);
-    }
-    command.arg("--").args(options);
-    for test in SKIPPED {
-        command.args(["--skip", test]);
-    }
-    eprintln!("{command:?}");
-    let status = command.status().context("cargo cannot be run")?;
-    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    options.extend(SKIPPED.iter().flat_map(|test| ["--skip", test]));
+    packages::run(&mut command, &packages, &options)
 }
 
 #[cfg(test)]
