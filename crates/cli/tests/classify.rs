@@ -194,7 +194,7 @@ fn a_form_is_written_as_the_file_is_named_and_what_it_cannot_say_is_warned_of() 
     flowloom(["rules", "convert", &saved, "-o", &toml]).ends(0).silent();
     assert!(std::fs::read_to_string(&toml).unwrap().contains("action = \"accept\""));
     flowloom(["rules", "convert", &saved, "-o", &lines]).ends(0).says(&[
-        "2 rules without their action",
+        "2 rules without action",
         "1 rule for IPv4 only",
         "--to toml keeps that",
     ]);
@@ -202,7 +202,7 @@ fn a_form_is_written_as_the_file_is_named_and_what_it_cannot_say_is_warned_of() 
     assert_eq!(shown.text(), std::fs::read_to_string(&lines).unwrap());
     let flags =
         folder.write("flags", b"@0.0.0.0/0 0.0.0.0/0 0 : 65535 0 : 65535 0x06/0xFF 0x0200/0x0200\n");
-    flowloom(["rules", "convert", &flags, "--to", "toml"]).ends(0).says(&["1 rule without their flags"]);
+    flowloom(["rules", "convert", &flags, "--to", "toml"]).ends(0).says(&["1 rule without flags"]);
 }
 
 #[test]

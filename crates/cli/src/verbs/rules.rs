@@ -198,15 +198,13 @@ fn loss(file: &RuleFile, form: TargetForm) -> Option<String> {
             let of_both = count(&|rule| rule.addresses == Addresses::Any);
             (
                 [
-                    (count(&|rule| rule.action.is_some()), "without their action"),
+                    (count(&|rule| rule.action.is_some()), "without action"),
                     (of_both, "for IPv4 only, which were for IPv6 too"),
                 ],
                 "--to toml keeps that",
             )
         }
-        TargetForm::Toml => {
-            ([(file.with_flags(), "without their flags"), (0, "")], "--to classbench keeps them")
-        }
+        TargetForm::Toml => ([(file.with_flags(), "without flags"), (0, "")], "--to classbench keeps them"),
     };
     let lost: Vec<String> = lost
         .iter()
