@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use anyhow::{Result, bail};
 use flowloom::cpu::pages::{CacheLine, HugePages, LineArray};
 use flowloom_measure::Lap;
-use flowloom_measure::lookup::Flows;
 use flowloom_measure::lookup::contender::{Contender, Tide, Work};
+use flowloom_measure::lookup::{Flows, KEYS_AHEAD, asked_ahead};
 
 #[repr(C)]
 struct Table {
@@ -27,6 +27,7 @@ unsafe extern "C" {
         keys: *const u8,
         count: u64,
         key_bytes: u32,
+        ahead: u32,
         batch: u32,
         states: *const u64,
         hits: *mut u64,
@@ -36,6 +37,7 @@ unsafe extern "C" {
         keys: *const u8,
         count: u64,
         key_bytes: u32,
+        ahead: u32,
         states: *const u64,
     ) -> u64;
     fn flowloom_rte_hash_dependent(
@@ -43,12 +45,17 @@ unsafe extern "C" {
         keys: *const u64,
         count: u64,
         key_words: u32,
+        ahead: u32,
         states: *const u64,
     ) -> u64;
 }
 
 /// Keys that `rte_hash` takes at once, at most.
 const BULK_MAX: usize = 64;
+
+/// Keys that are asked for ahead of their turn, as for everybody.
+#[expect(clippy::cast_possible_truncation, reason = "a page of keys")]
+const AHEAD: u32 = KEYS_AHEAD as u32;
 
 /// Starts DPDK's environment, once for the process.
 ///
@@ -166,6 +173,7 @@ impl<'a, const W: usize> RteHash<'a, W> {
                 flat(keys),
                 keys.len() as u64,
                 key_bytes::<W>(),
+                AHEAD,
                 batch,
                 self.states.as_ptr().cast(),
                 &raw mut hits,
@@ -193,6 +201,7 @@ impl<const W: usize> Contender for RteHash<'_, W> {
                         flat(keys),
                         keys.len() as u64,
                         key_bytes::<W>(),
+                        AHEAD,
                         self.states.as_ptr().cast(),
                     )
                 }
@@ -207,6 +216,7 @@ impl<const W: usize> Contender for RteHash<'_, W> {
                         keys.as_ptr().cast(),
                         keys.len() as u64,
                         key_bytes::<W>() / 8,
+                        AHEAD,
                         self.states.as_ptr().cast(),
                     )
                 }
@@ -231,7 +241,7 @@ impl<const W: usize> Contender for RteHash<'_, W> {
                 let states = &mut self.states;
                 lap.time(|| {
                     let mut taken = 0;
-                    for (key, number) in &flows.arrivals {
+                    for (key, number) in asked_ahead(&flows.arrivals) {
                         if let Ok(position) = usize::try_from(table.add(key)) {
                             states[position].0[0] = u64::from(*number);
                             taken += 1;

@@ -5,7 +5,7 @@ use std::hash::RandomState;
 
 use flowloom_flow_table::{BuildError, FlowTable, Tick, TimeoutClass};
 
-use super::{EXCHANGED_MAX, Flows, State, TrialError, state};
+use super::{EXCHANGED_MAX, Flows, State, TrialError, asked_ahead, state};
 use crate::rounds::Lap;
 
 /// What is timed.
@@ -109,7 +109,7 @@ impl Tide {
         flows: &'a Flows<W>,
     ) -> impl Iterator<Item = (&'a [u64; W], &'a [u64; W], u32)> + use<'a, W> {
         let (old, new, numbers) = self.turn(flows);
-        old.iter().zip(new).zip(numbers).map(|((old, new), number)| (old, new, *number))
+        asked_ahead(old).zip(asked_ahead(new)).zip(numbers).map(|((old, new), number)| (old, new, *number))
     }
 }
 
@@ -258,7 +258,7 @@ impl<'a, const W: usize, M: StateMap<W>> MapContender<'a, W, M> {
 }
 
 fn fill<const W: usize>(map: &mut impl StateMap<W>, flows: &Flows<W>) {
-    for (key, number) in &flows.arrivals {
+    for (key, number) in asked_ahead(&flows.arrivals) {
         map.put(*key, state(*number));
     }
 }
@@ -272,11 +272,12 @@ impl<const W: usize, M: StateMap<W>> Contender for MapContender<'_, W, M> {
         let Self { flows, map, tide, .. } = self;
         Some(match work {
             Work::Hit { .. } | Work::Single => {
-                lap.time(|| flows.keys.iter().map(|key| map.first_word(key).unwrap_or(0)).sum())
+                lap.time(|| asked_ahead(&flows.keys).map(|key| map.first_word(key).unwrap_or(0)).sum())
             }
             Work::Dependent => lap.time(|| flows.dependent_hits(|key| map.first_word(key).unwrap_or(0))),
-            Work::Miss { .. } => lap
-                .time(|| flows.strangers.iter().filter(|key| map.first_word(key).is_some()).count() as u64),
+            Work::Miss { .. } => lap.time(|| {
+                asked_ahead(&flows.strangers).filter(|key| map.first_word(key).is_some()).count() as u64
+            }),
             Work::Churn | Work::ChurnBatch { .. } => lap.time(|| {
                 let mut done = 0;
                 for (old, new, number) in tide.turn_each(flows) {

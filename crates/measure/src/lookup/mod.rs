@@ -12,6 +12,7 @@ pub mod contender;
 pub mod flood;
 pub mod floor;
 
+use flowloom_cpu::prefetch;
 use flowloom_flow_key::FlowHasher;
 use flowloom_flow_key::hash::fold::split_mix;
 use flowloom_flow_table::{BuildError, FlowTable, Full, FullReason, Tick, TimeoutClass};
@@ -21,6 +22,19 @@ pub type State = [u64; 4];
 
 /// Flows that are exchanged for others in a round, at most.
 pub const EXCHANGED_MAX: usize = 200_000;
+
+/// How many keys before its turn a key is asked for.
+pub const KEYS_AHEAD: usize = 256;
+
+/// Returns keys in their order, each asked for [`KEYS_AHEAD`] turns before its own.
+///
+/// Packets have just been decoded when their flows are looked up, so their keys are near. Ours lie in an array larger than a
+/// cache, which processors read ahead up to the end of a page only: of a batch that fills a page of keys, the first would be
+/// waited for by everyone who does not look up others meanwhile.
+#[inline(always)]
+pub fn asked_ahead<T>(keys: &[T]) -> impl Iterator<Item = &T> {
+    keys.iter().inspect(|&key| prefetch::read(std::ptr::from_ref(key).wrapping_add(KEYS_AHEAD)))
+}
 
 /// Flows to look up, and strangers that are not there.
 #[derive(Clone, Debug)]
@@ -112,7 +126,7 @@ impl<const W: usize> Flows<W> {
     ///
     /// [`Full`] if one does not fit.
     pub fn fill(&self, table: &mut impl FlowTable<[u64; W], State>) -> Result<(), Full> {
-        for (key, number) in &self.arrivals {
+        for (key, number) in asked_ahead(&self.arrivals) {
             table.insert(*key, self.hash(key), state(*number), TimeoutClass(0), Tick(0))?;
         }
         Ok(())
@@ -133,7 +147,7 @@ impl<const W: usize> Flows<W> {
         for some in self.arrivals.chunks(batch) {
             keys.clear();
             numbers.clear();
-            keys.extend(some.iter().map(|&(key, _)| key));
+            keys.extend(asked_ahead(some).map(|&(key, _)| key));
             numbers.extend(some.iter().map(|&(_, number)| number));
             if self.put(table, &keys, &numbers, &mut buffers) != keys.len() {
                 return Err(Full { reason: FullReason::Capacity });
@@ -172,7 +186,7 @@ impl<const W: usize> Flows<W> {
         let mut buffers = Buffers::new(batch);
         let mut done = 0;
         for ((old, new), numbers) in old.chunks(batch).zip(new.chunks(batch)).zip(numbers.chunks(batch)) {
-            for (hash, key) in buffers.hashes.iter_mut().zip(old) {
+            for (hash, (key, _)) in buffers.hashes.iter_mut().zip(asked_ahead(old).zip(asked_ahead(new))) {
                 *hash = self.hash(key);
             }
             let removed = table.remove_batch(old, &buffers.hashes[..old.len()], |_, _| {});
@@ -187,7 +201,7 @@ impl<const W: usize> Flows<W> {
         let mut sum = 0;
         for keys in self.keys.chunks(batch) {
             let count = keys.len();
-            for (hash, key) in buffers.hashes.iter_mut().zip(keys) {
+            for (hash, key) in buffers.hashes.iter_mut().zip(asked_ahead(keys)) {
                 *hash = self.hash(key);
             }
             let (hashes, ids) = (&buffers.hashes[..count], &mut buffers.ids[..count]);
@@ -198,7 +212,7 @@ impl<const W: usize> Flows<W> {
 
     /// Looks all flows up one by one, and returns the sum of their numbers.
     pub fn single_hits(&self, table: &impl FlowTable<[u64; W], State>) -> u64 {
-        self.keys.iter().map(|key| self.number_of(table, key)).sum()
+        asked_ahead(&self.keys).map(|key| self.number_of(table, key)).sum()
     }
 
     /// Returns the number of a key's flow as its state has it, 0 if there is none.
@@ -212,7 +226,7 @@ impl<const W: usize> Flows<W> {
     #[inline(always)]
     pub fn dependent_hits(&self, mut find: impl FnMut(&[u64; W]) -> u64) -> u64 {
         let (mut sum, mut nothing) = (0, 0);
-        for key in &self.keys {
+        for key in asked_ahead(&self.keys) {
             let mut key = *key;
             key[0] ^= nothing;
             let number = find(&key);
@@ -229,7 +243,7 @@ impl<const W: usize> Flows<W> {
         let mut found = 0;
         for keys in self.strangers.chunks(batch) {
             let count = keys.len();
-            for (hash, key) in buffers.hashes.iter_mut().zip(keys) {
+            for (hash, key) in buffers.hashes.iter_mut().zip(asked_ahead(keys)) {
                 *hash = self.hash(key);
             }
             table.lookup_batch(keys, &buffers.hashes[..count], &mut buffers.ids[..count]);
