@@ -255,10 +255,10 @@ impl MemoryReport {
 }
 
 /// Keys of a batch of insertions between asking for what the index has of a hash and asking for a vacant state.
-const INDEX_AHEAD: usize = 24;
+const INDEX_AHEAD: usize = 64;
 
 /// Keys of a batch of insertions between asking for a vacant state and taking it.
-const VACANCY_AHEAD: usize = 12;
+const VACANCY_AHEAD: usize = 48;
 
 /// Keys of a batch of removals that are looked up at once.
 const REMOVED_AT_ONCE: usize = 64;
@@ -339,7 +339,8 @@ pub trait FlowTable<K: TableKey, V> {
 
     /// Looks up many keys at once, hiding each one's memory latency behind the others'.
     ///
-    /// Any length will do; 32 and more pay best.
+    /// Any length will do. Of flows that are far from the processor, a batch of 256 takes half the time for a key that one of 32
+    /// takes, and one of 32 half of a single lookup's.
     ///
     /// # Panics
     ///

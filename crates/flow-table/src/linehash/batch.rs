@@ -23,10 +23,11 @@ use crate::state::slab::Tenants;
 use crate::table::{FlowId, TableKey};
 
 /// Keys between asking for a line and comparing it.
-const LINES_AHEAD: usize = 24;
+const LINES_AHEAD: usize = 32;
 
-/// Keys between asking for a state and comparing it.
-const STATES_AHEAD: usize = 16;
+/// Keys between asking for a state and comparing it. At a million flows a Zen 5 takes 12.9 ns a key with 16, 9.7 with 32, 7.7
+/// with 64 and 7.4 with 96; at 4,096 flows, where nothing is waited for, 96 cost up to 6 per cent.
+const STATES_AHEAD: usize = 96;
 
 /// Keys between the ends of the pipeline.
 const DEPTH: usize = LINES_AHEAD + STATES_AHEAD;
@@ -324,7 +325,7 @@ mod tests {
     use flowloom_flow_key::hash::fold::split_mix;
 
     /// Looks numbers up in a batch, of which every other is a flow, and one by one.
-    fn compare(hash_of: impl Fn(u64) -> u64, flows: u64, batch: u64) {
+    fn compare(hash_of: impl Fn(u64) -> u64, flows: u64, batch: usize) {
         for isa in Isa::available() {
             let config = LineHashConfig {
                 isa: Some(isa),
@@ -337,7 +338,7 @@ mod tests {
             for number in 0..flows {
                 table.insert(2 * number, hash_of(2 * number), number, TimeoutClass(0), Tick(0)).unwrap();
             }
-            let keys: Vec<u64> = (0..batch).collect();
+            let keys: Vec<u64> = (0..batch as u64).collect();
             let hashes: Vec<u64> = keys.iter().map(|&key| hash_of(key)).collect();
             let mut ids = vec![FlowId::new(7, 7); keys.len()];
             table.lookup_batch(&keys, &hashes, &mut ids);
@@ -355,8 +356,8 @@ mod tests {
 
     #[test]
     fn a_batch_of_any_length_finds_what_single_lookups_find() {
-        for batch in [0, 1, 15, 16, 17, 39, 40, 41, 64, 255, 256, 257, 300, 513] {
-            if cfg!(miri) && ![0, 17, 41, 257].contains(&batch) {
+        for batch in [0, 1, 32, 95, 96, 97, DEPTH - 1, DEPTH, DEPTH + 1, 255, 256, 257, 300, 513] {
+            if cfg!(miri) && ![0, 97, DEPTH + 1, 257].contains(&batch) {
                 continue;
             }
             compare(|number| split_mix(&mut number.clone()), 150, batch);

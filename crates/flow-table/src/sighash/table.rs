@@ -17,8 +17,8 @@ use crate::indexed::Indexed;
 use crate::state::{States, Timeouts};
 use crate::table::{FlowId, FullReason, MemoryReport, TableKey, TableStats};
 
-/// Keys whose lines are in flight together.
-const STAGE: usize = 32;
+/// Keys whose lines are in flight together. At a million flows a Zen 5 takes two thirds of the time with 128 that it takes with 32.
+const STAGE: usize = 128;
 
 /// How a [`SigHash`] is built.
 ///
