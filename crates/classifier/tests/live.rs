@@ -208,8 +208,9 @@ fn a_set_says_whether_it_is_empty_and_errors_say_what_to_do() {
     assert!(live.is_empty());
     for (error, said) in [
         (LiveError::NoSuchRule, "no rule has this id any more"),
-        (LiveError::TooManyPending, "4096 changes wait for a rebuild already"),
-        (LiveError::TooManyRules, "rules already"),
+        (LiveError::TooManyPending, "4096 changes wait for a rebuild already; rebuild first"),
+        (LiveError::TooManyRules, "the set has 16777215 rules already; remove one first"),
+        (LiveError::NumbersUsedUp, "4294967295 rules were added already; make another set"),
         (LiveError::Build(BuildError::Work { limit_steps: 7 }), "7"),
     ] {
         assert!(error.to_string().contains(said), "{error}");

@@ -11,7 +11,12 @@ pub enum Verdict {
     Deny,
 }
 
-/// What a worker does with each packet. One instance per worker; it never sees another worker's flows.
+/// What a worker does with each packet. One instance per worker.
+///
+/// Where the policy keeps a flow with its worker ([`OrderGuarantee::Home`]), no other instance sees the flow. Elsewhere its packets may
+/// come to any of them, one at a time: what is to be known of a flow belongs into [`App::Flow`].
+///
+/// [`OrderGuarantee::Home`]: flowloom_scheduler::OrderGuarantee::Home
 ///
 /// # Examples
 ///
@@ -46,7 +51,7 @@ pub trait App: Send {
     /// What the application keeps per flow; the table holds it.
     type Flow: FlowState;
 
-    /// Takes in one packet of `flow`, in arrival order within the flow.
+    /// Takes in one packet of `flow`, in arrival order within the flow unless [`Order::None`](crate::Order::None) was asked for.
     ///
     /// Called once per packet: no allocation, lock, system call or formatting in here.
     fn on_packet(&mut self, packet: &PacketView<'_>, flow: &mut Self::Flow) -> Verdict;

@@ -7,7 +7,9 @@ use crossbeam_utils::CachePadded;
 use flowloom_packet::DropReason;
 use flowloom_packet::reason::DropCounts;
 
+use crate::app::FlowState;
 use crate::counters::WorkerCounters;
+use crate::report::RunReport;
 
 const REASONS: usize = DropReason::ALL.len();
 
@@ -79,7 +81,8 @@ impl Control {
         self.packets.load(Ordering::Relaxed)
     }
 
-    /// Returns where the run stands; each number lags behind by up to a batch. Takes a lock that no stage waits for.
+    /// Returns where the run stands; each number lags behind by up to a batch, and is the report's once the run has ended. Takes a
+    /// lock that no stage waits for.
     pub fn snapshot(&self) -> Snapshot {
         let gauges = Arc::clone(&self.workers.lock().unwrap_or_else(PoisonError::into_inner));
         // What is done is read before what was taken in: so it is never more.
@@ -115,6 +118,20 @@ impl Control {
         *known = *dropped;
     }
 
+    /// Publishes what the report of a run that has ended says: no stage says what a panic left in its hands and in rings.
+    pub(crate) fn end<F: FlowState>(&self, report: &RunReport<F>) {
+        // First, so that what is done is never more than what was taken in.
+        self.packets.store(report.input.packets, Ordering::Release);
+        let gauges = Arc::clone(&self.workers.lock().unwrap_or_else(PoisonError::into_inner));
+        for (gauge, worker) in gauges.iter().zip(&report.workers) {
+            gauge.store(&worker.counters);
+        }
+        let dropped = report.dropped();
+        for (&reason, count) in DropReason::ALL.iter().zip(&self.dropped) {
+            count.store(dropped.of(reason), Ordering::Release);
+        }
+    }
+
     /// Makes a gauge for each worker of a run that begins, and forgets what earlier runs published.
     pub(crate) fn begin(&self, workers: usize) -> Arc<[CachePadded<Gauge>]> {
         let gauges: Arc<[CachePadded<Gauge>]> = (0..workers).map(|_| CachePadded::default()).collect();
@@ -136,6 +153,12 @@ pub(crate) struct Gauge {
 }
 
 impl Gauge {
+    fn store(&self, counters: &WorkerCounters) {
+        self.processed.store(counters.processed, Ordering::Release);
+        self.denied.store(counters.denied, Ordering::Release);
+        self.dropped.store(counters.dropped.total(), Ordering::Release);
+    }
+
     fn read(&self) -> WorkerSnapshot {
         let denied = self.denied.load(Ordering::Acquire);
         WorkerSnapshot {
@@ -162,10 +185,7 @@ impl<'a> Publisher<'a> {
 
     /// Publishes a worker's counts: three stores.
     pub(crate) fn publish(&mut self, counters: &WorkerCounters) {
-        let gauge = &self.gauges[self.worker];
-        gauge.processed.store(counters.processed, Ordering::Release);
-        gauge.denied.store(counters.denied, Ordering::Release);
-        gauge.dropped.store(counters.dropped.total(), Ordering::Release);
+        self.gauges[self.worker].store(counters);
         self.control.publish_drops(&counters.dropped, &mut self.known);
     }
 }

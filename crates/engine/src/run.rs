@@ -69,13 +69,16 @@ where
     config.check()?;
     let pinning = plan(config)?;
     let halt = Arc::new(Halt::default());
-    match config.mode {
+    let control = parts.control;
+    let report = match config.mode {
         Mode::Inline => run_inline(config, &pinning, parts, table, app, &halt),
         Mode::Pipeline { .. } => {
             let crew = crew::pipeline(config, parts, table, app, &halt)?;
             run_pipeline(&pinning, crew, &halt)
         }
-    }
+    }?;
+    control.end(&report);
+    Ok(report)
 }
 
 fn run_inline<A, T, E>(

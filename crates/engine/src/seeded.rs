@@ -147,6 +147,7 @@ where
 {
     config.check().map_err(StartError::from)?;
     let halt = Arc::new(Halt::default());
+    let control = parts.control;
     if config.mode == Mode::Inline {
         let mut stage = crew::inline(config, parts, table, app, &halt)?;
         if let Some(message) = poll_out(&mut stage, InlineStage::poll) {
@@ -156,13 +157,17 @@ where
             }
         }
         let ended = Ended { result: stage, panic: None, at: None, pinned: false, cpu: Duration::ZERO };
-        return Ok(crew::inline_report(ended, None, Duration::ZERO));
+        let report = crew::inline_report(ended, None, Duration::ZERO);
+        control.end(&report);
+        return Ok(report);
     }
     let Crew { input, workers, egress, shared } = crew::pipeline(config, parts, table, app, &halt)?;
     let pinning = Pinning { input: None, workers: vec![None; workers.len()], input_by_workers: false };
     let (workers, egress) = Stages::new(&input, workers, egress, seed).run(&halt, seed)?;
     let input = Ended { result: input, panic: None, at: None, pinned: false, cpu: Duration::ZERO };
-    Ok(Finished::<A, T> { input, workers, egress, shared }.report(&pinning, Duration::ZERO))
+    let report = Finished::<A, T> { input, workers, egress, shared }.report(&pinning, Duration::ZERO);
+    control.end(&report);
+    Ok(report)
 }
 
 /// Polls until there is nothing more to do; returns the message of a panic.

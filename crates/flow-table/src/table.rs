@@ -270,8 +270,8 @@ const REMOVED_AT_ONCE: usize = 64;
 ///
 /// A `hash` is 64 good bits, of which the upper and the lower half have separate work (see the [module](self)); a hash of 32
 /// bits would put all flows into one bucket. Where others choose the keys it is keyed, as
-/// [`FlowHasher`](flowloom_flow_key::FlowHasher) is. Ids of flows that are gone, or of another table, name nobody: no method
-/// panics on them.
+/// [`FlowHasher`](flowloom_flow_key::FlowHasher) is. An id of a flow that is gone names nobody; one of another table may name a
+/// stranger, since tables number their flows alike. No method panics on either.
 ///
 /// # Examples
 ///

@@ -111,6 +111,8 @@ pub enum LiveError {
     TooManyPending,
     /// No more rules fit.
     TooManyRules,
+    /// All numbers that a [`LiveId`] can have were given out, also to rules that are gone: make another set of [`Live::rules`].
+    NumbersUsedUp,
     /// The classifier of the changes cannot be built.
     Build(BuildError),
 }
@@ -119,8 +121,15 @@ impl fmt::Display for LiveError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoSuchRule => f.write_str("no rule has this id any more"),
-            Self::TooManyPending => write!(f, "{PENDING_MAX} changes wait for a rebuild already"),
-            Self::TooManyRules => write!(f, "the set has {RULES_MAX} rules already"),
+            Self::TooManyPending => {
+                write!(f, "{PENDING_MAX} changes wait for a rebuild already; rebuild first")
+            }
+            Self::TooManyRules => {
+                write!(f, "the set has {RULES_MAX} rules already; remove one first")
+            }
+            Self::NumbersUsedUp => {
+                write!(f, "{} rules were added already; make another set of those that are left", u32::MAX)
+            }
             Self::Build(error) => error.fmt(f),
         }
     }
@@ -261,15 +270,18 @@ impl Live {
     ///
     /// # Errors
     ///
-    /// [`LiveError`] where too much waits already; then nothing has changed.
+    /// [`LiveError`] where too much waits already, or no more fits; then nothing has changed.
     pub fn insert(&self, rule: Rule) -> Result<LiveId, LiveError> {
         let mut state = locked(&self.state);
         let snapshot = self.snapshot();
         if state.pending.len() + snapshot.dead_count() >= PENDING_MAX {
             return Err(LiveError::TooManyPending);
         }
-        if state.rules.len() >= RULES_MAX || state.next == u32::MAX {
+        if state.rules.len() >= RULES_MAX {
             return Err(LiveError::TooManyRules);
+        }
+        if state.next == u32::MAX {
+            return Err(LiveError::NumbersUsedUp);
         }
         let id = state.next;
         let entry = Entry { order: order_of(rule.priority, id), rule };
@@ -372,5 +384,20 @@ impl Live {
     fn publish(&self, snapshot: Snapshot) {
         *locked(&self.current) = Arc::new(snapshot);
         self.version.fetch_add(1, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_whose_numbers_are_used_up_says_so_and_still_takes_rules_out() {
+        let live = Live::new(&RuleSet::default(), ClassifierBuilder::new()).unwrap();
+        locked(&live.state).next = u32::MAX - 1;
+        let last = live.insert(Rule::ANY).unwrap();
+        assert_eq!(live.insert(Rule::ANY), Err(LiveError::NumbersUsedUp));
+        assert_eq!(live.remove(last), Ok(Rule::ANY));
+        assert_eq!(live.insert(Rule::ANY), Err(LiveError::NumbersUsedUp));
     }
 }

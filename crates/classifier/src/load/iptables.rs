@@ -3,7 +3,8 @@
 //! Read are `-s`, `-d`, `-p`, `--sport`, `--dport`, `-m multiport` with `--sports` and `--dports`, comments, and the targets ACCEPT
 //! (value 1), DROP (0) and REJECT (2), which are the rules' actions: DROP and REJECT both deny. The chain's policy becomes a last rule.
 //! Counters in front of a rule (`iptables-save -c`) are passed over. Whatever would change which packets match and is not
-//! read is an error, never passed over: negations, interfaces, states, fragments, other chains, commands other than `-A`.
+//! read is an error, never passed over: negations, interfaces, states, fragments, other chains, commands other than `-A`, lines in
+//! no table, such as all that `iptables -S` writes.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -47,13 +48,23 @@ pub fn parse_located(text: &str, chain: &str, limits: LoadLimits) -> Result<Vec<
     }
     let mut rules = Vec::new();
     let mut policy = None;
-    let mut is_filter = false;
+    let mut table = None;
     for (index, line) in text.lines().enumerate() {
         let mut cursor = Cursor::new(index + 1, line);
         cursor.blanks();
-        if let Some(table) = cursor.rest().strip_prefix('*') {
-            is_filter = table.trim() == "filter";
-        } else if is_filter && cursor.take(':') {
+        if cursor.is_at_end() || cursor.rest().starts_with('#') {
+            continue;
+        }
+        if let Some(name) = cursor.rest().strip_prefix('*') {
+            table = Some(name.trim());
+        } else if table.is_none() {
+            let kind = LoadErrorKind::Unsupported(
+                "this line stands in no table: iptables-save writes *filter before it, and COMMIT behind the last",
+            );
+            return Err(cursor.error(kind));
+        } else if table != Some("filter") {
+            table = table.filter(|_| cursor.rest().trim() != "COMMIT");
+        } else if cursor.take(':') {
             if word(&mut cursor) == chain {
                 cursor.blanks();
                 let at = cursor.at();
@@ -67,13 +78,13 @@ pub fn parse_located(text: &str, chain: &str, limits: LoadLimits) -> Result<Vec<
                     }
                 };
             }
-        } else if is_filter && !cursor.is_at_end() && !cursor.rest().starts_with('#') {
+        } else {
             counters(&mut cursor)?;
             let at = cursor.at();
             match word(&mut cursor) {
                 "-A" | "--append" => {}
                 "COMMIT" => {
-                    is_filter = false;
+                    table = None;
                     continue;
                 }
                 _ => {
@@ -402,6 +413,21 @@ mod tests {
             let error = parse(&text, "INPUT", LoadLimits::default()).unwrap_err();
             assert_eq!(error.line, 5, "{line}: {error}");
         }
+    }
+
+    #[test]
+    fn lines_in_no_table_are_errors_and_not_passed_over() {
+        for (text, line) in [
+            ("-P INPUT DROP\n-A INPUT -s 10.0.0.0/8 -j ACCEPT\n", 1),
+            ("# saved\n\n:INPUT DROP [0:0]\n", 3),
+            ("*filter\n:INPUT DROP [0:0]\nCOMMIT\n-A INPUT -j ACCEPT\n", 4),
+            ("*nat\n-A X -j Y\nCOMMIT\n-A INPUT -j ACCEPT\n", 4),
+            ("\u{feff}*filter\n:INPUT DROP [0:0]\nCOMMIT\n", 1),
+        ] {
+            let error = parse(text, "INPUT", LoadLimits::default()).unwrap_err();
+            assert_eq!((error.line, error.column), (line, 1), "{text}: {error}");
+        }
+        assert_eq!(parse("", "INPUT", LoadLimits::default()), Ok(Vec::new()));
     }
 
     #[test]

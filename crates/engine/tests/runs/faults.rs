@@ -407,9 +407,9 @@ impl Scene {
         };
         demand(report.is_balanced(), "packets and drops do not add up")?;
         let snapshot = control.snapshot();
-        let seen = snapshot.processed + snapshot.dropped.total() + snapshot.in_flight;
-        demand(snapshot.packets == seen, "the snapshot does not add up")?;
-        demand(snapshot.packets == report.input.packets, "the snapshot lags behind")?;
+        let at_end = (snapshot.packets, snapshot.processed, snapshot.dropped, snapshot.in_flight);
+        let reported = (report.input.packets, report.processed(), report.dropped(), 0);
+        demand(at_end == reported, "the snapshot lags behind")?;
         let lost = report.dropped().of(DropReason::WorkerLost);
         let broke = report.fault.is_some();
         demand(broke || lost == 0, "something is lost without a fault")?;

@@ -36,6 +36,13 @@ fn go_with(
     let timeout = config.idle_timeout;
     let report = run(config, source, &mut placement, |_| table(100_000, timeout), app, control).unwrap();
     assert!(report.is_balanced(), "{:?} {:?}", report.input, report.worker_totals());
+    let (at_end, totals) = (control.snapshot(), report.worker_totals());
+    assert_eq!((at_end.packets, at_end.in_flight), (report.input.packets, 0));
+    assert_eq!((at_end.processed, at_end.denied), (report.processed(), totals.denied));
+    assert_eq!(at_end.dropped, report.dropped());
+    for (at_end, worker) in at_end.workers.iter().zip(&report.workers) {
+        assert_eq!(at_end.dropped, worker.counters.dropped.total());
+    }
     report
 }
 

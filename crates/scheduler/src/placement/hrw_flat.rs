@@ -1,13 +1,35 @@
 //! Highest random weight over all workers at once [HRWTREE §3.1].
 //!
 //! Every worker bids for a flow with a pseudo-random weight; the highest bid wins. When the set of workers changes,
-//! only the flows of the workers that came or went move.
+//! only the flows of the workers that came or went move. Workers are known by their numbers, which begin at zero: so it is the last
+//! that comes or goes, and it takes the number of another that leaves.
 
 use flowloom_flow_key::hash::hrw::weight;
 
 use super::{ByDigest, Decision, LoadView, OrderGuarantee, Placement, WorkItem, WorkerCount, WorkerId};
 
 /// Places each flow on the worker with the highest weight for it. Cost: one weight per worker and packet.
+///
+/// # Examples
+///
+/// Servers behind a load balancer, of which one from the middle leaves. The last gets its number, so no flows move but those of these two:
+///
+/// ```
+/// use flowloom_scheduler::{ByDigest, HrwFlat, WorkerCount};
+///
+/// let mut servers = vec!["berlin", "lagos", "lima", "oslo"];
+/// let before = HrwFlat::new(WorkerCount::new(servers.len())?);
+/// let digests = (0..10_000_u32).map(|flow| flow.wrapping_mul(0x9E37_79B9));
+/// let was: Vec<&str> = digests.clone().map(|digest| servers[before.worker(digest).index()]).collect();
+///
+/// servers.swap_remove(1);
+/// let after = HrwFlat::new(WorkerCount::new(servers.len())?);
+/// for (digest, was) in digests.zip(was) {
+///     let is = servers[after.worker(digest).index()];
+///     assert!(is == was || was == "lagos" || was == "oslo");
+/// }
+/// # Ok::<(), flowloom_scheduler::SetupError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct HrwFlat {
     workers: WorkerCount,

@@ -2,6 +2,9 @@
 //!
 //! Unlike the paper, nodes bid under numbers that are unique in the whole tree, and with the weight of what they can
 //! do. The paper's formula taken literally is [`super::hrw_2009`], which says why.
+//!
+//! The numbers are places in the topology. A worker that leaves gives others other numbers unless it was the last, and their flows
+//! move too.
 
 use super::rendezvous::{NegativeLog, bid};
 use super::tree::Nodes;
