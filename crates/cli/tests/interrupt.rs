@@ -59,6 +59,14 @@ fn an_interrupted_run_prints_a_balanced_result() {
 }
 
 #[test]
+fn a_comparison_that_is_interrupted_before_its_first_round_says_so() {
+    let (command, child) = start(&["bench", "table", "--flows", "100k", "--format", "json"]);
+    send("-INT", &child);
+    let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130);
+    assert_eq!(outcome.json()["complete"], false);
+}
+
+#[test]
 fn the_verdict_says_that_a_run_was_interrupted() {
     let folder = Folder::new();
     let path = folder.write("t.pcap", &pcap(60_000));
