@@ -138,7 +138,8 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "FILE")]
     pub(crate) flows: Option<PathBuf>,
 
-    /// Write the packets that the application accepts to a pcapng file, in the order that --order promises
+    /// Write the packets that the application accepts to a pcapng file, in the order that --order promises; one whose time
+    /// goes back gets the latest time before it
     #[arg(long, value_name = "FILE")]
     pub(crate) write: Option<PathBuf>,
 
