@@ -27,6 +27,7 @@ use std::process::ExitCode;
 
 use crate::args::{Arguments, Verb};
 use crate::exit::{Failure, Status};
+use crate::render::say_error;
 
 fn main() -> ExitCode {
     match run() {
@@ -35,7 +36,7 @@ fn main() -> ExitCode {
         Err(Failure::BrokenPipe) => Status::Ok.into(),
         Err(failure) => {
             let status = failure.status();
-            eprintln!("error: {}", failure.with_status());
+            say_error(failure.text(), status);
             status.into()
         }
     }

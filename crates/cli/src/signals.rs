@@ -6,7 +6,8 @@ use flowloom::engine::Control;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
-use crate::exit::{Status, with_status};
+use crate::exit::Status;
+use crate::render::say_error;
 
 /// What a signal asks for, beside to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +62,7 @@ fn attend(control: &Arc<Control>, signals: &[i32], mut other: impl FnMut(i32) + 
     };
     // Without the thread a first interrupt would do nothing, and the process could only be killed.
     if let Err(error) = std::thread::Builder::new().name("signals".into()).spawn(listen) {
-        eprintln!("error: {}", with_status(&format!("cannot start a thread: {error}"), Status::Usage));
+        say_error(&format!("cannot start a thread: {error}"), Status::Usage);
         std::process::exit(Status::Usage as i32);
     }
 }

@@ -64,6 +64,32 @@ fn what_is_no_capture_cannot_be_read() {
 }
 
 #[test]
+fn what_cannot_be_said_changes_neither_result_nor_status() {
+    let folder = Folder::new();
+    let pcap = pcap(3);
+    let cut = folder.write("cut.pcap", &pcap[..pcap.len() - 5]);
+    let options = ["--format", "json", "--strict", "--no-pin"];
+    for (arguments, status) in [
+        ([&["replay", &cut], &options[..]].concat(), 4),
+        (vec!["inspect", &cut, "--format", "json"], 0),
+        (vec!["inspect", "missing"], 3),
+        (vec!["inspect", "--missing"], 2),
+    ] {
+        let heard = command(&arguments).output().unwrap();
+        let mut mute = command(&arguments);
+        let output =
+            mute.stderr(File::options().write(true).open("/dev/full").unwrap()).stdout(Stdio::piped());
+        let output = output.spawn().unwrap().wait_with_output().unwrap();
+        let outcome = Outcome::of(&mute, output).ends(status);
+        assert!(!heard.stderr.is_empty(), "{}", outcome.line);
+        assert_eq!(outcome.stdout.is_empty(), heard.stdout.is_empty(), "{}", outcome.line);
+        if status == 4 {
+            assert_eq!(number(&outcome.json(), "packets"), 2);
+        }
+    }
+}
+
+#[test]
 fn a_file_without_permission_cannot_be_read() {
     use std::os::unix::fs::PermissionsExt;
     let folder = Folder::new();

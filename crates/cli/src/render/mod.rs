@@ -78,10 +78,21 @@ fn people(lines: Vec<String>, common: &Common) -> String {
     text
 }
 
+/// Prints lines on stderr. Where they cannot go, on a full disk or to a reader that has left, the work goes on without them: the
+/// result and the exit status are what counts.
+pub(crate) fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// Prints on stderr what went wrong, and the exit status that it leads to.
+pub(crate) fn say_error(text: &str, status: Status) {
+    say(&format!("error: {}", with_status(text, status)));
+}
+
 /// Prints a warning on stderr.
 pub(crate) fn warn(text: &str, common: &Common) {
     if common.quiet < 2 {
-        eprintln!("warning: {text}");
+        say(&format!("warning: {text}"));
     }
 }
 
@@ -89,7 +100,7 @@ pub(crate) fn warn(text: &str, common: &Common) {
 pub(crate) fn warn_of(notice: &Notice, strict: bool, common: &Common) {
     let text = notice.to_string();
     match (notice.is_partial_input(), strict) {
-        (true, true) => eprintln!("error: {}", with_status(&text, Status::PartialInput)),
+        (true, true) => say_error(&text, Status::PartialInput),
         (true, false) => warn(&format!("{text}; --strict makes this an error"), common),
         (false, _) => warn(&text, common),
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use flowloom_measure::chart::Chart;
 use flowloom_measure::page::Page;
 
-use super::{Report, csv, json, print};
+use super::{Report, csv, json, print, say};
 use crate::args::Common;
 use crate::args::save::Save;
 use crate::exit::Failure;
@@ -67,7 +67,7 @@ pub(crate) fn save(
     put("report.html".into(), page.finish(document.trim_end()))?;
     put("result.json".into(), document)?;
     if common.quiet == 0 {
-        eprintln!("saved in {}", folder.join("report.html").display());
+        say(&format!("saved in {}", folder.join("report.html").display()));
     }
     Ok(())
 }
