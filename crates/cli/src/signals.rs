@@ -21,7 +21,7 @@ pub(crate) enum Request {
 /// Stops the run at the first signal, and the process at the second.
 pub(crate) fn stop_on_signals(control: &Arc<Control>) {
     let control_too = Arc::clone(control);
-    attend(control, &[SIGINT, SIGTERM, SIGHUP], move |_| stop(&control_too));
+    attend(control, &ends(), move |_| stop(&control_too));
 }
 
 /// Does the same, and hands on what else signals ask for; SIGHUP stops unless it is `reloads`.
@@ -34,11 +34,30 @@ pub(crate) fn attend_to_signals(
 ) {
     let mut hand_on = hand_on;
     let control_too = Arc::clone(control);
-    attend(control, &[SIGINT, SIGTERM, SIGHUP, SIGUSR1], move |signal| match signal {
+    let mut signals = if reloads { vec![SIGINT, SIGTERM, SIGHUP] } else { ends() };
+    signals.push(SIGUSR1);
+    attend(control, &signals, move |signal| match signal {
         SIGUSR1 => hand_on(Request::Report),
         SIGHUP if reloads => hand_on(Request::Reload),
         _ => stop(&control_too),
     });
+}
+
+/// Returns the signals that end a run. A hang-up is none of them where whoever started us has it ignored, as `nohup` does.
+fn ends() -> Vec<i32> {
+    let mut signals = vec![SIGINT, SIGTERM];
+    if !is_ignored(SIGHUP) {
+        signals.push(SIGHUP);
+    }
+    signals
+}
+
+/// Says whether a signal is ignored, where the system has a file that says so.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let bits = ignored.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
+    bits.is_some_and(|bits| bits >> (signal - 1) & 1 == 1)
 }
 
 fn stop(control: &Control) {
