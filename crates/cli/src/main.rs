@@ -30,6 +30,7 @@ use crate::exit::{Failure, Status};
 use crate::render::say_error;
 
 fn main() -> ExitCode {
+    signals::outlive_full_files();
     match run() {
         Ok(status) => status.into(),
         // Whoever reads our output has had enough: that is a normal end.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use flowloom::engine::Control;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
 use crate::exit::Status;
@@ -58,6 +58,12 @@ fn is_ignored(signal: i32) -> bool {
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let bits = ignored.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
     bits.is_some_and(|bits| bits >> (signal - 1) & 1 == 1)
+}
+
+/// Lets a file that grows past the limit of its size be an error of writing, which has its status, and not the end of the process.
+pub(crate) fn outlive_full_files() {
+    // Where it cannot be registered the signal keeps its meaning.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
 }
 
 fn stop(control: &Control) {

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use crate::bytes::{block, enhanced, gzip, pcap, pcap_header, pcap_record, pcapng_header, udp_frame};
 use crate::support::{Folder, Outcome, check_balance, command, flowloom, flowloom_fed, number};
@@ -61,6 +61,22 @@ fn what_is_no_capture_cannot_be_read() {
     let outcome = flowloom_fed(["replay", &good, "-", "--format", "json"], b"GIF89a").ends(6);
     check_balance(&outcome.json());
     assert_eq!(number(&outcome.json(), "packets"), 3, "what was processed is not lost");
+}
+
+#[test]
+fn a_file_that_may_not_grow_is_an_error_of_writing() {
+    let folder = Folder::new();
+    let path = folder.write("t.pcap", &pcap(600));
+    for option in ["--flows", "--write"] {
+        let written = folder.path("written");
+        let arguments =
+            [env!("CARGO_BIN_EXE_flowloom"), "replay", &path, "--format", "json", option, &written];
+        let mut command = Command::new("sh");
+        command.args(["-c", "ulimit -f 1; exec \"$@\"", "sh"]).args(arguments);
+        let output = command.output().unwrap();
+        let outcome = Outcome::of(&command, output).ends(5).says(&["File too large", "[exit 5]"]);
+        check_balance(&outcome.json());
+    }
 }
 
 #[test]
