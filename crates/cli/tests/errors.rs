@@ -207,7 +207,15 @@ fn an_input_is_never_written_over() {
     flowloom(["replay", &capture, "--write", &new, "--flows", &new])
         .ends(2)
         .says(&["are one file", "name two"]);
-    assert_eq!(std::fs::read(&capture).unwrap(), bytes);
+    let odd = folder.write("captures/result.json", &bytes);
+    flowloom(["replay", &odd, "--save", &all]).ends(2).says(&["--save ", "would overwrite an input"]);
+    for (option, name) in [("--flows", "packets.csv"), ("--write", "report.html")] {
+        let path = format!("{all}/{name}");
+        let outcome = flowloom(["replay", &capture, option, &path, "--save", &all]).ends(2);
+        outcome.says(&[&format!("--save and {option} are to write one file"), name, "another folder"]);
+        assert!(!std::path::Path::new(&path).exists());
+    }
+    assert_eq!([&capture, &odd].map(|path| std::fs::read(path).unwrap()), [&bytes[..], &bytes]);
     assert_ne!(std::fs::read(&rules).unwrap(), b"");
     flowloom(["replay", "-q", &capture, "--write", "/dev/null", "--flows", "/dev/null"]).ends(0);
 }

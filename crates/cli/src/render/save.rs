@@ -32,6 +32,13 @@ pub(crate) fn print_and_save(
     saved
 }
 
+/// Returns the files that [`save`] may write into a folder, for pictures of these names.
+pub(crate) fn files(folder: &Path, pictures: &[&str]) -> impl Iterator<Item = PathBuf> {
+    let pictures = pictures.iter().flat_map(|name| [format!("{name}.svg"), format!("{name}.csv")]);
+    let others = ["result.csv", "report.html", "result.json"].map(String::from);
+    pictures.chain(others).map(|name| folder.join(name))
+}
+
 /// Writes `report.html`, `result.json`, `result.csv`, and per picture its CSV and SVG; says where on stderr.
 ///
 /// A picture without a point has neither file, and the page says why.
