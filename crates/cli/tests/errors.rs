@@ -64,6 +64,31 @@ fn what_is_no_capture_cannot_be_read() {
 }
 
 #[test]
+fn names_of_files_do_not_steer_a_terminal() {
+    let folder = Folder::new();
+    let name = "a\u{1b}[2Jb\rc\u{9b}31md.pcap";
+    let shown = "a\u{fffd}[2Jb\u{fffd}c\u{fffd}31md.pcap";
+    let good = folder.write(name, &pcap(3));
+    let text = folder.write(&format!("{name}.txt"), b"nothing");
+    let left_out = format!("{shown}.txt is not a capture");
+    let is_harmless = |text: &str| !text.chars().any(|c| c.is_control() && c != '\n');
+    for verb in ["inspect", "replay"] {
+        for outcome in [
+            flowloom([verb, &good]).ends(0).shows(&[shown]),
+            flowloom([verb, &folder.path("")]).ends(0).shows(&[shown]).says(&[&left_out]),
+            flowloom([verb, &text]).ends(3).says(&[&left_out]),
+        ] {
+            assert!(is_harmless(outcome.text()) && is_harmless(&outcome.stderr), "{outcome:?}");
+        }
+    }
+    let document = flowloom(["inspect", &good, "--format", "json"]).json();
+    assert!(
+        document["files"][0]["path"].as_str().unwrap().ends_with(name),
+        "programs get the name as it is"
+    );
+}
+
+#[test]
 fn a_file_that_may_not_grow_is_an_error_of_writing() {
     let folder = Folder::new();
     let path = folder.write("t.pcap", &pcap(600));
