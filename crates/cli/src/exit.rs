@@ -59,11 +59,6 @@ impl Failure {
         }
     }
 
-    /// Returns the failure with its exit status at the end of the first line.
-    pub(crate) fn with_status(&self) -> String {
-        with_status(self.text(), self.status())
-    }
-
     /// Returns what went wrong.
     pub(crate) fn text(&self) -> &str {
         match self {

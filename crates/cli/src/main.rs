@@ -27,15 +27,17 @@ use std::process::ExitCode;
 
 use crate::args::{Arguments, Verb};
 use crate::exit::{Failure, Status};
+use crate::render::say_error;
 
 fn main() -> ExitCode {
+    signals::outlive_full_files();
     match run() {
         Ok(status) => status.into(),
         // Whoever reads our output has had enough: that is a normal end.
         Err(Failure::BrokenPipe) => Status::Ok.into(),
         Err(failure) => {
             let status = failure.status();
-            eprintln!("error: {}", failure.with_status());
+            say_error(failure.text(), status);
             status.into()
         }
     }

@@ -12,6 +12,8 @@ use flowloom::engine::Control;
 use flowloom::traffic::capture::SetProgress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::render::harmless;
+
 /// Five times a second: often enough to see it move, too rare to disturb.
 const INTERVAL: Duration = Duration::from_millis(200);
 
@@ -51,7 +53,7 @@ impl Drop for Progress {
 /// Returns a short name for what is read.
 pub(crate) fn label(inputs: &[PathBuf]) -> String {
     let name = inputs.first().map_or(Path::new("-"), |path| path.as_path());
-    let name = name.file_name().unwrap_or(name.as_os_str()).to_string_lossy().into_owned();
+    let name = harmless(&name.file_name().unwrap_or(name.as_os_str()).to_string_lossy());
     if inputs.len() > 1 { format!("{name} and {} more", inputs.len() - 1) } else { name }
 }
 

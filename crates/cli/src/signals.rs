@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use flowloom::engine::Control;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
-use crate::exit::{Status, with_status};
+use crate::exit::Status;
+use crate::render::say_error;
 
 /// What a signal asks for, beside to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +21,7 @@ pub(crate) enum Request {
 /// Stops the run at the first signal, and the process at the second.
 pub(crate) fn stop_on_signals(control: &Arc<Control>) {
     let control_too = Arc::clone(control);
-    attend(control, &[SIGINT, SIGTERM, SIGHUP], move |_| stop(&control_too));
+    attend(control, &ends(), move |_| stop(&control_too));
 }
 
 /// Does the same, and hands on what else signals ask for; SIGHUP stops unless it is `reloads`.
@@ -33,11 +34,36 @@ pub(crate) fn attend_to_signals(
 ) {
     let mut hand_on = hand_on;
     let control_too = Arc::clone(control);
-    attend(control, &[SIGINT, SIGTERM, SIGHUP, SIGUSR1], move |signal| match signal {
+    let mut signals = if reloads { vec![SIGINT, SIGTERM, SIGHUP] } else { ends() };
+    signals.push(SIGUSR1);
+    attend(control, &signals, move |signal| match signal {
         SIGUSR1 => hand_on(Request::Report),
         SIGHUP if reloads => hand_on(Request::Reload),
         _ => stop(&control_too),
     });
+}
+
+/// Returns the signals that end a run. A hang-up is none of them where whoever started us has it ignored, as `nohup` does.
+fn ends() -> Vec<i32> {
+    let mut signals = vec![SIGINT, SIGTERM];
+    if !is_ignored(SIGHUP) {
+        signals.push(SIGHUP);
+    }
+    signals
+}
+
+/// Says whether a signal is ignored, where the system has a file that says so.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let bits = ignored.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
+    bits.is_some_and(|bits| bits >> (signal - 1) & 1 == 1)
+}
+
+/// Lets a file that grows past the limit of its size be an error of writing, which has its status, and not the end of the process.
+pub(crate) fn outlive_full_files() {
+    // Where it cannot be registered the signal keeps its meaning.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
 }
 
 fn stop(control: &Control) {
@@ -61,7 +87,7 @@ fn attend(control: &Arc<Control>, signals: &[i32], mut other: impl FnMut(i32) + 
     };
     // Without the thread a first interrupt would do nothing, and the process could only be killed.
     if let Err(error) = std::thread::Builder::new().name("signals".into()).spawn(listen) {
-        eprintln!("error: {}", with_status(&format!("cannot start a thread: {error}"), Status::Usage));
+        say_error(&format!("cannot start a thread: {error}"), Status::Usage);
         std::process::exit(Status::Usage as i32);
     }
 }

@@ -164,6 +164,9 @@ fn generated_rules_and_headers_are_read_again() {
     let headers = folder.path("h.trace");
     flowloom(["generate", "headers", &six, "-o", &headers]).ends(2).says(&["six has rules for IPv6 only"]);
     assert!(!std::fs::exists(&headers).unwrap());
+    let before = std::fs::read(&rules).unwrap();
+    flowloom(["generate", "headers", &rules, "-o", &rules]).ends(2).says(&["would overwrite the rules"]);
+    assert_eq!(std::fs::read(&rules).unwrap(), before);
     let mixed = folder.write("mixed.toml", b"[[rule]]\nsource = '::1'\n[[rule]]\nsource = '10.0.0.1'\n");
     flowloom(["generate", "headers", &mixed, "-o", &headers, "--count", "10"])
         .ends(0)

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use crate::bytes::{block, enhanced, gzip, pcap, pcap_header, pcap_record, pcapng_header, udp_frame};
 use crate::support::{Folder, Outcome, check_balance, command, flowloom, flowloom_fed, number};
@@ -61,6 +61,73 @@ fn what_is_no_capture_cannot_be_read() {
     let outcome = flowloom_fed(["replay", &good, "-", "--format", "json"], b"GIF89a").ends(6);
     check_balance(&outcome.json());
     assert_eq!(number(&outcome.json(), "packets"), 3, "what was processed is not lost");
+}
+
+#[test]
+fn names_of_files_do_not_steer_a_terminal() {
+    let folder = Folder::new();
+    let name = "a\u{1b}[2Jb\rc\u{9b}31md.pcap";
+    let shown = "a\u{fffd}[2Jb\u{fffd}c\u{fffd}31md.pcap";
+    let good = folder.write(name, &pcap(3));
+    let text = folder.write(&format!("{name}.txt"), b"nothing");
+    let left_out = format!("{shown}.txt is not a capture");
+    let is_harmless = |text: &str| !text.chars().any(|c| c.is_control() && c != '\n');
+    for verb in ["inspect", "replay"] {
+        for outcome in [
+            flowloom([verb, &good]).ends(0).shows(&[shown]),
+            flowloom([verb, &folder.path("")]).ends(0).shows(&[shown]).says(&[&left_out]),
+            flowloom([verb, &text]).ends(3).says(&[&left_out]),
+        ] {
+            assert!(is_harmless(outcome.text()) && is_harmless(&outcome.stderr), "{outcome:?}");
+        }
+    }
+    let document = flowloom(["inspect", &good, "--format", "json"]).json();
+    assert!(
+        document["files"][0]["path"].as_str().unwrap().ends_with(name),
+        "programs get the name as it is"
+    );
+}
+
+#[test]
+fn a_file_that_may_not_grow_is_an_error_of_writing() {
+    let folder = Folder::new();
+    let path = folder.write("t.pcap", &pcap(600));
+    for option in ["--flows", "--write"] {
+        let written = folder.path("written");
+        let arguments =
+            [env!("CARGO_BIN_EXE_flowloom"), "replay", &path, "--format", "json", option, &written];
+        let mut command = Command::new("sh");
+        command.args(["-c", "ulimit -f 1; exec \"$@\"", "sh"]).args(arguments);
+        let output = command.output().unwrap();
+        let outcome = Outcome::of(&command, output).ends(5).says(&["File too large", "[exit 5]"]);
+        check_balance(&outcome.json());
+    }
+}
+
+#[test]
+fn what_cannot_be_said_changes_neither_result_nor_status() {
+    let folder = Folder::new();
+    let pcap = pcap(3);
+    let cut = folder.write("cut.pcap", &pcap[..pcap.len() - 5]);
+    let options = ["--format", "json", "--strict", "--no-pin"];
+    for (arguments, status) in [
+        ([&["replay", &cut], &options[..]].concat(), 4),
+        (vec!["inspect", &cut, "--format", "json"], 0),
+        (vec!["inspect", "missing"], 3),
+        (vec!["inspect", "--missing"], 2),
+    ] {
+        let heard = command(&arguments).output().unwrap();
+        let mut mute = command(&arguments);
+        let output =
+            mute.stderr(File::options().write(true).open("/dev/full").unwrap()).stdout(Stdio::piped());
+        let output = output.spawn().unwrap().wait_with_output().unwrap();
+        let outcome = Outcome::of(&mute, output).ends(status);
+        assert!(!heard.stderr.is_empty(), "{}", outcome.line);
+        assert_eq!(outcome.stdout.is_empty(), heard.stdout.is_empty(), "{}", outcome.line);
+        if status == 4 {
+            assert_eq!(number(&outcome.json(), "packets"), 2);
+        }
+    }
 }
 
 #[test]
@@ -165,7 +232,15 @@ fn an_input_is_never_written_over() {
     flowloom(["replay", &capture, "--write", &new, "--flows", &new])
         .ends(2)
         .says(&["are one file", "name two"]);
-    assert_eq!(std::fs::read(&capture).unwrap(), bytes);
+    let odd = folder.write("captures/result.json", &bytes);
+    flowloom(["replay", &odd, "--save", &all]).ends(2).says(&["--save ", "would overwrite an input"]);
+    for (option, name) in [("--flows", "packets.csv"), ("--write", "report.html")] {
+        let path = format!("{all}/{name}");
+        let outcome = flowloom(["replay", &capture, option, &path, "--save", &all]).ends(2);
+        outcome.says(&[&format!("--save and {option} are to write one file"), name, "another folder"]);
+        assert!(!std::path::Path::new(&path).exists());
+    }
+    assert_eq!([&capture, &odd].map(|path| std::fs::read(path).unwrap()), [&bytes[..], &bytes]);
     assert_ne!(std::fs::read(&rules).unwrap(), b"");
     flowloom(["replay", "-q", &capture, "--write", "/dev/null", "--flows", "/dev/null"]).ends(0);
 }

@@ -59,6 +59,29 @@ fn an_interrupted_run_prints_a_balanced_result() {
 }
 
 #[test]
+fn a_hang_up_ends_no_run_that_was_started_with_nohup() {
+    let folder = Folder::new();
+    let path = folder.write("t.pcap", &pcap(60_000));
+    let mut run = Command::new("nohup");
+    run.arg(env!("CARGO_BIN_EXE_flowloom")).args(["replay", &path, "--speed", "1000", "--format", "json"]);
+    let mut child = run.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(WAITS[0]);
+    send("-HUP", &child);
+    std::thread::sleep(WAITS[0]);
+    assert_eq!(child.try_wait().unwrap(), None);
+    send("-INT", &child);
+    check_balance(&Outcome::of(&run, child.wait_with_output().unwrap()).ends(130).json());
+}
+
+#[test]
+fn a_comparison_that_is_interrupted_before_its_first_round_says_so() {
+    let (command, child) = start(&["bench", "table", "--flows", "100k", "--format", "json"]);
+    send("-INT", &child);
+    let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130);
+    assert_eq!(outcome.json()["complete"], false);
+}
+
+#[test]
 fn the_verdict_says_that_a_run_was_interrupted() {
     let folder = Folder::new();
     let path = folder.write("t.pcap", &pcap(60_000));

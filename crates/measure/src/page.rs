@@ -94,8 +94,9 @@ impl Page {
 
     /// Returns the whole page, with this JSON in it.
     pub fn finish(mut self, json: &str) -> String {
-        // A closing tag inside the data would end it early.
-        let json = json.replace("</", "<\\/");
+        // A closing tag inside the data would end it early, a comment with an opening one would not let it end. JSON has this
+        // character in its texts only.
+        let json = json.replace('<', "\\u003c");
         self.markup(format_args!(
             "<script type=\"application/json\" id=\"data\">\n{json}\n</script>\n</body></html>\n"
         ));
@@ -119,11 +120,11 @@ mod tests {
         let mut page = Page::new("<b>");
         page.meta("<i>");
         page.lines(&[String::from("<u>"), String::from("two")]);
-        let html = page.finish("\"</script>\"");
-        for tag in ["<b>", "<i>", "<u>", "\"</script>\""] {
+        let html = page.finish("\"</script><!--<script>\"");
+        for tag in ["<b>", "<i>", "<u>", "\"</script>", "<!--", "<script>"] {
             assert!(!html.contains(tag), "{tag}");
         }
-        assert!(html.contains("&lt;u&gt;\ntwo") && html.contains("<\\/script>"));
+        assert!(html.contains("&lt;u&gt;\ntwo") && html.contains("\"\\u003c/script>"));
     }
 
     #[test]

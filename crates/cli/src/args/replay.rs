@@ -34,7 +34,8 @@ Flows:
 Signals:
   SIGINT, SIGTERM   end the run with its result; a second one ends it at once
   SIGUSR1           print a line of statistics
-  SIGHUP            load the rules again; ends the run where there are none, or with --verify")]
+  SIGHUP            load the rules again; where there are none, or with --verify, end the run,
+                    unless it was started by nohup")]
 #[command(group(ArgGroup::new("packets_from").required(true)))]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub(crate) struct Replay {
@@ -138,7 +139,8 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "FILE")]
     pub(crate) flows: Option<PathBuf>,
 
-    /// Write the packets that the application accepts to a pcapng file, in the order that --order promises
+    /// Write the packets that the application accepts to a pcapng file, in the order that --order promises; one whose time
+    /// goes back gets the latest time before it
     #[arg(long, value_name = "FILE")]
     pub(crate) write: Option<PathBuf>,
 

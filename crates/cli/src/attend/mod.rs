@@ -19,6 +19,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use flowloom::engine::Control;
 
 use crate::exit::Failure;
+use crate::render::say;
 use crate::signals::{Request, attend_to_signals};
 
 pub(crate) use reload::{Reload, ReloadCounts, Stamp};
@@ -44,7 +45,7 @@ pub(crate) fn start(
     spawn("report", move || {
         let mut statistics = statistics;
         while reports.recv().is_ok() {
-            eprintln!("{}", statistics.line());
+            say(&statistics.line());
         }
     })?;
     let (again, reloads) = (reload.is_some(), reload.map(|reload| (reload, request())));

@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, SystemTime};
 
 use crate::exit::Failure;
+use crate::render::say;
 
 /// How often a watched file is looked at.
 const INTERVAL: Duration = Duration::from_millis(200);
@@ -91,13 +92,13 @@ impl Reload {
             Ok(()) => {
                 counts.taken.fetch_add(1, Ordering::Relaxed);
                 if !self.quiet {
-                    eprintln!("rules loaded again from {}", self.path.display());
+                    say(&format!("rules loaded again from {}", self.path.display()));
                 }
             }
             Err(failure) => {
                 counts.failed.fetch_add(1, Ordering::Relaxed);
                 if !self.quiet {
-                    eprintln!("warning: the rules stay as they were: {}", failure.text());
+                    say(&format!("warning: the rules stay as they were: {}", failure.text()));
                 }
             }
         }

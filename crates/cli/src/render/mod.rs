@@ -40,7 +40,7 @@ pub(crate) fn print(report: &impl Report, common: &Common) -> Result<(), Failure
         Format::Json => json(serde_json::to_string_pretty(report))?,
         Format::Jsonl => json(serde_json::to_string(report))?,
         Format::Csv => csv(&report.rows())?,
-        Format::Auto | Format::Table | Format::Plain => people(report.lines(), common),
+        Format::Auto | Format::Table | Format::Plain => people(&report.lines(), common),
     };
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| stdout_failure(&error))
@@ -60,7 +60,16 @@ fn csv(rows: &[Vec<String>]) -> Result<String, Failure> {
     String::from_utf8(bytes).map_err(|error| failed(&error))
 }
 
-fn people(lines: Vec<String>, common: &Common) -> String {
+/// Returns text without what would steer a terminal: a file has whatever name someone gave it. What stands for bytes that are no
+/// text stands for such characters too; lines stay.
+pub(crate) fn harmless(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() && c != '\n' { char::REPLACEMENT_CHARACTER } else { c })
+        .collect()
+}
+
+fn people(lines: &[String], common: &Common) -> String {
+    let lines: Vec<String> = lines.iter().map(|line| harmless(line)).collect();
     let verdict = lines.last().cloned().unwrap_or_default();
     if common.quiet == 1 {
         return verdict + "\n";
@@ -78,10 +87,21 @@ fn people(lines: Vec<String>, common: &Common) -> String {
     text
 }
 
+/// Prints lines on stderr. Where they cannot go, on a full disk or to a reader that has left, the work goes on without them: the
+/// result and the exit status are what counts.
+pub(crate) fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{}", harmless(text));
+}
+
+/// Prints on stderr what went wrong, and the exit status that it leads to.
+pub(crate) fn say_error(text: &str, status: Status) {
+    say(&format!("error: {}", with_status(text, status)));
+}
+
 /// Prints a warning on stderr.
 pub(crate) fn warn(text: &str, common: &Common) {
     if common.quiet < 2 {
-        eprintln!("warning: {text}");
+        say(&format!("warning: {text}"));
     }
 }
 
@@ -89,7 +109,7 @@ pub(crate) fn warn(text: &str, common: &Common) {
 pub(crate) fn warn_of(notice: &Notice, strict: bool, common: &Common) {
     let text = notice.to_string();
     match (notice.is_partial_input(), strict) {
-        (true, true) => eprintln!("error: {}", with_status(&text, Status::PartialInput)),
+        (true, true) => say_error(&text, Status::PartialInput),
         (true, false) => warn(&format!("{text}; --strict makes this an error"), common),
         (false, _) => warn(&text, common),
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use flowloom_measure::chart::Chart;
 use flowloom_measure::page::Page;
 
-use super::{Report, csv, json, print};
+use super::{Report, csv, json, print, say};
 use crate::args::Common;
 use crate::args::save::Save;
 use crate::exit::Failure;
@@ -30,6 +30,13 @@ pub(crate) fn print_and_save(
         folder.save.as_ref().map_or(Ok(()), |folder| save(folder, title, report, &charts(), common));
     print(report, common)?;
     saved
+}
+
+/// Returns the files that [`save`] may write into a folder, for pictures of these names.
+pub(crate) fn files(folder: &Path, pictures: &[&str]) -> impl Iterator<Item = PathBuf> {
+    let pictures = pictures.iter().flat_map(|name| [format!("{name}.svg"), format!("{name}.csv")]);
+    let others = ["result.csv", "report.html", "result.json"].map(String::from);
+    pictures.chain(others).map(|name| folder.join(name))
 }
 
 /// Writes `report.html`, `result.json`, `result.csv`, and per picture its CSV and SVG; says where on stderr.
@@ -67,7 +74,7 @@ pub(crate) fn save(
     put("report.html".into(), page.finish(document.trim_end()))?;
     put("result.json".into(), document)?;
     if common.quiet == 0 {
-        eprintln!("saved in {}", folder.join("report.html").display());
+        say(&format!("saved in {}", folder.join("report.html").display()));
     }
     Ok(())
 }

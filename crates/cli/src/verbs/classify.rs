@@ -17,11 +17,11 @@ use flowloom_measure::clock::thread_cpu_ns;
 use crate::args::Common;
 use crate::args::classify::{AlgorithmName, Classify};
 use crate::args::rules::RuleOptions;
-use crate::exit::{Failure, Status, check_decodable, with_status};
+use crate::exit::{Failure, Status, check_decodable};
 use crate::progress::{Progress, label};
 use crate::render::classify::{ClassifyResult, RuleHits};
 use crate::render::rules::FamilyResult;
-use crate::render::{print, warn_of};
+use crate::render::{print, say_error, warn_of};
 use crate::rule_file::{self, RuleFile};
 use crate::signals::stop_on_signals;
 use crate::unpacked::unpack;
@@ -61,7 +61,7 @@ pub(crate) fn run(arguments: &Classify, common: &Common) -> Result<Status, Failu
     let result = tally.result(arguments, file.form.name(), build_seconds, &end);
     print(&result, common)?;
     if let Some(fault) = &end.fault {
-        eprintln!("error: {}", with_status(fault, Status::Fault));
+        say_error(fault, Status::Fault);
         return Ok(Status::Fault);
     }
     if tally.wrong > 0 {

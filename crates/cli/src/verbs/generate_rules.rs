@@ -10,6 +10,7 @@ use flowloom::classifier::{Key, KeyV4};
 use crate::args::Common;
 use crate::args::generate::{Headers, ProfileName, RuleProfile, TrafficName};
 use crate::exit::{Failure, Status, stdout_failure};
+use crate::output::is_one_file;
 use crate::render::generate::MadeResult;
 use crate::render::{print, warn};
 use crate::rule_file;
@@ -31,6 +32,12 @@ pub(crate) fn rules(arguments: &RuleProfile, common: &Common) -> Result<Status, 
 
 /// Makes headers.
 pub(crate) fn headers(arguments: &Headers, common: &Common) -> Result<Status, Failure> {
+    if is_one_file(&arguments.options.rules, &arguments.output) {
+        return Err(Failure::Usage(format!(
+            "-o {} would overwrite the rules\n  name another file",
+            arguments.output.display()
+        )));
+    }
     let file = rule_file::read(&arguments.options)?;
     let apart = file.set.rules().iter().filter(|rule| rule.spans::<KeyV4>().is_none()).count();
     let path = arguments.options.rules.display();

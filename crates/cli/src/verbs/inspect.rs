@@ -13,11 +13,11 @@ use sha2::{Digest, Sha256};
 
 use crate::args::Common;
 use crate::args::inspect::Inspect;
-use crate::exit::{Failure, Status, check_decodable, with_status};
+use crate::exit::{Failure, Status, check_decodable};
 use crate::profile::Profiler;
 use crate::progress::{Progress, label};
 use crate::render::inspect::{FileFigures, InspectResult};
-use crate::render::{print, warn_of};
+use crate::render::{print, say_error, warn_of};
 use crate::signals::stop_on_signals;
 
 /// Runs the verb.
@@ -84,7 +84,7 @@ pub(crate) fn run(arguments: &Inspect, common: &Common) -> Result<Status, Failur
     }
     print(&result, common)?;
     if let Some(fault) = fault {
-        eprintln!("error: {}", with_status(&fault, Status::Fault));
+        say_error(&fault, Status::Fault);
         return Ok(Status::Fault);
     }
     if interrupted {

@@ -14,8 +14,8 @@ use crate::args::Common;
 use crate::args::reproduce::{Reproduce, ScaleName};
 use crate::exit::{Failure, Status};
 use crate::output::OutputFolder;
-use crate::render::print;
 use crate::render::reproduce::{ItemList, ReproduceResult};
+use crate::render::{print, say};
 use crate::signals::stop_on_signals;
 
 /// Runs the verb.
@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &Reproduce, common: &Common) -> Result<Status, Fail
     let mut reproduction = Reproduction::new(tool, Host::read(Isa::detect().to_string(), &[]), &context);
     for (number, item) in (1..).zip(&items) {
         if common.quiet == 0 && std::io::stderr().is_terminal() {
-            eprintln!("[{number}/{}] {}", items.len(), item.id);
+            say(&format!("[{number}/{}] {}", items.len(), item.id));
         }
         match reproduction.run(item, &context) {
             Ok(_) => {}

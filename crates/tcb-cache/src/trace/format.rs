@@ -54,7 +54,8 @@ impl Format {
             return Some(Self::Tsv);
         }
         // The last line of the head may be cut.
-        let lines: Vec<&[u8]> = head.split(|byte| *byte == b'\n').take(20).collect();
+        let lines = head.split(|byte| *byte == b'\n').take(20);
+        let lines: Vec<&[u8]> = lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line)).collect();
         let lines = if lines.len() > 1 { &lines[..lines.len() - 1] } else { &lines[..] };
         if lines.iter().any(|line| w3c::Directives::begin_with(line)) {
             return Some(Self::W3c);
@@ -121,6 +122,9 @@ mod tests {
         let clf = b"h - - [01/Aug/1995:00:00:01 -0400] \"GET /a HTTP/1.0\" 200 1839\nh - - [01/Au";
         assert_eq!(Format::detect("access_log", clf), Some(Format::Clf));
         assert_eq!(Format::detect("x", b"cs20 785526142 920156 \"u\" 1803 0.4\n"), Some(Format::Bu));
+        let of_windows = b"h - - [01/Aug/1995:00:00:01 -0400] \"GET /a HTTP/1.0\" 200 1839\r\n";
+        assert_eq!(Format::detect("access.log", of_windows), Some(Format::Clf));
+        assert_eq!(Format::detect("x", b"cs20 785526142 920156 \"u\" 1803 0.4\r\n"), Some(Format::Bu));
         let w3c = b"#Software: x\n#Fields: date time c-ip\n2015-05-17 10:05:03 192.0.2.7\n";
         assert_eq!(Format::detect("u_ex150517.log", w3c), Some(Format::W3c));
         assert_eq!(Format::detect("x", b"h\t-\t807249607\tGET\t/\t304\t0\t\t\n"), Some(Format::Tsv));

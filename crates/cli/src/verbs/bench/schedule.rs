@@ -96,6 +96,7 @@ pub(crate) fn run(arguments: &Schedule, common: &Common) -> Result<Status, Failu
             )
         }));
         if control.is_stopped() {
+            report.complete = false;
             break;
         }
     }

@@ -61,6 +61,7 @@ pub(crate) fn run(arguments: &Table, common: &Common) -> Result<Status, Failure>
             KeyName::V6 => run.at::<5>(count, &mut report)?,
         }
         if control.is_stopped() {
+            report.complete = false;
             break;
         }
     }

@@ -14,6 +14,9 @@ const RATES_MAX: usize = 40;
 /// Points of a curve.
 const POINTS_MAX: usize = 200;
 
+/// Every name that [`charts`] gives to one.
+pub(super) const NAMES: [&str; 5] = ["pace", "packets", "workers", "flow-sizes", "protocols"];
+
 /// Returns what there is to see of a run.
 pub(super) fn charts<F: FlowState>(
     result: &ReplayResult,
@@ -42,6 +45,7 @@ pub(super) fn charts<F: FlowState>(
         );
         charts.push(("protocols", chart.with(bars("flows", found.iter().map(|protocol| protocol.flows)))));
     }
+    debug_assert!(charts.iter().all(|(name, _)| NAMES.contains(name)), "names are known before a run");
     charts
 }
 

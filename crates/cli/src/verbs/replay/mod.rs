@@ -21,14 +21,14 @@ use flowloom::traffic::capture::{CaptureSet, Input, Notice};
 
 use crate::args::Common;
 use crate::args::replay::{AppName, Replay, TableName};
-use crate::exit::{Failure, Status, check_decodable, with_status};
+use crate::exit::{Failure, Status, check_decodable};
 use crate::host::isa_named;
 use crate::output::OutputFile;
 use crate::pace::Pace;
 use crate::progress::{Progress, label};
 use crate::render::replay::{ReplayResult, VerifyFigures};
 use crate::render::save::save;
-use crate::render::{print, warn, warn_of};
+use crate::render::{print, say, say_error, warn, warn_of};
 use crate::{attend, flow_file, verify};
 
 use figures::{Run, figures};
@@ -229,7 +229,7 @@ fn listener(arguments: &Replay, common: &Common) -> Result<Option<TcpListener>, 
     let listener = attend::bind(address, arguments.listen_publicly)?;
     let address = listener.local_addr().unwrap_or(address);
     if common.quiet < 2 {
-        eprintln!("statistics at http://{address}/metrics");
+        say(&format!("statistics at http://{address}/metrics"));
     }
     Ok(Some(listener))
 }
@@ -243,7 +243,7 @@ fn status(
 ) -> Status {
     if let Some(fault) = &result.fault {
         let status = if is_output { Status::Output } else { Status::Fault };
-        eprintln!("error: {}", with_status(fault, status));
+        say_error(fault, status);
         return status;
     }
     if result.interrupted {
@@ -251,13 +251,7 @@ fn status(
     }
     if let Some(VerifyFigures { agrees: false, difference, .. }) = &result.verify {
         let difference = difference.as_deref().unwrap_or("no detail");
-        eprintln!(
-            "error: {}",
-            with_status(
-                &format!("the result differs from the oracle's: {difference}"),
-                Status::CheckFailed
-            )
-        );
+        say_error(&format!("the result differs from the oracle's: {difference}"), Status::CheckFailed);
         return Status::CheckFailed;
     }
     if !result.balanced {

@@ -9,6 +9,9 @@ use flowloom::traffic::capture::CaptureSet;
 use crate::args::replay::Replay;
 use crate::exit::Failure;
 use crate::output::{OutputFile, OutputFolder, is_one_file};
+use crate::render::save::files;
+
+use super::charts;
 
 /// The files and the folder of a run.
 pub(super) struct Outputs {
@@ -50,22 +53,43 @@ impl Outputs {
             )));
         }
         let saved = arguments.save.open()?;
+        check_saved(arguments)?;
         let sink = packets.map(|file| CaptureSink::new(BufWriter::with_capacity(1 << 18, file)));
         Ok(Self { flows, sink, _saved: saved })
     }
 }
 
+/// Refuses to keep the result in a file that the run writes something else to.
+fn check_saved(arguments: &Replay) -> Result<(), Failure> {
+    let others = [("--write", &arguments.write), ("--flows", &arguments.flows)];
+    for (option, other) in others.into_iter().filter_map(|(option, path)| Some((option, path.as_deref()?)))
+    {
+        if let Some(path) = saved_files(arguments).find(|path| is_one_file(path, other)) {
+            return Err(Failure::Usage(format!(
+                "--save and {option} are to write one file, {}\n  name another file, or another folder",
+                path.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the files that the result may be kept in.
+fn saved_files(arguments: &Replay) -> impl Iterator<Item = PathBuf> {
+    arguments.save.save.iter().flat_map(|folder| files(folder, &charts::NAMES))
+}
+
 /// Refuses to write over what the run reads.
 fn check_inputs(arguments: &Replay, captures: Option<&CaptureSet>) -> Result<(), Failure> {
     let outputs = [("--write", &arguments.write), ("--flows", &arguments.flows)];
-    for (option, path) in outputs.into_iter().filter_map(|(option, path)| Some((option, path.as_deref()?)))
-    {
+    let outputs = outputs.into_iter().filter_map(|(option, path)| Some((option, path.clone()?)));
+    for (option, path) in outputs.chain(saved_files(arguments).map(|path| ("--save", path))) {
         let inputs = captures.into_iter().flat_map(CaptureSet::paths);
         let stdin = arguments.inputs.iter().any(|input| input.as_os_str() == "-");
         let others =
             stdin.then_some(Path::new("/dev/stdin")).into_iter().chain(arguments.firewall.rules.as_deref());
         let mut inputs = inputs.chain(others).chain(arguments.patterns.iter().map(PathBuf::as_path));
-        if inputs.any(|input| is_one_file(input, path)) {
+        if inputs.any(|input| is_one_file(input, &path)) {
             return Err(Failure::Usage(format!(
                 "{option} {} would overwrite an input of this run\n  name another file",
                 path.display()

@@ -14,9 +14,9 @@ use flowloom::tcb_cache::cost::OffloadEngine;
 
 use crate::args::Common;
 use crate::args::simulate::tcb_cache::{TcbCache, Warm};
-use crate::exit::{Failure, Status, with_status};
+use crate::exit::{Failure, Status};
 use crate::render::simulate::tcb_cache::{Picture, PointFigures, SimulateResult, TraceFigures};
-use crate::render::{print, warn};
+use crate::render::{print, say_error, warn};
 use crate::signals::stop_on_signals;
 
 use grid::Point;
@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &TcbCache, common: &Common) -> Result<Status, Failu
     }
     let Loaded { accesses, figures, skipped, fault, .. } = loaded;
     if let Some(fault) = fault {
-        eprintln!("error: {}", with_status(fault.text(), Status::Interrupted));
+        say_error(fault.text(), Status::Interrupted);
     }
     let trace = Trace::new(accesses, warm);
     let sweep = sweep::run(&trace, &points, arguments, &control, common)?;
@@ -55,7 +55,7 @@ pub(crate) fn run(arguments: &TcbCache, common: &Common) -> Result<Status, Failu
     if skipped > 0 {
         let text = format!("{skipped} records of the trace cannot be used");
         if arguments.strict {
-            eprintln!("error: {}", with_status(&text, Status::PartialInput));
+            say_error(&text, Status::PartialInput);
         } else {
             warn(&format!("{text}; --strict makes this an error"), common);
         }
