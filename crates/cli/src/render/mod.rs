@@ -61,10 +61,10 @@ fn csv(rows: &[Vec<String>]) -> Result<String, Failure> {
 }
 
 /// Returns text without what would steer a terminal: a file has whatever name someone gave it. What stands for bytes that are no
-/// text stands for such characters too; lines stay.
+/// text stands for such characters too; lines and tabs stay.
 pub(crate) fn harmless(text: &str) -> String {
     text.chars()
-        .map(|c| if c.is_control() && c != '\n' { char::REPLACEMENT_CHARACTER } else { c })
+        .map(|c| if c.is_control() && !matches!(c, '\n' | '\t') { char::REPLACEMENT_CHARACTER } else { c })
         .collect()
 }
 
