@@ -1,7 +1,7 @@
 //! The decisions of a policy that looks at the digest only, remembered.
 //!
 //! Unlike the paper's table of weights, 256 bytes a flow that are still to be compared, this keeps what came of the
-//! comparison: six bytes a flow.
+//! comparison: eight bytes a flow, digest and worker.
 
 use flowloom_cpu::prefetch;
 
