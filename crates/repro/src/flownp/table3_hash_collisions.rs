@@ -59,7 +59,7 @@ pub(super) fn flow_octets(state: &mut u64) -> [u8; 13] {
 }
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
-    let bits = context.scale.pick(14, 18, 20);
+    let bits = context.scale.pick(14, 20, 22);
     let mut outcome = Outcome::new(Verdict::cannot_run("nothing was hashed"));
     let mut farthest = 0.0_f64;
     let mut chart = Chart::bars(
