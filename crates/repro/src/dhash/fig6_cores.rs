@@ -1,7 +1,8 @@
 //! Lists with the right number of buckets against DHash, and what more cores make of both [DHASH §VI-B, Fig. 6].
 //!
 //! The bucket sweep is measured. Cores are not to be had, so their rows are virtual: one core reads and decides, the others
-//! work, none waits for another but for the ring, and the slower side sets the pace. The times of the stages are measured.
+//! work, none waits for another but for the ring, and the slower side sets the pace. The lookup is measured, the other stages are
+//! the paper's cycles.
 
 use std::hint::black_box;
 
@@ -20,9 +21,10 @@ pub(super) const ITEM: Item = Item {
     run,
 };
 
-/// Input stage and other work of a packet, from Table III at 3 GHz: 115 and 800 cycles without the lookup.
+/// Input stage and other work of a packet, from Table III at 3 GHz: both have their side of the queue. What of TCP's 700 cycles
+/// is the lookup the paper does not say, so all of them count as other work.
 const INPUT_NS: f64 = 115.0 / 3.0;
-const OTHER_WORK_NS: f64 = 800.0 / 3.0;
+const OTHER_WORK_NS: f64 = 850.0 / 3.0;
 
 fn median(mut times: Vec<f64>) -> f64 {
     times.sort_by(f64::total_cmp);
@@ -67,17 +69,27 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let cores =
         |lookup: f64| (2..=16).map(|cores| (f64::from(cores), rate(lookup, f64::from(cores)))).collect();
     let checked = context.scale == Scale::Full;
+    let most = sweep[sweep.len() - 1].1;
+    // Runs differ by as much as a seventh.
+    let is_worse_beyond = most > 1.2 * best;
     Ok(Outcome::new(Verdict::of(
-        ours < best,
-        "DHash is ahead of the best lists, and lists with few buckets are far behind",
-        "looked up one by one, lists with more buckets than sessions are as quick here: two dependent lines are all \
-         that either reads, and a shared cache of today hides what the paper's missed. DHash's advantage now lies in \
-         batches, which lists cannot hide",
+        ours < best && is_worse_beyond,
+        "DHash is ahead of the best lists, lists with few buckets are far behind, and with many they fall back again",
+        if ours < best {
+            "DHash is ahead of the best lists, and lists with few buckets are far behind. But with \
+             more than the paper's 1.5 million they get hardly slower, or faster still: a shared cache of today has room for more \
+             than the paper's 12 MB"
+        } else {
+            "looked up one by one, lists with more buckets than sessions are as quick here: two dependent lines are all \
+             that either reads, and a shared cache of today hides what the paper's missed. DHash's advantage now lies in \
+             batches, which lists cannot hide"
+        },
     ))
     .value(Value::new("best lists by DHash, time of a lookup", "×", best / ours))
     .value(Value::new("best lists by DHash in batches of 32", "×", best / batched))
     .value(Value::new("lists of 100,000 buckets by DHash", "×", few / ours).band(1.2, 50.0).checked_if(checked))
     .value(Value::new("buckets where lists do best", "", best_at).paper(1.5e6 / f64::from(divisor)))
+    .value(Value::new("lists of most buckets by the best", "×", most / best))
     .value(Value::new("DHash on seven cores, virtual", "Mpps", rate(ours, 7.0)).paper(16.3))
     .value(Value::new("best lists on seven cores, virtual", "Mpps", rate(best, 7.0)).paper(13.90))
     .chart(
@@ -91,5 +103,5 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             .with(Series::line("best lists", cores(best)))
             .with(Series::points("paper", vec![(7.0, 16.3), (6.0, 15.2)])),
     )
-    .note(format!("{sessions} sessions. The stages besides the lookup are Table III's cycles at 3 GHz, an assumption.")))
+    .note(format!("{sessions} sessions. The stages besides the lookup are Table III's cycles at 3 GHz, an assumption; its TCP has the paper's own lookup in it.")))
 }

@@ -9,7 +9,7 @@ use flowloom::flow_table::dhash::conflict::steady_share;
 use flowloom::flow_table::dhash::layout::SLOTS_PER_BUCKET;
 use flowloom_measure::chart::{Axis, Chart, Series};
 
-use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
+use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -66,7 +66,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let file_3 = shares(context, 1_048_576 / divisor, 100_000 / divisor, turnovers)?;
     let last = million.len() - 1;
     // Half the flows scatter √2 as much.
-    let spread = if context.scale == Scale::Smoke { 4.0 } else { 1.5 };
+    let spread = context.scale.pick(4.0, 1.5, 1.0);
     let band =
         |center: f64, width: f64| Band { low: center - width * spread, high: center + width * spread };
     let series = |shares: &[f64]| (0_u32..).map(f64::from).zip(shares.iter().copied()).collect();

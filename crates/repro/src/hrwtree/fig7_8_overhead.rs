@@ -78,8 +78,8 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let remembered = Ratio::of_rounds(&outcome.samples[1].cpu_ns, &outcome.samples[2].cpu_ns);
     let pinned = Ratio::of_rounds(&outcome.samples[1].cpu_ns, &outcome.samples[6].cpu_ns);
     let mut result = Outcome::new(Verdict::differs(
-        "decisions cost tens of nanoseconds on a processor of today, not 490 to 570: a share of a packet's matching that does not show. \
-         What the paper spends on weights, a table of two bytes a flow saves; feedback costs more than any hash",
+        "decisions cost a nanosecond to a hundred or so on a processor of today, not 490 to 570: a share of a packet's matching that does not show. \
+         What the paper spends on weights, a memory of eight bytes a flow saves; feedback costs more than any hash",
     ))
     .value(Value::new("remembered flat HRW: times faster than flat", "", remembered.median).band(2.0, 100.0).checked_if(is_timed))
     .value(Value::new("flowpin: times faster than flat HRW", "", pinned.median).band(0.5, 100.0).checked_if(is_timed));

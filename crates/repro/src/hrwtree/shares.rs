@@ -52,6 +52,12 @@ impl Shares {
         deviation / noise
     }
 
+    /// Returns the coefficient of variation that drawing threads by lot does not explain.
+    pub(super) fn beyond_noise(&self) -> f64 {
+        let noise = ((1.0 - 1.0 / self.counts.len() as f64) / self.mean()).sqrt();
+        noise * (self.over_noise().powi(2) - 1.0).max(0.0).sqrt()
+    }
+
     /// Returns the busiest thread's share over an even one.
     pub(super) fn busiest(&self) -> f64 {
         self.counts.iter().copied().max().unwrap_or(0) as f64 / self.mean()
@@ -60,5 +66,21 @@ impl Shares {
     /// Returns how many threads got nothing.
     pub(super) fn idle(&self) -> usize {
         self.counts.iter().filter(|&&count| count == 0).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_noise_does_not_grow_with_the_flows() {
+        for flows in [10_000_000, 1_000_000_000] {
+            let counts = (0..64_u64)
+                .map(|thread| flows / 64 * (if thread % 2 == 0 { 99 } else { 101 }) / 100)
+                .collect();
+            let shares = Shares { counts };
+            assert!((shares.beyond_noise() - 0.01).abs() < 0.001, "{flows}: {}", shares.beyond_noise());
+        }
     }
 }

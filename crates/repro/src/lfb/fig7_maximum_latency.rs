@@ -44,10 +44,10 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             .collect::<Vec<_>>()
             .join(", ")
     };
-    let claimed = as_claimed(&without) + as_claimed(&with);
+    let claimed = as_claimed(&without).max(as_claimed(&with));
     let mut outcome = Outcome::new(Verdict::of(
-        claimed > 0,
-        "at some loads, and only where bundles are not stolen as well",
+        claimed * 2 > LOADS.len(),
+        format!("at {claimed} of {} loads", LOADS.len()),
         "a maximum is one packet's luck: which scheme has the highest depends on the load and on whether bundles are stolen",
     ));
     for ((name, _), by_load) in CAPTURES.iter().zip(&grid) {

@@ -117,7 +117,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     }
     outcome.verdict = Verdict::of(
         ordered,
-        "in order: Mod > 2-hash > no-migrate ≥ spec on all. N is fitted so that Mod comes near the paper's, the rest \
+        "in order: Mod > 2-hash > no-migrate ≥ spec on all four models. N is fitted so that Mod comes near the paper's, the rest \
          follows; migration gains 0–2 % here and 7–14 % in the paper",
         "the policies do not come in the paper's order",
     );

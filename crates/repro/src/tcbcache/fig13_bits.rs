@@ -61,7 +61,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             let (eight, sixteen) = (points[0].1, points[2].1);
             let short = workload.short;
             if workload.is_model {
-                agrees &= sixteen < 1.03 && eight > 1.5;
+                agrees &= sixteen < 1.02 && eight > 1.5;
             }
             outcome = outcome
                 .value(
@@ -72,7 +72,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
                 .value(
                     Value::new(format!("16 bits of 48, {name}, {short}"), "", sixteen)
                         .paper(1.0)
-                        .band(0.97, if context.scale > Scale::Smoke { 1.03 } else { 1.08 })
+                        .band(0.98, if context.scale > Scale::Smoke { 1.02 } else { 1.08 })
                         .checked_if(workload.is_model),
                 );
             chart = chart.with(Series::line(format!("{name}, {short}"), points));

@@ -46,8 +46,8 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             }
             let of = |at: usize| percents[at] / percents[3];
             let model = workload.is_model && name == "spec";
-            // Where pauses are short, all sessions nearly fit into 64 KiB.
-            let band = if short == "S think 4" { (0.5, 0.65) } else { (0.75, 0.9) };
+            // Where pauses are short, all sessions nearly fit into 64 KiB: the draw of the sessions decides how nearly.
+            let band = if short == "S think 4" { (0.5, 0.8) } else { (0.75, 0.9) };
             outcome = outcome.values([
                 Value::new(format!("8 KB, {name}, {short}"), "", of(1)).band(1.5, 3.0).checked_if(model),
                 Value::new(format!("16 KB, {name}, {short}"), "", of(2)).band(1.2, 2.0).checked_if(model),
@@ -68,7 +68,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     }
     outcome.notes = notes(&workloads);
     Ok(outcome.chart(chart).note(
-        "an earlier study of this model had 0.64 and 0.85 for 64 KB, where our bands are around our own figures: at think × 4 \
-         the first 200,000 accesses, with nothing left out, give 0.62, and a million after 250,000 that warm the caches 0.57",
+        "an earlier study of this model had 0.64 and 0.85 for 64 KB, where our bands are around our own figures: seven seeds give \
+         0.57 to 0.75 at think × 4 and 0.84 to 0.88 at think × 16",
     ))
 }

@@ -37,6 +37,25 @@ pub(super) struct Misses {
     pub(super) counts: Counts,
 }
 
+impl Misses {
+    /// Returns the middle draw, in percent: the few bad ones of [TCBCACHE §4.1] do not move it as they move the mean.
+    pub(super) fn median(&self) -> f64 {
+        median(&self.draws)
+    }
+}
+
+/// Returns the middle value; of an even number, the upper of the two.
+pub(super) fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// Returns the seed of a draw of the index functions.
+pub(super) fn draw_seed(context: &Context<'_>, draw: u32) -> u64 {
+    context.seed.wrapping_mul(1000).wrapping_add(u64::from(draw))
+}
+
 /// Returns model S with so many sessions at a time and pauses multiplied by `think`.
 pub(super) fn model_s(
     context: &Context<'_>,
@@ -137,8 +156,7 @@ pub(super) fn misses(
     let mut counts = Counts::default();
     let mut ratios = Vec::new();
     for draw in 0..draws {
-        let spec =
-            CacheSpec { seed: context.seed.wrapping_mul(1000).wrapping_add(u64::from(draw)), ..spec };
+        let spec = CacheSpec { seed: draw_seed(context, draw), ..spec };
         match trace.simulate(&spec, None, &stop) {
             Ok(Simulated::Finished(found)) => {
                 ratios.push(found.miss_ratio() * 100.0);
