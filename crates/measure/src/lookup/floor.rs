@@ -1,7 +1,7 @@
 //! What no table can beat: the lines that every lookup must touch, and nothing else.
 //!
 //! The *two-line floor* hashes the key, reads a line of an index as large as a good table's, and then the state that this line
-//! leads to, in a pipeline of [`STEP`] keys a stage. It compares nothing and decides nothing. The *one-line floor* stops
+//! leads to, in a pipeline of 64 keys a stage. It compares nothing and decides nothing. The *one-line floor* stops
 //! after the first line: what a lookup must do to find that a flow is not there.
 
 use std::hint::black_box;
