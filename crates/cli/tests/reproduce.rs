@@ -1,11 +1,13 @@
 //! `reproduce`: items by name, a report on disk, two results kept apart.
 
+use crate::schema::Schema;
 use crate::support::{Folder, flowloom};
 
 #[test]
 fn the_list_names_every_item() {
     let ids = |what: &[&str]| -> Vec<String> {
         let list = flowloom([&["reproduce", "list", "--format", "json"], what].concat()).ends(0).json();
+        Schema::read("reproduce-list-1.json").accepts(&list);
         list["items"].as_array().unwrap().iter().map(|item| item["id"].as_str().unwrap().into()).collect()
     };
     let all = ids(&[]);

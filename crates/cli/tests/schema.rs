@@ -135,6 +135,7 @@ fn schemas_are_closed_described_and_of_known_words() {
         "generate-1.json",
         "generate-weblog-1.json",
         "reproduce-1.json",
+        "reproduce-list-1.json",
         "simulate-tcb-cache-1.json",
         "classify-1.json",
         "rules-check-1.json",
