@@ -250,7 +250,7 @@ fn a_chain_that_has_no_rules_is_told_which_others_there_are() {
 #[test]
 fn lists_show_what_rules_do_where_they_say_so() {
     let folder = Folder::new();
-    let saved = "*filter\n:INPUT DROP [0:0]\n-A INPUT -p tcp --dport 22 -j ACCEPT\n-A INPUT -p ipv6-icmp -j REJECT\n";
+    let saved = "*filter\n:INPUT DROP [0:0]\n-A INPUT -p tcp --dport 22 -j ACCEPT\n-A INPUT -p ipv6-icmp -j REJECT\nCOMMIT\n";
     let rules = folder.write("saved", saved.as_bytes());
     let (ssh, ping) = (["10.0.0.1:9", "10.0.0.2:22", "tcp"], ["::1", "::2", "icmpv6"]);
     flowloom([&["rules", "explain", &rules][..], &ssh].concat())

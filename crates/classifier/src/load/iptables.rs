@@ -4,7 +4,8 @@
 //! (value 1), DROP (0) and REJECT (2), which are the rules' actions: DROP and REJECT both deny. The chain's policy becomes a last rule.
 //! Counters in front of a rule (`iptables-save -c`) are passed over. Whatever would change which packets match and is not
 //! read is an error, never passed over: negations, interfaces, states, fragments, other chains, commands other than `-A`, lines in
-//! no table, such as all that `iptables -S` writes.
+//! no table, such as all that `iptables -S` writes. A table that no COMMIT ends is one too: `iptables-restore` loads nothing of it, and
+//! a file that is being written, or was cut short, ends so.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -107,6 +108,13 @@ pub fn parse_located(text: &str, chain: &str, limits: LoadLimits) -> Result<Vec<
             }
             rules.extend(found.into_iter().map(|rule| Located { rule, line: index + 1 }));
         }
+    }
+    if table.is_some() {
+        let kind = LoadErrorKind::Expected(
+            "COMMIT behind the last line of a table; without it the file may be cut short",
+        );
+        let (index, line) = text.lines().enumerate().last().unwrap_or((0, ""));
+        return Err(LoadError::new(index + 1, line, line.len(), kind));
     }
     if let Some((value, line)) = policy {
         rules.push(Located { rule: Rule { value, action: Some(action_of(value)), ..Rule::ANY }, line });
@@ -369,7 +377,7 @@ mod tests {
     use super::*;
 
     fn parse_rule(rule: &str) -> Result<Vec<Rule>, LoadError> {
-        parse(&alloc::format!("*filter\n-A INPUT {rule}\n"), "INPUT", LoadLimits::default())
+        parse(&alloc::format!("*filter\n-A INPUT {rule}\nCOMMIT\n"), "INPUT", LoadLimits::default())
     }
 
     #[test]
@@ -387,7 +395,7 @@ mod tests {
     #[test]
     fn rules_know_their_lines_and_the_policy_its_own() {
         let text = "# saved\n*filter\n:INPUT DROP [0:0]\n:FORWARD ACCEPT [0:0]\n\n-A INPUT -p tcp -m multiport --dports 80,443 -j ACCEPT\n\
-                    -A FORWARD -j DROP\n-A INPUT -j REJECT\nCOMMIT\n*nat\n:OUTPUT ACCEPT [0:0]\n";
+                    -A FORWARD -j DROP\n-A INPUT -j REJECT\nCOMMIT\n*nat\n:OUTPUT ACCEPT [0:0]\nCOMMIT\n";
         let located = parse_located(text, "INPUT", LoadLimits::default()).unwrap();
         assert_eq!(located.iter().map(|rule| rule.line).collect::<Vec<_>>(), [6, 6, 8, 3]);
         assert_eq!(chains(text), ["INPUT", "FORWARD"]);
@@ -428,6 +436,24 @@ mod tests {
             assert_eq!((error.line, error.column), (line, 1), "{text}: {error}");
         }
         assert_eq!(parse("", "INPUT", LoadLimits::default()), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn a_table_that_does_not_end_is_an_error() {
+        let whole = "*nat\n-A X -j Y\nCOMMIT\n*filter\n:INPUT DROP [0:0]\n-A INPUT -s 10.0.0.0/8 -j ACCEPT\nCOMMIT\n";
+        assert_eq!(parse(whole, "INPUT", LoadLimits::default()).unwrap().len(), 2);
+        let mut cut = whole;
+        while let Some((shorter, _)) = cut.trim_end().rsplit_once('\n') {
+            cut = shorter;
+            let error = parse(cut, "INPUT", LoadLimits::default()).err();
+            let ends = cut.ends_with("COMMIT");
+            assert_eq!(
+                error.as_ref().map(|error| error.line),
+                (!ends).then(|| cut.lines().count()),
+                "{cut}"
+            );
+        }
+        assert_eq!(cut, "*nat");
     }
 
     #[test]
