@@ -54,5 +54,6 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         )
         .note("strings of 256 bits take the least memory of all: what HABS buys is that the string lies in the node's word")
         .note("equal sub-trees anywhere stored once")
-        .note(sets.note))
+        .note(sets.note)
+        .judged())
 }

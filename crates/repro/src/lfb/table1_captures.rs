@@ -103,5 +103,6 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     }
     Ok(outcome
         .note("Rates only say how long a capture was; where latency matters, load is given as a share of what eight cores can do of it.")
-        .note("The captures themselves are not public. \"CPP\" is read as cycles per packet."))
+        .note("The captures themselves are not public. \"CPP\" is read as cycles per packet.")
+        .judged())
 }

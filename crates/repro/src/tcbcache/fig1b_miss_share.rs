@@ -25,5 +25,6 @@ fn run(_context: &Context<'_>) -> Result<Outcome, ItemError> {
     .value(Value::new("memory access of packet and memory", "%", memory).paper_above(50.0).band(49.0, 50.0))
     .value(Value::new("search and memory access of all", "%", with_search).paper_above(50.0).band(52.0, 53.0))
     .value(Value::new("with two memory accesses", "%", several(2.0)).band(66.0, 67.0))
-    .note("51.2 ns a packet in order, 6.4 ns a hit, 50 ns a memory access, as the paper has them"))
+    .note("51.2 ns a packet in order, 6.4 ns a hit, 50 ns a memory access, as the paper has them")
+    .judged())
 }
