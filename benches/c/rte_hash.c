@@ -47,6 +47,12 @@ int32_t flowloom_rte_hash_delete(struct rte_hash *table, const void *key)
 	return rte_hash_del_key(table, key);
 }
 
+/* Asks for what lies so many bytes behind the first key, which may be beyond the last: an address, but no pointer into the array. */
+static void ask_for(const void *keys, uint64_t bytes)
+{
+	rte_prefetch0((const void *)((uintptr_t)keys + bytes));
+}
+
 /* Looks up keys that stand one behind the other, at most 64 at a time, and adds up the first words of their states.
  * Here and below a key is asked for so many turns ahead of its own, as for everybody who is timed. */
 uint64_t flowloom_rte_hash_bulk(const struct rte_hash *table, const uint8_t *keys, uint64_t count,
@@ -62,7 +68,7 @@ uint64_t flowloom_rte_hash_bulk(const struct rte_hash *table, const uint8_t *key
 
 		for (uint32_t i = 0; i < some; i++) {
 			pointers[i] = keys + (from + i) * key_bytes;
-			rte_prefetch0(keys + (from + i + ahead) * key_bytes);
+			ask_for(keys, (from + i + ahead) * key_bytes);
 		}
 		rte_hash_lookup_bulk(table, pointers, some, positions);
 		for (uint32_t i = 0; i < some; i++)
@@ -85,7 +91,7 @@ uint64_t flowloom_rte_hash_single(const struct rte_hash *table, const uint8_t *k
 	uint64_t sum = 0;
 
 	for (uint64_t i = 0; i < count; i++) {
-		rte_prefetch0(keys + (i + ahead) * key_bytes);
+		ask_for(keys, (i + ahead) * key_bytes);
 		int32_t position = rte_hash_lookup(table, keys + i * key_bytes);
 
 		if (position >= 0)
@@ -103,7 +109,7 @@ uint64_t flowloom_rte_hash_dependent(const struct rte_hash *table, const uint64_
 	uint64_t nothing = 0;
 
 	for (uint64_t i = 0; i < count; i++) {
-		rte_prefetch0(&keys[(i + ahead) * key_words]);
+		ask_for(keys, (i + ahead) * key_words * sizeof(*keys));
 		for (uint32_t word = 0; word < key_words; word++)
 			key[word] = keys[i * key_words + word];
 		key[0] ^= nothing;
