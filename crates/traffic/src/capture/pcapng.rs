@@ -4,7 +4,9 @@
 //! an allocation per packet. Section headers and interface descriptions, which come once, go through it.
 
 use flowloom_packet::{BATCH_PACKETS, LinkType, RawPacket};
-use pcap_parser::pcapng::{Block, parse_block_be, parse_block_le, parse_sectionheaderblock};
+use pcap_parser::pcapng::{
+    Block, SectionHeaderBlock, parse_block_be, parse_block_le, parse_sectionheaderblock,
+};
 
 use super::RECORD_BYTES_MAX;
 use super::format::Format;
@@ -76,18 +78,18 @@ pub(super) struct PcapngWalk {
 
 impl PcapngWalk {
     pub(super) fn begin(bytes: &[u8]) -> Result<Self, String> {
-        match parse_sectionheaderblock(bytes) {
-            Ok(_) => Ok(Self {
-                big_endian: false,
-                interfaces: Vec::new(),
-                links: Links::default(),
-                last_time_ns: 0,
-                lying_lengths: 0,
-                sections: 0,
-                interfaces_seen: 0,
-            }),
-            Err(_) => Err(String::from("pcapng magic number, but no whole section header behind it")),
-        }
+        let (_, section) = parse_sectionheaderblock(bytes)
+            .map_err(|_| String::from("pcapng magic number, but no whole section header behind it"))?;
+        check_version(&section)?;
+        Ok(Self {
+            big_endian: false,
+            interfaces: Vec::new(),
+            links: Links::default(),
+            last_time_ns: 0,
+            lying_lengths: 0,
+            sections: 0,
+            interfaces_seen: 0,
+        })
     }
 
     pub(super) fn links(&self) -> &[LinkType] {
@@ -215,7 +217,9 @@ impl PcapngWalk {
                 self.packet(at + 12, captured, room, wire, self.last_time_ns, link, out);
             }
             SECTION_HEADER => {
-                parse_sectionheaderblock(block).map_err(|e| format!("broken section header: {e:?}"))?;
+                let (_, section) =
+                    parse_sectionheaderblock(block).map_err(|e| format!("broken section header: {e:?}"))?;
+                check_version(&section)?;
                 self.interfaces.clear();
                 self.sections += 1;
             }
@@ -270,6 +274,14 @@ impl PcapngWalk {
     }
 }
 
+/// Refuses sections of another major version, whose blocks may mean anything.
+fn check_version(section: &SectionHeaderBlock<'_>) -> Result<(), String> {
+    match section.major_version {
+        1 => Ok(()),
+        major => Err(format!("pcapng version {major}.{}: only version 1 is known", section.minor_version)),
+    }
+}
+
 /// Says so where what should be a block is the beginning of a classic capture.
 #[cold]
 fn other_capture(head: &[u8]) -> Option<Stop> {
@@ -296,5 +308,24 @@ mod tests {
         assert_eq!(Clock::new(6, i64::MIN).nanoseconds(5), 0);
         assert_eq!(Clock::new(0x7F, 0).nanoseconds(u64::MAX), 1_844_674_407);
         assert!(Clock::new(0xFF, 0).nanoseconds(u64::MAX) < 3_000_000_000);
+    }
+
+    #[test]
+    fn a_section_of_another_major_version_is_not_read() {
+        for big_endian in [false, true] {
+            let word = |value: u32| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
+            let section = |major: u8| {
+                let version = if big_endian { [0, major, 0, 0] } else { [major, 0, 0, 0] };
+                [word(SECTION_HEADER), word(28), word(0x1A2B_3C4D), version, [0xFF; 4], [0xFF; 4], word(28)]
+                    .concat()
+            };
+            let why = String::from("pcapng version 2.0: only version 1 is known");
+            assert_eq!(PcapngWalk::begin(&section(2)).unwrap_err(), why);
+            let mut walk = PcapngWalk::begin(&section(1)).unwrap();
+            let bytes = [section(1), section(2)].concat();
+            let step = walk.step(&bytes, 0, &mut Ahead::from(0), &mut Vec::new());
+            assert_eq!(step, (28, Stop::Corrupt(why)), "what comes before it is read");
+            assert_eq!(walk.sections_and_interfaces(), (1, 0));
+        }
     }
 }
