@@ -1,10 +1,10 @@
 //! How many packets were taken in by when: read from relaxed counters by a thread of its own, which the run does not notice.
 
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crossbeam_channel::{RecvTimeoutError, Sender, unbounded};
 use flowloom::engine::Control;
 
 /// What is looked at first; a long run is looked at more rarely.
@@ -25,7 +25,7 @@ pub(crate) struct Pace {
 impl Pace {
     /// Starts looking; `None` where no thread can be had, which is no reason not to run.
     pub(crate) fn start(control: Arc<Control>) -> Option<Self> {
-        let (end, ended) = channel();
+        let (end, ended) = unbounded();
         let look = move || {
             let begun = Instant::now();
             let mut looks = Looks::default();

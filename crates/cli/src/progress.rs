@@ -4,10 +4,10 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use flowloom::engine::Control;
 use flowloom::traffic::capture::SetProgress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -31,7 +31,7 @@ impl Progress {
         if quiet || !std::io::stderr().is_terminal() {
             return Self { end: None, thread: None };
         }
-        let (end, ended) = channel();
+        let (end, ended) = unbounded();
         let thread = std::thread::Builder::new()
             .name("progress".into())
             .spawn(move || draw(label, &set, &control, &ended))
@@ -94,7 +94,7 @@ impl Steps {
         if quiet || !std::io::stderr().is_terminal() {
             return Self { end: None, thread: None };
         }
-        let (end, ended) = channel();
+        let (end, ended) = unbounded();
         let draw = move || {
             let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(5));
             if let Ok(style) =

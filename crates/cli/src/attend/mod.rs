@@ -14,8 +14,8 @@ mod statistics;
 
 use std::net::TcpListener;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
+use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use flowloom::engine::Control;
 
 use crate::exit::Failure;
@@ -72,11 +72,11 @@ pub(crate) fn start(
 }
 
 /// Requests that are alike count once while nobody has come to them.
-fn request() -> (SyncSender<()>, Receiver<()>) {
-    sync_channel(1)
+fn request() -> (Sender<()>, Receiver<()>) {
+    bounded(1)
 }
 
-fn ask(whom: &SyncSender<()>) {
+fn ask(whom: &Sender<()>) {
     match whom.try_send(()) {
         Ok(()) | Err(TrySendError::Full(()) | TrySendError::Disconnected(())) => {}
     }

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, SystemTime};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError};
 
 use crate::exit::Failure;
 use crate::render::say;
@@ -108,10 +109,10 @@ impl Reload {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::sync::mpsc::sync_channel;
     use std::time::Instant;
 
     use super::*;
+    use crossbeam_channel::bounded;
 
     /// Waits for something that another thread does.
     fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
@@ -128,7 +129,7 @@ mod tests {
         let path = folder.path().join("rules");
         std::fs::write(&path, "good").unwrap();
         let counts = Arc::new(ReloadCounts::default());
-        let (ask, asked) = sync_channel(1);
+        let (ask, asked) = bounded(1);
         let reload = Reload {
             stamp: Stamp::of(&path),
             path: path.clone(),
