@@ -18,9 +18,11 @@ fn every_scheduler_runs_and_says_whether_it_keeps_order() {
     }
     assert!(schedulers.iter().any(|scheduler| scheduler["races"].as_u64() > Some(0)));
     flowloom(run).ends(0).shows(&["flowpin", "of bound", "is the fastest that kept order"]);
-    flowloom(["simulate", "schedule", "--model", "many", "--scheduler", "list"])
-        .ends(0)
-        .shows(&["hrw3-2009", "round robin"]);
+    for traffic in [&["--model", "many"][..], &[]] {
+        flowloom([&["simulate", "schedule", "--scheduler", "list"], traffic].concat())
+            .ends(0)
+            .shows(&["hrw3-2009", "round robin"]);
+    }
 }
 
 #[test]
