@@ -76,7 +76,7 @@ fn draw(label: String, set: &SetProgress, control: &Control, ended: &Receiver<()
         let rate = (now.1 - before.1) as f64 / (now.0 - before.0).as_secs_f64() / 1e6;
         before = now;
         bar.set_position(set.done_bytes());
-        bar.set_message(format!("{rate:.1} Mpps  {} packets", crate::render::grouped(now.1)));
+        bar.set_message(format!("{rate:.1} Mpps  {}", crate::render::counted(now.1, "packet")));
     }
     bar.finish_and_clear();
 }

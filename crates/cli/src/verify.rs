@@ -12,6 +12,8 @@ use flowloom::packet::{
     DecodeOptions, Fill, Headers, PacketBatch, PacketSource, PacketView, SourceError, decode,
 };
 
+use crate::render::counted;
+
 /// What the oracle is to repeat.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Repeat {
@@ -123,7 +125,7 @@ pub(crate) fn compare<F: FlowState>(records: &FlowResults<F>, oracle: &Records<F
     let ours: std::collections::HashSet<_> = records.iter().map(|record| record.key).collect();
     let missing = oracle.keys().filter(|key| !ours.contains(*key)).min();
     Err(missing.map_or_else(
-        || format!("{} records, the oracle has {}", records.len(), count(oracle)),
+        || format!("{}, the oracle has {}", counted(records.len() as u64, "record"), count(oracle)),
         |key| format!("flow {key} is missing"),
     ))
 }

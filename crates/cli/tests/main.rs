@@ -14,6 +14,7 @@ mod inspect;
 mod interrupt;
 mod l7;
 mod memory;
+mod plurals;
 mod real;
 mod replay;
 mod reproduce;

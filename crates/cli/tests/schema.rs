@@ -145,6 +145,8 @@ fn schemas_are_closed_described_and_of_known_words() {
         "generate-lines-1.json",
         "simulate-schedule-1.json",
         "simulate-ordering-1.json",
+        "scheduler-list-1.json",
+        "bench-1.json",
         "compare-1.json",
         "doctor-1.json",
     ] {

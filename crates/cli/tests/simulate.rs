@@ -1,6 +1,7 @@
 //! `simulate`: models in virtual time, which repeat.
 
 use crate::bytes::{pcap_header, pcap_record};
+use crate::schema::Schema;
 use crate::support::{Folder, flowloom};
 
 #[test]
@@ -18,9 +19,13 @@ fn every_scheduler_runs_and_says_whether_it_keeps_order() {
     }
     assert!(schedulers.iter().any(|scheduler| scheduler["races"].as_u64() > Some(0)));
     flowloom(run).ends(0).shows(&["flowpin", "of bound", "is the fastest that kept order"]);
-    flowloom(["simulate", "schedule", "--model", "many", "--scheduler", "list"])
-        .ends(0)
-        .shows(&["hrw3-2009", "round robin"]);
+    for traffic in [&["--model", "many"][..], &[]] {
+        flowloom([&["simulate", "schedule", "--scheduler", "list"], traffic].concat())
+            .ends(0)
+            .shows(&["hrw3-2009", "round robin"]);
+    }
+    let list = flowloom(["simulate", "schedule", "--scheduler", "list", "--format", "json"]).ends(0).json();
+    Schema::read("scheduler-list-1.json").accepts(&list);
 }
 
 #[test]
@@ -109,6 +114,7 @@ fn decisions_are_timed_against_each_other_and_a_floor() {
     let bench = ["bench", "schedule", "--rounds", "1", "--topology", "2x2", "--format", "json"];
     let document =
         flowloom([&bench[..], &["--scheduler", "flowpin,dh,hrw-flat,hrw"]].concat()).ends(0).json();
+    Schema::read("bench-1.json").accepts(&document);
     let names: Vec<&str> = document["results"]
         .as_array()
         .unwrap()

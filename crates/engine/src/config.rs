@@ -191,8 +191,8 @@ impl EngineConfig {
     }
 
     /// Returns how many flow tables a run builds with a policy of this guarantee: one for each worker where a flow stays
-    /// with its worker, else one for each shard, 1,024 at most: 2 a worker, or 64 where packets enter by turns; a single one in inline
-    /// mode.
+    /// with its worker, else one for each shard: 2 a worker, or 64 where packets enter by turns, rounded up to a power of two, 1,024 at
+    /// most; a single one in inline mode.
     #[must_use]
     pub fn tables(&self, policy: OrderGuarantee) -> usize {
         match self.mode {

@@ -76,13 +76,13 @@ impl Control {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Returns how many packets were taken from the source so far; lags behind by up to a batch.
+    /// Returns how many packets were taken from the source so far; lags behind by up to a batch, with workers by up to sixteen.
     pub fn packets(&self) -> u64 {
         self.packets.load(Ordering::Relaxed)
     }
 
-    /// Returns where the run stands; each number lags behind by up to a batch, and is the report's once the run has ended. Takes a
-    /// lock that no stage waits for.
+    /// Returns where the run stands; each number lags behind by up to a batch, with workers by up to sixteen, and is the report's
+    /// once the run has ended. Takes a lock that no stage waits for.
     pub fn snapshot(&self) -> Snapshot {
         let gauges = Arc::clone(&self.workers.lock().unwrap_or_else(PoisonError::into_inner));
         // What is done is read before what was taken in: so it is never more.

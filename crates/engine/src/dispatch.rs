@@ -181,8 +181,7 @@ impl Intake for PushIntake<'_> {
                     }
                     outboxes[worker.index()].add(i, item.bytes);
                 }
-                // No policy here parks: there is no shared queue to park in.
-                _ => {
+                Decision::To(_) | Decision::Drop => {
                     if let Some(given_out) = given_out {
                         given_out.dropped(number);
                     }

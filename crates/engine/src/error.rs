@@ -126,7 +126,7 @@ impl std::error::Error for SinkError {
 #[non_exhaustive]
 pub enum Fault {
     /// The source broke.
-    #[error("the source failed after {packets} packets: {error}")]
+    #[error("the source failed after {}: {error}", packets_of(*packets))]
     Source {
         /// Packets taken before.
         packets: u64,
@@ -135,8 +135,9 @@ pub enum Fault {
     },
     /// A worker panicked, in inline mode worker 0.
     #[error(
-        "worker {worker} panicked {} after {processed} packets of its own: {message}",
-        packet.map_or_else(|| String::from("between two packets"), |packet| format!("at packet {packet}"))
+        "worker {worker} panicked {} after {} of its own: {message}",
+        packet.map_or_else(|| String::from("between two packets"), |packet| format!("at packet {packet}")),
+        packets_of(*processed)
     )]
     WorkerPanicked {
         /// Which one, counted from 0.
@@ -155,11 +156,15 @@ pub enum Fault {
         error: SinkError,
     },
     /// The input stage panicked.
-    #[error("the input stage panicked after {packets} packets: {message}")]
+    #[error("the input stage panicked after {}: {message}", packets_of(*packets))]
     InputPanicked {
         /// Packets taken before.
         packets: u64,
         /// The panic's message.
         message: String,
     },
+}
+
+fn packets_of(count: u64) -> String {
+    if count == 1 { String::from("1 packet") } else { format!("{count} packets") }
 }

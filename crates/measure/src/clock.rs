@@ -11,11 +11,6 @@ pub fn thread_cpu_ns() -> u64 {
     nanoseconds(ClockId::ThreadCPUTime)
 }
 
-/// Returns the processor time of all threads of this process, in nanoseconds.
-pub fn process_cpu_ns() -> u64 {
-    nanoseconds(ClockId::ProcessCPUTime)
-}
-
 /// Returns the time of a clock that is never set, in nanoseconds.
 pub fn wall_ns() -> u64 {
     nanoseconds(ClockId::Monotonic)

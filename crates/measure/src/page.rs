@@ -88,7 +88,10 @@ impl Page {
         }
         self.text.push_str("</table></details>\n");
         if rows.len() > ROWS_MAX {
-            self.note(&format!("{} rows more are in the CSV file", rows.len() - ROWS_MAX));
+            let more = rows.len() - ROWS_MAX;
+            let more =
+                if more == 1 { String::from("1 row more is") } else { format!("{more} rows more are") };
+            self.note(&format!("{more} in the CSV file"));
         }
     }
 

@@ -46,7 +46,7 @@ impl LifetimeArray {
         Self { counters: vec![0; lines], tick: 0, sweeps: 0 }
     }
 
-    /// Lets time pass: sweeps the array once for each tick since the last call. Cost: a pass per tick, at most eight.
+    /// Lets time pass: sweeps the array once for each tick since the last call. Cost: a pass per tick, at most seven.
     pub fn advance(&mut self, now_ms: u64) {
         let tick = now_ms / TICK_MS;
         // After seven sweeps every counter is 0: further ones change nothing.

@@ -4,8 +4,8 @@ use flowloom_measure::chart::{Axis, Chart};
 use flowloom_measure::{ResultRow, text};
 use serde::{Serialize, Serializer};
 
-use super::Report;
 use super::save::{Named, print_and_save};
+use super::{Report, counted};
 use crate::args::Common;
 use crate::args::save::Save;
 use crate::exit::Failure;
@@ -117,11 +117,11 @@ impl Report for BenchResult {
         lines.push(String::new());
         let rounds = report.results.iter().map(|row| row.n);
         let rounds = match (rounds.clone().min().unwrap_or(0), rounds.max().unwrap_or(0)) {
-            (least, most) if least == most => format!("{most} rounds each"),
+            (least, most) if least == most => format!("{} each", counted(most as u64, "round")),
             (least, most) => format!("{least} to {most} rounds"),
         };
         let ended = if report.complete { "" } else { "interrupted: " };
-        lines.push(format!("{ended}{} comparisons of {rounds}", report.ratios.len()));
+        lines.push(format!("{ended}{} of {rounds}", counted(report.ratios.len() as u64, "comparison")));
         lines
     }
 

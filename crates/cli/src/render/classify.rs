@@ -81,7 +81,9 @@ impl Report for ClassifyResult {
         let verdict = match (self.verified, self.wrong) {
             (false, _) => String::new(),
             (true, 0) => String::from("; all answers verified"),
-            (true, wrong) => format!("; {} ANSWERS ARE WRONG", grouped(wrong)),
+            (true, wrong) => {
+                format!("; {} {} WRONG", counted(wrong, "ANSWER"), if wrong == 1 { "IS" } else { "ARE" })
+            }
         };
         let ended = if self.interrupted { "interrupted: " } else { "" };
         lines.push(format!(

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Report, bytes, grouped};
+use super::{Report, bytes, counted, grouped};
 
 /// The document of `generate rules` and `generate headers`.
 #[derive(Debug, Serialize)]
@@ -51,10 +51,10 @@ pub(crate) struct GenerateResult {
 impl Report for GenerateResult {
     fn lines(&self) -> Vec<String> {
         vec![format!(
-            "{}   {}, {} packets, seed {}: {} captured of {} on the wire, in {:.2} s",
+            "{}   {}, {}, seed {}: {} captured of {} on the wire, in {:.2} s",
             self.path,
             self.what,
-            grouped(self.packets),
+            counted(self.packets, "packet"),
             self.seed,
             bytes(self.bytes_captured),
             bytes(self.bytes_on_wire),
@@ -97,15 +97,14 @@ pub(crate) struct WeblogResult {
 impl Report for WeblogResult {
     fn lines(&self) -> Vec<String> {
         vec![format!(
-            "{}   {}, model {}, {} sessions at a time, seed {}: {} records of {} {} over {:.0} s, in {:.2} s",
+            "{}   {}, model {}, {} at a time, seed {}: {} of {} over {:.0} s, in {:.2} s",
             self.path,
             self.form,
             self.model,
-            grouped(self.overlap.into()),
+            counted(self.overlap.into(), "session"),
             self.seed,
-            grouped(self.records),
-            grouped(self.keys),
-            if matches!(self.form, "clf" | "tsv") { "clients" } else { "keys" },
+            counted(self.records, "record"),
+            counted(self.keys, if matches!(self.form, "clf" | "tsv") { "client" } else { "key" }),
             self.span_s,
             self.seconds
         )]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::{Report, bytes, counted, grouped, percent, scaled, some_of};
+use super::{Report, bytes, counted, grouped, of_many, percent, scaled, some_of};
 use crate::args::inspect::Inspect;
 use crate::profile::{Layers, Profile, Zipf};
 
@@ -169,13 +169,11 @@ impl InspectResult {
     fn file_lines(&self, lines: &mut Vec<String>) {
         for file in &self.files {
             lines.push(format!(
-                "{}   {}, {} section{}, {} interface{}, {}",
+                "{}   {}, {}, {}, {}",
                 file.path,
                 file.format,
-                file.sections,
-                if file.sections == 1 { "" } else { "s" },
-                file.interfaces,
-                if file.interfaces == 1 { "" } else { "s" },
+                counted(file.sections, "section"),
+                counted(file.interfaces, "interface"),
                 if file.link_types.is_empty() {
                     String::from("no link type")
                 } else {
@@ -201,11 +199,11 @@ impl InspectResult {
     fn packet_lines(&self, lines: &mut Vec<String>) {
         let span = self.span();
         lines.push(format!(
-            "Packets     {}   span {span:.3} s   mean {}packets/s, {}bit/s   peak second {} packets",
+            "Packets     {}   span {span:.3} s   mean {}packets/s, {}bit/s   peak second {}",
             grouped(self.packets),
             scaled(self.rate(self.packets as f64)),
             scaled(self.rate(self.bytes_on_wire as f64 * 8.0)),
-            grouped(self.peak_packets_per_second)
+            counted(self.peak_packets_per_second, "packet")
         ));
         lines.push(format!(
             "Sizes       p50 {} B   p95 {} B   {} captured of {} on the wire   {} cut by the snaplen",
@@ -250,7 +248,7 @@ impl InspectResult {
             ));
         }
         for (link, packets) in &self.unsupported_links {
-            lines.push(format!("            link type {link}: {} packets", grouped(*packets)));
+            lines.push(format!("            link type {link}: {}", counted(*packets, "packet")));
         }
     }
 
@@ -281,8 +279,9 @@ impl InspectResult {
         if self.list_top {
             for flow in &self.top_flows {
                 lines.push(format!(
-                    "            {:>12} packets  {:>10}   {}",
+                    "            {:>12} {:<7}  {:>10}   {}",
                     grouped(flow.packets),
+                    of_many(flow.packets, "packet"),
                     bytes(flow.bytes_on_wire),
                     flow.flow
                 ));
@@ -310,7 +309,14 @@ fn fit(profile: &Profile, decoded: u64, l3_bytes: u64) -> Vec<Fit> {
     let table = if profile.flows == 0 {
         ("no", String::from("it has no flows"))
     } else if profile.concurrent_peak < 1000 {
-        ("poor", format!("{} concurrent flows fit any cache", grouped(profile.concurrent_peak)))
+        (
+            "poor",
+            format!(
+                "{} {} any cache",
+                counted(profile.concurrent_peak, "concurrent flow"),
+                if profile.concurrent_peak == 1 { "fits" } else { "fit" }
+            ),
+        )
     } else {
         let cache = if l3_bytes > 0 { format!("; L3 is {}", bytes(l3_bytes)) } else { String::new() };
         (
@@ -324,7 +330,14 @@ fn fit(profile: &Profile, decoded: u64, l3_bytes: u64) -> Vec<Fit> {
     };
     let top = profile.packets_per_flow[2];
     let scheduling = if profile.flows < 100 {
-        ("poor", format!("{} flows are too few to balance", grouped(profile.flows)))
+        (
+            "poor",
+            format!(
+                "{} {} too few to balance",
+                counted(profile.flows, "flow"),
+                if profile.flows == 1 { "is" } else { "are" }
+            ),
+        )
     } else if top * 10 > decoded {
         ("good", format!("one flow has {} of the packets: a dominant one", percent(top, decoded)))
     } else {

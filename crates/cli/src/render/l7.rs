@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{bytes, grouped, percent};
+use super::{bytes, counted, grouped, of_many, percent};
 
 /// Protocols of the text form; JSON has all.
 const LINES_MAX: usize = 24;
@@ -46,8 +46,8 @@ impl L7Figures {
     pub(crate) fn lines(&self, lines: &mut Vec<String>) {
         let flows = self.matched + self.no_match + self.no_match_yet;
         lines.push(format!(
-            "L7          {} patterns, {}: matched {} ({})   no match {}   no match yet {}",
-            grouped(self.patterns),
+            "L7          {}, {}: matched {} ({})   no match {}   no match yet {}",
+            counted(self.patterns, "pattern"),
             bytes(self.table_bytes),
             grouped(self.matched),
             percent(self.matched, flows),
@@ -55,8 +55,8 @@ impl L7Figures {
             grouped(self.no_match_yet)
         ));
         lines.push(format!(
-            "            looked at {} data packets, {}; scanned {}; came again {}, missing {}",
-            grouped(self.inspected_packets),
+            "            looked at {}, {}; scanned {}; came again {}, missing {}",
+            counted(self.inspected_packets, "data packet"),
             bytes(self.inspected_bytes),
             bytes(self.scanned_bytes),
             bytes(self.overlap_bytes),
@@ -71,15 +71,18 @@ impl L7Figures {
         }
         for protocol in self.protocols.iter().take(LINES_MAX) {
             lines.push(format!(
-                "            {:<16} {:>10} flows   {:>12} packets   {}",
+                "            {:<16} {:>10} {:<5}   {:>12} {:<7}   {}",
                 protocol.name,
                 grouped(protocol.flows),
+                of_many(protocol.flows, "flow"),
                 grouped(protocol.packets),
+                of_many(protocol.packets, "packet"),
                 bytes(protocol.bytes_on_wire)
             ));
         }
         if self.protocols.len() > LINES_MAX {
-            lines.push(format!("            … and {} more protocols", self.protocols.len() - LINES_MAX));
+            let more = (self.protocols.len() - LINES_MAX) as u64;
+            lines.push(format!("            … and {}", counted(more, "more protocol")));
         }
     }
 }

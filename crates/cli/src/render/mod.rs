@@ -140,7 +140,19 @@ pub(crate) fn grouped(number: u64) -> String {
 
 /// Returns a number of things: `1 rule`, `1 000 rules`.
 pub(crate) fn counted(number: u64, thing: &str) -> String {
-    format!("{} {thing}{}", grouped(number), if number == 1 { "" } else { "s" })
+    format!("{} {}", grouped(number), of_many(number, thing))
+}
+
+/// Returns the word for so many things: `rule`, `rules`, `pass`, `passes`.
+pub(crate) fn of_many(number: u64, thing: &str) -> String {
+    let ending = if number == 1 {
+        ""
+    } else if thing.ends_with('s') {
+        "es"
+    } else {
+        "s"
+    };
+    format!("{thing}{ending}")
 }
 
 /// Returns a number of bytes with a unit that keeps it short.
@@ -188,6 +200,7 @@ mod tests {
         assert_eq!(grouped(999), "999");
         assert_eq!(grouped(6_812_044), "6 812 044");
         assert_eq!([0, 1, 2].map(|rules| counted(rules, "rule")), ["0 rules", "1 rule", "2 rules"]);
+        assert_eq!([0, 1, 2].map(|passes| counted(passes, "pass")), ["0 passes", "1 pass", "2 passes"]);
         assert_eq!(bytes(1536), "1.50 KiB");
         assert_eq!(scaled(18_200_000.0), "18.20 M");
         assert_eq!(percent(1, 0), "0 %");

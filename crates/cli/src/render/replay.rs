@@ -175,7 +175,7 @@ impl ReplayResult {
                 let cpus: Vec<String> = self.workers.iter().map(|worker| cpu(worker.cpu)).collect();
                 format!("workers {}", cpus.join(" "))
             } else {
-                format!("{} workers, not pinned", self.workers.len())
+                format!("{}, not pinned", counted(self.workers.len() as u64, "worker"))
             };
             match (run.input_by_workers, is_pinned) {
                 (Some(true), _) => format!("pipeline, input by any of {workers}"),
@@ -220,15 +220,15 @@ impl ReplayResult {
                 .map(|&link| flowloom::packet::LinkType(link).name().to_owned())
                 .collect();
             lines.push(format!(
-                "{}   {}, {}   {} packets",
+                "{}   {}, {}   {}",
                 input.path,
                 input.format,
                 if links.is_empty() { String::from("no link type") } else { some_of(&links, " + ") },
-                grouped(input.packets)
+                counted(input.packets, "packet")
             ));
         }
         if self.inputs.len() > 8 {
-            lines.push(format!("… and {} more captures", self.inputs.len() - 8));
+            lines.push(format!("… and {}", counted(self.inputs.len() as u64 - 8, "more capture")));
         }
     }
 
@@ -253,7 +253,7 @@ impl ReplayResult {
         let mut flows = vec![format!("Flows       {}", grouped(self.flows))];
         if self.flows_begun > self.flows {
             // Their records are one for each key.
-            flows.push(format!("begun {} times in all", grouped(self.flows_begun)));
+            flows.push(format!("begun {} in all", counted(self.flows_begun, "time")));
         }
         if self.flows_expired > 0 {
             flows.push(format!("ended by timeout {}", grouped(self.flows_expired)));
@@ -264,8 +264,8 @@ impl ReplayResult {
         lines.push(flows.join("   "));
         let table = &self.table;
         lines.push(format!(
-            "Flow table  {} flows at the end   displaced {} (longest list {})   refused {}   segments {}   {}",
-            grouped(table.flows_at_end),
+            "Flow table  {} at the end   displaced {} (longest list {})   refused {}   segments {}   {}",
+            counted(table.flows_at_end, "flow"),
             grouped(table.displaced),
             table.list_length_max,
             grouped(table.refused),
@@ -278,12 +278,12 @@ impl ReplayResult {
         if self.workers.len() > 1 {
             for (i, worker) in self.workers.iter().enumerate() {
                 let flows =
-                    worker.flows.map_or(String::new(), |flows| format!("   {} flows", grouped(flows)));
+                    worker.flows.map_or(String::new(), |flows| format!("   {}", counted(flows, "flow")));
                 lines.push(format!(
-                    "Worker {i:<4} {} packets ({}){flows}   ring full {} times",
-                    grouped(worker.processed),
+                    "Worker {i:<4} {} ({}){flows}   ring full {}",
+                    counted(worker.processed, "packet"),
                     percent(worker.processed, self.processed),
-                    grouped(worker.full_waits)
+                    counted(worker.full_waits, "time")
                 ));
             }
         }
@@ -335,7 +335,11 @@ impl ReplayResult {
         }
         match &self.verify {
             Some(verify) => {
-                format!("{text}; verified, {} flows as the oracle has them", grouped(verify.flows))
+                format!(
+                    "{text}; verified, {} as the oracle has {}",
+                    counted(verify.flows, "flow"),
+                    if verify.flows == 1 { "it" } else { "them" }
+                )
             }
             None => text,
         }
@@ -358,13 +362,13 @@ impl Report for ReplayResult {
         ));
         if let Some(cache) = &self.tcb_cache {
             lines.push(format!(
-                "TCB cache   {}, {} {}{}: {} misses of {} accesses, {}",
+                "TCB cache   {}, {} {}{}: {} of {}, {}",
                 bytes(cache.bytes),
                 cache.policy,
                 cache.hash,
                 if cache.caches > 1 { format!(", {} of them", cache.caches) } else { String::new() },
-                grouped(cache.misses),
-                grouped(cache.accesses),
+                counted(cache.misses, "miss"),
+                counted(cache.accesses, "access"),
                 percent(cache.misses, cache.accesses)
             ));
         }
@@ -374,8 +378,8 @@ impl Report for ReplayResult {
                 refused => format!(", {} could not be written", grouped(refused)),
             };
             lines.push(format!(
-                "Written     {} packets to {}{refused}",
-                grouped(written.packets),
+                "Written     {} to {}{refused}",
+                counted(written.packets, "packet"),
                 written.path
             ));
         }

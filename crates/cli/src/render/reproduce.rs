@@ -48,8 +48,8 @@ impl Report for ItemList {
             .collect();
         lines.push(String::new());
         lines.push(format!(
-            "{} items. M measured here, S simulated, A arithmetic, – out of reach",
-            self.items.len()
+            "{}. M measured here, S simulated, A arithmetic, – out of reach",
+            counted(self.items.len() as u64, "item")
         ));
         lines
     }
@@ -130,10 +130,13 @@ impl ReproduceResult {
         let count =
             |is: fn(&Verdict) -> bool| items.iter().filter(|record| is(&record.outcome.verdict)).count();
         let failed = items.iter().filter(|record| !record.holds()).count();
-        let ours = match failed {
+        let ours = match failed as u64 {
             0 => String::from("all our values lie in our bands"),
-            1 => String::from("1 item has values of ours outside our bands"),
-            many => format!("{many} items have values of ours outside our bands"),
+            many => format!(
+                "{} {} values of ours outside our bands",
+                counted(many, "item"),
+                if many == 1 { "has" } else { "have" }
+            ),
         };
         let interrupted = if self.reproduction.complete { "" } else { "interrupted; " };
         format!(

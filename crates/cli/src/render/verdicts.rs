@@ -71,10 +71,10 @@ impl FirewallFigures {
         let all = self.accepted.packets + self.denied.packets;
         let part = |name: &str, hits: &HitFigures| {
             format!(
-                "{name} {} packets ({}) of {} flows",
-                grouped(hits.packets),
+                "{name} {} ({}) of {}",
+                counted(hits.packets, "packet"),
                 percent(hits.packets, all),
-                grouped(hits.flows)
+                counted(hits.flows, "flow")
             )
         };
         lines.push(format!(
@@ -82,20 +82,20 @@ impl FirewallFigures {
             part("accepted", &self.accepted),
             part("denied", &self.denied)
         ));
-        let mut parts = vec![format!("            no rule {} packets", grouped(self.unmatched.packets))];
+        let mut parts = vec![format!("            no rule {}", counted(self.unmatched.packets, "packet"))];
         if self.strict_tcp {
-            parts.push(format!("not opened {} packets", grouped(self.not_opened.packets)));
+            parts.push(format!("not opened {}", counted(self.not_opened.packets, "packet")));
         }
         let idle = self.rules.saturating_sub(self.rules_hit);
         parts.push(format!("rules that decided nothing {}", grouped(idle)));
         lines.push(parts.join("   "));
         for rule in &self.top {
             lines.push(format!(
-                "Rule {:<7}{} packets ({}) of {} flows   {}   {}",
+                "Rule {:<7}{} ({}) of {}   {}   {}",
                 format!("#{}", rule.number),
-                grouped(rule.packets),
+                counted(rule.packets, "packet"),
                 percent(rule.packets, all),
-                grouped(rule.flows),
+                counted(rule.flows, "flow"),
                 rule.verdict,
                 rule.rule
             ));
@@ -103,8 +103,9 @@ impl FirewallFigures {
         let more = self.rules_hit - self.top.len() as u64;
         if more > 0 {
             lines.push(format!(
-                "            {} more rules decided something; --top-rules lists them",
-                grouped(more)
+                "            {} decided something; --top-rules lists {}",
+                counted(more, "more rule"),
+                if more == 1 { "it" } else { "them" }
             ));
         }
         if self.reloads + self.reloads_failed > 0 {

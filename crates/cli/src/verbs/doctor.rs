@@ -10,7 +10,7 @@ use flowloom_measure::sharing::most_slowed;
 use crate::args::Common;
 use crate::exit::{Failure, Status};
 use crate::render::doctor::{Check, DoctorResult, State};
-use crate::render::print;
+use crate::render::{counted, print};
 
 /// Noise below which absolute figures repeat.
 const NOISE_FAIR: f64 = 1.1;
@@ -175,8 +175,12 @@ fn load(load1: f64, cpus: usize) -> Check {
         s if s > 0.25 => State::Fair,
         _ => State::Ok,
     };
-    Check::new("Load", state, format!("{load1:.2} over the last minute, on {cpus} CPUs"))
-        .advice_if(state, "others run here: stop them, or believe ratios only")
+    Check::new(
+        "Load",
+        state,
+        format!("{load1:.2} over the last minute, on {}", counted(cpus as u64, "CPU")),
+    )
+    .advice_if(state, "others run here: stop them, or believe ratios only")
 }
 
 fn stolen_time(share: Option<f64>) -> Check {

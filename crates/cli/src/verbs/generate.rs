@@ -15,7 +15,7 @@ use crate::args::Common;
 use crate::args::generate::{Generate, TimeUnitName, Trace};
 use crate::exit::{Failure, Status, stdout_failure};
 use crate::render::generate::GenerateResult;
-use crate::render::print;
+use crate::render::{counted, print};
 use crate::verbs::generate_rules;
 
 /// Runs the verb.
@@ -99,8 +99,10 @@ fn plan(trace: &Trace) -> Result<Planned, Failure> {
     };
     if let Some(paper) = paper {
         let paper = paper.map_err(|error| usage(&error))?;
-        let what =
-            format!("{} sessions of 20 packets, reuse distance one less than that", paper.sessions());
+        let what = format!(
+            "{} of 20 packets, reuse distance one less than that",
+            counted(paper.sessions(), "session")
+        );
         return Ok(Planned { generator: Box::new(paper), what, snaplen: whole, seed: trace.seed });
     }
     let config = MixConfig {
@@ -118,7 +120,7 @@ fn plan(trace: &Trace) -> Result<Planned, Failure> {
         seed: trace.seed,
         ..MixConfig::default()
     };
-    let what = format!("a mixture of {} flows", trace.flows);
+    let what = format!("a mixture of {}", counted(trace.flows, "flow"));
     let mix = Mix::new(config).map_err(|error| usage(&error))?;
     Ok(Planned { generator: Box::new(mix), what, snaplen: whole, seed: trace.seed })
 }

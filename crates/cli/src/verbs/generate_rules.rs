@@ -12,7 +12,7 @@ use crate::args::generate::{Headers, ProfileName, RuleProfile, TrafficName};
 use crate::exit::{Failure, Status, stdout_failure};
 use crate::output::is_one_file;
 use crate::render::generate::MadeResult;
-use crate::render::{print, warn};
+use crate::render::{of_many, print, warn};
 use crate::rule_file;
 
 /// Makes a rule set.
@@ -26,7 +26,7 @@ pub(crate) fn rules(arguments: &RuleProfile, common: &Common) -> Result<Status, 
     let set = synth::rules(profile, count, arguments.seed, arguments.v6)
         .map_err(|error| Failure::Usage(format!("--rules: {error}")))?;
     let text = classbench::write(set.rules());
-    let what = format!("{name} rules");
+    let what = format!("{name} {}", of_many(set.len() as u64, "rule"));
     finish(&arguments.output, &text, what, set.len() as u64, arguments.seed, common)
 }
 
@@ -70,7 +70,14 @@ pub(crate) fn headers(arguments: &Headers, common: &Common) -> Result<Status, Fa
         let written = writeln!(text, "{source}\t{destination}\t{from}\t{to}\t{protocol}");
         debug_assert!(written.is_ok(), "writing to a string does not fail");
     }
-    finish(&arguments.output, &text, format!("headers ({name})"), keys.len() as u64, arguments.seed, common)
+    finish(
+        &arguments.output,
+        &text,
+        format!("{} ({name})", of_many(keys.len() as u64, "header")),
+        keys.len() as u64,
+        arguments.seed,
+        common,
+    )
 }
 
 /// Headers in one file: half a gigabyte of text.

@@ -29,7 +29,7 @@ fn crc(key: &[u64; 2]) -> u32 {
 
 /// Returns `count` flows that share one CRC, and as many strangers that share it as well.
 ///
-/// Fewer if there are not so many such keys; there are 2³².
+/// There are 2³² such keys: from 2³¹ flows on, flows are among the strangers.
 pub fn one_crc(count: u32, seed: u64) -> Flows<2> {
     let base = [0x0A00_0001_C0A8_0001, 1024 << 32 | 443 << 16 | 6];
     let kernel = kernel(base);

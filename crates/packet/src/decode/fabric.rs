@@ -53,7 +53,7 @@ mod tests {
             let frame = ethernet(0x88E7, &on(&[0, 0, 0, service], &ethernet(0x0800, &query())));
             plain(LinkType::ETHERNET, &frame).unwrap().key.zone()
         };
-        assert_eq!(read(1), read(1));
+        assert!(read(1) != 0 && read(2) != 0);
         assert_ne!(read(1), read(2));
         assert_eq!(plain(LinkType::ETHERNET, &ethernet(0x88E7, &[0; 3])), Err(DropReason::TruncatedLink));
     }

@@ -33,7 +33,8 @@ fn run(_context: &Context<'_>) -> Result<Outcome, ItemError> {
         let engine = OffloadEngine::paper(k.into());
         let saved = TRACES.map(|(_, before, after)| engine.saving(before, after) * 100.0);
         for ((name, ..), saved) in TRACES.iter().zip(saved) {
-            let text = format!("{name}, {k} memory accesses a miss");
+            let accesses = if k == 1 { "access" } else { "accesses" };
+            let text = format!("{name}, {k} memory {accesses} a miss");
             outcome = outcome.value(Value::new(text, "%", saved).paper_above(20.0).band(low, high));
         }
         chart = chart.with(Series::bars(format!("{k} a miss"), saved));

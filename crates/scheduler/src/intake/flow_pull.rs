@@ -1,7 +1,7 @@
 //! FlowPull: FlowPin turned round. Workers fetch flows; a flow is in one hand at a time, and goes back to the worker
 //! that had it unless another would be idle.
 //!
-//! Unlike [LFB slide 9] the dispatcher sorts packets into flows, so that workers do not meet at a receive queue, unless
+//! Unlike [LFB slide 10] the dispatcher sorts packets into flows, so that workers do not meet at a receive queue, unless
 //! it is the one that others wait for: where a worker has nothing to do, or little waits, packets stay as they came
 //! until a worker sorts them. A worker gives a flow back after a few packets, so that no flow makes others wait for
 //! long; only a flow with more than a pipeline's share of all that waits goes before all others, since it would be the

@@ -1,5 +1,5 @@
 //! Last Flow Bundle: packets wait in bundles of flows, and a worker goes back to the bundles it had last
-//! [LFB slide 9].
+//! [LFB slide 10].
 //!
 //! ```text
 //!  receive queue ─ 32 at a time, by whoever has nothing better ─▶ bundles ─▶ 1  the bundle in hand

@@ -1,4 +1,4 @@
-//! Packet Handoff: whoever takes a packet owns its flow, and others who find more of it hand it over [LFB slide 8].
+//! Packet Handoff: whoever takes a packet owns its flow, and others who find more of it hand it over [LFB slide 9].
 //!
 //! A reconstruction from the slides' labels. Taking a packet from the receive queue and queueing it for its owner are
 //! one step, under one lock: were they two, packets of a flow could overtake each other.

@@ -193,9 +193,7 @@ pub struct WorkItem {
 pub enum Decision {
     /// It goes to this worker.
     To(WorkerId),
-    /// It waits in the policy's care.
-    Park,
-    /// It is dropped.
+    /// It is dropped, and counted as packets are that found a ring full.
     Drop,
 }
 

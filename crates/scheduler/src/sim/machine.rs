@@ -115,11 +115,8 @@ impl Machine {
         }
     }
 
-    /// Returns the Niagara 2 of [HRWTREE §4.1], 1.2 GHz, whose thread 0 dispatches, over a topology without it.
-    ///
-    /// # Errors
-    ///
-    /// None for the shape it is made for, `8x2x4,-0`; it takes any.
+    /// Returns the Niagara 2 of [HRWTREE §4.1], 1.2 GHz, whose thread 0 dispatches, over a topology without it: made for
+    /// `8x2x4,-0`, it takes any.
     #[must_use]
     pub fn niagara(topology: Topology) -> Self {
         Self {

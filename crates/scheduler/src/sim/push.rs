@@ -71,8 +71,8 @@ struct Push<'a> {
 
 /// Runs a workload through a policy on a machine.
 ///
-/// The policy is asked for batches and told what workers have told, as in the engine. What it parks is dropped and
-/// counted: nothing here keeps it.
+/// The policy is asked for batches and told what workers have told, as in the engine. What it drops is
+/// counted.
 ///
 /// # Errors
 ///

@@ -81,15 +81,6 @@ impl Workload {
         self.pace
     }
 
-    /// Returns the same jobs at another pace.
-    ///
-    /// # Errors
-    ///
-    /// As [`Workload::new`].
-    pub fn with_pace(self, pace: Pace) -> Result<Self, SetupError> {
-        Self::new(self.jobs, pace)
-    }
-
     /// Returns the same jobs with other digests, one for each flow; flows beyond keep theirs.
     #[must_use]
     pub fn with_digests(&self, digests: &[u32]) -> Self {

@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(Columns::of(b"id").unwrap().parse(b"5"), Ok(Access::new(5, 0)));
         assert_eq!(Columns::of(b"1,2,3"), None);
         let word = |text: &[u8]| plain.parse(&[b"0,", text].concat()).unwrap().key();
-        assert_eq!(word(b"index.html"), word(b"index.html"));
+        assert_eq!(word(b"index.html"), word(b" index.html "));
         assert_ne!(word(b"index.html"), word(b"index.htm"));
         assert_eq!(plain.parse(b"x,1"), Err(Skip::Time));
         assert_eq!(

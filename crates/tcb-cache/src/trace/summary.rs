@@ -156,7 +156,8 @@ impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Io { summary, error } => {
-                write!(f, "reading failed after {} records: {error}", summary.records)
+                let plural = if summary.records == 1 { "" } else { "s" };
+                write!(f, "reading failed after {} record{plural}: {error}", summary.records)
             }
             Self::Nothing { summary } if summary.records == 0 => f.write_str("the input is empty"),
             Self::Nothing { summary } => {

@@ -1,6 +1,6 @@
 //! `flowloom simulate ordering`.
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 
 use super::traffic::TrafficOptions;
 use crate::args::parse;
@@ -12,6 +12,7 @@ use crate::args::save::Save;
 /// External order gives packets to threads in turn and puts them in order at the exit; what it costs is waiting, for the
 /// flow's lock and for the packets before.
 #[derive(Clone, Debug, Args)]
+#[command(group(ArgGroup::new("traffic_from").required(true)))]
 #[command(after_help = "\
 Examples:
   flowloom simulate ordering --model zipf

@@ -1,6 +1,6 @@
 //! `flowloom simulate schedule`.
 
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 
 use super::traffic::TrafficOptions;
 use crate::args::parse;
@@ -10,6 +10,9 @@ use crate::args::save::Save;
 ///
 /// The policies are those of the engine; the machine is a model, so its figures rank schedulers and predict no throughput.
 #[derive(Clone, Debug, Args)]
+// Not required: a list of schedulers needs no traffic.
+#[command(group(ArgGroup::new("traffic_from")))]
+#[command(override_usage = "flowloom simulate schedule [OPTIONS] <FILE|--model <NAME>>")]
 #[command(after_help = "\
 Examples:
   flowloom simulate schedule --model dominant --topology 8

@@ -25,6 +25,7 @@ Examples:
 Policies:
   mod                                         the baseline: one bank of all ways, low bits, LRU
   2-hash rr access ts-8 ts-16 ts-24           the paper's alternatives
+  access-uses ts-32                           access by hits and fills alone; more bits of time
   no-migrate spec (-older, -turns)            the paper's policy without and with migration; other tie rules
   flowlru flowlru-8                           ours, and with ages of eight bits
   lru fifo srrip drrip ship zcache            in banks
@@ -217,7 +218,7 @@ fn policy(text: &str) -> Result<PolicyName, String> {
     }
     text.parse()
         .map(PolicyName::Policy)
-        .map_err(|error: flowloom::tcb_cache::UnknownPolicy| error.to_string())
+        .map_err(|error: flowloom::tcb_cache::UnknownPolicy| format!("{error}, and mod, the baseline"))
 }
 
 fn warm(text: &str) -> Result<Warm, String> {

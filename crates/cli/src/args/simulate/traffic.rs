@@ -2,13 +2,12 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgGroup, Args, ValueEnum};
+use clap::{Args, ValueEnum};
 
 use crate::args::parse;
 
-/// A capture, or a model of traffic.
+/// A capture, or a model of traffic: one of the group `traffic_from`.
 #[derive(Clone, Debug, Args)]
-#[command(group(ArgGroup::new("traffic_from").required(true)))]
 pub(crate) struct TrafficOptions {
     /// Captures: files or directories
     #[arg(value_name = "FILE", group = "traffic_from")]

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::columns;
-use crate::render::{Report, counted, grouped};
+use crate::render::{Report, counted};
 
 /// The document of `simulate ordering`.
 #[derive(Debug, Serialize)]
@@ -50,10 +50,10 @@ impl Report for OrderingResult {
     fn lines(&self) -> Vec<String> {
         let mut lines = vec![
             format!(
-                "{}   {} jobs, {} flows, seed {}",
+                "{}   {}, {}, seed {}",
                 self.traffic,
-                grouped(self.jobs),
-                grouped(self.flows),
+                counted(self.jobs, "job"),
+                counted(self.flows, "flow"),
                 self.seed
             ),
             String::new(),
@@ -154,12 +154,13 @@ impl OrderingResult {
             .filter(|figures| figures.speed_up < best.speed_up)
             .map(|figures| figures.locked_percent)
             .min();
+        let most = counted(most.into(), "thread");
         match share {
             Some(share) => format!(
-                "with {most} threads internal order ({}) is ahead once {share} % of the work is on the flow's state",
+                "with {most} internal order ({}) is ahead once {share} % of the work is on the flow's state",
                 best.scheduler
             ),
-            None => format!("with {most} threads external order is ahead at every share tried"),
+            None => format!("with {most} external order is ahead at every share tried"),
         }
     }
 }

@@ -4,7 +4,7 @@ use flowloom::scheduler::sim::{Machine, Report as Run, Scheme};
 use serde::Serialize;
 
 use super::columns;
-use crate::render::{Report, grouped, scaled};
+use crate::render::{Report, counted, grouped, scaled};
 
 /// What `--scheduler list` prints.
 #[derive(Debug, Serialize)]
@@ -172,10 +172,10 @@ impl SchemeFigures {
 impl Report for ScheduleResult {
     fn lines(&self) -> Vec<String> {
         let mut lines = vec![format!(
-            "{}   {} jobs, {} flows, {}cycles of work, seed {}   {}{}",
+            "{}   {}, {}, {}cycles of work, seed {}   {}{}",
             self.traffic,
-            grouped(self.jobs),
-            grouped(self.flows),
+            counted(self.jobs, "job"),
+            counted(self.flows, "flow"),
             scaled(self.work_cycles as f64),
             self.seed,
             self.topology,

@@ -112,7 +112,7 @@ impl TraceFigures {
     fn workload(&self) -> String {
         let mut parts = Vec::new();
         if let Some(sessions) = self.overlap {
-            parts.push(format!("N = {sessions} sessions at a time"));
+            parts.push(format!("N = {} at a time", counted(sessions, "session")));
         }
         parts.extend(self.packets.clone());
         parts.extend(self.ports.as_ref().map(|ports| format!("ports {ports}")));
@@ -190,9 +190,9 @@ impl SimulateResult {
     fn verdict(&self) -> String {
         let done = self.points.len() as u64;
         let head = if self.interrupted {
-            format!("interrupted: {done} of {} points finished", self.points_asked)
+            format!("interrupted: {done} of {} finished", counted(self.points_asked, "point"))
         } else {
-            format!("{done} points")
+            counted(done, "point")
         };
         let best = self.points.iter().min_by(|a, b| a.miss_ratio.total_cmp(&b.miss_ratio));
         let best = best.map_or(String::new(), |best| {
@@ -207,10 +207,10 @@ impl Report for SimulateResult {
         let trace = &self.trace;
         let mut lines = vec![
             format!(
-                "{} ({}): {} accesses, {}, {} s",
+                "{} ({}): {}, {}, {} s",
                 trace.source,
                 trace.form,
-                grouped(trace.accesses),
+                counted(trace.accesses, "access"),
                 counted(trace.keys, "key"),
                 grouped(trace.span_s.round() as u64)
             ),
@@ -228,7 +228,7 @@ impl Report for SimulateResult {
         ];
         if let Some(read) = &trace.read {
             let mut parts =
-                vec![format!("{} of {} records used", grouped(read.used), grouped(read.records))];
+                vec![format!("{} of {} used", grouped(read.used), counted(read.records, "record"))];
             let skipped = read.skipped.iter();
             parts.extend(skipped.map(|(reason, count)| format!("{} skipped ({reason})", grouped(*count))));
             if read.time_backwards > 0 {

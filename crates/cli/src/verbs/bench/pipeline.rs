@@ -32,6 +32,7 @@ use crate::args::Common;
 use crate::args::bench::pipeline::{PathApp, Pipeline};
 use crate::exit::{Failure, Status};
 use crate::render::bench::BenchResult;
+use crate::render::counted;
 use crate::signals::stop_on_signals;
 
 /// The seed of the hash: rounds differ in nothing.
@@ -132,7 +133,7 @@ struct Answer(Result<u64, String>);
 impl fmt::Debug for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Ok(packets) => write!(f, "{packets} packets"),
+            Ok(packets) => f.write_str(&counted(*packets, "packet")),
             Err(error) => write!(f, "'{error}'"),
         }
     }

@@ -23,7 +23,14 @@ pub(super) struct Offer {
 
 /// Returns the jobs that were asked for.
 pub(super) fn offer(options: &TrafficOptions, common: &Common) -> Result<Offer, Failure> {
-    let Some(model) = options.model else { return from_captures(options, common) };
+    let Some(model) = options.model else {
+        if options.inputs.is_empty() {
+            return Err(Failure::Usage(String::from(
+                "traffic is required: FILE, captures or directories, or --model NAME\n  --help lists the models",
+            )));
+        }
+        return from_captures(options, common);
+    };
     let model = match model {
         ModelName::Dominant => Model::Dominant,
         ModelName::Many => Model::Many,

@@ -128,7 +128,10 @@ pub enum MixError {
         packets: u64,
     },
     /// Some flow would have no packet.
-    #[error("{packets} packets cannot show {flows} flows: each flow needs at least one")]
+    #[error(
+        "{packets} packet{} cannot show {flows} flows: each flow needs at least one",
+        if *packets == 1 { "" } else { "s" }
+    )]
     FewerPacketsThanFlows {
         /// Packets asked for.
         packets: u64,

@@ -16,7 +16,7 @@ use crate::args::Common;
 use crate::args::simulate::tcb_cache::{TcbCache, Warm};
 use crate::exit::{Failure, Status};
 use crate::render::simulate::tcb_cache::{Picture, PointFigures, SimulateResult, TraceFigures};
-use crate::render::{print, say_error, warn};
+use crate::render::{counted, print, say_error, warn};
 use crate::signals::stop_on_signals;
 
 use grid::Point;
@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: &TcbCache, common: &Common) -> Result<Status, Failu
     let sweep = sweep::run(&trace, &points, arguments, &control, common)?;
     let result = result(arguments, &trace, figures, &points, &sweep, &control, begun);
     if skipped > 0 {
-        let text = format!("{skipped} records of the trace cannot be used");
+        let text = format!("{} of the trace cannot be used", counted(skipped, "record"));
         if arguments.strict {
             say_error(&text, Status::PartialInput);
         } else {
