@@ -8,7 +8,7 @@ use crate::args::parse;
 
 /// A capture, or a model of traffic.
 #[derive(Clone, Debug, Args)]
-#[command(group(ArgGroup::new("traffic_from").required(true)))]
+#[command(group(ArgGroup::new("traffic_from")))]
 pub(crate) struct TrafficOptions {
     /// Captures: files or directories
     #[arg(value_name = "FILE", group = "traffic_from")]

@@ -23,7 +23,15 @@ pub(super) struct Offer {
 
 /// Returns the jobs that were asked for.
 pub(super) fn offer(options: &TrafficOptions, common: &Common) -> Result<Offer, Failure> {
-    let Some(model) = options.model else { return from_captures(options, common) };
+    let model = match options.model {
+        Some(model) => model,
+        None if options.inputs.is_empty() => {
+            return Err(Failure::Usage(String::from(
+                "there is nothing to simulate\n  name captures, or a model of traffic with --model",
+            )));
+        }
+        None => return from_captures(options, common),
+    };
     let model = match model {
         ModelName::Dominant => Model::Dominant,
         ModelName::Many => Model::Many,
