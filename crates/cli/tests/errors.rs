@@ -433,6 +433,20 @@ fn arguments_that_cannot_be_met_are_refused_with_the_reason() {
 }
 
 #[test]
+fn a_line_that_is_wrong_is_shown_in_the_colour_it_asks_for() {
+    for (line, is_coloured) in [
+        (&["replay", "--wrokers", "--color", "always"][..], true),
+        (&["--color=always", "rplay"], true),
+        (&["--color=always", "rplay", "--color", "never"], false),
+        (&["rplay", "--color=alwys"], false),
+        (&["replay", "--wrokers", "--", "--color=always"], false),
+    ] {
+        let outcome = flowloom(line).ends(2);
+        assert_eq!(outcome.stderr.contains('\u{1b}'), is_coloured, "{line:?}: {}", outcome.stderr);
+    }
+}
+
+#[test]
 fn standard_input_is_read_once() {
     let input = pcap(5);
     flowloom_fed(["replay", "-", "--passes", "2"], &input).ends(2).says(&["only once", "[exit 2]"]);

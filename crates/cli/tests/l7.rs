@@ -79,8 +79,10 @@ fn patterns_that_cannot_be_read_are_told_with_their_line() {
     let missing = folder.path("missing.patterns");
     let outcome = flowloom(["replay", "none.pcap", "--app", "l7", "--patterns", &missing]);
     outcome.ends(3).says(&["cannot read", "missing.patterns: No such file"]);
-    let outcome = flowloom(["replay", "none.pcap", "--l7-rescan"]);
-    assert!(outcome.ends(2).stderr.contains("add --app l7"));
+    for option in [&["--l7-rescan"][..], &["--l7-packets", "8"], &["--patterns", "a.pat"]] {
+        let outcome = flowloom([&["replay", "none.pcap"], option].concat());
+        assert!(outcome.ends(2).stderr.contains("add --app l7"), "{option:?}");
+    }
 }
 
 #[test]

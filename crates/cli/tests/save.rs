@@ -154,6 +154,25 @@ fn what_became_slower_fails_where_that_is_asked_for() {
 }
 
 #[test]
+fn results_of_different_work_are_said_to_be() {
+    let folder = Folder::new();
+    let with_input = |name: &str, input: Value| {
+        let path = saved(&folder, name, "one", "inline", 20.0);
+        let mut document: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+        document["input"] = input;
+        folder.write(name, document.to_string().as_bytes())
+    };
+    let base = with_input("base.json", json!({"app": "tcp-tracker", "name": "t.pcap", "packets": 5}));
+    let new = with_input("new.json", json!({"app": "l7", "name": "t.pcap", "batch": 8, "packets": 5}));
+    flowloom(["compare", &base, &new])
+        .ends(0)
+        .says(&["not of the same work: app tcp-tracker and l7, batch nothing and 8\n"]);
+    flowloom(["compare", &base, &base]).ends(0).silent();
+    let unsaid = saved(&folder, "unsaid.json", "one", "inline", 20.0);
+    flowloom(["compare", &base, &unsaid]).ends(0).silent();
+}
+
+#[test]
 fn too_few_rounds_are_said_to_be_too_few() {
     let folder = Folder::new();
     let base = saved_of(&folder, "base.json", "one", "ours", &[20.0; 3]);

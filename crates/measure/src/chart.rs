@@ -147,7 +147,7 @@ pub struct Chart {
     pub series: Vec<Series>,
 }
 
-/// Pixels across and up.
+/// Pixels across and up; a legend that is longer adds to the height, and leaves the plot as it is.
 const SIZE: (u32, u32) = (960, 420);
 /// Pixels of it around the plot, and for the labels below and beside it.
 const MARGIN: u32 = 10;
@@ -156,6 +156,10 @@ const Y_LABELS: u32 = 64;
 /// Pixels of it for the legend, and the characters of a line there.
 const LEGEND_WIDTH: u32 = 190;
 const LEGEND_CHARACTERS: usize = 26;
+/// Pixels above its first name, of a line of a name, and between two names.
+const LEGEND_TOP: u32 = 52;
+const LEGEND_LINE: u32 = 15;
+const LEGEND_GAP: u32 = 5;
 const FONT: &str = "sans-serif";
 /// Pixels of a character of an axis' label, and from one of its lines to the next.
 const CHARACTER_WIDTH: f64 = 5.8;
@@ -238,10 +242,12 @@ impl Chart {
     pub fn svg(&self) -> Result<String, ChartError> {
         let mut text = String::new();
         {
-            let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
+            let size = (SIZE.0, SIZE.1.max(self.legend_height()));
+            let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
             area.fill(&WHITE).map_err(|error| self.failed(&error))?;
             // Beside the plot, or it would hide what stands there.
-            let (plot, legend) = area.split_horizontally(SIZE.0 - LEGEND_WIDTH);
+            let (left, legend) = area.split_horizontally(SIZE.0 - LEGEND_WIDTH);
+            let (plot, _) = left.split_vertically(SIZE.1);
             if self.categories.is_empty() {
                 self.draw_lines(&plot)?;
             } else {
@@ -323,10 +329,16 @@ impl Chart {
         Ok(())
     }
 
+    /// Returns the pixels from the top of the picture to the end of the legend.
+    fn legend_height(&self) -> u32 {
+        let names = self.series.iter().map(|series| broken(&series.name, LEGEND_CHARACTERS));
+        names.fold(LEGEND_TOP, |y, name| name.iter().fold(y + LEGEND_GAP, |y, _| y + LEGEND_LINE))
+    }
+
     /// Names the series, one below the other, each beside its mark.
     fn draw_legend(&self, area: &DrawingArea<SVGBackend<'_>, Shift>) -> Result<(), ChartError> {
         let failed = |error: &dyn std::fmt::Display| self.failed(error);
-        let mut y = 52;
+        let mut y = LEGEND_TOP.cast_signed();
         for (number, series) in self.series.iter().enumerate() {
             let colour = COLOURS[number % COLOURS.len()];
             if self.categories.is_empty() {
@@ -338,9 +350,9 @@ impl Chart {
             for line in broken(&series.name, LEGEND_CHARACTERS) {
                 let text = Text::new(line, (26, y - 6), (FONT, 12));
                 area.draw(&text).map_err(|error| failed(&error))?;
-                y += 15;
+                y += LEGEND_LINE.cast_signed();
             }
-            y += 5;
+            y += LEGEND_GAP.cast_signed();
         }
         Ok(())
     }
@@ -663,6 +675,20 @@ mod tests {
     fn legends_break_at_blanks() {
         assert_eq!(broken("a bc def", 4), ["a bc", "def"]);
         assert_eq!(broken("longer than", 4), ["longer", "than"]);
+    }
+
+    #[test]
+    fn a_picture_is_as_high_as_its_legend() {
+        let number = |text: &str| text.split('"').next().unwrap().parse::<u32>().unwrap();
+        for (names, least) in [(3, SIZE.1), (18, SIZE.1), (19, SIZE.1), (24, 500), (200, 4000)] {
+            let mut chart = Chart::new("Many", Axis::linear("x"), Axis::linear("y"));
+            chart.series = vec![Series::line("policy", vec![(0.0, 1.0), (1.0, 2.0)]); names];
+            let svg = chart.svg().unwrap();
+            let last = svg.split("<text ").last().unwrap();
+            let height = number(svg.split("height=\"").nth(1).unwrap());
+            let low = number(last.split(" y=\"").nth(1).unwrap()) + LINE_HEIGHT;
+            assert!(height >= low.max(least) && height < least + 100, "{names} names: {height}");
+        }
     }
 
     #[test]

@@ -19,7 +19,9 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{
+    Arg, Args, ColorChoice, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
+};
 
 use crate::exit::{Failure, stdout_failure};
 
@@ -52,8 +54,8 @@ impl Arguments {
     /// Reads the command line; returns nothing where it asked for help or the version, which are printed. Where it is wrong, says so
     /// and ends the process.
     pub(crate) fn read() -> Result<Option<Self>, Failure> {
-        let command = with_negative_numbers(Self::command());
         let words: Vec<OsString> = std::env::args_os().collect();
+        let command = with_negative_numbers(Self::command()).color(color_choice(&words));
         let matches = command.clone().try_get_matches_from(&words);
         match matches.and_then(|matches| Self::from_arg_matches(&matches)) {
             Ok(arguments) => Ok(Some(arguments)),
@@ -94,6 +96,23 @@ fn explained(mut error: clap::Error, command: &Command, words: &[OsString]) -> c
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
     }
     error
+}
+
+/// Returns the colour that a command line asks for, which is needed before it is known to be right.
+fn color_choice(words: &[OsString]) -> ColorChoice {
+    let options = words.iter().filter_map(|word| word.to_str()).take_while(|word| *word != "--");
+    let (mut choice, mut before) = (ColorChoice::Auto, "");
+    for word in options {
+        let value = word.strip_prefix("--color=").or((before == "--color").then_some(word));
+        choice = match value.map(|value| Color::from_str(value, false)) {
+            Some(Ok(Color::Auto)) => ColorChoice::Auto,
+            Some(Ok(Color::Always)) => ColorChoice::Always,
+            Some(Ok(Color::Never)) => ColorChoice::Never,
+            Some(Err(_)) | None => choice,
+        };
+        before = word;
+    }
+    choice
 }
 
 /// Lets options take negative numbers, so that each says itself what is wrong with one, instead of taking it for an option.

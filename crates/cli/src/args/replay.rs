@@ -160,9 +160,9 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "PATH")]
     pub(crate) patterns: Vec<PathBuf>,
 
-    /// Data packets of a connection that --app l7 looks at
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = parse::within(1..=1000_u32))]
-    pub(crate) l7_packets: u32,
+    /// Data packets of a connection that --app l7 looks at [default: 8]
+    #[arg(long, value_name = "N", value_parser = parse::within(1..=1000_u32))]
+    pub(crate) l7_packets: Option<u32>,
 
     /// Let --app l7 search everything again for each pattern at each packet, as the original does; same results
     #[arg(long)]

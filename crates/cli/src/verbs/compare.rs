@@ -1,5 +1,6 @@
 //! Compares two saved results.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -7,6 +8,7 @@ use std::path::Path;
 use flowloom_measure::change::Changes;
 use flowloom_measure::rows::SCHEMA;
 use flowloom_measure::{Report, Verdict};
+use serde_json::Value;
 
 use crate::args::Common;
 use crate::args::compare::Compare;
@@ -35,6 +37,9 @@ pub(crate) fn run(arguments: &Compare, common: &Common) -> Result<Status, Failur
             warn(&format!("{} was taken on a noisy machine", path.display()), common);
         }
     }
+    if let Some(differences) = differences(base.input.as_ref(), new.input.as_ref()) {
+        warn(&format!("the results are not of the same work: {differences}"), common);
+    }
     let changes = Changes::between(&base, &new);
     if changes.rows.is_empty() {
         return Err(Failure::Usage(String::from(
@@ -51,6 +56,23 @@ pub(crate) fn run(arguments: &Compare, common: &Common) -> Result<Status, Failur
     Ok(if result.failed > 0 { Status::CheckFailed } else { Status::Ok })
 }
 
+/// Returns in what the inputs of two results differ, if they do. One of a result that does not say is taken to be the same.
+fn differences(base: Option<&Value>, new: Option<&Value>) -> Option<String> {
+    let (base, new) = (base?.as_object()?, new?.as_object()?);
+    let names: BTreeSet<&String> = base.keys().chain(new.keys()).collect();
+    let shown = |value: Option<&Value>| match value {
+        Some(Value::String(text)) => text.clone(),
+        Some(value) => value.to_string(),
+        None => String::from("nothing"),
+    };
+    let differing: Vec<String> = names
+        .into_iter()
+        .filter(|&name| base.get(name) != new.get(name))
+        .map(|name| format!("{name} {} and {}", shown(base.get(name)), shown(new.get(name))))
+        .collect();
+    (!differing.is_empty()).then(|| differing.join(", "))
+}
+
 fn read(path: &Path) -> Result<Report, Failure> {
     let failed = |why: &dyn std::fmt::Display| {
         Failure::Input(format!("{} is no saved result of a bench: {why}", path.display()))
@@ -64,8 +86,8 @@ fn read(path: &Path) -> Result<Report, Failure> {
         return Err(failed(&format!("more than {RESULT_BYTES_MAX} bytes")));
     }
     // The schema first: it says more of a document of another kind than the first field that is missing.
-    let document: serde_json::Value = serde_json::from_slice(&bytes).map_err(|error| failed(&error))?;
-    match document.get("schema").and_then(serde_json::Value::as_str) {
+    let document: Value = serde_json::from_slice(&bytes).map_err(|error| failed(&error))?;
+    match document.get("schema").and_then(Value::as_str) {
         Some(SCHEMA) => serde_json::from_value(document).map_err(|error| failed(&error)),
         Some(schema) => Err(failed(&format!("its schema is {schema}, that of a bench is {SCHEMA}"))),
         None => Err(failed(&"it names no schema")),

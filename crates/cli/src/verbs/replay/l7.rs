@@ -13,9 +13,9 @@ use crate::render::replay::{L7Figures, ProtocolFigures};
 /// Returns the plan of `--app l7`; refuses its options with another application.
 pub(super) fn plan(arguments: &Replay) -> Result<Option<L7Plan>, Failure> {
     if arguments.app != AppName::L7 {
-        if arguments.l7_rescan || !arguments.patterns.is_empty() {
+        if arguments.l7_rescan || arguments.l7_packets.is_some() || !arguments.patterns.is_empty() {
             return Err(Failure::Usage(String::from(
-                "--patterns and --l7-rescan are for --app l7\n  add --app l7",
+                "--patterns, --l7-packets and --l7-rescan are for --app l7\n  add --app l7",
             )));
         }
         return Ok(None);
@@ -33,10 +33,11 @@ pub(super) fn plan(arguments: &Replay) -> Result<Option<L7Plan>, Failure> {
     if arguments.patterns.is_empty() {
         patterns = dpi::builtin();
     }
+    let usual = L7Options::default();
     let options = L7Options {
-        packets_max: arguments.l7_packets,
+        packets_max: arguments.l7_packets.unwrap_or(usual.packets_max),
         rescan: arguments.l7_rescan,
-        ..L7Options::default()
+        ..usual
     };
     L7Plan::new(&patterns, options).map(Some).map_err(|error| usage(&error))
 }
