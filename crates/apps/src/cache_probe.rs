@@ -3,6 +3,10 @@
 //! Each TCP packet is an access to the cache, in the order in which the worker sees them. What the application within
 //! does is not changed. Accesses are taken in by the thousand; the counts are handed over when the application is
 //! dropped, so nothing is shared while packets flow.
+//!
+//! Sessions that have the same address and port one after the other are told apart within a record of the application. Where
+//! it ends a record, as [`Accounting`](crate::Accounting) does where such a session begins, or an idle timeout does, the next
+//! record's first session has the key of this one's first.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -47,9 +47,9 @@ impl TcpState {
         }
     }
 
-    /// Returns the state after a packet with `flags`, when the other direction has shown `other_flags` so far.
+    /// Returns the state after a packet with `flags`, where `other_fin` says whether the other direction has sent FIN.
     #[must_use]
-    fn after(self, flags: u8, other_flags: u8) -> Self {
+    fn after(self, flags: u8, other_fin: bool) -> Self {
         if flags & RST != 0 {
             return Self::Reset;
         }
@@ -62,7 +62,11 @@ impl TcpState {
             };
         }
         if flags & FIN != 0 {
-            return if other_flags & FIN != 0 { Self::Closed } else { Self::HalfClosed };
+            return match self {
+                Self::Reset => self, // It was on its way.
+                _ if other_fin => Self::Closed,
+                _ => Self::HalfClosed,
+            };
         }
         match self {
             Self::NotTcp => Self::Midstream,
@@ -83,6 +87,8 @@ pub struct TcpFlow {
     order: u64,
     flags: [u8; 2],
     state: TcpState,
+    /// Which directions have sent FIN since the connection was last opened.
+    fins: [bool; 2],
 }
 
 const _: () = assert!(size_of::<TcpFlow>() == 64, "a flow's counters fill the line behind its key");
@@ -161,6 +167,7 @@ impl FlowState for TcpFlow {
         }
         self.last_ns = later.last_ns;
         self.state = later.state;
+        self.fins = later.fins;
         self.order = Self::mix(self.order, later.order);
     }
 }
@@ -188,7 +195,11 @@ impl App for TcpTracker {
         if packet.headers.key.protocol() == TCP && !packet.headers.later_fragment {
             let settled = flow.state != TcpState::NotTcp && flow.state != TcpState::SynReceived;
             if flags & (SYN | FIN | RST) != 0 || !settled {
-                flow.state = flow.state.after(flags, flow.flags[1 - way]);
+                if flags & (SYN | ACK | RST) == SYN {
+                    flow.fins = [false; 2];
+                }
+                flow.state = flow.state.after(flags, flow.fins[1 - way]);
+                flow.fins[way] |= flags & FIN != 0;
             }
         }
         flow.flags[way] |= flags;
@@ -253,6 +264,32 @@ mod tests {
         assert_eq!(feed(&[(true, ACK), (false, ACK)]).state(), TcpState::Midstream);
         assert_eq!(feed(&[(true, ACK), (false, RST)]).state(), TcpState::Reset);
         assert_eq!(feed(&[(true, RST), (false, SYN)]).state(), TcpState::SynSent);
+    }
+
+    #[test]
+    fn a_connection_on_the_ports_of_a_closed_one_closes_by_its_own_fins() {
+        let one = [
+            (true, SYN),
+            (false, SYN | ACK),
+            (true, ACK),
+            (true, FIN | ACK),
+            (false, FIN | ACK),
+            (true, ACK),
+        ];
+        let two = [one.as_slice(), &one].concat();
+        let states = |packets: &[(bool, u8)]| -> Vec<TcpState> {
+            (1..=packets.len()).map(|n| feed(&packets[..n]).state()).collect()
+        };
+        assert_eq!(states(&two)[6..], states(&one));
+        assert_eq!(states(&one)[3..], [TcpState::HalfClosed, TcpState::Closed, TcpState::Closed]);
+    }
+
+    #[test]
+    fn a_fin_behind_a_reset_opens_nothing() {
+        let reset = [(true, SYN), (false, SYN | ACK), (true, ACK), (true, RST)];
+        assert_eq!(feed(&[reset.as_slice(), &[(false, FIN | ACK)]].concat()).state(), TcpState::Reset);
+        let again = [reset.as_slice(), &[(true, SYN), (false, SYN | ACK), (true, ACK), (false, FIN | ACK)]];
+        assert_eq!(feed(&again.concat()).state(), TcpState::HalfClosed);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Streams against an oracle that writes every byte into one array.
 
-use flowloom_dpi::stream::{Piece, Segment, Sequencer, Window};
+use flowloom_dpi::stream::{Piece, Segment, Sequencer, WINDOW_BYTES_MAX, Window};
 use proptest::prelude::*;
 
 /// One array of bytes that may be missing, byte after byte.
@@ -203,4 +203,24 @@ fn what_is_next_can_be_asked() {
     assert!(order.is_next(&segment(1, false)) && order.is_next(&segment(u32::MAX, false)));
     assert!(!order.is_next(&segment(2, false)));
     assert!(order.is_next(&segment(500, true)), "it may begin anew");
+}
+
+#[test]
+fn jumps_of_a_whole_window_cost_no_step_a_place() {
+    // A step for each place would be 10^11 of them.
+    let mut window = Window::new(WINDOW_BYTES_MAX);
+    let mut order = Sequencer::default();
+    let (mut bytes, mut missing) = (0, 0);
+    for jump in 0..6000_u32 {
+        let sequence = jump.wrapping_mul(1 << 25);
+        order.push(
+            Segment { sequence, syn: false, payload: b"x" },
+            Some(&mut window),
+            |piece| match piece {
+                Piece::Data(data) => bytes += data.len(),
+                Piece::Gap(gap) => missing += gap,
+            },
+        );
+    }
+    assert_eq!((bytes, missing, window.held()), (6000, 5999 * ((1 << 25) - 1), 0));
 }

@@ -104,11 +104,18 @@ impl Trace {
 
     /// Runs the trace through a cache, and returns the counts of its measured part.
     ///
-    /// `stop` is asked every 65,536 accesses. `uses` saves the look into the future where it was had before.
+    /// `stop` is asked every 65,536 accesses. `uses` saves the look into the future where it was had before: those that
+    /// [`next_uses`](Self::next_uses) returned for this trace and for [`CacheSpec::uses_closing`]. With any others the counts
+    /// mean nothing.
     ///
     /// # Errors
     ///
-    /// [`SimulateError`] where there is nothing to measure or the cache cannot be built.
+    /// [`SimulateError`] where there is nothing to measure, the cache cannot be built, or the trace is too long for a policy
+    /// that knows the future.
+    ///
+    /// # Panics
+    ///
+    /// When the policy knows the future and `uses` are of a trace of another length.
     pub fn simulate(
         &self,
         spec: &CacheSpec,
@@ -128,6 +135,15 @@ impl Trace {
             }
             None => None,
         };
+        if spec.policy.needs_future()
+            && let Some(uses) = uses
+        {
+            let (known, here) = (uses.accesses(), self.accesses.len());
+            assert_eq!(
+                known, here,
+                "these next uses are of a trace of {known} accesses: this one has {here}"
+            );
+        }
         match (spec.policy, uses) {
             (Policy::Min, Some(uses)) => {
                 let mut min = Min::new(spec.geometry.lines() as usize, self.accesses.len(), drops);
@@ -187,5 +203,14 @@ mod tests {
         assert_eq!(trace.simulate(&lru, None, &|| true), Ok(Simulated::Stopped));
         let empty = Trace::new(vec![Access::new(1, 1)], 1);
         assert_eq!(empty.simulate(&lru, None, &|| false), Err(SimulateError::Empty));
+    }
+
+    #[test]
+    #[should_panic(expected = "these next uses are of a trace of 200 accesses: this one has 100")]
+    fn the_future_of_another_trace_is_refused_in_words() {
+        let trace = |accesses| Trace::new((0..accesses).map(|i| Access::new(i % 70, i)).collect(), 0);
+        let other = trace(200).next_uses(false).unwrap();
+        let min = CacheSpec::PAPER.with_policy(Policy::Min);
+        let _ = trace(100).simulate(&min, Some(&other), &|| false);
     }
 }

@@ -14,6 +14,9 @@ const CATCH_ALL: [&str; 2] = ["unknown", "unset"];
 
 /// Reads one file's text. `None` for the catch-alls, which would hide that nothing matched.
 ///
+/// A second mark behind a first repeats the whole, as in POSIX; behind an interval (`a{2}+`) it is read as any number of the
+/// atom, which matches more.
+///
 /// # Errors
 ///
 /// [`ParseError`] with the line.

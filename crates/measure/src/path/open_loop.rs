@@ -7,7 +7,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use flowloom_engine::{App, Verdict};
-use flowloom_packet::{Fill, PacketBatch, PacketSource, PacketView, SourceError};
+use flowloom_packet::{DropCounts, Fill, PacketBatch, PacketSource, PacketView, SourceError};
 use hdrhistogram::Histogram;
 
 use crate::clock::wall_ns;
@@ -94,6 +94,10 @@ impl<S: PacketSource> PacketSource for OpenLoop<S> {
         self.left -= count;
         Ok(Fill::Packets)
     }
+
+    fn withheld(&mut self) -> DropCounts {
+        self.inner.withheld()
+    }
 }
 
 /// Where the latencies of all workers end up.
@@ -169,11 +173,28 @@ mod tests {
     use flowloom_engine::{Control, Cores, EngineConfig, Mode, run};
     use flowloom_flow_key::FlowKey;
     use flowloom_flow_table::{LineHash, LineHashConfig};
+    use flowloom_packet::DropReason;
     use flowloom_scheduler::{DirectHash, WorkerCount};
 
     use super::super::input::CaptureFile;
     use super::super::looped::Looped;
     use super::*;
+
+    #[test]
+    fn what_the_source_withholds_is_told() {
+        struct Withholding;
+        impl PacketSource for Withholding {
+            fn next_batch(&mut self, _: &mut PacketBatch) -> Result<Fill, SourceError> {
+                Ok(Fill::End)
+            }
+            fn withheld(&mut self) -> DropCounts {
+                let mut counts = DropCounts::default();
+                counts.add(DropReason::Reassembled, 3);
+                counts
+            }
+        }
+        assert_eq!(OpenLoop::new(Withholding, 1.0, 1).withheld().total(), 3);
+    }
 
     #[test]
     fn packets_come_at_their_times_and_a_pause_is_seen_by_all_that_were_due() {

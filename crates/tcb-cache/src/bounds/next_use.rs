@@ -55,7 +55,16 @@ impl NextUses {
         Ok(Self { next })
     }
 
+    /// Returns how many accesses the trace has.
+    pub(crate) fn accesses(&self) -> usize {
+        self.next.len()
+    }
+
     /// Returns the position of the next use after the access at `position`, or [`NextUses::NEVER`].
+    ///
+    /// # Panics
+    ///
+    /// When the trace has no access at `position`.
     #[inline]
     #[must_use]
     pub fn after(&self, position: usize) -> u32 {

@@ -158,6 +158,11 @@ fn pack(set: impl Fn(usize) -> u32) -> u64 {
     (0..4).fold(0, |lanes, bank| lanes | u64::from(set(bank) & 0xFFFF) << (16 * bank))
 }
 
+/// Returns the lane of a bank, 0 where there is none.
+fn lane(lanes: u64, bank: u32) -> u32 {
+    lanes.checked_shr(bank.saturating_mul(16)).unwrap_or(0) as u32 & 0xFFFF
+}
+
 impl Indexing {
     /// Returns the functions of a cache's banks; `seed` draws the matrices of the H₃ class.
     ///
@@ -229,16 +234,17 @@ impl Indexing {
         self.auxiliary.of(key)
     }
 
-    /// Returns the set of a key in a bank, by the bank's own function.
+    /// Returns the set of a key in a bank, by the bank's own function; of a bank that the cache does not have it means
+    /// nothing.
     #[must_use]
     pub fn set(&self, key: u64, bank: u32) -> u32 {
-        (self.primary(key) >> (16 * bank)) as u32 & 0xFFFF
+        lane(self.primary(key), bank)
     }
 
-    /// Returns the set of a key in a bank, by the auxiliary function.
+    /// Returns the set of a key in a bank, by the auxiliary function; of a bank that the cache does not have it means nothing.
     #[must_use]
     pub fn auxiliary_set(&self, key: u64, bank: u32) -> u32 {
-        (self.auxiliary(key) >> (16 * bank)) as u32 & 0xFFFF
+        lane(self.auxiliary(key), bank)
     }
 
     /// Returns the matrices, those of the banks first; empty for other functions than H₃.
@@ -336,6 +342,14 @@ mod tests {
                 (indexing.primary(key), indexing.auxiliary(key))
             };
             assert_eq!(of(0), of(0xFFFE), "{function}");
+        }
+    }
+
+    #[test]
+    fn a_bank_beyond_all_has_no_lane() {
+        let indexing = Indexing::new(IndexFunction::PAPER, Geometry::PAPER, 1).unwrap();
+        for bank in [4, 5, u32::MAX] {
+            assert_eq!((indexing.set(77, bank), indexing.auxiliary_set(77, bank)), (0, 0));
         }
     }
 

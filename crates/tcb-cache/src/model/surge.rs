@@ -18,20 +18,20 @@ use crate::random::Random;
 use super::draw::{lognormal, pareto, weibull};
 use super::session::{Request, Session, SessionSource};
 
-/// The parameters of the model; the default is model S.
+/// The parameters of the model; the default is model S. Times are finite and not negative.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SurgeConfig {
     /// Mean of the logarithm of the number of pages.
     pub pages_mean_ln: f64,
     /// Deviation of the logarithm of the number of pages.
     pub pages_deviation_ln: f64,
-    /// Most pages of a session.
+    /// Most pages of a session; 0 counts as 1.
     pub pages_max: u32,
     /// Least requests of a page, before rounding.
     pub requests_least: f64,
     /// Shape of the requests of a page.
     pub requests_shape: f64,
-    /// Most requests of a page.
+    /// Most requests of a page; 0 counts as 1.
     pub requests_max: u32,
     /// Scale of the gap within a page, in seconds.
     pub active_scale_s: f64,
@@ -49,7 +49,7 @@ pub struct SurgeConfig {
     pub think_max_s: f64,
     /// What gaps between pages are multiplied by.
     pub think_factor: f64,
-    /// Networks of /24 that clients are in.
+    /// Networks of /24 that clients are in, 1 to 2²⁴.
     pub networks: u32,
 }
 
@@ -114,7 +114,7 @@ impl SessionSource for Surge {
         session.address = network | random.below(256) as u32;
         session.requests.clear();
         let pages = lognormal(random, config.pages_mean_ln, config.pages_deviation_ln).ceil();
-        let pages = (pages as u32).clamp(1, config.pages_max);
+        let pages = (pages as u32).clamp(1, config.pages_max.max(1));
         let mut now_s = 0.0;
         for page in 0..pages {
             if page > 0 {
@@ -122,7 +122,7 @@ impl SessionSource for Surge {
                 now_s += gap * config.think_factor;
             }
             let requests = pareto(random, config.requests_least, config.requests_shape) as u32;
-            for request in 0..requests.clamp(1, config.requests_max) {
+            for request in 0..requests.clamp(1, config.requests_max.max(1)) {
                 if request > 0 {
                     let gap = weibull(random, config.active_scale_s, config.active_shape);
                     now_s += gap.min(config.active_max_s) + config.request_s;
@@ -161,5 +161,13 @@ mod tests {
         assert!((22..32).contains(&mean), "{mean} requests a session");
         let pages = long * 100 / gaps;
         assert!((15..23).contains(&pages), "one gap in five is between pages: {pages} %");
+    }
+
+    #[test]
+    fn a_session_has_a_page_and_a_page_a_request() {
+        let config = SurgeConfig { pages_max: 0, requests_max: 0, networks: 0, ..SurgeConfig::default() };
+        let (mut surge, mut session) = (Surge::new(config, 1), Session::default());
+        assert!(surge.next_session(&mut Random::new(1), &mut session));
+        assert_eq!(session.requests.len(), 1);
     }
 }

@@ -25,7 +25,10 @@ pub fn parse(line: &[u8]) -> Result<Entry<'_>, Skip> {
     // Names of users have been seen with brackets in them: the time is the first that reads as one.
     let mut skip = Skip::Time;
     for (at, _) in rest.iter().enumerate().filter(|(_, byte)| **byte == b'[') {
-        let Some(length) = rest[at..].iter().position(|byte| *byte == b']') else { break };
+        let bracket = &rest[at..];
+        // Nothing longer is a time: a line of brackets would be searched as often as it has some.
+        let bracket = &bracket[..bracket.len().min(TIME_BYTES_MAX + 2)];
+        let Some(length) = bracket.iter().position(|byte| *byte == b']') else { continue };
         let Some(time_ms) = time(&rest[at + 1..at + length]) else { continue };
         match reply(&rest[at + length + 1..]) {
             Ok(reply_bytes) => {
@@ -71,6 +74,9 @@ fn reply(rest: &[u8]) -> Result<u64, Skip> {
 
 const MONTHS: [&[u8; 3]; 12] =
     [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
+
+/// Bytes of a time with its zone.
+const TIME_BYTES_MAX: usize = 26;
 
 /// Reads `17/May/2015:10:05:03 +0000` as milliseconds since 1970.
 fn time(text: &[u8]) -> Option<u64> {
@@ -137,6 +143,19 @@ mod tests {
         assert_eq!(parse(quotes).unwrap().reply_bytes, 5);
         let bracket = b"h - [x] [17/May/2015:10:05:03 +0000] \"GET /\" 200 5";
         assert_eq!(parse(bracket).unwrap().reply_bytes, 5);
+    }
+
+    #[test]
+    fn brackets_that_hold_no_time_are_looked_at_once() {
+        // Each to the end of its line, they would be 10^11 bytes.
+        for end in ["", "]", "] \"GET /\" 200 5"] {
+            let line = format!("h - - {}{end}", "[".repeat(64_000));
+            for _ in 0..50 {
+                assert_eq!(parse(line.as_bytes()), Err(Skip::Time));
+            }
+            let line = format!("h - {} [17/May/2015:10:05:03 +0000] \"GET /\" 200 5", "[".repeat(60_000));
+            assert_eq!(parse(line.as_bytes()).map(|entry| entry.reply_bytes), Ok(5));
+        }
     }
 
     #[test]

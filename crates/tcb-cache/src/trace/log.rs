@@ -12,7 +12,15 @@ use super::{bu, clf, tsv, w3c};
 /// Longest name of a host.
 const HOST_BYTES_MAX: usize = 255;
 
-/// What a line says.
+/// What a line of a log says.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_tcb_cache::trace::{Entry, clf};
+/// let line = b"h - - [01/Jan/1970:00:00:02 +0000] \"GET /\" 200 5";
+/// assert_eq!(clf::parse(line), Ok(Entry { host: b"h", time_ms: 2000, reply_bytes: 5 }));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
     /// The client.

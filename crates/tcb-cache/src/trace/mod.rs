@@ -31,5 +31,5 @@ pub mod w3c;
 pub use accesses::{AccessTrace, read_accesses};
 pub use format::{Format, UnknownFormat};
 pub use lines::LINE_BYTES_MAX;
-pub use log::read_log;
+pub use log::{Entry, read_log};
 pub use summary::{ReadError, ReadLimits, ReadSummary, Skip};

@@ -121,6 +121,8 @@ impl Stream {
 
     /// Fills an empty batch with the next packets.
     pub(super) fn fill(&mut self, walk: &mut Walk, batch: &mut PacketBatch) -> StreamFill {
+        // Bytes that the next record has: a long one would be copied and looked at anew for each piece of it that comes.
+        let mut wanted = 0;
         loop {
             if let Some((block, at)) = &mut self.current {
                 let (next, stop) =
@@ -139,6 +141,7 @@ impl Stream {
                             );
                             return StreamFill::End(StreamEnd::Stop(Stop::Corrupt(why)));
                         }
+                        wanted = need;
                     }
                     stop => return StreamFill::End(StreamEnd::Stop(stop)),
                 }
@@ -150,10 +153,15 @@ impl Stream {
                 self.base += at as u64;
                 self.pool.push(walked);
             }
-            if self.reader.refill().is_err() {
-                let error = self.error.lock().unwrap_or_else(PoisonError::into_inner).take();
-                let error = error.unwrap_or_else(|| io::Error::other("reading failed"));
-                return StreamFill::End(StreamEnd::Error(error));
+            loop {
+                if self.reader.refill().is_err() {
+                    let error = self.error.lock().unwrap_or_else(PoisonError::into_inner).take();
+                    let error = error.unwrap_or_else(|| io::Error::other("reading failed"));
+                    return StreamFill::End(StreamEnd::Error(error));
+                }
+                if self.reader.data().len() >= wanted || self.reader.reader_exhausted() {
+                    break;
+                }
             }
             if let Some(Block::Owned(bytes)) = Arc::get_mut(&mut block) {
                 bytes.clear();
@@ -182,5 +190,48 @@ impl Stream {
         }
         let held = self.pool.len() + usize::from(self.current.is_some());
         (held < POOL_BLOCKS).then(|| Arc::new(Block::Owned(Vec::with_capacity(self.capacity))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use flowloom_packet::{Fill, LinkType};
+
+    use super::*;
+    use crate::capture::{Capture, CaptureOptions};
+    use crate::write::{PcapOptions, PcapWriter};
+
+    /// Gives a few bytes at a time.
+    struct Trickle(io::Cursor<Vec<u8>>);
+
+    impl Read for Trickle {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let room = buffer.len().min(256);
+            self.0.read(&mut buffer[..room])
+        }
+    }
+
+    #[test]
+    fn a_long_record_that_comes_in_small_pieces_is_put_together_once() {
+        // Were all that has come of it copied at each piece, it would be 10^12 bytes.
+        let long = vec![7; RECORD_BYTES_MAX];
+        let options =
+            PcapOptions { link: LinkType::RAW, snaplen_bytes: u32::MAX, ..PcapOptions::default() };
+        let mut writer = PcapWriter::new(Vec::new(), options).unwrap();
+        for second in 0..4 {
+            writer.write(second * 1_000_000_000, 9000, &long).unwrap();
+        }
+        let pipe = Trickle(io::Cursor::new(writer.finish().unwrap()));
+        let mut capture = Capture::read_from(Path::new("pipe"), pipe, CaptureOptions::default()).unwrap();
+        let mut batch = PacketBatch::new();
+        for _ in 0..4 {
+            assert_eq!(capture.next_batch(&mut batch).unwrap(), Fill::Packets);
+            let block = batch.block.as_ref().unwrap();
+            assert!(batch.packets.iter().all(|packet| packet.bytes_in(block.bytes()) == long));
+        }
+        assert_eq!(capture.next_batch(&mut batch).unwrap(), Fill::End);
+        assert_eq!((capture.packets(), capture.notice()), (4, None));
     }
 }
