@@ -1,6 +1,6 @@
 //! From expressions to as few tables as fit the budget.
 
-use regex_automata::nfa::thompson;
+use regex_automata::nfa::thompson::{self, NFA};
 use regex_automata::util::prefilter::Prefilter;
 use regex_automata::util::syntax;
 use regex_automata::{Input, MatchKind, meta};
@@ -24,6 +24,8 @@ pub const GROUPS_MAX: usize = 16;
 const TRANSITION_BYTES: usize = 4;
 /// What building may take beside the table, in budgets of the group.
 const WORK: usize = 4;
+/// Bytes of an expression's own automaton that are made in a step.
+const STEP_BYTES: usize = 4;
 
 /// What building may take.
 ///
@@ -43,11 +45,43 @@ pub struct Budget {
     pub group_bytes_max: usize,
     /// Bytes of all tables.
     pub bytes_max: usize,
+    /// Steps of building, of tens of nanoseconds each: a state of an expression's own automaton that is looked at, or four bytes of
+    /// such an automaton that are made. Whatever was built in vain, as it did not fit, counts as well.
+    pub steps_max: u64,
 }
 
 impl Default for Budget {
     fn default() -> Self {
-        Self { group_bytes_max: 8 << 20, bytes_max: 64 << 20 }
+        Self { group_bytes_max: 8 << 20, bytes_max: 64 << 20, steps_max: 100_000_000 }
+    }
+}
+
+/// What a scanner has taken so far, and what it may.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spent {
+    budget: Budget,
+    /// Bytes of all tables.
+    bytes: usize,
+    steps_left: u64,
+}
+
+impl Spent {
+    pub(crate) fn nothing_of(budget: Budget) -> Self {
+        Self { budget, bytes: 0, steps_left: budget.steps_max }
+    }
+
+    /// Takes the steps in which so many bytes of an expression's own automaton are made.
+    fn made(&mut self, bytes: usize) -> Result<(), BuildError> {
+        self.steps_left = self.steps_left.saturating_sub((bytes / STEP_BYTES) as u64);
+        self.check()
+    }
+
+    /// Says whether there are steps left.
+    fn check(&self) -> Result<(), BuildError> {
+        if self.steps_left > 0 {
+            return Ok(());
+        }
+        Err(BuildError::TooManySteps { steps_max: self.budget.steps_max })
     }
 }
 
@@ -90,7 +124,11 @@ pub(crate) fn whole(pattern: &Pattern) -> Result<meta::Regex, BuildError> {
 }
 
 /// Looks at one expression.
-pub(crate) fn check(id: u16, pattern: &Pattern) -> Result<Checked<'_>, BuildError> {
+pub(crate) fn check<'a>(
+    id: u16,
+    pattern: &'a Pattern,
+    spent: &mut Spent,
+) -> Result<Checked<'a>, BuildError> {
     let name = || pattern.name.clone();
     if pattern.regex.len() > REGEX_BYTES_MAX {
         return Err(BuildError::LongRegex {
@@ -104,6 +142,7 @@ pub(crate) fn check(id: u16, pattern: &Pattern) -> Result<Checked<'_>, BuildErro
         .configure(thompson_config())
         .build(&pattern.regex)
         .map_err(|error| BuildError::Syntax { name: name(), message: flat(&error) })?;
+    spent.made(nfa.memory_usage())?;
     if nfa.look_set_any().contains_word_unicode() {
         return Err(BuildError::Syntax {
             name: name(),
@@ -131,25 +170,24 @@ fn flat(error: &dyn std::error::Error) -> String {
 }
 
 /// Makes the tables of patterns that are alike: all anchored or none, of one dialect. Halves the list until the halves fit.
-/// `bytes` counts what all tables take; none is made once there are too many.
+/// No table is made once all take too many bytes, or took too many steps.
 pub(crate) fn tables(
     list: &[Checked<'_>],
-    budget: Budget,
-    bytes: &mut usize,
+    spent: &mut Spent,
     out: &mut Vec<Table>,
 ) -> Result<(), BuildError> {
     let Some(first) = list.first() else { return Ok(()) };
-    let group_bytes_max = budget.group_bytes_max;
-    let table = if list.len() > GROUP_PATTERNS_MAX { None } else { table(list, budget) };
+    let Budget { group_bytes_max, bytes_max, .. } = spent.budget;
+    let table = if list.len() > GROUP_PATTERNS_MAX { None } else { table(list, spent)? };
     if let Some(table) = table {
-        *bytes += table.bytes();
+        spent.bytes += table.bytes();
         out.push(table);
         if out.len() > GROUPS_MAX {
             let groups = out.len();
             return Err(BuildError::TooManyGroups { groups, groups_max: GROUPS_MAX, group_bytes_max });
         }
-        if *bytes > budget.bytes_max {
-            return Err(BuildError::TooLarge { bytes: *bytes, bytes_max: budget.bytes_max });
+        if spent.bytes > bytes_max {
+            return Err(BuildError::TooLarge { bytes: spent.bytes, bytes_max });
         }
         return Ok(());
     }
@@ -157,34 +195,39 @@ pub(crate) fn tables(
         return Err(BuildError::PatternTooLarge { name: first.pattern.name.clone(), group_bytes_max });
     }
     let (low, high) = list.split_at(list.len() / 2);
-    tables(low, budget, bytes, out)?;
-    tables(high, budget, bytes, out)
+    tables(low, spent, out)?;
+    tables(high, spent, out)
 }
 
 /// Makes one table, if it fits.
-fn table(list: &[Checked<'_>], budget: Budget) -> Option<Table> {
+fn table(list: &[Checked<'_>], spent: &mut Spent) -> Result<Option<Table>, BuildError> {
     let (anchored, skip_zero) = (list[0].anchored, list[0].skips_zero());
     let syntax = syntax_of(list[0].pattern.dialect);
     let mut hirs = Vec::with_capacity(list.len());
     for checked in list {
-        hirs.push(syntax::parse_with(&checked.pattern.regex, &syntax).ok()?);
+        let Ok(hir) = syntax::parse_with(&checked.pattern.regex, &syntax) else { return Ok(None) };
+        hirs.push(hir);
     }
+    let nfa_bytes_max = 2 * NFA_BYTES_MAX;
     let nfa = thompson::Compiler::new()
-        .configure(thompson_config().nfa_size_limit(Some(2 * NFA_BYTES_MAX)))
-        .build_many_from_hir(&hirs)
-        .ok()?;
+        .configure(thompson_config().nfa_size_limit(Some(nfa_bytes_max)))
+        .build_many_from_hir(&hirs);
+    spent.made(nfa.as_ref().map_or(nfa_bytes_max, NFA::memory_usage))?;
+    let Ok(nfa) = nfa else { return Ok(None) };
     let ids: Vec<u16> = list.iter().map(|checked| checked.id).collect();
     // The end of the input is among the classes, and makes up for zero where that is one of its own.
     let row_bytes = TRANSITION_BYTES * nfa.byte_classes().iter().count().next_power_of_two();
     let shape = Shape {
         anchored,
         skip_zero,
-        states_max: budget.group_bytes_max / row_bytes,
-        bytes_max: budget.group_bytes_max.saturating_mul(WORK),
+        states_max: spent.budget.group_bytes_max / row_bytes,
+        bytes_max: spent.budget.group_bytes_max.saturating_mul(WORK),
     };
-    let found = Subsets::new(&nfa, &ids, shape).ok()?;
+    let Ok(found) = Subsets::new(&nfa, &ids, shape, &mut spent.steps_left) else {
+        return spent.check().map(|()| None);
+    };
     // A byte of zero inside a literal would be passed over: the finder does not know that.
     let leap =
         if anchored || skip_zero { None } else { Prefilter::from_hirs_prefix(MatchKind::All, &hirs) };
-    Table::new(&found, list[0].id, anchored, leap).ok()
+    Ok(Table::new(&found, list[0].id, anchored, leap).ok())
 }

@@ -59,6 +59,11 @@ pub enum BuildError {
         /// The budget.
         bytes_max: usize,
     },
+    /// Building takes longer than it may.
+    TooManySteps {
+        /// The budget.
+        steps_max: u64,
+    },
 }
 
 impl fmt::Display for BuildError {
@@ -99,6 +104,11 @@ impl fmt::Display for BuildError {
             Self::TooLarge { bytes, bytes_max } => write!(
                 f,
                 "the automata take {bytes} bytes, more than {bytes_max}\n  raise the budget, or leave patterns out"
+            ),
+            Self::TooManySteps { steps_max } => write!(
+                f,
+                "building the automata takes more than {steps_max} steps\n  shorten repetitions, anchor expressions with ^, raise \
+                 the budget, or leave patterns out"
             ),
         }
     }

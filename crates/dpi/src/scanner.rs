@@ -1,6 +1,6 @@
 //! The scanner: built once, shared by all workers, and a few bytes of state for each stream.
 
-use crate::compile::{self, Budget, Checked, GROUPS_MAX, PATTERNS_MAX};
+use crate::compile::{self, Budget, Checked, GROUPS_MAX, PATTERNS_MAX, Spent};
 use crate::error::BuildError;
 use crate::pattern::{Pattern, PatternId, Transport};
 use crate::table::{DEAD, NONE, START, Table};
@@ -103,12 +103,12 @@ impl Scanner {
                 patterns_max: PATTERNS_MAX,
             });
         }
+        let mut spent = Spent::nothing_of(budget);
         let checked: Vec<Checked<'_>> = (0..)
             .zip(patterns)
-            .map(|(id, pattern)| compile::check(id, pattern))
+            .map(|(id, pattern)| compile::check(id, pattern, &mut spent))
             .collect::<Result<_, _>>()?;
         let mut groups = [Vec::new(), Vec::new()];
-        let mut bytes = 0;
         for transport in Transport::ALL {
             let tables = &mut groups[transport as usize];
             let (mut rest, mut kinds): (Vec<Checked<'_>>, Vec<Vec<Checked<'_>>>) = (Vec::new(), Vec::new());
@@ -126,7 +126,7 @@ impl Scanner {
                 rest = others;
             }
             for kind in &kinds {
-                compile::tables(kind, budget, &mut bytes, tables)?;
+                compile::tables(kind, &mut spent, tables)?;
             }
             // The best patterns first: a match there may spare the other groups the packet.
             tables.sort_by_key(|table| table.first);

@@ -331,7 +331,7 @@ mod tests {
         let anchored = list[0].starts_with('^');
         let ids: Vec<u16> = (0..).take(list.len()).collect();
         let shape = Shape { anchored, skip_zero: false, states_max: usize::MAX, bytes_max: 1 << 30 };
-        let found = Subsets::new(&NFA::new_many(list).unwrap(), &ids, shape).unwrap();
+        let found = Subsets::new(&NFA::new_many(list).unwrap(), &ids, shape, &mut 1_000_000).unwrap();
         Table::new(&found, 0, anchored, leap)
     }
 

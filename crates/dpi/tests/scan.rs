@@ -339,3 +339,39 @@ fn no_byte_less_than_its_size_will_do() {
     let bytes_max = size.bytes - 1;
     assert_eq!(build(bytes_max).unwrap_err(), BuildError::TooLarge { bytes: size.bytes, bytes_max });
 }
+
+#[test]
+fn no_step_less_than_it_takes_will_do() {
+    let patterns = [Pattern::new("ab", "^ab"), Pattern::new("anywhere", "needle")];
+    let build = |steps_max| Scanner::with_budget(&patterns, Budget { steps_max, ..Budget::default() });
+    let (mut few, mut enough) = (0, 1 << 20);
+    while enough - few > 1 {
+        let middle = few + (enough - few) / 2;
+        match build(middle) {
+            Ok(_) => enough = middle,
+            Err(error) => {
+                assert_eq!(error, BuildError::TooManySteps { steps_max: middle });
+                few = middle;
+            }
+        }
+    }
+    assert!((500..20_000).contains(&enough), "{enough} steps");
+    assert_eq!(build(enough).unwrap().size(), Scanner::new(&patterns).unwrap().size());
+}
+
+#[test]
+fn what_is_built_in_vain_takes_steps_as_well() {
+    // Each alone fits; how many do together is found by trying.
+    let patterns = vec![Pattern::new("slow", "^(a?){90}a{90}"); 64];
+    let build = |steps_max| {
+        let budget = Budget { group_bytes_max: 512 << 10, steps_max, ..Budget::default() };
+        Scanner::with_budget(&patterns, budget)
+    };
+    assert!(build(u64::MAX).is_ok());
+    assert_eq!(build(500_000).unwrap_err(), BuildError::TooManySteps { steps_max: 500_000 });
+    // An expression that is too large by itself is called slow where there are not even steps to find that out.
+    let one = [Pattern::new("large", "x[^y]{200}y")];
+    let build = |steps_max| Scanner::with_budget(&one, Budget { steps_max, ..Budget::default() });
+    assert_eq!(build(10_000).unwrap_err(), BuildError::TooManySteps { steps_max: 10_000 });
+    assert!(matches!(build(u64::MAX).unwrap_err(), BuildError::PatternTooLarge { .. }));
+}

@@ -75,12 +75,28 @@ pub(super) struct Draft<'a> {
     /// The best pattern that has matched.
     label: u16,
     key: Vec<u32>,
+    /// Nodes looked at since somebody asked.
+    looked_at: u64,
 }
 
 impl<'a> Draft<'a> {
     pub(super) fn new(nodes: &'a Nodes) -> Self {
         let seen = vec![0; nodes.count()];
-        Self { nodes, seen, round: 0, stack: Vec::new(), list: Vec::new(), label: NONE, key: Vec::new() }
+        Self {
+            nodes,
+            seen,
+            round: 0,
+            stack: Vec::new(),
+            list: Vec::new(),
+            label: NONE,
+            key: Vec::new(),
+            looked_at: 0,
+        }
+    }
+
+    /// Returns how many nodes were looked at since this was asked last.
+    pub(super) fn looked_at(&mut self) -> u64 {
+        mem::take(&mut self.looked_at)
     }
 
     /// Begins another, with the best pattern that has matched.
@@ -97,6 +113,7 @@ impl<'a> Draft<'a> {
     pub(super) fn add(&mut self, node: u32, behind: Kind, ahead: Option<Kind>) {
         self.stack.push(node);
         while let Some(at) = self.stack.pop() {
+            self.looked_at += 1;
             if mem::replace(&mut self.seen[at as usize], self.round) == self.round {
                 continue;
             }

@@ -21,6 +21,6 @@ mod subsets;
 
 pub(crate) use subsets::{Shape, Step, Subsets};
 
-/// The automaton is larger than it may be.
+/// The automaton is larger than it may be, or no step is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooLarge;

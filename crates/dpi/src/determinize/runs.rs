@@ -96,6 +96,11 @@ impl Runs {
         Ok(())
     }
 
+    /// Returns how many targets all runs have.
+    pub(super) fn targets(&self) -> usize {
+        self.targets.len()
+    }
+
     /// Returns the last byte of each run, and where it leads.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u8, &[u32])> {
         let mut begin = 0;

@@ -52,8 +52,13 @@ pub(crate) struct Subsets {
 }
 
 impl Subsets {
-    /// Makes one automaton of the patterns `ids`, in rising order.
-    pub(crate) fn new(nfa: &NFA, ids: &[u16], shape: Shape) -> Result<Self, TooLarge> {
+    /// Makes one automaton of the patterns `ids`, in rising order, in as many steps as are left; none is left where it takes more.
+    pub(crate) fn new(
+        nfa: &NFA,
+        ids: &[u16],
+        shape: Shape,
+        steps_left: &mut u64,
+    ) -> Result<Self, TooLarge> {
         let nodes = Nodes::new(nfa, ids);
         let start = if shape.anchored { nfa.start_anchored() } else { nfa.start_unanchored() };
         let mut draft = Draft::new(&nodes);
@@ -73,6 +78,7 @@ impl Subsets {
             runs: Runs::new(),
             from: Vec::new(),
             steps: Vec::new(),
+            steps_left,
         };
         let mut at = search.order.number(&first)?;
         while let Some(subset) = search.order.list.get(at as usize).cloned() {
@@ -107,6 +113,7 @@ struct Search<'a> {
     from: Vec<u32>,
     /// The steps of the subset at hand.
     steps: Vec<Step>,
+    steps_left: &'a mut u64,
 }
 
 impl Search<'_> {
@@ -142,8 +149,9 @@ impl Search<'_> {
 
     /// Finds the steps from the nodes `from`, over the bytes of one kind if any assertion asks; `label` has matched.
     fn step_from(&mut self, at: u32, label: u16, ahead: Option<Kind>) -> Result<(), TooLarge> {
-        let Self { nodes, shape, order, draft, runs, from, steps } = self;
+        let Self { nodes, shape, order, draft, runs, from, steps, steps_left } = self;
         runs.fill(nodes, from, shape.skip_zero, order.room() / size_of::<u32>())?;
+        spend(steps_left, (from.len() + runs.targets()) as u64)?;
         let mut before: Option<(&[u32], Kind, u32)> = None;
         for (last, targets) in runs.iter() {
             let kind = Kind::of(last);
@@ -161,6 +169,7 @@ impl Search<'_> {
                 for &target in targets {
                     draft.add(target, kind, None);
                 }
+                spend(steps_left, draft.looked_at())?;
                 let to = order.number(draft.finish(kind))?;
                 before = Some((targets, kind, to));
                 to
@@ -169,6 +178,12 @@ impl Search<'_> {
         }
         Ok(())
     }
+}
+
+/// Takes so many steps of those that are left.
+fn spend(left: &mut u64, steps: u64) -> Result<(), TooLarge> {
+    *left = left.saturating_sub(steps);
+    if *left == 0 { Err(TooLarge) } else { Ok(()) }
 }
 
 /// The subsets found so far.
@@ -220,7 +235,7 @@ mod tests {
 
     fn make(list: &[&str], shape: Shape) -> Result<Subsets, TooLarge> {
         let ids: Vec<u16> = (0..).take(list.len()).collect();
-        Subsets::new(&NFA::new_many(list).unwrap(), &ids, shape)
+        Subsets::new(&NFA::new_many(list).unwrap(), &ids, shape, &mut 1_000_000)
     }
 
     #[test]
