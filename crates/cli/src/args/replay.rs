@@ -13,6 +13,9 @@ use super::live::Live;
 use super::parse;
 use super::save::Save;
 
+/// Descriptors of a ring, unless asked for otherwise.
+pub(crate) const RING: usize = 16_384;
+
 /// Arguments of `replay`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
@@ -105,7 +108,7 @@ pub(crate) struct Replay {
     pub(crate) full: FullName,
 
     /// Descriptors per ring, a power of two
-    #[arg(long, value_name = "N", default_value = "16384", value_parser = parse::whole::<usize>)]
+    #[arg(long, value_name = "N", default_value_t = RING, value_parser = parse::whole::<usize>)]
     pub(crate) ring: usize,
 
     /// Follow tunnels to the innermost headers

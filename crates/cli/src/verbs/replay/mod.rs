@@ -36,7 +36,10 @@ use firewall::Rules;
 use outputs::Outputs;
 use probe::Probe;
 use role::{AccountingRole, Beside, L7Role, NullRole, Role, TrackerRole};
-use setup::{Tables, check_application, check_verifiable, discipline, engine_config, policy, set_options};
+use setup::{
+    Tables, check_application, check_verifiable, discipline, engine_config, policy, set_options,
+    warn_without_workers,
+};
 use source::{Source, feed};
 
 /// Runs the verb.
@@ -82,6 +85,7 @@ fn run_app<R: Role>(
 ) -> Result<Status, Failure> {
     check_application(arguments)?;
     let config = engine_config(arguments)?;
+    warn_without_workers(arguments, &config, common);
     let mut policy = policy(arguments, &config)?;
     let order = policy.order();
     let isa = isa_named(&arguments.isa)?;

@@ -21,11 +21,13 @@ use flowloom::scheduler::sim::schemes::Policy;
 use flowloom::scheduler::{OrderGuarantee, SetupError, Topology, WorkerCount};
 use flowloom::traffic::capture::{Capture, CaptureOptions, CaptureSet, Input, SetOptions, UnpackLimits};
 
+use crate::args::Common;
 use crate::args::replay::{
-    AppName, FullName, HugePagesName, InputThreadName, ModeName, OrderName, Replay, SchedulerName,
+    AppName, FullName, HugePagesName, InputThreadName, ModeName, OrderName, RING, Replay, SchedulerName,
 };
 use crate::exit::Failure;
 use crate::flow_file;
+use crate::render::{some_of, warn};
 
 /// Packets looked at to guess how many flows a capture has.
 const SAMPLE_PACKETS: u64 = 4096;
@@ -97,6 +99,23 @@ pub(super) fn engine_config(arguments: &Replay) -> Result<EngineConfig, Failure>
     config.pace = arguments.speed;
     config.check().map_err(|error| Failure::Usage(error.to_string()))?;
     Ok(config)
+}
+
+/// Says which options were asked for that mean nothing where one thread does everything.
+pub(super) fn warn_without_workers(arguments: &Replay, config: &EngineConfig, common: &Common) {
+    let options = [
+        ("--scheduler", arguments.scheduler != SchedulerName::Dh),
+        ("--input-thread", arguments.input_thread != InputThreadName::Auto),
+        ("--full", arguments.full != FullName::Block),
+        ("--ring", arguments.ring != RING),
+    ];
+    let idle: Vec<&str> =
+        options.iter().filter(|(_, asked_for)| *asked_for).map(|(name, _)| *name).collect();
+    if config.mode == Mode::Inline && !idle.is_empty() {
+        let verb = if idle.len() == 1 { "changes" } else { "change" };
+        let names = some_of(&idle, ", ");
+        warn(&format!("without workers {names} {verb} nothing; --workers N asks for some"), common);
+    }
 }
 
 /// Returns the policy that was asked for.
