@@ -98,8 +98,8 @@ pub struct Report {
 impl Report {
     /// Returns the share of the physical bound that was reached: 1 is the least time there can be.
     ///
-    /// Where jobs were dropped it is a share of rates, of the work done in a time. Then it may pass 1 a little, since the bound is
-    /// that of all jobs.
+    /// Where jobs were dropped it is a share of rates, of the work done in a time. Then it may pass 1, since the bound is that of all
+    /// jobs: by a little, or by a fifth where most of what was dropped is of the one flow that sets the bound.
     #[must_use]
     pub fn share_of_bound(&self) -> f64 {
         let done = self.work_done as f64 / self.work.max(1) as f64;
