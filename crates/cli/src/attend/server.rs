@@ -1,4 +1,4 @@
-//! One page over HTTP, to one reader at a time. Whoever asks gets a bounded request, a bounded time, and the connection closed.
+//! One page over HTTP, to a few readers at a time. Whoever asks gets a bounded request, a bounded time, and the connection closed.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -12,6 +12,8 @@ const REQUEST_BYTES_MAX: usize = 4096;
 const REST_BYTES_MAX: usize = 64 << 10;
 /// How long an exchange may take, from the first byte to the last.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Readers that are listened to at once: as many have to be silent before another has to wait.
+const READERS: usize = 8;
 
 /// Returns a socket that listens on a loopback address, or on any if that is asked for.
 pub(crate) fn bind(address: SocketAddr, publicly: bool) -> Result<TcpListener, Failure> {
@@ -25,8 +27,20 @@ pub(crate) fn bind(address: SocketAddr, publicly: bool) -> Result<TcpListener, F
         .map_err(|error| Failure::Usage(format!("cannot listen on {address}: {error}")))
 }
 
+/// Answers readers until the process ends.
+pub(super) fn serve(listener: &TcpListener, page: &(dyn Fn() -> String + Sync)) {
+    std::thread::scope(|scope| {
+        for _ in 1..READERS {
+            // Fewer will do where threads are short.
+            let thread = std::thread::Builder::new().name("metrics".into());
+            drop(thread.spawn_scoped(scope, || serve_in_turn(listener, page)));
+        }
+        serve_in_turn(listener, page);
+    });
+}
+
 /// Answers readers, one after the other, until the process ends.
-pub(super) fn serve(listener: &TcpListener, page: &dyn Fn() -> String) {
+fn serve_in_turn(listener: &TcpListener, page: &dyn Fn() -> String) {
     for stream in listener.incoming() {
         match stream {
             // A reader that goes away, or never asks, is no matter of ours.
@@ -179,6 +193,11 @@ mod tests {
     #[test]
     fn whoever_drips_is_cut_off_and_the_next_is_served() {
         let address = server();
+        let busy: Vec<TcpStream> = (1..READERS).map(|_| TcpStream::connect(address).unwrap()).collect();
+        std::thread::sleep(Duration::from_millis(50));
+        let begun = Instant::now();
+        assert!(ask(address, b"GET /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
+        assert!(begun.elapsed() < PATIENCE / 2, "nobody waits for those who are silent");
         let mut slow = TcpStream::connect(address).unwrap();
         let begun = Instant::now();
         // Bytes keep coming: the time of the whole exchange counts, not that between two bytes.
@@ -194,6 +213,7 @@ mod tests {
         assert!(ask(address, b"GET /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
         assert!(begun.elapsed() < 2 * PATIENCE, "{:?}", begun.elapsed());
         assert!(dripping.join().unwrap() < 3 * PATIENCE);
+        drop(busy);
     }
 
     #[test]
