@@ -123,7 +123,7 @@ fn time_of_day_ms(text: &[u8]) -> Option<u64> {
     let (hour, minute) = (digits(parts.next()?)?, digits(parts.next()?)?);
     let second_ms = parts.next().map_or(Some(0), seconds_as_ms)?;
     let in_range = hour <= 23 && minute <= 59 && second_ms < 61_000;
-    in_range.then_some((hour * 60 + minute) * 60_000 + second_ms)
+    in_range.then(|| (hour * 60 + minute) * 60_000 + second_ms)
 }
 
 /// The fields of a line.
@@ -235,6 +235,7 @@ mod tests {
             (b"17/05/2015 10:05:03 10.0.0.1 GET 192.0.2.7 - 200 20 1", Skip::Time),
             (b"2015-05-17 24:05:03 10.0.0.1 GET 192.0.2.7 - 200 20 1", Skip::Time),
             (b"2015-05-17 10:05:61 10.0.0.1 GET 192.0.2.7 - 200 20 1", Skip::Time),
+            (b"2015-05-17 9999999999999999999:9:9 10.0.0.1 GET 192.0.2.7 - 200 20 1", Skip::Time),
             (b"2015-05-17 -1:05:03 10.0.0.1 GET 192.0.2.7 - 200 20 1", Skip::Time),
             (b"2015-05-17 10:05:03 10.0.0.1 GET 192.0.2.7 - 200 +20 1", Skip::Number),
             (b"2015-05-17 10:05:03 10.0.0.1 GET - - 200 20 1", Skip::Host),
