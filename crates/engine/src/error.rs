@@ -163,6 +163,13 @@ pub enum Fault {
         /// The panic's message.
         message: String,
     },
+    /// What the flows came to panicked while it was put together: when records were merged, or a table of all workers' was taken
+    /// apart. No flow is in the report.
+    #[error("the results of flows are lost, a panic while they were put together: {message}")]
+    ResultsPanicked {
+        /// The panic's message.
+        message: String,
+    },
 }
 
 fn packets_of(count: u64) -> String {

@@ -11,6 +11,7 @@ const INPUT: InputThread = InputThread::Own;
 mod common;
 mod counts;
 mod digests;
+mod ends;
 mod faults;
 mod layouts;
 mod load;
