@@ -114,6 +114,7 @@ where
         halt: Arc::clone(halt),
         counters: SinkCounters::default(),
         failed: None,
+        is_asked: false,
     });
     Ok(InlineStage {
         front: Front::new(config, parts.source, None, parts.control, Arc::clone(halt)),
@@ -355,7 +356,7 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> Finished<'_, A, T> {
         let sink = egress.map(|ended| {
             let EgressEnd { mut counters, failed } = ended.result;
             counters.refused += unsold;
-            let panicked = ended.panic.map(|message| SinkError(format!("it panicked: {message}").into()));
+            let panicked = ended.panic.as_deref().map(SinkError::of_panic);
             let failed = failed.or(panicked).map(|error| Fault::Sink { error });
             fault = fault.take().or(failed);
             counters

@@ -42,7 +42,7 @@ pub(crate) struct Front<'a> {
     left: u64,
     /// Where there is a sink: which numbers may be given out.
     window: Option<Window>,
-    is_over: bool,
+    pub(crate) is_over: bool,
     pub(crate) interrupted: bool,
     pub(crate) fault: Option<Fault>,
     pub(crate) arrivals: Arrivals,

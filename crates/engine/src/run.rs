@@ -111,9 +111,9 @@ where
             let panic = repeat(|| stage.poll());
             if let Some(message) = panic {
                 stage.settle(message);
-                // The sink is finished all the same.
+                // The sink is finished all the same, and may panic then.
                 if let Some(message) = repeat(|| stage.poll()) {
-                    stage.fail(message);
+                    stage.settle(message);
                 }
             }
             let cpu = clock::thread_cpu();

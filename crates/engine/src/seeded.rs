@@ -152,7 +152,7 @@ where
         if let Some(message) = poll_out(&mut stage, InlineStage::poll) {
             stage.settle(message);
             if let Some(message) = poll_out(&mut stage, InlineStage::poll) {
-                stage.fail(message);
+                stage.settle(message);
             }
         }
         let ended = Ended { result: stage, panic: None, at: None, pinned: false, cpu: Duration::ZERO };

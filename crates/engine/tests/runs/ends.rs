@@ -26,6 +26,8 @@ enum When {
     PacketWithMore,
     /// When records of a flow are merged.
     Merge,
+    /// Never.
+    Never,
 }
 
 #[derive(Debug, Default)]
@@ -82,16 +84,20 @@ impl Drop for Ending {
 struct Finishing {
     taken: u64,
     finished: u32,
+    panic_at: Option<u64>,
+    panics_at_the_end: bool,
 }
 
 impl PacketSink for Finishing {
     fn take(&mut self, _: &Released<'_>) -> Result<(), SinkError> {
+        assert!(self.panic_at != Some(self.taken), "told to panic");
         self.taken += 1;
         Ok(())
     }
 
     fn finish(&mut self) -> Result<(), SinkError> {
         self.finished += 1;
+        assert!(!self.panics_at_the_end, "told to panic");
         Ok(())
     }
 }
@@ -172,5 +178,28 @@ fn records_that_panic_when_they_are_merged_leave_a_report_without_flows() {
         let report = go(layout, When::Merge, &mut Finishing::default(), None);
         assert!(matches!(report.fault, Some(Fault::ResultsPanicked { .. })), "{:?}", report.fault);
         assert_eq!((report.processed(), report.flows.len()), (report.input.decoded, 0), "{layout:?}");
+    }
+}
+
+#[test]
+fn a_sink_that_panics_is_the_fault_of_the_sink_in_every_layout() {
+    for layout in LAYOUTS {
+        for seed in [None, Some(3)] {
+            for at_the_end in [false, true] {
+                let panic_at = (!at_the_end).then_some(100);
+                let mut sink = Finishing { panic_at, panics_at_the_end: true, ..Finishing::default() };
+                let report = go(layout, When::Never, &mut sink, seed);
+                let fault = report.fault.as_ref().unwrap();
+                assert!(matches!(fault, Fault::Sink { .. }), "{layout:?}: {fault:?}");
+                assert!(fault.to_string().contains("told to panic"), "{fault}");
+                let counters = report.sink.unwrap();
+                assert_eq!(counters.taken, sink.taken, "{layout:?}");
+                assert_eq!(sink.finished, u32::from(at_the_end), "{layout:?}: once, and not after a panic");
+                if layout.0 == Mode::Inline {
+                    let accepted = report.processed() - report.worker_totals().denied;
+                    assert_eq!(counters.taken + counters.refused, accepted, "{at_the_end}");
+                }
+            }
+        }
     }
 }
