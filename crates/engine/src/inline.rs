@@ -123,6 +123,8 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> InlineStage<'_, A, T> {
                 }),
             }
         }
+        // First, so that what is done is never more than what was taken in.
+        self.front.publish();
         self.publisher.publish(&self.stage.hands.counters);
     }
 

@@ -1,5 +1,6 @@
 //! What the input stage takes in: its counts against the packets themselves, passes, and pauses.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use flowloom_engine::counters::WorkerCounters;
@@ -13,7 +14,7 @@ use flowloom_scheduler::sim::Scheme;
 use flowloom_scheduler::sim::schemes::Policy;
 use flowloom_scheduler::{DirectHash, Topology, WorkerCount};
 
-use crate::common::{Memory, Recorder, Seen, config, mix, small_table};
+use crate::common::{Memory, Recorder, Seen, config, mix, small_table, table};
 
 /// Withholds every tenth packet of a batch, and says so after the batch.
 struct Withholding(Memory, u64);
@@ -288,4 +289,26 @@ fn blocks_of_one_packet_are_never_mixed_up() {
     // More blocks than may be announced wait for a worker that is slow.
     let slow = digest(Mode::Pipeline { workers: 1 }, Some(Duration::from_micros(200)));
     assert_eq!(slow, digest(Mode::Inline, None));
+}
+
+#[test]
+fn a_snapshot_adds_up_also_while_another_run_begins() {
+    let (source, control, is_over) = (Memory::of(mix(200, 20)), Control::default(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let watcher = scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                let now = control.snapshot();
+                assert_eq!(now.packets, now.processed + now.dropped.total() + now.in_flight, "{now:?}");
+            }
+        });
+        for _ in 0..400 {
+            let mut policy = DirectHash::new(WorkerCount::new(1).unwrap());
+            let new = |_| Recorder::default();
+            let config = config(Mode::Inline);
+            let mut source = source.clone();
+            run(&config, &mut source, &mut policy, |_| table(100, None), new, &control).unwrap();
+        }
+        is_over.store(true, Ordering::Relaxed);
+        watcher.join().unwrap();
+    });
 }
