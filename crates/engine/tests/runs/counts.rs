@@ -74,6 +74,31 @@ fn a_batch_of_none_or_of_too_many_is_the_sources_fault() {
     }
 }
 
+/// Has a block for each batch, and one number for all.
+struct Unnumbered(Memory);
+
+impl PacketSource for Unnumbered {
+    fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
+        let fill = self.0.next_batch(batch)?;
+        batch.block_number = 7;
+        Ok(fill)
+    }
+}
+
+#[test]
+fn another_block_under_the_same_number_is_the_sources_fault() {
+    for mode in [Mode::Inline, Mode::Pipeline { workers: 2 }] {
+        let mut source = Unnumbered(Memory::in_blocks(mix(2_000, 50), 100));
+        let mut policy = DirectHash::new(WorkerCount::new(mode.workers()).unwrap());
+        let new = |_| Recorder::default();
+        let table = |_| small_table();
+        let report = run(&config(mode), &mut source, &mut policy, table, new, &Control::default()).unwrap();
+        let fault = report.fault.as_ref().map(ToString::to_string).unwrap_or_default();
+        assert!(fault.contains("another block under the number of the one before, 7"), "{mode:?} {fault}");
+        assert!(report.is_balanced() && report.input.packets == 100, "{mode:?} {:?}", report.input);
+    }
+}
+
 #[test]
 fn the_input_stage_counts_what_there_is() {
     let mut source = Memory::of(mix(3_000, 100));
