@@ -38,6 +38,7 @@ impl Default for Control {
 
 /// A run at a moment. What is neither processed nor dropped is on its way: the sum is exact.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Snapshot {
     /// Packets taken from the source.
     pub packets: u64,
@@ -55,6 +56,7 @@ pub struct Snapshot {
 
 /// A worker at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct WorkerSnapshot {
     /// Packets that its application has seen.
     pub processed: u64,

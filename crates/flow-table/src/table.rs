@@ -167,6 +167,7 @@ pub struct Expired {
 
 /// Counters of a table, since it was built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct TableStats {
     /// Flows now.
     pub len: u32,
@@ -217,6 +218,7 @@ impl TableStats {
 
 /// Where a table's bytes are. Reserved, not resident: untouched pages cost nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct MemoryReport {
     /// What a lookup reads before it knows the flow: signatures.
     pub index_bytes: u64,
