@@ -12,6 +12,7 @@ mod common;
 mod counts;
 mod digests;
 mod ends;
+mod evicting;
 mod faults;
 mod layouts;
 mod load;
