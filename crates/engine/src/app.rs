@@ -16,6 +16,9 @@ pub enum Verdict {
 /// Where the policy keeps a flow with its worker ([`OrderGuarantee::Home`]), no other instance sees the flow. Elsewhere its packets may
 /// come to any of them, one at a time: what is to be known of a flow belongs into [`App::Flow`].
 ///
+/// A panic, be it in a method or when the application is dropped at the end of the run, is its worker's
+/// [`Fault`](crate::Fault::WorkerPanicked); flows that were that worker's alone are then in no report.
+///
 /// [`OrderGuarantee::Home`]: flowloom_scheduler::OrderGuarantee::Home
 ///
 /// # Examples

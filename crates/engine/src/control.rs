@@ -1,7 +1,7 @@
 //! How another thread watches a run and stops it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_utils::CachePadded;
 use flowloom_packet::DropReason;
@@ -38,6 +38,7 @@ impl Default for Control {
 
 /// A run at a moment. What is neither processed nor dropped is on its way: the sum is exact.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Snapshot {
     /// Packets taken from the source.
     pub packets: u64,
@@ -55,6 +56,7 @@ pub struct Snapshot {
 
 /// A worker at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct WorkerSnapshot {
     /// Packets that its application has seen.
     pub processed: u64,
@@ -84,7 +86,8 @@ impl Control {
     /// Returns where the run stands; each number lags behind by up to a batch, with workers by up to sixteen, and is the report's
     /// once the run has ended. Takes a lock that no stage waits for.
     pub fn snapshot(&self) -> Snapshot {
-        let gauges = Arc::clone(&self.workers.lock().unwrap_or_else(PoisonError::into_inner));
+        // Held to the end: a run that begins meanwhile would forget one number and not yet another.
+        let gauges = self.lock();
         // What is done is read before what was taken in: so it is never more.
         let workers: Vec<WorkerSnapshot> = gauges.iter().map(|gauge| gauge.read()).collect();
         let mut dropped = DropCounts::default();
@@ -122,7 +125,7 @@ impl Control {
     pub(crate) fn end<F: FlowState>(&self, report: &RunReport<F>) {
         // First, so that what is done is never more than what was taken in.
         self.packets.store(report.input.packets, Ordering::Release);
-        let gauges = Arc::clone(&self.workers.lock().unwrap_or_else(PoisonError::into_inner));
+        let gauges = Arc::clone(&self.lock());
         for (gauge, worker) in gauges.iter().zip(&report.workers) {
             gauge.store(&worker.counters);
         }
@@ -135,12 +138,17 @@ impl Control {
     /// Makes a gauge for each worker of a run that begins, and forgets what earlier runs published.
     pub(crate) fn begin(&self, workers: usize) -> Arc<[CachePadded<Gauge>]> {
         let gauges: Arc<[CachePadded<Gauge>]> = (0..workers).map(|_| CachePadded::default()).collect();
+        let mut known = self.lock();
         self.packets.store(0, Ordering::Release);
         for count in &self.dropped {
             count.store(0, Ordering::Release);
         }
-        *self.workers.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&gauges);
+        *known = Arc::clone(&gauges);
         gauges
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Arc<[CachePadded<Gauge>]>> {
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -37,6 +37,7 @@ pub struct InputCounters {
 
 /// Counted by each worker (or by the one thread of inline mode).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct WorkerCounters {
     /// Packets that an application has seen.
     pub processed: u64,

@@ -2,6 +2,7 @@
 //! in between is a matter of threads or of a schedule, see [`crate::run`] and [`crate::seeded`].
 
 use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use crate::dispatch::{PushIntake, PushOptions};
 use crate::drive::Front;
 use crate::egress::{self, DoneWith, Egress, Ends, PacketSink, SinkCounters};
 use crate::error::{ConfigError, Fault, SinkError, StartError};
-use crate::flows::Flows;
+use crate::flows::{Flows, FlowsEnd};
 use crate::halt::Halt;
 use crate::handing_out::{HandingOut, Intake};
 use crate::inline::{InlineStage, Outlet};
@@ -36,7 +37,7 @@ use crate::turns_at_input::{InputEnd, TurnsAtInput};
 use crate::worker::private::PrivateWorker;
 use crate::worker::pull::PullWorker;
 use crate::worker::shared::{Clerk, SharedWorker};
-use crate::worker::{Desk, Worker, WorkerEnd};
+use crate::worker::{Desk, Worker, WorkerCounted, WorkerEnd};
 
 /// What a run is given beside its parameters, its tables and its applications.
 pub struct Parts<'a> {
@@ -113,6 +114,7 @@ where
         halt: Arc::clone(halt),
         counters: SinkCounters::default(),
         failed: None,
+        is_asked: false,
     });
     Ok(InlineStage {
         front: Front::new(config, parts.source, None, parts.control, Arc::clone(halt)),
@@ -224,7 +226,7 @@ where
     Ok(Crew { input, workers: crew, egress, shared })
 }
 
-/// Ends a worker; after a panic the others are told.
+/// Ends a worker; after a panic the others are told. What it counted is known also where its application panics when it is dropped.
 pub(crate) fn end_worker<F>(
     worker: Box<dyn Worker<F> + '_>,
     panic: Option<String>,
@@ -233,8 +235,13 @@ pub(crate) fn end_worker<F>(
     if panic.is_some() {
         halt.halt();
     }
-    let at = worker.at();
-    Ended { result: worker.end(panic.is_some()), panic, at, pinned: false, cpu: Duration::ZERO }
+    let (at, counted) = (worker.at(), worker.counted());
+    let (flows, panic) = match caught(|| worker.end(panic.is_some())) {
+        Ok(flows) => (flows, panic),
+        // Whoever has come so far holds up nobody.
+        Err(message) => (None, panic.or(Some(message))),
+    };
+    Ended { result: WorkerEnd { counted, flows }, panic, at, pinned: false, cpu: Duration::ZERO }
 }
 
 /// Ends the egress stage; after a panic of the sink the others are told.
@@ -253,19 +260,32 @@ pub(crate) fn inline_report<A: App, T: FlowTable<FlowKey, A::Flow>>(
     elapsed: Duration,
 ) -> RunReport<A::Flow> {
     let InlineStage { front, stage, outlet, .. } = ended.result;
-    let Front { arrivals, losses, interrupted, fault, .. } = front;
+    let Front { arrivals, losses, interrupted, mut fault, .. } = front;
     let counters = stage.counters();
-    let flows = stage.finish();
+    let (table, memory, records) = match caught(|| stage.finish()) {
+        Ok(FlowsEnd { records, table, memory, .. }) => (Some(table), Some(memory), records),
+        Err(message) => {
+            let processed = counters.processed;
+            fault.get_or_insert(Fault::WorkerPanicked { worker: 0, packet: None, processed, message });
+            (None, None, Vec::new())
+        }
+    };
+    let flows = caught(|| FlowResults::new(records));
     let worker = WorkerReport {
         cpu: cpu.filter(|_| ended.pinned),
         sent: counters.done(),
         counters,
-        table: Some(flows.table),
-        memory: Some(flows.memory),
+        table,
+        memory,
         full_waits: 0,
         busy: ended.cpu,
     };
     let (sink, failed) = outlet.map_or((None, None), |outlet| (Some(outlet.counters), outlet.failed));
+    fault = fault.or(failed.map(|error| Fault::Sink { error }));
+    let flows = flows.unwrap_or_else(|message| {
+        fault.get_or_insert(Fault::ResultsPanicked { message });
+        FlowResults::new(Vec::new())
+    });
     RunReport {
         input: arrivals.finish(losses),
         workers: vec![worker],
@@ -275,9 +295,9 @@ pub(crate) fn inline_report<A: App, T: FlowTable<FlowKey, A::Flow>>(
         input_by_workers: false,
         input_busy: ended.cpu,
         elapsed,
-        flows: FlowResults::new(flows.records),
+        flows,
         interrupted,
-        fault: fault.or(failed.map(|error| Fault::Sink { error })),
+        fault,
     }
 }
 
@@ -299,7 +319,8 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> Finished<'_, A, T> {
         let mut records: Vec<FlowRecord<A::Flow>> = Vec::new();
         let mut unsold = 0;
         for (i, ended) in workers.into_iter().enumerate() {
-            let WorkerEnd { mut counters, flows, fetched, refused } = ended.result;
+            let WorkerEnd { counted: WorkerCounted { mut counters, fetched, refused }, flows } =
+                ended.result;
             unsold += refused;
             let sent = handed.sent.get(i).copied().unwrap_or(fetched);
             // In its ring, or in its hands.
@@ -308,7 +329,10 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> Finished<'_, A, T> {
             if let Some(message) = ended.panic {
                 let packet = ended.at.map(|number| number_near(number, input_counters.packets) + 1);
                 let processed = counters.processed;
-                fault = Some(Fault::WorkerPanicked { worker: i, packet, processed, message });
+                // One that had a packet in hand says more than one that only was to end.
+                if packet.is_some() || !matches!(fault, Some(Fault::WorkerPanicked { .. })) {
+                    fault = Some(Fault::WorkerPanicked { worker: i, packet, processed, message });
+                }
             }
             let (mut table, mut memory) = (None, None);
             if let Some(flows) = flows {
@@ -325,14 +349,21 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> Finished<'_, A, T> {
                 busy: ended.cpu,
             });
         }
-        let shared = shared.and_then(Arc::into_inner).map(|flows| shared_report(flows, &mut records));
+        let results = caught(|| {
+            let shared = shared.and_then(Arc::into_inner).map(|flows| shared_report(flows, &mut records));
+            (shared, FlowResults::new(records))
+        });
         let sink = egress.map(|ended| {
             let EgressEnd { mut counters, failed } = ended.result;
             counters.refused += unsold;
-            let panicked = ended.panic.map(|message| SinkError(format!("it panicked: {message}").into()));
+            let panicked = ended.panic.as_deref().map(SinkError::of_panic);
             let failed = failed.or(panicked).map(|error| Fault::Sink { error });
             fault = fault.take().or(failed);
             counters
+        });
+        let (shared, flows) = results.unwrap_or_else(|message| {
+            fault.get_or_insert(Fault::ResultsPanicked { message });
+            (None, FlowResults::new(Vec::new()))
         });
         RunReport {
             input: input_counters,
@@ -343,7 +374,7 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> Finished<'_, A, T> {
             input_by_workers: pinning.input_by_workers,
             input_busy: input.cpu,
             elapsed,
-            flows: FlowResults::new(records),
+            flows,
             interrupted,
             fault,
         }
@@ -385,11 +416,22 @@ fn number_near(low: u64, packets: u64) -> u64 {
     last.wrapping_sub(last.wrapping_sub(low) & crate::descriptor::Descriptor::NUMBERS)
 }
 
+/// Does what runs code of others, and returns what a panic in it said.
+pub(crate) fn caught<R>(work: impl FnOnce() -> R) -> Result<R, String> {
+    // Unwind safety: after a panic nothing is read but counters, which are whole at any moment.
+    catch_unwind(AssertUnwindSafe(work)).map_err(panic_message)
+}
+
 /// Returns what a panic said.
-pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
-    panic
+pub(crate) fn panic_message(panic: Box<dyn Any + Send>) -> String {
+    let message = panic
         .downcast_ref::<&str>()
         .map(|text| String::from(*text))
         .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| String::from("no message"))
+        .unwrap_or_else(|| String::from("no message"));
+    // What it carries may panic when it is dropped: then it is left.
+    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        std::mem::forget(another);
+    }
+    message
 }

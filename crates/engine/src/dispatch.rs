@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use flowloom_packet::DropReason;
-use flowloom_scheduler::{Decision, LoadView, Placement};
+use flowloom_scheduler::{Decision, LoadView, Placement, WorkerId};
 
 use crate::actor::Room;
 use crate::descriptor::TURNS;
@@ -120,6 +120,12 @@ impl<'a> PushIntake<'a> {
     }
 }
 
+/// Ends the run: what a policy says of itself cannot be checked before.
+#[cold]
+fn nobody(policy: &str, worker: WorkerId, workers: usize) -> ! {
+    panic!("{policy} decided for worker {worker}, and the {workers} there are begin with 0")
+}
+
 impl Intake for PushIntake<'_> {
     fn room(&mut self, _: &mut Losses, packets: usize) -> Room {
         let (mut is_full, mut is_gone) = (false, false);
@@ -161,32 +167,37 @@ impl Intake for PushIntake<'_> {
             busy: &[],
         };
         self.placement.place(items, &load, &mut self.decisions[..items.len()]);
-        let Self { outboxes, decisions, turns, given_out, drop_when_full, .. } = self;
+        let Self { outboxes, placement, decisions, turns, given_out, drop_when_full, .. } = self;
+        let workers = outboxes.len();
         // Where there are turns.
         let mut own_tray = if turns.is_empty() { None } else { Arc::get_mut(&mut tray) };
         let mut numbers = portion.mask;
         for (i, (item, decision)) in items.iter().zip(&*decisions).enumerate() {
             let number = portion.first + u64::from(numbers.trailing_zeros());
             numbers &= numbers.wrapping_sub(1);
-            match *decision {
-                // Before the packet has a turn that others would wait for.
-                Decision::To(worker)
-                    if !*drop_when_full || outboxes[worker.index()].has_room(1, are_trays_scarce) =>
-                {
-                    if let Some(tray) = &mut own_tray {
-                        let shard = shard_of(tray.parcel(i).packet.hash, turns.len());
-                        let turn = &mut turns[shard];
-                        tray.set_turn(i, *turn);
-                        *turn = (*turn + 1) % TURNS;
-                    }
-                    outboxes[worker.index()].add(i, item.bytes);
+            let outbox = match *decision {
+                Decision::To(worker) => {
+                    let Some(outbox) = outboxes.get_mut(worker.index()) else {
+                        nobody(placement.name(), worker, workers)
+                    };
+                    // Before the packet has a turn that others would wait for.
+                    (!*drop_when_full || outbox.has_room(1, are_trays_scarce)).then_some(outbox)
                 }
-                Decision::To(_) | Decision::Drop => {
-                    if let Some(given_out) = given_out {
-                        given_out.dropped(number);
-                    }
-                    losses.lose(DropReason::RingFull, 1);
+                Decision::Drop => None,
+            };
+            if let Some(outbox) = outbox {
+                if let Some(tray) = &mut own_tray {
+                    let shard = shard_of(tray.parcel(i).packet.hash, turns.len());
+                    let turn = &mut turns[shard];
+                    tray.set_turn(i, *turn);
+                    *turn = (*turn + 1) % TURNS;
                 }
+                outbox.add(i, item.bytes);
+            } else {
+                if let Some(given_out) = given_out {
+                    given_out.dropped(number);
+                }
+                losses.lose(DropReason::RingFull, 1);
             }
         }
         for outbox in outboxes {

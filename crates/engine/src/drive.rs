@@ -42,13 +42,15 @@ pub(crate) struct Front<'a> {
     left: u64,
     /// Where there is a sink: which numbers may be given out.
     window: Option<Window>,
-    is_over: bool,
+    pub(crate) is_over: bool,
     pub(crate) interrupted: bool,
     pub(crate) fault: Option<Fault>,
     pub(crate) arrivals: Arrivals,
     /// What the source withholds.
     pub(crate) losses: Losses,
     known: DropCounts,
+    /// Number, pass, and address of the latest block.
+    latest: Option<((u64, u32), usize)>,
 }
 
 impl<'a> Front<'a> {
@@ -74,6 +76,7 @@ impl<'a> Front<'a> {
             arrivals: Arrivals::default(),
             losses: Losses::default(),
             known: DropCounts::default(),
+            latest: None,
         }
     }
 
@@ -126,6 +129,12 @@ impl<'a> Front<'a> {
             Ok(Fill::Packets) if !(1..=BATCH_PACKETS).contains(&self.batch.packets.len()) => {
                 SourceError(format!("it yields a batch of {} packets", self.batch.packets.len()).into())
             }
+            Ok(Fill::Packets) if self.is_misnumbered() => {
+                let number = self.batch.block_number;
+                SourceError(
+                    format!("it yields another block under the number of the one before, {number}").into(),
+                )
+            }
             Ok(Fill::Packets) => {
                 self.batch.packets.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
                 self.left -= self.batch.packets.len() as u64;
@@ -140,6 +149,15 @@ impl<'a> Front<'a> {
         };
         self.fault = Some(Fault::Source { packets: self.arrivals.packets(), error });
         Some(self.end())
+    }
+
+    /// Says whether the batch lies in another block than the one before, and has its number: other stages, who know blocks by their
+    /// numbers, would look for its packets in the wrong one.
+    fn is_misnumbered(&mut self) -> bool {
+        let PacketBatch { block, block_number, pass, .. } = &self.batch;
+        let address = block.as_ref().map_or(0, |block| Arc::as_ptr(block).addr());
+        let latest = self.latest.replace(((*block_number, *pass), address));
+        latest.is_some_and(|(number, at)| number == (*block_number, *pass) && at != address)
     }
 
     fn end(&mut self) -> Next {

@@ -72,7 +72,7 @@ pub trait PacketSink {
     /// When it cannot be taken. The run then stops; the sink is not asked again, and packets not taken are counted.
     fn take(&mut self, packet: &Released<'_>) -> Result<(), SinkError>;
 
-    /// Writes out whatever is held back; called once at the end, but not where [`PacketSink::take`] has failed.
+    /// Writes out whatever is held back; called once at the end, but not where [`PacketSink::take`] has failed or panicked.
     ///
     /// # Errors
     ///

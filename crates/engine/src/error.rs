@@ -109,6 +109,13 @@ pub enum StartError {
 #[derive(Debug)]
 pub struct SinkError(pub Box<dyn std::error::Error + Send + Sync>);
 
+impl SinkError {
+    /// Returns the error that a panic of the sink is.
+    pub(crate) fn of_panic(message: &str) -> Self {
+        Self(format!("it panicked: {message}").into())
+    }
+}
+
 impl std::fmt::Display for SinkError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.fmt(f)
@@ -149,7 +156,7 @@ pub enum Fault {
         /// The panic's message.
         message: String,
     },
-    /// The sink broke, or panicked. In inline mode its panic is that of worker 0, on whose thread it runs.
+    /// The sink broke, or panicked.
     #[error("packets cannot be written any more: {error}")]
     Sink {
         /// What it said.
@@ -160,6 +167,13 @@ pub enum Fault {
     InputPanicked {
         /// Packets taken before.
         packets: u64,
+        /// The panic's message.
+        message: String,
+    },
+    /// What the flows came to panicked while it was put together: when records were merged, or a table of all workers' was taken
+    /// apart. No flow is in the report.
+    #[error("the results of flows are lost, a panic while they were put together: {message}")]
+    ResultsPanicked {
         /// The panic's message.
         message: String,
     },

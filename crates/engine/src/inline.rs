@@ -33,21 +33,38 @@ pub(crate) struct Outlet<'a> {
     pub(crate) halt: Arc<Halt>,
     pub(crate) counters: SinkCounters,
     pub(crate) failed: Option<SinkError>,
+    /// The sink has been called and has not come back.
+    pub(crate) is_asked: bool,
 }
 
 impl Outlet<'_> {
     fn release(&mut self, packet: &Released<'_>) {
+        // Refused until it is taken: also should the sink panic.
+        self.counters.refused += 1;
         if self.failed.is_some() {
-            self.counters.refused += 1;
             return;
         }
-        match self.sink.take(packet) {
-            Ok(()) => self.counters.taken += 1,
+        self.is_asked = true;
+        let taken = self.sink.take(packet);
+        self.is_asked = false;
+        match taken {
+            Ok(()) => {
+                self.counters.refused -= 1;
+                self.counters.taken += 1;
+            }
             Err(error) => {
-                self.counters.refused += 1;
                 self.failed = Some(error);
                 self.halt.halt();
             }
+        }
+    }
+
+    /// Asks the sink to write out what it holds back.
+    fn finish(&mut self) {
+        if self.failed.is_none() {
+            self.is_asked = true;
+            self.failed = self.sink.finish().err();
+            self.is_asked = false;
         }
     }
 }
@@ -62,10 +79,8 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> InlineStage<'_, A, T> {
             }
             Next::Not(polled) => polled,
             Next::Over => {
-                if let Some(outlet) = &mut self.outlet
-                    && outlet.failed.is_none()
-                {
-                    outlet.failed = outlet.sink.finish().err();
+                if let Some(outlet) = &mut self.outlet {
+                    outlet.finish();
                 }
                 Polled::Done
             }
@@ -108,15 +123,22 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> InlineStage<'_, A, T> {
                 }),
             }
         }
+        // First, so that what is done is never more than what was taken in.
+        self.front.publish();
         self.publisher.publish(&self.stage.hands.counters);
     }
 
     /// After a panic: what the application had seen before is known; the packet it panicked on and the rest of its burst are
-    /// lost. Names the packet, if an application had one in hand.
+    /// lost. Names the packet, if an application had one in hand; the sink, if that was what panicked.
     pub(crate) fn settle(&mut self, message: String) {
         let counters = &mut self.stage.hands.counters;
         let lost = self.front.arrivals.packets() - self.front.losses.dropped().total() - counters.done();
         counters.dropped.add(DropReason::WorkerLost, lost);
+        if let Some(outlet) = self.outlet.as_mut().filter(|outlet| outlet.is_asked) {
+            outlet.failed = Some(SinkError::of_panic(&message));
+            self.front.is_over = true;
+            return;
+        }
         let (at, processed) = (self.stage.hands.at(), self.stage.hands.counters.processed);
         self.front.fail(|packets| match at {
             Some(number) => {
@@ -124,10 +146,5 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> InlineStage<'_, A, T> {
             }
             None => Fault::InputPanicked { packets, message },
         });
-    }
-
-    /// After the panic of a sink that was to finish.
-    pub(crate) fn fail(&mut self, message: String) {
-        self.front.fail(|packets| Fault::InputPanicked { packets, message });
     }
 }

@@ -220,6 +220,7 @@ pub(crate) mod tests {
                 link: LinkType::ETHERNET,
             }));
             batch.block = Some(Arc::new(Block::Owned(frame)));
+            batch.block_number += 1;
             Ok(Fill::Packets)
         }
     }

@@ -128,10 +128,11 @@ impl<'a> Pool<'a> {
             let is_over = inner.ended && inner.free.len() == inner.slots.len();
             return if is_over { Fetched::End } else { Fetched::Nothing };
         };
-        let Some(waiting) = inner.slots[fetched.token as usize].take() else {
-            unreachable!("a policy gives out each packet that came in once")
+        let token = fetched.token;
+        let Some(waiting) = inner.slots.get_mut(token as usize).and_then(Option::take) else {
+            panic!("{} gave out token {token}, which stands for no packet that waits", inner.policy.name())
         };
-        inner.free.push(fetched.token);
+        inner.free.push(token);
         inner.fetched += 1;
         inner.generations.in_hand[worker.index()] = Some(waiting.generation);
         Fetched::Packet(waiting)

@@ -1,6 +1,5 @@
 //! Runs the stages on threads, one each, and makes sure that whatever happens ends in a balanced report.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
@@ -14,7 +13,7 @@ use crate::app::App;
 use crate::clock;
 use crate::config::{EngineConfig, Mode};
 use crate::control::Control;
-use crate::crew::{self, Crew, EgressEnd, Ended, Finished, Parts, panic_message};
+use crate::crew::{self, Crew, EgressEnd, Ended, Finished, Parts, caught};
 use crate::discipline::Discipline;
 use crate::egress::Egress;
 use crate::error::StartError;
@@ -33,7 +32,12 @@ use crate::wait::Wait;
 ///
 /// # Errors
 ///
-/// [`StartError`] when the run could not begin. Whatever happens later is in the report, which is balanced all the same.
+/// [`StartError`] when the run could not begin. Whatever happens later is in the report, which is balanced all the same: also a panic
+/// of the source, the policy, the application, the sink, or a flow's state, as its [`fault`](RunReport::fault).
+///
+/// # Panics
+///
+/// Where `table` or `app` panics, before any thread is started.
 pub fn run<'a, A, T, E>(
     config: &EngineConfig,
     source: &'a mut (dyn PacketSource + Send),
@@ -55,6 +59,10 @@ where
 /// # Errors
 ///
 /// [`StartError`] when the run could not begin.
+///
+/// # Panics
+///
+/// As [`run`].
 pub fn run_parts<'a, A, T, E>(
     config: &EngineConfig,
     parts: Parts<'a>,
@@ -103,9 +111,9 @@ where
             let panic = repeat(|| stage.poll());
             if let Some(message) = panic {
                 stage.settle(message);
-                // The sink is finished all the same.
+                // The sink is finished all the same, and may panic then.
                 if let Some(message) = repeat(|| stage.poll()) {
-                    stage.fail(message);
+                    stage.settle(message);
                 }
             }
             let cpu = clock::thread_cpu();
@@ -238,8 +246,7 @@ fn finish(input: &TurnsAtInput<'_>, helper: &mut Helper) {
 /// Polls until there is nothing more to do; returns the message of a panic.
 fn repeat(mut poll: impl FnMut() -> Polled) -> Option<String> {
     let wait = Wait::default();
-    // Unwind safety: after a panic nothing is read but counters, which are whole at any moment.
-    let ended = catch_unwind(AssertUnwindSafe(|| {
+    let ended = caught(|| {
         loop {
             match poll() {
                 Polled::Worked => wait.reset(),
@@ -248,6 +255,6 @@ fn repeat(mut poll: impl FnMut() -> Polled) -> Option<String> {
                 Polled::Done => return,
             }
         }
-    }));
-    ended.err().map(|panic| panic_message(&*panic))
+    });
+    ended.err()
 }

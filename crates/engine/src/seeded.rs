@@ -5,7 +5,6 @@
 //! who is ahead of whom and by how much, not in how single instructions interleave; the latter is what loom and
 //! sanitizers are for.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use flowloom_flow_table::FlowTable;
 use crate::actor::Polled;
 use crate::app::App;
 use crate::config::{EngineConfig, Mode};
-use crate::crew::{self, Crew, Ended, Finished, Parts, panic_message};
+use crate::crew::{self, Crew, Ended, Finished, Parts, caught};
 use crate::egress::Egress;
 use crate::error::StartError;
 use crate::halt::Halt;
@@ -107,9 +106,9 @@ impl<S, R> Slot<S, R> {
         end: impl FnOnce(S, Option<String>) -> R,
     ) -> Polled {
         let Self::Live(stage) = self else { return Polled::Done };
-        let (polled, panic) = match catch_unwind(AssertUnwindSafe(|| poll(stage))) {
+        let (polled, panic) = match caught(|| poll(stage)) {
             Ok(polled) => (polled, None),
-            Err(panic) => (Polled::Done, Some(panic_message(&*panic))),
+            Err(message) => (Polled::Done, Some(message)),
         };
         if polled == Polled::Done
             && let Self::Live(stage) = std::mem::replace(self, Self::Moving)
@@ -153,7 +152,7 @@ where
         if let Some(message) = poll_out(&mut stage, InlineStage::poll) {
             stage.settle(message);
             if let Some(message) = poll_out(&mut stage, InlineStage::poll) {
-                stage.fail(message);
+                stage.settle(message);
             }
         }
         let ended = Ended { result: stage, panic: None, at: None, pinned: false, cpu: Duration::ZERO };
@@ -172,8 +171,7 @@ where
 
 /// Polls until there is nothing more to do; returns the message of a panic.
 fn poll_out<S>(stage: &mut S, poll: impl Fn(&mut S) -> Polled) -> Option<String> {
-    let ended = catch_unwind(AssertUnwindSafe(|| while poll(stage) != Polled::Done {}));
-    ended.err().map(|panic| panic_message(&*panic))
+    caught(|| while poll(stage) != Polled::Done {}).err()
 }
 
 type LiveWorker<'a, F> = Slot<Box<dyn Worker<F> + 'a>, Ended<WorkerEnd<F>>>;

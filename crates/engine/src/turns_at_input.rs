@@ -8,15 +8,14 @@
 //!
 //! Nobody waits for a turn: a lot whose turn has not come is left, and whoever is next at handing out deals with it.
 
-use std::any::Any;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use crossbeam_utils::CachePadded;
 
 use crate::actor::{Polled, Room};
 use crate::counters::InputCounters;
+use crate::crew::caught;
 use crate::drive::Front;
 use crate::error::Fault;
 use crate::handing_out::{HandedOver, HandingOut};
@@ -185,8 +184,8 @@ impl<'a> TurnsAtInput<'a> {
         let polled = if self.is_broken.load(Ordering::Relaxed) {
             Polled::Done
         } else {
-            catch_unwind(AssertUnwindSafe(|| lot.fill(front))).unwrap_or_else(|panic| {
-                front.fail(fault(&*panic));
+            caught(|| lot.fill(front)).unwrap_or_else(|message| {
+                front.fail(fault(message));
                 Polled::Done
             })
         };
@@ -207,10 +206,10 @@ impl<'a> TurnsAtInput<'a> {
     fn decode(&self, helper: &mut Helper) {
         let Some((ticket, at)) = helper.taken.take() else { return };
         // Unwind safety: what is not decoded is counted as lost, and the stage ends.
-        let decoded = catch_unwind(AssertUnwindSafe(|| lock(&self.lots[at]).decode(&self.decoder)));
+        let decoded = caught(|| lock(&self.lots[at]).decode(&self.decoder));
         self.tickets.hand_in(ticket, at);
-        if let Err(panic) = decoded {
-            self.fail(&*panic);
+        if let Err(message) = decoded {
+            self.fail(message);
         }
     }
 
@@ -221,10 +220,10 @@ impl<'a> TurnsAtInput<'a> {
         }
         let Some(mut handing_out) = try_lock(&self.handing_out) else { return Polled::Idle };
         // Unwind safety: after a panic it only ends, and its counters are whole at any moment.
-        let polled = catch_unwind(AssertUnwindSafe(|| self.hand_out_all(&mut handing_out)));
-        let polled = polled.unwrap_or_else(|panic| {
+        let polled = caught(|| self.hand_out_all(&mut handing_out));
+        let polled = polled.unwrap_or_else(|message| {
             handing_out.settle();
-            self.fail(&*panic);
+            self.fail(message);
             Polled::Worked
         });
         handing_out.publish();
@@ -268,9 +267,9 @@ impl<'a> TurnsAtInput<'a> {
     }
 
     /// After a panic beside the front: takes in nothing more.
-    fn fail(&self, panic: &(dyn Any + Send)) {
+    fn fail(&self, message: String) {
         self.is_broken.store(true, Ordering::Relaxed);
-        lock(&self.front).front.fail(fault(panic));
+        lock(&self.front).front.fail(fault(message));
     }
 
     /// Returns the counts and what was handed to workers, who are gone.
@@ -288,8 +287,7 @@ impl<'a> TurnsAtInput<'a> {
 }
 
 /// Returns the fault that a panic is, by the packets before it.
-fn fault(panic: &(dyn Any + Send)) -> impl FnOnce(u64) -> Fault + use<> {
-    let message = crate::crew::panic_message(panic);
+fn fault(message: String) -> impl FnOnce(u64) -> Fault {
     |packets| Fault::InputPanicked { packets, message }
 }
 

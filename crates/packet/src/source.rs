@@ -42,7 +42,7 @@ impl RawPacket {
 pub struct PacketBatch {
     /// Where the packets lie. `None` only in an empty batch.
     pub block: Option<SharedBlock>,
-    /// Changes whenever `block` becomes another block (or the same block with other contents).
+    /// Changes whenever `block` becomes another block (or the same block with other contents): later stages know a block by it.
     pub block_number: u64,
     /// The round of a looped source, 0 for the first.
     pub pass: u32,
@@ -99,6 +99,8 @@ pub enum Fill {
     Packets,
     /// Nothing now, because every block of the source's pool is still held by workers, or because nothing has arrived
     /// at an interface: let the workers go on, then ask again.
+    ///
+    /// Stages may keep the block of the latest batch until there is another: a pool has two blocks at least.
     Starved,
     /// Nothing, and nothing more will come.
     End,

@@ -69,10 +69,11 @@ mod tests {
 
     #[test]
     fn every_line_is_a_comment_or_a_value_and_every_name_is_declared_once() {
-        let mut now = Snapshot { packets: 5, processed: 3, denied: 1, in_flight: 1, ..Snapshot::default() };
+        let (mut now, mut worker) = (Snapshot::default(), WorkerSnapshot::default());
+        (now.packets, now.processed, now.denied, now.in_flight) = (5, 3, 1, 1);
+        (worker.processed, worker.denied) = (3, 1);
         now.dropped.add(DropReason::NotIp, 1);
-        now.workers =
-            vec![WorkerSnapshot { processed: 3, denied: 1, dropped: 0 }, WorkerSnapshot::default()];
+        now.workers = vec![worker, WorkerSnapshot::default()];
         let page = page(&now, Some(&ReloadCounts::default()));
         let mut declared = Vec::new();
         for line in page.lines() {

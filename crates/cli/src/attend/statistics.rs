@@ -47,13 +47,8 @@ mod tests {
 
     #[test]
     fn a_line_has_the_figures() {
-        let now = Snapshot {
-            packets: 12_345,
-            processed: 12_000,
-            denied: 7,
-            in_flight: 345,
-            ..Snapshot::default()
-        };
+        let mut now = Snapshot::default();
+        (now.packets, now.processed, now.denied, now.in_flight) = (12_345, 12_000, 7, 345);
         assert_eq!(
             line(&now, 1500.0),
             "packets 12 345 (1.50 kpackets/s)   processed 12 000   denied 7   dropped 0   in flight 345"

@@ -30,20 +30,29 @@ pub(crate) trait Worker<F>: Send {
     /// Returns the number of the packet that its application has in hand, if any.
     fn at(&self) -> Option<u64>;
 
-    /// Ends it, and lets go of its ends of rings. Of one that has panicked only counters are looked at.
-    fn end(self: Box<Self>, has_panicked: bool) -> WorkerEnd<F>;
+    /// Returns what it has counted.
+    fn counted(&self) -> WorkerCounted;
+
+    /// Ends it, and lets go of its application and of its ends of rings; returns its own flows, if it had some and has not panicked.
+    fn end(self: Box<Self>, has_panicked: bool) -> Option<FlowsEnd<F>>;
+}
+
+/// What a worker has counted.
+#[derive(Debug)]
+pub(crate) struct WorkerCounted {
+    pub(crate) counters: WorkerCounters,
+    /// Packets it has fetched, where workers fetch.
+    pub(crate) fetched: u64,
+    /// Accepted packets that nobody was there to take.
+    pub(crate) refused: u64,
 }
 
 /// What a worker leaves.
 #[derive(Debug)]
 pub(crate) struct WorkerEnd<F> {
-    pub(crate) counters: WorkerCounters,
+    pub(crate) counted: WorkerCounted,
     /// Its own flows, if it had some and has not panicked.
     pub(crate) flows: Option<FlowsEnd<F>>,
-    /// Packets it has fetched, where workers fetch.
-    pub(crate) fetched: u64,
-    /// Accepted packets that nobody was there to take.
-    pub(crate) refused: u64,
 }
 
 /// What every kind of worker has.

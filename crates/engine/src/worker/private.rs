@@ -4,9 +4,10 @@
 use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::FlowTable;
 
-use super::{Desk, Worker, WorkerEnd};
+use super::{Desk, Worker, WorkerCounted};
 use crate::actor::Polled;
 use crate::app::App;
+use crate::flows::FlowsEnd;
 use crate::ring::Inbox;
 use crate::stage::FlowStage;
 use crate::tray::{Basket, TRAY_PACKETS};
@@ -82,10 +83,11 @@ where
         self.stage.hands.at()
     }
 
-    fn end(self: Box<Self>, has_panicked: bool) -> WorkerEnd<A::Flow> {
-        let counters = self.stage.counters();
-        let refused = self.desk.refused();
-        let flows = (!has_panicked).then(|| self.stage.finish());
-        WorkerEnd { counters, flows, fetched: 0, refused }
+    fn counted(&self) -> WorkerCounted {
+        WorkerCounted { counters: self.stage.counters(), fetched: 0, refused: self.desk.refused() }
+    }
+
+    fn end(self: Box<Self>, has_panicked: bool) -> Option<FlowsEnd<A::Flow>> {
+        (!has_panicked).then(|| self.stage.finish())
     }
 }

@@ -7,9 +7,10 @@ use flowloom_flow_table::FlowTable;
 use flowloom_scheduler::WorkerId;
 
 use super::shared::Clerk;
-use super::{Worker, WorkerEnd};
+use super::{Worker, WorkerCounted};
 use crate::actor::Polled;
 use crate::app::App;
+use crate::flows::FlowsEnd;
 use crate::halt::Halt;
 use crate::pool::{Fetched, Pool};
 
@@ -67,8 +68,11 @@ where
         self.clerk.at()
     }
 
-    fn end(self: Box<Self>, _: bool) -> WorkerEnd<A::Flow> {
-        let Self { clerk, fetched, .. } = *self;
-        clerk.end(fetched)
+    fn counted(&self) -> WorkerCounted {
+        self.clerk.counted(self.fetched)
+    }
+
+    fn end(self: Box<Self>, _: bool) -> Option<FlowsEnd<A::Flow>> {
+        None
     }
 }

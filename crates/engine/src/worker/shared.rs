@@ -6,10 +6,11 @@ use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::FlowTable;
 use flowloom_packet::{DropReason, PacketView};
 
-use super::{Desk, Worker, WorkerEnd};
+use super::{Desk, Worker, WorkerCounted};
 use crate::actor::Polled;
 use crate::app::App;
 use crate::descriptor::Parcel;
+use crate::flows::FlowsEnd;
 use crate::halt::Halt;
 use crate::ring::Inbox;
 use crate::shared::{Entered, SharedFlows, shard_of};
@@ -192,8 +193,8 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> Clerk<'a, A, T> {
         self.desk.publisher.publish(&self.hands.counters);
     }
 
-    pub(crate) fn end(self, fetched: u64) -> WorkerEnd<A::Flow> {
-        WorkerEnd { counters: self.hands.counters, flows: None, fetched, refused: self.desk.refused() }
+    pub(crate) fn counted(&self, fetched: u64) -> WorkerCounted {
+        WorkerCounted { counters: self.hands.counters.clone(), fetched, refused: self.desk.refused() }
     }
 }
 
@@ -262,7 +263,11 @@ where
         self.clerk.at()
     }
 
-    fn end(self: Box<Self>, _: bool) -> WorkerEnd<A::Flow> {
-        self.clerk.end(0)
+    fn counted(&self) -> WorkerCounted {
+        self.clerk.counted(0)
+    }
+
+    fn end(self: Box<Self>, _: bool) -> Option<FlowsEnd<A::Flow>> {
+        None
     }
 }

@@ -1,5 +1,6 @@
 //! What the input stage takes in: its counts against the packets themselves, passes, and pauses.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use flowloom_engine::counters::WorkerCounters;
@@ -13,7 +14,7 @@ use flowloom_scheduler::sim::Scheme;
 use flowloom_scheduler::sim::schemes::Policy;
 use flowloom_scheduler::{DirectHash, Topology, WorkerCount};
 
-use crate::common::{Memory, Recorder, Seen, config, mix, small_table};
+use crate::common::{Memory, Recorder, Seen, config, mix, small_table, table};
 
 /// Withholds every tenth packet of a batch, and says so after the batch.
 struct Withholding(Memory, u64);
@@ -70,6 +71,31 @@ fn a_batch_of_none_or_of_too_many_is_the_sources_fault() {
             assert!(report.is_balanced() && report.input.packets == 0, "{mode:?}");
             assert!(fault.contains(&format!("a batch of {packets} packets")), "{mode:?}: {fault}");
         }
+    }
+}
+
+/// Has a block for each batch, and one number for all.
+struct Unnumbered(Memory);
+
+impl PacketSource for Unnumbered {
+    fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
+        let fill = self.0.next_batch(batch)?;
+        batch.block_number = 7;
+        Ok(fill)
+    }
+}
+
+#[test]
+fn another_block_under_the_same_number_is_the_sources_fault() {
+    for mode in [Mode::Inline, Mode::Pipeline { workers: 2 }] {
+        let mut source = Unnumbered(Memory::in_blocks(mix(2_000, 50), 100));
+        let mut policy = DirectHash::new(WorkerCount::new(mode.workers()).unwrap());
+        let new = |_| Recorder::default();
+        let table = |_| small_table();
+        let report = run(&config(mode), &mut source, &mut policy, table, new, &Control::default()).unwrap();
+        let fault = report.fault.as_ref().map(ToString::to_string).unwrap_or_default();
+        assert!(fault.contains("another block under the number of the one before, 7"), "{mode:?} {fault}");
+        assert!(report.is_balanced() && report.input.packets == 100, "{mode:?} {:?}", report.input);
     }
 }
 
@@ -225,14 +251,9 @@ fn what_was_taken_in_is_processed_while_the_source_has_nothing() {
 fn counts_of_workers_add_up_one_by_one() {
     let mut dropped = DropCounts::default();
     dropped.add(DropReason::TableFull, 3);
-    let one = WorkerCounters {
-        processed: 5,
-        denied: 2,
-        dropped,
-        flows_begun: 7,
-        flows_expired: 11,
-        records_forgotten: 13,
-    };
+    let mut one = WorkerCounters::default();
+    (one.processed, one.denied, one.dropped) = (5, 2, dropped);
+    (one.flows_begun, one.flows_expired, one.records_forgotten) = (7, 11, 13);
     let mut sum = WorkerCounters::default();
     sum.merge(&one);
     assert_eq!(sum, one);
@@ -288,4 +309,26 @@ fn blocks_of_one_packet_are_never_mixed_up() {
     // More blocks than may be announced wait for a worker that is slow.
     let slow = digest(Mode::Pipeline { workers: 1 }, Some(Duration::from_micros(200)));
     assert_eq!(slow, digest(Mode::Inline, None));
+}
+
+#[test]
+fn a_snapshot_adds_up_also_while_another_run_begins() {
+    let (source, control, is_over) = (Memory::of(mix(200, 20)), Control::default(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let watcher = scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                let now = control.snapshot();
+                assert_eq!(now.packets, now.processed + now.dropped.total() + now.in_flight, "{now:?}");
+            }
+        });
+        for _ in 0..400 {
+            let mut policy = DirectHash::new(WorkerCount::new(1).unwrap());
+            let new = |_| Recorder::default();
+            let config = config(Mode::Inline);
+            let mut source = source.clone();
+            run(&config, &mut source, &mut policy, |_| table(100, None), new, &control).unwrap();
+        }
+        is_over.store(true, Ordering::Relaxed);
+        watcher.join().unwrap();
+    });
 }

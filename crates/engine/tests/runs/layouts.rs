@@ -338,7 +338,14 @@ fn a_decision_for_a_worker_that_does_not_exist_is_a_fault_of_a_balanced_run() {
         let (mut source, control) = (source.clone(), Control::default());
         let new = |_| Recorder::default();
         let report = run(&config, &mut source, &mut policy, |_| table(1_000, None), new, &control).unwrap();
-        assert!(matches!(report.fault, Some(Fault::InputPanicked { .. })), "{:?}", report.fault);
+        match &report.fault {
+            Some(Fault::InputPanicked { message, .. }) => {
+                let named =
+                    (2..8).any(|worker| message.contains(&format!("decided for worker {worker}, ")));
+                assert!(named && message.contains("the 2 there are"), "{message}");
+            }
+            other => panic!("{other:?}"),
+        }
         assert!(report.is_balanced(), "{:?} {:?}", report.input, report.worker_totals());
     }
 }

@@ -151,3 +151,48 @@ fn a_pool_whose_policy_panics_at_an_arrival_counts_what_it_held() {
         assert!(report.processed() <= after, "{after}");
     }
 }
+
+/// Gives out each packet twice.
+struct Twice<'a>(&'a mut dyn Intake, Option<Fetched>);
+
+impl Intake for Twice<'_> {
+    fn arrive(&mut self, token: u32, item: WorkItem) -> Option<WorkerId> {
+        self.0.arrive(token, item)
+    }
+
+    fn next(&mut self, worker: WorkerId) -> Option<Fetched> {
+        if let Some(again) = self.1.take() {
+            return Some(again);
+        }
+        self.1 = self.0.next(worker);
+        self.1
+    }
+
+    fn waiting(&self) -> usize {
+        self.0.waiting()
+    }
+
+    fn order(&self) -> OrderGuarantee {
+        self.0.order()
+    }
+
+    fn name(&self) -> &'static str {
+        "twice"
+    }
+}
+
+#[test]
+fn a_policy_that_gives_out_what_does_not_wait_is_named_in_a_fault() {
+    let topology = Topology::flat(WorkerCount::new(2).unwrap());
+    let mut policy = Scheme::named("lfb").unwrap().policy(&topology, 1).unwrap();
+    let Policy::Pull(policy) = &mut policy else { panic!("workers fetch") };
+    let mut policy = Twice(&mut **policy, None);
+    let (mut source, control) = (Memory::of(mix(2_000, 100)), Control::default());
+    let discipline = Discipline::Pull(&mut policy);
+    let parts = Parts { source: &mut source, discipline, sink: None, control: &control };
+    let config = config(Mode::Pipeline { workers: 2 });
+    let report = run_parts(&config, parts, |_| small_table(), |_| Recorder::default()).unwrap();
+    assert!(report.is_balanced(), "{:?} {:?}", report.input, report.workers);
+    let fault = report.fault.unwrap().to_string();
+    assert!(fault.contains("twice gave out token"), "{fault}");
+}

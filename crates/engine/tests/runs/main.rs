@@ -11,6 +11,8 @@ const INPUT: InputThread = InputThread::Own;
 mod common;
 mod counts;
 mod digests;
+mod ends;
+mod evicting;
 mod faults;
 mod layouts;
 mod load;

@@ -11,6 +11,8 @@ const INPUT: InputThread = InputThread::Workers;
 mod common;
 #[path = "../runs/counts.rs"]
 mod counts;
+#[path = "../runs/ends.rs"]
+mod ends;
 #[path = "../runs/layouts.rs"]
 mod layouts;
 #[path = "../runs/load.rs"]

@@ -35,6 +35,9 @@ pub struct Fetched {
 }
 
 /// A policy that workers fetch from.
+///
+/// Each packet that arrives is given out once, sooner or later, to some worker that asks: a run waits for all of them, and one that a policy
+/// keeps for ever it waits for for ever.
 pub trait Intake: Send {
     /// Takes in a packet; returns the worker that would like it best, if any.
     fn arrive(&mut self, token: u32, item: WorkItem) -> Option<WorkerId>;

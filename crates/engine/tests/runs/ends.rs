@@ -1,0 +1,205 @@
+//! What panics after the last packet leaves a balanced report too.
+
+use std::panic::panic_any;
+
+use flowloom_engine::{
+    App, Control, Discipline, EngineConfig, Fault, FlowState, FlowValue, Mode, Order, PacketSink, Parts,
+    Released, RunReport, SinkError, Verdict, run_parts, run_seeded,
+};
+use flowloom_flow_key::FlowKey;
+use flowloom_flow_table::{DHash, DHashConfig};
+use flowloom_packet::PacketView;
+use flowloom_scheduler::sim::Scheme;
+use flowloom_scheduler::sim::schemes::Policy;
+use flowloom_scheduler::{Topology, WorkerCount};
+
+use crate::common::{Memory, config, mix};
+
+/// When something panics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum When {
+    /// When the application is dropped.
+    Drop,
+    /// At a packet, and when the application is dropped.
+    PacketAndDrop,
+    /// At a packet, with something that panics when it is dropped.
+    PacketWithMore,
+    /// When records of a flow are merged.
+    Merge,
+    /// Never.
+    Never,
+}
+
+#[derive(Debug, Default)]
+struct Fragile(u64);
+
+impl FlowState for Fragile {
+    const COLUMNS: &'static [&'static str] = &["packets"];
+
+    fn values(&self, out: &mut Vec<FlowValue>) {
+        out.push(FlowValue::Count(self.0));
+    }
+
+    fn merge(&mut self, _: Self) {
+        panic!("told to panic");
+    }
+}
+
+struct Ending(When, u64);
+
+struct More;
+
+impl Drop for More {
+    fn drop(&mut self) {
+        panic!("told to panic");
+    }
+}
+
+impl App for Ending {
+    type Flow = Fragile;
+
+    fn on_packet(&mut self, _: &PacketView<'_>, flow: &mut Fragile) -> Verdict {
+        flow.0 += 1;
+        self.1 += 1;
+        match self.0 {
+            When::PacketAndDrop if self.1 == 100 => panic!("told to panic"),
+            When::PacketWithMore if self.1 == 100 => panic_any(More),
+            _ => Verdict::Accept,
+        }
+    }
+
+    fn ends_before(&self, _: &PacketView<'_>, flow: &Fragile) -> bool {
+        self.0 == When::Merge && flow.0 == 2
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        assert!(!matches!(self.0, When::Drop | When::PacketAndDrop), "told to panic");
+    }
+}
+
+/// Counts how often it is asked to finish.
+#[derive(Default)]
+struct Finishing {
+    taken: u64,
+    finished: u32,
+    panic_at: Option<u64>,
+    panics_at_the_end: bool,
+}
+
+impl PacketSink for Finishing {
+    fn take(&mut self, _: &Released<'_>) -> Result<(), SinkError> {
+        assert!(self.panic_at != Some(self.taken), "told to panic");
+        self.taken += 1;
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), SinkError> {
+        self.finished += 1;
+        assert!(!self.panics_at_the_end, "told to panic");
+        Ok(())
+    }
+}
+
+const LAYOUTS: [(Mode, Order, &str); 6] = [
+    (Mode::Inline, Order::Internal, "dh"),
+    (Mode::Pipeline { workers: 1 }, Order::Internal, "dh"),
+    (Mode::Pipeline { workers: 3 }, Order::Internal, "dh"),
+    (Mode::Pipeline { workers: 3 }, Order::Internal, "flowpin"),
+    (Mode::Pipeline { workers: 3 }, Order::External, "rr"),
+    (Mode::Pipeline { workers: 3 }, Order::Internal, "lfb"),
+];
+
+fn go(
+    (mode, order, name): (Mode, Order, &str),
+    when: When,
+    sink: &mut Finishing,
+    seed: Option<u64>,
+) -> RunReport<Fragile> {
+    let config = EngineConfig { order, ..config(mode) };
+    let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
+    let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
+    let discipline = match &mut policy {
+        Policy::Push(policy) => Discipline::Push(&mut **policy),
+        Policy::Pull(policy) => Discipline::Pull(&mut **policy),
+    };
+    let (mut source, control) = (Memory::of(mix(3_000, 100)), Control::default());
+    let parts = Parts { source: &mut source, discipline, sink: Some(sink), control: &control };
+    let table = |_| DHash::<FlowKey, Fragile>::try_new(&DHashConfig::for_flows(2_000));
+    let app = |_| Ending(when, 0);
+    let report = match seed {
+        None => run_parts(&config, parts, table, app).unwrap(),
+        Some(seed) => run_seeded(&config, parts, table, app, seed).unwrap(),
+    };
+    assert!(report.is_balanced(), "{mode:?} {name} {when:?}: {:?} {:?}", report.input, report.workers);
+    let snapshot = control.snapshot();
+    assert_eq!((snapshot.packets, snapshot.in_flight), (report.input.packets, 0), "{mode:?} {name}");
+    report
+}
+
+#[test]
+fn an_application_that_panics_when_it_is_dropped_is_its_workers_fault() {
+    for layout in LAYOUTS {
+        for seed in [None, Some(3)] {
+            let mut sink = Finishing::default();
+            let report = go(layout, When::Drop, &mut sink, seed);
+            assert_eq!(report.processed(), report.input.decoded, "{layout:?}: all was done before");
+            assert_eq!((sink.taken, sink.finished), (report.processed(), 1), "{layout:?}");
+            match report.fault {
+                Some(Fault::WorkerPanicked { worker, packet: None, processed, .. }) => {
+                    assert_eq!(processed, report.workers[worker].counters.processed, "{layout:?}");
+                }
+                other => panic!("{layout:?}: {other:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn one_that_panics_at_a_packet_and_once_more_when_it_is_dropped_holds_up_nobody() {
+    for layout in LAYOUTS {
+        for when in [When::PacketAndDrop, When::PacketWithMore] {
+            for seed in [None, Some(3)] {
+                let mut sink = Finishing::default();
+                let report = go(layout, when, &mut sink, seed);
+                let fault = report.fault.unwrap();
+                let named = matches!(fault, Fault::WorkerPanicked { packet: Some(_), .. });
+                assert!(named, "{layout:?} {when:?}: {fault:?}");
+                assert_eq!(sink.finished, 1, "{layout:?} {when:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn records_that_panic_when_they_are_merged_leave_a_report_without_flows() {
+    for layout in LAYOUTS {
+        let report = go(layout, When::Merge, &mut Finishing::default(), None);
+        assert!(matches!(report.fault, Some(Fault::ResultsPanicked { .. })), "{:?}", report.fault);
+        assert_eq!((report.processed(), report.flows.len()), (report.input.decoded, 0), "{layout:?}");
+    }
+}
+
+#[test]
+fn a_sink_that_panics_is_the_fault_of_the_sink_in_every_layout() {
+    for layout in LAYOUTS {
+        for seed in [None, Some(3)] {
+            for at_the_end in [false, true] {
+                let panic_at = (!at_the_end).then_some(100);
+                let mut sink = Finishing { panic_at, panics_at_the_end: true, ..Finishing::default() };
+                let report = go(layout, When::Never, &mut sink, seed);
+                let fault = report.fault.as_ref().unwrap();
+                assert!(matches!(fault, Fault::Sink { .. }), "{layout:?}: {fault:?}");
+                assert!(fault.to_string().contains("told to panic"), "{fault}");
+                let counters = report.sink.unwrap();
+                assert_eq!(counters.taken, sink.taken, "{layout:?}");
+                assert_eq!(sink.finished, u32::from(at_the_end), "{layout:?}: once, and not after a panic");
+                if layout.0 == Mode::Inline {
+                    let accepted = report.processed() - report.worker_totals().denied;
+                    assert_eq!(counters.taken + counters.refused, accepted, "{at_the_end}");
+                }
+            }
+        }
+    }
+}
