@@ -47,12 +47,14 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
     ) -> Option<Verdict> {
         // Key and time are those of the packet: an application that looks at neither leaves the view unmade.
         let now = tick_of(time_ns);
-        let (flow, is_new) = match found {
+        // To make room for another one of the burst.
+        let has_gone = T::LETS_GO && found.is_some_and(|id| self.table.get(id).is_none());
+        let (flow, is_new) = match found.filter(|_| !has_gone) {
             Some(id) => (id, false),
             None => self.begin(key, hash, now)?,
         };
         let Some((state, last_seen)) = self.table.get_mut_touch(flow, now) else {
-            return self.process_anew(app, found, (key, hash), time_ns, packet);
+            unreachable!("the flow was found or made a moment ago, and nothing removes flows in between")
         };
         let was_idle = self.idle_timeout.is_some_and(|timeout| timeout.is_over(last_seen, now));
         if was_idle || (!is_new && app.ends_before(packet, state)) {
@@ -64,21 +66,6 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
             keep(&mut self.ended, self.records_max, &mut self.counts, *key, ended);
         }
         Some(app.on_packet(packet, state))
-    }
-
-    /// Does the same where the table has let the flow go since the lookup, to make room for one of the same burst.
-    #[cold]
-    #[inline(never)]
-    fn process_anew<A: App<Flow = F>>(
-        &mut self,
-        app: &mut A,
-        found: Option<FlowId>,
-        key: (&FlowKey, u64),
-        time_ns: u64,
-        packet: &PacketView<'_>,
-    ) -> Option<Verdict> {
-        assert!(found.is_some(), "a flow is there that the table has made a moment ago");
-        self.process(app, None, key, time_ns, packet)
     }
 
     /// Begins the flow of a key that a lookup has not found; says whether it is new.

@@ -231,6 +231,8 @@ where
     T: Indexed<Key = K, Value = V>,
     K: TableKey,
 {
+    const LETS_GO: bool = false;
+
     fn capacity(&self) -> u32 {
         self.states().capacity()
     }

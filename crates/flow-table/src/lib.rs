@@ -84,6 +84,7 @@ extern crate alloc;
 
 mod arch;
 pub mod baseline;
+mod cursor;
 pub mod dhash;
 pub mod error;
 pub mod evict;

@@ -15,6 +15,7 @@ use core::fmt;
 use flowloom_cpu::pages::{Generation, PageReport};
 use flowloom_flow_key::FlowKey;
 
+pub use crate::cursor::Cursor;
 use crate::evict::{Evict, Refuse};
 
 /// What may be the key of a flow: plain words of fixed size, compared by their [`Eq`].
@@ -149,36 +150,6 @@ impl fmt::Display for Full {
 }
 
 impl core::error::Error for Full {}
-
-/// A place in the order of slots, for walking over a table that changes meanwhile.
-///
-/// A walk begins with the default; a table of one's own goes on from a [`slot`](Cursor::slot).
-///
-/// ```
-/// use flowloom_flow_table::{Cursor, FlowId};
-/// // Generations of tenants by slot, even where there is none.
-/// let next_live = |generations: &[u32], cursor: Cursor| {
-///     let mut rest = (0..).zip(generations).skip(cursor.slot() as usize);
-///     rest.find_map(|(slot, &generation)| Some((FlowId::new(slot, generation)?, Cursor::before(slot + 1))))
-/// };
-/// let (first, cursor) = next_live(&[0, 5, 2, 7], Cursor::default()).unwrap();
-/// let (second, cursor) = next_live(&[0, 5, 2, 7], cursor).unwrap();
-/// assert_eq!((first.slot(), second.slot(), next_live(&[0, 5, 2, 7], cursor)), (1, 3, None));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Cursor(pub(crate) u32);
-
-impl Cursor {
-    /// Returns the place before a slot.
-    pub const fn before(slot: u32) -> Self {
-        Self(slot)
-    }
-
-    /// Returns the first slot that is still to be looked at.
-    pub const fn slot(self) -> u32 {
-        self.0
-    }
-}
 
 /// What one call of [`FlowTable::expire`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -323,6 +294,10 @@ const REMOVED_AT_ONCE: usize = 64;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait FlowTable<K: TableKey, V> {
+    /// Whether a call that takes a flow in without a policy, such as [`entry_with`](Self::entry_with), may let another one go. Ours never
+    /// do; who looks flows up before others come need not look again then.
+    const LETS_GO: bool = true;
+
     /// Returns how many flows the table is built for.
     fn capacity(&self) -> u32;
 

@@ -400,6 +400,8 @@ where
     T: FlowTable<K, V>,
     F: FnMut(u32) -> Result<T, BuildError>,
 {
+    const LETS_GO: bool = T::LETS_GO;
+
     fn capacity(&self) -> u32 {
         self.limits.flows_max
     }

@@ -1,0 +1,31 @@
+//! Where a walk over a table is.
+
+/// A place in the order of slots, for walking over a table that changes meanwhile.
+///
+/// A walk begins with the default; a table of one's own goes on from a [`slot`](Cursor::slot).
+///
+/// ```
+/// use flowloom_flow_table::{Cursor, FlowId};
+/// // Generations of tenants by slot, even where there is none.
+/// let next_live = |generations: &[u32], cursor: Cursor| {
+///     let mut rest = (0..).zip(generations).skip(cursor.slot() as usize);
+///     rest.find_map(|(slot, &generation)| Some((FlowId::new(slot, generation)?, Cursor::before(slot + 1))))
+/// };
+/// let (first, cursor) = next_live(&[0, 5, 2, 7], Cursor::default()).unwrap();
+/// let (second, cursor) = next_live(&[0, 5, 2, 7], cursor).unwrap();
+/// assert_eq!((first.slot(), second.slot(), next_live(&[0, 5, 2, 7], cursor)), (1, 3, None));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Cursor(pub(crate) u32);
+
+impl Cursor {
+    /// Returns the place before a slot.
+    pub const fn before(slot: u32) -> Self {
+        Self(slot)
+    }
+
+    /// Returns the first slot that is still to be looked at.
+    pub const fn slot(self) -> u32 {
+        self.0
+    }
+}
