@@ -429,9 +429,11 @@ pub(crate) fn panic_message(panic: Box<dyn Any + Send>) -> String {
         .map(|text| String::from(*text))
         .or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| String::from("no message"));
-    // What it carries may panic when it is dropped: then it is left.
-    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-        std::mem::forget(another);
+    // What it carries may panic when it is dropped, and so may what that carries: then it is left.
+    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic)))
+        && let Err(third) = catch_unwind(AssertUnwindSafe(|| drop(another)))
+    {
+        std::mem::forget(third);
     }
     message
 }

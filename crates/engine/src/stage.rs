@@ -176,6 +176,8 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> FlowStage<A, T> {
 
     /// Ends the stage: returns its table's figures and one record per flow, oldest record of a key first.
     pub(crate) fn finish(self) -> FlowsEnd<A::Flow> {
+        // The application goes first: should it panic, results that are there already would never be dropped.
+        drop(self.hands);
         self.flows.finish()
     }
 }
