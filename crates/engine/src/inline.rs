@@ -85,7 +85,9 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> InlineStage<'_, A, T> {
                 Polled::Done
             }
         };
+        // First, so that what is done is never more than what was taken in.
         self.front.publish();
+        self.publisher.publish(&self.stage.hands.counters);
         polled
     }
 
@@ -123,9 +125,6 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> InlineStage<'_, A, T> {
                 }),
             }
         }
-        // First, so that what is done is never more than what was taken in.
-        self.front.publish();
-        self.publisher.publish(&self.stage.hands.counters);
     }
 
     /// After a panic: what the application had seen before is known; the packet it panicked on and the rest of its burst are
