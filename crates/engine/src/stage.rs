@@ -88,7 +88,7 @@ impl<A: App> Hands<A> {
         (self.at != NO_PACKET).then_some(self.at)
     }
 
-    /// Finds the flow of each of at most [`TRAY_PACKETS`] packets, runs the application on it, and says so with the packet's place
+    /// Finds the flow of each of at most [`TRAY_PACKETS`] packets, whose hashes the table was given ahead, runs the application on it, and says so with the packet's place
     /// among them. `packet` returns each with its number.
     #[inline(always)]
     pub(crate) fn work<'b, T: FlowTable<FlowKey, A::Flow>>(
@@ -99,7 +99,7 @@ impl<A: App> Hands<A> {
         mut done: impl FnMut(usize, &PacketView<'_>, Outcome),
     ) {
         let ids = &mut self.ids[..keys.len()];
-        flows.table.lookup_batch(keys, hashes, ids);
+        flows.table.lookup_batch_prefetched(keys, hashes, ids, |_, _| {});
         // A flow that is to begin writes to a state that nobody has touched for long: all such lines of the burst
         // are asked for before the first is written.
         for (i, found) in ids.iter().enumerate() {

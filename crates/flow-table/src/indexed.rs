@@ -74,6 +74,18 @@ pub trait Indexed {
         show_values(ids, |id| self.states().get(id), on_flow);
     }
 
+    /// The same for keys whose hashes [`prefetch_index`](Indexed::prefetch_index) was given.
+    #[inline]
+    fn find_batch_prefetched(
+        &self,
+        keys: &[Self::Key],
+        hashes: &[u64],
+        ids: &mut [Option<FlowId>],
+        on_flow: impl FnMut(usize, &Self::Value),
+    ) {
+        self.find_batch_values(keys, hashes, ids, on_flow);
+    }
+
     /// Returns the flow of a key, or else the slot that it would get.
     ///
     /// As [`find`](Indexed::find) and then [`vacancy`](Indexed::vacancy), which read the same line.
@@ -289,6 +301,18 @@ where
     ) {
         check_batch(keys, hashes, ids);
         self.find_batch_values(keys, hashes, ids, on_flow);
+    }
+
+    #[inline]
+    fn lookup_batch_prefetched(
+        &self,
+        keys: &[K],
+        hashes: &[u64],
+        ids: &mut [Option<FlowId>],
+        on_flow: impl FnMut(usize, &V),
+    ) {
+        check_batch(keys, hashes, ids);
+        self.find_batch_prefetched(keys, hashes, ids, on_flow);
     }
 
     #[inline]

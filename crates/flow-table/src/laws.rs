@@ -359,20 +359,31 @@ impl<K: TableKey + Hash, T: FlowTable<K, u64>> Trial<'_, K, T> {
             let known = self.oracle.flows.get(key).map(|flow| flow.id);
             assert_eq!(id, known, "{number}: {key:?} in a batch of {count}");
         }
-        let mut again: Vec<_> = keys.iter().map(|_| FlowId::new(u32::MAX, 1)).collect();
-        let mut shown = Vec::new();
-        self.table.lookup_batch_values(&keys, &hashes, &mut again, |place, value| {
+        let values = |shown: &mut Vec<usize>, place: usize, value: &u64| {
             let known = self.oracle.flows.get(&keys[place]).map(|flow| &flow.value);
             assert_eq!(known, Some(value), "{number}: {:?} in a batch of {count}", keys[place]);
             shown.push(place);
+        };
+        let mut again: Vec<_> = keys.iter().map(|_| FlowId::new(u32::MAX, 1)).collect();
+        let mut shown = Vec::new();
+        self.table.lookup_batch_values(&keys, &hashes, &mut again, |place, value| {
+            values(&mut shown, place, value);
         });
         assert_eq!(again, ids, "{number}: with values in a batch of {count}");
+        again.fill(FlowId::new(u32::MAX, 1));
+        let mut prefetched = Vec::new();
+        self.table.lookup_batch_prefetched(&keys, &hashes, &mut again, |place, value| {
+            values(&mut prefetched, place, value);
+        });
+        assert_eq!(again, ids, "{number}: prefetched in a batch of {count}");
         // Flow by flow; a sort that is stable leaves each one's packets as they were shown.
         let flow_of = |place: &usize| keys.iter().position(|key| *key == keys[*place]);
         let mut found: Vec<_> = (0..keys.len()).filter(|&place| ids[place].is_some()).collect();
-        shown.sort_by_key(flow_of);
         found.sort_by_key(flow_of);
-        assert_eq!(shown, found, "{number}: each packet of a flow once, and in order");
+        for mut shown in [shown, prefetched] {
+            shown.sort_by_key(flow_of);
+            assert_eq!(shown, found, "{number}: each packet of a flow once, and in order");
+        }
     }
 
     fn expire(&mut self, budget: u32, number: usize) {

@@ -88,6 +88,7 @@ mod cursor;
 pub mod dhash;
 pub mod error;
 pub mod evict;
+mod flow_id;
 pub mod indexed;
 #[cfg(feature = "std")]
 pub mod laws;

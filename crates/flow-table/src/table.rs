@@ -12,11 +12,12 @@
 
 use core::fmt;
 
-use flowloom_cpu::pages::{Generation, PageReport};
+use flowloom_cpu::pages::PageReport;
 use flowloom_flow_key::FlowKey;
 
 pub use crate::cursor::Cursor;
 use crate::evict::{Evict, Refuse};
+pub use crate::flow_id::FlowId;
 
 /// What may be the key of a flow: plain words of fixed size, compared by their [`Eq`].
 ///
@@ -60,53 +61,6 @@ pub struct Tick(pub u64);
 /// Which of the table's timeouts applies to a flow; see [`Timeouts`](crate::state::Timeouts).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct TimeoutClass(pub u8);
-
-/// The name of one flow in one table: a slot, and which of the slot's tenants.
-///
-/// Eight bytes, also as an `Option`. Stable for the life of the flow. Generations count the flows that the table takes in, and repeat
-/// after 2³¹: an id that is kept for longer names a stranger if that one's slot was taken exactly so many flows later, or a multiple.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct FlowId {
-    slot: u32,
-    generation: Generation,
-}
-
-const _: () = assert!(size_of::<Option<FlowId>>() == 8, "a batch of 32 ids is four lines");
-
-impl FlowId {
-    /// Returns the id of a slot's tenant; `None` unless the generation is odd, as all tenants' are.
-    #[inline]
-    pub const fn new(slot: u32, generation: u32) -> Option<Self> {
-        match Generation::new(generation) {
-            Some(generation) => Some(Self { slot, generation }),
-            None => None,
-        }
-    }
-
-    /// Returns the id of a tenant.
-    #[inline(always)]
-    pub(crate) const fn of(slot: u32, generation: Generation) -> Self {
-        Self { slot, generation }
-    }
-
-    /// Returns which tenant of the slot, as the states know it.
-    #[inline(always)]
-    pub(crate) const fn tenant(self) -> Generation {
-        self.generation
-    }
-
-    /// Returns the slot, below [`FlowTable::slot_count`].
-    #[inline]
-    pub const fn slot(self) -> u32 {
-        self.slot
-    }
-
-    /// Returns which tenant of the slot.
-    #[inline]
-    pub const fn generation(self) -> u32 {
-        self.generation.get()
-    }
-}
 
 /// What find-or-insert did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -380,6 +334,48 @@ pub trait FlowTable<K: TableKey, V> {
     ) {
         self.lookup_batch(keys, hashes, ids);
         show_values(ids, |id| self.get(id), on_flow);
+    }
+
+    /// As [`lookup_batch_values`](FlowTable::lookup_batch_values), for keys whose hashes [`prefetch`](FlowTable::prefetch) was given as
+    /// they were computed: the fastest way to look up many.
+    ///
+    /// What the table must read first comes while the caller still hashes, and is not asked for again. A key that was not asked for is
+    /// found all the same, only later. At most 256 keys at a time, or the first are gone from the nearest cache when their turn comes.
+    ///
+    /// # Panics
+    ///
+    /// As [`lookup_batch`](FlowTable::lookup_batch).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_flow_key::FlowHasher;
+    /// use flowloom_flow_table::{FlowTable, LineHash, LineHashConfig, Tick, TimeoutClass};
+    /// let hasher = FlowHasher::with_seed(1);
+    /// let hash = |key: &[u64; 2]| hasher.hash_words(key).table;
+    /// let mut table = LineHash::<[u64; 2], u32>::try_new(&LineHashConfig::for_flows(9))?;
+    /// table.insert([7, 7], hash(&[7, 7]), 700, TimeoutClass(0), Tick(0)).expect("there is room");
+    ///
+    /// let keys = [[6, 6], [7, 7]];
+    /// let hashes = keys.map(|key| {
+    ///     let hash = hash(&key);
+    ///     table.prefetch(hash);
+    ///     hash
+    /// });
+    /// let (mut ids, mut sum) = ([None; 2], 0);
+    /// table.lookup_batch_prefetched(&keys, &hashes, &mut ids, |_, value| sum += value);
+    /// assert_eq!((sum, ids[0]), (700, None));
+    /// # Ok::<(), flowloom_flow_table::BuildError>(())
+    /// ```
+    #[inline]
+    fn lookup_batch_prefetched(
+        &self,
+        keys: &[K],
+        hashes: &[u64],
+        ids: &mut [Option<FlowId>],
+        on_flow: impl FnMut(usize, &V),
+    ) {
+        self.lookup_batch_values(keys, hashes, ids, on_flow);
     }
 
     /// Returns the flow of a key, making it if it is not there.
@@ -656,18 +652,5 @@ pub(crate) fn show_values<'a, V: 'a>(
         if let Some(value) = id.and_then(&value_of) {
             on_flow(number, value);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_id_has_an_odd_generation() {
-        assert_eq!(FlowId::new(3, 4), None);
-        assert_eq!(FlowId::new(3, 0), None);
-        let id = FlowId::new(3, 5).unwrap();
-        assert_eq!((id.slot(), id.generation()), (3, 5));
     }
 }

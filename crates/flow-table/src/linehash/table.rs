@@ -538,7 +538,18 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
         ids: &mut [Option<FlowId>],
         on_flow: impl FnMut(usize, &V),
     ) {
-        self.backend.run(FindBatch { table: self, keys, hashes, ids, on_flow });
+        self.backend.run(FindBatch::<_, _, _, false> { table: self, keys, hashes, ids, on_flow });
+    }
+
+    #[inline]
+    fn find_batch_prefetched(
+        &self,
+        keys: &[K],
+        hashes: &[u64],
+        ids: &mut [Option<FlowId>],
+        on_flow: impl FnMut(usize, &V),
+    ) {
+        self.backend.run(FindBatch::<_, _, _, true> { table: self, keys, hashes, ids, on_flow });
     }
 
     #[inline]

@@ -17,6 +17,7 @@
 //!
 //! Opening and giving back a segment allocate and free memory: the only steps of a table that do.
 
+mod batch;
 mod drain;
 mod rekey;
 
@@ -39,9 +40,6 @@ const PLACES: usize = 8;
 
 /// Each segment is so many times the one before.
 const GROWTH: u32 = 4;
-
-/// Keys that are asked again of older segments at once.
-const RETRY: usize = 32;
 
 /// How far a [`Growing`] table may grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -362,36 +360,6 @@ where
     fn evict_from_newest(&mut self, hash: u64, policy: &mut impl Evict<K, V>) -> bool {
         self.evict_from(self.segments.len() - 1, hash, policy)
     }
-
-    /// Asks older segments for the keys of a batch that are still missing.
-    #[cold]
-    fn retry(&self, keys: &[K], hashes: &[u64], ids: &mut [Option<FlowId>]) {
-        let Some(&any) = keys.first() else { return };
-        for segment in self.older() {
-            let mut from = 0;
-            while from < ids.len() {
-                let (mut places, mut some_keys) = ([0; RETRY], [any; RETRY]);
-                let (mut some_hashes, mut some_ids) = ([0; RETRY], [None; RETRY]);
-                let mut count = 0;
-                while from < ids.len() && count < RETRY {
-                    if ids[from].is_none() {
-                        let hash = self.hash_in(segment, &keys[from], hashes[from]);
-                        (places[count], some_keys[count], some_hashes[count]) = (from, keys[from], hash);
-                        count += 1;
-                    }
-                    from += 1;
-                }
-                segment.table.lookup_batch(
-                    &some_keys[..count],
-                    &some_hashes[..count],
-                    &mut some_ids[..count],
-                );
-                for (&place, id) in places[..count].iter().zip(some_ids) {
-                    ids[place] = id.map(|id| segment.outer(id));
-                }
-            }
-        }
-    }
 }
 
 impl<K, V, T, F> FlowTable<K, V> for Growing<K, V, T, F>
@@ -439,16 +407,32 @@ where
 
     #[inline]
     fn lookup_batch(&self, keys: &[K], hashes: &[u64], ids: &mut [Option<FlowId>]) {
-        let newest = self.newest();
-        newest.table.lookup_batch(keys, hashes, ids);
-        if newest.base != 0 || newest.salt != 0 {
-            for id in ids.iter_mut() {
-                *id = id.map(|id| newest.outer(id));
-            }
-        }
-        if self.segments.len() > 1 {
-            self.retry(keys, hashes, ids);
-        }
+        self.newest().table.lookup_batch(keys, hashes, ids);
+        self.end_batch(keys, hashes, ids, &mut |_, _| {});
+    }
+
+    #[inline]
+    fn lookup_batch_values(
+        &self,
+        keys: &[K],
+        hashes: &[u64],
+        ids: &mut [Option<FlowId>],
+        mut on_flow: impl FnMut(usize, &V),
+    ) {
+        self.newest().table.lookup_batch_values(keys, hashes, ids, &mut on_flow);
+        self.end_batch(keys, hashes, ids, &mut on_flow);
+    }
+
+    #[inline]
+    fn lookup_batch_prefetched(
+        &self,
+        keys: &[K],
+        hashes: &[u64],
+        ids: &mut [Option<FlowId>],
+        mut on_flow: impl FnMut(usize, &V),
+    ) {
+        self.newest().table.lookup_batch_prefetched(keys, hashes, ids, &mut on_flow);
+        self.end_batch(keys, hashes, ids, &mut on_flow);
     }
 
     fn entry_or_evict(

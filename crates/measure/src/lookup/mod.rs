@@ -201,13 +201,20 @@ impl<const W: usize> Flows<W> {
         let mut sum = 0;
         for keys in self.keys.chunks(batch) {
             let count = keys.len();
-            for (hash, key) in buffers.hashes.iter_mut().zip(asked_ahead(keys)) {
-                *hash = self.hash(key);
-            }
+            self.hash_all(keys, table, &mut buffers.hashes);
             let (hashes, ids) = (&buffers.hashes[..count], &mut buffers.ids[..count]);
-            table.lookup_batch_values(keys, hashes, ids, |_, state| sum += state[0]);
+            table.lookup_batch_prefetched(keys, hashes, ids, |_, state| sum += state[0]);
         }
         sum
+    }
+
+    /// Hashes keys that are about to be looked up, and says so to the table.
+    #[inline(always)]
+    fn hash_all(&self, keys: &[[u64; W]], table: &impl FlowTable<[u64; W], State>, hashes: &mut [u64]) {
+        for (hash, key) in hashes.iter_mut().zip(asked_ahead(keys)) {
+            *hash = self.hash(key);
+            table.prefetch(*hash);
+        }
     }
 
     /// Looks all flows up one by one, and returns the sum of their numbers.
@@ -243,10 +250,9 @@ impl<const W: usize> Flows<W> {
         let mut found = 0;
         for keys in self.strangers.chunks(batch) {
             let count = keys.len();
-            for (hash, key) in buffers.hashes.iter_mut().zip(asked_ahead(keys)) {
-                *hash = self.hash(key);
-            }
-            table.lookup_batch(keys, &buffers.hashes[..count], &mut buffers.ids[..count]);
+            self.hash_all(keys, table, &mut buffers.hashes);
+            let (hashes, ids) = (&buffers.hashes[..count], &mut buffers.ids[..count]);
+            table.lookup_batch_prefetched(keys, hashes, ids, |_, _| {});
             found += buffers.ids[..count].iter().flatten().count() as u64;
         }
         found

@@ -54,7 +54,7 @@ pub fn hand_loop<A: App, T: FlowTable<FlowKey, A::Flow>>(
                 found.push((headers, *raw));
             }
         }
-        table.lookup_batch(&keys, &hashes, &mut ids[..keys.len()]);
+        table.lookup_batch_prefetched(&keys, &hashes, &mut ids[..keys.len()], |_, _| {});
         for (i, (headers, raw)) in found.iter().enumerate() {
             // Milliseconds, about: as coarse as the engine's.
             let now = Tick(raw.time_ns >> 20);

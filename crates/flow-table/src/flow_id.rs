@@ -1,0 +1,63 @@
+//! The name of a flow.
+
+use flowloom_cpu::pages::Generation;
+
+/// The name of one flow in one table: a slot, and which of the slot's tenants.
+///
+/// Eight bytes, also as an `Option`. Stable for the life of the flow. Generations count the flows that the table takes in, and repeat
+/// after 2³¹: an id that is kept for longer names a stranger if that one's slot was taken exactly so many flows later, or a multiple.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FlowId {
+    slot: u32,
+    generation: Generation,
+}
+
+const _: () = assert!(size_of::<Option<FlowId>>() == 8, "a batch of 32 ids is four lines");
+
+impl FlowId {
+    /// Returns the id of a slot's tenant; `None` unless the generation is odd, as all tenants' are.
+    #[inline]
+    pub const fn new(slot: u32, generation: u32) -> Option<Self> {
+        match Generation::new(generation) {
+            Some(generation) => Some(Self { slot, generation }),
+            None => None,
+        }
+    }
+
+    /// Returns the id of a tenant.
+    #[inline(always)]
+    pub(crate) const fn of(slot: u32, generation: Generation) -> Self {
+        Self { slot, generation }
+    }
+
+    /// Returns which tenant of the slot, as the states know it.
+    #[inline(always)]
+    pub(crate) const fn tenant(self) -> Generation {
+        self.generation
+    }
+
+    /// Returns the slot, below [`FlowTable::slot_count`](crate::FlowTable::slot_count).
+    #[inline]
+    pub const fn slot(self) -> u32 {
+        self.slot
+    }
+
+    /// Returns which tenant of the slot.
+    #[inline]
+    pub const fn generation(self) -> u32 {
+        self.generation.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_has_an_odd_generation() {
+        assert_eq!(FlowId::new(3, 4), None);
+        assert_eq!(FlowId::new(3, 0), None);
+        let id = FlowId::new(3, 5).unwrap();
+        assert_eq!((id.slot(), id.generation()), (3, 5));
+    }
+}

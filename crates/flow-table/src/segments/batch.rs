@@ -1,0 +1,72 @@
+//! Many keys at once: the newest segment's answers come first, and older segments are asked for what is missing.
+
+use super::Growing;
+use crate::error::BuildError;
+use crate::table::{FlowId, FlowTable, TableKey};
+
+/// Keys that are asked again of older segments at once.
+const RETRY: usize = 32;
+
+impl<K, V, T, F> Growing<K, V, T, F>
+where
+    K: TableKey,
+    T: FlowTable<K, V>,
+    F: FnMut(u32) -> Result<T, BuildError>,
+{
+    /// Ends a lookup of many keys: names the newest segment's flows as all are named, and asks the older ones for the rest.
+    #[inline]
+    pub(super) fn end_batch(
+        &self,
+        keys: &[K],
+        hashes: &[u64],
+        ids: &mut [Option<FlowId>],
+        on_flow: &mut impl FnMut(usize, &V),
+    ) {
+        let newest = self.newest();
+        if newest.base != 0 || newest.salt != 0 {
+            for id in ids.iter_mut() {
+                *id = id.map(|id| newest.outer(id));
+            }
+        }
+        if self.segments.len() > 1 {
+            self.retry(keys, hashes, ids, on_flow);
+        }
+    }
+
+    /// Asks older segments for the keys of a batch that are still missing.
+    #[cold]
+    fn retry(
+        &self,
+        keys: &[K],
+        hashes: &[u64],
+        ids: &mut [Option<FlowId>],
+        on_flow: &mut impl FnMut(usize, &V),
+    ) {
+        let Some(&any) = keys.first() else { return };
+        for segment in self.older() {
+            let mut from = 0;
+            while from < ids.len() {
+                let (mut places, mut some_keys) = ([0; RETRY], [any; RETRY]);
+                let (mut some_hashes, mut some_ids) = ([0; RETRY], [None; RETRY]);
+                let mut count = 0;
+                while from < ids.len() && count < RETRY {
+                    if ids[from].is_none() {
+                        let hash = self.hash_in(segment, &keys[from], hashes[from]);
+                        (places[count], some_keys[count], some_hashes[count]) = (from, keys[from], hash);
+                        count += 1;
+                    }
+                    from += 1;
+                }
+                segment.table.lookup_batch_values(
+                    &some_keys[..count],
+                    &some_hashes[..count],
+                    &mut some_ids[..count],
+                    |number, value| on_flow(places[number], value),
+                );
+                for (&place, id) in places[..count].iter().zip(some_ids) {
+                    ids[place] = id.map(|id| segment.outer(id));
+                }
+            }
+        }
+    }
+}
