@@ -256,7 +256,8 @@ impl Chart {
             self.draw_legend(&legend)?;
             area.present().map_err(|error| self.failed(&error))?;
         }
-        Ok(text)
+        // Of these characters most are no part of any XML document, not even escaped; names of files may have them.
+        Ok(text.replace(|character: char| character.is_control() && character != '\n', "\u{FFFD}"))
     }
 
     fn failed(&self, why: &dyn std::fmt::Display) -> ChartError {
@@ -597,6 +598,16 @@ mod tests {
             assert!(svg.contains(text), "{text} is missing");
         }
         assert!(!svg.contains("NaN") && !svg.contains("inf"));
+    }
+
+    #[test]
+    fn characters_that_no_drawing_may_hold_are_replaced() {
+        let mut chart = lines();
+        chart.title = String::from("a\u{0}b\u{1b}[1m\u{7f}");
+        chart.series[0].name = String::from("c\u{8}d");
+        let svg = chart.svg().unwrap();
+        assert!(svg.contains("a\u{FFFD}b\u{FFFD}[1m\u{FFFD}") && svg.contains("c\u{FFFD}d"), "{svg}");
+        assert!(!svg.contains(|character: char| character.is_control() && character != '\n'));
     }
 
     #[test]
