@@ -25,5 +25,7 @@ pub mod memory;
 pub mod pages;
 pub mod prefetch;
 pub mod stream;
+#[cfg(all(test, feature = "std", not(miri)))]
+mod system_files;
 #[cfg(feature = "std")]
 pub mod topology;

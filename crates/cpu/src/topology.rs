@@ -328,18 +328,6 @@ mod tests {
         assert_eq!(topology.caches, CacheSizes::default());
     }
 
-    /// Returns a folder of the system's files, each with its text.
-    #[cfg(not(miri))]
-    fn system(name: &str, files: &[(&str, &str)]) -> PathBuf {
-        let root = std::env::temp_dir().join(format!("flowloom-cpu-{}-{name}", std::process::id()));
-        for (file, text) in files {
-            let file = root.join(file);
-            fs::create_dir_all(file.parent().unwrap()).unwrap();
-            fs::write(file, text).unwrap();
-        }
-        root
-    }
-
     #[cfg(not(miri))]
     #[test]
     fn cpus_that_are_not_there_yet_are_not_allowed() {
@@ -349,9 +337,8 @@ mod tests {
             ("hidden", "", (0..128).collect()),
             ("elsewhere", "200-201\n", (0..128).collect()),
         ] {
-            let root = system(name, &[status, ("sys/devices/system/cpu/online", online)]);
-            let cpus = allowed(&root);
-            fs::remove_dir_all(&root).unwrap();
+            let files = [status, ("sys/devices/system/cpu/online", online)];
+            let cpus = crate::system_files::with_files(name, &files, allowed);
             assert_eq!(cpus, Ok(expected), "{name}");
         }
     }
