@@ -6,6 +6,8 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
+use crate::{is_help, show};
+
 const USAGE: &str =
     "usage: cargo xtask bench replay [--rounds N] [--capture FILE] [--format json|text] [-o FILE]
 
@@ -27,22 +29,16 @@ const SYSTEM_PROGRAMS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 /// Runs the bench of that name.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     match arguments.split_first() {
+        _ if is_help(arguments) => Ok(show(USAGE, arguments)),
         Some((name, rest)) if name == "replay" => replay(root, rest),
-        Some((name, _)) if name != "help" && !name.starts_with('-') => {
+        Some((name, _)) if !name.starts_with('-') => {
             bail!("no bench is called '{name}'\n{USAGE}")
         }
-        _ => {
-            eprintln!("{USAGE}");
-            Ok(ExitCode::from(2))
-        }
+        _ => Ok(show(USAGE, arguments)),
     }
 }
 
 fn replay(root: &Path, arguments: &[String]) -> Result<ExitCode> {
-    if arguments.iter().any(|argument| argument == "-h" || argument == "--help") {
-        eprintln!("{USAGE}");
-        return Ok(ExitCode::SUCCESS);
-    }
     let flowloom = build(root, &["-p", "flowloom-cli", "--bin", "flowloom"])?;
     let mut what = vec!["-p", "flowloom-benches", "--bin", "replay"];
     if LIBPCAP_HEADERS.iter().any(|header| Path::new(header).is_file()) {

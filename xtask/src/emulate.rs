@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Result, bail};
 
-use crate::packages;
+use crate::{is_help, packages, show};
 
 const USAGE: &str = "usage: cargo xtask emulate aarch64|s390x [PACKAGE…] [-- TEST OPTIONS]
 
@@ -33,14 +33,12 @@ const PACKAGES: [&str; 6] = [
 /// Runs the tests as that processor would.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     let processor = match arguments.first().map(String::as_str) {
+        _ if is_help(arguments) => return Ok(show(USAGE, arguments)),
         Some(name @ ("aarch64" | "s390x")) => name,
-        Some(name) if name != "help" && !name.starts_with('-') => {
+        Some(name) if !name.starts_with('-') => {
             bail!("no processor is called '{name}'\n{USAGE}")
         }
-        _ => {
-            eprintln!("{USAGE}");
-            return Ok(ExitCode::from(2));
-        }
+        _ => return Ok(show(USAGE, arguments)),
     };
     let target = format!("{processor}-unknown-linux-gnu");
     let variable = |name: &str| format!("CARGO_TARGET_{}_{name}", target.to_uppercase().replace('-', "_"));

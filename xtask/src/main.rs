@@ -47,26 +47,92 @@ fn main() -> ExitCode {
 
 fn run(arguments: &[String]) -> Result<ExitCode> {
     let root = root();
-    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["tidy"] => tidy::run(&root),
-        ["ci"] => ci::run(&root),
-        ["live"] => live::run(&root),
-        ["soak", ..] => soak::run(&root, &arguments[1..]),
-        ["mutants", ..] => mutants::run(&root, &arguments[1..]),
-        ["emulate", ..] => emulate::run(&root, &arguments[1..]),
-        ["sanitize", ..] => sanitize::run(&root, &arguments[1..]),
-        ["loom"] => loom::run(&root),
-        ["peers", ..] => peers::run(&root, &arguments[1..]),
-        ["bench", ..] => bench::run(&root, &arguments[1..]),
-        [] | ["help" | "--help" | "-h"] => {
-            eprintln!("{USAGE}");
-            Ok(ExitCode::from(u8::from(arguments.is_empty()) * 2))
+    let Some((verb, rest)) = arguments.split_first() else { return Ok(show(USAGE, arguments)) };
+    match verb.as_str() {
+        "tidy" | "ci" | "live" | "loom" if is_help(rest) => Ok(show(USAGE, rest)),
+        "tidy" | "ci" | "live" | "loom" if !rest.is_empty() => {
+            bail!("{verb} takes no arguments, and '{}' was given\n{USAGE}", rest.join(" "))
         }
-        _ => bail!("unknown verb '{}'\n{USAGE}", arguments.join(" ")),
+        "tidy" => tidy::run(&root),
+        "ci" => ci::run(&root),
+        "live" => live::run(&root),
+        "loom" => loom::run(&root),
+        "soak" => soak::run(&root, rest),
+        "mutants" => mutants::run(&root, rest),
+        "emulate" => emulate::run(&root, rest),
+        "sanitize" => sanitize::run(&root, rest),
+        "peers" => peers::run(&root, rest),
+        "bench" => bench::run(&root, rest),
+        _ if is_help(arguments) => Ok(show(USAGE, arguments)),
+        _ => bail!("unknown verb '{verb}'\n{USAGE}"),
     }
+}
+
+/// Says whether help is asked for, among what is not for another program.
+fn is_help(arguments: &[String]) -> bool {
+    arguments.first().is_some_and(|first| first == "help")
+        || arguments.iter().take_while(|word| *word != "--").any(|word| word == "-h" || word == "--help")
+}
+
+/// Shows how something is used: a success where that was asked for, else a mistake in the arguments.
+fn show(usage: &str, arguments: &[String]) -> ExitCode {
+    eprintln!("{usage}");
+    ExitCode::from(if is_help(arguments) { 0 } else { 2 })
 }
 
 /// Returns the root of the workspace, from where this package lies in it.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn help_that_is_asked_for_is_a_success_and_builds_nothing() {
+        let verbs = [
+            "",
+            "tidy ",
+            "ci ",
+            "live ",
+            "loom ",
+            "soak ",
+            "mutants ",
+            "emulate ",
+            "sanitize ",
+            "peers ",
+            "bench ",
+        ];
+        for asked in
+            verbs.iter().flat_map(|verb| ["help", "-h", "--help"].map(|help| format!("{verb}{help}")))
+        {
+            assert_eq!(run(&words(&asked)).unwrap(), ExitCode::SUCCESS, "{asked}");
+        }
+        for asked in [
+            "peers l7 --rounds 3 --help",
+            "bench replay -h",
+            "mutants flowloom-cpu --help",
+            "emulate s390x -h",
+        ] {
+            assert_eq!(run(&words(asked)).unwrap(), ExitCode::SUCCESS, "{asked}");
+        }
+        assert!(!is_help(&words("thread -- --help")), "that is for the test program");
+    }
+
+    #[test]
+    fn what_is_no_verb_and_what_a_verb_does_not_take_are_mistakes() {
+        for (asked, said) in
+            [("weave", "unknown verb 'weave'"), ("tidy -v", "tidy takes no arguments, and '-v'")]
+        {
+            assert!(run(&words(asked)).unwrap_err().to_string().starts_with(said), "{asked}");
+        }
+        for asked in ["", "bench", "peers", "sanitize", "emulate", "mutants"] {
+            assert_eq!(run(&words(asked)).unwrap(), ExitCode::from(2), "{asked}");
+        }
+    }
 }

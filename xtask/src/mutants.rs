@@ -8,6 +8,8 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::{is_help, show};
+
 const USAGE: &str = "usage: cargo xtask mutants CRATE [--sample N] [--seed S] [--least PERCENT] [--features NAMES] [--file GLOB]
 
   CRATE       a package of the workspace: flowloom-packet
@@ -52,10 +54,10 @@ impl Score {
 
 /// Draws the sample, runs it, and says what survived.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
-    let Some(options) = parse(arguments)? else {
-        eprintln!("{USAGE}");
-        return Ok(ExitCode::from(2));
-    };
+    if is_help(arguments) {
+        return Ok(show(USAGE, arguments));
+    }
+    let Some(options) = parse(arguments)? else { return Ok(show(USAGE, arguments)) };
     let all = list(root, &options)?;
     let sample = sample(&all, options.sample, options.seed);
     eprintln!(

@@ -6,6 +6,7 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result, bail};
 
 use crate::bench::{build, said};
+use crate::{is_help, show};
 
 const USAGE: &str = "usage: cargo xtask peers flow-table [--rounds N] [--flows N,…] [--format json|text]
        cargo xtask peers classifier [--rounds N] [--only NAME,…] [--sizes N,…] [--seeds N] [--headers N] [--live N]
@@ -26,17 +27,15 @@ const USAGE: &str = "usage: cargo xtask peers flow-table [--rounds N] [--flows N
 /// Runs the comparison of that name.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     match arguments.split_first() {
+        _ if is_help(arguments) => Ok(show(USAGE, arguments)),
         Some((name, rest)) if name == "flow-table" => flow_table(root, rest),
         Some((name, rest)) if name == "classifier" => classifier(root, rest),
         Some((name, rest)) if name == "tcb-cache" => tcb_cache(root, rest),
         Some((name, rest)) if name == "l7" => l7(root, rest),
-        Some((name, _)) if name != "help" && !name.starts_with('-') => {
+        Some((name, _)) if !name.starts_with('-') => {
             bail!("there are no peers for '{name}'\n{USAGE}")
         }
-        _ => {
-            eprintln!("{USAGE}");
-            Ok(ExitCode::from(2))
-        }
+        _ => Ok(show(USAGE, arguments)),
     }
 }
 

@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
 
-use crate::packages;
+use crate::{is_help, packages, show};
 
 const USAGE: &str = "usage: cargo xtask sanitize thread|address [PACKAGE…] [-- TEST OPTIONS]
 
@@ -36,14 +36,12 @@ const TARGETS: [(&str, &str); 2] =
 /// Runs the tests under the sanitizer of that name.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     let sanitizer = match arguments.first().map(String::as_str) {
+        _ if is_help(arguments) => return Ok(show(USAGE, arguments)),
         Some(name @ ("thread" | "address")) => name,
-        Some(name) if name != "help" && !name.starts_with('-') => {
+        Some(name) if !name.starts_with('-') => {
             bail!("no sanitizer is called '{name}'\n{USAGE}")
         }
-        _ => {
-            eprintln!("{USAGE}");
-            return Ok(ExitCode::from(2));
-        }
+        _ => return Ok(show(USAGE, arguments)),
     };
     let target = TARGETS
         .iter()

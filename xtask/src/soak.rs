@@ -6,9 +6,19 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result};
 
 use crate::bench::build;
+use crate::{is_help, show};
+
+const USAGE: &str = "usage: cargo xtask soak [--packets N] [--flows N] [--round N]
+
+  --packets   of the whole run [1000000000]
+  --flows     of the generated mixture [20000]
+  --round     packets of the mixture, which comes round and round [400000]";
 
 /// Builds the soak and hands over.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
+    if is_help(arguments) {
+        return Ok(show(USAGE, arguments));
+    }
     let program = build(root, &["-p", "flowloom-benches", "--bin", "soak"])?;
     let status = Command::new(&program)
         .args(arguments)

@@ -174,18 +174,15 @@ fn test_lines(path: &str, code: &str) -> Vec<bool> {
     marked
 }
 
-/// Returns where the item that begins at `start` ends: at its matching brace, or at a semicolon before any.
+/// Returns where the item that begins at `start` ends: at its matching brace, or at a semicolon or closing brace before any.
 fn item_end(code: &str, start: usize) -> usize {
     let mut depth = 0;
     for (at, c) in code[start..].char_indices() {
         match c {
             '{' => depth += 1,
-            '}' => {
-                depth -= 1;
-                if depth == 0 {
-                    return start + at;
-                }
-            }
+            // Of a field or a variant, what it lies in ends.
+            '}' if depth <= 1 => return start + at,
+            '}' => depth -= 1,
             ';' if depth == 0 => return start + at,
             _ => {}
         }
@@ -227,7 +224,8 @@ fn walk(root: &Path) -> std::io::Result<Vec<String>> {
             let path = folder.join(entry.file_name());
             let name = path.to_string_lossy().replace('\\', "/");
             let kind = entry.file_type()?;
-            if kind.is_file() {
+            // The licences of a crate are links to those of the project.
+            if kind.is_file() || (kind.is_symlink() && root.join(&path).is_file()) {
                 found.push(name);
             } else if kind.is_dir() && !LEFT_BY_BUILDS.contains(&name.as_str()) {
                 folders.push(path);
@@ -271,6 +269,32 @@ mod tests {
         let numbers: Vec<usize> = file.product_lines().map(|(number, _)| number).collect();
         assert_eq!(numbers, [1, 6, 9]);
         assert_eq!(SourceFile::new("crates/x/tests/a.rs", text).product_lines().count(), 0);
+    }
+
+    #[test]
+    fn a_field_for_tests_ends_before_the_product_goes_on() {
+        let text = "struct A {\n    #[cfg(test)]\n    b: u8,\n}\nfn c() {}\nfn d() {}\n";
+        let file = SourceFile::new("crates/x/src/a.rs", text);
+        let numbers: Vec<usize> = file.product_lines().map(|(number, _)| number).collect();
+        assert_eq!(numbers, [1, 5, 6]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_plain_copy_has_the_files_that_links_lead_to() {
+        let root = std::env::temp_dir().join(format!("flowloom-xtask-{}-walk", std::process::id()));
+        std::fs::create_dir_all(root.join("a/target")).unwrap();
+        std::fs::create_dir_all(root.join("target")).unwrap();
+        for file in ["b", "target/c", "a/target/d"] {
+            std::fs::write(root.join(file), "").unwrap();
+        }
+        for (to, link) in [("../b", "a/b"), ("../nowhere", "a/c"), ("..", "a/up")] {
+            std::os::unix::fs::symlink(to, root.join(link)).unwrap();
+        }
+        let mut found = walk(&root).unwrap();
+        std::fs::remove_dir_all(&root).unwrap();
+        found.sort();
+        assert_eq!(found, ["a/b", "a/target/d", "b"]);
     }
 
     #[test]

@@ -20,7 +20,7 @@
 //!
 //! * `std` (default): run-time detection of instruction sets, huge pages, live sets, the TOML loader. Without it the crate
 //!   is `no_std` with `alloc`.
-#![cfg_attr(not(feature = "std"), no_std)]
+#![cfg_attr(not(any(feature = "std", test)), no_std)]
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,
@@ -64,6 +64,6 @@ pub use rule::{
 };
 pub use rule_set::RuleSet;
 
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "std"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -14,7 +14,7 @@
 //!
 //! * `std` (default): detection at run time, huge pages, `topology` and `memory`. Without it the crate
 //!   is `no_std` with `alloc`, and knows the features it was compiled for.
-#![cfg_attr(not(feature = "std"), no_std)]
+#![cfg_attr(not(any(feature = "std", test)), no_std)]
 
 extern crate alloc;
 
@@ -25,5 +25,7 @@ pub mod memory;
 pub mod pages;
 pub mod prefetch;
 pub mod stream;
+#[cfg(all(test, feature = "std", not(miri)))]
+mod system_files;
 #[cfg(feature = "std")]
 pub mod topology;

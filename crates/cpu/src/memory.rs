@@ -5,15 +5,21 @@ use std::path::Path;
 
 /// Returns the bytes that this process could still touch without harm, if the system tells.
 ///
-/// The smaller of what the kernel calls available and what the control group of the process has left. For
-/// refusing a configuration before it fails, not for accounting: the number is old when it is read.
+/// The smaller of what the kernel calls available and what the control group of the process has left, pages of files that
+/// nobody has asked for lately not counted as used: they go when memory is short. For refusing a configuration before it
+/// fails, not for accounting: the number is old when it is read.
 pub fn available_bytes() -> Option<u64> {
-    let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| mem_available(&text));
-    let group = group_headroom();
-    match (machine, group) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (known, None) | (None, known) => known,
-    }
+    available_below(Path::new("/"))
+}
+
+/// Reads `proc` and `sys` folders below `root`.
+fn available_below(root: &Path) -> Option<u64> {
+    let machine = mem_available(&text(&root.join("proc/meminfo")));
+    [machine, group_headroom(root)].into_iter().flatten().min()
+}
+
+fn text(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_default()
 }
 
 /// Reads the line `MemAvailable:  123 kB`.
@@ -22,38 +28,105 @@ fn mem_available(meminfo: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Returns limit minus use of the process's control group, version 2 or 1; `None` if unlimited.
-fn group_headroom() -> Option<u64> {
-    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let own = groups.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
-    let unified = Path::new("/sys/fs/cgroup").join(own);
-    // A limit may sit on any ancestor; the tightest counts.
-    let mut headroom = None::<u64>;
-    for folder in unified.ancestors().take_while(|folder| folder.starts_with("/sys/fs/cgroup")) {
-        let left = left(folder, "memory.max", "memory.current");
-        headroom = [headroom, left].into_iter().flatten().min();
-    }
-    let first = left(Path::new("/sys/fs/cgroup/memory"), "memory.limit_in_bytes", "memory.usage_in_bytes");
-    [headroom, first].into_iter().flatten().min()
+/// What a version of control groups calls limit, use, and what of the use are pages of files that can go.
+struct Names {
+    limit: &'static str,
+    used: &'static str,
+    reclaimable: &'static str,
 }
 
-fn left(folder: &Path, limit: &str, used: &str) -> Option<u64> {
-    let number = |name| fs::read_to_string(folder.join(name)).ok()?.trim().parse::<u64>().ok();
-    Some(number(limit)?.saturating_sub(number(used)?))
+const FIRST: Names = Names {
+    limit: "memory.limit_in_bytes",
+    used: "memory.usage_in_bytes",
+    reclaimable: "total_inactive_file",
+};
+const SECOND: Names = Names { limit: "memory.max", used: "memory.current", reclaimable: "inactive_file" };
+
+/// Returns limit minus use of the process's control groups, version 2 and 1; `None` if unlimited.
+fn group_headroom(root: &Path) -> Option<u64> {
+    let groups = text(&root.join("proc/self/cgroup"));
+    // A line is `number:controllers:/path`, without controllers where it is of version 2.
+    let own = |controller: &str| {
+        let mut groups = groups.lines().filter_map(|line| line.split_once(':')?.1.split_once(":/"));
+        groups.find_map(|(list, path)| list.split(',').any(|name| name == controller).then_some(path))
+    };
+    let hierarchies = [
+        ("sys/fs/cgroup", own(""), SECOND),
+        // Where both versions are in use.
+        ("sys/fs/cgroup/unified", own(""), SECOND),
+        ("sys/fs/cgroup/memory", own("memory"), FIRST),
+    ];
+    let tightest = hierarchies.into_iter().filter_map(|(mount, own, names)| {
+        let mount = root.join(mount);
+        let group = mount.join(own.unwrap_or_default());
+        // A limit may sit on any ancestor; the tightest counts. In a container the path may be the host's, and only the mount is there.
+        let folders = group.ancestors().take_while(|folder| folder.starts_with(&mount));
+        folders.filter_map(|folder| left(folder, &names)).min()
+    });
+    tightest.min()
+}
+
+fn left(folder: &Path, names: &Names) -> Option<u64> {
+    let number = |name| text(&folder.join(name)).trim().parse::<u64>().ok();
+    let (limit, used) = (number(names.limit)?, number(names.used)?);
+    let stat = text(&folder.join("memory.stat"));
+    let counts = |line: &str| line.strip_prefix(names.reclaimable)?.trim().parse::<u64>().ok();
+    let reclaimable = stat.lines().find_map(counts).unwrap_or(0);
+    Some(limit.saturating_sub(used.saturating_sub(reclaimable)))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
+    #[cfg(not(miri))]
+    #[test]
+    fn the_tightest_limit_of_the_groups_counts_and_pages_of_files_go() {
+        let available = |name, files: &[_]| crate::system_files::with_files(name, files, available_below);
+        let meminfo = ("proc/meminfo", "MemAvailable: 100 kB\n");
+        assert_eq!(available("none", &[meminfo]), Some(102_400));
+        let second = [
+            meminfo,
+            ("proc/self/cgroup", "0::/a/b\n"),
+            ("sys/fs/cgroup/a/b/memory.max", "max\n"),
+            ("sys/fs/cgroup/a/b/memory.current", "40000\n"),
+            ("sys/fs/cgroup/a/memory.max", "50000\n"),
+            ("sys/fs/cgroup/a/memory.current", "49000\n"),
+        ];
+        assert_eq!(available("second", &second), Some(1000));
+        // A capture was read: its pages are charged to the group, and are given back when somebody else wants memory.
+        let read = ("sys/fs/cgroup/a/memory.stat", "anon 9000\ninactive_file 39000\nactive_file 1000\n");
+        assert_eq!(available("read", &[&second[..], &[read]].concat()), Some(40_000));
+        let first = [
+            meminfo,
+            ("proc/self/cgroup", "5:cpu,cpuacct:/\n4:hugetlb,memory:/box\n1:name=systemd:/\n0::/\n"),
+            ("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"),
+            ("sys/fs/cgroup/memory/memory.usage_in_bytes", "70000\n"),
+            ("sys/fs/cgroup/memory/box/memory.limit_in_bytes", "60000\n"),
+            ("sys/fs/cgroup/memory/box/memory.usage_in_bytes", "60000\n"),
+            ("sys/fs/cgroup/memory/box/memory.stat", "inactive_file 7\ntotal_inactive_file 20000\n"),
+        ];
+        assert_eq!(available("first", &first), Some(20_000));
+        // Version 1 in a container: the path is the host's, and the mount is the container's own group.
+        let inside = [
+            meminfo,
+            ("proc/self/cgroup", "4:memory:/docker/0123\n"),
+            ("sys/fs/cgroup/memory/memory.limit_in_bytes", "60000\n"),
+            ("sys/fs/cgroup/memory/memory.usage_in_bytes", "50000\n"),
+        ];
+        assert_eq!(available("inside", &inside), Some(10_000));
+    }
+
     #[test]
     fn the_available_line_is_read_in_bytes() {
         let text = "MemTotal:       16384 kB\nMemAvailable:    4096 kB\n";
-        assert_eq!(super::mem_available(text), Some(4 << 20));
-        assert_eq!(super::mem_available("MemFree: 1 kB\n"), None);
+        assert_eq!(mem_available(text), Some(4 << 20));
+        assert_eq!(mem_available("MemFree: 1 kB\n"), None);
     }
 
     #[cfg(all(target_os = "linux", not(miri)))]
     #[test]
     fn this_machine_has_some() {
-        assert!(super::available_bytes().unwrap() > 1 << 20);
+        assert!(available_bytes().unwrap() > 1 << 20);
     }
 }

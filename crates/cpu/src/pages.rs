@@ -14,8 +14,9 @@
 use alloc::alloc::{Layout, alloc_zeroed, dealloc};
 use core::fmt;
 use core::marker::PhantomData;
+use core::mem::MaybeUninit;
 use core::ops::{Deref, DerefMut};
-use core::ptr::{self, NonNull};
+use core::ptr::NonNull;
 use core::slice;
 
 use crate::prefetch::LINE_BYTES;
@@ -120,6 +121,19 @@ impl ZeroedMemory {
         let start = unsafe { block.add(skip) };
         let huge_requested = large && advise_huge(start, huge_bytes);
         Ok(Self { block, layout, start, bytes, huge_requested })
+    }
+
+    /// Writes a byte of each page: the one that is there.
+    fn prefault(&mut self) {
+        // The first one need not begin a page, so the last page may have less than a step of it.
+        for place in (0..self.bytes).step_by(PAGE_BYTES).chain(self.bytes.checked_sub(1)) {
+            // SAFETY: `place` is below `bytes`, all of which are ours, and nobody looks meanwhile (`&mut self`). A byte that may be
+            // no value is read and written as one that may be none.
+            unsafe {
+                let byte = self.start.add(place).cast::<MaybeUninit<u8>>();
+                byte.write_volatile(byte.read_volatile());
+            }
+        }
     }
 
     fn report(&self) -> PageReport {
@@ -253,10 +267,7 @@ impl<T: Zeroable> LineArray<T> {
 
     /// Makes all of it resident now, so that no first touch interrupts later work.
     pub fn prefault(&mut self) {
-        for element in self.iter_mut().step_by((PAGE_BYTES / size_of::<T>().max(1)).max(1)) {
-            // SAFETY: a reference is valid for writing; the value written is the one that is there.
-            unsafe { ptr::write_volatile(element, *element) };
-        }
+        self.memory.prefault();
     }
 
     /// Returns what was asked for.
@@ -347,6 +358,14 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
+    /// Returns how many pages this thread has had to ask for.
+    #[cfg(all(feature = "std", target_os = "linux", target_arch = "x86_64", not(any(miri, sanitized))))]
+    pub(super) fn faults() -> u32 {
+        let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+        let after_name = stat.rsplit(')').next().unwrap();
+        after_name.split(' ').nth(8).unwrap().parse().unwrap()
+    }
+
     #[test]
     fn arrays_begin_on_a_line_and_are_zero() {
         for len in [0, 1, 15, 1000] {
@@ -391,6 +410,26 @@ mod tests {
             assert_eq!(huge_pages_of(bytes), Some(pages * HUGE_PAGE_BYTES), "{bytes}");
         }
         assert_eq!(huge_pages_of(usize::MAX), None);
+    }
+
+    // A sanitizer has pages of its own.
+    #[cfg(all(feature = "std", target_os = "linux", target_arch = "x86_64", not(any(miri, sanitized))))]
+    #[test]
+    fn what_was_prefaulted_is_all_there() {
+        const ARRAYS: u32 = 64;
+        let mut words: Vec<_> =
+            (0..ARRAYS).map(|_| LineArray::<u64>::try_new(40 * 512, HugePages::No).unwrap()).collect();
+        let mut slots: Vec<_> =
+            (0..ARRAYS).map(|_| SlotArray::<[u64; 15]>::try_new(40 * 32, HugePages::No).unwrap()).collect();
+        words.iter_mut().for_each(LineArray::prefault);
+        slots.iter_mut().for_each(SlotArray::prefault);
+        let before = faults();
+        for (words, slots) in words.iter_mut().zip(&mut slots) {
+            *words.last_mut().unwrap() = 1;
+            slots.occupy(slots.len() - 1, Generation::FIRST, |_| 1, [1; 15]).unwrap();
+        }
+        let after = faults() - before;
+        assert!(after < ARRAYS / 2, "{after} faults for the ends of {ARRAYS} arrays of each kind");
     }
 
     #[cfg(all(feature = "std", target_os = "linux", not(miri)))]

@@ -47,7 +47,7 @@ pub struct CacheSizes {
 pub struct Topology {
     /// The processor's name, empty if unknown.
     pub model: String,
-    /// The CPUs that the process may run on, by ascending number; at least one.
+    /// The CPUs that the process may run on and that are there, by ascending number; at least one.
     pub cpus: Vec<Cpu>,
     /// The caches of the first of them.
     pub caches: CacheSizes,
@@ -121,9 +121,18 @@ pub fn model_name() -> String {
 }
 
 fn allowed(root: &Path) -> Result<Vec<u32>, TopologyError> {
-    let status = text(root.join("proc/self/status"));
-    if let Some(list) = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")) {
-        let cpus = parse_cpu_list(list.trim())?;
+    // `self` would be the thread that the process began with, wherever this one may run.
+    let list = ["proc/thread-self/status", "proc/self/status"].into_iter().find_map(|status| {
+        let status = text(root.join(status));
+        status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).map(str::to_owned)
+    });
+    if let Some(list) = list {
+        let mut cpus = parse_cpu_list(list.trim())?;
+        // Where nobody has set what a thread may run on, the list also has CPUs that could be plugged in one day.
+        let online = parse_cpu_list(&text(root.join("sys/devices/system/cpu/online")))?;
+        if cpus.iter().any(|cpu| online.contains(cpu)) {
+            cpus.retain(|cpu| online.contains(cpu));
+        }
         if !cpus.is_empty() {
             return Ok(cpus);
         }
@@ -317,6 +326,37 @@ mod tests {
         assert!(!topology.cpus.is_empty());
         assert_eq!(topology.cpus[0].siblings, [topology.cpus[0].id]);
         assert_eq!(topology.caches, CacheSizes::default());
+    }
+
+    #[cfg(not(miri))]
+    #[test]
+    fn cpus_that_are_not_there_yet_are_not_allowed() {
+        let status = ("proc/self/status", "Name:\tx\nCpus_allowed_list:\t0-127\n");
+        for (name, online, expected) in [
+            ("some", "0-1,4\n", vec![0, 1, 4]),
+            ("hidden", "", (0..128).collect()),
+            ("elsewhere", "200-201\n", (0..128).collect()),
+        ] {
+            let files = [status, ("sys/devices/system/cpu/online", online)];
+            let cpus = crate::system_files::with_files(name, &files, allowed);
+            assert_eq!(cpus, Ok(expected), "{name}");
+        }
+    }
+
+    #[cfg(all(target_os = "linux", not(miri)))]
+    #[test]
+    fn a_thread_asks_for_itself() {
+        let before = allowed_cpus().unwrap();
+        let last = *before.last().unwrap();
+        std::thread::spawn(move || {
+            let mut one = rustix::thread::CpuSet::new();
+            one.set(last as usize);
+            rustix::thread::sched_setaffinity(None, &one).unwrap();
+            assert_eq!(allowed_cpus(), Ok(vec![last]));
+        })
+        .join()
+        .unwrap();
+        assert_eq!(allowed_cpus(), Ok(before), "the others may run where they might");
     }
 
     #[cfg(all(target_os = "linux", not(miri)))]

@@ -74,9 +74,12 @@ fn assign(
     Ok(Pinning { input, workers: free.map(Some).take(workers).collect(), input_by_workers: by_workers })
 }
 
+/// CPUs that `core_affinity` knows; it panics on others.
+const CPUS_MAX: u32 = 1024;
+
 /// Pins the calling thread. Says whether it is pinned now.
 pub(crate) fn pin(cpu: Option<u32>) -> bool {
-    cpu.is_some_and(|id| core_affinity::set_for_current(CoreId { id: id as usize }))
+    cpu.is_some_and(|id| id < CPUS_MAX && core_affinity::set_for_current(CoreId { id: id as usize }))
 }
 
 #[cfg(test)]
@@ -127,6 +130,11 @@ mod tests {
         assert!(!plan(&config(WhenFull::Drop)).unwrap().input_by_workers);
         let given = EngineConfig { input: InputThread::Workers, ..config(WhenFull::Drop) };
         assert!(plan(&given).unwrap().input_by_workers);
+    }
+
+    #[test]
+    fn a_thread_of_a_very_large_machine_is_not_pinned() {
+        assert!(!pin(Some(CPUS_MAX)));
     }
 
     #[test]

@@ -21,10 +21,10 @@
 //!
 //! # Features
 //!
-//! * `std` (default): [`FlowHasher::random`] draws a secret from the operating system. Without it the
+//! * `std` (default): `FlowHasher::random` draws a secret from the operating system. Without it the
 //!   crate is `no_std` and a seed must be given.
 //! * `proptest`: exports the strategies in `strategies`.
-#![cfg_attr(not(feature = "std"), no_std)]
+#![cfg_attr(not(any(feature = "std", test)), no_std)]
 #![expect(clippy::cast_possible_truncation, reason = "keys and hashes are cut from wider words on purpose")]
 
 pub mod five_tuple;
@@ -38,6 +38,6 @@ pub use five_tuple::FiveTuple;
 pub use flow_hash::{FlowHash, FlowHasher};
 pub use flow_key::{Direction, FlowKey, IpFamily};
 
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "std"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -18,9 +18,8 @@ use flowloom::traffic::capture::{CaptureSet, Input, SetOptions};
 
 type Failure = Box<dyn std::error::Error>;
 
-fn load(path: &str) -> Result<FirewallRules, Failure> {
-    let text = std::fs::read_to_string(path)?;
-    let rules = toml::parse(&text, LoadLimits::default()).map_err(|error| error.in_file(path))?;
+fn load(text: &str, path: &str) -> Result<FirewallRules, Failure> {
+    let rules = toml::parse(text, LoadLimits::default()).map_err(|error| error.in_file(path))?;
     let builder = ClassifierBuilder::new().memory_bytes_max(64 << 20);
     Ok(FirewallRules::build(RuleSet::new(rules)?, Defaults::default(), builder)?)
 }
@@ -29,14 +28,20 @@ fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [capture, rules] = &arguments[..] else { return Err("usage: firewall CAPTURE RULES.toml".into()) };
     let mut source = CaptureSet::open(&[Input::from_argument(capture.as_ref())], SetOptions::default())?;
-    let live = Arc::new(LiveRules::new(load(rules)?));
+    let mut text = std::fs::read_to_string(rules)?;
+    let live = Arc::new(LiveRules::new(load(&text, rules)?));
 
-    // Beside the workers: the file is read again every second, and a bad one changes nothing.
+    // Beside the workers: the file is read again every second. A bad one changes nothing, nor does one that says the same: with new rules
+    // all flows are judged again, and what is counted by rule begins at zero.
     let (again, path) = (Arc::clone(&live), rules.clone());
     std::thread::spawn(move || {
         loop {
             std::thread::sleep(Duration::from_secs(1));
-            load(&path).map_or_else(|error| println!("{error}"), |rules| again.replace(rules));
+            let Ok(now) = std::fs::read_to_string(&path) else { continue };
+            if now != text {
+                load(&now, &path).map_or_else(|error| println!("{error}"), |rules| again.replace(rules));
+                text = now;
+            }
         }
     });
 
@@ -50,7 +55,8 @@ fn main() -> Result<(), Failure> {
     println!("{} packets, {} flows", report.input.packets, report.flows.len());
     println!("accepted {:>10} packets of {:>7} flows", counts.accepted.packets, counts.accepted.flows);
     println!("denied   {:>10} packets of {:>7} flows", counts.denied.packets, counts.denied.flows);
-    for (number, hits) in counts.by_rule.iter().enumerate().filter(|(_, hits)| hits.packets > 0) {
+    println!("no rule  {:>10} packets of {:>7} flows", counts.unmatched.packets, counts.unmatched.flows);
+    for (number, hits) in counts.by_rule.iter().enumerate().skip(1).filter(|(_, hits)| hits.packets > 0) {
         println!("rule {number:>4} {:>9} packets of {:>7} flows", hits.packets, hits.flows);
     }
     Ok(())

@@ -256,7 +256,8 @@ impl Chart {
             self.draw_legend(&legend)?;
             area.present().map_err(|error| self.failed(&error))?;
         }
-        Ok(text)
+        // Of these characters most are no part of any XML document, not even escaped; names of files may have them.
+        Ok(text.replace(|character: char| character.is_control() && character != '\n', "\u{FFFD}"))
     }
 
     fn failed(&self, why: &dyn std::fmt::Display) -> ChartError {
@@ -584,7 +585,7 @@ mod tests {
     use super::*;
 
     fn lines() -> Chart {
-        Chart::new("Time <by> flows", Axis::log("flows"), Axis::linear("ns"))
+        Chart::new("Time\u{1b} <by> flows", Axis::log("flows"), Axis::linear("ns"))
             .with(Series::line("ours & theirs", vec![(10.0, 1.0), (1000.0, 2.0)]))
             .with(Series::points("paper", vec![(100.0, 1.5), (0.0, 9.0), (50.0, f64::NAN)]))
     }
@@ -593,10 +594,10 @@ mod tests {
     fn a_drawing_is_well_formed_and_names_everything() {
         let svg = lines().svg().unwrap();
         assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{svg}");
-        for text in ["Time &lt;by&gt; flows", "ours &amp; theirs", "paper", "flows", "ns"] {
+        for text in ["Time\u{FFFD} &lt;by&gt; flows", "ours &amp; theirs", "paper", "flows", "ns"] {
             assert!(svg.contains(text), "{text} is missing");
         }
-        assert!(!svg.contains("NaN") && !svg.contains("inf"));
+        assert!(!svg.contains("NaN") && !svg.contains("inf") && !svg.contains('\u{1b}'));
     }
 
     #[test]

@@ -83,9 +83,9 @@ impl Ratio {
         Self::of_ratios(pairs.map(|(&rival, &ours)| rival as f64 / ours as f64))
     }
 
-    /// Returns the median of ratios with its interval; all zero where there are none.
+    /// Returns the median of ratios with its interval; all zero where there are none. What is not a number is left out.
     pub fn of_ratios(ratios: impl IntoIterator<Item = f64>) -> Self {
-        let sorted = sorted(ratios);
+        let sorted = sorted(ratios.into_iter().filter(|ratio| !ratio.is_nan()));
         let (from_end, confidence) = ends(sorted.len());
         let at = |index: usize| sorted.get(index).copied().unwrap_or(0.0);
         Self {
@@ -171,6 +171,10 @@ fn quantile(sorted: &[f64], share: f64) -> f64 {
     let place = share * last as f64;
     let below = place as usize;
     let above = (below + 1).min(last);
+    // The way from a sample to itself is none, also where the sample is infinite.
+    if place <= below as f64 || sorted[above] <= sorted[below] {
+        return sorted[below];
+    }
     sorted[below] + (sorted[above] - sorted[below]) * (place - below as f64)
 }
 
@@ -269,6 +273,19 @@ mod tests {
     fn nothing_has_a_summary_too() {
         assert_eq!(Summary::of([]).count, 0);
         assert_eq!(Ratio::of_rounds(&[1], &[0]).rounds, 0);
+    }
+
+    #[test]
+    fn a_ratio_that_is_no_number_shows_nothing() {
+        let ratio = Ratio::of_ratios([0.5, f64::NAN, 0.6, 2.0, 2.0, 0.5, 0.5, 0.4, f64::NAN]);
+        assert_eq!((ratio.rounds, ratio.verdict()), (7, Verdict::NoDifferenceShown), "{ratio}");
+        assert_eq!(Ratio::of_ratios([f64::NAN; 9]).verdict(), Verdict::TooFewRounds);
+    }
+
+    #[test]
+    fn samples_without_end_have_an_order_too() {
+        let summary = Summary::of([f64::INFINITY, 1.0, f64::INFINITY, f64::INFINITY]);
+        assert_eq!((summary.min, summary.median, summary.max), (1.0, f64::INFINITY, f64::INFINITY));
     }
 
     proptest! {

@@ -33,9 +33,21 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
 }
 
 fn silenced_lints(file: &SourceFile, findings: &mut Vec<Finding>) {
+    // Brackets that are open inside a `cfg_attr`, which may go over lines.
+    let mut open = 0_usize;
     for (number, line) in file.code_lines() {
         let packed: String = line.chars().filter(|c| !c.is_whitespace()).collect();
-        if packed.contains("#[allow(") || packed.contains("#![allow(") {
+        let begins = packed.find("cfg_attr(").map(|at| at + "cfg_attr".len());
+        let from = if open > 0 { Some(0) } else { begins };
+        let conditional = from.is_some_and(|at| has_word(&packed[at..], "allow"));
+        for bracket in from.map_or("", |at| &packed[at..]).chars() {
+            match bracket {
+                '(' => open += 1,
+                ')' => open = open.saturating_sub(1),
+                _ => {}
+            }
+        }
+        if packed.contains("#[allow(") || packed.contains("#![allow(") || conditional {
             findings.push(Finding::new(
                 &file.path,
                 number,
@@ -133,6 +145,14 @@ mod tests {
             "#[allow(dead_code)]\nfn a() {}\n#![allow( x )]\n#[expect(x, reason = \"\")]\n// #[allow(x)]\n";
         let found = findings("crates/a/src/b.rs", text);
         assert_eq!(found, ["1: silences a lint with `allow`", "3: silences a lint with `allow`"]);
+    }
+
+    #[test]
+    fn allow_under_a_condition_is_found_too() {
+        let text = "#[cfg_attr(test, allow(dead_code))]\nfn a() { allow() }\n#![cfg_attr(\n    all(not(x), y),\n    allow(z)\n)]\n\
+                    #[cfg_attr(x, expect(y))]\nfn allow() {}\n";
+        let found = findings("crates/a/src/b.rs", text);
+        assert_eq!(found, ["1: silences a lint with `allow`", "5: silences a lint with `allow`"]);
     }
 
     #[test]

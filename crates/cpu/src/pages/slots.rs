@@ -5,10 +5,9 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::num::NonZeroU32;
-use core::ptr;
 use core::slice;
 
-use super::{AllocError, HugePages, PAGE_BYTES, PageReport, ZeroedMemory};
+use super::{AllocError, HugePages, PageReport, ZeroedMemory};
 use crate::prefetch::{self, LINE_BYTES};
 
 /// Which tenant of a cell: an odd number, as that of every tenant is.
@@ -127,13 +126,8 @@ impl<T> SlotArray<T> {
     }
 
     /// Makes all of it resident now, so that no first touch interrupts later work.
-    ///
-    /// Of a cell that is larger than a page only the first page is touched.
     pub fn prefault(&mut self) {
-        for cell in self.cells_mut().iter_mut().step_by((PAGE_BYTES / Self::CELL_BYTES).max(1)) {
-            // SAFETY: a reference is valid for writing; the word written is the one that is there.
-            unsafe { ptr::write_volatile(&raw mut cell.generation, cell.generation) };
-        }
+        self.memory.prefault();
     }
 
     /// Returns the number of cells.
@@ -334,8 +328,16 @@ impl<T> fmt::Debug for SlotArray<T> {
 #[cfg(test)]
 mod tests {
     use super::super::LineArray;
+    #[cfg(all(
+        feature = "std",
+        target_os = "linux",
+        target_arch = "x86_64",
+        not(any(miri, sanitized))
+    ))]
+    use super::super::tests::faults;
     use super::*;
     use alloc::rc::Rc;
+    use core::ptr;
 
     #[test]
     fn a_cell_of_56_bytes_is_one_line() {
@@ -470,11 +472,6 @@ mod tests {
     #[test]
     fn a_fresh_page_is_got_once() {
         const PAGES: u32 = 512;
-        let faults = || {
-            let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
-            let after_name = stat.rsplit(')').next().unwrap();
-            after_name.split(' ').nth(8).unwrap().parse::<u32>().unwrap()
-        };
         let mut slots = SlotArray::<[u64; 7]>::try_new(PAGES * 64, HugePages::No).unwrap();
         let before = faults();
         for page in 0..PAGES {

@@ -14,7 +14,6 @@
 //!
 //! Paper: [DHASH §III-B].
 
-use flowloom_flow_key::FiveTuple;
 use flowloom_flow_key::hash::crc32c::crc32c;
 
 use crate::table::TableKey;
@@ -62,19 +61,6 @@ pub struct Session {
 }
 
 impl Session {
-    /// Returns the session of a packet, `None` for IPv6; the protocol is not part of it.
-    pub fn from_tuple(tuple: &FiveTuple) -> Option<Self> {
-        match (tuple.source, tuple.destination) {
-            (core::net::IpAddr::V4(source), core::net::IpAddr::V4(destination)) => Some(Self {
-                source: source.to_bits(),
-                destination: destination.to_bits(),
-                source_port: tuple.source_port,
-                destination_port: tuple.destination_port,
-            }),
-            _ => None,
-        }
-    }
-
     /// Returns the opposite direction.
     #[must_use]
     pub fn reversed(self) -> Self {
