@@ -163,6 +163,8 @@ const LEGEND_CHARACTERS: usize = 26;
 const LEGEND_TOP: u32 = 52;
 const LEGEND_LINE: u32 = 15;
 const LEGEND_GAP: u32 = 5;
+/// Marks on a line of many points.
+const LONG_MARKS: usize = 8;
 const FONT: &str = "sans-serif";
 /// Okabe and Ito's colours, the palest left out, and two greys.
 const COLOURS: [RGBColor; 8] = [
@@ -316,10 +318,11 @@ impl Chart {
                     .draw_series(LineSeries::new(places.iter().copied(), colour.stroke_width(2)))
                     .map_err(|error| failed(&error))?;
             }
-            // A cloud of marks hides a long line.
-            let marked = if series.joined && places.len() > 60 { &[][..] } else { &places[..] };
+            // A cloud of marks hides a long line; a few say whose it is, and not where those of its neighbours stand.
+            let every = if series.joined && places.len() > 60 { places.len() / LONG_MARKS } else { 1 };
+            let marked = places.iter().skip(number * 5 % every).step_by(every);
             chart
-                .draw_series(marked.iter().map(|&at| mark!(number, at, colour)))
+                .draw_series(marked.map(|&at| mark!(number, at, colour)))
                 .map_err(|error| failed(&error))?;
         }
         Ok(())
@@ -336,12 +339,14 @@ impl Chart {
         let failed = |error: &dyn std::fmt::Display| self.failed(error);
         let mut y = LEGEND_TOP.cast_signed();
         for (number, series) in self.series.iter().enumerate() {
-            let colour = COLOURS[number % COLOURS.len()];
             if self.categories.is_empty() {
+                let colour = COLOURS[number % COLOURS.len()];
                 area.draw(&mark!(number, (12, y), colour)).map_err(|error| failed(&error))?;
             } else {
-                let bar = Rectangle::new([(6, y - 5), (18, y + 5)], colour.filled());
-                area.draw(&bar).map_err(|error| failed(&error))?;
+                for style in bar_styles(number) {
+                    let bar = Rectangle::new([(6, y - 5), (18, y + 5)], style);
+                    area.draw(&bar).map_err(|error| failed(&error))?;
+                }
             }
             for line in broken(&series.name, LEGEND_CHARACTERS) {
                 let text = Text::new(line, (26, y - 6), (FONT, 12));
@@ -392,14 +397,26 @@ impl Chart {
         let most = groups.map(|group| beside(&self.series, group)).max().unwrap_or(1);
         let width = 0.8 / count(most);
         for (number, series) in self.series.iter().enumerate() {
-            let colour = COLOURS[number % COLOURS.len()];
-            let bars = self.places(series).into_iter().map(|(group, top)| {
-                let left = group - 0.4 + width * count(beside(&self.series[..number], group));
-                Rectangle::new([(left, bottom), (left + width * 0.92, top)], colour.filled())
-            });
-            chart.draw_series(bars).map_err(|error| failed(&error))?;
+            for style in bar_styles(number) {
+                let bars = self.places(series).into_iter().map(|(group, top)| {
+                    let left = group - 0.4 + width * count(beside(&self.series[..number], group));
+                    Rectangle::new([(left, bottom), (left + width * 0.92, top)], style)
+                });
+                chart.draw_series(bars).map_err(|error| failed(&error))?;
+            }
         }
         Ok(())
+    }
+}
+
+/// Returns how bars of a series are drawn, one style over the other: filled, and where colours come again pale with a border,
+/// then as a border alone.
+fn bar_styles(number: usize) -> Vec<ShapeStyle> {
+    let colour = COLOURS[number % COLOURS.len()];
+    match number / COLOURS.len() % 3 {
+        0 => vec![colour.filled()],
+        1 => vec![colour.mix(0.3).filled(), colour.stroke_width(1)],
+        _ => vec![colour.stroke_width(1)],
     }
 }
 
@@ -549,6 +566,29 @@ mod tests {
         let together = chart.with(one("a", 0.0)).with(one("b", 0.0));
         let (apart, together) = (width(apart), width(together));
         assert!(apart.abs_diff(2 * together) <= 2, "{apart} {together}");
+    }
+
+    #[test]
+    fn series_are_told_apart_where_colours_come_again() {
+        let heights = (0..24).map(|number| Series::bars(format!("policy {number}"), [5.0]));
+        let bars =
+            heights.fold(Chart::bars("Many", ["all"], Axis::linear("ns")), Chart::with).svg().unwrap();
+        // In the legend and in the plot, each bar with its border where it has one.
+        let of_first_colour: Vec<&str> =
+            bars.split("<rect").filter(|rect| rect.contains("#0072B2")).collect();
+        let kinds = ["opacity=\"1\" fill=\"#0072B2\"", "opacity=\"0.3\" fill=\"#0072B2\"", "fill=\"none\""]
+            .map(|kind| of_first_colour.iter().filter(|rect| rect.contains(kind)).count());
+        assert_eq!(kinds, [2, 2, 4], "{of_first_colour:?}");
+
+        let long = |number: u32| {
+            let points = (0..500).map(|x| (f64::from(x), f64::from(x + number))).collect();
+            Series::line(format!("policy {number}"), points)
+        };
+        let lines =
+            (0..24).map(long).fold(Chart::new("Many", Axis::linear("x"), Axis::linear("y")), Chart::with);
+        // Circles of every third series: one in the legend, and some on its line.
+        let circles = lines.svg().unwrap().matches("<circle").count();
+        assert!((8 * 8..8 * 11).contains(&circles), "{circles}");
     }
 
     #[test]
