@@ -161,6 +161,10 @@ fn generated_rules_and_headers_are_read_again() {
     flowloom(["generate", "rules", "--rules", "50", "--v6", "-o", &six]).ends(0);
     let stats = flowloom(["rules", "stats", &six, "--format", "json"]).ends(0).json();
     assert_eq!(number(&stats, "v6"), 50);
+    let text = flowloom(["rules", "stats", &six]).ends(0);
+    // The first line begins with the path.
+    let lengths = text.text().lines().skip(1).filter(|line| line.trim_start().starts_with('/'));
+    assert!(lengths.clone().count() > 5 && lengths.clone().all(|line| line.ends_with(" of IPv6")));
     let headers = folder.path("h.trace");
     flowloom(["generate", "headers", &six, "-o", &headers]).ends(2).says(&["six has rules for IPv6 only"]);
     assert!(!std::fs::exists(&headers).unwrap());

@@ -228,7 +228,8 @@ impl Report for StatsResult {
         ));
         for count in &self.prefixes {
             let text = format!("/{} /{}", count.source, count.destination);
-            lines.push(format!("{text:>12}  {}", counted(count.rules, "rule")));
+            let family = if count.v6 { " of IPv6" } else { "" };
+            lines.push(format!("{text:>12}  {}{family}", counted(count.rules, "rule")));
         }
         for (name, family) in [("IPv4", &self.classifier_v4), ("IPv6", &self.classifier_v6)] {
             if family.rules > 0 {
