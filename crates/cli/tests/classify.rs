@@ -127,6 +127,12 @@ fn rules_that_never_win_are_found() {
     assert_eq!(number(&explained, "matching"), 2);
     assert_eq!(explained["listed"][0]["number"], 1);
     Schema::read("rules-explain-1.json").accepts(&explained);
+    // A list of any length, or of none, leaves the winner what it is.
+    for (top, more) in [("0", "2 more; --top lists them"), ("1", "1 more; --top lists them")] {
+        flowloom(["rules", "explain", &rules, "10.1.2.3:5", "1.2.3.4:80", "tcp", "--top", top])
+            .ends(0)
+            .shows(&[more, "rule #1 wins; 2 rules in all match"]);
+    }
     let stats = flowloom(["rules", "stats", &rules, "--format", "json"]).ends(0).json();
     assert_eq!((number(&stats, "rules"), number(&stats, "any_protocol")), (5, 1));
     Schema::read("rules-stats-1.json").accepts(&stats);
@@ -161,6 +167,10 @@ fn generated_rules_and_headers_are_read_again() {
     flowloom(["generate", "rules", "--rules", "50", "--v6", "-o", &six]).ends(0);
     let stats = flowloom(["rules", "stats", &six, "--format", "json"]).ends(0).json();
     assert_eq!(number(&stats, "v6"), 50);
+    let text = flowloom(["rules", "stats", &six]).ends(0);
+    // The first line begins with the path.
+    let lengths = text.text().lines().skip(1).filter(|line| line.trim_start().starts_with('/'));
+    assert!(lengths.clone().count() > 5 && lengths.clone().all(|line| line.ends_with(" of IPv6")));
     let headers = folder.path("h.trace");
     flowloom(["generate", "headers", &six, "-o", &headers]).ends(2).says(&["six has rules for IPv6 only"]);
     assert!(!std::fs::exists(&headers).unwrap());
@@ -195,6 +205,9 @@ fn a_form_is_written_as_the_file_is_named_and_what_it_cannot_say_is_warned_of() 
         folder.write("saved", b"*filter\n:INPUT DROP [0:0]\n-A INPUT -s 10.0.0.1 -j ACCEPT\nCOMMIT\n");
     let (toml, lines) = (folder.path("a.toml"), folder.path("a.rules"));
     flowloom(["rules", "convert", &saved, "-o", &toml]).ends(0).silent();
+    let before = std::fs::read(&toml).unwrap();
+    flowloom(["rules", "convert", &toml, "-o", &toml]).ends(2).says(&["would overwrite the rules"]);
+    assert_eq!(std::fs::read(&toml).unwrap(), before);
     assert!(std::fs::read_to_string(&toml).unwrap().contains("action = \"accept\""));
     flowloom(["rules", "convert", &saved, "-o", &lines]).ends(0).says(&[
         "2 rules without action",

@@ -87,6 +87,27 @@ fn the_committed_samples_can_be_made_again() {
 }
 
 #[test]
+fn the_examples_of_the_help_can_be_made() {
+    let folder = Folder::new();
+    let help = flowloom(["generate", "trace", "--help"]).ends(0);
+    let mut made = 0;
+    for line in help.text().lines().filter_map(|line| line.trim().strip_prefix("flowloom ")) {
+        // What stands behind the command says what it is for; a trace of the paper has a file of a gigabyte.
+        let command: Vec<&str> = line.split("  ").next().unwrap_or_default().split_whitespace().collect();
+        if command.contains(&"--paper-file") {
+            continue;
+        }
+        let mut command: Vec<String> = command.into_iter().map(str::to_owned).collect();
+        let output = command.last_mut().unwrap();
+        *output = folder.path(output);
+        command.extend(["--snaplen", "60"].map(str::to_owned));
+        flowloom(command).ends(0);
+        made += 1;
+    }
+    assert_eq!(made, 2, "{}", help.text());
+}
+
+#[test]
 fn what_cannot_be_made_is_said() {
     let folder = Folder::new();
     let path = folder.path("t.pcap");
@@ -96,6 +117,10 @@ fn what_cannot_be_made_is_said() {
         (&["--size", "big"], &["--size", "imix, or a number of bytes"]),
         (&["--paper-file", "4"], &["--paper-file", "between 1 and 3"]),
         (&["--paper-file", "1", "--sessions", "5"], &["cannot be used with"]),
+        (&["--paper-file", "1", "--flows", "5"], &["--flows", "cannot be used with", "--paper-file"]),
+        (&["--sessions", "5", "--syn-flood", "2"], &["--syn-flood", "cannot be used with", "--sessions"]),
+        (&["--sample", "campus", "--rate", "5"], &["--rate", "cannot be used with", "--sample"]),
+        (&["--sample", "campus", "--seed", "5"], &["--seed", "cannot be used with", "--sample"]),
         (&["--flows", "100", "--packets", "10"], &["error: ", "100", "10"]),
     ] {
         let outcome = flowloom([&["generate", "trace", "-o", &path], options].concat());

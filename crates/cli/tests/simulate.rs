@@ -67,6 +67,14 @@ fn ordering_shows_drops_and_both_orders() {
         "external, 50 % locked",
         "with 16 threads",
     ]);
+    // None that keeps no order is called internal order.
+    let all = flowloom([&run[..], &["--scheduler", "all"]].concat()).ends(0).silent();
+    let names = all.shows(&["internal, dh ", "internal, flowpull"]);
+    assert!(!names.text().contains("internal, rr") && !names.text().contains("minload"));
+    for name in ["rr", "dh,adaptive-racy"] {
+        let said = flowloom([&run[..], &["--scheduler", name]].concat()).ends(2);
+        said.says(&[name.trim_start_matches("dh,"), "keeps no order"]);
+    }
 }
 
 #[test]
@@ -80,6 +88,8 @@ fn what_cannot_be_simulated_is_said_by_kind() {
         (&["--pool", "0"], "packet pool"),
         (&["--topology", "8x8x16"], "smaller topology"),
         (&["--scheduler", "best"], "schedulers: all, rr"),
+        (&["--byte-cycles", "9"], "cannot be used with"),
+        (&["--decap"], "cannot be used with"),
     ] {
         flowloom([&model[..], options].concat()).ends(2).says(&[word]);
     }
@@ -97,6 +107,7 @@ fn what_cannot_be_simulated_is_said_by_kind() {
         (["--threads", "0"], "workers"),
         (["--locked", "101"], "between 0 and 100"),
         (["--queue", "0"], "queue bound"),
+        (["--packet-cycles", "9"], "cannot be used with"),
     ] {
         flowloom([&ordering[..], &options].concat()).ends(2).says(&[word]);
     }

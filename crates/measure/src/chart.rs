@@ -8,9 +8,12 @@ use plotters::coord::Shift;
 use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint};
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
 use serde::Serialize;
 use thiserror::Error;
+
+mod categories;
+
+use categories::{CategoryNames, broken};
 
 /// Draws the mark of a series: circle, triangle or cross in turn. A macro, for points of a chart and of its legend differ
 /// in type.
@@ -160,14 +163,9 @@ const LEGEND_CHARACTERS: usize = 26;
 const LEGEND_TOP: u32 = 52;
 const LEGEND_LINE: u32 = 15;
 const LEGEND_GAP: u32 = 5;
+/// Marks on a line of many points.
+const LONG_MARKS: usize = 8;
 const FONT: &str = "sans-serif";
-/// Pixels of a character of an axis' label, and from one of its lines to the next.
-const CHARACTER_WIDTH: f64 = 5.8;
-const LINE_HEIGHT: u32 = 13;
-/// Lines that a category's name may have before it is turned upright.
-const CATEGORY_LINES: usize = 3;
-/// Pixels of an upright name; a longer one is cut off, and not the plot.
-const UPRIGHT_MAX: f64 = 200.0;
 /// Okabe and Ito's colours, the palest left out, and two greys.
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
@@ -321,10 +319,11 @@ impl Chart {
                     .draw_series(LineSeries::new(places.iter().copied(), colour.stroke_width(2)))
                     .map_err(|error| failed(&error))?;
             }
-            // A cloud of marks hides a long line.
-            let marked = if series.joined && places.len() > 60 { &[][..] } else { &places[..] };
+            // A cloud of marks hides a long line; a few say whose it is, and not where those of its neighbours stand.
+            let every = if series.joined && places.len() > 60 { places.len() / LONG_MARKS } else { 1 };
+            let marked = places.iter().skip(number * 5 % every).step_by(every);
             chart
-                .draw_series(marked.iter().map(|&at| mark!(number, at, colour)))
+                .draw_series(marked.map(|&at| mark!(number, at, colour)))
                 .map_err(|error| failed(&error))?;
         }
         Ok(())
@@ -341,12 +340,14 @@ impl Chart {
         let failed = |error: &dyn std::fmt::Display| self.failed(error);
         let mut y = LEGEND_TOP.cast_signed();
         for (number, series) in self.series.iter().enumerate() {
-            let colour = COLOURS[number % COLOURS.len()];
             if self.categories.is_empty() {
+                let colour = COLOURS[number % COLOURS.len()];
                 area.draw(&mark!(number, (12, y), colour)).map_err(|error| failed(&error))?;
             } else {
-                let bar = Rectangle::new([(6, y - 5), (18, y + 5)], colour.filled());
-                area.draw(&bar).map_err(|error| failed(&error))?;
+                for style in bar_styles(number) {
+                    let bar = Rectangle::new([(6, y - 5), (18, y + 5)], style);
+                    area.draw(&bar).map_err(|error| failed(&error))?;
+                }
             }
             for line in broken(&series.name, LEGEND_CHARACTERS) {
                 let text = Text::new(line, (26, y - 6), (FONT, 12));
@@ -397,95 +398,32 @@ impl Chart {
         let most = groups.map(|group| beside(&self.series, group)).max().unwrap_or(1);
         let width = 0.8 / count(most);
         for (number, series) in self.series.iter().enumerate() {
-            let colour = COLOURS[number % COLOURS.len()];
-            let bars = self.places(series).into_iter().map(|(group, top)| {
-                let left = group - 0.4 + width * count(beside(&self.series[..number], group));
-                Rectangle::new([(left, bottom), (left + width * 0.92, top)], colour.filled())
-            });
-            chart.draw_series(bars).map_err(|error| failed(&error))?;
+            for style in bar_styles(number) {
+                let bars = self.places(series).into_iter().map(|(group, top)| {
+                    let left = group - 0.4 + width * count(beside(&self.series[..number], group));
+                    Rectangle::new([(left, bottom), (left + width * 0.92, top)], style)
+                });
+                chart.draw_series(bars).map_err(|error| failed(&error))?;
+            }
         }
         Ok(())
+    }
+}
+
+/// Returns how bars of a series are drawn, one style over the other: filled, and where colours come again pale with a border,
+/// then as a border alone.
+fn bar_styles(number: usize) -> Vec<ShapeStyle> {
+    let colour = COLOURS[number % COLOURS.len()];
+    match number / COLOURS.len() % 3 {
+        0 => vec![colour.filled()],
+        1 => vec![colour.mix(0.3).filled(), colour.stroke_width(1)],
+        _ => vec![colour.stroke_width(1)],
     }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a handful of series and groups")]
 fn count(number: usize) -> f64 {
     number as f64
-}
-
-/// Breaks a text at blanks into lines of at most so many characters; a longer word has a line of its own.
-fn broken(text: &str, characters: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= characters => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
-}
-
-/// Names below a bar chart's groups, so that none reaches into the next: broken into lines, or upright where they would be too many.
-enum CategoryNames {
-    Lines(Vec<Vec<String>>),
-    Upright(Vec<String>),
-}
-
-impl CategoryNames {
-    /// Lays names out for groups of so many pixels.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "pixels by pixels")]
-    fn within(width: f64, names: &[String]) -> Self {
-        let characters = (width / CHARACTER_WIDTH) as usize;
-        let lines: Vec<Vec<String>> = names.iter().map(|name| broken(name, characters)).collect();
-        let is_narrow = |line: &String| line.chars().count() <= characters;
-        if lines.iter().all(|lines| lines.len() <= CATEGORY_LINES && lines.iter().all(is_narrow)) {
-            Self::Lines(lines)
-        } else {
-            Self::Upright(names.to_vec())
-        }
-    }
-
-    /// Returns the pixels that they need below the axis.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few characters")]
-    fn height(&self) -> u32 {
-        match self {
-            Self::Lines(names) => {
-                let lines = names.iter().map(Vec::len).max().unwrap_or(0);
-                12 + LINE_HEIGHT * lines as u32
-            }
-            Self::Upright(names) => {
-                let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
-                12 + (count(longest) * CHARACTER_WIDTH).min(UPRIGHT_MAX) as u32
-            }
-        }
-    }
-
-    fn draw(
-        &self,
-        number: usize,
-        (x, y): (i32, i32),
-        area: &DrawingArea<SVGBackend<'_>, Shift>,
-    ) -> Result<(), DrawingAreaErrorKind<std::io::Error>> {
-        let font = (FONT, 12).into_font();
-        match self {
-            Self::Lines(names) => {
-                let style = font.color(&BLACK).pos(Pos::new(HPos::Center, VPos::Top));
-                let places = (y..).step_by(LINE_HEIGHT as usize);
-                for (line, y) in names[number].iter().zip(places) {
-                    area.draw(&Text::new(line.as_str(), (x, y), style.clone()))?;
-                }
-                Ok(())
-            }
-            Self::Upright(names) => {
-                let style = font.transform(FontTransform::Rotate270).color(&BLACK);
-                let style = style.pos(Pos::new(HPos::Right, VPos::Center));
-                area.draw(&Text::new(names[number].as_str(), (x, y), style))
-            }
-        }
-    }
 }
 
 /// A range with its numbers where a reader expects them.
@@ -582,6 +520,7 @@ fn trimmed(value: f64, places: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::categories::LINE_HEIGHT;
     use super::*;
 
     fn lines() -> Chart {
@@ -612,24 +551,6 @@ mod tests {
     }
 
     #[test]
-    fn names_of_groups_do_not_reach_into_each_other() {
-        let named = |names: &[&str]| {
-            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-            CategoryNames::within(680.0 / count(names.len()), &names)
-        };
-        let CategoryNames::Lines(lines) = named(&["one", "two"]) else { panic!("they are short") };
-        assert_eq!(lines, [["one"], ["two"]]);
-        let long = ["queue 16, demand 100 %, elephant"; 6];
-        let CategoryNames::Lines(lines) = named(&long) else { panic!("two lines are enough") };
-        assert_eq!(lines[5], ["queue 16, demand", "100 %, elephant"]);
-        assert!(matches!(named(&["a policy of a long name"; 24]), CategoryNames::Upright(_)));
-        let svg = Chart::bars("Many", ["a policy of a long name"; 24], Axis::linear("%"))
-            .with(Series::bars("ours", [10.0; 24]))
-            .svg();
-        assert_eq!(svg.unwrap().matches("rotate(270").count(), 25, "all names and that of the axis");
-    }
-
-    #[test]
     fn a_bar_that_is_alone_in_its_group_is_as_wide_as_the_group() {
         let width = |chart: Chart| {
             let svg = chart.svg().unwrap();
@@ -646,6 +567,29 @@ mod tests {
         let together = chart.with(one("a", 0.0)).with(one("b", 0.0));
         let (apart, together) = (width(apart), width(together));
         assert!(apart.abs_diff(2 * together) <= 2, "{apart} {together}");
+    }
+
+    #[test]
+    fn series_are_told_apart_where_colours_come_again() {
+        let heights = (0..24).map(|number| Series::bars(format!("policy {number}"), [5.0]));
+        let bars =
+            heights.fold(Chart::bars("Many", ["all"], Axis::linear("ns")), Chart::with).svg().unwrap();
+        // In the legend and in the plot, each bar with its border where it has one.
+        let of_first_colour: Vec<&str> =
+            bars.split("<rect").filter(|rect| rect.contains("#0072B2")).collect();
+        let kinds = ["opacity=\"1\" fill=\"#0072B2\"", "opacity=\"0.3\" fill=\"#0072B2\"", "fill=\"none\""]
+            .map(|kind| of_first_colour.iter().filter(|rect| rect.contains(kind)).count());
+        assert_eq!(kinds, [2, 2, 4], "{of_first_colour:?}");
+
+        let long = |number: u32| {
+            let points = (0..500).map(|x| (f64::from(x), f64::from(x + number))).collect();
+            Series::line(format!("policy {number}"), points)
+        };
+        let lines =
+            (0..24).map(long).fold(Chart::new("Many", Axis::linear("x"), Axis::linear("y")), Chart::with);
+        // Circles of every third series: one in the legend, and some on its line.
+        let circles = lines.svg().unwrap().matches("<circle").count();
+        assert!((8 * 8..8 * 11).contains(&circles), "{circles}");
     }
 
     #[test]
@@ -670,12 +614,6 @@ mod tests {
             ticks(Scale::Log, &(0.5..2.5)).into_iter().map(|tick| 10_f64.powf(tick).round()).collect();
         assert_eq!(values, [5.0, 10.0, 20.0, 50.0, 100.0, 200.0]);
         assert!(ticks(Scale::Log, &(-12.0..12.0)).len() < 12);
-    }
-
-    #[test]
-    fn legends_break_at_blanks() {
-        assert_eq!(broken("a bc def", 4), ["a bc", "def"]);
-        assert_eq!(broken("longer than", 4), ["longer", "than"]);
     }
 
     #[test]

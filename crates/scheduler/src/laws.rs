@@ -112,6 +112,8 @@ pub fn check_intake(intake: &mut dyn Intake, workers: WorkerCount, seed: u64) {
     let mut in_hand: Vec<Option<usize>> = vec![None; usize::from(workers.get())];
     let mut last_done = vec![0_u32; FLOWS as usize];
     let (mut fetched, mut rounds) = (0, 0);
+    // Where all packets wait for one worker, one question of as many as there are workers fetches one.
+    let rounds_max = 100_000.max(20_000 * u32::from(workers.get()));
     let mut ask = |intake: &mut dyn Intake, worker: WorkerId, flow_of: &[usize]| {
         in_hand[worker.index()] = None;
         let Some(next) = intake.next(worker) else { return false };
@@ -124,7 +126,7 @@ pub fn check_intake(intake: &mut dyn Intake, workers: WorkerCount, seed: u64) {
     };
     while rounds < 3000 || intake.waiting() > 0 {
         rounds += 1;
-        assert!(rounds < 100_000, "{}: {} packets wait for ever", intake.name(), intake.waiting());
+        assert!(rounds < rounds_max, "{}: {} packets wait for ever", intake.name(), intake.waiting());
         let word = split_mix(&mut state);
         if rounds < 3000 && word.is_multiple_of(2) {
             let flow = ((word >> 8) % FLOWS).min((word >> 20) % FLOWS) as usize;

@@ -97,7 +97,26 @@ fn a_run_repeats_to_the_last_digit_on_every_machine() {
     assert_eq!(all, GOLDEN, "{all:#x}");
 }
 
-const GOLDEN: u64 = 0x6182_F887_D6DE_9B11;
+const GOLDEN: u64 = 0x0DE7_D63E_D05E_E885;
+
+#[test]
+fn a_machine_that_is_idle_for_days_goes_on() {
+    let arrivals = [0, 1 << 41, (1 << 41) + 1, 1 << 50];
+    let jobs = (0..).zip(arrivals).map(|(flow, arrival)| Job {
+        arrival,
+        flow,
+        digest: flow << 30,
+        bytes: 100,
+        work: 1000,
+    });
+    let workload = Workload::new(jobs.collect(), Pace::Open).unwrap();
+    for machine in [Machine::xeon("2x2".parse().unwrap()), Machine::niagara("2x2".parse().unwrap())] {
+        for (report, _) in run_all(&machine, &workload) {
+            assert_eq!(report.completed, 4, "{}", report.scheduler);
+            assert!(report.latency.max() < 20_000, "{}: {}", report.scheduler, report.latency.max());
+        }
+    }
+}
 
 #[test]
 fn bounded_queues_drop_when_told_to_and_block_otherwise() {

@@ -240,7 +240,8 @@ impl Live {
         Reader::new(self)
     }
 
-    /// Returns how often the set has changed.
+    /// Returns how often readers were given something new: once for each rule that came or went, and once each time that the set was
+    /// settled or rebuilt.
     pub fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }

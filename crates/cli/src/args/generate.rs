@@ -144,7 +144,7 @@ pub(crate) enum TrafficName {
 Examples:
   flowloom generate trace --flows 10k --packets 1M --zipf 1.1 --v6 15% --seed 7 -o t.pcap
   flowloom generate trace --paper-file 3 -o file-3.pcap      1,048,576 sessions of 20 packets
-  flowloom generate trace --syn-flood 100k -o flood.pcap     a flood among the traffic")]
+  flowloom generate trace --flows 30k --packets 300k --syn-flood 20k -o flood.pcap     a flood among the traffic")]
 pub(crate) struct Trace {
     /// Where to write: .pcapng for blocks, classic pcap otherwise; .zst or .gz behind it packs; - for standard output
     #[arg(short, long, value_name = "FILE")]
@@ -174,7 +174,7 @@ pub(crate) struct Trace {
     #[arg(long, value_name = "SHARE", default_value = "3%", value_parser = permille)]
     pub(crate) vlan: u16,
 
-    /// Share of large UDP datagrams that come in fragments
+    /// Share of flows whose datagrams come in fragments, IPv4 all of them; at most one flow in 32
     #[arg(long, value_name = "SHARE", default_value = "0.5%", value_parser = permille)]
     pub(crate) fragments: u16,
 
@@ -182,11 +182,11 @@ pub(crate) struct Trace {
     #[arg(long, value_name = "SHARE", default_value = "0.5%", value_parser = permille)]
     pub(crate) other: u16,
 
-    /// Longest train of packets of one flow
+    /// Mean length of a train, packets that a flow sends in one go; 1 is none
     #[arg(long, value_name = "PACKETS", default_value_t = 8, value_parser = parse::whole::<u32>)]
     pub(crate) bursts: u32,
 
-    /// Packets of a SYN flood, each a flow of its own, among the others
+    /// Flows of those that are a SYN flood: one packet each, all to one server; fewer than --flows
     #[arg(long, value_name = "N", default_value = "0", value_parser = parse::count)]
     pub(crate) syn_flood: u64,
 
@@ -195,15 +195,15 @@ pub(crate) struct Trace {
     pub(crate) rate: u64,
 
     /// One of the paper's traces instead: sessions of 20 packets, every two of a session as far apart as can be
-    #[arg(long, value_name = "N", value_parser = parse::within(1..=3_u8), conflicts_with_all = ["sessions", "sample"])]
+    #[arg(long, value_name = "N", value_parser = parse::within(1..=3_u8), conflicts_with_all = ["sessions", "sample"], conflicts_with_all = OF_MIXTURES)]
     pub(crate) paper_file: Option<u8>,
 
     /// Such a trace of any number of sessions
-    #[arg(long, value_name = "N", value_parser = parse::positive, conflicts_with = "sample")]
+    #[arg(long, value_name = "N", value_parser = parse::positive, conflicts_with = "sample", conflicts_with_all = OF_MIXTURES)]
     pub(crate) sessions: Option<u64>,
 
     /// A sample as it is committed under traces/
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with = "seed", conflicts_with_all = OF_MIXTURES)]
     pub(crate) sample: Option<String>,
 
     /// Bytes captured of a packet at most [default: all; of a sample: as committed]
@@ -218,6 +218,10 @@ pub(crate) struct Trace {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse::whole::<u64>)]
     pub(crate) seed: u64,
 }
+
+/// Options that say something of mixtures, and nothing of other captures.
+const OF_MIXTURES: [&str; 11] =
+    ["flows", "packets", "zipf", "size", "v6", "vlan", "fragments", "other", "bursts", "syn_flood", "rate"];
 
 /// Units of time stamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

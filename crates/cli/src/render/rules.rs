@@ -228,7 +228,8 @@ impl Report for StatsResult {
         ));
         for count in &self.prefixes {
             let text = format!("/{} /{}", count.source, count.destination);
-            lines.push(format!("{text:>12}  {}", counted(count.rules, "rule")));
+            let family = if count.v6 { " of IPv6" } else { "" };
+            lines.push(format!("{text:>12}  {}{family}", counted(count.rules, "rule")));
         }
         for (name, family) in [("IPv4", &self.classifier_v4), ("IPv6", &self.classifier_v6)] {
             if family.rules > 0 {
@@ -269,6 +270,9 @@ pub(crate) struct ExplainResult {
     pub(crate) matching: u64,
     /// The winner's value.
     pub(crate) value: Option<u32>,
+    /// The winner's number, which the list may be too short for.
+    #[serde(skip)]
+    pub(crate) winner: Option<u64>,
     pub(crate) listed: Vec<RuleLine>,
 }
 
@@ -279,10 +283,13 @@ impl Report for ExplainResult {
             let role = if i == 0 { "wins" } else { "would match" };
             lines.push(format!("{role:>12}  {line}"));
         }
-        lines.push(match self.listed.first() {
-            Some(first) => format!(
-                "rule #{} wins; {} in all {}",
-                first.number,
+        let more = self.matching - self.listed.len() as u64;
+        if more > 0 {
+            lines.push(format!("{:>12}  {} more; --top lists them", "", grouped(more)));
+        }
+        lines.push(match self.winner {
+            Some(number) => format!(
+                "rule #{number} wins; {} in all {}",
                 counted(self.matching, "rule"),
                 if self.matching == 1 { "matches" } else { "match" }
             ),

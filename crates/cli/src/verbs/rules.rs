@@ -15,6 +15,7 @@ use flowloom::flow_key::FiveTuple;
 use crate::args::Common;
 use crate::args::rules::{Check, Convert, Explain, Rules, Stats, TargetForm};
 use crate::exit::{Failure, Status, stdout_failure};
+use crate::output::is_one_file;
 use crate::progress::Steps;
 use crate::render::rules::{
     CheckResult, ConvertResult, ExplainResult, FamilyResult, OddityResult, PrefixCount, RuleLine,
@@ -149,6 +150,7 @@ fn run_explain(arguments: &Explain, common: &Common) -> Result<Status, Failure> 
         header: tuple.to_string(),
         matching: matching.len() as u64,
         value: matching.first().and_then(|&id| file.set.get(id)).map(|rule| rule.value),
+        winner: matching.first().map(|&id| line(&file, id).number),
         listed: matching.iter().take(arguments.top).map(|&id| line(&file, id)).collect(),
     };
     print(&result, common)?;
@@ -158,6 +160,12 @@ fn run_explain(arguments: &Explain, common: &Common) -> Result<Status, Failure> 
 fn run_convert(arguments: &Convert, common: &Common) -> Result<Status, Failure> {
     let file = rule_file::read(&arguments.options)?;
     let output = arguments.output.as_deref().filter(|path| path.as_os_str() != "-");
+    if let Some(path) = output.filter(|path| is_one_file(&arguments.options.rules, path)) {
+        return Err(Failure::Usage(format!(
+            "-o {} would overwrite the rules\n  name another file",
+            path.display()
+        )));
+    }
     let is_toml = |path: &Path| path.extension().is_some_and(|extension| extension == "toml");
     let named = if output.is_some_and(is_toml) { TargetForm::Toml } else { TargetForm::Classbench };
     let form = arguments.to.unwrap_or(named);

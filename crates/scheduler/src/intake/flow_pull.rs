@@ -424,6 +424,11 @@ mod tests {
                 laws::check_intake(&mut intake, topology.workers(), u64::from(bits));
             }
         }
+        // One flow of all, and so one worker at a time of many that ask.
+        for shape in ["65", "1024"] {
+            let topology: Topology = shape.parse().unwrap();
+            laws::check_intake(&mut FlowPull::new(&topology, 0).unwrap(), topology.workers(), 4);
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::flows::{FlowSlots, SLOTS_MAX, Whereabouts};
 use super::hrw_tree::HrwTree;
 use super::tree::TreeLoad;
 use super::{Decision, LoadView, OrderGuarantee, Placement, SetupError, WorkItem, WorkerId, bounded};
-use crate::topology::Topology;
+use crate::topology::{LEVELS_MAX, Topology};
 
 /// Which reading of Table I.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,18 +125,21 @@ impl Adaptive {
             let completed = load.completed_bytes.get(worker(thread)).copied().unwrap_or(0);
             self.overruled[worker(thread)].saturating_sub(completed)
         };
+        let Some(permille) = self.threshold.permille else { return worker(hashed) };
         let least = threads.clone().map(length).min().unwrap_or(0);
-        let permille = u64::from(self.threshold.permille.unwrap_or(u32::MAX));
-        if length(hashed) + u64::from(item.bytes) - least <= least * permille / 1000 {
+        let allowed = least.saturating_mul(u64::from(permille)) / 1000;
+        if length(hashed) + u64::from(item.bytes) - least <= allowed {
             return worker(hashed);
         }
-        let mut path = vec![hashed];
-        while let Some(&child) = path.last() {
-            let parent = self.load.nodes.parent(child);
+        // From the thread up to its core.
+        let (mut path, mut levels) = ([hashed; LEVELS_MAX], 1);
+        loop {
+            let parent = self.load.nodes.parent(path[levels - 1]);
             if parent == 0 {
                 break;
             }
-            path.push(parent);
+            path[levels] = parent;
+            levels += 1;
         }
         let cores = self.load.nodes.children(0);
         let mut chosen = cores.start;
@@ -145,7 +148,7 @@ impl Adaptive {
                 chosen = core;
             }
         }
-        for pair in path.windows(2).rev() {
+        for pair in path[..levels].windows(2).rev() {
             let place = pair[0] - self.load.nodes.children(pair[1]).start;
             let children = self.load.nodes.children(chosen);
             chosen = (children.start + place).min(children.end - 1);
@@ -228,14 +231,33 @@ mod tests {
     #[test]
     fn a_threshold_without_bound_leaves_the_decision_to_the_hash() {
         let free = Threshold { permille: None, floor_permille: 0 };
-        let mut adaptive = policy("2x2x2", Form::Corrected, free);
-        let mut tree = HrwTree::new(&"2x2x2".parse().unwrap());
-        let items: Vec<WorkItem> =
-            (0..3000_u32).map(|i| WorkItem { digest: (i % 40) << 26, bytes: 700 }).collect();
-        let (mut ours, mut theirs) = (vec![Decision::Drop; 3000], vec![Decision::Drop; 3000]);
-        adaptive.place(&items, &LoadView::idle(), &mut ours);
-        tree.place(&items, &LoadView::idle(), &mut theirs);
-        assert_eq!(ours, theirs);
+        for form in [Form::Corrected, Form::OrderSafe, Form::Printed] {
+            let mut adaptive = policy("2x2x2", form, free);
+            let mut tree = HrwTree::new(&"2x2x2".parse().unwrap());
+            let items: Vec<WorkItem> =
+                (0..3000_u32).map(|i| WorkItem { digest: (i % 40) << 26, bytes: 700 }).collect();
+            let (mut ours, mut theirs) = (vec![Decision::Drop; 3000], vec![Decision::Drop; 3000]);
+            adaptive.place(&items, &LoadView::idle(), &mut ours);
+            tree.place(&items, &LoadView::idle(), &mut theirs);
+            assert_eq!(ours, theirs, "{form:?}");
+        }
+    }
+
+    #[test]
+    fn any_threshold_takes_items_of_any_size() {
+        for permille in [None, Some(0), Some(u32::MAX)] {
+            for form in [Form::Corrected, Form::OrderSafe, Form::Printed] {
+                let mut adaptive = policy("2x2x2", form, Threshold { permille, floor_permille: u32::MAX });
+                let items: Vec<WorkItem> = (0..64_u32)
+                    .map(|i| WorkItem { digest: i.wrapping_mul(0x9E37_79B9), bytes: u32::MAX })
+                    .collect();
+                let mut decisions = vec![Decision::Drop; items.len()];
+                for _ in 0..8 {
+                    adaptive.place(&items, &LoadView::idle(), &mut decisions);
+                }
+                assert!(decisions.iter().all(|d| matches!(d, Decision::To(w) if w.index() < 8)));
+            }
+        }
     }
 
     #[test]

@@ -204,7 +204,9 @@ pub enum Decision {
 /// where nothing is told.
 ///
 /// What a worker is given it completes in the order given. So the numbers that count items are places in its queue:
-/// an item is done once `completed` has reached the number that `sent` had with it.
+/// an item is done once `completed` has reached the number that `sent` had with it. Policies that remember places keep 48 bits
+/// of them: counts begin near zero and stay below 2⁴⁸, which ten million items a second reach after 325 days. Whoever goes on
+/// longer begins anew, with a new policy, at a moment when no item is in flight.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LoadView<'a> {
     /// Items given to each worker so far, those staged for it included, those dropped on the way to it not.

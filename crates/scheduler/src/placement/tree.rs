@@ -6,6 +6,10 @@ use super::backlog::Backlog;
 use super::{LoadView, WorkItem};
 use crate::topology::{CAPACITY_FULL, Topology};
 
+/// Fractional bits of what an item's cost is multiplied by: enough for a node of all workers there can be, each of the largest
+/// capacity, and few enough for products of 64 bits.
+const FRACTION: u32 = 24;
+
 /// Nodes of all levels, numbered from the root: those of a level follow those of the level above, workers come last.
 #[derive(Clone, Debug)]
 pub(crate) struct Nodes {
@@ -69,7 +73,7 @@ pub(crate) struct TreeLoad {
     pub(crate) backlog: Backlog,
     /// By node number.
     waiting: Vec<u32>,
-    /// 2¹⁶ over the capacity of each node, in ordinary workers.
+    /// 2²⁴ over the capacity of each node, in ordinary workers.
     scale: Vec<u64>,
 }
 
@@ -77,7 +81,7 @@ impl TreeLoad {
     pub(crate) fn new(topology: &Topology) -> Self {
         let nodes = Nodes::new(topology);
         let scale = (0..nodes.count())
-            .map(|node| (u64::from(CAPACITY_FULL) << 16) / u64::from(nodes.capacity(node)))
+            .map(|node| (u64::from(CAPACITY_FULL) << FRACTION) / u64::from(nodes.capacity(node)))
             .collect();
         let waiting = vec![0; nodes.count() as usize];
         Self { nodes, backlog: Backlog::new(topology), waiting, scale }
@@ -95,7 +99,7 @@ impl TreeLoad {
                     u64::from(self.waiting[child as usize]) * u64::from(self.nodes.capacity(child))
                 })
                 .sum();
-            let own = sum.saturating_mul(self.scale[node] / u64::from(CAPACITY_FULL)) >> 16;
+            let own = sum / u64::from(self.nodes.capacity(node as u32));
             self.waiting[node] = u32::try_from(own).unwrap_or(u32::MAX);
         }
     }
@@ -112,7 +116,7 @@ impl TreeLoad {
             if node == 0 {
                 return place;
             }
-            let added = u32::try_from((cost * self.scale[node as usize]) >> 16).unwrap_or(u32::MAX);
+            let added = u32::try_from((cost * self.scale[node as usize]) >> FRACTION).unwrap_or(u32::MAX);
             self.waiting[node as usize] = self.waiting[node as usize].saturating_add(added);
         }
     }
@@ -167,5 +171,29 @@ mod tests {
             assert!(a.abs_diff(b) <= 3, "node {node}: {a} and {b}");
         }
         assert_eq!(told.waiting(7), 356);
+    }
+
+    #[test]
+    fn what_waits_below_a_large_node_is_the_mean_of_its_workers() {
+        // Nodes of 512, of 24, and of workers of a hundred times the ordinary capacity.
+        for shape in
+            ["2x512", "2x24", "2x8,0=10000,1=10000,2=10000,3=10000,4=10000,5=10000,6=10000,7=10000"]
+        {
+            let topology: Topology = shape.parse().unwrap();
+            let workers = usize::from(topology.workers().get());
+            let mut load = TreeLoad::new(&topology);
+            let (sent, zero) = (vec![1000; workers], vec![0; workers]);
+            load.refresh(&LoadView { sent: &sent, completed: &zero, ..LoadView::idle() });
+            for node in 1..=2 {
+                let below = load.nodes.children(node);
+                let capacity = f64::from(load.nodes.capacity(node));
+                let mean: f64 = below
+                    .map(|child| f64::from(load.waiting(child)) * f64::from(load.nodes.capacity(child)))
+                    .sum::<f64>()
+                    / capacity;
+                let waiting = f64::from(load.waiting(node));
+                assert!((waiting - mean).abs() <= 1.0, "{shape}, node {node}: {waiting} and {mean}");
+            }
+        }
     }
 }

@@ -30,14 +30,14 @@ struct Queue {
     done_bytes: u64,
     max: u32,
     /// Packets times ticks, and until when that is.
-    area: u64,
+    area: u128,
     updated: u64,
 }
 
 impl Queue {
     #[inline]
     fn note(&mut self, now: u64) {
-        self.area += self.jobs.len() as u64 * (now - self.updated);
+        self.area += self.jobs.len() as u128 * u128::from(now - self.updated);
         self.updated = now;
     }
 }
@@ -133,8 +133,7 @@ pub fn push(
     report.blocked_cycles = blocked >> TICK;
     report.queue_max = run.queues.iter().map(|queue| queue.max).collect();
     let ticks = u128::from(report.cycles << TICK);
-    report.queue_mean_milli =
-        run.queues.iter().map(|queue| (u128::from(queue.area) * 1000 / ticks) as u64).collect();
+    report.queue_mean_milli = run.queues.iter().map(|queue| (queue.area * 1000 / ticks) as u64).collect();
     Ok(report)
 }
 

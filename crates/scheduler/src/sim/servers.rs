@@ -87,7 +87,8 @@ impl Servers {
     #[inline]
     fn advance(&mut self, server: usize, now: u64) {
         let server = &mut self.row[server];
-        let step = ((now - server.updated) * server.rate) >> 16;
+        // A pipeline may have been idle for longer than 2⁴⁸ ticks, some minutes.
+        let step = ((u128::from(now - server.updated) * u128::from(server.rate)) >> 16) as u64;
         server.served += step;
         server.done += step * server.running;
         server.updated = now;

@@ -33,7 +33,7 @@ pub(crate) struct Ordering {
     #[arg(long, value_delimiter = ',', default_value = "10,25,50,75,100", value_name = "PERCENT", value_parser = parse::within(0..=100_u32))]
     pub(crate) locked: Vec<u32>,
 
-    /// Who chooses the queue of internal order, by comma
+    /// Who chooses the queue of internal order, by comma: schedulers that keep it, or `all` of them
     #[arg(long, value_delimiter = ',', default_value = "crc,dst,dh,flowpin", value_name = "NAMES")]
     pub(crate) scheduler: Vec<String>,
 

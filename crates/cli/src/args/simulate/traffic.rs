@@ -26,15 +26,15 @@ pub(crate) struct TrafficOptions {
     pub(crate) seed: u64,
 
     /// Cycles of work for a packet of a capture, beside its bytes
-    #[arg(long, default_value_t = 500, value_name = "CYCLES", value_parser = parse::whole::<u32>)]
+    #[arg(long, default_value_t = 500, value_name = "CYCLES", value_parser = parse::whole::<u32>, conflicts_with = "model")]
     pub(crate) packet_cycles: u32,
 
     /// Cycles of work for each byte of a packet of a capture; 11 is a fast matcher's measured speed, 58 a slow one's
-    #[arg(long, default_value_t = 11, value_name = "CYCLES", value_parser = parse::whole::<u32>)]
+    #[arg(long, default_value_t = 11, value_name = "CYCLES", value_parser = parse::whole::<u32>, conflicts_with = "model")]
     pub(crate) byte_cycles: u32,
 
     /// Follow tunnels of a capture to the innermost headers
-    #[arg(long)]
+    #[arg(long, conflicts_with = "model")]
     pub(crate) decap: bool,
 }
 

@@ -1,6 +1,6 @@
 //! Internal against external order, in virtual time.
 
-use flowloom::scheduler::sim::{ExternalOrder, Machine, Offered, Pace, WhenFull};
+use flowloom::scheduler::sim::{ExternalOrder, Machine, Offered, Pace, Scheme, WhenFull};
 use flowloom::scheduler::{SetupError, Topology, WorkerCount};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
@@ -31,8 +31,8 @@ pub(super) fn run(arguments: &Ordering, common: &Common) -> Result<Status, Failu
             )));
         }
     }
-    let schemes = schemes(&arguments.scheduler)?;
     let seed = arguments.traffic.seed;
+    let schemes = schemes_in_order(&arguments.scheduler, seed)?;
     let machine = |threads: u32| -> Result<Machine, Failure> {
         let workers = WorkerCount::new(threads as usize).map_err(usage)?;
         let mut machine = Machine::xeon(Topology::flat(workers));
@@ -115,6 +115,24 @@ pub(super) fn run(arguments: &Ordering, common: &Common) -> Result<Status, Failu
     };
     print_and_save(&result, "simulate ordering", &arguments.save, || charts, common)?;
     Ok(Status::Ok)
+}
+
+/// Returns the schemes of names that keep the order of a flow, of `all` those that do.
+fn schemes_in_order(names: &[String], seed: u64) -> Result<Vec<Scheme>, Failure> {
+    let usage = |error: SetupError| Failure::Usage(error.to_string());
+    let topology = Topology::flat(WorkerCount::new(1).map_err(usage)?);
+    let mut kept = Vec::new();
+    for scheme in schemes(names)? {
+        if scheme.policy(&topology, seed).map_err(usage)?.order().keeps_flow_order() {
+            kept.push(scheme);
+        } else if names.iter().any(|name| name == scheme.name) {
+            return Err(Failure::Usage(format!(
+                "--scheduler {}: it keeps no order, and internal order is that of the scheduler",
+                scheme.name
+            )));
+        }
+    }
+    Ok(kept)
 }
 
 fn charts(

@@ -127,7 +127,7 @@ impl Model {
     /// # Errors
     ///
     /// [`SetupError::Parameter`] for fewer than 1,000 packets or more than a workload may have, for no flow, and for
-    /// shares and powers beyond 1000 and 4000 thousandths.
+    /// an elephant's share beyond 900 thousandths, a power beyond 4000.
     pub fn generate(self, packets: u32, seed: u64) -> Result<Traffic, SetupError> {
         bounded("packets of a model", u64::from(packets), 1000, JOBS_MAX as u64)?;
         let flows = match self {
