@@ -163,6 +163,32 @@ fn policies_that_move_flows_keep_their_order_across_workers() {
 }
 
 #[test]
+fn a_run_builds_as_many_tables_as_its_parameters_say() {
+    for (mode, order, name, tables) in [
+        (Mode::Inline, Order::Internal, "dh", 1),
+        (Mode::Pipeline { workers: 3 }, Order::Internal, "dh", 3),
+        (Mode::Pipeline { workers: 3 }, Order::Internal, "flowpin", 8),
+        (Mode::Pipeline { workers: 3 }, Order::External, "rr", 256),
+    ] {
+        let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
+        let Policy::Push(mut policy) = Scheme::named(name).unwrap().policy(&topology, 1).unwrap() else {
+            panic!("{name} hands packets out");
+        };
+        let config = EngineConfig { order, ..config(mode) };
+        assert_eq!(config.tables(policy.order()), tables, "{mode:?} {name}");
+        let (mut built, mut source) = (0, Memory::of(mix(100, 10)));
+        let table = |_| {
+            built += 1;
+            small_table()
+        };
+        let app = |_| Recorder::default();
+        let report = run(&config, &mut source, &mut *policy, table, app, &Control::default()).unwrap();
+        assert!(report.is_balanced());
+        assert_eq!(built, tables, "{mode:?} {name}");
+    }
+}
+
+#[test]
 fn idle_flows_end_at_the_same_packets_in_every_layout() {
     // Slow traffic, so that a short timeout ends many flows.
     let source = Memory::of(MixConfig { rate_pps: 500, ..mix(8_000, 300) });
