@@ -482,11 +482,13 @@ fn a_full_table_refuses_new_flows_and_keeps_the_others() {
 #[test]
 fn times_that_go_back_are_clamped_and_counted() {
     let mut source = Memory::of(mix(1_000, 50));
-    source.blocks[0].1[10].time_ns = 5;
-    source.blocks[0].1[20].time_ns = 0;
+    source.blocks[0].1[10].time_ns = 0;
+    source.blocks[0].1[20].time_ns = 5;
+    // Equal times do not go back.
+    source.blocks[0].1[30].time_ns = source.blocks[0].1[29].time_ns;
     let report = go(&config(Mode::Inline), &mut source);
     let latest_ns = source.blocks[0].1[19].time_ns;
-    assert_eq!((report.input.time_backwards, report.input.time_backwards_ns_max), (2, latest_ns));
+    assert_eq!((report.input.time_backwards, report.input.time_backwards_ns_max), (2, latest_ns - 5));
     assert_eq!(report.flows.iter().map(|flow| flow.state.out_of_order).sum::<u64>(), 0);
 }
 
