@@ -5,8 +5,9 @@
 
 use std::io::{Cursor, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use flowloom_packet::{Fill, PacketBatch, PacketSource};
+use flowloom_packet::{Fill, PacketBatch, PacketSource, SharedBlock};
 use flowloom_traffic::capture::{
     Capture, CaptureError, CaptureOptions, CaptureSet, Input, Notice, SetOptions, UnpackLimits,
 };
@@ -24,10 +25,15 @@ struct Seen {
 fn drain(capture: &mut Capture) -> Result<Vec<Seen>, CaptureError> {
     let mut batch = PacketBatch::new();
     let mut seen = Vec::new();
+    let mut before: Option<(u64, SharedBlock)> = None;
     loop {
         match capture.next_batch(&mut batch)? {
             Fill::Packets => {
                 let block = batch.block.as_ref().expect("a batch with packets has a block");
+                if let Some((number, before)) = before.replace((batch.block_number, Arc::clone(block))) {
+                    // As long as it is held it is not filled anew.
+                    assert_eq!(number == batch.block_number, Arc::ptr_eq(&before, block));
+                }
                 seen.extend(batch.packets.iter().map(|raw| Seen {
                     bytes: raw.bytes_in(block.bytes()).to_vec(),
                     wire: raw.wire,
@@ -231,6 +237,32 @@ fn a_packet_of_an_undeclared_interface_has_no_known_link_type() {
     let mut file = section(false);
     file.extend(enhanced(3, 1, &[1], 1, 1, false));
     assert_eq!(read_all_ways(&file).unwrap().0[0].link, u16::MAX);
+}
+
+#[test]
+fn an_obsolete_packet_block_has_half_a_word_for_its_interface() {
+    for big_endian in [false, true] {
+        let half = |value: u16| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
+        let word = |value: u32| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
+        // The second interface, three drops, and more microseconds than a word has.
+        let head = [word(5), word(7), word(2), word(60)].concat();
+        let packet = block(2, &[&half(1)[..], &half(3), &head, &[8, 9]].concat(), big_endian);
+        let file =
+            [section(big_endian), interface(1, &[], big_endian), interface(101, &[], big_endian), packet]
+                .concat();
+        let (seen, notice) = read_all_ways(&file).unwrap();
+        let time_ns = ((5 << 32) + 7) * 1000;
+        assert_eq!((seen, notice), (vec![Seen { bytes: vec![8, 9], wire: 60, time_ns, link: 101 }], None));
+    }
+}
+
+#[test]
+fn a_simple_packet_has_no_more_bytes_than_its_block() {
+    let simple = |wire: u32| block(3, &[&wire.to_le_bytes()[..], &[7; 8]].concat(), false);
+    let file = [section(false), interface(1, &[], false), simple(1000), simple(5)].concat();
+    let (seen, notice) = read_all_ways(&file).unwrap();
+    let bytes: Vec<Vec<u8>> = seen.into_iter().map(|packet| packet.bytes).collect();
+    assert_eq!((bytes, notice), (vec![vec![7; 8], vec![7; 5]], None));
 }
 
 #[test]
@@ -526,6 +558,9 @@ fn a_directory_is_read_by_first_timestamp_and_says_what_it_left_out() {
     write_file(directory.path(), "empty", b"");
     let input = Input::Path(directory.path().to_path_buf());
     let mut set = CaptureSet::open(&[input], SetOptions::default()).unwrap();
+    let captures = ["a.pcap", "b.pcap", "c.pcap.gz"];
+    let bytes = captures.map(|name| std::fs::metadata(directory.path().join(name)).unwrap().len());
+    assert_eq!(set.progress().total_bytes(), bytes.iter().sum());
     let sizes: Vec<usize> = drain_set(&mut set).into_iter().map(|(_, _, size)| size).collect();
     assert_eq!(sizes, [1, 2, 3]);
     assert_eq!(set.notices().len(), 2);
@@ -582,6 +617,8 @@ fn passes_are_numbered_and_time_goes_on() {
         let seen = drain_set(&mut set);
         assert_eq!(seen.len(), 300);
         assert!(seen.windows(2).all(|pair| pair[0].1 < pair[1].1), "time goes on over passes");
+        let gap_ns = (seen[99].1 - seen[0].1) / 100;
+        assert_eq!((seen[100].1 - seen[99].1, seen[200].1 - seen[199].1), (gap_ns, gap_ns));
         assert_eq!(seen.iter().filter(|(pass, _, _)| *pass == 2).count(), 100);
         assert_eq!(set.progress().done_bytes(), set.progress().total_bytes());
     }
@@ -593,6 +630,7 @@ fn an_empty_capture_looped_for_ever_ends() {
     let path = write_file(directory.path(), "a.pcap", &pcap(0));
     let options = SetOptions { passes: u32::MAX, ..SetOptions::default() };
     let mut set = CaptureSet::open(&[Input::Path(path)], options).unwrap();
+    assert_eq!(set.progress().total_bytes(), 0, "nobody knows how many there will be");
     assert_eq!(drain_set(&mut set), []);
 }
 
@@ -634,6 +672,16 @@ fn standard_input_is_read_once() {
         CaptureSet::open(&[Input::Stdin], passes).unwrap_err(),
         CaptureError::ReadOnce { .. }
     ));
+    assert!(CaptureSet::open(&[Input::Stdin], SetOptions::default()).is_ok());
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_no_file_is_read_once() {
+    let input = [Input::Path(PathBuf::from("/dev/null"))];
+    assert!(CaptureSet::open(&input, SetOptions::default()).is_ok());
+    let error = CaptureSet::open(&input, SetOptions { passes: 2, ..SetOptions::default() }).unwrap_err();
+    assert!(matches!(error, CaptureError::ReadOnce { .. }), "{error}");
 }
 
 #[test]
