@@ -216,22 +216,30 @@ mod tests {
 
     use super::*;
 
+    /// Returns what is read of a packet of this direction, with these flags.
+    fn headers(from_low: bool, tcp_flags: u8, protocol: u8) -> Headers {
+        let (key, direction) = if from_low {
+            FlowKey::from_v4(1, 2, 3, 4, protocol)
+        } else {
+            FlowKey::from_v4(2, 1, 4, 3, protocol)
+        };
+        Headers {
+            key,
+            direction,
+            tcp_flags,
+            later_fragment: false,
+            network_offset: 14,
+            transport_offset: 34,
+            payload_offset: 54,
+            payload_bytes: 0,
+        }
+    }
+
     /// Feeds packets given as (from the low endpoint, flags) one microsecond apart.
     fn feed(packets: &[(bool, u8)]) -> TcpFlow {
         let mut flow = TcpFlow::default();
-        for (i, &(from_low, tcp_flags)) in packets.iter().enumerate() {
-            let (key, direction) =
-                if from_low { FlowKey::from_v4(1, 2, 3, 4, 6) } else { FlowKey::from_v4(2, 1, 4, 3, 6) };
-            let headers = Headers {
-                key,
-                direction,
-                tcp_flags,
-                later_fragment: false,
-                network_offset: 14,
-                transport_offset: 34,
-                payload_offset: 54,
-                payload_bytes: 0,
-            };
+        for (i, &(from_low, flags)) in packets.iter().enumerate() {
+            let headers = headers(from_low, flags, TCP);
             let view = PacketView { bytes: &[], headers, time_ns: 1000 * (i as u64 + 1), wire_bytes: 60 };
             TcpTracker.on_packet(&view, &mut flow);
         }
@@ -264,6 +272,36 @@ mod tests {
         assert_eq!(feed(&[(true, ACK), (false, ACK)]).state(), TcpState::Midstream);
         assert_eq!(feed(&[(true, ACK), (false, RST)]).state(), TcpState::Reset);
         assert_eq!(feed(&[(true, RST), (false, SYN)]).state(), TcpState::SynSent);
+    }
+
+    #[test]
+    fn nothing_but_an_acknowledgement_answers_an_answer() {
+        let answered = [(true, SYN), (false, SYN | ACK)];
+        let state = |flags: u8| feed(&[answered.as_slice(), &[(true, flags)]].concat()).state();
+        assert_eq!((state(0), state(ACK)), (TcpState::SynReceived, TcpState::Established));
+    }
+
+    #[test]
+    fn a_reset_wins_over_whatever_else_a_packet_says() {
+        let open = [(true, SYN), (false, SYN | ACK), (true, ACK)];
+        for flags in [RST, RST | ACK, SYN | FIN | RST] {
+            assert_eq!(feed(&[open.as_slice(), &[(false, flags)]].concat()).state(), TcpState::Reset);
+        }
+    }
+
+    #[test]
+    fn packets_without_a_tcp_header_have_no_state() {
+        for (protocol, later_fragment) in [(17, false), (17, true), (TCP, true)] {
+            let mut flow = TcpFlow::default();
+            let headers = Headers { later_fragment, ..headers(true, 0, protocol) };
+            let view = PacketView { bytes: &[], headers, time_ns: 1, wire_bytes: 60 };
+            TcpTracker.on_packet(&view, &mut flow);
+            assert_eq!(
+                (flow.packets(), flow.state()),
+                ([1, 0], TcpState::NotTcp),
+                "{protocol}, {later_fragment}"
+            );
+        }
     }
 
     #[test]
@@ -306,10 +344,28 @@ mod tests {
     }
 
     #[test]
+    fn time_size_flags_and_direction_of_a_packet_are_in_the_order_digest() {
+        let order = |time_ns: u64, wire_bytes: u32, flags: u8, from_low: bool| {
+            let mut flow = TcpFlow::default();
+            let view =
+                PacketView { bytes: &[], headers: headers(from_low, flags, TCP), time_ns, wire_bytes };
+            TcpTracker.on_packet(&view, &mut flow);
+            flow.order()
+        };
+        // All bits of the time are set: none of the others may be hidden behind it.
+        let usual = order(u64::MAX, 60, ACK, true);
+        assert_ne!(order(u64::MAX - 4, 60, ACK, true), usual);
+        assert_ne!(order(u64::MAX, 61, ACK, true), usual);
+        assert_ne!(order(u64::MAX, 60, ACK | FIN, true), usual);
+        assert_ne!(order(u64::MAX, 60, ACK, false), usual);
+    }
+
+    #[test]
     fn merging_adds_a_later_record() {
         let mut flow = feed(&[(true, SYN), (false, SYN | ACK)]);
         flow.merge(feed(&[(true, ACK), (true, FIN | ACK)]));
-        assert_eq!(flow.packets(), [3, 1]);
+        assert_eq!((flow.packets(), flow.bytes()), ([3, 1], [180, 60]));
+        assert_eq!(flow.flags(), [SYN | ACK | FIN, SYN | ACK]);
         assert_eq!(flow.state(), TcpState::HalfClosed);
     }
 

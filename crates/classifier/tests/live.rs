@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use flowloom_classifier::headers::{Traffic, headers};
-use flowloom_classifier::live::{Live, LiveError, LiveId, LiveMatch};
+use flowloom_classifier::live::{Live, LiveError, LiveId, LiveMatch, PENDING_MAX};
 use flowloom_classifier::synth::{self, Profile};
 use flowloom_classifier::{
     BuildError, ClassifierBuilder, KeyV4, KeyV6, PortRange, PrefixV4, Rule, RuleSet,
@@ -215,4 +215,20 @@ fn a_set_says_whether_it_is_empty_and_errors_say_what_to_do() {
     ] {
         assert!(error.to_string().contains(said), "{error}");
     }
+}
+
+#[test]
+fn as_many_changes_wait_as_the_limit_says_of_either_kind() {
+    let set = RuleSet::new(vec![Rule::ANY; 2]).unwrap();
+    let live = Live::new(&set, ClassifierBuilder::new()).unwrap();
+    let ids: Vec<LiveId> = live.rules().iter().map(|(id, _)| *id).collect();
+    live.remove(ids[0]).unwrap();
+    for _ in 1..PENDING_MAX {
+        live.insert(Rule::ANY).unwrap();
+    }
+    assert_eq!(live.insert(Rule::ANY), Err(LiveError::TooManyPending));
+    assert_eq!(live.remove(ids[1]), Err(LiveError::TooManyPending));
+    live.rebuild().unwrap();
+    assert_eq!(live.remove(ids[1]), Ok(Rule::ANY));
+    assert!(live.insert(Rule::ANY).is_ok());
 }

@@ -182,3 +182,15 @@ pub enum Fault {
 fn packets_of(count: u64) -> String {
     if count == 1 { String::from("1 packet") } else { format!("{count} packets") }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_says_after_how_many_packets() {
+        let text = |packets| Fault::InputPanicked { packets, message: String::from("why") }.to_string();
+        assert_eq!(text(1), "the input stage panicked after 1 packet: why");
+        assert_eq!(text(2), "the input stage panicked after 2 packets: why");
+    }
+}

@@ -36,14 +36,13 @@ pub const fn is_on(last_ms: u64, now_ms: u64) -> bool {
 pub struct LifetimeArray {
     counters: Vec<u8>,
     tick: u64,
-    sweeps: u64,
 }
 
 impl LifetimeArray {
     /// Returns the array of a cache whose lines are all empty.
     #[must_use]
     pub fn new(lines: usize) -> Self {
-        Self { counters: vec![0; lines], tick: 0, sweeps: 0 }
+        Self { counters: vec![0; lines], tick: 0 }
     }
 
     /// Lets time pass: sweeps the array once for each tick since the last call. Cost: a pass per tick, at most seven.
@@ -51,7 +50,6 @@ impl LifetimeArray {
         let tick = now_ms / TICK_MS;
         // After seven sweeps every counter is 0: further ones change nothing.
         for _ in 0..tick.saturating_sub(self.tick).min(u64::from(FRESH)) {
-            self.sweeps += 1;
             for counter in &mut self.counters {
                 *counter = counter.saturating_sub(1);
             }

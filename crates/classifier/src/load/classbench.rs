@@ -189,6 +189,9 @@ mod tests {
         let six = one("@2001:db8::7/32\t::/0\t0 : 65535\t53 : 53\t0x11/0xFF").unwrap();
         assert_eq!(six.to_string(), "2001:db8::/32 ::/0 0 : 65535 53 : 53 0x11/0xff");
         assert!(parse("# nothing\n\n  \n", LoadLimits::default()).unwrap().is_empty());
+        let located =
+            parse_located(&["# head", lines[0], lines[1]].join("\n"), LoadLimits::default()).unwrap();
+        assert_eq!(located.iter().map(|rule| rule.line).collect::<Vec<_>>(), [2, 3]);
     }
 
     #[test]

@@ -476,6 +476,15 @@ mod tests {
     }
 
     #[test]
+    fn a_range_may_have_one_end_and_a_refusal_a_kind() {
+        let rule =
+            parse_rule("-p tcp --sport :1023 --dport 1024: -j REJECT --reject-with tcp-reset").unwrap()[0];
+        let ends = |ports: PortRange| (ports.low(), ports.high());
+        assert_eq!((ends(rule.source_ports), ends(rule.destination_ports)), ((0, 1023), (1024, 0xffff)));
+        assert_eq!(rule.value, 2);
+    }
+
+    #[test]
     fn what_is_not_read_is_an_error_with_its_place() {
         for (text, column) in [
             ("-i eth0 -j ACCEPT", 10),

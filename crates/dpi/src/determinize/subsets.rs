@@ -299,6 +299,22 @@ mod tests {
     }
 
     #[test]
+    fn steps_are_as_many_as_nodes_that_are_looked_at() {
+        let taken = |regex: &str| {
+            let mut left = 1_000_000;
+            Subsets::new(&NFA::new(regex).unwrap(), &[0], SHAPE, &mut left).unwrap();
+            1_000_000 - left
+        };
+        // What it begins with and the assertion, at the beginning and not there, and the letter; then the letter, where it leads,
+        // and there the end of what is captured and the match.
+        assert_eq!(taken("^a"), 5 + 1 + 1 + 2);
+        assert_eq!(taken("^ab"), taken("^a") + 3, "a letter more");
+        assert_eq!(taken("^[a-]"), 5 + 1 + 2 + 2 * 2, "two runs that lead there");
+        // Bytes of two kinds that lead to one place are one step, as no assertion asks.
+        assert_eq!(taken("^(?:[+-/]|x*[0-9])*!"), taken("^(?:[a-f]|x*[g-i])*!"));
+    }
+
+    #[test]
     fn what_one_step_takes_meanwhile_is_bounded() {
         // Each of thirteen letters leads to a hundred nodes: 5200 bytes, of which 404 are kept.
         let list = ["^[acegikmoqsuwy]1"; 100];

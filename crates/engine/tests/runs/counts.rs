@@ -74,6 +74,34 @@ fn a_batch_of_none_or_of_too_many_is_the_sources_fault() {
     }
 }
 
+/// Forgets to say where its packets lie.
+struct Blockless(Memory);
+
+impl PacketSource for Blockless {
+    fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
+        let fill = self.0.next_batch(batch)?;
+        batch.block = None;
+        Ok(fill)
+    }
+}
+
+#[test]
+fn packets_that_lie_in_no_block_are_the_sources_fault() {
+    for mode in [Mode::Inline, Mode::Pipeline { workers: 2 }] {
+        let mut source = Blockless(Memory::of(mix(100, 10)));
+        let mut policy = DirectHash::new(WorkerCount::new(mode.workers()).unwrap());
+        let new = |_| Recorder::default();
+        let table = |_| small_table();
+        let report = run(&config(mode), &mut source, &mut policy, table, new, &Control::default()).unwrap();
+        let fault = report.fault.as_ref().map(ToString::to_string).unwrap_or_default();
+        assert!(
+            fault.contains("after 0 packets: it yields packets that lie in no block"),
+            "{mode:?} {fault}"
+        );
+        assert!(report.is_balanced() && report.input.packets == 0, "{mode:?} {:?}", report.input);
+    }
+}
+
 /// Has a block for each batch, and one number for all.
 struct Unnumbered(Memory);
 

@@ -163,6 +163,32 @@ fn policies_that_move_flows_keep_their_order_across_workers() {
 }
 
 #[test]
+fn a_run_builds_as_many_tables_as_its_parameters_say() {
+    for (mode, order, name, tables) in [
+        (Mode::Inline, Order::Internal, "dh", 1),
+        (Mode::Pipeline { workers: 3 }, Order::Internal, "dh", 3),
+        (Mode::Pipeline { workers: 3 }, Order::Internal, "flowpin", 8),
+        (Mode::Pipeline { workers: 3 }, Order::External, "rr", 256),
+    ] {
+        let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
+        let Policy::Push(mut policy) = Scheme::named(name).unwrap().policy(&topology, 1).unwrap() else {
+            panic!("{name} hands packets out");
+        };
+        let config = EngineConfig { order, ..config(mode) };
+        assert_eq!(config.tables(policy.order()), tables, "{mode:?} {name}");
+        let (mut built, mut source) = (0, Memory::of(mix(100, 10)));
+        let table = |_| {
+            built += 1;
+            small_table()
+        };
+        let app = |_| Recorder::default();
+        let report = run(&config, &mut source, &mut *policy, table, app, &Control::default()).unwrap();
+        assert!(report.is_balanced());
+        assert_eq!(built, tables, "{mode:?} {name}");
+    }
+}
+
+#[test]
 fn idle_flows_end_at_the_same_packets_in_every_layout() {
     // Slow traffic, so that a short timeout ends many flows.
     let source = Memory::of(MixConfig { rate_pps: 500, ..mix(8_000, 300) });
@@ -456,11 +482,13 @@ fn a_full_table_refuses_new_flows_and_keeps_the_others() {
 #[test]
 fn times_that_go_back_are_clamped_and_counted() {
     let mut source = Memory::of(mix(1_000, 50));
-    source.blocks[0].1[10].time_ns = 5;
-    source.blocks[0].1[20].time_ns = 0;
+    source.blocks[0].1[10].time_ns = 0;
+    source.blocks[0].1[20].time_ns = 5;
+    // Equal times do not go back.
+    source.blocks[0].1[30].time_ns = source.blocks[0].1[29].time_ns;
     let report = go(&config(Mode::Inline), &mut source);
     let latest_ns = source.blocks[0].1[19].time_ns;
-    assert_eq!((report.input.time_backwards, report.input.time_backwards_ns_max), (2, latest_ns));
+    assert_eq!((report.input.time_backwards, report.input.time_backwards_ns_max), (2, latest_ns - 5));
     assert_eq!(report.flows.iter().map(|flow| flow.state.out_of_order).sum::<u64>(), 0);
 }
 

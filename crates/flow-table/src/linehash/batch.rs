@@ -345,6 +345,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arch::Backend;
     use crate::linehash::LineHashConfig;
     use crate::table::{FlowTable, Tick, TimeoutClass};
     use alloc::vec;
@@ -399,7 +400,51 @@ mod tests {
             if cfg!(miri) && ![0, 97, DEPTH + 1, 161, 257].contains(&batch) {
                 continue;
             }
-            compare(|number| split_mix(&mut number.clone()), 150, batch);
+            compare(hash_of, 150, batch);
+        }
+    }
+
+    /// Looks up flows that are at home; returns how many leave the pipeline nonetheless.
+    struct AtHome<'a>(&'a LineHash<u64, u64>, &'a [u64]);
+
+    impl Kernel for AtHome<'_> {
+        type Output = usize;
+
+        fn run<L: Lanes>(self, lanes: L) -> usize {
+            let Self(table, keys) = self;
+            let lines = Fractions::new(&table.lines).unwrap();
+            let states = table.states.tenants();
+            let pipeline = Pipeline { lines, states, line_states: table.line_states, before: 0 };
+            let mut apart = Apart { numbers: &mut [0; BLOCK], count: 0 };
+            for (number, &key) in keys.iter().enumerate() {
+                let id = Cell::new(None);
+                pipeline.compare(lanes, number, hash_of(key), &id, &mut apart);
+                pipeline.verify(number, &key, &id, &mut apart, &mut |_, _| {});
+            }
+            apart.count
+        }
+    }
+
+    fn hash_of(number: u64) -> u64 {
+        split_mix(&mut number.clone())
+    }
+
+    #[test]
+    fn a_flow_at_home_is_looked_for_nowhere_else() {
+        for isa in Isa::available() {
+            let config = LineHashConfig {
+                isa: Some(isa),
+                lines: Some(8),
+                pool: Some(400),
+                ..LineHashConfig::for_flows(400)
+            };
+            let mut table = LineHash::<u64, u64>::try_new(&config).unwrap();
+            let keys: Vec<u64> = (0..40).collect();
+            for &key in &keys {
+                table.insert(key, hash_of(key), key, TimeoutClass(0), Tick(0)).unwrap();
+            }
+            let backend = Backend::new(isa).unwrap();
+            assert_eq!(backend.run(AtHome(&table, &keys)), 0, "{isa}");
         }
     }
 

@@ -129,11 +129,21 @@ mod tests {
         assert_eq!(Format::detect("u_ex150517.log", w3c), Some(Format::W3c));
         assert_eq!(Format::detect("x", b"h\t-\t807249607\tGET\t/\t304\t0\t\t\n"), Some(Format::Tsv));
         assert_eq!(Format::detect("a.oracleGeneral.bin", b""), Some(Format::OracleGeneral));
+        assert_eq!(Format::detect("a.vscsi.bin", b""), Some(Format::Vscsi));
+        let mut vscsi = [0; 64];
+        (vscsi[15], vscsi[25], vscsi[47], vscsi[57]) = (1, 0x10, 1, 0x10);
+        assert_eq!(Format::detect("a.bin", &vscsi), Some(Format::Vscsi));
         assert_eq!(Format::detect("a.csv", b""), Some(Format::Csv));
         assert_eq!(Format::detect("a", b"\0\x01\x02"), None);
         for format in Format::ALL {
             assert_eq!(format.to_string().parse(), Ok(format));
         }
+        // A last line is not judged by, as it may be cut, unless it is the only one. Of two formats the first wins.
+        let line = b"h - - [01/Aug/1995:00:00:01 -0400] \"GET /a HTTP/1.0\" 200 1839";
+        assert_eq!(Format::detect("x", line), Some(Format::Clf));
+        assert_eq!(Format::detect("x", &[b"?\n", &line[..]].concat()), None);
+        let mixed = [b"h\t-\t807249607\tGET\t/\t304\t0\t\t\n", &line[..], b"\n"].concat();
+        assert_eq!(Format::detect("x", &mixed), Some(Format::Clf));
         assert!("xml".parse::<Format>().unwrap_err().to_string().contains("formats: clf, tsv"));
     }
 }

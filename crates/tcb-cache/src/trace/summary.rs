@@ -175,3 +175,18 @@ impl std::error::Error for ReadError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_says_how_many_records_came_before() {
+        let text = |records| {
+            let summary = ReadSummary { records, ..ReadSummary::default() };
+            ReadError::Io { summary, error: io::Error::other("gone") }.to_string()
+        };
+        assert_eq!(text(1), "reading failed after 1 record: gone");
+        assert_eq!(text(2), "reading failed after 2 records: gone");
+    }
+}

@@ -5,12 +5,15 @@
 
 use std::io::{Cursor, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use flowloom_packet::{Fill, PacketBatch, PacketSource};
-use flowloom_traffic::capture::{
-    Capture, CaptureError, CaptureOptions, CaptureSet, Input, Notice, SetOptions, UnpackLimits,
-};
+use flowloom_packet::{Fill, PacketBatch, SharedBlock};
+use flowloom_traffic::capture::{Capture, CaptureError, CaptureOptions, Notice, UnpackLimits};
 use proptest::prelude::*;
+
+use sets::notices_of;
+
+mod sets;
 
 /// A packet as a reader saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,10 +27,15 @@ struct Seen {
 fn drain(capture: &mut Capture) -> Result<Vec<Seen>, CaptureError> {
     let mut batch = PacketBatch::new();
     let mut seen = Vec::new();
+    let mut before: Option<(u64, SharedBlock)> = None;
     loop {
         match capture.next_batch(&mut batch)? {
             Fill::Packets => {
                 let block = batch.block.as_ref().expect("a batch with packets has a block");
+                if let Some((number, before)) = before.replace((batch.block_number, Arc::clone(block))) {
+                    // As long as it is held it is not filled anew.
+                    assert_eq!(number == batch.block_number, Arc::ptr_eq(&before, block));
+                }
                 seen.extend(batch.packets.iter().map(|raw| Seen {
                     bytes: raw.bytes_in(block.bytes()).to_vec(),
                     wire: raw.wire,
@@ -234,6 +242,32 @@ fn a_packet_of_an_undeclared_interface_has_no_known_link_type() {
 }
 
 #[test]
+fn an_obsolete_packet_block_has_half_a_word_for_its_interface() {
+    for big_endian in [false, true] {
+        let half = |value: u16| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
+        let word = |value: u32| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
+        // The second interface, three drops, and more microseconds than a word has.
+        let head = [word(5), word(7), word(2), word(60)].concat();
+        let packet = block(2, &[&half(1)[..], &half(3), &head, &[8, 9]].concat(), big_endian);
+        let file =
+            [section(big_endian), interface(1, &[], big_endian), interface(101, &[], big_endian), packet]
+                .concat();
+        let (seen, notice) = read_all_ways(&file).unwrap();
+        let time_ns = ((5 << 32) + 7) * 1000;
+        assert_eq!((seen, notice), (vec![Seen { bytes: vec![8, 9], wire: 60, time_ns, link: 101 }], None));
+    }
+}
+
+#[test]
+fn a_simple_packet_has_no_more_bytes_than_its_block() {
+    let simple = |wire: u32| block(3, &[&wire.to_le_bytes()[..], &[7; 8]].concat(), false);
+    let file = [section(false), interface(1, &[], false), simple(1000), simple(5)].concat();
+    let (seen, notice) = read_all_ways(&file).unwrap();
+    let bytes: Vec<Vec<u8>> = seen.into_iter().map(|packet| packet.bytes).collect();
+    assert_eq!((bytes, notice), (vec![vec![7; 8], vec![7; 5]], None));
+}
+
+#[test]
 fn a_cut_at_any_byte_keeps_the_whole_packets_before_it() {
     let file = pcap(6);
     let (whole, _) = read_all_ways(&file).unwrap();
@@ -269,15 +303,6 @@ fn variant(magic: u32, big_endian: bool, link: u32, second: u32, packets: u8) ->
         file.extend(record);
     }
     file
-}
-
-/// Reads a file from a directory of its own, and returns the notices.
-fn notices_of(name: &str, bytes: &[u8]) -> Vec<Notice> {
-    let directory = tempfile::tempdir().unwrap();
-    let inputs = [Input::Path(write_file(directory.path(), name, bytes))];
-    let mut set = CaptureSet::open(&inputs, SetOptions::default()).unwrap();
-    drain_set(&mut set);
-    set.notices().to_vec()
 }
 
 #[test]
@@ -499,141 +524,6 @@ fn what_is_no_capture_is_told_what_it_is() {
     assert!(matches!(open_bytes(Vec::new()).unwrap_err(), CaptureError::Empty { .. }));
     let missing = Capture::open(Path::new("/nonexistent/x.pcap"), CaptureOptions::default()).unwrap_err();
     assert!(matches!(missing, CaptureError::Io { .. }));
-}
-
-fn drain_set(set: &mut CaptureSet) -> Vec<(u32, u64, usize)> {
-    let mut batch = PacketBatch::new();
-    let mut seen = Vec::new();
-    while set.next_batch(&mut batch).unwrap() == Fill::Packets {
-        seen.extend(batch.packets.iter().map(|raw| (batch.pass, raw.time_ns, raw.captured as usize)));
-    }
-    seen
-}
-
-fn one_packet_at(second: u32, size: usize) -> Vec<u8> {
-    let mut file = pcap_header(0xA1B2_C3D4, 1, false);
-    file.extend(pcap_record(second, 0, &vec![0; size], 60, false));
-    file
-}
-
-#[test]
-fn a_directory_is_read_by_first_timestamp_and_says_what_it_left_out() {
-    let directory = tempfile::tempdir().unwrap();
-    write_file(directory.path(), "a.pcap", &one_packet_at(30, 3));
-    write_file(directory.path(), "b.pcap", &one_packet_at(10, 1));
-    write_file(directory.path(), "c.pcap.gz", &gzip(&one_packet_at(20, 2)));
-    write_file(directory.path(), "notes.txt", b"not a capture");
-    write_file(directory.path(), "empty", b"");
-    let input = Input::Path(directory.path().to_path_buf());
-    let mut set = CaptureSet::open(&[input], SetOptions::default()).unwrap();
-    let sizes: Vec<usize> = drain_set(&mut set).into_iter().map(|(_, _, size)| size).collect();
-    assert_eq!(sizes, [1, 2, 3]);
-    assert_eq!(set.notices().len(), 2);
-    assert!(set.notices().iter().all(|notice| !notice.is_partial_input()));
-    assert_eq!(set.files().len(), 3);
-}
-
-#[test]
-fn a_capture_read_in_part_is_among_the_files() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = write_file(directory.path(), "a.pcap", &pcap(100));
-    let mut set = CaptureSet::open(&[Input::Path(path.clone())], SetOptions::default()).unwrap();
-    assert!(set.files().is_empty());
-    let mut batch = PacketBatch::new();
-    assert_eq!(set.next_batch(&mut batch).unwrap(), Fill::Packets);
-    let files = set.files();
-    assert_eq!((files.len(), &files[0].path, files[0].packets), (1, &path, batch.packets.len() as u64));
-    drain_set(&mut set);
-    assert_eq!((set.files().len(), set.files()[0].packets), (1, 100));
-    let options = SetOptions { passes: u32::MAX, ..SetOptions::default() };
-    let mut set = CaptureSet::open(&[Input::Path(path)], options).unwrap();
-    while set.packets() <= 100 {
-        assert_eq!(set.next_batch(&mut batch).unwrap(), Fill::Packets);
-    }
-    assert_eq!(set.files()[0].packets, 100, "the second pass has only begun");
-}
-
-#[test]
-fn a_directory_without_captures_is_an_error() {
-    let directory = tempfile::tempdir().unwrap();
-    write_file(directory.path(), "notes.txt", b"text");
-    let input = Input::Path(directory.path().to_path_buf());
-    let error = || CaptureSet::open(std::slice::from_ref(&input), SetOptions::default()).unwrap_err();
-    assert!(matches!(error(), CaptureError::NoCaptures { files: 1, folders: 0, .. }), "{}", error());
-    assert!(error().to_string().contains("(files looked at: 1)"), "{}", error());
-    let inner = directory.path().join("inner");
-    std::fs::create_dir(&inner).unwrap();
-    write_file(&inner, "a.pcap", &pcap(1));
-    assert!(
-        error().to_string().contains("(files looked at: 1; directories in it, which are not entered: 1)"),
-        "{}",
-        error()
-    );
-}
-
-#[test]
-fn passes_are_numbered_and_time_goes_on() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = write_file(directory.path(), "a.pcap", &pcap(100));
-    for map in [true, false] {
-        let options =
-            SetOptions { capture: CaptureOptions { map, ..CaptureOptions::default() }, passes: 3 };
-        let mut set = CaptureSet::open(&[Input::Path(path.clone())], options).unwrap();
-        let seen = drain_set(&mut set);
-        assert_eq!(seen.len(), 300);
-        assert!(seen.windows(2).all(|pair| pair[0].1 < pair[1].1), "time goes on over passes");
-        assert_eq!(seen.iter().filter(|(pass, _, _)| *pass == 2).count(), 100);
-        assert_eq!(set.progress().done_bytes(), set.progress().total_bytes());
-    }
-}
-
-#[test]
-fn an_empty_capture_looped_for_ever_ends() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = write_file(directory.path(), "a.pcap", &pcap(0));
-    let options = SetOptions { passes: u32::MAX, ..SetOptions::default() };
-    let mut set = CaptureSet::open(&[Input::Path(path)], options).unwrap();
-    assert_eq!(drain_set(&mut set), []);
-}
-
-#[test]
-fn a_capture_of_which_nothing_can_be_decoded_is_an_error_that_names_the_link_type() {
-    let directory = tempfile::tempdir().unwrap();
-    let mut can = pcap_header(0xA1B2_C3D4, 190, false);
-    can.extend(pcap_record(1, 0, &[0; 16], 16, false));
-    let classic = write_file(directory.path(), "can.pcap", &can);
-    let mut next = section(false);
-    next.extend(interface(190, &[], false));
-    next.extend(enhanced(0, 1, &[0; 16], 16, 16, false));
-    let next = write_file(directory.path(), "can.pcapng", &next);
-    let good = write_file(directory.path(), "good.pcap", &pcap(2));
-
-    let error = CaptureSet::open(&[Input::Path(classic.clone())], SetOptions::default()).unwrap_err();
-    assert!(error.to_string().contains("190 (CAN)"), "{error}");
-    let mut set = CaptureSet::open(&[Input::Path(next)], SetOptions::default()).unwrap();
-    let mut batch = PacketBatch::new();
-    assert_eq!(set.next_batch(&mut batch).unwrap(), Fill::Packets);
-    let error = set.next_batch(&mut batch).unwrap_err();
-    assert!(error.to_string().contains("190 (CAN)"), "{error}");
-
-    let both = [Input::Path(classic), Input::Path(good)];
-    let mut set = CaptureSet::open(&both, SetOptions::default()).unwrap();
-    assert_eq!(drain_set(&mut set).len(), 3);
-    assert!(matches!(set.notices(), [Notice::Undecodable { .. }]));
-}
-
-#[test]
-fn standard_input_is_read_once() {
-    let twice = [Input::Stdin, Input::Stdin];
-    assert!(matches!(
-        CaptureSet::open(&twice, SetOptions::default()).unwrap_err(),
-        CaptureError::ReadOnce { .. }
-    ));
-    let passes = SetOptions { passes: 2, ..SetOptions::default() };
-    assert!(matches!(
-        CaptureSet::open(&[Input::Stdin], passes).unwrap_err(),
-        CaptureError::ReadOnce { .. }
-    ));
 }
 
 #[test]
