@@ -12,7 +12,8 @@
 //! A batch of any length runs through in blocks of [`BLOCK`]. What is known of a key stands where its id will stand, so
 //! nothing is carried from stage to stage but the caller's own memory. The few flows that may be outside their home line
 //! leave the pipeline for a list of their own, so that nobody waits for their second line; they get on it without a
-//! branch, as nothing predicts who they are.
+//! branch: in a table that has been in use for long, or is fuller than three quarters, nothing predicts who they are. With a branch misses take 0.96
+//! of the time in a new table, 1.02 after some turnovers, 1.3 where lines are 86 per cent full.
 
 use core::cell::Cell;
 
@@ -194,6 +195,53 @@ where
     }
 }
 
+/// Keys that are only compared with their lines: at the beginning, and of short blocks all.
+struct Compare<'a, K, V> {
+    pipeline: Pipeline<'a, K, V>,
+    /// The first one's number.
+    first: usize,
+    hashes: &'a [u64],
+    ids: &'a [Cell<Option<FlowId>>],
+    apart: Apart<'a>,
+}
+
+impl<'a, K: TableKey, V> Kernel for Compare<'a, K, V> {
+    type Output = Apart<'a>;
+
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) -> Apart<'a> {
+        let Self { pipeline, first, hashes, ids, mut apart } = self;
+        for (number, (&hash, id)) in (first..).zip(hashes.iter().zip(ids)) {
+            pipeline.compare(lanes, number, hash, id, &mut apart);
+        }
+        apart
+    }
+}
+
+/// Keys that are only compared with their states: the last ones.
+struct Verify<'a, 'f, K, V, F> {
+    pipeline: Pipeline<'a, K, V>,
+    /// The first one's number.
+    first: usize,
+    keys: &'a [K],
+    ids: &'a [Cell<Option<FlowId>>],
+    apart: Apart<'a>,
+    on_flow: &'f mut F,
+}
+
+impl<'a, K: TableKey, V, F: FnMut(usize, &V)> Kernel for Verify<'a, '_, K, V, F> {
+    type Output = Apart<'a>;
+
+    #[inline(always)]
+    fn run<L: Lanes>(self, _lanes: L) -> Apart<'a> {
+        let Self { pipeline, first, keys, ids, mut apart, on_flow } = self;
+        for (number, (key, id)) in (first..).zip(keys.iter().zip(ids)) {
+            pipeline.verify(number, key, id, &mut apart, on_flow);
+        }
+        apart
+    }
+}
+
 /// A block of keys.
 struct Block<'a, K, V> {
     table: &'a LineHash<K, V>,
@@ -221,29 +269,37 @@ impl<K: TableKey, V> Block<'_, K, V> {
                 pipeline.fetch(hash);
             }
         }
-        for number in 0..count.min(states_ahead) {
-            pipeline.compare(lanes, number, hashes[number], &ids[number], &mut apart);
-        }
+        let (early, early_ids) = (&hashes[..count.min(states_ahead)], &ids[..count.min(states_ahead)]);
+        apart = lanes.apart(Compare { pipeline, first: 0, hashes: early, ids: early_ids, apart });
         let steady = count.saturating_sub(depth);
         if steady != 0 {
             let on_flow = &mut *on_flow;
             apart =
                 lanes.apart(Steady::<_, _, _, PREFETCHED> { pipeline, keys, hashes, ids, apart, on_flow });
         }
-        for number in (states_ahead + steady).min(count)..count {
-            pipeline.compare(lanes, number, hashes[number], &ids[number], &mut apart);
+        let first = (states_ahead + steady).min(count);
+        if first != count {
+            apart = lanes.apart(Compare {
+                pipeline,
+                first,
+                hashes: &hashes[first..],
+                ids: &ids[first..],
+                apart,
+            });
         }
         // What strays wait for, they wait for along with the last of the others.
         let strays = apart.some(0, ROUND).len();
         self.ask(apart.some(0, strays));
         let half = steady + (count - steady) / 2;
-        for number in steady..half {
-            pipeline.verify(number, &keys[number], &ids[number], &mut apart, on_flow);
-        }
+        let (some, some_ids) = (&keys[steady..half], &ids[steady..half]);
+        let on = &mut *on_flow;
+        apart =
+            lanes.apart(Verify { pipeline, first: steady, keys: some, ids: some_ids, apart, on_flow: on });
         let candidates = self.compare_strays(lanes, apart.some(0, strays));
-        for number in half..count {
-            pipeline.verify(number, &keys[number], &ids[number], &mut apart, on_flow);
-        }
+        let (rest, rest_ids) = (&keys[half..], &ids[half..]);
+        let on = &mut *on_flow;
+        apart =
+            lanes.apart(Verify { pipeline, first: half, keys: rest, ids: rest_ids, apart, on_flow: on });
         self.verify_strays(lanes, apart.some(0, strays), &candidates, on_flow);
         let mut done = strays;
         while done < apart.count {

@@ -252,8 +252,7 @@ impl<const W: usize> Flows<W> {
             let count = keys.len();
             self.hash_all(keys, table, &mut buffers.hashes);
             let (hashes, ids) = (&buffers.hashes[..count], &mut buffers.ids[..count]);
-            table.lookup_batch_prefetched(keys, hashes, ids, |_, _| {});
-            found += buffers.ids[..count].iter().flatten().count() as u64;
+            table.lookup_batch_prefetched(keys, hashes, ids, |_, _| found += 1);
         }
         found
     }
