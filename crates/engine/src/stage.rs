@@ -88,8 +88,8 @@ impl<A: App> Hands<A> {
         (self.at != NO_PACKET).then_some(self.at)
     }
 
-    /// Finds the flow of each of at most [`TRAY_PACKETS`] packets, whose hashes the table was given ahead, runs the application on it, and says so with the packet's place
-    /// among them. `packet` returns each with its number.
+    /// Finds the flow of each of at most [`TRAY_PACKETS`] packets, runs the application on it, and says so with the packet's place
+    /// among them. `packet` returns each with its number. The table was given their hashes ahead.
     #[inline(always)]
     pub(crate) fn work<'b, T: FlowTable<FlowKey, A::Flow>>(
         &mut self,
