@@ -6,16 +6,17 @@
 //!                              signature, its state asked for
 //! ```
 //!
-//! Of a batch whose lines its caller has asked for, the first step is done, and the second is [`PREFETCHED_STATES_AHEAD`] of
-//! the third.
+//! Of a batch whose lines its caller has asked for, the first step is done already, and the second is
+//! [`PREFETCHED_STATES_AHEAD`] keys before the third.
 //!
 //! A batch of any length runs through in blocks of [`BLOCK`]. What is known of a key stands where its id will stand, so
 //! nothing is carried from stage to stage but the caller's own memory. The few flows that may be outside their home line
 //! leave the pipeline for a list of their own, so that nobody waits for their second line; they get on it without a
-//! branch: in a table that has been in use for long, or is fuller than three quarters, nothing predicts who they are. With a branch misses take 0.96
-//! of the time in a new table, 1.02 after some turnovers, 1.3 where lines are 86 per cent full.
+//! branch: in a table that has been in use for long, or is fuller than three quarters, nothing predicts who they are. With a
+//! branch misses take 0.96 of the time in a new table, 1.02 after some turnovers, 1.3 where lines are 86 per cent full.
 
 use core::cell::Cell;
+use core::ops::Range;
 
 use flowloom_cpu::pages::{Fractions, Generation};
 use flowloom_cpu::prefetch;
@@ -253,7 +254,43 @@ struct Block<'a, K, V> {
     ids: &'a [Cell<Option<FlowId>>],
 }
 
-impl<K: TableKey, V> Block<'_, K, V> {
+impl<'a, K: TableKey, V> Block<'a, K, V> {
+    /// Compares some keys with their lines.
+    #[inline(always)]
+    fn compare<'b, L: Lanes>(
+        &self,
+        lanes: L,
+        pipeline: Pipeline<'b, K, V>,
+        some: Range<usize>,
+        apart: Apart<'b>,
+    ) -> Apart<'b>
+    where
+        'a: 'b,
+    {
+        if some.is_empty() {
+            return apart;
+        }
+        let (first, hashes, ids) = (some.start, &self.hashes[some.clone()], &self.ids[some]);
+        lanes.apart(Compare { pipeline, first, hashes, ids, apart })
+    }
+
+    /// Compares some keys with their states.
+    #[inline(always)]
+    fn verify<'b, L: Lanes>(
+        &self,
+        lanes: L,
+        pipeline: Pipeline<'b, K, V>,
+        some: Range<usize>,
+        apart: Apart<'b>,
+        on_flow: &mut impl FnMut(usize, &V),
+    ) -> Apart<'b>
+    where
+        'a: 'b,
+    {
+        let (first, keys, ids) = (some.start, &self.keys[some.clone()], &self.ids[some]);
+        lanes.apart(Verify { pipeline, first, keys, ids, apart, on_flow })
+    }
+
     #[inline(always)]
     fn run<L: Lanes, const PREFETCHED: bool>(&self, lanes: L, on_flow: &mut impl FnMut(usize, &V)) {
         let Self { table, before, keys, hashes, ids } = *self;
@@ -269,37 +306,21 @@ impl<K: TableKey, V> Block<'_, K, V> {
                 pipeline.fetch(hash);
             }
         }
-        let (early, early_ids) = (&hashes[..count.min(states_ahead)], &ids[..count.min(states_ahead)]);
-        apart = lanes.apart(Compare { pipeline, first: 0, hashes: early, ids: early_ids, apart });
+        apart = self.compare(lanes, pipeline, 0..count.min(states_ahead), apart);
         let steady = count.saturating_sub(depth);
         if steady != 0 {
             let on_flow = &mut *on_flow;
             apart =
                 lanes.apart(Steady::<_, _, _, PREFETCHED> { pipeline, keys, hashes, ids, apart, on_flow });
         }
-        let first = (states_ahead + steady).min(count);
-        if first != count {
-            apart = lanes.apart(Compare {
-                pipeline,
-                first,
-                hashes: &hashes[first..],
-                ids: &ids[first..],
-                apart,
-            });
-        }
+        apart = self.compare(lanes, pipeline, (states_ahead + steady).min(count)..count, apart);
         // What strays wait for, they wait for along with the last of the others.
         let strays = apart.some(0, ROUND).len();
         self.ask(apart.some(0, strays));
         let half = steady + (count - steady) / 2;
-        let (some, some_ids) = (&keys[steady..half], &ids[steady..half]);
-        let on = &mut *on_flow;
-        apart =
-            lanes.apart(Verify { pipeline, first: steady, keys: some, ids: some_ids, apart, on_flow: on });
+        apart = self.verify(lanes, pipeline, steady..half, apart, on_flow);
         let candidates = self.compare_strays(lanes, apart.some(0, strays));
-        let (rest, rest_ids) = (&keys[half..], &ids[half..]);
-        let on = &mut *on_flow;
-        apart =
-            lanes.apart(Verify { pipeline, first: half, keys: rest, ids: rest_ids, apart, on_flow: on });
+        apart = self.verify(lanes, pipeline, half..count, apart, on_flow);
         self.verify_strays(lanes, apart.some(0, strays), &candidates, on_flow);
         let mut done = strays;
         while done < apart.count {
