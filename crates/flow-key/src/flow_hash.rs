@@ -42,8 +42,8 @@ impl FlowHash {
 
 /// A keyed hash of [`FlowKey`]s: the default wherever traffic chooses the keys.
 ///
-/// Three multiplications for IPv4, five for IPv6, and one more for a key with a zone or a pass. A practical mixer, not a proven pseudo-random function: what
-/// protects a table from chosen keys is that the secret stays secret.
+/// Three multiplications for IPv4, five for IPv6, and one more for a key with a zone or a pass. A practical mixer, not a proven
+/// pseudo-random function: what protects a table from chosen keys is that the secret stays secret.
 ///
 /// # Examples
 ///

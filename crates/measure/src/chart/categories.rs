@@ -13,6 +13,7 @@ pub(super) const LINE_HEIGHT: u32 = 13;
 const CATEGORY_LINES: usize = 3;
 /// Pixels of an upright name; a longer one is cut off, and not the plot.
 const UPRIGHT_MAX: f64 = 200.0;
+
 /// Names below a bar chart's groups, so that none reaches into the next: broken into lines, or upright where they would be too many.
 pub(super) enum CategoryNames {
     Lines(Vec<Vec<String>>),
