@@ -83,6 +83,15 @@ impl Place {
         FlowHash::bucket_of(hash, states)
     }
 
+    /// Returns the lane of the favourite in its line.
+    #[inline(always)]
+    #[must_use]
+    pub const fn favourite_lane_of(hash: u64, lines: u32) -> u32 {
+        // What is left of the product that chooses the line says where in the line.
+        let rest = ((hash >> 32) * lines as u64) & u32::MAX as u64;
+        ((rest * LANES as u64) >> 32) as u32
+    }
+
     /// Returns an alternate line, another than home; there must be at least two lines.
     #[inline(always)]
     #[must_use]
@@ -216,6 +225,7 @@ mod tests {
                 let hash = split_mix(&mut state);
                 let (line, lane) = place_of(Place::favourite_of(hash, lines * LANES));
                 assert_eq!(line, Place::of(hash, lines).home, "{lines} {hash:#x}");
+                assert_eq!(lane, Place::favourite_lane_of(hash, lines), "{lines} {hash:#x}");
                 met |= 1 << lane;
             }
             assert_eq!(met, ALL_LANES, "{lines}");

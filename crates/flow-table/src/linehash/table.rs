@@ -307,8 +307,7 @@ impl<K: TableKey, V> LineHash<K, V> {
     /// Returns the state that a new flow gets in its home line.
     #[inline(always)]
     fn state_to_take(&self, home: u32, empty: u32, hash: u64) -> u32 {
-        let favourite = Place::favourite_of(hash, self.pool_start);
-        state_of(home, lane_to_take(empty, favourite - state_of(home, 0)))
+        state_of(home, lane_to_take(empty, Place::favourite_lane_of(hash, self.line_count)))
     }
 
     /// Looks for a key where most are.
@@ -580,18 +579,20 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
     ) -> Result<FlowId, F> {
         let Some(lanes) = self.backend.plain() else { return Err(make) };
         let Place { home, signature } = self.place_of_hash(hash);
-        let favourite = Place::favourite_of(hash, self.pool_start);
+        let favourite = Place::favourite_lane_of(hash, self.line_count);
         let Some(line) = self.lines.get_mut(home as usize) else { return Err(make) };
-        let matching = lanes.equal_lanes(line, signature);
-        let empty = !lanes.top_bits(line) & ALL_LANES;
-        let unsure = matching | u32::from(line.may_be_elsewhere(hash));
-        if unsure != 0 || empty == 0 || !self.states.has_room() {
+        if lanes.equal_lanes(line, signature) != 0 || line.may_be_elsewhere(hash) {
             return Err(make);
         }
-        let lane = lane_to_take(empty, favourite - state_of(home, 0));
+        let empty = !lanes.top_bits(line) & ALL_LANES;
+        if empty == 0 || !self.states.has_room() {
+            return Err(make);
+        }
+        let lane = lane_to_take(empty, favourite);
         let value = make();
         line.0[lane as usize] = signature;
-        Ok(self.states.occupy(state_of(home, lane), Self::KEEPS_MARKS, (*key, value), class, now))
+        let state = home * self.line_states + lane;
+        Ok(self.states.occupy(state, Self::KEEPS_MARKS, (*key, value), class, now))
     }
 
     #[inline]
@@ -635,7 +636,7 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
         if matching != 0 {
             // A key is looked up in its own home line, so the flow is at home, and has no mark.
             let lane = matching.trailing_zeros();
-            if let Some(flow) = self.states.vacate_key(state_of(home, lane), key) {
+            if let Some(flow) = self.states.vacate_key(home * self.line_states + lane, key) {
                 line.0[lane as usize] = 0;
                 return Some(flow);
             }
