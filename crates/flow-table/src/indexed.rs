@@ -55,35 +55,31 @@ pub trait Indexed {
         Some((id, value, seen))
     }
 
-    /// Looks up keys; the three slices are of one length.
-    fn find_batch(&self, keys: &[Self::Key], hashes: &[u64], ids: &mut [Option<FlowId>]) {
+    /// Looks up keys; the three slices are of one length. Of those that are `PREFETCHED`,
+    /// [`prefetch_index`](Indexed::prefetch_index) was given the hashes.
+    #[inline]
+    fn find_batch<const PREFETCHED: bool>(
+        &self,
+        keys: &[Self::Key],
+        hashes: &[u64],
+        ids: &mut [Option<FlowId>],
+    ) {
         for ((key, &hash), id) in keys.iter().zip(hashes).zip(ids) {
             *id = self.find(key, hash);
         }
     }
 
-    /// Looks up keys and shows the values of those that were found; the three slices are of one length.
-    fn find_batch_values(
-        &self,
-        keys: &[Self::Key],
-        hashes: &[u64],
-        ids: &mut [Option<FlowId>],
-        on_flow: impl FnMut(usize, &Self::Value),
-    ) {
-        self.find_batch(keys, hashes, ids);
-        show_values(ids, |id| self.states().get(id), on_flow);
-    }
-
-    /// The same for keys whose hashes [`prefetch_index`](Indexed::prefetch_index) was given.
+    /// The same, and shows the values of those that were found.
     #[inline]
-    fn find_batch_prefetched(
+    fn find_batch_values<const PREFETCHED: bool>(
         &self,
         keys: &[Self::Key],
         hashes: &[u64],
         ids: &mut [Option<FlowId>],
         on_flow: impl FnMut(usize, &Self::Value),
     ) {
-        self.find_batch_values(keys, hashes, ids, on_flow);
+        self.find_batch::<PREFETCHED>(keys, hashes, ids);
+        show_values(ids, |id| self.states().get(id), on_flow);
     }
 
     /// Returns the flow of a key, or else the slot that it would get.
@@ -288,7 +284,7 @@ where
     #[inline]
     fn lookup_batch(&self, keys: &[K], hashes: &[u64], ids: &mut [Option<FlowId>]) {
         check_batch(keys, hashes, ids);
-        self.find_batch(keys, hashes, ids);
+        self.find_batch::<false>(keys, hashes, ids);
     }
 
     #[inline]
@@ -300,7 +296,7 @@ where
         on_flow: impl FnMut(usize, &V),
     ) {
         check_batch(keys, hashes, ids);
-        self.find_batch_values(keys, hashes, ids, on_flow);
+        self.find_batch_values::<false>(keys, hashes, ids, on_flow);
     }
 
     #[inline]
@@ -312,7 +308,7 @@ where
         on_flow: impl FnMut(usize, &V),
     ) {
         check_batch(keys, hashes, ids);
-        self.find_batch_prefetched(keys, hashes, ids, on_flow);
+        self.find_batch_values::<true>(keys, hashes, ids, on_flow);
     }
 
     #[inline]

@@ -242,23 +242,25 @@ impl<K: TableKey, V> Kernel for Find<'_, K, V> {
     }
 }
 
-/// Many keys, in stages.
-struct FindBatch<'a, K, V> {
+/// Many keys, in stages. Of those that are `PREFETCHED` the buckets are on their way.
+struct FindBatch<'a, K, V, const PREFETCHED: bool> {
     table: &'a DHash<K, V>,
     keys: &'a [K],
     hashes: &'a [u64],
     ids: &'a mut [Option<FlowId>],
 }
 
-impl<K: TableKey, V> Kernel for FindBatch<'_, K, V> {
+impl<K: TableKey, V, const PREFETCHED: bool> Kernel for FindBatch<'_, K, V, PREFETCHED> {
     type Output = ();
 
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
         let Self { table, keys, hashes, ids } = self;
         let fetch = |hashes: &[u64]| {
-            for &hash in hashes {
-                prefetch::read_at(&table.buckets, table.bucket_of(hash) as usize);
+            if !PREFETCHED {
+                for &hash in hashes {
+                    table.prefetch_index(hash);
+                }
             }
         };
         let stages = keys.chunks(STAGE).zip(hashes.chunks(STAGE)).zip(ids.chunks_mut(STAGE));
@@ -321,8 +323,8 @@ impl<K: TableKey, V> Indexed for DHash<K, V> {
     }
 
     #[inline]
-    fn find_batch(&self, keys: &[K], hashes: &[u64], ids: &mut [Option<FlowId>]) {
-        self.backend.run(FindBatch { table: self, keys, hashes, ids });
+    fn find_batch<const PREFETCHED: bool>(&self, keys: &[K], hashes: &[u64], ids: &mut [Option<FlowId>]) {
+        self.backend.run(FindBatch::<_, _, PREFETCHED> { table: self, keys, hashes, ids });
     }
 
     #[inline]

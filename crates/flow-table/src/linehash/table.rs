@@ -525,30 +525,19 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
     }
 
     #[inline]
-    fn find_batch(&self, keys: &[K], hashes: &[u64], ids: &mut [Option<FlowId>]) {
-        self.find_batch_values(keys, hashes, ids, |_, _| {});
+    fn find_batch<const PREFETCHED: bool>(&self, keys: &[K], hashes: &[u64], ids: &mut [Option<FlowId>]) {
+        self.find_batch_values::<PREFETCHED>(keys, hashes, ids, |_, _| {});
     }
 
     #[inline]
-    fn find_batch_values(
+    fn find_batch_values<const PREFETCHED: bool>(
         &self,
         keys: &[K],
         hashes: &[u64],
         ids: &mut [Option<FlowId>],
         on_flow: impl FnMut(usize, &V),
     ) {
-        self.backend.run(FindBatch::<_, _, _, false> { table: self, keys, hashes, ids, on_flow });
-    }
-
-    #[inline]
-    fn find_batch_prefetched(
-        &self,
-        keys: &[K],
-        hashes: &[u64],
-        ids: &mut [Option<FlowId>],
-        on_flow: impl FnMut(usize, &V),
-    ) {
-        self.backend.run(FindBatch::<_, _, _, true> { table: self, keys, hashes, ids, on_flow });
+        self.backend.run(FindBatch::<_, _, _, PREFETCHED> { table: self, keys, hashes, ids, on_flow });
     }
 
     #[inline]

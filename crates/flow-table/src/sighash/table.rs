@@ -194,8 +194,14 @@ impl<K: TableKey, V> Indexed for SigHash<K, V> {
     }
 
     #[inline]
-    fn find_batch(&self, keys: &[K], hashes: &[u64], ids: &mut [Option<FlowId>]) {
-        let fetch = |hashes: &[u64]| hashes.iter().for_each(|&hash| self.prefetch_index(hash));
+    fn find_batch<const PREFETCHED: bool>(&self, keys: &[K], hashes: &[u64], ids: &mut [Option<FlowId>]) {
+        let fetch = |hashes: &[u64]| {
+            if !PREFETCHED {
+                for &hash in hashes {
+                    self.prefetch_index(hash);
+                }
+            }
+        };
         let mut ahead = hashes.chunks(STAGE);
         fetch(ahead.next().unwrap_or_default());
         for ((keys, hashes), ids) in keys.chunks(STAGE).zip(hashes.chunks(STAGE)).zip(ids.chunks_mut(STAGE))
