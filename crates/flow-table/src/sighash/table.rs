@@ -37,7 +37,8 @@ const FURTHER: u32 = 32;
 pub struct SigHashConfig {
     /// The most flows that the table will hold, up to 2³⁰.
     pub flows: u32,
-    /// Buckets; `None` for one a flow, rounded up to a power of two: the paper's load factor below 1 [FLOWNP Fig. 5].
+    /// Buckets; `None` for one a flow, rounded up to a power of two: the paper's load factor below 1 [FLOWNP Fig. 5]. That
+    /// is four states a flow, and nearly eight where the flows are few more than a power of two.
     pub buckets: Option<u32>,
     /// States behind the exceptions; `None` for 3 % of the flows and 64.
     pub pool: Option<u32>,
