@@ -65,6 +65,36 @@ fn a_place_that_was_given_back_is_opened_again_under_other_names() {
 }
 
 #[test]
+fn a_table_that_begins_small_comes_to_hold_all_that_it_may() {
+    let build = |flows| LineHash::<u64, ()>::try_new(&LineHashConfig::for_flows(flows));
+    let flows_max = if cfg!(miri) { 1000 } else { 50_000 };
+    for first in [1, 3, 40] {
+        let mut table = Growing::try_new(limits(first, flows_max), build).unwrap();
+        for key in 0..u64::from(flows_max) {
+            let taken = table.insert(key, split_mix(&mut key.clone()), (), CLASS, Tick(0));
+            assert!(taken.is_ok(), "flow {key} of a table that began with {first}: {taken:?}");
+        }
+        assert!(table.stats().segments <= 8);
+    }
+}
+
+#[test]
+fn where_there_is_no_memory_for_a_large_part_a_smaller_one_opens() {
+    let build = |flows| LineHash::<u64, ()>::try_new(&LineHashConfig::for_flows(flows));
+    let one = build(1000).unwrap().memory().total_bytes();
+    for (times, least) in [(2, 1000), (3, 2000), (4, 3000), (6, 5000)] {
+        let memory_max_bytes = one * times + 1000;
+        let mut table =
+            Growing::try_new(GrowthLimits { memory_max_bytes, ..limits(1000, 100_000) }, build).unwrap();
+        let taken = (0..10_000_u64)
+            .filter(|key| table.insert(*key, split_mix(&mut key.clone()), (), CLASS, Tick(0)).is_ok())
+            .count();
+        assert!(taken >= least, "{taken} with memory for {times} thousand");
+        assert!(table.memory().total_bytes() <= memory_max_bytes);
+    }
+}
+
+#[test]
 fn the_longest_list_is_remembered_when_its_part_is_gone() {
     let mut table = Growing::try_new(limits(40, 1000), part).unwrap();
     for key in 0..45 {

@@ -374,6 +374,29 @@ fn where_lists_have_no_room_of_their_own_any_flow_may_make_room() {
     );
     let config = DirectHashConfig { buckets: Some(8), ..DirectHashConfig::for_flows(8) };
     check("DirectHash", &mut DirectHash::try_new(&config).unwrap());
+    check("SigHash", &mut SigHash::try_new(&SigHashConfig::for_flows(8)).unwrap());
+}
+
+#[test]
+fn a_full_table_takes_whom_the_policy_makes_room_for() {
+    fn check(name: &str, mut table: impl FlowTable<u64, bool>) {
+        let flows = u64::from(table.capacity());
+        for key in 0..flows {
+            table.insert(key, hash(key), false, CLASS, Tick(key)).expect("there is room");
+        }
+        let mut policy = UnestablishedFirst::new(|established: &bool| *established);
+        for key in flows..3 * flows {
+            let entry = table.entry_or_evict(key, hash(key), CLASS, Tick(key), || false, &mut policy);
+            assert!(entry.is_ok_and(|entry| entry.is_new), "{name}: {key}");
+        }
+        assert_eq!((u64::from(table.len()), policy.count()), (flows, 2 * flows), "{name}");
+    }
+    let flows = if cfg!(miri) { 60 } else { 1000 };
+    check("LineHash", LineHash::try_new(&LineHashConfig::for_flows(flows)).unwrap());
+    check("DHash", DHash::try_new(&DHashConfig::for_flows(flows)).unwrap());
+    check("SigHash", SigHash::try_new(&SigHashConfig::for_flows(flows)).unwrap());
+    check("Chained", Chained::try_new(&ChainedConfig::for_flows(flows)).unwrap());
+    check("DirectHash", DirectHash::try_new(&DirectHashConfig::for_flows(flows)).unwrap());
 }
 
 #[test]

@@ -214,9 +214,10 @@ impl<K: TableKey, V> Indexed for DirectHash<K, V> {
             next = self.states.mark(slot);
         }
         if !any {
-            // An empty list is in nobody's way: what is missing is a state, and any flow has one.
-            let start = FlowHash::bucket_of(hash, self.states.slot_count());
-            for slot in (start..self.states.slot_count()).chain(0..start) {
+            // An empty list is in nobody's way: what is missing is a state, and any flow has one. Most buckets have a flow;
+            // of the states behind them many never had.
+            let (start, buckets) = (self.bucket_of(hash), self.bucket_count);
+            for slot in (start..buckets).chain(0..start).chain(buckets..self.states.slot_count()) {
                 if !visit(slot) {
                     return;
                 }

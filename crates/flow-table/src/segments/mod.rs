@@ -6,11 +6,11 @@
 //!          oldest                      newest: takes new flows
 //! ```
 //!
-//! When the newest segment is full, a further one opens, four times as large. Flows stay where they
-//! are, so ids stay valid; the older segments drain as their flows end, and an older segment
-//! without flows is given back. A lookup asks the newest first and the older ones, if they
-//! hold anything, for what is still missing. While there is one segment this costs a comparison per
-//! batch.
+//! When the newest segment is full, a further one opens, four times as large: more where eight of them would hold fewer flows
+//! than the table may, and twice or once where there is no memory for four times. Flows stay where they are, so ids stay valid;
+//! the older segments drain as their flows end, and an older segment without flows is given back. A lookup asks the newest
+//! first and the older ones, if they hold anything, for what is still missing: a miss reads all of them. While there is one
+//! segment this costs a comparison per batch.
 //!
 //! Each place keeps its range of slots for good. A segment that opens in a place that was used before
 //! continues its predecessor's generations, so an id never comes to life again.
@@ -38,7 +38,7 @@ use crate::table::{
 /// Most segments at a time.
 const PLACES: usize = 8;
 
-/// Each segment is so many times the one before.
+/// Each segment is so many times the one before, or more where eight would not be enough.
 const GROWTH: u32 = 4;
 
 /// How far a [`Growing`] table may grow.
@@ -50,6 +50,19 @@ pub struct GrowthLimits {
     pub flows_max: u32,
     /// Bytes of all segments together.
     pub memory_max_bytes: u64,
+}
+
+impl GrowthLimits {
+    /// Returns how many times the one before each segment is: the least, from [`GROWTH`] on, with which eight hold all flows.
+    fn growth(&self) -> u32 {
+        let reach = |growth: &u32| {
+            let flows =
+                |place| u64::from(self.first_flows.max(1)).saturating_mul(u64::from(*growth).pow(place));
+            (0_u32..).take(PLACES).fold(0_u64, |sum, place| sum.saturating_add(flows(place)))
+        };
+        // The seventh power of 32 is more than any number of flows.
+        (GROWTH..32).find(|growth| reach(growth) >= u64::from(self.flows_max)).unwrap_or(32)
+    }
 }
 
 /// A range of slots, and what its next tenant must know.
@@ -258,10 +271,13 @@ where
         if self.stuck {
             return false;
         }
-        let flows = self.places.last().map_or(0, |place| place.flows);
-        let next = flows.saturating_mul(GROWTH).min(self.limits.flows_max);
-        if self.places.len() < PLACES && self.open(None, next).is_ok() {
-            return true;
+        let largest = self.places.iter().map(|place| place.flows).max().unwrap_or(0).max(1);
+        let mut next = largest.saturating_mul(self.limits.growth()).min(self.limits.flows_max);
+        while self.places.len() < PLACES && next >= largest {
+            if self.open(None, next).is_ok() {
+                return true;
+            }
+            next /= 2;
         }
         // No larger one: the largest of those that were given back.
         for number in (0..self.places.len()).rev() {

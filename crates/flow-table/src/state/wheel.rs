@@ -31,6 +31,10 @@ pub(crate) const SLOTS_MAX: u32 = SPOKE - 1;
 
 /// How long flows of each class may stay unseen, in ticks.
 ///
+/// A flow is looked at once in its timeout, and where that is more than 500 times the shortest of all classes, once in 500 of
+/// those: with timeouts of a microsecond and a day, two thousand times a second, out of the budgets of
+/// [`expire`](crate::FlowTable::expire). So a class for next to nothing is better removed by the caller.
+///
 /// # Examples
 ///
 /// ```

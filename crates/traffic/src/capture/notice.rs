@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 /// Something in a capture that did not stop the run, but should be known.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Notice {
     /// The capture ends inside a record; the whole packets before it were used.

@@ -1,5 +1,6 @@
 //! Several captures as one source: files in order, directories by first timestamp, any number of passes.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -139,6 +140,8 @@ pub struct CaptureSet {
     packets_of_pass: u64,
     packets: u64,
     notices: Vec<Notice>,
+    /// What later passes need not say again.
+    noticed: BTreeSet<Notice>,
     /// Files of this pass that have ended.
     files: Vec<FileSummary>,
     /// Files of the first pass, when it has ended.
@@ -215,6 +218,7 @@ impl CaptureSet {
             packets_of_pass: 0,
             packets: 0,
             notices,
+            noticed: BTreeSet::new(),
             files: Vec::new(),
             whole_pass: Vec::new(),
             progress: Arc::new(SetProgress {
@@ -329,6 +333,13 @@ impl CaptureSet {
         true
     }
 
+    /// Notes what is to be known, once.
+    fn note(&mut self, notice: Notice) {
+        if self.noticed.insert(notice.clone()) {
+            self.notices.push(notice);
+        }
+    }
+
     /// Puts a capture that has ended into the books.
     fn finish(&mut self, capture: &Capture) {
         // Where a pipe was given up is no damage.
@@ -338,9 +349,7 @@ impl CaptureSet {
             packets: capture.lying_lengths(),
         });
         for notice in capture.joined().into_iter().chain(notice).chain(lying) {
-            if !self.notices.contains(&notice) {
-                self.notices.push(notice);
-            }
+            self.note(notice);
         }
         let links = capture.links();
         if !links.is_empty() && !links.iter().any(|link| link.is_supported()) {
@@ -348,9 +357,7 @@ impl CaptureSet {
                 self.undecodable = Some((capture.path().to_path_buf(), links.to_vec()));
             }
             let notice = Notice::Undecodable { path: capture.path().to_path_buf(), links: list(links) };
-            if !self.notices.contains(&notice) {
-                self.notices.push(notice);
-            }
+            self.note(notice);
         } else {
             self.decodable_members += 1;
         }
