@@ -82,6 +82,23 @@ fn a_comparison_that_is_interrupted_before_its_first_round_says_so() {
 }
 
 #[test]
+fn an_inspection_is_interrupted_while_it_digests_a_file() {
+    let folder = Folder::new();
+    let path = folder.write("long.pcap", &pcap(10));
+    // A hole: nothing is on disk, and to digest it takes a minute.
+    std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(64 << 30).unwrap();
+    let (command, child) = start(&["inspect", &path, "--limit", "5", "--format", "json"]);
+    let begun = Instant::now();
+    send("-INT", &child);
+    let document = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130).json();
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert_eq!(
+        (&document["packets"], &document["files"][0]["sha256"]),
+        (&5.into(), &serde_json::Value::Null)
+    );
+}
+
+#[test]
 fn the_verdict_says_that_a_run_was_interrupted() {
     let folder = Folder::new();
     let path = folder.write("t.pcap", &pcap(60_000));

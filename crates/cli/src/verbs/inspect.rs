@@ -60,7 +60,6 @@ pub(crate) fn run(arguments: &Inspect, common: &Common) -> Result<Status, Failur
         }
     }
     drop(progress);
-    let interrupted = control.is_stopped();
     let files = source
         .files()
         .iter()
@@ -71,9 +70,10 @@ pub(crate) fn run(arguments: &Inspect, common: &Common) -> Result<Status, Failur
             interfaces: file.interfaces,
             link_types: file.links.iter().map(ToString::to_string).collect(),
             bytes: std::fs::metadata(&file.path).map_or(0, |metadata| metadata.len()),
-            sha256: if interrupted { None } else { sha256(&file.path) },
+            sha256: sha256(&file.path, &control),
         })
         .collect();
+    let interrupted = control.is_stopped();
     let caches = Topology::read().map_or(0, |topology| topology.caches.level3_bytes);
     let profile = profiler.finish(arguments.top);
     let result = InspectResult::new(files, &profile, arguments, caches, interrupted, fault.clone());
@@ -93,8 +93,8 @@ pub(crate) fn run(arguments: &Inspect, common: &Common) -> Result<Status, Failur
     Ok(if arguments.strict && partial { Status::PartialInput } else { Status::Ok })
 }
 
-/// Returns the digest of a regular file.
-fn sha256(path: &Path) -> Option<String> {
+/// Returns the digest of a regular file; none once the run is to stop.
+fn sha256(path: &Path, control: &Control) -> Option<String> {
     if !std::fs::metadata(path).ok()?.is_file() {
         return None;
     }
@@ -102,6 +102,9 @@ fn sha256(path: &Path) -> Option<String> {
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 1 << 20];
     loop {
+        if control.is_stopped() {
+            return None;
+        }
         match file.read(&mut buffer).ok()? {
             0 => break,
             bytes => hasher.update(&buffer[..bytes]),
