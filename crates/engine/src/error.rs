@@ -57,7 +57,7 @@ pub enum ConfigError {
     },
     /// Internal order was asked for of a policy that keeps none.
     #[error(
-        "{policy} keeps no order among the packets of a flow\n  external order (--order external) keeps it for any policy, none (--order none) does without"
+        "{policy} keeps no order among the packets of a flow\n  external order keeps it for any policy, order none does without"
     )]
     NoOrder {
         /// The policy's short name.
@@ -74,7 +74,7 @@ pub enum ConfigError {
         workers: usize,
     },
     /// The machine's CPUs cannot be found out.
-    #[error("cannot find out which CPUs may be used: {why}\n  --no-pin runs without pinning")]
+    #[error("cannot find out which CPUs may be used: {why}\n  a run that pins no thread does not ask")]
     Topology {
         /// What failed.
         why: String,
@@ -186,6 +186,19 @@ fn packets_of(count: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn advice_is_given_in_the_words_of_this_library() {
+        let errors = [
+            ConfigError::NoOrder { policy: "rr" },
+            ConfigError::Topology { why: String::from("no such file") },
+            ConfigError::TooFewCpus { named: 1, threads: 2 },
+        ];
+        for error in errors {
+            let text = error.to_string();
+            assert!(text.contains('\n') && !text.contains(" --") && !text.contains("(--"), "{text}");
+        }
+    }
 
     #[test]
     fn a_fault_says_after_how_many_packets() {
