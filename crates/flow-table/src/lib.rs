@@ -105,7 +105,6 @@ pub use flowloom_cpu::features::Isa;
 pub use flowloom_cpu::pages::{HugePages, PageReport};
 pub use flowloom_flow_key::{FlowHasher, FlowKey};
 
-pub use baseline::{Chained, ChainedConfig, DirectHash, DirectHashConfig};
 pub use dhash::{DHash, DHashConfig};
 pub use error::BuildError;
 pub use indexed::Indexed;
