@@ -102,8 +102,8 @@ pub mod state;
 pub mod table;
 
 pub use flowloom_cpu::features::Isa;
-pub use flowloom_cpu::pages::{HugePages, PageReport};
-pub use flowloom_flow_key::{FlowHasher, FlowKey};
+pub use flowloom_cpu::pages::{AllocError, CacheLine, HugePages, PageReport};
+pub use flowloom_flow_key::{FlowHash, FlowHasher, FlowKey};
 
 pub use dhash::{DHash, DHashConfig};
 pub use error::BuildError;

@@ -40,6 +40,8 @@ pub mod source;
 pub mod strategies;
 pub mod view;
 
+pub use flowloom_flow_key::{Direction, FiveTuple, FlowKey, IpFamily};
+
 pub use arena::{Block, SharedBlock};
 pub use decode::{DecodeOptions, decode};
 pub use link::LinkType;

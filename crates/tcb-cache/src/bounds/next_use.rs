@@ -12,6 +12,7 @@ pub struct NextUses {
 
 /// A trace of more accesses than positions can be numbered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TooLong {
     /// Accesses of the trace.
     pub accesses: usize,
@@ -37,7 +38,7 @@ impl NextUses {
     ///
     /// # Errors
     ///
-    /// `TooLong` beyond [`NextUses::MAX`] accesses.
+    /// [`TooLong`] beyond [`NextUses::MAX`] accesses.
     pub fn of(accesses: &[Access], ends: bool) -> Result<Self, TooLong> {
         if accesses.len() > Self::MAX {
             return Err(TooLong { accesses: accesses.len() });
