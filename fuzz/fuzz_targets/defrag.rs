@@ -111,7 +111,7 @@ fn drained(input: &Input, frames: &[Vec<u8>], batch_packets: usize) -> (Vec<Vec<
     };
     let step_ns = u64::from(input.step_ms) * 1_000_000;
     let memory = Memory { frames, step_ns, batch: batch_packets, at: 0 };
-    let mut source = Defrag::new(memory, DecodeOptions { decap: input.decap }, limits);
+    let mut source = Defrag::new(memory, DecodeOptions::new().with_decap(input.decap), limits);
     let mut batch = PacketBatch::new();
     let (mut packets, mut withheld) = (Vec::new(), DropCounts::default());
     loop {

@@ -70,12 +70,9 @@ pub fn for_each_packet(
         for raw in &batch.packets {
             number += 1;
             let bytes = slice(block.bytes(), [raw.position, raw.position + u64::from(raw.captured)]);
-            let view = decode(raw.link, bytes, DecodeOptions { decap }).ok().map(|headers| PacketView {
-                bytes,
-                headers,
-                time_ns: raw.time_ns,
-                wire_bytes: raw.wire,
-            });
+            let view = decode(raw.link, bytes, DecodeOptions::new().with_decap(decap))
+                .ok()
+                .map(|headers| PacketView::new(bytes, headers, raw.time_ns, raw.wire));
             each(number, view);
         }
     }

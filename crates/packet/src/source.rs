@@ -39,6 +39,7 @@ impl RawPacket {
 
 /// A batch of packets that lie in one block.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct PacketBatch {
     /// Where the packets lie. `None` only in an empty batch.
     pub block: Option<SharedBlock>,

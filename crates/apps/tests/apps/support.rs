@@ -44,7 +44,7 @@ impl Memory {
         for raw in &self.packets {
             let bytes = raw.bytes_in(self.block.bytes());
             if let Ok(headers) = decode(raw.link, bytes, DecodeOptions::default()) {
-                each(&PacketView { bytes, headers, time_ns: raw.time_ns, wire_bytes: raw.wire });
+                each(&PacketView::new(bytes, headers, raw.time_ns, raw.wire));
             }
         }
     }

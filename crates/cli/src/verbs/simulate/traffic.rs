@@ -52,7 +52,7 @@ pub(super) fn offer(options: &TrafficOptions, common: &Common) -> Result<Offer, 
 fn from_captures(options: &TrafficOptions, common: &Common) -> Result<Offer, Failure> {
     let inputs: Vec<Input> = options.inputs.iter().map(|path| Input::from_argument(path)).collect();
     let mut source = CaptureSet::open(&inputs, SetOptions::default())?;
-    let decoding = DecodeOptions { decap: options.decap };
+    let decoding = DecodeOptions::new().with_decap(options.decap);
     let most = options.packets.unwrap_or(JOBS_MAX as u64).min(JOBS_MAX as u64) as usize;
     let mut traffic = Traffic { jobs: Vec::new(), keys: Vec::new(), servers: Vec::new() };
     let mut numbers: HashMap<FlowKey, u32> = HashMap::new();
