@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     fn packet(bytes: &[u8], time_ns: u64, link: LinkType) -> Released<'_> {
-        Released { bytes, wire_bytes: 1500, time_ns, link, number: 0 }
+        Released::new(bytes, 1500, time_ns, link)
     }
 
     #[test]

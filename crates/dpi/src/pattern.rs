@@ -55,6 +55,7 @@ impl Transports {
 
 /// The language a regular expression is written in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Dialect {
     /// That of the `regex` crate over bytes: no Unicode, and `.` is any byte.
     #[default]

@@ -69,6 +69,7 @@ pub struct Scanner {
 
 /// The size of a scanner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Size {
     /// Groups of each transport, TCP first.
     pub groups: [usize; 2],

@@ -9,6 +9,7 @@ use crate::digest::ResultDigest;
 
 /// The result of one flow.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct FlowRecord<F> {
     /// The flow.
     pub key: FlowKey,

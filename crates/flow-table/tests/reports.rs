@@ -350,7 +350,7 @@ fn nobody_goes_whom_the_policy_keeps() {
     assert!(!table.evict(0, &mut policy));
     assert_eq!((policy.count(), table.len()), (2, 14));
     let id = table.lookup(&0, 0).unwrap();
-    let candidate = Candidate { id, key: &0_u64, value: &true, last_seen: Tick(0) };
+    let candidate = Candidate::new(id, &0_u64, &true, Tick(0));
     assert_eq!(Refuse.rank(&candidate), None);
 }
 

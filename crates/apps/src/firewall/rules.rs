@@ -24,6 +24,7 @@ impl Default for Defaults {
 
 /// What the rules say of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Judgement {
     /// Number of the first rule that matches, in the order in which the rules were read, from one; 0 if none does.
     pub number: u32,

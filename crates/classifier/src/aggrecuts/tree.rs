@@ -21,6 +21,7 @@ pub struct Accesses(
 
 /// What a tree looks like.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Shape {
     /// Cuts on the longest path, and so the words that a lookup reads at worst.
     pub depth: u32,
@@ -34,6 +35,7 @@ pub struct Shape {
 
 /// What the pointers of all nodes take in three forms [FLOWNP §3.3].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PointerForms {
     /// Plain arrays of 2ʷ words.
     pub plain_bytes: u64,

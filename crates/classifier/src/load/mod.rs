@@ -40,6 +40,7 @@ impl Default for LoadLimits {
 
 /// A rule and where a text has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Located {
     /// The rule.
     pub rule: Rule,

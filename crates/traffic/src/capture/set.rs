@@ -68,6 +68,7 @@ impl SetProgress {
 
 /// One file of a set, as far as it is known.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct FileSummary {
     /// Its path, or `standard input`.
     pub path: PathBuf,
