@@ -20,7 +20,7 @@
 //!     for packet in &batch.packets {
 //!         match decode(packet.link, packet.bytes_in(block.bytes()), DecodeOptions::default()) {
 //!             Ok(headers) => {
-//!                 println!("{} ns  {}  {} bytes", packet.time_ns, headers.tuple(), packet.wire);
+//!                 println!("{} ns  {}  {} bytes", packet.time_ns, headers.tuple(), packet.wire_bytes);
 //!                 decoded += 1;
 //!             }
 //!             Err(reason) => println!("{} ns  no flow: {reason}", packet.time_ns),

@@ -262,7 +262,7 @@ fn take(
         return Taken::GivenUp(DropReason::FragmentMalformed);
     }
     open.fragments += 1;
-    open.wire = open.wire.saturating_add(raw.wire);
+    open.wire = open.wire.saturating_add(raw.wire_bytes);
     if fragment.offset == 0 {
         open.head = Some((fragment.shape, raw.link, fragment.shape.head(bytes)));
     }

@@ -80,10 +80,10 @@ fn from_captures(options: &TrafficOptions, common: &Common) -> Result<Offer, Fai
                 });
                 (traffic.keys.len() - 1) as u32
             });
-            let work =
-                u64::from(options.packet_cycles) + u64::from(options.byte_cycles) * u64::from(raw.wire);
+            let work = u64::from(options.packet_cycles)
+                + u64::from(options.byte_cycles) * u64::from(raw.wire_bytes);
             let work = work.min(u64::from(WORK_MAX)) as u32;
-            traffic.jobs.push(Job { arrival: 0, flow, digest: 0, bytes: raw.wire, work });
+            traffic.jobs.push(Job { arrival: 0, flow, digest: 0, bytes: raw.wire_bytes, work });
         }
     }
     traffic.jobs.truncate(most);
