@@ -28,6 +28,7 @@ impl Transport {
 
 /// The transports that a pattern is looked for on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Transports {
     /// On TCP.
     pub tcp: bool,
@@ -67,6 +68,7 @@ pub enum Dialect {
 
 /// One protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Pattern {
     /// What a flow that matches is called.
     pub name: String,
