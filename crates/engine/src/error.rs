@@ -90,7 +90,7 @@ pub enum StartError {
     Config(#[from] ConfigError),
     /// A flow table could not be built.
     #[error("cannot build the flow table: {0}")]
-    Table(Box<dyn std::error::Error + Send + Sync>),
+    Table(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A thread could not be started.
     #[error("cannot start a thread: {0}")]
     Thread(#[from] std::io::Error),
@@ -138,6 +138,7 @@ pub enum Fault {
         /// Packets taken before.
         packets: u64,
         /// What it said.
+        #[source]
         error: SourceError,
     },
     /// A worker panicked, in inline mode worker 0.
@@ -160,6 +161,7 @@ pub enum Fault {
     #[error("packets cannot be written any more: {error}")]
     Sink {
         /// What it said.
+        #[source]
         error: SinkError,
     },
     /// The input stage panicked.
@@ -198,6 +200,18 @@ mod tests {
             let text = error.to_string();
             assert!(text.contains('\n') && !text.contains(" --") && !text.contains("(--"), "{text}");
         }
+    }
+
+    #[test]
+    fn what_caused_an_error_is_its_source() {
+        use std::error::Error as _;
+
+        let table = StartError::Table("no room".into());
+        assert_eq!(table.source().map(ToString::to_string).as_deref(), Some("no room"));
+        let torn = Fault::Source { packets: 1, error: SourceError("it is torn".into()) };
+        assert!(torn.source().is_some_and(|error| error.is::<SourceError>()));
+        let full = Fault::Sink { error: SinkError("the disk is full".into()) };
+        assert!(full.source().is_some_and(|error| error.is::<SinkError>()));
     }
 
     #[test]

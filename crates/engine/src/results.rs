@@ -157,6 +157,8 @@ impl<'a, F> Iterator for FlowResultsIter<'a, F> {
 
 impl<F> ExactSizeIterator for FlowResultsIter<'_, F> {}
 
+impl<F> std::iter::FusedIterator for FlowResultsIter<'_, F> {}
+
 #[cfg(test)]
 mod tests {
     use super::*;

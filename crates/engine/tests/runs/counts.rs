@@ -355,7 +355,7 @@ fn a_snapshot_adds_up_also_while_another_run_begins() {
             let new = |_| Recorder::default();
             let config = config(Mode::Inline);
             let mut source = source.clone();
-            run(&config, &mut source, &mut policy, |_| table(100, None), new, &control).unwrap();
+            let _ = run(&config, &mut source, &mut policy, |_| table(100, None), new, &control).unwrap();
         }
         is_over.store(true, Ordering::Relaxed);
         watcher.join().unwrap();
