@@ -78,6 +78,7 @@
 //!
 //! * `std` (default): run-time detection of instruction sets, huge pages, `oracle` and `laws`. Without
 //!   it the crate is `no_std` with `alloc`.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(not(any(feature = "std", test)), no_std)]
 
 extern crate alloc;

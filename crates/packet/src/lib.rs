@@ -29,6 +29,7 @@
 //! # Features
 //!
 //! * `proptest`: exports strategies for packets in `strategies`.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod arena;
 pub mod checksum;

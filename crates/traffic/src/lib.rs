@@ -34,6 +34,7 @@
 //! # Features
 //!
 //! * `live`: interfaces through libpcap, a C library, in `live`.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod capture;
 pub mod defrag;
