@@ -54,13 +54,21 @@ enum Search {
 /// assert_eq!((found.number, found.verdict), (1, Verdict::Deny));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug)]
 pub struct FirewallRules {
     set: RuleSet,
     search: Search,
     defaults: Defaults,
     /// Of each rule by its number; that of packets without one at the head.
     verdicts: Vec<Verdict>,
+}
+
+impl std::fmt::Debug for FirewallRules {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FirewallRules")
+            .field("rules", &self.set.len())
+            .field("defaults", &self.defaults)
+            .finish_non_exhaustive()
+    }
 }
 
 impl FirewallRules {

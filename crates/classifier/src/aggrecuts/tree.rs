@@ -76,13 +76,23 @@ impl PointerForms {
 /// assert_eq!((found.rule().map(|rule| rule.0), accesses.0), (Some(0), 3));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct AggreCuts {
     stride: Stride,
     root: Word,
     words: Vec<u32>,
     shape: Shape,
     forms: PointerForms,
+}
+
+impl core::fmt::Debug for AggreCuts {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("AggreCuts")
+            .field("stride", &self.stride)
+            .field("words", &self.words.len())
+            .field("shape", &self.shape)
+            .finish_non_exhaustive()
+    }
 }
 
 impl AggreCuts {

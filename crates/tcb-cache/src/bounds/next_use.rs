@@ -5,9 +5,15 @@ use core::fmt;
 use crate::access::Access;
 
 /// For each access of a trace, the position of the next one of the same key.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct NextUses {
     next: Vec<u32>,
+}
+
+impl fmt::Debug for NextUses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NextUses").field("accesses", &self.next.len()).finish_non_exhaustive()
+    }
 }
 
 /// A trace of more accesses than positions can be numbered.
