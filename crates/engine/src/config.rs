@@ -127,6 +127,8 @@ pub enum Cores {
 
 /// The parameters of a run: begin with [`new`](Self::new), and change what should be otherwise.
 ///
+/// Fields may be added in any version: a literal ends with `..EngineConfig::new(mode)`.
+///
 /// # Examples
 ///
 /// ```

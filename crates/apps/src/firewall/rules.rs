@@ -7,6 +7,8 @@ use flowloom_engine::Verdict;
 use flowloom_flow_key::FiveTuple;
 
 /// What is decided where the rules themselves do not say.
+///
+/// Fields may be added in any version: a literal ends with `..Defaults::default()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Defaults {
     /// For packets that no rule matches.

@@ -23,6 +23,8 @@ use crate::rule::{ProtocolMatch, Rule, decimal};
 pub use error::{LoadError, LoadErrorKind};
 
 /// What a loader takes.
+///
+/// Fields may be added in any version: a literal ends with `..LoadLimits::default()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadLimits {
     /// Rules, at most.

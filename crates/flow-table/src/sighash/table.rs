@@ -22,6 +22,8 @@ const STAGE: usize = 128;
 
 /// How a [`SigHash`] is built.
 ///
+/// Fields may be added in any version: a literal ends with `..SigHashConfig::for_flows(n)`.
+///
 /// # Examples
 ///
 /// ```

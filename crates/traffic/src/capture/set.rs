@@ -33,6 +33,8 @@ impl Input {
 }
 
 /// How a set of captures is read.
+///
+/// Fields may be added in any version: a literal ends with `..SetOptions::default()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetOptions {
     /// How each capture is opened.

@@ -51,6 +51,8 @@ impl FromStr for FrameSize {
 
 /// A mixture's parameters. Only [`Mix::new`](super::Mix::new) validates them.
 ///
+/// Fields may be added in any version: a literal ends with `..MixConfig::default()`.
+///
 /// # Examples
 ///
 /// ```
