@@ -36,7 +36,7 @@ const FLOWS: u32 = 10_000;
 
 fn capture() -> CaptureSet {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/small/campus.pcap");
-    CaptureSet::open(&[Input::Path(path.into())], SetOptions::default()).unwrap()
+    CaptureSet::open(&[Input::Path(path.into())], SetOptions::default()).expect("a committed sample")
 }
 
 #[test]
@@ -67,8 +67,8 @@ fn sets_trees_and_scanners_are_shown_by_their_sizes() {
         &aggrecuts::AggreCuts::build(
             &set,
             aggrecuts::Stride::Eight,
-            Default::default(),
-            Default::default(),
+            aggrecuts::Sharing::default(),
+            aggrecuts::Limits::default(),
         )
         .unwrap(),
     );
