@@ -56,8 +56,8 @@ impl Frames {
             let length = u32::try_from(frame.len())?;
             packets.push(RawPacket {
                 position: bytes.len() as u64,
-                captured: length,
-                wire: length,
+                captured_bytes: length,
+                wire_bytes: length,
                 time_ns: u64::from(SECOND) * 1_000_000_000,
                 link: LinkType::ETHERNET,
             });

@@ -10,7 +10,7 @@ fuzz_target!(|data: &[u8]| {
     let Some((&[which, options], frame)) = data.split_first_chunk() else { return };
     let links: Vec<LinkType> = LinkType::supported().collect();
     let link = links[usize::from(which) % links.len()];
-    let options = DecodeOptions { decap: options & 1 == 1 };
+    let options = DecodeOptions::new().with_decap(options & 1 == 1);
     let decoded = decode(link, frame, options);
     assert_eq!(decoded, decode_layered(link, frame, options));
     if let Ok(headers) = decoded {
@@ -21,7 +21,7 @@ fuzz_target!(|data: &[u8]| {
         // As long as its record, or cut.
         for more in [0, 1000] {
             let wire_bytes = frame.len() as u32 + more;
-            let view = PacketView { bytes: frame, headers, time_ns: 0, wire_bytes };
+            let view = PacketView::new(frame, headers, 0, wire_bytes);
             assert!(view.ip_bytes() as usize >= view.payload().len());
         }
     }

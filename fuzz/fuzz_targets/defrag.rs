@@ -88,8 +88,8 @@ impl PacketSource for Memory<'_> {
             let length = u32::try_from(frame.len()).expect("an input is small");
             batch.packets.push(RawPacket {
                 position: block.len() as u64,
-                captured: length,
-                wire: length,
+                captured_bytes: length,
+                wire_bytes: length,
                 time_ns: (self.at + batch.packets.len()) as u64 * self.step_ns,
                 link: LinkType::ETHERNET,
             });
@@ -111,7 +111,7 @@ fn drained(input: &Input, frames: &[Vec<u8>], batch_packets: usize) -> (Vec<Vec<
     };
     let step_ns = u64::from(input.step_ms) * 1_000_000;
     let memory = Memory { frames, step_ns, batch: batch_packets, at: 0 };
-    let mut source = Defrag::new(memory, DecodeOptions { decap: input.decap }, limits);
+    let mut source = Defrag::new(memory, DecodeOptions::new().with_decap(input.decap), limits);
     let mut batch = PacketBatch::new();
     let (mut packets, mut withheld) = (Vec::new(), DropCounts::default());
     loop {
@@ -127,7 +127,7 @@ fn drained(input: &Input, frames: &[Vec<u8>], batch_packets: usize) -> (Vec<Vec<
         let block = batch.block.as_ref().expect("a batch with packets has a block");
         for raw in &batch.packets {
             let start = raw.position as usize;
-            packets.push(block.bytes()[start..start + raw.captured as usize].to_vec());
+            packets.push(block.bytes()[start..start + raw.captured_bytes as usize].to_vec());
         }
     }
     assert_eq!(frames.len() as u64, packets.len() as u64 + withheld.total(), "{withheld:?}");

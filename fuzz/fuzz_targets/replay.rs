@@ -54,7 +54,7 @@ fn outcome(bytes: &[u8], options: u8, mode: Mode) -> Option<(u64, String)> {
     config.cores = Cores::Unpinned;
     config.hasher = FlowHasher::with_seed(1);
     config.ring_slots = 64;
-    config.decode = DecodeOptions { decap: options & 1 != 0 };
+    config.decode = DecodeOptions::new().with_decap(options & 1 != 0);
     let limits = DefragLimits { datagrams_max: 4, bytes_max: 256 << 10, ..DefragLimits::default() };
     let mut source: Box<dyn PacketSource + Send> = if options & 2 != 0 {
         Box::new(Defrag::new(source, config.decode, limits))

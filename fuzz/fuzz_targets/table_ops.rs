@@ -10,10 +10,8 @@ use flowloom_flow_table::dhash::ReferenceDHash;
 use flowloom_flow_table::laws::{Operation, check};
 use flowloom_flow_table::segments::GrowthLimits;
 use flowloom_flow_table::sighash::ReferenceSigHash;
-use flowloom_flow_table::{
-    Chained, ChainedConfig, DHash, DHashConfig, DirectHash, DirectHashConfig, Growing, LineHash,
-    LineHashConfig, SigHash, SigHashConfig, TimeoutClass, Timeouts,
-};
+use flowloom_flow_table::baseline::{Chained, ChainedConfig, DirectTable, DirectTableConfig};
+use flowloom_flow_table::{DHash, DHashConfig, Growing, LineHash, LineHashConfig, SigHash, SigHashConfig, TimeoutClass, Timeouts};
 use libfuzzer_sys::fuzz_target;
 
 /// One step as bytes; keys and classes are few, so that flows meet.
@@ -120,13 +118,13 @@ fuzz_target!(|input: Input| {
     let lists = ChainedConfig { buckets, list_cap, timeouts, ..ChainedConfig::for_flows(flows) };
     let mut table = Chained::<u64, u64>::try_new(&lists).expect("a small table");
     check(&mut table, &keys, timeouts, false, &operations);
-    let entries = DirectHashConfig {
+    let entries = DirectTableConfig {
         buckets: Some(buckets),
         list_cap,
         timeouts,
-        ..DirectHashConfig::for_flows(flows)
+        ..DirectTableConfig::for_flows(flows)
     };
-    let mut table = DirectHash::<u64, u64>::try_new(&entries).expect("a small table");
+    let mut table = DirectTable::<u64, u64>::try_new(&entries).expect("a small table");
     check(&mut table, &keys, timeouts, false, &operations);
 
     let limits = GrowthLimits {

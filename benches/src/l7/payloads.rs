@@ -69,13 +69,10 @@ pub fn for_each_packet(
         let Some(block) = &batch.block else { continue };
         for raw in &batch.packets {
             number += 1;
-            let bytes = slice(block.bytes(), [raw.position, raw.position + u64::from(raw.captured)]);
-            let view = decode(raw.link, bytes, DecodeOptions { decap }).ok().map(|headers| PacketView {
-                bytes,
-                headers,
-                time_ns: raw.time_ns,
-                wire_bytes: raw.wire,
-            });
+            let bytes = slice(block.bytes(), [raw.position, raw.position + u64::from(raw.captured_bytes)]);
+            let view = decode(raw.link, bytes, DecodeOptions::new().with_decap(decap))
+                .ok()
+                .map(|headers| PacketView::new(bytes, headers, raw.time_ns, raw.wire_bytes));
             each(number, view);
         }
     }

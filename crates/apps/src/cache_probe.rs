@@ -132,17 +132,12 @@ mod tests {
 
     fn packet(client: u32, protocol: u8, tcp_flags: u8) -> PacketView<'static> {
         let (key, direction) = FlowKey::from_v4(client, 1, 5000, 80, protocol);
-        let headers = Headers {
-            key,
-            direction,
-            tcp_flags,
-            later_fragment: false,
-            network_offset: 14,
-            transport_offset: 34,
-            payload_offset: 54,
-            payload_bytes: 0,
-        };
-        PacketView { bytes: &[], headers, time_ns: 1_000_000_000, wire_bytes: 60 }
+        let mut headers = Headers::new(key, direction);
+        headers.tcp_flags = tcp_flags;
+        headers.network_offset = 14;
+        headers.transport_offset = 34;
+        headers.payload_offset = 54;
+        PacketView::new(&[], headers, 1_000_000_000, 60)
     }
 
     #[test]

@@ -17,9 +17,7 @@ use flowloom_traffic::write::{Interface, PcapngWriter};
 ///
 /// let mut file = Vec::new();
 /// let mut sink = CaptureSink::new(&mut file);
-/// let packet =
-///     Released { bytes: &[0; 60], wire_bytes: 60, time_ns: 5, link: LinkType::ETHERNET, number: 0 };
-/// sink.take(&packet)?;
+/// sink.take(&Released::new(&[0; 60], 60, 5, LinkType::ETHERNET))?;
 /// sink.finish()?;
 /// assert!(file.starts_with(&[0x0A, 0x0D, 0x0D, 0x0A]));
 /// # Ok::<(), flowloom_engine::SinkError>(())
@@ -94,7 +92,7 @@ mod tests {
     use super::*;
 
     fn packet(bytes: &[u8], time_ns: u64, link: LinkType) -> Released<'_> {
-        Released { bytes, wire_bytes: 1500, time_ns, link, number: 0 }
+        Released::new(bytes, 1500, time_ns, link)
     }
 
     #[test]

@@ -9,17 +9,18 @@
 //! | [`L7Filter`] | the protocol's name, or how far its first packets were scanned | what the traffic is |
 //! | [`CacheProbe`] | how far a session's end has come, and what the application within keeps | a simulated cache beside a run |
 //!
-//! Where accepted packets go: [`CaptureSink`] writes them to a capture file.
+//! Where accepted packets go: [`CaptureSink`] writes them to a capture file. Runs, rules and patterns are those of [`engine`],
+//! [`classifier`] and [`dpi`].
 //!
 //! # Examples
 //!
 //! The connections of a capture, in this thread:
 //!
 //! ```
+//! use flowloom_apps::engine::flow_table::{LineHash, LineHashConfig};
+//! use flowloom_apps::engine::scheduler::{DirectHash, WorkerCount};
+//! use flowloom_apps::engine::{Control, EngineConfig, Mode, run};
 //! use flowloom_apps::{TcpState, TcpTracker};
-//! use flowloom_engine::{Control, EngineConfig, Mode, run};
-//! use flowloom_flow_table::{LineHash, LineHashConfig};
-//! use flowloom_scheduler::{DirectHash, WorkerCount};
 //! use flowloom_traffic::capture::{CaptureSet, Input, SetOptions};
 //!
 //! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/small/campus.pcap");
@@ -46,6 +47,12 @@ pub mod firewall;
 pub mod l7_filter;
 pub mod null;
 pub mod tcp_tracker;
+
+pub use flowloom_classifier as classifier;
+pub use flowloom_dpi as dpi;
+pub use flowloom_engine as engine;
+pub use flowloom_flow_key as flow_key;
+pub use flowloom_tcb_cache as tcb_cache;
 
 pub use accounting::Accounting;
 pub use cache_probe::{CacheProbe, ProbeCounts, Probed};

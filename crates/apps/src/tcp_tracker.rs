@@ -223,16 +223,12 @@ mod tests {
         } else {
             FlowKey::from_v4(2, 1, 4, 3, protocol)
         };
-        Headers {
-            key,
-            direction,
-            tcp_flags,
-            later_fragment: false,
-            network_offset: 14,
-            transport_offset: 34,
-            payload_offset: 54,
-            payload_bytes: 0,
-        }
+        let mut headers = Headers::new(key, direction);
+        headers.tcp_flags = tcp_flags;
+        headers.network_offset = 14;
+        headers.transport_offset = 34;
+        headers.payload_offset = 54;
+        headers
     }
 
     /// Feeds packets given as (from the low endpoint, flags) one microsecond apart.
@@ -240,7 +236,7 @@ mod tests {
         let mut flow = TcpFlow::default();
         for (i, &(from_low, flags)) in packets.iter().enumerate() {
             let headers = headers(from_low, flags, TCP);
-            let view = PacketView { bytes: &[], headers, time_ns: 1000 * (i as u64 + 1), wire_bytes: 60 };
+            let view = PacketView::new(&[], headers, 1000 * (i as u64 + 1), 60);
             TcpTracker.on_packet(&view, &mut flow);
         }
         flow
@@ -293,8 +289,9 @@ mod tests {
     fn packets_without_a_tcp_header_have_no_state() {
         for (protocol, later_fragment) in [(17, false), (17, true), (TCP, true)] {
             let mut flow = TcpFlow::default();
-            let headers = Headers { later_fragment, ..headers(true, 0, protocol) };
-            let view = PacketView { bytes: &[], headers, time_ns: 1, wire_bytes: 60 };
+            let mut headers = headers(true, 0, protocol);
+            headers.later_fragment = later_fragment;
+            let view = PacketView::new(&[], headers, 1, 60);
             TcpTracker.on_packet(&view, &mut flow);
             assert_eq!(
                 (flow.packets(), flow.state()),
@@ -347,8 +344,7 @@ mod tests {
     fn time_size_flags_and_direction_of_a_packet_are_in_the_order_digest() {
         let order = |time_ns: u64, wire_bytes: u32, flags: u8, from_low: bool| {
             let mut flow = TcpFlow::default();
-            let view =
-                PacketView { bytes: &[], headers: headers(from_low, flags, TCP), time_ns, wire_bytes };
+            let view = PacketView::new(&[], headers(from_low, flags, TCP), time_ns, wire_bytes);
             TcpTracker.on_packet(&view, &mut flow);
             flow.order()
         };

@@ -34,17 +34,11 @@ fn feed(app: &mut L7Filter, flow: &mut L7Flow, protocol: u8, packet: &Packet) {
     let mut bytes = vec![0_u8; 20];
     bytes[4..8].copy_from_slice(&packet.sequence.to_be_bytes());
     bytes.extend_from_slice(&packet.payload);
-    let headers = Headers {
-        key,
-        direction,
-        tcp_flags: packet.flags,
-        later_fragment: false,
-        network_offset: 0,
-        transport_offset: 0,
-        payload_offset: 20,
-        payload_bytes: u32::try_from(packet.payload.len()).expect("small packets"),
-    };
-    let view = PacketView { bytes: &bytes, headers, time_ns: 1, wire_bytes: 100 };
+    let mut headers = Headers::new(key, direction);
+    headers.tcp_flags = packet.flags;
+    headers.payload_offset = 20;
+    headers.payload_bytes = u32::try_from(packet.payload.len()).expect("small packets");
+    let view = PacketView::new(&bytes, headers, 1, 100);
     assert_eq!(app.on_packet(&view, flow), Verdict::Accept);
 }
 

@@ -54,6 +54,7 @@ impl Oddity {
 
 /// What [`check`] found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Findings {
     /// In the order of the rules.
     pub oddities: Vec<Oddity>,

@@ -56,13 +56,23 @@ enum Node {
 /// assert_eq!((found.rule().map(|rule| rule.0), words), (Some(0), 6));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct HiCuts {
     rules: Vec<RuleBox>,
     nodes: Vec<Node>,
     root: u32,
     worst_words: u32,
     bytes: usize,
+}
+
+impl core::fmt::Debug for HiCuts {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("HiCuts")
+            .field("rules", &self.rules.len())
+            .field("nodes", &self.nodes.len())
+            .field("bytes", &self.bytes)
+            .finish_non_exhaustive()
+    }
 }
 
 struct Builder<'a> {

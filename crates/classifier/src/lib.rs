@@ -20,6 +20,7 @@
 //!
 //! * `std` (default): run-time detection of instruction sets, huge pages, live sets, the TOML loader. Without it the crate
 //!   is `no_std` with `alloc`.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(not(any(feature = "std", test)), no_std)]
 #![expect(
     clippy::cast_possible_truncation,

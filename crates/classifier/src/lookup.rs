@@ -5,6 +5,7 @@ use crate::key::{Key, Match};
 
 /// What one lookup read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Reads {
     /// Trees entered.
     pub trees: u32,

@@ -383,6 +383,8 @@ impl FlagsColumn {
 
 /// A rule.
 ///
+/// Fields may be added in any version: a literal ends with `..Rule::ANY`.
+///
 /// # Examples
 ///
 /// ```

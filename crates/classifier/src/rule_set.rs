@@ -11,6 +11,7 @@ pub const RULES_MAX: usize = (1 << 24) - 1;
 
 /// A set that would have too many rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TooManyRules {
     /// Rules that were given, as far as they were counted.
     pub rules: usize,

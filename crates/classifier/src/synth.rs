@@ -13,6 +13,7 @@ use crate::rule_set::{RULES_MAX, RuleSet, TooManyRules};
 
 /// A kind of set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Profile {
     /// Access lists of routers: hosts to hosts, few receivers, one port.
     Acl,

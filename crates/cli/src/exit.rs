@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use flowloom::engine::StartError;
+use flowloom::engine::{ConfigError, StartError};
 use flowloom::packet::SourceError;
 use flowloom::traffic::capture::CaptureError;
 
@@ -86,8 +86,24 @@ impl From<CaptureError> for Failure {
 
 impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {
-        Self::Usage(error.to_string())
+        Self::Usage(match &error {
+            // The engine knows of no options: the way out is named here.
+            StartError::Config(error @ ConfigError::NoOrder { .. }) => said(
+                error,
+                "external order (--order external) keeps it for any policy, none (--order none) does without",
+            ),
+            StartError::Config(error @ ConfigError::Topology { .. }) => {
+                said(error, "--no-pin runs without pinning")
+            }
+            error => error.to_string(),
+        })
     }
+}
+
+/// Returns what went wrong, with advice in the command's terms in the place of the library's.
+fn said(error: &ConfigError, advice: &str) -> String {
+    let text = error.to_string();
+    format!("{}\n  {advice}", text.lines().next().unwrap_or(&text))
 }
 
 /// Passes a source's error, which came after `packets`, on as a failure where it means that the input is nothing for

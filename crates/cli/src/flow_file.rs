@@ -58,11 +58,7 @@ fn csv<F: FlowState>(out: impl Write, flows: &FlowResults<F>, ends: &[&str]) -> 
         values.clear();
         flow.state.values(&mut values);
         let key = key_values(&flow.key);
-        let values = values.iter().map(|value| match *value {
-            FlowValue::Count(number) | FlowValue::TimeNs(number) => number.to_string(),
-            FlowValue::Bits(bits) => format!("{bits:#x}"),
-            FlowValue::Word(word) => word.to_owned(),
-        });
+        let values = values.iter().map(FlowValue::to_string);
         let end = ends.get(i).map(|&end| end.to_owned());
         writer.write_record(key.into_iter().chain(values).chain(end))?;
     }
@@ -89,6 +85,7 @@ fn json_lines<F: FlowState>(mut out: impl Write, flows: &FlowResults<F>, ends: &
                     number.into()
                 }
                 FlowValue::Word(word) => word.into(),
+                other => other.to_string().into(),
             };
             record.insert((*column).into(), value);
         }

@@ -134,19 +134,19 @@ impl Profiler {
     /// Takes in a packet and what the decoder made of it.
     pub(crate) fn add(&mut self, raw: &RawPacket, bytes: &[u8], decoded: Result<&Headers, DropReason>) {
         self.packets += 1;
-        self.bytes_on_wire += u64::from(raw.wire);
-        self.bytes_captured += u64::from(raw.captured);
-        self.cut_packets += u64::from(raw.captured < raw.wire);
+        self.bytes_on_wire += u64::from(raw.wire_bytes);
+        self.bytes_captured += u64::from(raw.captured_bytes);
+        self.cut_packets += u64::from(raw.captured_bytes < raw.wire_bytes);
         self.time_backwards += u64::from(raw.time_ns < self.last_ns);
         let time_ns = raw.time_ns.max(self.last_ns);
         self.last_ns = time_ns;
         self.first_ns = self.first_ns.min(time_ns);
-        self.sizes[(raw.wire as usize).min(SIZE_MAX)] += 1;
+        self.sizes[(raw.wire_bytes as usize).min(SIZE_MAX)] += 1;
         *self.packets_by_second.entry(time_ns / NS_PER_SECOND).or_default() += 1;
         match decoded {
             Ok(headers) => {
                 self.layer(headers, bytes);
-                self.flow(headers.key, time_ns, raw.wire);
+                self.flow(headers.key, time_ns, raw.wire_bytes);
             }
             Err(reason) => {
                 self.dropped.count(reason);

@@ -8,9 +8,7 @@ use std::collections::HashMap;
 use flowloom::engine::time::tick_of;
 use flowloom::engine::{App, Control, FlowResults, FlowState, FlowValue, IdleTimeout};
 use flowloom::flow_key::FlowKey;
-use flowloom::packet::{
-    DecodeOptions, Fill, Headers, PacketBatch, PacketSource, PacketView, SourceError, decode,
-};
+use flowloom::packet::{DecodeOptions, Fill, PacketBatch, PacketSource, PacketView, SourceError, decode};
 
 use crate::render::counted;
 
@@ -59,14 +57,10 @@ pub(crate) fn oracle<A: App>(
             left -= 1;
             now = raw.time_ns.max(now);
             let bytes = raw.bytes_in(block.bytes());
-            let Ok(headers) = decode(raw.link, bytes, repeat.decode) else { continue };
+            let Ok(mut headers) = decode(raw.link, bytes, repeat.decode) else { continue };
             let key = headers.key.with_pass(batch.pass);
-            let view = PacketView {
-                bytes,
-                headers: Headers { key, ..headers },
-                time_ns: now,
-                wire_bytes: raw.wire,
-            };
+            headers.key = key;
+            let view = PacketView::new(bytes, headers, now, raw.wire_bytes);
             let Some((last_seen, flow)) = open.get_mut(&key) else {
                 app.on_packet(&view, &mut open.entry(key).or_insert((now, A::Flow::default())).1);
                 continue;

@@ -71,6 +71,7 @@ token!(
 /// assert_eq!("avx2".parse(), Ok(Isa::Avx2));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Isa {
     /// No vector instructions; defines what the others compute.
     Scalar,
@@ -129,6 +130,7 @@ impl fmt::Display for Isa {
 
 /// The text names no instruction set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UnknownIsa;
 
 impl fmt::Display for UnknownIsa {

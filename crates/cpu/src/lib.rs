@@ -14,6 +14,7 @@
 //!
 //! * `std` (default): detection at run time, huge pages, `topology` and `memory`. Without it the crate
 //!   is `no_std` with `alloc`, and knows the features it was compiled for.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(not(any(feature = "std", test)), no_std)]
 
 extern crate alloc;

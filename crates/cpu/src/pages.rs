@@ -30,6 +30,7 @@ pub const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// Whether to ask the kernel for huge pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum HugePages {
     /// Leave it to the kernel's default.
     #[default]

@@ -11,7 +11,8 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 /// One CPU (hardware thread) that the process may run on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Cpu {
     /// The kernel's number.
     pub id: u32,
@@ -25,6 +26,7 @@ pub struct Cpu {
 
 /// Bytes of one CPU's caches; 0 if unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct CacheSizes {
     /// First-level data cache.
     pub level1_data_bytes: u64,
@@ -34,7 +36,7 @@ pub struct CacheSizes {
     pub level3_bytes: u64,
 }
 
-/// The CPUs of this process and their relations.
+/// The CPUs of this process and their relations. By default none: for machines that are made up, field by field.
 ///
 /// # Examples
 ///
@@ -43,11 +45,12 @@ pub struct CacheSizes {
 /// println!("{} on {} CPUs", topology.model, topology.cpus.len());
 /// # Ok::<(), flowloom_cpu::topology::TopologyError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Topology {
     /// The processor's name, empty if unknown.
     pub model: String,
-    /// The CPUs that the process may run on and that are there, by ascending number; at least one.
+    /// The CPUs that the process may run on and that are there, by ascending number; at least one where it was read.
     pub cpus: Vec<Cpu>,
     /// The caches of the first of them.
     pub caches: CacheSizes,

@@ -29,6 +29,8 @@ const STEP_BYTES: usize = 4;
 
 /// What building may take.
 ///
+/// Fields may be added in any version: a literal ends with `..Budget::default()`.
+///
 /// # Examples
 ///
 /// ```

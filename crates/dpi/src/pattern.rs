@@ -28,6 +28,7 @@ impl Transport {
 
 /// The transports that a pattern is looked for on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Transports {
     /// On TCP.
     pub tcp: bool,
@@ -55,6 +56,7 @@ impl Transports {
 
 /// The language a regular expression is written in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Dialect {
     /// That of the `regex` crate over bytes: no Unicode, and `.` is any byte.
     #[default]
@@ -66,6 +68,7 @@ pub enum Dialect {
 
 /// One protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Pattern {
     /// What a flow that matches is called.
     pub name: String,

@@ -13,9 +13,14 @@ use crate::error::BuildError;
 use crate::pattern::{Dialect, Pattern, PatternId, Transport, Transports};
 
 /// All expressions, one by one.
-#[derive(Debug)]
 pub struct Rescanner {
     list: Vec<(Transports, Dialect, meta::Regex)>,
+}
+
+impl std::fmt::Debug for Rescanner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Rescanner").field("patterns", &self.list.len()).finish_non_exhaustive()
+    }
 }
 
 impl Rescanner {

@@ -61,14 +61,24 @@ pub enum Outcome {
 /// assert_eq!(scanner.name(id), "ssh");
 /// # Ok::<(), flowloom_dpi::BuildError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Scanner {
     names: Vec<Box<str>>,
     groups: [Vec<Table>; 2],
 }
 
+impl std::fmt::Debug for Scanner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scanner")
+            .field("patterns", &self.names.len())
+            .field("size", &self.size())
+            .finish_non_exhaustive()
+    }
+}
+
 /// The size of a scanner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Size {
     /// Groups of each transport, TCP first.
     pub groups: [usize; 2],

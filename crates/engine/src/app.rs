@@ -84,8 +84,9 @@ pub trait FlowState: Default + Send + 'static {
     fn merge(&mut self, later: Self);
 }
 
-/// One result of a flow, in base units.
+/// One result of a flow, in base units. It is shown as it stands in tables: numbers in decimal, bits in hexadecimal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum FlowValue {
     /// A number of things: packets, bytes.
     Count(u64),
@@ -95,4 +96,14 @@ pub enum FlowValue {
     Bits(u64),
     /// One of a fixed set of words.
     Word(&'static str),
+}
+
+impl std::fmt::Display for FlowValue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Count(number) | Self::TimeNs(number) => number.fmt(f),
+            Self::Bits(bits) => write!(f, "{bits:#x}"),
+            Self::Word(word) => word.fmt(f),
+        }
+    }
 }

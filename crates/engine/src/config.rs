@@ -58,6 +58,7 @@ pub enum Order {
 
 /// What policies know a flow by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PlacementDigest {
     /// Bits of the keyed hash: nobody can choose which worker gets a flow.
     Keyed,
@@ -100,6 +101,7 @@ pub enum WhenFull {
 
 /// Which thread the input stage of pipeline mode runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum InputThread {
     /// One of its own where there is a CPU for it beside the workers' ones, or where full rings drop: then it must keep pace with
     /// the source. Else whichever worker has nothing to do.
@@ -113,6 +115,7 @@ pub enum InputThread {
 
 /// Which CPUs the threads run on.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Cores {
     /// One CPU per thread, the first ones allowed, as far as they go; threads beyond are not pinned.
     Auto,
@@ -123,6 +126,8 @@ pub enum Cores {
 }
 
 /// The parameters of a run: begin with [`new`](Self::new), and change what should be otherwise.
+///
+/// Fields may be added in any version: a literal ends with `..EngineConfig::new(mode)`.
 ///
 /// # Examples
 ///

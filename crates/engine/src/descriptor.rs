@@ -73,16 +73,14 @@ impl Outline {
     /// Returns the headers of a packet with this key.
     #[inline(always)]
     pub(crate) fn headers(&self, key: FlowKey) -> Headers {
-        Headers {
-            key,
-            direction: self.direction,
-            tcp_flags: self.tcp_flags,
-            later_fragment: self.later_fragment,
-            network_offset: self.network_offset,
-            transport_offset: self.transport_offset,
-            payload_offset: self.payload_offset,
-            payload_bytes: self.payload_bytes,
-        }
+        let mut headers = Headers::new(key, self.direction);
+        headers.tcp_flags = self.tcp_flags;
+        headers.later_fragment = self.later_fragment;
+        headers.network_offset = self.network_offset;
+        headers.transport_offset = self.transport_offset;
+        headers.payload_offset = self.payload_offset;
+        headers.payload_bytes = self.payload_bytes;
+        headers
     }
 }
 
@@ -151,12 +149,8 @@ impl Parcel {
     #[inline(always)]
     pub(crate) fn view<'b>(&self, block: &'b [u8]) -> (u64, PacketView<'b>) {
         let packet = &self.packet;
-        let view = PacketView {
-            bytes: packet.bytes(block),
-            headers: self.outline.headers(self.key),
-            time_ns: packet.time_ns,
-            wire_bytes: packet.wire,
-        };
+        let headers = self.outline.headers(self.key);
+        let view = PacketView::new(packet.bytes(block), headers, packet.time_ns, packet.wire);
         (packet.number(), view)
     }
 
@@ -289,16 +283,13 @@ mod tests {
         let (key, direction) = FlowKey::from_v6(u128::MAX - 6, u128::MAX - 7, 443, 50_000, 17);
         for later_fragment in [false, true] {
             for direction in [direction, direction.reversed()] {
-                let headers = Headers {
-                    key: key.with_zone(u32::MAX).with_pass(3),
-                    direction,
-                    tcp_flags: 0xA5,
-                    later_fragment,
-                    network_offset: 1,
-                    transport_offset: u32::MAX - 2,
-                    payload_offset: u32::MAX - 3,
-                    payload_bytes: u32::MAX - 4,
-                };
+                let mut headers = Headers::new(key.with_zone(u32::MAX).with_pass(3), direction);
+                headers.tcp_flags = 0xA5;
+                headers.later_fragment = later_fragment;
+                headers.network_offset = 1;
+                headers.transport_offset = u32::MAX - 2;
+                headers.payload_offset = u32::MAX - 3;
+                headers.payload_bytes = u32::MAX - 4;
                 let packet = Descriptor::packet(u64::MAX - 5, place, LinkType(0x1234));
                 let parcel = Parcel::of_words(&Parcel::words(packet, &headers));
                 let expected = Parcel { packet, key: headers.key, outline: Outline::of(&headers) };

@@ -29,6 +29,7 @@ const CHUNK: usize = 64;
 
 /// A packet that leaves.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Released<'a> {
     /// The captured bytes, from the link layer on.
     pub bytes: &'a [u8],
@@ -40,6 +41,14 @@ pub struct Released<'a> {
     pub link: LinkType,
     /// The packet's number in the run, from 0.
     pub number: u64,
+}
+
+impl<'a> Released<'a> {
+    /// Returns a packet that leaves first of a run: for sinks that are called by something else, and for tests.
+    #[must_use]
+    pub const fn new(bytes: &'a [u8], wire_bytes: u32, time_ns: u64, link: LinkType) -> Self {
+        Self { bytes, wire_bytes, time_ns, link, number: 0 }
+    }
 }
 
 /// Where packets go that an application has accepted: a capture file, an interface, a socket.

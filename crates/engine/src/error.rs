@@ -57,7 +57,7 @@ pub enum ConfigError {
     },
     /// Internal order was asked for of a policy that keeps none.
     #[error(
-        "{policy} keeps no order among the packets of a flow\n  external order (--order external) keeps it for any policy, none (--order none) does without"
+        "{policy} keeps no order among the packets of a flow\n  external order keeps it for any policy, order none does without"
     )]
     NoOrder {
         /// The policy's short name.
@@ -74,7 +74,7 @@ pub enum ConfigError {
         workers: usize,
     },
     /// The machine's CPUs cannot be found out.
-    #[error("cannot find out which CPUs may be used: {why}\n  --no-pin runs without pinning")]
+    #[error("cannot find out which CPUs may be used: {why}\n  a run that pins no thread does not ask")]
     Topology {
         /// What failed.
         why: String,
@@ -90,7 +90,7 @@ pub enum StartError {
     Config(#[from] ConfigError),
     /// A flow table could not be built.
     #[error("cannot build the flow table: {0}")]
-    Table(Box<dyn std::error::Error + Send + Sync>),
+    Table(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A thread could not be started.
     #[error("cannot start a thread: {0}")]
     Thread(#[from] std::io::Error),
@@ -138,6 +138,7 @@ pub enum Fault {
         /// Packets taken before.
         packets: u64,
         /// What it said.
+        #[source]
         error: SourceError,
     },
     /// A worker panicked, in inline mode worker 0.
@@ -160,6 +161,7 @@ pub enum Fault {
     #[error("packets cannot be written any more: {error}")]
     Sink {
         /// What it said.
+        #[source]
         error: SinkError,
     },
     /// The input stage panicked.
@@ -186,6 +188,31 @@ fn packets_of(count: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn advice_is_given_in_the_words_of_this_library() {
+        let errors = [
+            ConfigError::NoOrder { policy: "rr" },
+            ConfigError::Topology { why: String::from("no such file") },
+            ConfigError::TooFewCpus { named: 1, threads: 2 },
+        ];
+        for error in errors {
+            let text = error.to_string();
+            assert!(text.contains('\n') && !text.contains(" --") && !text.contains("(--"), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_caused_an_error_is_its_source() {
+        use std::error::Error as _;
+
+        let table = StartError::Table("no room".into());
+        assert_eq!(table.source().map(ToString::to_string).as_deref(), Some("no room"));
+        let torn = Fault::Source { packets: 1, error: SourceError("it is torn".into()) };
+        assert!(torn.source().and_then(|error| error.downcast_ref::<SourceError>()).is_some());
+        let full = Fault::Sink { error: SinkError("the disk is full".into()) };
+        assert!(full.source().and_then(|error| error.downcast_ref::<SinkError>()).is_some());
+    }
 
     #[test]
     fn a_fault_says_after_how_many_packets() {

@@ -41,9 +41,9 @@ impl Arrivals {
         counters.packets += packets.len() as u64;
         let mut last_ns = counters.last_ns;
         for raw in packets {
-            counters.bytes_on_wire += u64::from(raw.wire);
-            counters.bytes_captured += u64::from(raw.captured);
-            counters.captured_over_wire += u64::from(raw.captured > raw.wire);
+            counters.bytes_on_wire += u64::from(raw.wire_bytes);
+            counters.bytes_captured += u64::from(raw.captured_bytes);
+            counters.captured_over_wire += u64::from(raw.captured_bytes > raw.wire_bytes);
             if raw.time_ns < last_ns {
                 counters.time_backwards += 1;
                 let back_ns = last_ns - raw.time_ns;
@@ -158,7 +158,7 @@ impl Decoder {
         let mut headers = decode(raw.link, bytes, self.options)?;
         headers.key = headers.key.with_pass(pass);
         let hash = self.hasher.hash(&headers.key);
-        let RawPacket { position, captured, wire, time_ns, .. } = *raw;
+        let RawPacket { position, captured_bytes: captured, wire_bytes: wire, time_ns, .. } = *raw;
         to(&headers, hash, Place { position, time_ns, captured, wire, number });
         Ok(())
     }

@@ -12,6 +12,8 @@
 //! the policy leaves them there, else to all, in shards behind locks. With private flows there is no lock between source and
 //! report, and nowhere an allocation, a system call or formatting per packet. What flows back is one counter per worker.
 //!
+//! Tables, policies, packets and keys are those of [`flow_table`], [`scheduler`], [`packet`] and [`flow_key`].
+//!
 //! # Examples
 //!
 //! An application of one's own on two workers, watched while it runs:
@@ -20,9 +22,9 @@
 //! use std::time::Duration;
 //!
 //! use flowloom_engine::{App, Control, EngineConfig, FlowState, FlowValue, IdleTimeout, Mode, Verdict, run};
-//! use flowloom_flow_table::{LineHash, LineHashConfig};
-//! use flowloom_packet::PacketView;
-//! use flowloom_scheduler::{DirectHash, WorkerCount};
+//! use flowloom_engine::flow_table::{LineHash, LineHashConfig};
+//! use flowloom_engine::packet::PacketView;
+//! use flowloom_engine::scheduler::{DirectHash, WorkerCount};
 //! use flowloom_traffic::capture::{CaptureSet, Input, SetOptions};
 //!
 //! #[derive(Default)]
@@ -128,6 +130,11 @@ mod turn;
 mod turns_at_input;
 mod wait;
 mod worker;
+
+pub use flowloom_flow_key as flow_key;
+pub use flowloom_flow_table as flow_table;
+pub use flowloom_packet as packet;
+pub use flowloom_scheduler as scheduler;
 
 pub use app::{App, FlowState, FlowValue, Verdict};
 pub use config::{Cores, EngineConfig, InputThread, Mode, Order, PlacementDigest, WhenFull};

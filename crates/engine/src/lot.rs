@@ -99,7 +99,7 @@ impl Portion {
                     let digest = decoder.digest(&headers.key, hash);
                     let parcel = Descriptor::packet(hash.table, place, packet.link);
                     writer.push(Parcel::words(parcel, headers));
-                    items.push(WorkItem { digest, bytes: packet.wire });
+                    items.push(WorkItem { digest, bytes: packet.wire_bytes });
                     *mask |= 1 << i;
                 });
                 if let Err(reason) = admitted {
@@ -214,8 +214,8 @@ pub(crate) mod tests {
             batch.packets.clear();
             batch.packets.extend((0..PACKETS).map(|i| RawPacket {
                 position: 0,
-                captured: if i == 1 { 0 } else { 42 },
-                wire: 42,
+                captured_bytes: if i == 1 { 0 } else { 42 },
+                wire_bytes: 42,
                 time_ns: 0,
                 link: LinkType::ETHERNET,
             }));
@@ -233,7 +233,7 @@ pub(crate) mod tests {
             let Some((packets, number, pass)) = self.1.next() else { return Ok(Fill::End) };
             batch.packets.clear();
             let link = LinkType::ETHERNET;
-            let packet = RawPacket { position: 0, captured: 0, wire: 60, time_ns: 0, link };
+            let packet = RawPacket { position: 0, captured_bytes: 0, wire_bytes: 60, time_ns: 0, link };
             batch.packets.resize(packets, packet);
             (batch.block_number, batch.pass) = (number, pass);
             batch.block = Some(Arc::clone(&self.0));

@@ -6,6 +6,7 @@ use crate::clock;
 
 /// A pace. Its number is above zero, or the run does not start.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Pace {
     /// As fast as the engine goes.
     Max,

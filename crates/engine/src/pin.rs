@@ -11,6 +11,7 @@ use crate::error::ConfigError;
 
 /// The CPU of each thread; `None` where a thread is not pinned.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Pinning {
     /// The input stage's (in inline mode: the only thread's).
     pub input: Option<u32>,

@@ -47,6 +47,7 @@ pub struct SharedReport {
 
 /// The result of a run.
 #[derive(Debug)]
+#[must_use = "what went wrong after the start is in its `fault`"]
 #[non_exhaustive]
 pub struct RunReport<F> {
     /// What the input stage counted.

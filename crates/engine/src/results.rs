@@ -9,6 +9,7 @@ use crate::digest::ResultDigest;
 
 /// The result of one flow.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct FlowRecord<F> {
     /// The flow.
     pub key: FlowKey,
@@ -20,11 +21,20 @@ pub struct FlowRecord<F> {
 ///
 /// Records stay where the stages put them; only an order of four bytes each is made, so a million flows are not
 /// copied to be sorted.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct FlowResults<F> {
     records: Vec<FlowRecord<F>>,
     /// Places of the records of distinct keys, by key.
     order: Vec<u32>,
+}
+
+impl<F> std::fmt::Debug for FlowResults<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FlowResults")
+            .field("records", &self.records.len())
+            .field("keys", &self.order.len())
+            .finish_non_exhaustive()
+    }
 }
 
 impl<F: FlowState> FlowResults<F> {
@@ -155,6 +165,8 @@ impl<'a, F> Iterator for FlowResultsIter<'a, F> {
 }
 
 impl<F> ExactSizeIterator for FlowResultsIter<'_, F> {}
+
+impl<F> std::iter::FusedIterator for FlowResultsIter<'_, F> {}
 
 #[cfg(test)]
 mod tests {

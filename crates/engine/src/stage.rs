@@ -152,12 +152,9 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> FlowStage<A, T> {
             (keys, &burst.hashes[..count]),
             |i| {
                 let place = packets[i].place;
-                let view = PacketView {
-                    bytes: bytes_at(block, place.position, place.captured),
-                    headers: packets[i].outline.headers(keys[i]),
-                    time_ns: place.time_ns,
-                    wire_bytes: place.wire,
-                };
+                let bytes = bytes_at(block, place.position, place.captured);
+                let headers = packets[i].outline.headers(keys[i]);
+                let view = PacketView::new(bytes, headers, place.time_ns, place.wire);
                 (place.number, view)
             },
             |i, view, outcome| done(view, packets[i].place, outcome),

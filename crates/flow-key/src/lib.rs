@@ -24,6 +24,7 @@
 //! * `std` (default): `FlowHasher::random` draws a secret from the operating system. Without it the
 //!   crate is `no_std` and a seed must be given.
 //! * `proptest`: exports the strategies in `strategies`.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(not(any(feature = "std", test)), no_std)]
 #![expect(clippy::cast_possible_truncation, reason = "keys and hashes are cut from wider words on purpose")]
 

@@ -11,6 +11,7 @@ pub const WINDOW: u32 = 32;
 
 /// A flow that could make room.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Candidate<'a, K, V> {
     /// Its name.
     pub id: FlowId,
@@ -20,6 +21,13 @@ pub struct Candidate<'a, K, V> {
     pub value: &'a V,
     /// When it was last seen.
     pub last_seen: Tick,
+}
+
+impl<'a, K, V> Candidate<'a, K, V> {
+    /// Returns a candidate: for tables of one's own, and for trying a policy out.
+    pub const fn new(id: FlowId, key: &'a K, value: &'a V, last_seen: Tick) -> Self {
+        Self { id, key, value, last_seen }
+    }
 }
 
 /// Decides whom a full table evicts.

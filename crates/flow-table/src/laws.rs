@@ -14,6 +14,7 @@ use crate::table::{Cursor, FlowId, FlowTable, TableKey, Tick, TimeoutClass};
 
 /// One step. Keys are numbers, for the caller to turn into keys and hashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Operation {
     /// Find or insert.
     Entry {

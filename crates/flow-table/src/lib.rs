@@ -78,6 +78,7 @@
 //!
 //! * `std` (default): run-time detection of instruction sets, huge pages, `oracle` and `laws`. Without
 //!   it the crate is `no_std` with `alloc`.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(not(any(feature = "std", test)), no_std)]
 
 extern crate alloc;
@@ -102,10 +103,9 @@ pub mod state;
 pub mod table;
 
 pub use flowloom_cpu::features::Isa;
-pub use flowloom_cpu::pages::{HugePages, PageReport};
-pub use flowloom_flow_key::{FlowHasher, FlowKey};
+pub use flowloom_cpu::pages::{AllocError, CacheLine, HugePages, PageReport};
+pub use flowloom_flow_key::{FlowHash, FlowHasher, FlowKey};
 
-pub use baseline::{Chained, ChainedConfig, DirectHash, DirectHashConfig};
 pub use dhash::{DHash, DHashConfig};
 pub use error::BuildError;
 pub use indexed::Indexed;

@@ -37,6 +37,7 @@ impl Probe for NoProbe {}
 
 /// Sums over lookups: the measures of [DHASH Tab. IV] and [DHASH Tab. V].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Counts {
     /// Lookups that found a flow.
     pub hits: u64,

@@ -107,6 +107,7 @@ impl core::error::Error for Full {}
 
 /// What one call of [`FlowTable::expire`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Expired {
     /// Flows whose time was looked at.
     pub examined: u32,

@@ -3,6 +3,7 @@
 use flowloom_cpu::features::Isa;
 use flowloom_flow_key::hash::fold::split_mix;
 use flowloom_flow_key::{FlowHasher, FlowKey};
+use flowloom_flow_table::baseline::{Chained, ChainedConfig, DirectTable, DirectTableConfig};
 use flowloom_flow_table::dhash::ReferenceDHash;
 use flowloom_flow_table::dhash::major_location::{FirstSlot, Folded, LowBits};
 use flowloom_flow_table::dhash::signature::Keyed;
@@ -10,8 +11,7 @@ use flowloom_flow_table::laws::{Operation, check};
 use flowloom_flow_table::segments::GrowthLimits;
 use flowloom_flow_table::sighash::ReferenceSigHash;
 use flowloom_flow_table::{
-    Chained, ChainedConfig, DHash, DHashConfig, DirectHash, DirectHashConfig, Growing, LineHash,
-    LineHashConfig, SigHash, SigHashConfig, TimeoutClass, Timeouts,
+    DHash, DHashConfig, Growing, LineHash, LineHashConfig, SigHash, SigHashConfig, TimeoutClass, Timeouts,
 };
 use proptest::prelude::*;
 
@@ -141,13 +141,13 @@ fn check_baselines(
         ChainedConfig { buckets, list_cap, timeouts: timeouts(), ..ChainedConfig::for_flows(flows) };
     let mut table = Chained::<u64, u64>::try_new(&config).expect("a small table");
     check(&mut table, &keys, timeouts(), roomy, operations);
-    let config = DirectHashConfig {
+    let config = DirectTableConfig {
         buckets: Some(buckets),
         list_cap,
         timeouts: timeouts(),
-        ..DirectHashConfig::for_flows(flows)
+        ..DirectTableConfig::for_flows(flows)
     };
-    let mut table = DirectHash::<u64, u64>::try_new(&config).expect("a small table");
+    let mut table = DirectTable::<u64, u64>::try_new(&config).expect("a small table");
     check(&mut table, &keys, timeouts(), roomy, operations);
 }
 

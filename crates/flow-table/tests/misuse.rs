@@ -7,13 +7,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use flowloom_cpu::features::Isa;
 use flowloom_flow_key::hash::fold::split_mix;
+use flowloom_flow_table::baseline::{Chained, ChainedConfig, DirectTable, DirectTableConfig};
 use flowloom_flow_table::dhash::ReferenceDHash;
 use flowloom_flow_table::evict::{Candidate, Evict};
 use flowloom_flow_table::segments::GrowthLimits;
 use flowloom_flow_table::sighash::ReferenceSigHash;
 use flowloom_flow_table::{
-    Chained, ChainedConfig, Cursor, DHash, DHashConfig, DirectHash, DirectHashConfig, FlowId, FlowTable,
-    Growing, LineHash, LineHashConfig, SigHash, SigHashConfig, TableKey, Tick, TimeoutClass, Timeouts,
+    Cursor, DHash, DHashConfig, FlowId, FlowTable, Growing, LineHash, LineHashConfig, SigHash,
+    SigHashConfig, TableKey, Tick, TimeoutClass, Timeouts,
 };
 
 /// Flows of the tables, and keys that want to be one.
@@ -167,8 +168,9 @@ macro_rules! on_each_table {
             Chained::try_new(&ChainedConfig { buckets: 4, timeouts, ..ChainedConfig::for_flows(FLOWS) })
                 .unwrap()
         });
-        let config = DirectHashConfig { buckets: Some(8), timeouts, ..DirectHashConfig::for_flows(FLOWS) };
-        $trial(|| DirectHash::try_new(&config).unwrap());
+        let config =
+            DirectTableConfig { buckets: Some(8), timeouts, ..DirectTableConfig::for_flows(FLOWS) };
+        $trial(|| DirectTable::try_new(&config).unwrap());
     }};
 }
 

@@ -2,14 +2,14 @@
 
 use flowloom_cpu::features::Isa;
 use flowloom_flow_key::hash::fold::split_mix;
+use flowloom_flow_table::baseline::{Chained, ChainedConfig, DirectTable, DirectTableConfig};
 use flowloom_flow_table::dhash::ReferenceDHash;
 use flowloom_flow_table::evict::{Candidate, Evict, Refuse, UnestablishedFirst};
 use flowloom_flow_table::segments::GrowthLimits;
 use flowloom_flow_table::sighash::ReferenceSigHash;
 use flowloom_flow_table::{
-    BuildError, Chained, ChainedConfig, DHash, DHashConfig, DirectHash, DirectHashConfig, FlowId,
-    FlowIndex, FlowTable, Growing, LineHash, LineHashConfig, MemoryReport, SigHash, SigHashConfig,
-    TableKey, Tick, TimeoutClass, Timeouts,
+    BuildError, DHash, DHashConfig, FlowId, FlowIndex, FlowTable, Growing, LineHash, LineHashConfig,
+    MemoryReport, SigHash, SigHashConfig, TableKey, Tick, TimeoutClass, Timeouts,
 };
 
 const CLASS: TimeoutClass = TimeoutClass(0);
@@ -45,7 +45,7 @@ fn a_table_reserves_what_it_says_it_needs_and_no_byte_less_will_do() {
             ("SigHash", &|limit| built!(SigHash, SigHashConfig::for_flows(flows), limit)),
             ("ReferenceSigHash", &|limit| built!(ReferenceSigHash, SigHashConfig::for_flows(flows), limit)),
             ("Chained", &|limit| built!(Chained, ChainedConfig::for_flows(flows), limit)),
-            ("DirectHash", &|limit| built!(DirectHash, DirectHashConfig::for_flows(flows), limit)),
+            ("DirectTable", &|limit| built!(DirectTable, DirectTableConfig::for_flows(flows), limit)),
         ];
         for (name, build) in tables {
             let Err(BuildError::TooLarge { needed_bytes, limit_bytes: 1 }) = build(1) else {
@@ -61,7 +61,7 @@ fn a_table_reserves_what_it_says_it_needs_and_no_byte_less_will_do() {
             let all = memory.lookup_bytes() + memory.state_bytes + memory.wheel_bytes;
             assert_eq!(memory.total_bytes(), all, "{name}");
             assert!(memory.state_bytes >= u64::from(flows) * 24 && memory.wheel_bytes > 0, "{name}");
-            assert!(memory.list_bytes > 0 && (memory.index_bytes > 0 || name == "DirectHash"), "{name}");
+            assert!(memory.list_bytes > 0 && (memory.index_bytes > 0 || name == "DirectTable"), "{name}");
             let twice = memory.and(memory);
             assert_eq!(twice.total_bytes(), 2 * memory.total_bytes(), "{name}");
             assert_eq!(
@@ -93,7 +93,7 @@ fn flows_that_links_cannot_name_are_refused_before_anything_is_reserved() {
     };
     assert_eq!((flows, flows_max), (1 << 27, (1 << 27) - 1));
     let Err(BuildError::TooManyFlows { flows, flows_max }) =
-        DirectHash::<u64, ()>::try_new(&DirectHashConfig::for_flows(1 << 26))
+        DirectTable::<u64, ()>::try_new(&DirectTableConfig::for_flows(1 << 26))
     else {
         panic!("too many");
     };
@@ -176,14 +176,14 @@ fn classes_evictions_and_clearing_are_alike_in_every_table() {
     let sig = SigHashConfig { buckets: Some(2), timeouts: timeouts(), ..SigHashConfig::for_flows(12) };
     let chained = ChainedConfig { buckets: 1, timeouts: timeouts(), ..ChainedConfig::for_flows(12) };
     let direct =
-        DirectHashConfig { buckets: Some(1), timeouts: timeouts(), ..DirectHashConfig::for_flows(12) };
+        DirectTableConfig { buckets: Some(1), timeouts: timeouts(), ..DirectTableConfig::for_flows(12) };
     check_small("LineHash", &mut LineHash::try_new(&line).unwrap(), 12);
     check_small("DHash", &mut DHash::try_new(&dhash).unwrap(), 12);
     check_small("ReferenceDHash", &mut ReferenceDHash::<u64, u64>::try_new(&dhash).unwrap(), 12);
     check_small("SigHash", &mut SigHash::try_new(&sig).unwrap(), 12);
     check_small("ReferenceSigHash", &mut ReferenceSigHash::try_new(&sig).unwrap(), 12);
     check_small("Chained", &mut Chained::try_new(&chained).unwrap(), 12);
-    check_small("DirectHash", &mut DirectHash::try_new(&direct).unwrap(), 12);
+    check_small("DirectTable", &mut DirectTable::try_new(&direct).unwrap(), 12);
     let limits = GrowthLimits { first_flows: 3, flows_max: 100, memory_max_bytes: u64::MAX };
     let build = |flows| {
         DHash::try_new(&DHashConfig {
@@ -284,7 +284,7 @@ fn lists_are_as_long_as_their_buckets_make_them() {
     let mut chained =
         Chained::<u64, u64>::try_new(&ChainedConfig { buckets: 1024, ..ChainedConfig::for_flows(1000) })
             .unwrap();
-    let mut direct = DirectHash::<u64, u64>::try_new(&DirectHashConfig::for_flows(1000)).unwrap();
+    let mut direct = DirectTable::<u64, u64>::try_new(&DirectTableConfig::for_flows(1000)).unwrap();
     for key in 0..1000 {
         chained.insert(key, hash(key), key, CLASS, Tick(0)).unwrap();
         direct.insert(key, hash(key), key, CLASS, Tick(0)).unwrap();
@@ -350,7 +350,7 @@ fn nobody_goes_whom_the_policy_keeps() {
     assert!(!table.evict(0, &mut policy));
     assert_eq!((policy.count(), table.len()), (2, 14));
     let id = table.lookup(&0, 0).unwrap();
-    let candidate = Candidate { id, key: &0_u64, value: &true, last_seen: Tick(0) };
+    let candidate = Candidate::new(id, &0_u64, &true, Tick(0));
     assert_eq!(Refuse.rank(&candidate), None);
 }
 
@@ -372,8 +372,8 @@ fn where_lists_have_no_room_of_their_own_any_flow_may_make_room() {
         "Chained",
         &mut Chained::try_new(&ChainedConfig { buckets: 8, ..ChainedConfig::for_flows(8) }).unwrap(),
     );
-    let config = DirectHashConfig { buckets: Some(8), ..DirectHashConfig::for_flows(8) };
-    check("DirectHash", &mut DirectHash::try_new(&config).unwrap());
+    let config = DirectTableConfig { buckets: Some(8), ..DirectTableConfig::for_flows(8) };
+    check("DirectTable", &mut DirectTable::try_new(&config).unwrap());
     check("SigHash", &mut SigHash::try_new(&SigHashConfig::for_flows(8)).unwrap());
 }
 
@@ -396,7 +396,7 @@ fn a_full_table_takes_whom_the_policy_makes_room_for() {
     check("DHash", DHash::try_new(&DHashConfig::for_flows(flows)).unwrap());
     check("SigHash", SigHash::try_new(&SigHashConfig::for_flows(flows)).unwrap());
     check("Chained", Chained::try_new(&ChainedConfig::for_flows(flows)).unwrap());
-    check("DirectHash", DirectHash::try_new(&DirectHashConfig::for_flows(flows)).unwrap());
+    check("DirectTable", DirectTable::try_new(&DirectTableConfig::for_flows(flows)).unwrap());
 }
 
 #[test]

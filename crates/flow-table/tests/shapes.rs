@@ -1,10 +1,10 @@
 //! Values and keys of any shape, and tables of one flow.
 
+use flowloom_flow_table::baseline::{Chained, ChainedConfig, DirectTable, DirectTableConfig};
 use flowloom_flow_table::segments::GrowthLimits;
 use flowloom_flow_table::{
-    BuildError, Chained, ChainedConfig, DHash, DHashConfig, DirectHash, DirectHashConfig, FlowTable, Full,
-    FullReason, Growing, LineHash, LineHashConfig, SigHash, SigHashConfig, TableKey, Tick, TimeoutClass,
-    Timeouts,
+    BuildError, DHash, DHashConfig, FlowTable, Full, FullReason, Growing, LineHash, LineHashConfig,
+    SigHash, SigHashConfig, TableKey, Tick, TimeoutClass, Timeouts,
 };
 
 const CLASS: TimeoutClass = TimeoutClass(0);
@@ -61,8 +61,8 @@ fn each<K: TableKey, V: PartialEq + Clone + std::fmt::Debug>(key: impl Fn(u64) -
         goes_round("SigHash", &mut SigHash::try_new(&config).expect("a small table"), key, value);
         let config = ChainedConfig { timeouts, ..ChainedConfig::for_flows(flows) };
         goes_round("Chained", &mut Chained::try_new(&config).expect("a small table"), key, value);
-        let config = DirectHashConfig { timeouts, ..DirectHashConfig::for_flows(flows) };
-        goes_round("DirectHash", &mut DirectHash::try_new(&config).expect("a small table"), key, value);
+        let config = DirectTableConfig { timeouts, ..DirectTableConfig::for_flows(flows) };
+        goes_round("DirectTable", &mut DirectTable::try_new(&config).expect("a small table"), key, value);
         let limits = GrowthLimits { first_flows: 1, flows_max: flows, memory_max_bytes: u64::MAX };
         let build =
             |flows| LineHash::try_new(&LineHashConfig { timeouts, ..LineHashConfig::for_flows(flows) });
@@ -109,5 +109,5 @@ fn what_cannot_be_counted_in_bytes_is_beyond_any_limit() {
     assert!(is_too_large!(DHash, DHashConfig));
     assert!(is_too_large!(SigHash, SigHashConfig));
     assert!(is_too_large!(Chained, ChainedConfig));
-    assert!(is_too_large!(DirectHash, DirectHashConfig));
+    assert!(is_too_large!(DirectTable, DirectTableConfig));
 }

@@ -76,8 +76,8 @@ impl<D: RxBurst> Socket<D> {
                 let position = bytes.len() as u64;
                 self.records.push(RawPacket {
                     position,
-                    captured: length,
-                    wire: length,
+                    captured_bytes: length,
+                    wire_bytes: length,
                     time_ns,
                     link: LinkType::ETHERNET,
                 });

@@ -85,8 +85,8 @@ impl<D: RxBurst> PacketSource for Port<D> {
             let bytes = u32::try_from(mbuf.bytes).map_err(|error| SourceError(Box::new(error)))?;
             batch.packets.push(RawPacket {
                 position: mbuf.offset as u64,
-                captured: bytes,
-                wire: bytes,
+                captured_bytes: bytes,
+                wire_bytes: bytes,
                 time_ns: mbuf.time_ns,
                 link: LinkType::ETHERNET,
             });

@@ -47,6 +47,21 @@
 //! The programs under `examples/` show more: `appliance` is one in forty lines, `firewall` has rules that are replaced while packets flow, `dpdk`
 //! and `af_xdp` take packets from elsewhere.
 //!
+//! # What stays
+//!
+//! Versions follow semantic versioning, of all crates together. Code that keeps to these lines goes on compiling where things grow:
+//!
+//! * Results, reports, counters, errors and descriptions are `#[non_exhaustive]`: they get fields and variants in any version.
+//! * Configurations and rules get fields in any version, which then say nothing new unless they are set. A literal ends with `..` and what
+//!   the type offers for it: `..LineHashConfig::for_flows(n)`, `..EngineConfig::new(mode)`, `..Rule::ANY`, `..SetOptions::default()`.
+//! * [`Verdict`](engine::Verdict), [`Action`](classifier::Action), [`Decision`](scheduler::Decision) and [`Fill`](packet::Fill) are matched
+//!   whole: one more of them would be a breaking change, since nobody may overlook it.
+//! * Traits that are implemented outside get methods only with a body.
+//! * What papers and tests are held against may change in any version: `laws`, `oracle`, `probe`, `baseline` and every `layout` and
+//!   `reference` of [`flow_table`], [`classifier::aggrecuts`] and [`classifier::hicuts`], [`scheduler::sim`], [`tcb_cache`].
+//!
+//! Rust 1.89 is enough; a later one is asked for in a minor version only.
+//!
 //! # Features
 //!
 //! * `live`: interfaces, through libpcap, a C library.

@@ -85,7 +85,7 @@ fn expected(path: &Path) -> HashMap<FlowKey, Talk> {
             if let Ok(headers) = decode(raw.link, bytes, DecodeOptions::default()) {
                 let flow = flows.entry(headers.key).or_default();
                 flow.packets += 1;
-                flow.bytes += u64::from(raw.wire);
+                flow.bytes += u64::from(raw.wire_bytes);
             }
         }
     }

@@ -33,6 +33,9 @@ pub mod sharing;
 pub mod stats;
 pub mod text;
 
+pub use flowloom_engine as engine;
+pub use flowloom_traffic as traffic;
+
 pub use clock::{Elapsed, Stopwatch};
 pub use host::Host;
 pub use rounds::{Lap, Outcome, Rounds, RoundsError, Samples};

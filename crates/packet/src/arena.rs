@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 /// A run of bytes that packets lie in.
+#[non_exhaustive]
 pub enum Block {
     /// Bytes that the source owns and may refill once nobody else holds the block.
     Owned(Vec<u8>),

@@ -29,6 +29,7 @@
 //! # Features
 //!
 //! * `proptest`: exports strategies for packets in `strategies`.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod arena;
 pub mod checksum;
@@ -39,6 +40,8 @@ pub mod source;
 #[cfg(feature = "proptest")]
 pub mod strategies;
 pub mod view;
+
+pub use flowloom_flow_key::{Direction, FiveTuple, FlowKey, IpFamily};
 
 pub use arena::{Block, SharedBlock};
 pub use decode::{DecodeOptions, decode};

@@ -35,7 +35,7 @@ reasons! {
     TruncatedIpv6 = "truncated_ipv6";
     /// The record ends before the ports (or the ICMP identifier).
     TruncatedTransport = "truncated_transport";
-    /// The record ends inside a tunnel's header (`--decap`).
+    /// The record ends inside a tunnel's header (with [`decap`](crate::DecodeOptions::decap)).
     TruncatedTunnel = "truncated_tunnel";
     /// A link-layer header contradicts itself.
     MalformedLink = "malformed_link";
@@ -47,7 +47,7 @@ reasons! {
     MalformedIpv6 = "malformed_ipv6";
     /// The transport header contradicts itself or the IP length before its ports.
     MalformedTransport = "malformed_transport";
-    /// A tunnel's header contradicts itself (`--decap`).
+    /// A tunnel's header contradicts itself (with [`decap`](crate::DecodeOptions::decap)).
     MalformedTunnel = "malformed_tunnel";
     /// A well-formed frame that carries something other than IP.
     NotIp = "not_ip";
@@ -63,25 +63,25 @@ reasons! {
     RingFull = "ring_full";
     /// The worker or the stage that had the packet died.
     WorkerLost = "worker_lost";
-    /// A fragment that was joined with others into a datagram, which goes on in place of the last one (`--defrag`).
+    /// Of a source that joins fragments: a fragment that was joined with others into a datagram, which goes on in place of the last one.
     Reassembled = "reassembled";
-    /// A fragment whose datagram was not whole within its time (`--defrag`).
+    /// A fragment whose datagram was not whole within its time.
     FragmentTimeout = "fragment_timeout";
-    /// A fragment whose datagram was not whole when the input ended (`--defrag`).
+    /// A fragment whose datagram was not whole when the input ended.
     FragmentIncomplete = "fragment_incomplete";
-    /// A fragment of a datagram that two fragments claim the same bytes of (`--defrag`).
+    /// A fragment of a datagram that two fragments claim the same bytes of.
     FragmentOverlap = "fragment_overlap";
-    /// A fragment that came once more, with the same bytes (`--defrag`).
+    /// A fragment that came once more, with the same bytes.
     FragmentDuplicate = "fragment_duplicate";
-    /// A fragment whose place or length cannot be, and the others of its datagram (`--defrag`).
+    /// A fragment whose place or length cannot be, and the others of its datagram.
     FragmentMalformed = "fragment_malformed";
-    /// A fragment that was not captured whole (`--defrag`).
+    /// A fragment that was not captured whole.
     FragmentTruncated = "fragment_truncated";
-    /// A fragment whose datagram was given up because a bound on fragments was reached (`--defrag`).
+    /// A fragment whose datagram was given up because a bound on fragments was reached.
     FragmentPoolFull = "fragment_pool_full";
-    /// The buffer between the interface and us was full (`--iface`).
+    /// The buffer between the interface and us was full.
     InterfaceFull = "interface_full";
-    /// The interface or its driver dropped it before it could be captured (`--iface`).
+    /// The interface or its driver dropped it before it could be captured.
     InterfaceDropped = "interface_dropped";
 }
 

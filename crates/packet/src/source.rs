@@ -19,10 +19,10 @@ pub const BATCH_PACKETS: usize = 32;
 pub struct RawPacket {
     /// Offset of the first byte in the batch's block.
     pub position: u64,
-    /// Bytes present.
-    pub captured: u32,
-    /// Bytes the packet had on the wire, as the record states it: may be less than `captured` in real files.
-    pub wire: u32,
+    /// Bytes of it that are there.
+    pub captured_bytes: u32,
+    /// Bytes the packet had on the wire, as the record states it: may be less than `captured_bytes` in real files.
+    pub wire_bytes: u32,
     /// Nanoseconds since 1970, as the record states it: may go backwards.
     pub time_ns: u64,
     /// Link type of the interface it was captured on.
@@ -33,12 +33,13 @@ impl RawPacket {
     /// Returns the packet's bytes; none where it does not lie in `block`, which is the batch's.
     #[inline(always)]
     pub fn bytes_in<'a>(&self, block: &'a [u8]) -> &'a [u8] {
-        bytes_at(block, self.position, self.captured)
+        bytes_at(block, self.position, self.captured_bytes)
     }
 }
 
 /// A batch of packets that lie in one block.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct PacketBatch {
     /// Where the packets lie. `None` only in an empty batch.
     pub block: Option<SharedBlock>,
@@ -156,8 +157,8 @@ impl std::error::Error for SourceError {
 ///                 Ok((time_ns, frame)) => {
 ///                     batch.packets.push(RawPacket {
 ///                         position: bytes.len() as u64,
-///                         captured: frame.len() as u32,
-///                         wire: frame.len() as u32,
+///                         captured_bytes: frame.len() as u32,
+///                         wire_bytes: frame.len() as u32,
 ///                         time_ns,
 ///                         link: LinkType::ETHERNET,
 ///                     });
@@ -263,7 +264,8 @@ mod tests {
 
     #[test]
     fn the_lines_ahead_are_shared_out_over_the_packets_of_a_batch() {
-        let packet = RawPacket { position: 0, captured: 0, wire: 0, time_ns: 0, link: LinkType::RAW };
+        let packet =
+            RawPacket { position: 0, captured_bytes: 0, wire_bytes: 0, time_ns: 0, link: LinkType::RAW };
         let block = vec![0; 4096];
         for (packets, ahead, places) in [
             (4, 128..1128, [384, 640, 896, 1152]), // A share of 250 bytes is four lines.

@@ -4,6 +4,7 @@ use flowloom_flow_key::{Direction, FiveTuple, FlowKey, IpFamily};
 
 /// What the decoder found. Offsets count from the first captured byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Headers {
     /// The flow: canonical five-tuple and zone. The pass is the engine's to set.
     pub key: FlowKey,
@@ -25,6 +26,35 @@ pub struct Headers {
 }
 
 impl Headers {
+    /// Returns the headers of a packet of which nothing but its flow is known: no TCP flags, and all offsets and lengths zero.
+    ///
+    /// For packets that something else has decoded, and for tests: the rest is set afterwards, field by field.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_packet::{FiveTuple, Headers, PacketView};
+    /// let (key, direction) = FiveTuple::v4([10, 0, 0, 1], [192, 0, 2, 1], 1024, 443, 6).canonical();
+    /// let mut headers = Headers::new(key, direction);
+    /// headers.tcp_flags = 2;
+    /// let view = PacketView::new(&[], headers, 1_000_000_000, 60);
+    /// assert_eq!((view.headers.tuple().source_port, view.payload()), (1024, &[][..]));
+    /// ```
+    #[inline]
+    #[must_use]
+    pub const fn new(key: FlowKey, direction: Direction) -> Self {
+        Self {
+            key,
+            direction,
+            tcp_flags: 0,
+            later_fragment: false,
+            network_offset: 0,
+            transport_offset: 0,
+            payload_offset: 0,
+            payload_bytes: 0,
+        }
+    }
+
     /// Returns the five-tuple as on the wire.
     pub fn tuple(&self) -> FiveTuple {
         self.key.tuple(self.direction)
@@ -33,6 +63,7 @@ impl Headers {
 
 /// A decoded packet with its bytes.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct PacketView<'a> {
     /// The captured bytes, from the link layer on.
     pub bytes: &'a [u8],
@@ -45,6 +76,13 @@ pub struct PacketView<'a> {
 }
 
 impl<'a> PacketView<'a> {
+    /// Returns the view of a packet: its captured bytes, what the decoder found in them, when it came, and how long it was on the wire.
+    #[inline(always)]
+    #[must_use]
+    pub const fn new(bytes: &'a [u8], headers: Headers, time_ns: u64, wire_bytes: u32) -> Self {
+        Self { bytes, headers, time_ns, wire_bytes }
+    }
+
     /// Returns the captured part of the transport payload, without link-layer padding.
     pub fn payload(&self) -> &'a [u8] {
         let start = (self.headers.payload_offset as usize).min(self.bytes.len());

@@ -9,7 +9,7 @@ use proptest::sample::Index;
 
 mod oracle;
 
-const OPTIONS: [DecodeOptions; 2] = [DecodeOptions { decap: false }, DecodeOptions { decap: true }];
+const OPTIONS: [DecodeOptions; 2] = [DecodeOptions::new(), DecodeOptions::new().with_decap(true)];
 
 /// Decodes both ways and both options; checks that they agree and stay within the bytes.
 fn check(link: LinkType, bytes: &[u8]) -> Result<(), TestCaseError> {

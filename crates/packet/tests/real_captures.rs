@@ -122,7 +122,7 @@ fn counts_are_those_of_tshark_or_explained() {
 fn tunnels_hold_the_flows_that_tshark_finds_inside() {
     let Some(folder) = captures_folder() else { return };
     for (name, keyed_packets, flows) in DECAPSULATED {
-        let (counts, reasons) = count(&folder.join(name), DecodeOptions { decap: true });
+        let (counts, reasons) = count(&folder.join(name), DecodeOptions::new().with_decap(true));
         assert_eq!((counts.keyed_packets, counts.flows), (keyed_packets, flows), "{name}: {reasons:?}");
     }
 }

@@ -24,6 +24,8 @@ pub mod placement;
 pub mod sim;
 pub mod topology;
 
+pub use flowloom_flow_key::FlowKey;
+
 pub use intake::flow_pull::FlowPull;
 pub use intake::last_flow_bundle::LastFlowBundle;
 pub use intake::packet_handoff::PacketHandoff;

@@ -4,6 +4,7 @@ use core::ops::{Add, Sub};
 
 /// Counts of one run. `accesses = hits + misses` always holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Counts {
     /// Accesses.
     pub accesses: u64,

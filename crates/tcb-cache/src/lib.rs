@@ -54,6 +54,9 @@ pub mod spec;
 pub mod trace;
 pub mod wire;
 
+pub use flowloom_flow_key::hash::h3::{H3, H3Error};
+pub use flowloom_flow_key::{Direction, FlowKey};
+
 pub use access::Access;
 pub use banked::access_count::Counted;
 pub use banked::fewer_on::Tie;

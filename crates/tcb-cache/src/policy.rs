@@ -184,6 +184,7 @@ impl fmt::Display for Policy {
 
 /// A name that no policy has.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UnknownPolicy {
     /// What was asked for.
     pub name: String,

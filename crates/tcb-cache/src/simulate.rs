@@ -12,10 +12,19 @@ use crate::spec::{CacheSpec, SpecError};
 const STRIDE: usize = 1 << 16;
 
 /// A trace, ready for any number of caches.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Trace {
     accesses: Vec<Access>,
     warm: usize,
+}
+
+impl fmt::Debug for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trace")
+            .field("accesses", &self.accesses.len())
+            .field("warm", &self.warm)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What became of a trace.

@@ -1,15 +1,15 @@
 //! Where packets come from: captures, generators and, with the feature `live`, interfaces.
 //!
 //! [`CaptureSet`](capture::CaptureSet) is the source to use for captures, one or many; [`MixConfig`](synth::MixConfig) describes
-//! traffic to be generated; [`Defrag`](defrag::Defrag) stands before any source.
+//! traffic to be generated; [`Defrag`](defrag::Defrag) stands before any source. The types of packets are those of [`packet`].
 //!
 //! # Examples
 //!
 //! Every packet of a capture, with its time and who sent it to whom:
 //!
 //! ```
-//! use flowloom_packet::{DecodeOptions, Fill, PacketBatch, PacketSource, decode};
 //! use flowloom_traffic::capture::{CaptureSet, Input, SetOptions};
+//! use flowloom_traffic::packet::{DecodeOptions, Fill, PacketBatch, PacketSource, decode};
 //!
 //! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/small/campus.pcap");
 //! let mut source = CaptureSet::open(&[Input::Path(path.into())], SetOptions::default())?;
@@ -20,7 +20,7 @@
 //!     for packet in &batch.packets {
 //!         match decode(packet.link, packet.bytes_in(block.bytes()), DecodeOptions::default()) {
 //!             Ok(headers) => {
-//!                 println!("{} ns  {}  {} bytes", packet.time_ns, headers.tuple(), packet.wire);
+//!                 println!("{} ns  {}  {} bytes", packet.time_ns, headers.tuple(), packet.wire_bytes);
 //!                 decoded += 1;
 //!             }
 //!             Err(reason) => println!("{} ns  no flow: {reason}", packet.time_ns),
@@ -34,6 +34,7 @@
 //! # Features
 //!
 //! * `live`: interfaces through libpcap, a C library, in `live`.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod capture;
 pub mod defrag;
@@ -41,3 +42,5 @@ pub mod defrag;
 pub mod live;
 pub mod synth;
 pub mod write;
+
+pub use flowloom_packet as packet;

@@ -239,8 +239,8 @@ impl LiveSource {
                     Ok(packet) => {
                         self.records.push(RawPacket {
                             position: bytes.len() as u64,
-                            captured: u32::try_from(packet.data.len()).unwrap_or(u32::MAX),
-                            wire: packet.header.len,
+                            captured_bytes: u32::try_from(packet.data.len()).unwrap_or(u32::MAX),
+                            wire_bytes: packet.header.len,
                             time_ns: time_ns(packet.header.ts.tv_sec, packet.header.ts.tv_usec),
                             link: self.link,
                         });

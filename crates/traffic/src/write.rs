@@ -38,6 +38,8 @@ pub enum ByteOrder {
 }
 
 /// How a classic pcap file is written.
+///
+/// Fields may be added in any version: a literal ends with `..PcapOptions::default()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PcapOptions {
     /// Resolution of the time stamps.
@@ -146,6 +148,8 @@ impl<W: Write> PcapWriter<W> {
 }
 
 /// An interface of a pcapng file.
+///
+/// Fields may be added in any version: a literal ends with `..Interface::default()`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
     /// Link type of its packets.

@@ -7,7 +7,7 @@ use flowloom_traffic::defrag::DefragLimits;
 use fragments::{Datagram, Drained, Front, Packet, defragmented};
 use proptest::prelude::*;
 
-const PLAIN: DecodeOptions = DecodeOptions { decap: false };
+const PLAIN: DecodeOptions = DecodeOptions::new();
 
 fn run(packets: &[Packet]) -> Drained {
     defragmented(packets, LinkType::ETHERNET, 32, PLAIN, DefragLimits::default())
@@ -166,14 +166,16 @@ fn tunnels_are_joined_outside_and_inside() {
         outer
     };
     let cut = query(7, 2000);
-    let zone = |bytes: &[u8]| decode(LinkType::ETHERNET, bytes, DecodeOptions { decap: true }).unwrap().key;
+    let zone = |bytes: &[u8]| {
+        decode(LinkType::ETHERNET, bytes, DecodeOptions::new().with_decap(true)).unwrap().key
+    };
     let expected = zone(&over_vxlan(&cut.whole(), 1).whole());
     let run = |frames: Vec<Vec<u8>>, decap| {
         defragmented(
             &timed(frames),
             LinkType::ETHERNET,
             32,
-            DecodeOptions { decap },
+            DecodeOptions::new().with_decap(decap),
             DefragLimits::default(),
         )
     };
@@ -264,7 +266,7 @@ proptest! {
         }
         all.extend(frames);
         let limits = DefragLimits { datagrams_max: 8, bytes_max: 256 << 10, ..DefragLimits::default() };
-        let out = defragmented(&timed(all), LinkType::ETHERNET, 7, DecodeOptions { decap }, limits);
+        let out = defragmented(&timed(all), LinkType::ETHERNET, 7, DecodeOptions::new().with_decap(decap), limits);
         prop_assert!(out.held_max <= limits.bytes_max);
     }
 }

@@ -64,7 +64,7 @@ fn theirs(path: &Path) -> Vec<Vec<u8>> {
 fn ours(path: &Path, decap: bool) -> (Vec<Vec<u8>>, DropCounts) {
     let mut before = std::collections::HashMap::<Vec<u8>, u64>::new();
     let (packets, _) = each(&mut open(path), |_, bytes| *before.entry(bytes.to_vec()).or_default() += 1);
-    let decode_options = DecodeOptions { decap };
+    let decode_options = DecodeOptions::new().with_decap(decap);
     let mut source = Defrag::new(open(path), decode_options, DefragLimits::default());
     let mut joined = Vec::new();
     let (yielded, withheld) = each(&mut source, |link, bytes| {

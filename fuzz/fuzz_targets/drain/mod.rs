@@ -26,7 +26,7 @@ pub fn drain(bytes: Vec<u8>) {
         assert!(!batch.packets.is_empty() && batch.packets.len() <= BATCH_PACKETS);
         let block = batch.block.as_ref().expect("a batch with packets has a block");
         for packet in &batch.packets {
-            let end = packet.position + u64::from(packet.captured);
+            let end = packet.position + u64::from(packet.captured_bytes);
             assert!(end <= block.bytes().len() as u64, "a packet lies in its block");
         }
         packets += batch.packets.len() as u64;

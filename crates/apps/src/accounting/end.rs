@@ -7,6 +7,7 @@ use super::Accounted;
 
 /// Why a record ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum EndReason {
     /// No packet came for longer than the idle timeout.
     Idle,

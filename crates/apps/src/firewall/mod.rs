@@ -47,6 +47,8 @@ const ACK: u8 = 16;
 const TCP: u8 = 6;
 
 /// How flows and packets are judged.
+///
+/// Fields may be added in any version: a literal ends with `..FirewallOptions::default()`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FirewallOptions {
     /// Every packet by itself, in its own direction: replies need rules of their own.

@@ -7,6 +7,8 @@ use flowloom_engine::Verdict;
 use flowloom_flow_key::FiveTuple;
 
 /// What is decided where the rules themselves do not say.
+///
+/// Fields may be added in any version: a literal ends with `..Defaults::default()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Defaults {
     /// For packets that no rule matches.
@@ -24,6 +26,7 @@ impl Default for Defaults {
 
 /// What the rules say of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Judgement {
     /// Number of the first rule that matches, in the order in which the rules were read, from one; 0 if none does.
     pub number: u32,
@@ -53,13 +56,21 @@ enum Search {
 /// assert_eq!((found.number, found.verdict), (1, Verdict::Deny));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug)]
 pub struct FirewallRules {
     set: RuleSet,
     search: Search,
     defaults: Defaults,
     /// Of each rule by its number; that of packets without one at the head.
     verdicts: Vec<Verdict>,
+}
+
+impl std::fmt::Debug for FirewallRules {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FirewallRules")
+            .field("rules", &self.set.len())
+            .field("defaults", &self.defaults)
+            .finish_non_exhaustive()
+    }
 }
 
 impl FirewallRules {

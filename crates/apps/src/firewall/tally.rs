@@ -6,6 +6,7 @@ use super::rules::FirewallRules;
 
 /// What a rule, or a verdict, was given for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Hits {
     /// Packets.
     pub packets: u64,

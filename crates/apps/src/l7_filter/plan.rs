@@ -12,6 +12,8 @@ use super::names::{Name, intern};
 use super::pool::Pool;
 
 /// How a connection is looked at.
+///
+/// Fields may be added in any version: a literal ends with `..L7Options::default()`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct L7Options {
     /// Data packets of a connection that are looked at, both directions together.

@@ -177,17 +177,10 @@ fn records(app: Accounting, packets: &[(bool, u8, u64)]) -> Vec<Accounted> {
     for (at, &(from_low, tcp_flags, seconds)) in packets.iter().enumerate() {
         let (key, _) = FlowKey::from_v4(1, 2, 3, 4, 6);
         let direction = if from_low { Direction::LowToHigh } else { Direction::HighToLow };
-        let headers = Headers {
-            key,
-            direction,
-            tcp_flags,
-            later_fragment: false,
-            network_offset: 14,
-            transport_offset: 34,
-            payload_offset: 54,
-            payload_bytes: 0,
-        };
-        let view = PacketView { bytes: &[], headers, time_ns: seconds * 1_000_000_000, wire_bytes: 60 };
+        let mut headers = Headers::new(key, direction);
+        headers.tcp_flags = tcp_flags;
+        (headers.network_offset, headers.transport_offset, headers.payload_offset) = (14, 34, 54);
+        let view = PacketView::new(&[], headers, seconds * 1_000_000_000, 60);
         if at > 0 && app.ends_before(&view, &open) {
             ended.push(std::mem::take(&mut open));
         }

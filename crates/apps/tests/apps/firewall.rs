@@ -31,17 +31,11 @@ struct Sent {
 impl Sent {
     fn view(&self, time_ns: u64) -> PacketView<'static> {
         let (key, direction) = self.tuple.canonical();
-        let headers = Headers {
-            key,
-            direction,
-            tcp_flags: self.tcp_flags,
-            later_fragment: self.later_fragment,
-            network_offset: 14,
-            transport_offset: 34,
-            payload_offset: 54,
-            payload_bytes: 0,
-        };
-        PacketView { bytes: &[], headers, time_ns, wire_bytes: self.bytes }
+        let mut headers = Headers::new(key, direction);
+        headers.tcp_flags = self.tcp_flags;
+        headers.later_fragment = self.later_fragment;
+        (headers.network_offset, headers.transport_offset, headers.payload_offset) = (14, 34, 54);
+        PacketView::new(&[], headers, time_ns, self.bytes)
     }
 }
 

@@ -44,6 +44,7 @@ fn expected(key: &FlowKey, record: &Accounted, reason: EndReason) -> (u16, Vec<V
         EndReason::Active => 2,
         EndReason::Fin | EndReason::Reset => 3,
         EndReason::EndOfInput => 4,
+        other => panic!("a reason without a code: {other:?}"),
     };
     values.extend([vec![code], vec![1]]);
     (if from.0.is_ipv4() { 256 } else { 257 }, values)

@@ -29,8 +29,8 @@ impl Memory {
         while let Some(meta) = mix.next_into(&mut frame) {
             packets.push(RawPacket {
                 position: bytes.len() as u64,
-                captured: u32::try_from(frame.len()).unwrap(),
-                wire: meta.wire_bytes,
+                captured_bytes: u32::try_from(frame.len()).unwrap(),
+                wire_bytes: meta.wire_bytes,
                 time_ns: meta.time_ns,
                 link: LinkType::ETHERNET,
             });
@@ -44,7 +44,7 @@ impl Memory {
         for raw in &self.packets {
             let bytes = raw.bytes_in(self.block.bytes());
             if let Ok(headers) = decode(raw.link, bytes, DecodeOptions::default()) {
-                each(&PacketView { bytes, headers, time_ns: raw.time_ns, wire_bytes: raw.wire });
+                each(&PacketView::new(bytes, headers, raw.time_ns, raw.wire_bytes));
             }
         }
     }

@@ -21,6 +21,7 @@ pub struct Accesses(
 
 /// What a tree looks like.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Shape {
     /// Cuts on the longest path, and so the words that a lookup reads at worst.
     pub depth: u32,
@@ -34,6 +35,7 @@ pub struct Shape {
 
 /// What the pointers of all nodes take in three forms [FLOWNP §3.3].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PointerForms {
     /// Plain arrays of 2ʷ words.
     pub plain_bytes: u64,
@@ -74,13 +76,23 @@ impl PointerForms {
 /// assert_eq!((found.rule().map(|rule| rule.0), accesses.0), (Some(0), 3));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct AggreCuts {
     stride: Stride,
     root: Word,
     words: Vec<u32>,
     shape: Shape,
     forms: PointerForms,
+}
+
+impl core::fmt::Debug for AggreCuts {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("AggreCuts")
+            .field("stride", &self.stride)
+            .field("words", &self.words.len())
+            .field("shape", &self.shape)
+            .finish_non_exhaustive()
+    }
 }
 
 impl AggreCuts {

@@ -218,6 +218,8 @@ impl Backend {
             }),
             #[cfg(not(all(target_arch = "x86_64", target_feature = "sse2")))]
             Isa::Avx2 | Isa::Avx512 => None,
+            // A set that is named in `cpu` and has no back end here yet.
+            _ => None,
         }
     }
 

@@ -9,5 +9,5 @@
 mod cell;
 pub mod plan;
 pub(crate) mod tree;
-pub mod tune;
+pub(crate) mod tune;
 mod window;

@@ -15,11 +15,11 @@ use crate::rule_set::Flat;
 
 /// Limits of a build with all its tries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub(crate) struct Limits {
     /// Bytes of the classifier's arrays, at most. Arrays of a try that is given up stay below it too.
-    pub memory_bytes_max: usize,
+    pub(crate) memory_bytes_max: usize,
     /// Steps over all tries; a step is a rule looked at, some nanoseconds. `None` is 12 million and 4,000 a rule.
-    pub steps_max: Option<u64>,
+    pub(crate) steps_max: Option<u64>,
 }
 
 impl Limits {

@@ -23,6 +23,8 @@ use crate::rule::{ProtocolMatch, Rule, decimal};
 pub use error::{LoadError, LoadErrorKind};
 
 /// What a loader takes.
+///
+/// Fields may be added in any version: a literal ends with `..LoadLimits::default()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadLimits {
     /// Rules, at most.
@@ -40,6 +42,7 @@ impl Default for LoadLimits {
 
 /// A rule and where a text has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Located {
     /// The rule.
     pub rule: Rule,

@@ -240,7 +240,7 @@ impl Ticks {
 
 #[cfg(test)]
 mod tests {
-    use flowloom::cpu::topology::{CacheSizes, Cpu};
+    use flowloom::cpu::topology::Cpu;
 
     use super::*;
 
@@ -275,8 +275,16 @@ mod tests {
 
     #[test]
     fn cores_that_slow_each_other_are_threads_of_one() {
-        let cpu = |id, siblings| Cpu { id, siblings, package: 0, last_level_group: vec![0, 1] };
-        let of = |cpus| Topology { model: String::new(), cpus, caches: CacheSizes::default() };
+        let cpu = |id, siblings| {
+            let mut cpu = Cpu::default();
+            (cpu.id, cpu.siblings, cpu.last_level_group) = (id, siblings, vec![0, 1]);
+            cpu
+        };
+        let of = |cpus| {
+            let mut topology = Topology::default();
+            topology.cpus = cpus;
+            topology
+        };
         let two = of(vec![cpu(0, vec![0]), cpu(1, vec![1])]);
         let states = [Some(0.9), Some(1.1), None].map(|slowed| cores(&two, slowed).state);
         assert_eq!(states, [State::Ok; 3]);

@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: &Inspect, common: &Common) -> Result<Status, Failur
     let title = format!("inspect  {}", label(&arguments.inputs));
     let progress = Progress::start(title, source.progress(), Arc::clone(&control), common.quiet > 0);
     let mut profiler = Profiler::new(arguments.timeout);
-    let options = DecodeOptions { decap: arguments.decap };
+    let options = DecodeOptions::new().with_decap(arguments.decap);
     let mut batch = PacketBatch::new();
     let mut left = arguments.limit.unwrap_or(u64::MAX);
     let mut fault = None;

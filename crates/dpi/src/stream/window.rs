@@ -7,13 +7,22 @@ pub const WINDOW_BYTES_MAX: usize = 1 << 24;
 ///
 /// Place 0 is the next byte to deliver. Cost is one step per byte of a segment that comes out of turn and, where a gap is
 /// skipped while something is held, one per 64 places of it; nothing is allocated after it was made.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Window {
     bytes: Box<[u8]>,
     there: Box<[u64]>,
     /// Where place 0 is in the ring.
     begin: usize,
     held: usize,
+}
+
+impl std::fmt::Debug for Window {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Window")
+            .field("begin", &self.begin)
+            .field("held", &self.held)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Window {

@@ -94,8 +94,8 @@ impl Memory {
         while let Some(meta) = mix.next_into(&mut frame) {
             packets.push(RawPacket {
                 position: bytes.len() as u64,
-                captured: u32::try_from(frame.len()).unwrap(),
-                wire: meta.wire_bytes,
+                captured_bytes: u32::try_from(frame.len()).unwrap(),
+                wire_bytes: meta.wire_bytes,
                 time_ns: meta.time_ns,
                 link: LinkType::ETHERNET,
             });

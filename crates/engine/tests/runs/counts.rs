@@ -48,7 +48,8 @@ impl PacketSource for Odd {
         let packet = batch.packets[0];
         batch.packets.clear();
         batch.packets.extend(
-            (0..self.0).map(|i| RawPacket { captured: packet.captured * (i as u32 % 2), ..packet }),
+            (0..self.0)
+                .map(|i| RawPacket { captured_bytes: packet.captured_bytes * (i as u32 % 2), ..packet }),
         );
         Ok(Fill::Packets)
     }
@@ -133,8 +134,8 @@ fn the_input_stage_counts_what_there_is() {
     for (_, packets) in &mut source.blocks {
         for (i, packet) in packets.iter_mut().enumerate() {
             match i % 50 {
-                7 => packet.wire = packet.captured - 1,
-                8 => packet.wire = packet.captured + 1,
+                7 => packet.wire_bytes = packet.captured_bytes - 1,
+                8 => packet.wire_bytes = packet.captured_bytes + 1,
                 9 => packet.link = LinkType(190),
                 _ => {}
             }
@@ -148,9 +149,9 @@ fn the_input_stage_counts_what_there_is() {
         let block = batch.block.as_ref().unwrap().bytes();
         for packet in &batch.packets {
             yielded += 1;
-            wire += u64::from(packet.wire);
-            captured += u64::from(packet.captured);
-            over += u64::from(packet.captured > packet.wire);
+            wire += u64::from(packet.wire_bytes);
+            captured += u64::from(packet.captured_bytes);
+            over += u64::from(packet.captured_bytes > packet.wire_bytes);
             times.push(packet.time_ns);
             let bytes = packet.bytes_in(block);
             decoded += u64::from(decode(packet.link, bytes, DecodeOptions::default()).is_ok());
@@ -354,7 +355,7 @@ fn a_snapshot_adds_up_also_while_another_run_begins() {
             let new = |_| Recorder::default();
             let config = config(Mode::Inline);
             let mut source = source.clone();
-            run(&config, &mut source, &mut policy, |_| table(100, None), new, &control).unwrap();
+            let _ = run(&config, &mut source, &mut policy, |_| table(100, None), new, &control).unwrap();
         }
         is_over.store(true, Ordering::Relaxed);
         watcher.join().unwrap();

@@ -536,7 +536,7 @@ fn packets_that_cannot_be_decoded_are_counted_by_reason() {
     for packet in source.blocks[0].1.iter_mut().take(7) {
         packet.link = LinkType(190);
     }
-    source.blocks[0].1[8].captured = 3;
+    source.blocks[0].1[8].captured_bytes = 3;
     let report = go(&config(Mode::Pipeline { workers: 2 }), &mut source);
     assert_eq!(report.dropped().of(DropReason::Unsupported), 7);
     assert_eq!(report.input.unsupported_links, [(LinkType(190), 7)]);

@@ -34,6 +34,8 @@ const STAGE: usize = 128;
 
 /// How a [`DHash`] is built.
 ///
+/// Fields may be added in any version: a literal ends with `..DHashConfig::for_flows(n)`.
+///
 /// # Examples
 ///
 /// ```

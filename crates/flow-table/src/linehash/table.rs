@@ -25,6 +25,8 @@ const LINES_PER_LIST: u32 = 8;
 
 /// How a [`LineHash`] is built: begin with [`for_flows`](Self::for_flows), and change what should be otherwise.
 ///
+/// Fields may be added in any version: a literal ends with `..LineHashConfig::for_flows(n)`.
+///
 /// # Examples
 ///
 /// ```

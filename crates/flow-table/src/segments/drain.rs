@@ -6,6 +6,7 @@ use crate::table::{Cursor, FlowId, FlowTable, TableKey};
 
 /// What one call of [`Growing::drain_oldest`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Drained {
     /// Flows that have another id now.
     pub moved: u32,

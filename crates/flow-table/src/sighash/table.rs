@@ -25,6 +25,8 @@ const FURTHER: u32 = 32;
 
 /// How a [`SigHash`] is built.
 ///
+/// Fields may be added in any version: a literal ends with `..SigHashConfig::for_flows(n)`.
+///
 /// # Examples
 ///
 /// ```

@@ -110,7 +110,7 @@ impl Run {
         config.cores = Cores::Unpinned;
         config.hasher = FlowHasher::with_seed(1);
         config.ring_slots = 1024;
-        config.decode = DecodeOptions { decap: choice & 1 != 0 };
+        config.decode = DecodeOptions::new().with_decap(choice & 1 != 0);
         let source = Source(capture);
         let mut source: Box<dyn PacketSource + Send> = if choice & 2 != 0 {
             Box::new(Defrag::new(source, config.decode, DefragLimits::default()))

@@ -67,12 +67,7 @@ pub fn hand_loop<A: App, T: FlowTable<FlowKey, A::Flow>>(
                 handled.flows += u64::from(entry.is_new);
                 entry.id
             };
-            let view = PacketView {
-                bytes: raw.bytes_in(block),
-                headers: *headers,
-                time_ns: raw.time_ns,
-                wire_bytes: raw.wire,
-            };
+            let view = PacketView::new(raw.bytes_in(block), *headers, raw.time_ns, raw.wire_bytes);
             if let Some((state, _)) = table.get_mut_touch(id, now) {
                 app.on_packet(&view, state);
             }

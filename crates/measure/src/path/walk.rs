@@ -54,7 +54,7 @@ pub fn walk(source: &mut impl PacketSource) -> Result<Tally, SourceError> {
         let mut ahead = batch.lookahead();
         for raw in &batch.packets {
             ahead.request(block);
-            tally.count(raw.captured);
+            tally.count(raw.captured_bytes);
         }
     }
     Ok(tally)
@@ -95,7 +95,7 @@ fn each_decoded(
         let mut ahead = batch.lookahead();
         for raw in &batch.packets {
             ahead.request(block);
-            tally.count(raw.captured);
+            tally.count(raw.captured_bytes);
             if let Some(headers) = headers_of(raw.link, raw.bytes_in(block), batch.pass) {
                 take(&mut tally, &headers);
             }

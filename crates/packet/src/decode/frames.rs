@@ -57,7 +57,7 @@ pub(super) fn plain(link: LinkType, bytes: &[u8]) -> Result<Headers, DropReason>
 
 /// Decodes with tunnels.
 pub(super) fn inner(link: LinkType, bytes: &[u8]) -> Result<Headers, DropReason> {
-    decode(link, bytes, DecodeOptions { decap: true })
+    decode(link, bytes, DecodeOptions::new().with_decap(true))
 }
 
 /// Returns the ports of a decoded packet.

@@ -40,10 +40,34 @@ use crate::view::Headers;
 use layers::Layers;
 
 /// What the decoder does with tunnels.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_packet::DecodeOptions;
+/// let options = DecodeOptions::new().with_decap(true);
+/// assert!(options.decap && options != DecodeOptions::default());
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DecodeOptions {
     /// Follow tunnels to the innermost IP header instead of stopping at the outermost.
     pub decap: bool,
+}
+
+impl DecodeOptions {
+    /// Returns the options that are taken where nothing is asked for: tunnels are not followed.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { decap: false }
+    }
+
+    /// Returns them with [`decap`](Self::decap) as given.
+    #[must_use]
+    pub const fn with_decap(mut self, decap: bool) -> Self {
+        self.decap = decap;
+        self
+    }
 }
 
 /// Returns what a packet is: its headers and flow key, or the reason why it has none.

@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use flowloom::flow_table::ChainedConfig;
+use flowloom::flow_table::baseline::ChainedConfig;
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::workload::{Flows, chained, dhash, look_up};

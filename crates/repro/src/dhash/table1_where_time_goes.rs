@@ -10,7 +10,7 @@ use flowloom_measure::chart::{Axis, Chart, Series};
 use super::workload::{Flows, chained, look_up};
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
 use crate::timing::{Timed, nanoseconds};
-use flowloom::flow_table::ChainedConfig;
+use flowloom::flow_table::baseline::ChainedConfig;
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {

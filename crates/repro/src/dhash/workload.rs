@@ -1,7 +1,8 @@
 //! What several items fill tables with.
 
 use flowloom::flow_key::hash::fold::split_mix;
-use flowloom::flow_table::{Chained, ChainedConfig, DHash, DHashConfig, FlowTable};
+use flowloom::flow_table::baseline::{Chained, ChainedConfig};
+use flowloom::flow_table::{DHash, DHashConfig, FlowTable};
 
 use crate::experiment::ItemError;
 

@@ -6,7 +6,8 @@
 
 use std::hint::black_box;
 
-use flowloom::flow_table::{DirectHash, DirectHashConfig, FlowTable, SigHash, SigHashConfig};
+use flowloom::flow_table::baseline::{DirectTable, DirectTableConfig};
+use flowloom::flow_table::{FlowTable, SigHash, SigHashConfig};
 use flowloom_measure::chart::{Axis, Chart, Series};
 use flowloom_measure::lookup::{Flows, State};
 
@@ -30,7 +31,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         ..SigHashConfig::for_flows(count)
     })
     .map_err(ItemError::during("building SigHash"))?;
-    let mut direct = DirectHash::<[u64; 2], State>::try_new(&DirectHashConfig::for_flows(count))
+    let mut direct = DirectTable::<[u64; 2], State>::try_new(&DirectTableConfig::for_flows(count))
         .map_err(ItemError::during("building DirectHash"))?;
     flows.fill(&mut signatures).map_err(ItemError::during("filling SigHash"))?;
     flows.fill(&mut direct).map_err(ItemError::during("filling DirectHash"))?;

@@ -46,7 +46,7 @@ struct Flow {
 }
 
 /// Flows that workers fetch.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct FlowPull {
     /// Packets that nobody has sorted: their token, flow and cost.
     receive: VecDeque<(u32, u32, u32)>,
@@ -79,6 +79,16 @@ pub struct FlowPull {
     waiting_cost: u64,
     waiting: usize,
     shift: u32,
+}
+
+impl core::fmt::Debug for FlowPull {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("FlowPull")
+            .field("workers", &self.current.len())
+            .field("flows", &self.flows.len())
+            .field("waiting", &self.waiting)
+            .finish_non_exhaustive()
+    }
 }
 
 impl FlowPull {

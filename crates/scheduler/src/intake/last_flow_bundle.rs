@@ -33,7 +33,7 @@ struct Bundle {
 }
 
 /// Bundles of flows, each with the worker that had it last.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct LastFlowBundle {
     receive: VecDeque<(u32, u32)>,
     links: Links,
@@ -44,6 +44,17 @@ pub struct LastFlowBundle {
     shift: u32,
     steal: bool,
     bundled: usize,
+}
+
+impl core::fmt::Debug for LastFlowBundle {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("LastFlowBundle")
+            .field("workers", &self.current.len())
+            .field("bundles", &self.bundles.len())
+            .field("steal", &self.steal)
+            .field("bundled", &self.bundled)
+            .finish_non_exhaustive()
+    }
 }
 
 impl LastFlowBundle {

@@ -12,6 +12,7 @@ use crate::placement::{OrderGuarantee, WorkItem, WorkerId};
 
 /// What had to be done to fetch a packet, for whoever charges for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Steps {
     /// Locks taken that other workers take too.
     pub locks: u32,

@@ -13,7 +13,7 @@ use crate::topology::Topology;
 const NOBODY: u16 = u16::MAX;
 
 /// One queue for all packets, and a queue for each flow that somebody is working on.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct PacketHandoff {
     receive: VecDeque<(u32, u32)>,
     links: Links,
@@ -22,6 +22,16 @@ pub struct PacketHandoff {
     owned: Vec<Option<u32>>,
     shift: u32,
     handed: usize,
+}
+
+impl core::fmt::Debug for PacketHandoff {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("PacketHandoff")
+            .field("workers", &self.owned.len())
+            .field("entries", &self.entries.len())
+            .field("handed", &self.handed)
+            .finish_non_exhaustive()
+    }
 }
 
 impl PacketHandoff {

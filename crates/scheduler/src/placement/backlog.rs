@@ -97,7 +97,7 @@ impl Cost {
 }
 
 /// Counters and estimated backlog of each worker.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Backlog {
     sent: Vec<u64>,
     completed: Vec<u64>,
@@ -109,6 +109,12 @@ pub(crate) struct Backlog {
     cost: Cost,
     /// Mean cost of an item, ×16, with a memory of about 256 items.
     mean: u64,
+}
+
+impl core::fmt::Debug for Backlog {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Backlog").field("workers", &self.sent.len()).finish_non_exhaustive()
+    }
 }
 
 impl Backlog {

@@ -76,7 +76,7 @@ struct Tables {
 }
 
 /// Counters, and estimated backlogs as words.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Board {
     workers: usize,
     tables: Box<Tables>,
@@ -97,6 +97,12 @@ pub(super) struct Board {
     /// Up to which word a pipeline may keep its flows, by the shortest at the last search. Until the next batch none is
     /// shorter, since backlogs only grow.
     limit: u32,
+}
+
+impl core::fmt::Debug for Board {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Board").field("workers", &self.workers).finish_non_exhaustive()
+    }
 }
 
 impl Board {

@@ -10,12 +10,21 @@ use super::{
 };
 
 /// Remembers the worker of recent digests; decides exactly as the policy it stands before.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Cached<P> {
     policy: P,
     /// Digest above, worker below; a digest that was never seen has no such place.
     lines: Vec<u64>,
     mask: usize,
+}
+
+impl<P: core::fmt::Debug> core::fmt::Debug for Cached<P> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Cached")
+            .field("policy", &self.policy)
+            .field("lines", &self.lines.len())
+            .finish_non_exhaustive()
+    }
 }
 
 /// What no line can hold: there is no such worker.

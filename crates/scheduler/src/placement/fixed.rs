@@ -12,11 +12,20 @@ const NOBODY: u16 = u16::MAX;
 /// Places a flow on the worker that has least waiting when its first packet arrives, and keeps it there.
 ///
 /// The table is one of 2^`bits` slots, two bytes each, that flows with digests beginning alike share.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Fixed {
     backlog: Backlog,
     homes: Vec<u16>,
     shift: u32,
+}
+
+impl core::fmt::Debug for Fixed {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Fixed")
+            .field("backlog", &self.backlog)
+            .field("places", &self.homes.len())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Fixed {

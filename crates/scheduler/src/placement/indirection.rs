@@ -14,11 +14,21 @@ use crate::topology::Topology;
 const MOVES_MAX: usize = 16;
 
 /// Places flows through a table.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Indirection {
     worker: Vec<u16>,
     workers: usize,
     balance: Option<Balance>,
+}
+
+impl core::fmt::Debug for Indirection {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Indirection")
+            .field("workers", &self.workers)
+            .field("entries", &self.worker.len())
+            .field("balances", &self.balance.is_some())
+            .finish_non_exhaustive()
+    }
 }
 
 #[derive(Clone, Debug)]

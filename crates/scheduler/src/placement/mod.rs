@@ -222,6 +222,8 @@ pub enum Decision {
 /// an item is done once `completed` has reached the number that `sent` had with it. Policies that remember places keep 48 bits
 /// of them: counts begin near zero and stay below 2⁴⁸, which ten million items a second reach after 325 days. Whoever goes on
 /// longer begins anew, with a new policy, at a moment when no item is in flight.
+///
+/// Fields may be added in any version: a literal ends with `..LoadView::idle()`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LoadView<'a> {
     /// Items given to each worker so far, those staged for it included, those dropped on the way to it not.

@@ -4,6 +4,7 @@ use super::histogram::Histogram;
 
 /// Fetches of a flow's state that the private cache did not answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Misses {
     /// From the shared cache.
     pub shared: u64,
@@ -23,6 +24,7 @@ impl Misses {
 
 /// How the nodes of one level were used.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LevelUse {
     /// What they are called.
     pub name: &'static str,

@@ -44,6 +44,7 @@ impl Policy {
 
 /// A scheduler by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Scheme {
     /// Its name, as on the command line.
     pub name: &'static str,

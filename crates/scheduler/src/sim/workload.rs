@@ -33,11 +33,21 @@ pub enum Pace {
 }
 
 /// Jobs in the order in which they come.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Workload {
     jobs: Vec<Job>,
     flows: u32,
     pace: Pace,
+}
+
+impl core::fmt::Debug for Workload {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Workload")
+            .field("jobs", &self.jobs.len())
+            .field("flows", &self.flows)
+            .field("pace", &self.pace)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Workload {

@@ -4,7 +4,7 @@ mod greedy;
 mod min;
 mod next_use;
 
-pub use next_use::NextUses;
+pub use next_use::{NextUses, TooLong};
 
 pub(crate) use greedy::Greedy;
 pub(crate) use min::Min;

@@ -5,13 +5,20 @@ use core::fmt;
 use crate::access::Access;
 
 /// For each access of a trace, the position of the next one of the same key.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct NextUses {
     next: Vec<u32>,
 }
 
+impl fmt::Debug for NextUses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NextUses").field("accesses", &self.next.len()).finish_non_exhaustive()
+    }
+}
+
 /// A trace of more accesses than positions can be numbered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TooLong {
     /// Accesses of the trace.
     pub accesses: usize,
@@ -37,7 +44,7 @@ impl NextUses {
     ///
     /// # Errors
     ///
-    /// `TooLong` beyond [`NextUses::MAX`] accesses.
+    /// [`TooLong`] beyond [`NextUses::MAX`] accesses.
     pub fn of(accesses: &[Access], ends: bool) -> Result<Self, TooLong> {
         if accesses.len() > Self::MAX {
             return Err(TooLong { accesses: accesses.len() });

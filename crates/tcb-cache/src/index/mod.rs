@@ -60,6 +60,7 @@ impl fmt::Display for IndexFunction {
 
 /// A name that no index function has.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UnknownIndex {
     /// What was asked for.
     pub name: String,

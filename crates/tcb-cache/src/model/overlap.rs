@@ -57,6 +57,7 @@ impl Overlap {
 
 /// A made trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Workload {
     /// The accesses in order of time.
     pub accesses: Vec<Access>,

@@ -49,6 +49,7 @@ impl core::fmt::Display for Ports {
 
 /// A name that no choice of ports has.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UnknownPorts {
     /// What was asked for.
     pub name: String,

@@ -19,6 +19,8 @@ use super::draw::{lognormal, pareto, weibull};
 use super::session::{Request, Session, SessionSource};
 
 /// The parameters of the model; the default is model S. Times are finite and not negative.
+///
+/// Fields may be added in any version: a literal ends with `..SurgeConfig::default()`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SurgeConfig {
     /// Mean of the logarithm of the number of pages.

@@ -87,6 +87,7 @@ impl fmt::Display for Format {
 
 /// A name that no format has.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UnknownFormat {
     /// What was asked for.
     pub name: String,

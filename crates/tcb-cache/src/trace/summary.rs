@@ -59,6 +59,8 @@ impl Skip {
 }
 
 /// How much a reader takes in.
+///
+/// Fields may be added in any version: a literal ends with `..ReadLimits::default()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadLimits {
     /// Records that are used at most; reading stops there.

@@ -5,6 +5,7 @@ pub(super) const SNIFF_BYTES: usize = 32;
 
 /// A capture format, and the variants of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Format {
     /// Classic pcap.
     Pcap {

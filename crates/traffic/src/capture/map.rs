@@ -10,7 +10,7 @@ use memmap2::{Advice, Mmap};
 /// Returns a mapping of the whole file as a block.
 ///
 /// Another process that cuts the file short while it is mapped makes reads beyond the new end fault (SIGBUS):
-/// nothing in this process can prevent it. Read such files as a stream (`--no-mmap`).
+/// nothing in this process can prevent it. Read such files as a stream ([`CaptureOptions::map`](super::CaptureOptions::map)).
 ///
 /// Asking for the pages ahead of the walk (`MADV_POPULATE_READ`) was measured and gains nothing over the kernel's own
 /// fault-around.

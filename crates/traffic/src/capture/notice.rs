@@ -70,7 +70,7 @@ pub enum Notice {
 }
 
 impl Notice {
-    /// Says whether part of an input could not be used, which `--strict` makes an error.
+    /// Says whether part of an input could not be used, which the strict take for an error.
     pub fn is_partial_input(&self) -> bool {
         !matches!(self, Self::NotACapture { .. } | Self::Joined { .. })
     }

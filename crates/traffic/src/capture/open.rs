@@ -18,6 +18,8 @@ use super::walk::{Joints, Stop, Walk};
 use super::{RECORD_BYTES_MAX, pcap};
 
 /// How captures are opened.
+///
+/// Fields may be added in any version: a literal ends with `..CaptureOptions::default()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CaptureOptions {
     /// Map plain files instead of reading them.

@@ -17,7 +17,7 @@ const MODIFIED_EXTRA_BYTES: usize = 8;
 
 /// What stands in a place of a batch before a record is read.
 const NO_PACKET: RawPacket =
-    RawPacket { position: 0, captured: 0, wire: 0, time_ns: 0, link: LinkType::NULL };
+    RawPacket { position: 0, captured_bytes: 0, wire_bytes: 0, time_ns: 0, link: LinkType::NULL };
 
 type ParseError<'a> = pcap_parser::nom::Err<PcapError<&'a [u8]>>;
 
@@ -143,8 +143,8 @@ impl PcapWalk {
                 Ok(frame) if (frame.caplen as usize).wrapping_sub(1) < RECORD_BYTES_MAX => {
                     *place = RawPacket {
                         position: (at + header_bytes) as u64,
-                        captured: frame.caplen,
-                        wire: frame.origlen,
+                        captured_bytes: frame.caplen,
+                        wire_bytes: frame.origlen,
                         time_ns: u64::from(frame.ts_sec) * 1_000_000_000
                             + u64::from(frame.ts_usec) * ns_per_unit,
                         link,
@@ -191,7 +191,7 @@ impl PcapWalk {
             });
         }
         let time_ns = u64::from(word(0)) * 1_000_000_000 + u64::from(word(4)) * self.ns_per_unit;
-        Ok(RawPacket { time_ns, wire: word(12), link: self.link, ..NO_PACKET })
+        Ok(RawPacket { time_ns, wire_bytes: word(12), link: self.link, ..NO_PACKET })
     }
 
     pub(super) fn links(&self) -> &[LinkType] {

@@ -247,7 +247,13 @@ impl PcapngWalk {
             self.lying_lengths += 1;
         }
         self.last_time_ns = time_ns;
-        out.push(RawPacket { position: position as u64, captured, wire, time_ns, link });
+        out.push(RawPacket {
+            position: position as u64,
+            captured_bytes: captured,
+            wire_bytes: wire,
+            time_ns,
+            link,
+        });
     }
 
     #[cold]

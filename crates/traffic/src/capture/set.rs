@@ -34,6 +34,8 @@ impl Input {
 }
 
 /// How a set of captures is read.
+///
+/// Fields may be added in any version: a literal ends with `..SetOptions::default()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetOptions {
     /// How each capture is opened.
@@ -69,6 +71,7 @@ impl SetProgress {
 
 /// One file of a set, as far as it is known.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct FileSummary {
     /// Its path, or `standard input`.
     pub path: PathBuf,

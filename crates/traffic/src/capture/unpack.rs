@@ -8,6 +8,8 @@ use super::format::Packing;
 use super::gzip::GzipReader;
 
 /// How far a compressed capture may grow.
+///
+/// Fields may be added in any version: a literal ends with `..UnpackLimits::default()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnpackLimits {
     /// Unpacked bytes at most.

@@ -85,7 +85,7 @@ fn is_usual(bytes: &[u8], options: DecodeOptions) -> bool {
 
 #[inline(never)]
 fn find_layered(link: LinkType, bytes: &[u8], pass: u32, options: DecodeOptions) -> Option<Fragment<'_>> {
-    let outer = read(link, bytes, pass, DecodeOptions { decap: false });
+    let outer = read(link, bytes, pass, DecodeOptions::new());
     if outer.is_some() || !options.decap {
         return outer;
     }

@@ -136,8 +136,8 @@ impl<S: PacketSource> Defrag<S> {
         batch.packets.push(RawPacket {
             position: 0,
             // A datagram and what precedes it have 64 KiB and a few hundred bytes.
-            captured: u32::try_from(datagram.bytes.len()).unwrap_or(u32::MAX),
-            wire: datagram.wire,
+            captured_bytes: u32::try_from(datagram.bytes.len()).unwrap_or(u32::MAX),
+            wire_bytes: datagram.wire,
             time_ns,
             link: datagram.link,
         });
@@ -218,8 +218,8 @@ fn join_inner(
 ) -> Option<(Datagram, u64, u32)> {
     let raw = RawPacket {
         position: 0,
-        captured: u32::try_from(outer.bytes.len()).unwrap_or(u32::MAX),
-        wire: outer.wire,
+        captured_bytes: u32::try_from(outer.bytes.len()).unwrap_or(u32::MAX),
+        wire_bytes: outer.wire,
         time_ns,
         link: outer.link,
     };

@@ -13,6 +13,8 @@ use super::fragment::{DatagramId, Fragment, Shape};
 const ENTRY_BYTES: usize = 768;
 
 /// The bounds on datagrams that are not whole.
+///
+/// Fields may be added in any version: a literal ends with `..DefragLimits::default()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DefragLimits {
     /// Datagrams at a time; beyond, the oldest is given up.
@@ -262,7 +264,7 @@ fn take(
         return Taken::GivenUp(DropReason::FragmentMalformed);
     }
     open.fragments += 1;
-    open.wire = open.wire.saturating_add(raw.wire);
+    open.wire = open.wire.saturating_add(raw.wire_bytes);
     if fragment.offset == 0 {
         open.head = Some((fragment.shape, raw.link, fragment.shape.head(bytes)));
     }

@@ -9,6 +9,7 @@ use super::{Generate, Meta};
 /// packet, divided by the packets: the definition that gives the figures of the paper, see
 /// [`sessions`](super::sessions).
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct TraceProfile {
     /// Packets, whether of a flow or not.
     pub packets: u64,

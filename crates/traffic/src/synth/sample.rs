@@ -22,6 +22,7 @@ pub enum Recipe {
 /// The file is a classic pcap with nanoseconds, little-endian, Ethernet:
 /// [`PcapOptions::default`](crate::write::PcapOptions) but for the snaplen.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Sample {
     /// Name; the file is `<name>.pcap`.
     pub name: &'static str,

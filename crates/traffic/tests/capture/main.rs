@@ -38,7 +38,7 @@ fn drain(capture: &mut Capture) -> Result<Vec<Seen>, CaptureError> {
                 }
                 seen.extend(batch.packets.iter().map(|raw| Seen {
                     bytes: raw.bytes_in(block.bytes()).to_vec(),
-                    wire: raw.wire,
+                    wire: raw.wire_bytes,
                     time_ns: raw.time_ns,
                     link: raw.link.0,
                 }));
@@ -544,8 +544,8 @@ fn real_captures_have_the_packets_and_bytes_that_other_tools_count() {
             let (mut packets, mut wire, mut captured) = (0_u64, 0_u64, 0_u64);
             while capture.next_batch(&mut batch).unwrap() == Fill::Packets {
                 packets += batch.packets.len() as u64;
-                wire += batch.packets.iter().map(|raw| u64::from(raw.wire)).sum::<u64>();
-                captured += batch.packets.iter().map(|raw| u64::from(raw.captured)).sum::<u64>();
+                wire += batch.packets.iter().map(|raw| u64::from(raw.wire_bytes)).sum::<u64>();
+                captured += batch.packets.iter().map(|raw| u64::from(raw.captured_bytes)).sum::<u64>();
             }
             let ours = [packets, wire, captured].map(|number| number.to_string());
             assert_eq!(ours[..], columns[1..4], "{} (mapped: {map})", columns[0]);

@@ -11,7 +11,7 @@ fn drain_set(set: &mut CaptureSet) -> Vec<(u32, u64, usize)> {
     let mut batch = PacketBatch::new();
     let mut seen = Vec::new();
     while set.next_batch(&mut batch).unwrap() == Fill::Packets {
-        seen.extend(batch.packets.iter().map(|raw| (batch.pass, raw.time_ns, raw.captured as usize)));
+        seen.extend(batch.packets.iter().map(|raw| (batch.pass, raw.time_ns, raw.captured_bytes as usize)));
     }
     seen
 }

@@ -46,8 +46,8 @@ impl PacketSource for Memory {
         for packet in self.packets.iter().skip(self.at).take(self.batch) {
             batch.packets.push(RawPacket {
                 position: block.len() as u64,
-                captured: packet.bytes.len() as u32,
-                wire: packet.wire,
+                captured_bytes: packet.bytes.len() as u32,
+                wire_bytes: packet.wire,
                 time_ns: packet.time_ns,
                 link: self.link,
             });
@@ -103,7 +103,7 @@ pub(crate) fn defragmented(
         last = Some(place);
         for raw in &batch.packets {
             let bytes = raw.bytes_in(block.bytes()).to_vec();
-            out.packets.push(Packet { time_ns: raw.time_ns, bytes, wire: raw.wire });
+            out.packets.push(Packet { time_ns: raw.time_ns, bytes, wire: raw.wire_bytes });
         }
     }
     assert_eq!(packets.len() as u64, out.packets.len() as u64 + out.withheld.total(), "{:?}", out.withheld);

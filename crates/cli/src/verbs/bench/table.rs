@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use flowloom::cpu::features::Isa;
 use flowloom::engine::Control;
+use flowloom::flow_table::baseline::{Chained, ChainedConfig, DirectTable, DirectTableConfig};
 use flowloom::flow_table::dhash::ReferenceDHash;
 use flowloom::flow_table::{
-    BuildError, Chained, ChainedConfig, DHash, DHashConfig, DirectHash, DirectHashConfig, FlowTable,
-    LineHash, LineHashConfig, SigHash, SigHashConfig,
+    BuildError, DHash, DHashConfig, FlowTable, LineHash, LineHashConfig, SigHash, SigHashConfig,
 };
 use flowloom_measure::lookup::contender::{
     Contender, FloorContender, MapContender, OurTable, StdMap, Work,
@@ -200,7 +200,7 @@ impl Run<'_> {
                 Ok(table)
             }),
             TableName::Direct => ours(name, flows, |count| {
-                let mut table = DirectHash::try_new(&DirectHashConfig::for_flows(count))?;
+                let mut table = DirectTable::try_new(&DirectTableConfig::for_flows(count))?;
                 table.prefault();
                 Ok(table)
             }),

@@ -78,7 +78,7 @@ pub(super) fn engine_config(arguments: &Replay) -> Result<EngineConfig, Failure>
     if let Some(seed) = arguments.seed {
         config.hasher = FlowHasher::with_seed(seed);
     }
-    config.decode = DecodeOptions { decap: arguments.decap };
+    config.decode = DecodeOptions::new().with_decap(arguments.decap);
     config.ring_slots = arguments.ring;
     config.when_full = match arguments.full {
         FullName::Block => WhenFull::Block,

@@ -52,7 +52,7 @@ pub(super) fn offer(options: &TrafficOptions, common: &Common) -> Result<Offer, 
 fn from_captures(options: &TrafficOptions, common: &Common) -> Result<Offer, Failure> {
     let inputs: Vec<Input> = options.inputs.iter().map(|path| Input::from_argument(path)).collect();
     let mut source = CaptureSet::open(&inputs, SetOptions::default())?;
-    let decoding = DecodeOptions { decap: options.decap };
+    let decoding = DecodeOptions::new().with_decap(options.decap);
     let most = options.packets.unwrap_or(JOBS_MAX as u64).min(JOBS_MAX as u64) as usize;
     let mut traffic = Traffic { jobs: Vec::new(), keys: Vec::new(), servers: Vec::new() };
     let mut numbers: HashMap<FlowKey, u32> = HashMap::new();
@@ -80,10 +80,10 @@ fn from_captures(options: &TrafficOptions, common: &Common) -> Result<Offer, Fai
                 });
                 (traffic.keys.len() - 1) as u32
             });
-            let work =
-                u64::from(options.packet_cycles) + u64::from(options.byte_cycles) * u64::from(raw.wire);
+            let work = u64::from(options.packet_cycles)
+                + u64::from(options.byte_cycles) * u64::from(raw.wire_bytes);
             let work = work.min(u64::from(WORK_MAX)) as u32;
-            traffic.jobs.push(Job { arrival: 0, flow, digest: 0, bytes: raw.wire, work });
+            traffic.jobs.push(Job { arrival: 0, flow, digest: 0, bytes: raw.wire_bytes, work });
         }
     }
     traffic.jobs.truncate(most);

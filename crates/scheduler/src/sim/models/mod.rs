@@ -28,6 +28,7 @@ pub use captures::Capture;
 
 /// A model of traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Model {
     /// [LFB Tab. 1]: one flow dominates.
     Dominant,

@@ -19,6 +19,7 @@ pub const BURST_PACKETS_MAX: u32 = 256;
 
 /// How long frames are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum FrameSize {
     /// IP lengths of at most 64, 576 and 1,500 bytes in the ratio 7 : 4 : 1.
     #[default]
@@ -49,6 +50,8 @@ impl FromStr for FrameSize {
 }
 
 /// A mixture's parameters. Only [`Mix::new`](super::Mix::new) validates them.
+///
+/// Fields may be added in any version: a literal ends with `..MixConfig::default()`.
 ///
 /// # Examples
 ///

@@ -46,7 +46,7 @@ const FRAME_BYTES_MIN: usize = 60;
 /// assert_eq!(count, 400);
 /// # Ok::<(), flowloom_traffic::synth::MixError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Mix {
     config: MixConfig,
     layout: Layout,
@@ -62,6 +62,15 @@ pub struct Mix {
     slot: u64,
     clock: Clock,
     scratch: Vec<u8>,
+}
+
+impl std::fmt::Debug for Mix {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Mix")
+            .field("config", &self.config)
+            .field("slot", &self.slot)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Spreads the packets of a slot evenly over its time.

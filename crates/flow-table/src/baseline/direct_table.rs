@@ -1,6 +1,7 @@
-//! `DirectHash`: a full entry in the bucket itself, colliding ones in a list behind it [FLOWNP §4.2].
+//! The DirectHash of [FLOWNP §4.2]: a full entry in the bucket itself, colliding ones in a list behind it.
 //!
-//! The paper's baseline: every lookup reads at least one full entry, and every collision another.
+//! The paper's baseline: every lookup reads at least one full entry, and every collision another. Its name here tells it from the
+//! policy that places packets by direct hash.
 
 use core::fmt;
 
@@ -15,9 +16,9 @@ use crate::probe::{NoProbe, Probe};
 use crate::state::{States, Timeouts};
 use crate::table::{FlowId, FullReason, MemoryReport, TableKey, TableStats};
 
-/// How a [`DirectHash`] is built.
+/// How a [`DirectTable`] is built.
 #[derive(Clone, Debug)]
-pub struct DirectHashConfig {
+pub struct DirectTableConfig {
     /// The most flows that the table will hold; buckets and flows together are no more than 2²⁷.
     pub flows: u32,
     /// Buckets, each with room for one flow; `None` for one a flow.
@@ -32,7 +33,7 @@ pub struct DirectHashConfig {
     pub memory_limit_bytes: u64,
 }
 
-impl DirectHashConfig {
+impl DirectTableConfig {
     /// Returns the configuration for so many flows: no timeouts, no memory limit.
     #[must_use]
     pub const fn for_flows(flows: u32) -> Self {
@@ -63,7 +64,7 @@ impl DirectHashConfig {
 }
 
 /// Entries in buckets. See the [module](self).
-pub struct DirectHash<K, V> {
+pub struct DirectTable<K, V> {
     bucket_count: u32,
     /// Of the states behind the buckets'.
     links: Links,
@@ -73,13 +74,13 @@ pub struct DirectHash<K, V> {
     listed: u32,
 }
 
-impl<K: TableKey, V> DirectHash<K, V> {
+impl<K: TableKey, V> DirectTable<K, V> {
     /// Returns an empty table. Memory is reserved and not touched.
     ///
     /// # Errors
     ///
     /// [`BuildError`] if the configuration cannot be, or does not fit the memory.
-    pub fn try_new(config: &DirectHashConfig) -> Result<Self, BuildError> {
+    pub fn try_new(config: &DirectTableConfig) -> Result<Self, BuildError> {
         let needed_bytes = config.bytes_needed::<K, V>();
         let places = check_size(config.flows, config.places(), needed_bytes, config.memory_limit_bytes)?;
         if places >= LINKED_MAX {
@@ -136,7 +137,7 @@ impl<K: TableKey, V> DirectHash<K, V> {
     }
 }
 
-impl<K: TableKey, V> Indexed for DirectHash<K, V> {
+impl<K: TableKey, V> Indexed for DirectTable<K, V> {
     type Key = K;
     type Value = V;
 
@@ -237,9 +238,9 @@ impl<K: TableKey, V> Indexed for DirectHash<K, V> {
     }
 }
 
-impl<K, V> fmt::Debug for DirectHash<K, V> {
+impl<K, V> fmt::Debug for DirectTable<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DirectHash")
+        f.debug_struct("DirectTable")
             .field("buckets", &self.bucket_count)
             .field("states", &self.states)
             .finish_non_exhaustive()

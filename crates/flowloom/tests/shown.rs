@@ -1,0 +1,120 @@
+//! What is shown for debugging stays readable however large the thing is, and holds no secret.
+
+use std::fmt::Debug;
+
+use flowloom::apps::firewall::{Defaults, FirewallRules, LiveRules};
+use flowloom::apps::{L7Options, L7Plan, TcpTracker};
+use flowloom::classifier::ClassifierBuilder;
+use flowloom::classifier::aggrecuts;
+use flowloom::classifier::hicuts::{HiCuts, HiCutsConfig};
+use flowloom::classifier::live::Live;
+use flowloom::classifier::synth::{self, Profile};
+use flowloom::dpi::{Scanner, builtin};
+use flowloom::engine::{Control, EngineConfig, Mode, run};
+use flowloom::flow_key::FlowHasher;
+use flowloom::flow_table::baseline::{Chained, ChainedConfig, DirectTable, DirectTableConfig};
+use flowloom::flow_table::{DHash, DHashConfig, FlowKey, LineHash, LineHashConfig, SigHash, SigHashConfig};
+use flowloom::packet::{DecodeOptions, PacketBatch, PacketSource};
+use flowloom::scheduler::{
+    Cached, DirectHash, Fixed, FlowBurst, FlowPin, FlowPull, HrwTree, Topology, WorkerCount,
+};
+use flowloom::tcb_cache::bounds::NextUses;
+use flowloom::tcb_cache::{Access, Trace};
+use flowloom::traffic::capture::{CaptureSet, Input, SetOptions};
+use flowloom::traffic::defrag::{Defrag, DefragLimits};
+use flowloom::traffic::synth::{Mix, MixConfig};
+
+/// Characters that are bearable: a batch has 32 packets, a tree of 64 workers its weights.
+const LENGTH_MAX: usize = 20_000;
+
+fn look(name: &str, thing: &impl Debug) {
+    let length = format!("{thing:?}").len();
+    assert!(length <= LENGTH_MAX, "{name}: {length} characters");
+}
+
+const FLOWS: u32 = 10_000;
+
+fn capture() -> CaptureSet {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/small/campus.pcap");
+    CaptureSet::open(&[Input::Path(path.into())], SetOptions::default()).expect("a committed sample")
+}
+
+#[test]
+fn tables_are_shown_by_their_figures() {
+    look("linehash", &LineHash::<FlowKey, u64>::try_new(&LineHashConfig::for_flows(FLOWS)).unwrap());
+    look("dhash", &DHash::<FlowKey, u64>::try_new(&DHashConfig::for_flows(FLOWS)).unwrap());
+    look("sighash", &SigHash::<FlowKey, u64>::try_new(&SigHashConfig::for_flows(FLOWS)).unwrap());
+    look("chained", &Chained::<FlowKey, u64>::try_new(&ChainedConfig::for_flows(FLOWS)).unwrap());
+    look("direct", &DirectTable::<FlowKey, u64>::try_new(&DirectTableConfig::for_flows(FLOWS)).unwrap());
+    look("hasher", &FlowHasher::random());
+}
+
+#[test]
+fn sets_trees_and_scanners_are_shown_by_their_sizes() {
+    let set = synth::rules(Profile::Acl, 2000, 1, false).unwrap();
+    look("classifier", &ClassifierBuilder::new().build(&set).unwrap());
+    look(
+        "hicuts",
+        &HiCuts::build(
+            &set,
+            HiCutsConfig { binth: 8, spfac: 2.0, memory_bytes_max: 1 << 30, steps_max: 1 << 40 },
+        )
+        .map_err(|e| e.to_string()),
+    );
+    look("live", &Live::new(&set, ClassifierBuilder::new()).unwrap());
+    look(
+        "tree",
+        &aggrecuts::AggreCuts::build(
+            &set,
+            aggrecuts::Stride::Eight,
+            aggrecuts::Sharing::default(),
+            aggrecuts::Limits::default(),
+        )
+        .unwrap(),
+    );
+    let firewall = FirewallRules::build(set, Defaults::default(), ClassifierBuilder::new()).unwrap();
+    look("firewall", &firewall);
+    look("liverules", &LiveRules::new(firewall));
+    look("scanner", &Scanner::new(&builtin()).unwrap());
+    look("l7plan", &L7Plan::new(&builtin(), L7Options::default()).unwrap());
+}
+
+#[test]
+fn sources_and_batches_are_shown_without_their_bytes() {
+    let mut source = capture();
+    look("set", &source);
+    let mut batch = PacketBatch::new();
+    source.next_batch(&mut batch).unwrap();
+    look("batch", &batch);
+    look("block", &batch.block);
+    look("defrag", &Defrag::new(capture(), DecodeOptions::new(), DefragLimits::default()));
+    look("mix", &Mix::new(MixConfig::default()).unwrap());
+}
+
+#[test]
+fn runs_are_shown_without_their_flows_and_secrets() {
+    let mut policy = DirectHash::new(WorkerCount::new(1).unwrap());
+    let config = EngineConfig::new(Mode::Inline);
+    look("config", &config);
+    assert!(format!("{config:?}").contains("FlowHasher(secret)"));
+    let control = Control::default();
+    let table = |_| LineHash::try_new(&LineHashConfig::for_flows(FLOWS));
+    let report = run(&config, &mut capture(), &mut policy, table, |_| TcpTracker, &control).unwrap();
+    look("control", &control);
+    look("flows", &report.flows);
+    look("report", &report);
+}
+
+#[test]
+fn traces_and_policies_are_shown_without_their_entries() {
+    let accesses: Vec<Access> = (0..100_000).map(|i| Access::new(i, i)).collect();
+    look("nextuses", &NextUses::of(&accesses, false).unwrap());
+    look("trace", &Trace::new(accesses, 0));
+    let topology: Topology = "8x2x4".parse().unwrap();
+    look("topology", &topology);
+    look("fixed", &Fixed::new(&topology, 12).unwrap());
+    look("flowburst", &FlowBurst::new(&topology, 12).unwrap());
+    look("cached", &Cached::new(HrwTree::new(&topology), 12).unwrap());
+    look("flowpull", &FlowPull::new(&topology, 12).unwrap());
+    look("flowpin", &FlowPin::new(&topology, FlowPin::BITS).unwrap());
+}
