@@ -10,6 +10,7 @@ pub(crate) fn now() -> Instant {
 }
 
 /// Returns the processor time of the calling thread; `None` where we know no clock of it.
+#[cfg_attr(unix, expect(clippy::unnecessary_wraps, reason = "elsewhere there is none"))]
 pub(crate) fn thread_cpu() -> Option<Duration> {
     #[cfg(unix)]
     {
