@@ -144,7 +144,8 @@ impl Read for Patient {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use std::io::Write;
     use std::sync::atomic::{AtomicBool, Ordering};
