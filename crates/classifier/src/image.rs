@@ -185,10 +185,19 @@ pub(crate) fn read<A: Key, B: Key>(
     if crc32c(&image[16..]) != head[1] {
         return Err(ImageError::CheckSum);
     }
+    // What names a rule of so many is an index.
+    let count = |rules: u64| {
+        let length = ImageError::Length { expected_bytes: u64::MAX, found_bytes: image.len() as u64 };
+        usize::try_from(rules).map_err(|_| length)
+    };
     let rules = sizes[8];
     let v4 = part(&mut bytes, &sizes[..4], rules, huge)?;
     let v6 = part(&mut bytes, &sizes[4..8], rules, huge)?;
-    Ok((v4, v6, rules as usize))
+    Ok((
+        Part { program: v4, rules: count(sizes[3])? },
+        Part { program: v6, rules: count(sizes[7])? },
+        count(rules)?,
+    ))
 }
 
 /// Returns the length of an image of these sizes; `None` where it does not fit a number.
@@ -208,7 +217,7 @@ fn part<K: Key>(
     sizes: &[u64],
     rules: u64,
     huge: HugePages,
-) -> Result<Part<K>, ImageError> {
+) -> Result<Program<K>, ImageError> {
     let cut = |at: usize| ImageError::Length { expected_bytes: at as u64, found_bytes: at as u64 };
     let trees = bytes.numbers(2 * sizes[2] as usize, u64::from_le_bytes).ok_or(cut(bytes.at))?;
     let trees = trees.chunks_exact(2).map(|pair| Tree { root: pair[0], least: pair[1] as u32 }).collect();
@@ -227,7 +236,6 @@ fn part<K: Key>(
             return Err(ImageError::Rule { rule, rules });
         }
     }
-    let program = Program::new(&words, &rows, trees, huge)
-        .map_err(|faulty| ImageError::Program(FaultyProgramReport(faulty)))?;
-    Ok(Part { program, rules: sizes[3] as usize })
+    Program::new(&words, &rows, trees, huge)
+        .map_err(|faulty| ImageError::Program(FaultyProgramReport(faulty)))
 }

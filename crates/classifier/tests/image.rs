@@ -64,9 +64,14 @@ fn what_is_wrong_is_said() {
     *other.last_mut().unwrap() ^= 1;
     assert_eq!(Classifier::from_image(&other).unwrap_err(), ImageError::CheckSum);
     // Fewer rules than the blocks name.
-    let mut other = image;
+    let mut other = image.clone();
     other[80..88].copy_from_slice(&3_u64.to_le_bytes());
     assert!(matches!(Classifier::from_image(&sealed(other)), Err(ImageError::Rule { .. })));
+    // More than indices can tell apart, where addresses have 32 bits.
+    let mut other = image;
+    other[80..88].copy_from_slice(&(u64::from(u32::MAX) + 4).to_le_bytes());
+    let read = Classifier::from_image(&sealed(other));
+    assert_eq!(matches!(read, Err(ImageError::Length { .. })), usize::BITS == 32);
 }
 
 proptest! {

@@ -7,6 +7,11 @@
     reason = "figures for people, and positions in this machine's memory"
 )]
 
+#[cfg(not(unix))]
+compile_error!(
+    "the flowloom command builds on Linux, macOS and the BSDs; on Windows the library crates do"
+);
+
 mod args;
 mod attend;
 mod exit;

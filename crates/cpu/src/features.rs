@@ -3,17 +3,19 @@
 //! A token ([`Avx512`], [`Avx512Popcount`], [`Avx2`], [`Sse42`], [`Neon`]) can only be had from its `detect`, so
 //! whoever holds one has the proof that calling a function compiled for those features is sound. Tokens
 //! are zero-sized: passing one costs nothing.
+//!
+//! Back ends are written for 64-bit programs: one of 32 bits has none of these sets, whatever its processor has.
 
 use core::fmt;
 use core::str::FromStr;
 
-/// Is each of the named features present? At run time with `std`, else as compiled.
+/// Is each of the named features of x86-64 present? At run time with `std`, else as compiled.
 macro_rules! has {
     ($($feature:tt),+) => {{
-        #[cfg(all(feature = "std", any(target_arch = "x86", target_arch = "x86_64")))]
+        #[cfg(all(feature = "std", target_arch = "x86_64"))]
         let present = $(std::arch::is_x86_feature_detected!($feature))&&+;
-        #[cfg(not(all(feature = "std", any(target_arch = "x86", target_arch = "x86_64"))))]
-        let present = $(cfg!(target_feature = $feature))&&+;
+        #[cfg(not(all(feature = "std", target_arch = "x86_64")))]
+        let present = cfg!(target_arch = "x86_64") $(&& cfg!(target_feature = $feature))+;
         present
     }};
 }
@@ -165,5 +167,11 @@ mod tests {
     fn the_detected_one_is_available() {
         assert!(Isa::detect().is_available());
         assert!(Isa::Scalar.is_available());
+    }
+
+    #[cfg(target_pointer_width = "32")]
+    #[test]
+    fn programs_of_32_bits_have_no_back_ends() {
+        assert_eq!(Isa::detect(), Isa::Scalar);
     }
 }

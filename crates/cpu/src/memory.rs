@@ -5,8 +5,9 @@ use std::path::Path;
 
 /// Returns the bytes that this process could still touch without harm, if the system tells.
 ///
-/// The smaller of what the kernel calls available and what the control group of the process has left, pages of files that
-/// nobody has asked for lately not counted as used: they go when memory is short. For refusing a configuration before it
+/// The smallest of what the kernel calls available, what the control group of the process has left, pages of files that
+/// nobody has asked for lately not counted as used: they go when memory is short; and the addresses that the process has left, which
+/// may be the least of all where they have 32 bits. For refusing a configuration before it
 /// fails, not for accounting: the number is old when it is read.
 pub fn available_bytes() -> Option<u64> {
     available_below(Path::new("/"))
@@ -15,7 +16,13 @@ pub fn available_bytes() -> Option<u64> {
 /// Reads `proc` and `sys` folders below `root`.
 fn available_below(root: &Path) -> Option<u64> {
     let machine = mem_available(&text(&root.join("proc/meminfo")));
-    [machine, group_headroom(root)].into_iter().flatten().min()
+    [machine, group_headroom(root), addresses_left(root, usize::MAX as u64)].into_iter().flatten().min()
+}
+
+/// Returns how many of so many addresses nothing of the process lies at.
+fn addresses_left(root: &Path, all: u64) -> Option<u64> {
+    let used = kilobytes(&text(&root.join("proc/self/status")), "VmSize:")?;
+    Some(all.saturating_sub(used))
 }
 
 fn text(path: &Path) -> String {
@@ -24,7 +31,11 @@ fn text(path: &Path) -> String {
 
 /// Reads the line `MemAvailable:  123 kB`.
 fn mem_available(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    kilobytes(meminfo, "MemAvailable:")
+}
+
+fn kilobytes(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
@@ -115,6 +126,17 @@ mod tests {
             ("sys/fs/cgroup/memory/memory.usage_in_bytes", "50000\n"),
         ];
         assert_eq!(available("inside", &inside), Some(10_000));
+    }
+
+    #[cfg(not(miri))]
+    #[test]
+    fn addresses_that_are_taken_are_not_left() {
+        let files = [("proc/self/status", "VmPeak:\t 9000000 kB\nVmSize:\t 3145728 kB\n")];
+        let left =
+            |all| crate::system_files::with_files("addresses", &files, |root| addresses_left(root, all));
+        assert_eq!(left(u64::from(u32::MAX)), Some((1 << 30) - 1));
+        assert_eq!(left(1 << 20), Some(0));
+        assert_eq!(addresses_left(Path::new("/nonexistent"), 7), None, "the system does not tell");
     }
 
     #[test]

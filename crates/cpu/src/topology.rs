@@ -107,6 +107,20 @@ impl Topology {
     }
 }
 
+/// Threads can be pinned to CPUs of numbers below this, by the means that this workspace has.
+///
+/// 0 where the system takes no CPU from a thread, or as a hint only (macOS): there nothing may say that it is pinned.
+pub const PINNABLE_CPUS: u32 = if cfg!(any(target_os = "linux", target_os = "android")) {
+    1024
+} else if cfg!(target_os = "freebsd") {
+    128
+} else if cfg!(windows) {
+    // Bits of a mask for the first group of processors.
+    usize::BITS
+} else {
+    0
+};
+
 /// Returns the numbers of the CPUs that the calling thread may run on, without reading how they are related.
 ///
 /// For a process that pins threads: ask before the first one is pinned, since threads inherit what their parent may.

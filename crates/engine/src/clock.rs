@@ -4,16 +4,20 @@
 
 use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, clock_gettime};
-
 /// Returns this moment.
 pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// Returns the processor time of the calling thread.
-pub(crate) fn thread_cpu() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
+/// Returns the processor time of the calling thread; `None` where we know no clock of it.
+#[cfg_attr(unix, expect(clippy::unnecessary_wraps, reason = "elsewhere there is none"))]
+pub(crate) fn thread_cpu() -> Option<Duration> {
+    #[cfg(unix)]
+    {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+        Some(Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0)))
+    }
+    #[cfg(not(unix))]
+    None
 }

@@ -225,7 +225,7 @@ impl EngineConfig {
         if !self.ring_slots.is_power_of_two() || !(64..=1 << 24).contains(&self.ring_slots) {
             return Err(ConfigError::RingSlots { slots: self.ring_slots });
         }
-        let ring_bytes = (self.ring_slots * Parcel::BYTES * workers) as u64;
+        let ring_bytes = self.ring_slots as u64 * Parcel::BYTES as u64 * workers as u64;
         if ring_bytes > RING_BYTES_MAX {
             return Err(ConfigError::RingMemory { bytes: ring_bytes, max: RING_BYTES_MAX });
         }

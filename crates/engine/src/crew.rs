@@ -67,7 +67,7 @@ pub(crate) struct Ended<R> {
     pub(crate) at: Option<u64>,
     pub(crate) pinned: bool,
     /// Processor time of its thread, until it was done.
-    pub(crate) cpu: Duration,
+    pub(crate) cpu: Option<Duration>,
 }
 
 /// What the egress stage leaves.
@@ -241,7 +241,7 @@ pub(crate) fn end_worker<F>(
         // Whoever has come so far holds up nobody.
         Err(message) => (None, panic.or(Some(message))),
     };
-    Ended { result: WorkerEnd { counted, flows }, panic, at, pinned: false, cpu: Duration::ZERO }
+    Ended { result: WorkerEnd { counted, flows }, panic, at, pinned: false, cpu: None }
 }
 
 /// Ends the egress stage; after a panic of the sink the others are told.
@@ -250,7 +250,7 @@ pub(crate) fn end_egress(egress: Egress<'_>, panic: Option<String>, halt: &Halt)
         halt.halt();
     }
     let Egress { counters, failed, .. } = egress;
-    Ended { result: EgressEnd { counters, failed }, panic, at: None, pinned: false, cpu: Duration::ZERO }
+    Ended { result: EgressEnd { counters, failed }, panic, at: None, pinned: false, cpu: None }
 }
 
 /// Returns the report of an inline run.

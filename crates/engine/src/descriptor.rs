@@ -166,7 +166,7 @@ impl Parcel {
     }
 }
 
-const _: () = assert!(size_of::<Parcel>() == Parcel::BYTES, "a run's memory is bounded by it");
+const _: () = assert!(size_of::<Parcel>() <= Parcel::BYTES, "a run's memory is bounded by it");
 
 #[inline(always)]
 fn pair(low: u32, high: u32) -> u64 {
@@ -261,17 +261,13 @@ mod tests {
 
     #[test]
     fn a_packet_comes_back_as_it_went_in() {
-        let place = Place {
-            position: (1 << 48) - 1,
-            time_ns: 5,
-            captured: 1500,
-            wire: 9000,
-            number: (1 << 40) - 1,
-        };
+        // On a machine of 32 bits a block ends earlier.
+        let position = ((1 << 48) - 1).min(usize::MAX as u64);
+        let place = Place { position, time_ns: 5, captured: 1500, wire: 9000, number: (1 << 40) - 1 };
         let mut packet = Descriptor::packet(7, place, LinkType(0xFFFF));
         packet.tag = Descriptor::tag_with_turn(packet.tag, TURNS - 1);
         assert_eq!((packet.hash, packet.time_ns, packet.wire), (7, 5, 9000));
-        assert_eq!(packet.position(), (1 << 48) - 1);
+        assert_eq!(packet.position() as u64, position);
         assert_eq!(packet.link(), LinkType(0xFFFF));
         assert_eq!((packet.number(), packet.turn()), ((1 << 40) - 1, TURNS - 1));
     }

@@ -73,6 +73,12 @@ pub enum ConfigError {
         /// How many there are.
         workers: usize,
     },
+    /// A CPU is named that threads cannot be pinned to.
+    #[error("threads cannot be pinned to CPU {cpu} on this system\n  --no-pin runs without pinning")]
+    Unpinnable {
+        /// The CPU.
+        cpu: u32,
+    },
     /// The machine's CPUs cannot be found out.
     #[error("cannot find out which CPUs may be used: {why}\n  a run that pins no thread does not ask")]
     Topology {

@@ -89,6 +89,12 @@
     reason = "positions and counts of what lies in this machine's memory"
 )]
 
+#[cfg(all(target_family = "wasm", target_os = "unknown"))]
+compile_error!(
+    "flowloom-engine starts threads and reads a clock, which this target does not have: take the crates for packets, flow tables, \
+     classifiers and scheduling by themselves"
+);
+
 mod actor;
 pub mod app;
 mod clock;

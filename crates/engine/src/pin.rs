@@ -4,7 +4,7 @@
 //! threads it starts inherit that. `core_affinity` is used to set, never to list.
 
 use core_affinity::CoreId;
-use flowloom_cpu::topology::{allowed_cpus, format_cpu_list};
+use flowloom_cpu::topology::{PINNABLE_CPUS, allowed_cpus, format_cpu_list};
 
 use crate::config::{Cores, EngineConfig, InputThread, Mode, WhenFull};
 use crate::error::ConfigError;
@@ -57,6 +57,9 @@ fn assign(
     if let Some(&cpu) = cpus.iter().find(|cpu| !allowed.contains(cpu)) {
         return Err(ConfigError::Cpu { cpu, allowed: format_cpu_list(allowed) });
     }
+    if let (Cores::List(_), Some(&cpu)) = (cores, cpus.iter().find(|&&cpu| cpu >= PINNABLE_CPUS)) {
+        return Err(ConfigError::Unpinnable { cpu });
+    }
     let by_workers = match input {
         InputThread::Auto => cpus.len() <= workers,
         InputThread::Own => false,
@@ -70,17 +73,15 @@ fn assign(
     if cpus.len() < threads || *cores == Cores::Unpinned {
         return Ok(unpinned(workers, by_workers));
     }
-    let mut free = cpus.iter().copied();
-    let input = if by_workers { None } else { free.next() };
-    Ok(Pinning { input, workers: free.map(Some).take(workers).collect(), input_by_workers: by_workers })
+    let mut free = cpus.iter().map(|&cpu| (cpu < PINNABLE_CPUS).then_some(cpu));
+    let input = if by_workers { None } else { free.next().flatten() };
+    Ok(Pinning { input, workers: free.take(workers).collect(), input_by_workers: by_workers })
 }
-
-/// CPUs that `core_affinity` knows; it panics on others.
-const CPUS_MAX: u32 = 1024;
 
 /// Pins the calling thread. Says whether it is pinned now.
 pub(crate) fn pin(cpu: Option<u32>) -> bool {
-    cpu.is_some_and(|id| id < CPUS_MAX && core_affinity::set_for_current(CoreId { id: id as usize }))
+    // `core_affinity` panics on numbers that it does not know, and says that it pinned where the system took a hint.
+    cpu.is_some_and(|id| id < PINNABLE_CPUS && core_affinity::set_for_current(CoreId { id: id as usize }))
 }
 
 #[cfg(test)]
@@ -135,7 +136,15 @@ mod tests {
 
     #[test]
     fn a_thread_of_a_very_large_machine_is_not_pinned() {
-        assert!(!pin(Some(CPUS_MAX)));
+        assert!(!pin(Some(PINNABLE_CPUS)));
+        let allowed = [0, PINNABLE_CPUS];
+        let plan = assign(1, InputThread::Own, &Cores::Auto, &allowed).unwrap();
+        assert_eq!((plan.input, plan.workers), (Some(0), vec![None]));
+        let named = assign(1, InputThread::Own, &Cores::List(vec![0, PINNABLE_CPUS]), &allowed);
+        assert!(
+            matches!(named, Err(ConfigError::Unpinnable { cpu: PINNABLE_CPUS })),
+            "who asks must hear it"
+        );
     }
 
     #[test]

@@ -27,8 +27,9 @@ pub struct WorkerReport {
     pub memory: Option<MemoryReport>,
     /// How often the input stage found its ring full.
     pub full_waits: u64,
-    /// Processor time of its thread, waiting included, until its last packet was done.
-    pub busy: Duration,
+    /// Processor time of its thread, waiting included, until its last packet was done; `None` where the system has no such clock that
+    /// we read (Windows), and of a worker that had no thread of its own.
+    pub busy: Option<Duration>,
 }
 
 /// The flows that all workers reach.
@@ -63,9 +64,9 @@ pub struct RunReport<F> {
     pub input_cpu: Option<u32>,
     /// The input stage had no thread of its own: workers took turns at it.
     pub input_by_workers: bool,
-    /// Processor time of the input stage's thread (in inline mode: the only one's), waiting included; zero where workers took
-    /// turns at it, whose time it is then.
-    pub input_busy: Duration,
+    /// Processor time of the input stage's thread (in inline mode: the only one's), waiting included; `None` as there, and where workers
+    /// took turns at it, whose time it is then.
+    pub input_busy: Option<Duration>,
     /// From the first batch asked for until the last packet was done.
     pub elapsed: Duration,
     /// One record per distinct key.

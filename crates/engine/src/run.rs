@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::thread::{Builder, Scope, ScopedJoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::FlowTable;
@@ -190,13 +190,7 @@ where
                 .transpose()?;
             let input = (!by_workers)
                 .then(|| {
-                    let ended = |_, panic| Ended {
-                        result: (),
-                        panic,
-                        at: None,
-                        pinned: false,
-                        cpu: Duration::ZERO,
-                    };
+                    let ended = |_, panic| Ended { result: (), panic, at: None, pinned: false, cpu: None };
                     let poll = |helper: &mut _| at_input.poll(helper);
                     start(scope, "input".into(), pinning.input, helper(), poll, ended)
                 })
@@ -231,7 +225,7 @@ where
         Ok::<_, StartError>(((ended, egress), thread_of_input, done - begun))
     })?;
     let (workers, egress) = ended;
-    let mut input = Ended { result: input, panic: None, at: None, pinned: false, cpu: Duration::ZERO };
+    let mut input = Ended { result: input, panic: None, at: None, pinned: false, cpu: None };
     if let Some((Ended { pinned, cpu, .. }, _)) = thread_of_input {
         input = Ended { pinned, cpu, ..input };
     }

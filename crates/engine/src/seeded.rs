@@ -155,7 +155,7 @@ where
                 stage.settle(message);
             }
         }
-        let ended = Ended { result: stage, panic: None, at: None, pinned: false, cpu: Duration::ZERO };
+        let ended = Ended { result: stage, panic: None, at: None, pinned: false, cpu: None };
         let report = crew::inline_report(ended, None, Duration::ZERO);
         control.end(&report);
         return Ok(report);
@@ -163,7 +163,7 @@ where
     let Crew { input, workers, egress, shared } = crew::pipeline(config, parts, table, app, &halt)?;
     let pinning = Pinning { input: None, workers: vec![None; workers.len()], input_by_workers: false };
     let (workers, egress) = Stages::new(&input, workers, egress, seed).run(&halt, seed)?;
-    let input = Ended { result: input, panic: None, at: None, pinned: false, cpu: Duration::ZERO };
+    let input = Ended { result: input, panic: None, at: None, pinned: false, cpu: None };
     let report = Finished::<A, T> { input, workers, egress, shared }.report(&pinning, Duration::ZERO);
     control.end(&report);
     Ok(report)

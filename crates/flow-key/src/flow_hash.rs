@@ -75,7 +75,10 @@ impl FlowHasher {
     }
 
     /// Returns a hasher with a secret drawn from the operating system.
-    #[cfg(feature = "std")]
+    ///
+    /// Not on targets without one, as `wasm32-unknown-unknown`: what the standard library draws there is the same each time.
+    /// Whoever has entropy of its own there takes [`FlowHasher::with_seed`].
+    #[cfg(all(feature = "std", not(target_os = "unknown")))]
     #[must_use]
     pub fn random() -> Self {
         use std::hash::{BuildHasher, Hasher, RandomState};

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use core_affinity::CoreId;
-use flowloom_cpu::topology::{Topology, allowed_cpus};
+use flowloom_cpu::topology::{PINNABLE_CPUS, Topology, allowed_cpus};
 
 use crate::stats::Summary;
 
@@ -21,8 +21,6 @@ const PATIENCE: Duration = Duration::from_millis(50);
 pub(crate) const OTHERS: usize = 15;
 /// How often two CPUs are listened to that have other things to do.
 const TRIES: usize = 5;
-/// CPUs that `core_affinity` knows; it panics on others.
-const CPUS_MAX: u32 = 1024;
 /// What ends it.
 const OVER: u64 = u64::MAX;
 
@@ -76,7 +74,7 @@ struct Line(AtomicU64);
 
 /// Says whether a thread can be pinned to a CPU.
 pub(crate) fn may_run_on(cpu: u32) -> bool {
-    cpu < CPUS_MAX && allowed_cpus().is_ok_and(|allowed| allowed.contains(&cpu))
+    cpu < PINNABLE_CPUS && allowed_cpus().is_ok_and(|allowed| allowed.contains(&cpu))
 }
 
 pub(crate) fn pin(cpu: u32) -> bool {

@@ -18,6 +18,12 @@
 //! # Ok::<(), flowloom_measure::RoundsError>(())
 //! ```
 
+#[cfg(not(unix))]
+compile_error!(
+    "flowloom-measure takes processor times as Unix systems count them: it, flowloom-repro and the flowloom command build on \
+     Linux, macOS and the BSDs"
+);
+
 pub mod between;
 pub mod change;
 pub mod chart;

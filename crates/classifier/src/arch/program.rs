@@ -89,6 +89,11 @@ pub(crate) fn children(node: u64) -> (usize, usize) {
     (node as u32 as usize, stored << ((node >> 51) & 15))
 }
 
+/// Returns whether so many from the first on end where `end` is or before; their sum may be no address on a machine of 32 bits.
+fn is_within(first: usize, count: usize, end: usize) -> bool {
+    first <= end && count <= end - first
+}
+
 /// Arrays of so many bytes lie in a near cache, where a hint costs more than it gains.
 const NEAR_BYTES: usize = 256 << 10;
 
@@ -187,7 +192,7 @@ impl<K: Key> Program<K> {
             let end = position.min(words.len());
             let found = if word & LEAF != 0 {
                 let (first, count) = leaf_blocks(word);
-                if first + count > blocks {
+                if !is_within(first, count, blocks) {
                     return Err(FaultyProgram::Word { position });
                 }
                 let count = count as u32;
@@ -196,7 +201,7 @@ impl<K: Key> Program<K> {
                 let (first, count) = children(word);
                 let (key_word, shift) = ((word >> 55) as usize & 7, word >> 58);
                 let width = ((word >> 51) & 15) + 4;
-                let is_inside = first + count <= end && word & NODE_CLEAR == 0;
+                let is_inside = is_within(first, count, end) && word & NODE_CLEAR == 0;
                 if !is_inside || key_word >= K::WORDS || width > 16 || shift + width > 64 {
                     return Err(FaultyProgram::Word { position });
                 }
@@ -435,6 +440,9 @@ mod tests {
             node | 1 << 32,
             node | 1 << 48,
             node | 1 << 49,
+            // Sixteen children that end at 2³², and a block that does: with addresses of 32 bits the sum is 0.
+            node_word(1, 0, 4, 0xfffe, u32::MAX - 15),
+            leaf_word(u32::MAX, 1),
         ] {
             assert_eq!(program(&[leaf], root).unwrap_err(), FaultyProgram::Word { position: 1 });
         }

@@ -1,7 +1,7 @@
 //! Whether figures taken on this machine mean anything.
 
 use flowloom::cpu::features::Isa;
-use flowloom::cpu::topology::{Topology, format_cpu_list};
+use flowloom::cpu::topology::{CacheSizes, Topology, format_cpu_list};
 use flowloom_measure::Host;
 use flowloom_measure::between::shown;
 use flowloom_measure::host::NOISE_MAX;
@@ -40,7 +40,7 @@ pub(crate) fn run(common: &Common) -> Result<Status, Failure> {
             &text("/proc/sys/vm/nr_hugepages"),
         ),
         memory(&text("/proc/meminfo")),
-        load(host.load1, cpus),
+        load(Some(host.load1).filter(|_| !text("/proc/loadavg").is_empty()), cpus),
         stolen_time(stolen),
         noise(host.noise_p95_over_p5),
     ];
@@ -57,15 +57,17 @@ fn processor(topology: &Topology, host: &Host) -> Check {
     let (mib, kib) = (|bytes: u64| bytes as f64 / f64::from(1 << 20), |bytes: u64| bytes >> 10);
     let caches = &topology.caches;
     let state = if host.isa == "scalar" { State::Fair } else { State::Ok };
-    let found = format!(
-        "{}, {}, caches {} KiB, {:.1} MiB, {:.1} MiB",
-        host.cpu,
-        host.isa,
-        kib(caches.level1_data_bytes),
-        mib(caches.level2_bytes),
-        mib(caches.level3_bytes)
-    );
-    Check::new("Processor", state, found)
+    let sizes = if *caches == CacheSizes::default() {
+        String::from("not visible")
+    } else {
+        format!(
+            "{} KiB, {:.1} MiB, {:.1} MiB",
+            kib(caches.level1_data_bytes),
+            mib(caches.level2_bytes),
+            mib(caches.level3_bytes)
+        )
+    };
+    Check::new("Processor", state, format!("{}, {}, caches {sizes}", host.cpu, host.isa))
 }
 
 /// A thread that shares its core with another is slowed by what that does. `slowed`: how many times as long a core takes while another works.
@@ -168,7 +170,8 @@ fn memory(meminfo: &str) -> Check {
     }
 }
 
-fn load(load1: f64, cpus: usize) -> Check {
+fn load(load1: Option<f64>, cpus: usize) -> Check {
+    let Some(load1) = load1 else { return Check::new("Load", State::Unknown, "not visible") };
     let share = load1 / cpus as f64;
     let state = match share {
         s if s > 0.75 => State::Bad,
@@ -254,7 +257,10 @@ mod tests {
 
     #[test]
     fn what_slows_or_spreads_is_told_by_degrees() {
-        assert_eq!([0.3, 1.0, 1.9].map(|load1| load(load1, 2).state), [State::Ok, State::Fair, State::Bad]);
+        assert_eq!(
+            [0.3, 1.0, 1.9].map(|load1| load(Some(load1), 2).state),
+            [State::Ok, State::Fair, State::Bad]
+        );
         assert_eq!(
             [1.02, 1.2, 3.4].map(|spread| noise(spread).state),
             [State::Ok, State::Fair, State::Bad]
@@ -312,6 +318,7 @@ mod tests {
         assert_eq!(memory("MemTotal: 9 kB\nMemAvailable:  524288 kB\n").state, State::Fair);
         assert_eq!(memory("MemAvailable: 8388608 kB\n").state, State::Ok);
         assert_eq!(memory("").state, State::Unknown);
+        assert_eq!(load(None, 2).state, State::Unknown);
         let before = Ticks::of("cpu  10 0 10 70 0 0 0 10 5 0\ncpu0 1\n").unwrap();
         let after = Ticks::of("cpu  60 0 10 100 0 0 0 30 5 0\n").unwrap();
         assert_eq!(after.stolen_since(before), Some(0.2));

@@ -36,7 +36,7 @@ fn the_input_has_no_thread_and_the_report_says_so() {
     let report =
         run(&config, &mut source, &mut policy, |_| common::small_table(), app, &Control::default())
             .unwrap();
-    assert!(report.input_by_workers && report.input_busy.is_zero());
+    assert!(report.input_by_workers && report.input_busy.is_none());
     assert!(report.is_balanced());
     assert_eq!(report.processed(), report.input.decoded);
 }

@@ -208,7 +208,9 @@ mod tests {
     #[test]
     fn a_byte_near_a_line_is_in_it() {
         let mut state = 4;
-        for lines in [1, 2, 7, 1000, u32::MAX] {
+        // No table has more bytes than there are addresses.
+        let most = u32::try_from(usize::MAX / 64).unwrap_or(u32::MAX);
+        for lines in [1, 2, 7, 1000, most] {
             for _ in 0..500 {
                 let hash = split_mix(&mut state);
                 assert_eq!(Place::near_line_of(hash, lines) / 64, Place::of(hash, lines).home as usize);

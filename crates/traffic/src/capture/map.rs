@@ -5,7 +5,7 @@ use std::fs::File;
 use std::sync::Arc;
 
 use flowloom_packet::{Block, SharedBlock};
-use memmap2::{Advice, Mmap};
+use memmap2::Mmap;
 
 /// Returns a mapping of the whole file as a block.
 ///
@@ -20,6 +20,7 @@ pub(super) fn map(file: &File) -> std::io::Result<SharedBlock> {
     // which every reader here takes for untrusted anyway, and a cut is the documented fault above.
     let map = unsafe { Mmap::map(file)? };
     // Advice is a hint; a kernel without it reads ahead as it likes.
-    let _ = map.advise(Advice::Sequential);
+    #[cfg(unix)]
+    let _ = map.advise(memmap2::Advice::Sequential);
     Ok(Arc::new(Block::Foreign(Box::new(map))))
 }

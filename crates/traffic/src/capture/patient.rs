@@ -2,15 +2,25 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
-use std::os::fd::AsFd;
+#[cfg(unix)]
+use std::os::fd::AsFd as _;
+#[cfg(unix)]
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+#[cfg(windows)]
+use std::os::windows::io::AsHandle as _;
 use std::path::Path;
 use std::sync::Arc;
 
+#[cfg(unix)]
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+#[cfg(unix)]
 use rustix::fs::OFlags;
 
+#[cfg(not(any(unix, windows)))]
+compile_error!("flowloom-traffic reads files and pipes of Unix and Windows");
+
 /// How long a silent pipe is waited for at a time.
+#[cfg(unix)]
 const LOOK_UP: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
 /// Says whether to wait no longer.
@@ -37,6 +47,7 @@ impl GiveUp {
 pub(super) fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
+    #[cfg(unix)]
     if std::fs::metadata(path)?.file_type().is_fifo() {
         options.custom_flags(OFlags::NONBLOCK.bits().cast_signed());
     }
@@ -44,6 +55,8 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
 }
 
 /// A pipe, a terminal, a socket or a file, which ends when it is not to be waited for any longer.
+///
+/// On Windows whether to wait is asked before each read only: one that nothing comes from is waited for.
 ///
 /// ```
 /// use std::io::Read;
@@ -87,21 +100,40 @@ impl Patient {
 
     /// Returns standard input, without the buffer that the standard library puts before it: nobody could ask that one.
     pub(super) fn stdin_until(give_up: GiveUp) -> io::Result<Self> {
-        Ok(Self { file: File::from(io::stdin().as_fd().try_clone_to_owned()?), give_up })
+        #[cfg(unix)]
+        let stdin = io::stdin().as_fd().try_clone_to_owned()?;
+        #[cfg(windows)]
+        let stdin = io::stdin().as_handle().try_clone_to_owned()?;
+        Ok(Self { file: File::from(stdin), give_up })
     }
-}
 
-impl Read for Patient {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+    /// Waits until there is something to be read, or to be known; says whether there may be.
+    #[cfg(unix)]
+    fn wait(&self) -> bool {
         let look_up = self.give_up.0.as_ref().map(|_| &LOOK_UP);
         loop {
             // A named pipe that nobody has opened for writing yet would be read as one that has ended.
             let mut pipe = [PollFd::new(&self.file, PollFlags::IN)];
             match poll(&mut pipe, look_up) {
-                Ok(0) if self.give_up.is_stopped() => return Ok(0),
-                Ok(0) | Err(rustix::io::Errno::INTR) => continue,
+                Ok(0) if self.give_up.is_stopped() => return false,
+                Ok(0) | Err(rustix::io::Errno::INTR) => {}
                 // What cannot be polled is read: it says itself what is wrong.
-                Ok(_) | Err(_) => {}
+                Ok(_) | Err(_) => return true,
+            }
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn wait(&self) -> bool {
+        !self.give_up.is_stopped()
+    }
+}
+
+impl Read for Patient {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if !self.wait() {
+                return Ok(0);
             }
             match self.file.read(buffer) {
                 // Somebody else was quicker.
@@ -112,6 +144,7 @@ impl Read for Patient {
     }
 }
 
+#[cfg(unix)]
 #[cfg(test)]
 mod tests {
     use std::io::Write;

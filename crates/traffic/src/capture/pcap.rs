@@ -224,6 +224,7 @@ fn modified_frame(rest: &[u8], big_endian: bool) -> Result<LegacyPcapBlock<'_>, 
     let header = rest.first_chunk::<RECORD_HEADER_BYTES>().ok_or_else(incomplete)?;
     let word = |i: usize| u32::from_be_bytes([header[i], header[i + 1], header[i + 2], header[i + 3]]);
     let start = RECORD_HEADER_BYTES + MODIFIED_EXTRA_BYTES;
-    let data = rest.get(start..start + word(8) as usize).ok_or_else(incomplete)?;
+    // The stated length may be longer than the address space of a machine of 32 bits.
+    let data = rest.get(start..).and_then(|data| data.get(..word(8) as usize)).ok_or_else(incomplete)?;
     Ok(LegacyPcapBlock { ts_sec: word(0), ts_usec: word(4), caplen: word(8), origlen: word(12), data })
 }

@@ -227,7 +227,8 @@ impl Bench<'_> {
                 Answer(outcome.map(|report| {
                     let wall_ns = u64::try_from(report.elapsed.as_nanos()).unwrap_or(u64::MAX);
                     let threads = report.workers.iter().filter(|_| mode != Mode::Inline);
-                    let busy = report.input_busy + threads.map(|worker| worker.busy).sum();
+                    let busy: std::time::Duration =
+                        threads.filter_map(|worker| worker.busy).chain(report.input_busy).sum();
                     let cpu_ns = u64::try_from(busy.as_nanos()).unwrap_or(u64::MAX);
                     lap.add(Elapsed { cpu_ns, wall_ns });
                     report.input.packets
