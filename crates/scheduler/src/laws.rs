@@ -82,7 +82,7 @@ pub fn order_broken(
             queues[worker].push_back(flow);
         }
         for worker in 0..count {
-            let finish = draw() as usize % (queues[worker].len() + 1);
+            let finish = (draw() % (queues[worker].len() as u64 + 1)) as usize;
             for flow in queues[worker].drain(..finish) {
                 in_flight[flow] -= 1;
                 done[worker] += 1;

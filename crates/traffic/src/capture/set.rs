@@ -90,6 +90,20 @@ pub struct FileSummary {
 }
 
 impl FileSummary {
+    /// Returns the summary of an input that is no file, such as an interface: of no section, and with no packet read yet.
+    #[must_use]
+    pub fn of_interface(name: impl Into<PathBuf>, format: String, link: LinkType) -> Self {
+        Self {
+            path: name.into(),
+            format,
+            links: vec![link],
+            sections: 0,
+            interfaces: 1,
+            packets: 0,
+            lying_lengths: 0,
+        }
+    }
+
     fn of(capture: &Capture) -> Self {
         let (sections, interfaces) = capture.sections_and_interfaces();
         Self {

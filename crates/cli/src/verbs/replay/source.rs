@@ -94,15 +94,12 @@ impl Source {
         match self {
             Self::Captures(set) => set.files(),
             #[cfg(feature = "live")]
-            Self::Live(live) => vec![FileSummary {
-                path: live.interface().into(),
-                format: format!("interface, at most {} bytes a packet", live.snaplen_bytes()),
-                links: vec![live.link()],
-                sections: 0,
-                interfaces: 1,
-                packets: live.packets(),
-                lying_lengths: 0,
-            }],
+            Self::Live(live) => {
+                let format = format!("interface, at most {} bytes a packet", live.snaplen_bytes());
+                let mut summary = FileSummary::of_interface(live.interface(), format, live.link());
+                summary.packets = live.packets();
+                vec![summary]
+            }
         }
     }
 }
