@@ -92,7 +92,7 @@ impl From<StartError> for Failure {
                 error,
                 "external order (--order external) keeps it for any policy, none (--order none) does without",
             ),
-            StartError::Config(error @ ConfigError::Topology { .. }) => {
+            StartError::Config(error @ (ConfigError::Topology { .. } | ConfigError::Unpinnable { .. })) => {
                 said(error, "--no-pin runs without pinning")
             }
             error => error.to_string(),

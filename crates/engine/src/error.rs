@@ -74,7 +74,7 @@ pub enum ConfigError {
         workers: usize,
     },
     /// A CPU is named that threads cannot be pinned to.
-    #[error("threads cannot be pinned to CPU {cpu} on this system\n  --no-pin runs without pinning")]
+    #[error("threads cannot be pinned to CPU {cpu} on this system\n  name others, or run without pinning")]
     Unpinnable {
         /// The CPU.
         cpu: u32,
@@ -200,6 +200,7 @@ mod tests {
         let errors = [
             ConfigError::NoOrder { policy: "rr" },
             ConfigError::Topology { why: String::from("no such file") },
+            ConfigError::Unpinnable { cpu: 2000 },
             ConfigError::TooFewCpus { named: 1, threads: 2 },
         ];
         for error in errors {
