@@ -24,7 +24,6 @@ use flowloom_cpu::prefetch;
 use super::layout::{Filter, Line, Place, Way, state_of};
 use super::table::LineHash;
 use crate::arch::{Kernel, Lanes};
-use crate::indexed::Indexed;
 use crate::state::slab::Tenants;
 use crate::table::{FlowId, TableKey};
 
@@ -49,10 +48,6 @@ const fn distances(prefetched: bool) -> (usize, usize) {
 
 /// Keys that share a list of strays: as many as a byte can number.
 const BLOCK: usize = 256;
-
-/// Keys of a batch that are looked up one by one: a processor has as many under way at a time, and the pipeline takes 500
-/// instructions however few go through it, five or six lookups' worth.
-const FEW: usize = 3;
 
 /// Strays that are looked for at once.
 const ROUND: usize = 32;
@@ -415,16 +410,6 @@ where
     fn run<L: Lanes>(self, lanes: L) {
         let Self { table, keys, hashes, ids, mut on_flow } = self;
         let ids = Cell::from_mut(ids).as_slice_of_cells();
-        if hashes.len() <= FEW {
-            for (number, ((key, &hash), id)) in keys.iter().zip(hashes).zip(ids).enumerate() {
-                let found = table.find_value(key, hash);
-                if let Some((_, value)) = found {
-                    on_flow(number, value);
-                }
-                id.set(found.map(|(id, _)| id));
-            }
-            return;
-        }
         let mut before = 0;
         for ((keys, hashes), ids) in keys.chunks(BLOCK).zip(hashes.chunks(BLOCK)).zip(ids.chunks(BLOCK)) {
             let block = Block { table, before, keys, hashes, ids };
