@@ -6,12 +6,14 @@
 
 use arbitrary::Arbitrary;
 use flowloom_flow_key::hash::fold::split_mix;
+use flowloom_flow_table::baseline::{Chained, ChainedConfig, DirectTable, DirectTableConfig};
 use flowloom_flow_table::dhash::ReferenceDHash;
 use flowloom_flow_table::laws::{Operation, check};
 use flowloom_flow_table::segments::GrowthLimits;
 use flowloom_flow_table::sighash::ReferenceSigHash;
-use flowloom_flow_table::baseline::{Chained, ChainedConfig, DirectTable, DirectTableConfig};
-use flowloom_flow_table::{DHash, DHashConfig, Growing, LineHash, LineHashConfig, SigHash, SigHashConfig, TimeoutClass, Timeouts};
+use flowloom_flow_table::{
+    DHash, DHashConfig, Growing, LineHash, LineHashConfig, SigHash, SigHashConfig, TimeoutClass, Timeouts,
+};
 use libfuzzer_sys::fuzz_target;
 
 /// One step as bytes; keys and classes are few, so that flows meet.
