@@ -167,6 +167,8 @@ impl Parcel {
 }
 
 const _: () = assert!(size_of::<Parcel>() <= Parcel::BYTES, "a run's memory is bounded by it");
+const _: () =
+    assert!(usize::BITS < 64 || size_of::<Parcel>() == Parcel::BYTES, "nor is it bounded too widely");
 
 #[inline(always)]
 fn pair(low: u32, high: u32) -> u64 {
