@@ -64,9 +64,7 @@ pub trait Indexed {
         hashes: &[u64],
         ids: &mut [Option<FlowId>],
     ) {
-        for ((key, &hash), id) in keys.iter().zip(hashes).zip(ids) {
-            *id = self.find(key, hash);
-        }
+        find_each(self, keys, hashes, ids);
     }
 
     /// The same, and shows the values of those that were found.
@@ -205,6 +203,14 @@ fn insert_closely<T: Indexed>(
 /// time so, and one of eight more.
 const FEW: usize = 6;
 
+/// Looks up keys one by one.
+#[inline]
+fn find_each<T: Indexed + ?Sized>(table: &T, keys: &[T::Key], hashes: &[u64], ids: &mut [Option<FlowId>]) {
+    for ((key, &hash), id) in keys.iter().zip(hashes).zip(ids) {
+        *id = table.find(key, hash);
+    }
+}
+
 /// Looks up keys and shows the values of those that were found.
 #[inline]
 fn find_values<T: Indexed, const PREFETCHED: bool>(
@@ -311,10 +317,9 @@ where
     fn lookup_batch(&self, keys: &[K], hashes: &[u64], ids: &mut [Option<FlowId>]) {
         check_batch(keys, hashes, ids);
         if keys.len() > FEW {
-            return self.find_batch::<false>(keys, hashes, ids);
-        }
-        for ((key, &hash), id) in keys.iter().zip(hashes).zip(ids) {
-            *id = self.find(key, hash);
+            self.find_batch::<false>(keys, hashes, ids);
+        } else {
+            find_each(self, keys, hashes, ids);
         }
     }
 
