@@ -25,8 +25,18 @@ fn timeouts() -> Timeouts {
 fn operations(keys: u16) -> impl Strategy<Value = Vec<Operation>> {
     let (key, class) = (0..keys, 0_u8..4);
     // Up to more than the stages of any table's batches have together.
-    let count =
-        prop_oneof![Just(0_u16), Just(1), Just(96), Just(97), Just(128), Just(129), 0_u16..300].boxed();
+    let count = prop_oneof![
+        Just(0_u16),
+        Just(1),
+        Just(6),
+        Just(7),
+        Just(96),
+        Just(97),
+        Just(128),
+        Just(129),
+        0_u16..300
+    ]
+    .boxed();
     let budget = prop_oneof![0_u32..5, Just(1000)];
     let ticks = prop_oneof![0_u64..30, 50_u64..2000, Just(1 << 40)];
     let operation = prop_oneof![
