@@ -333,12 +333,30 @@ fn a_line_of_statistics_comes_when_it_is_asked_for() {
     running.send("-USR1");
     assert_eq!(running.says("packets/s)   processed ", 2).lines().count(), 2);
     check_balance(&running.stop().json());
-    // Without rules a hang-up ends the run, as it does any other command.
-    let running = Running::start(&folder, &[&trace]);
+}
+
+#[test]
+fn a_hang_up_ends_a_run_without_rules_as_it_does_any_other_command() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let mut running = Running::start(&folder, &[&trace]);
     std::thread::sleep(Duration::from_millis(400));
     running.send("-HUP");
+    // Tests that are run with `nohup` hand on to the command that it is not to heed hang-ups.
+    if hang_ups_are_ignored() {
+        std::thread::sleep(Duration::from_millis(400));
+        assert_eq!(running.child.try_wait().unwrap(), None);
+        running.send("-INT");
+    }
     let outcome = Outcome::of(&running.command, running.child.wait_with_output().unwrap()).ends(130);
     assert_eq!(outcome.json()["interrupted"], true);
+}
+
+/// Says whether this process, and so what it starts, ignores SIGHUP.
+fn hang_ups_are_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignored.is_some_and(|bits| u64::from_str_radix(bits.trim(), 16).unwrap() & 1 == 1)
 }
 
 #[test]
