@@ -190,7 +190,9 @@ impl<const W: usize> Contender for RteHash<'_, W> {
 
     fn run(&mut self, work: Work, lap: &mut Lap) -> Option<u64> {
         Some(match work {
-            Work::Hit { batch } => lap.time(|| self.bulk(&self.flows.keys, batch).0),
+            Work::Hit { batch } | Work::HitAhead { batch } => {
+                lap.time(|| self.bulk(&self.flows.keys, batch).0)
+            }
             Work::Miss { batch } => lap.time(|| self.bulk(&self.flows.strangers, batch).1),
             Work::Single => lap.time(|| {
                 let keys = &self.flows.keys;

@@ -32,6 +32,12 @@ pub trait Indexed {
     /// Hints that a flow with this hash will be looked up soon.
     fn prefetch_index(&self, hash: u64);
 
+    /// Hints that flows with these hashes will be looked up soon, which [`prefetch_index`](Indexed::prefetch_index) was given.
+    #[inline]
+    fn prefetch_found(&self, hashes: &[u64]) {
+        let _ = hashes;
+    }
+
     /// Returns the flow of a key.
     fn find(&self, key: &Self::Key, hash: u64) -> Option<FlowId>;
 
@@ -289,6 +295,11 @@ where
     #[inline]
     fn prefetch(&self, hash: u64) {
         self.prefetch_index(hash);
+    }
+
+    #[inline]
+    fn prefetch_states(&self, hashes: &[u64]) {
+        self.prefetch_found(hashes);
     }
 
     #[inline]

@@ -355,6 +355,7 @@ impl<K: TableKey + Hash, T: FlowTable<K, u64>> Trial<'_, K, T> {
         for &hash in &hashes {
             self.table.prefetch(hash);
         }
+        self.table.prefetch_states(&hashes);
         self.table.lookup_batch(&keys, &hashes, &mut ids);
         for (key, &id) in keys.iter().zip(&ids) {
             let known = self.oracle.flows.get(key).map(|flow| flow.id);

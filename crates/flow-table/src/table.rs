@@ -271,6 +271,37 @@ pub trait FlowTable<K: TableKey, V> {
     /// Hints that a flow with this hash will be looked up soon.
     fn prefetch(&self, hash: u64);
 
+    /// Hints that flows with these hashes, which [`prefetch`](FlowTable::prefetch) was given some time ago, will be looked up soon: asks for
+    /// the states of those that are there. A table may have nothing to ask for; ours but [`DirectTable`](crate::baseline::DirectTable) have.
+    ///
+    /// For little bursts of flows that are far from the processor. What a burst of 32 waits for is not its index, which is small and
+    /// near, but its states, all at once and only when it is looked up. Asked for while the burst before is still worked on, they
+    /// are there.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_flow_table::{FlowTable, LineHash, LineHashConfig};
+    /// let table = LineHash::<u64, u32>::try_new(&LineHashConfig::for_flows(64))?;
+    /// let bursts = [[6_u64, 7], [8, 9]].map(|keys| (keys, keys.map(|key| key << 40)));
+    /// let mut before: Option<&([u64; 2], [u64; 2])> = None;
+    /// for burst in bursts.iter().map(Some).chain([None]) {
+    ///     // As a burst comes, its keys are hashed and its lines asked for.
+    ///     burst.iter().for_each(|(_, hashes)| hashes.iter().for_each(|&hash| table.prefetch(hash)));
+    ///     if let Some((keys, hashes)) = before {
+    ///         // The burst before, whose states have come meanwhile.
+    ///         table.lookup_batch_prefetched(keys, hashes, &mut [None; 2], |_, value| println!("{value}"));
+    ///     }
+    ///     burst.iter().for_each(|(_, hashes)| table.prefetch_states(hashes));
+    ///     before = burst;
+    /// }
+    /// # Ok::<(), flowloom_flow_table::BuildError>(())
+    /// ```
+    #[inline]
+    fn prefetch_states(&self, hashes: &[u64]) {
+        let _ = hashes;
+    }
+
     /// Hints that a flow of this key, which is not there, is about to begin: asks for the state it would get.
     fn prefetch_vacancy(&self, key: &K, hash: u64);
 

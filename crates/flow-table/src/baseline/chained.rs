@@ -143,6 +143,15 @@ impl<K: TableKey, V> Indexed for Chained<K, V> {
         prefetch::read_at(&self.heads, self.bucket_of(hash));
     }
 
+    fn prefetch_found(&self, hashes: &[u64]) {
+        for &hash in hashes {
+            let [first, _] = self.heads[self.bucket_of(hash)];
+            if let Some(slot) = first.checked_sub(1) {
+                self.states.prefetch(slot);
+            }
+        }
+    }
+
     #[inline]
     fn find(&self, key: &K, hash: u64) -> Option<FlowId> {
         self.find_counting(key, hash, &mut NoProbe)

@@ -204,6 +204,19 @@ impl<K: TableKey, V> DHash<K, V> {
         if self.lists.is_listed(bucket) { self.find_listed(bucket, key, hash) } else { None }
     }
 
+    /// Returns the slots of its bucket that hold a hash's signature, and asks for the state of the first.
+    #[inline(always)]
+    fn matching_slots<L: Lanes>(&self, lanes: L, hash: u64) -> u32 {
+        let bucket = self.bucket_of(hash);
+        let matching = self.compare(lanes, bucket, Self::signature_of(hash));
+        if matching != 0 {
+            self.states.prefetch(state_of(bucket, matching.trailing_zeros()));
+        } else if self.lists.is_listed(bucket) {
+            self.prefetch_listed(bucket, hash);
+        }
+        matching
+    }
+
     /// Hints that the state of a flow that is in its bucket's list will be read soon.
     #[cold]
     #[inline(never)]
@@ -244,6 +257,23 @@ impl<K: TableKey, V> Kernel for Find<'_, K, V> {
     }
 }
 
+/// Hashes whose states are asked for.
+struct AskStates<'a, K, V> {
+    table: &'a DHash<K, V>,
+    hashes: &'a [u64],
+}
+
+impl<K: TableKey, V> Kernel for AskStates<'_, K, V> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) {
+        for &hash in self.hashes {
+            self.table.matching_slots(lanes, hash);
+        }
+    }
+}
+
 /// Many keys, in stages. Of those that are `PREFETCHED` the buckets are on their way.
 struct FindBatch<'a, K, V, const PREFETCHED: bool> {
     table: &'a DHash<K, V>,
@@ -271,13 +301,7 @@ impl<K: TableKey, V, const PREFETCHED: bool> Kernel for FindBatch<'_, K, V, PREF
         for ((keys, hashes), ids) in stages {
             let mut matching = [0_u32; STAGE];
             for (&hash, matching) in hashes.iter().zip(&mut matching) {
-                let bucket = table.bucket_of(hash);
-                *matching = table.compare(lanes, bucket, DHash::<K, V>::signature_of(hash));
-                if *matching != 0 {
-                    table.states.prefetch(state_of(bucket, matching.trailing_zeros()));
-                } else if table.lists.is_listed(bucket) {
-                    table.prefetch_listed(bucket, hash);
-                }
+                *matching = table.matching_slots(lanes, hash);
             }
             // The next stage's buckets travel while this one's states arrive.
             fetch(ahead.next().unwrap_or_default());
@@ -317,6 +341,11 @@ impl<K: TableKey, V> Indexed for DHash<K, V> {
     #[inline(always)]
     fn prefetch_index(&self, hash: u64) {
         prefetch::read_at(&self.buckets, self.bucket_of(hash) as usize);
+    }
+
+    #[inline]
+    fn prefetch_found(&self, hashes: &[u64]) {
+        self.backend.run(AskStates { table: self, hashes });
     }
 
     #[inline]

@@ -105,7 +105,14 @@ impl<K, V> Clone for Pipeline<'_, K, V> {
 
 impl<K, V> Copy for Pipeline<'_, K, V> {}
 
-impl<K: TableKey, V> Pipeline<'_, K, V> {
+impl<'a, K: TableKey, V> Pipeline<'a, K, V> {
+    /// Returns what is read of a table; there is always a line.
+    #[inline(always)]
+    fn of(table: &'a LineHash<K, V>, before: usize) -> Option<Self> {
+        let lines = Fractions::new(&table.lines)?;
+        Some(Self { lines, states: table.states.tenants(), line_states: table.line_states, before })
+    }
+
     /// Asks for the home line of a key.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "lines are counted in 32 bits")]
@@ -294,10 +301,7 @@ impl<'a, K: TableKey, V> Block<'a, K, V> {
     #[inline(always)]
     fn run<L: Lanes, const PREFETCHED: bool>(&self, lanes: L, on_flow: &mut impl FnMut(usize, &V)) {
         let Self { table, before, keys, hashes, ids } = *self;
-        // There is always a line.
-        let Some(lines) = Fractions::new(&table.lines) else { return };
-        let pipeline =
-            Pipeline { lines, states: table.states.tenants(), line_states: table.line_states, before };
+        let Some(pipeline) = Pipeline::of(table, before) else { return };
         let mut apart = Apart { numbers: &mut [0; BLOCK], count: 0 };
         let count = hashes.len();
         let (depth, states_ahead) = distances(PREFETCHED);
@@ -399,6 +403,36 @@ impl<'a, K: TableKey, V> Block<'a, K, V> {
     }
 }
 
+/// Hashes whose states are asked for.
+pub(super) struct AskStates<'a, K, V> {
+    pub(super) table: &'a LineHash<K, V>,
+    pub(super) hashes: &'a [u64],
+}
+
+impl<K: TableKey, V> Kernel for AskStates<'_, K, V> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) {
+        let Self { table, hashes } = self;
+        let Some(pipeline) = Pipeline::of(table, 0) else { return };
+        for hashes in hashes.chunks(BLOCK) {
+            let mut apart = Apart { numbers: &mut [0; BLOCK], count: 0 };
+            for (number, &hash) in hashes.iter().enumerate() {
+                pipeline.compare(lanes, number, hash, &Cell::new(None), &mut apart);
+            }
+            let block = Block { table, before: 0, keys: &[], hashes, ids: &[] };
+            let mut done = 0;
+            while done < apart.count {
+                let numbers = apart.some(done, ROUND);
+                block.ask(numbers);
+                block.compare_strays(lanes, numbers);
+                done += ROUND;
+            }
+        }
+    }
+}
+
 impl<K, V, F, const PREFETCHED: bool> Kernel for FindBatch<'_, K, V, F, PREFETCHED>
 where
     K: TableKey,
@@ -447,6 +481,7 @@ mod tests {
             let keys: Vec<u64> = (0..batch as u64).collect();
             let hashes: Vec<u64> = keys.iter().map(|&key| hash_of(key)).collect();
             let mut ids = vec![FlowId::new(7, 7); keys.len()];
+            table.prefetch_states(&hashes);
             table.lookup_batch(&keys, &hashes, &mut ids);
             let mut shown = vec![None; keys.len()];
             table.lookup_batch_values(&keys, &hashes, &mut ids.clone(), |place, &value| {
@@ -489,9 +524,7 @@ mod tests {
 
         fn run<L: Lanes>(self, lanes: L) -> usize {
             let Self(table, keys) = self;
-            let lines = Fractions::new(&table.lines).unwrap();
-            let states = table.states.tenants();
-            let pipeline = Pipeline { lines, states, line_states: table.line_states, before: 0 };
+            let pipeline = Pipeline::of(table, 0).unwrap();
             let mut apart = Apart { numbers: &mut [0; BLOCK], count: 0 };
             for (number, &key) in keys.iter().enumerate() {
                 let id = Cell::new(None);

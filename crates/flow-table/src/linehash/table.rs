@@ -6,7 +6,7 @@ use flowloom_cpu::features::Isa;
 use flowloom_cpu::pages::{HugePages, LineArray, PageReport};
 use flowloom_cpu::prefetch;
 
-use super::batch::FindBatch;
+use super::batch::{AskStates, FindBatch};
 use super::lanes::{Empty, Matching};
 use super::layout::{
     ALL_LANES, AWAY, Counts, DISPLACED_MAX, Filter, LANES, Line, Place, STASH_BIT, STASHED, Way,
@@ -491,6 +491,11 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
     #[inline(always)]
     fn prefetch_index(&self, hash: u64) {
         prefetch::read_at(&self.lines, self.place_of_hash(hash).home as usize);
+    }
+
+    #[inline]
+    fn prefetch_found(&self, hashes: &[u64]) {
+        self.backend.run(AskStates { table: self, hashes });
     }
 
     #[inline]

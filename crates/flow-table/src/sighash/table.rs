@@ -150,6 +150,17 @@ impl<K: TableKey, V> SigHash<K, V> {
         self.words.get(bucket as usize).copied().unwrap_or(0)
     }
 
+    /// Returns the bins of its bucket that hold a hash's signature, and asks for the state of the first.
+    #[inline(always)]
+    fn matching_bins(&self, hash: u64) -> u32 {
+        let bucket = bucket_of(hash, self.bucket_count);
+        let matching = equal(self.word(bucket), signature_of(hash));
+        if matching != 0 {
+            self.states.prefetch(state_of(bucket, first(matching)));
+        }
+        matching
+    }
+
     /// Verifies the matching bins, then the exceptions.
     #[inline(always)]
     fn finish(&self, bucket: u32, mut matching: u32, key: &K, hash: u64) -> Option<FlowId> {
@@ -193,6 +204,12 @@ impl<K: TableKey, V> Indexed for SigHash<K, V> {
         prefetch::read_at(&self.words, bucket_of(hash, self.bucket_count) as usize);
     }
 
+    fn prefetch_found(&self, hashes: &[u64]) {
+        for &hash in hashes {
+            self.matching_bins(hash);
+        }
+    }
+
     #[inline]
     fn find(&self, key: &K, hash: u64) -> Option<FlowId> {
         let bucket = bucket_of(hash, self.bucket_count);
@@ -214,11 +231,7 @@ impl<K: TableKey, V> Indexed for SigHash<K, V> {
         {
             let mut matching = [0_u32; STAGE];
             for (&hash, matching) in hashes.iter().zip(&mut matching) {
-                let bucket = bucket_of(hash, self.bucket_count);
-                *matching = equal(self.word(bucket), signature_of(hash));
-                if *matching != 0 {
-                    self.states.prefetch(state_of(bucket, first(*matching)));
-                }
+                *matching = self.matching_bins(hash);
             }
             fetch(ahead.next().unwrap_or_default());
             for (((key, &hash), &matching), id) in keys.iter().zip(hashes).zip(&matching).zip(ids) {

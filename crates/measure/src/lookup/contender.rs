@@ -16,7 +16,12 @@ pub enum Work {
         /// Keys a call; what has no call for many is asked one by one.
         batch: usize,
     },
-    /// The same, one by one.
+    /// The same, the states of each call's keys asked for while those of the call before are looked up.
+    HitAhead {
+        /// Keys a call; what cannot ask ahead is asked as for [`Hit`](Self::Hit).
+        batch: usize,
+    },
+    /// The same as `Hit`, one by one.
     Single,
     /// The same, each when the answer before is there.
     Dependent,
@@ -46,6 +51,7 @@ impl Work {
     pub fn name(self) -> String {
         match self {
             Self::Hit { batch } => format!("hit, batch {batch}"),
+            Self::HitAhead { batch } => format!("hit, batch {batch}, a batch ahead"),
             Self::Single => String::from("hit, single"),
             Self::Dependent => String::from("hit, single, each after the other"),
             Self::Miss { batch } => format!("miss, batch {batch}"),
@@ -160,6 +166,7 @@ where
         let Self { flows, table, tide, .. } = self;
         Some(match work {
             Work::Hit { batch } => lap.time(|| flows.hits(table, batch)),
+            Work::HitAhead { batch } => lap.time(|| flows.hits_ahead(table, batch)),
             Work::Single => lap.time(|| flows.single_hits(table)),
             Work::Dependent => lap.time(|| flows.dependent_hits(|key| flows.number_of(table, key))),
             Work::Miss { batch } => lap.time(|| flows.misses(table, batch)),
@@ -271,7 +278,7 @@ impl<const W: usize, M: StateMap<W>> Contender for MapContender<'_, W, M> {
     fn run(&mut self, work: Work, lap: &mut Lap) -> Option<u64> {
         let Self { flows, map, tide, .. } = self;
         Some(match work {
-            Work::Hit { .. } | Work::Single => {
+            Work::Hit { .. } | Work::HitAhead { .. } | Work::Single => {
                 lap.time(|| asked_ahead(&flows.keys).map(|key| map.first_word(key).unwrap_or(0)).sum())
             }
             Work::Dependent => lap.time(|| flows.dependent_hits(|key| map.first_word(key).unwrap_or(0))),

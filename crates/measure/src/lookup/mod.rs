@@ -208,6 +208,22 @@ impl<const W: usize> Flows<W> {
         sum
     }
 
+    /// Does the same, each batch's states asked for while the batch before is looked up.
+    pub fn hits_ahead(&self, table: &impl FlowTable<[u64; W], State>, batch: usize) -> u64 {
+        let (mut buffers, mut next) = (Buffers::new(batch), Buffers::new(batch));
+        let mut before: &[[u64; W]] = &[];
+        let mut sum = 0;
+        for keys in self.keys.chunks(batch).chain([&[][..]]) {
+            self.hash_all(keys, table, &mut next.hashes);
+            let (hashes, ids) = (&buffers.hashes[..before.len()], &mut buffers.ids[..before.len()]);
+            table.lookup_batch_prefetched(before, hashes, ids, |_, state| sum += state[0]);
+            table.prefetch_states(&next.hashes[..keys.len()]);
+            std::mem::swap(&mut buffers, &mut next);
+            before = keys;
+        }
+        sum
+    }
+
     /// Hashes keys that are about to be looked up, and says so to the table.
     #[inline(always)]
     fn hash_all(&self, keys: &[[u64; W]], table: &impl FlowTable<[u64; W], State>, hashes: &mut [u64]) {
