@@ -82,6 +82,20 @@ fn a_comparison_that_is_interrupted_before_its_first_round_says_so() {
 }
 
 #[test]
+fn a_comparison_is_interrupted_within_a_round_however_long() {
+    let most = u64::MAX.to_string();
+    for rounds in ["1", &most] {
+        let (command, child) =
+            start(&["bench", "pipeline", "--packets", &most, "--rounds", rounds, "--format", "json"]);
+        let begun = Instant::now();
+        send("-INT", &child);
+        let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130);
+        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+        assert_eq!(outcome.json()["complete"], false);
+    }
+}
+
+#[test]
 fn an_inspection_is_interrupted_while_it_digests_a_file() {
     let folder = Folder::new();
     let path = folder.write("long.pcap", &pcap(10));

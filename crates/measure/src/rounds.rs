@@ -189,7 +189,7 @@ impl<'a, C: PartialEq + fmt::Debug> Rounds<'a, C> {
             .collect();
         let mut answer: Option<(usize, C)> = None;
         let mut complete = true;
-        for round in 0..self.warm_up + self.count {
+        for round in 0..self.warm_up.saturating_add(self.count) {
             if !go_on() {
                 complete = false;
                 break;

@@ -4,8 +4,10 @@
 //! the packet path, and not the page faults of a new mapping. The rows of whole programs have those.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::{Elapsed, Stopwatch};
+use flowloom_engine::Control;
 use flowloom_packet::{Fill, PacketBatch, PacketSource, SharedBlock, SourceError};
 use flowloom_traffic::capture::{Capture, CaptureError, CaptureOptions, CaptureSet, Input, SetOptions};
 
@@ -15,6 +17,7 @@ pub struct Looped {
     set: CaptureSet,
     round_packets: u64,
     left: u64,
+    control: Option<Arc<Control>>,
     stopwatch: Option<Stopwatch>,
     elapsed: Elapsed,
 }
@@ -31,9 +34,16 @@ impl Looped {
             set: CaptureSet::open(&[Input::Path(path.to_path_buf())], options)?,
             round_packets,
             left: round_packets,
+            control: None,
             stopwatch: None,
             elapsed: Elapsed::default(),
         })
+    }
+
+    /// Lets a round end early, wherever it is, once a run is stopped: a round may be long.
+    #[must_use]
+    pub fn until_stopped(self, control: Arc<Control>) -> Self {
+        Self { control: Some(control), ..self }
     }
 
     /// Begins another round; flows of another round are other flows.
@@ -56,7 +66,8 @@ impl PacketSource for Looped {
     #[inline]
     fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
         let stopwatch = *self.stopwatch.get_or_insert_with(Stopwatch::start);
-        if self.left == 0 {
+        let is_stopped = self.control.as_ref().is_some_and(|control| control.is_stopped());
+        if self.left == 0 || is_stopped {
             self.elapsed = stopwatch.elapsed();
             batch.packets.clear();
             batch.block = None;
@@ -119,5 +130,11 @@ mod tests {
             assert_eq!((packets, passes), (600, vec![2 * round, 2 * round + 1]));
             assert!(looped.elapsed().wall_ns > 0);
         }
+        let control = Arc::new(Control::default());
+        let mut looped = looped.until_stopped(Arc::clone(&control));
+        looped.rewind();
+        assert_eq!(looped.next_batch(&mut batch).unwrap(), Fill::Packets);
+        control.stop();
+        assert_eq!(looped.next_batch(&mut batch).unwrap(), Fill::End);
     }
 }

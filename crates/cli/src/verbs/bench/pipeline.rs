@@ -71,7 +71,7 @@ pub(crate) fn run(arguments: &Pipeline, common: &Common) -> Result<Status, Failu
             file.path().display()
         )));
     }
-    let round = pass * arguments.packets.div_ceil(pass);
+    let round = pass * arguments.packets.div_ceil(pass).min(u64::MAX / pass);
     let control = Arc::new(Control::default());
     stop_on_signals(&control);
     let tool =
@@ -143,7 +143,7 @@ struct Bench<'a> {
     arguments: &'a Pipeline,
     file: &'a CaptureFile,
     round: u64,
-    control: &'a Control,
+    control: &'a Arc<Control>,
     workers: &'a [usize],
 }
 
@@ -158,7 +158,8 @@ impl Bench<'_> {
     }
 
     fn looped(&self) -> Result<Looped, Failure> {
-        Looped::open(self.file.path(), self.round).map_err(Failure::from)
+        let source = Looped::open(self.file.path(), self.round).map_err(Failure::from)?;
+        Ok(source.until_stopped(Arc::clone(self.control)))
     }
 
     /// What each step of inline mode costs, on one thread.
