@@ -180,7 +180,7 @@ fn compare(
     report: &mut JudgedReport,
 ) -> Result<()> {
     let mut works: Vec<Work> = BATCHES.iter().map(|&batch| Work::Hit { batch }).collect();
-    works.extend([Work::HitAhead { batch: BATCHES[0] }, Work::Single, Work::Dependent]);
+    works.extend([Work::HitAhead { batch: BATCHES[0], ahead: 2 }, Work::Single, Work::Dependent]);
     works.extend(BATCHES.iter().map(|&batch| Work::Miss { batch }));
     if scope == Scope::All {
         works.extend([Work::Churn, Work::ChurnBatch { batch: CHURN_BATCH }]);

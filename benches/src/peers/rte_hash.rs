@@ -190,7 +190,7 @@ impl<const W: usize> Contender for RteHash<'_, W> {
 
     fn run(&mut self, work: Work, lap: &mut Lap) -> Option<u64> {
         Some(match work {
-            Work::Hit { batch } | Work::HitAhead { batch } => {
+            Work::Hit { batch } | Work::HitAhead { batch, .. } => {
                 lap.time(|| self.bulk(&self.flows.keys, batch).0)
             }
             Work::Miss { batch } => lap.time(|| self.bulk(&self.flows.strangers, batch).1),

@@ -32,11 +32,16 @@ fn keys_of_forty_bytes_and_a_flood_have_rows() {
         "--rounds",
         "1",
         "--work",
-        "hit,flood",
+        "hit,hit-ahead,flood",
         "--key",
         "v6",
     ];
-    flowloom(arguments).ends(0).shows(&["hit, batch 256: dhash", "flows of one CRC", "paper mode"]);
+    flowloom(arguments).ends(0).shows(&[
+        "hit, batch 256: dhash",
+        "hit, batch 256, 2 ahead: dhash",
+        "flows of one CRC",
+        "paper mode",
+    ]);
 }
 
 #[test]

@@ -274,9 +274,9 @@ pub trait FlowTable<K: TableKey, V> {
     /// Hints that flows with these hashes, which [`prefetch`](FlowTable::prefetch) was given some time ago, will be looked up soon: asks for
     /// the states of those that are there. A table may have nothing to ask for; ours but [`DirectTable`](crate::baseline::DirectTable) have.
     ///
-    /// For little bursts of flows that are far from the processor. What a burst of 32 waits for is not its index, which is small and
-    /// near, but its states, all at once and only when it is looked up. Asked for while the burst before is still worked on, they
-    /// are there.
+    /// For little bursts of flows that are far from the processor: what they wait for is not the index, which is small and near, but
+    /// states, all at once and only when they are looked up. Asked for some bursts before, they are there: of a million flows a burst
+    /// of 32 takes two thirds of the time for it, one of 8 half. Where states are near it takes a third more.
     ///
     /// # Examples
     ///

@@ -16,10 +16,12 @@ pub enum Work {
         /// Keys a call; what has no call for many is asked one by one.
         batch: usize,
     },
-    /// The same, the states of each call's keys asked for while those of the call before are looked up.
+    /// The same, the states of each call's keys asked for some calls before.
     HitAhead {
-        /// Keys a call; what cannot ask ahead is asked as for [`Hit`](Self::Hit).
+        /// Keys a call.
         batch: usize,
+        /// Calls before; what cannot ask ahead is asked as for [`Hit`](Self::Hit).
+        ahead: usize,
     },
     /// The same as `Hit`, one by one.
     Single,
@@ -51,7 +53,7 @@ impl Work {
     pub fn name(self) -> String {
         match self {
             Self::Hit { batch } => format!("hit, batch {batch}"),
-            Self::HitAhead { batch } => format!("hit, batch {batch}, a batch ahead"),
+            Self::HitAhead { batch, ahead } => format!("hit, batch {batch}, {ahead} ahead"),
             Self::Single => String::from("hit, single"),
             Self::Dependent => String::from("hit, single, each after the other"),
             Self::Miss { batch } => format!("miss, batch {batch}"),
@@ -166,7 +168,7 @@ where
         let Self { flows, table, tide, .. } = self;
         Some(match work {
             Work::Hit { batch } => lap.time(|| flows.hits(table, batch)),
-            Work::HitAhead { batch } => lap.time(|| flows.hits_ahead(table, batch)),
+            Work::HitAhead { batch, ahead } => lap.time(|| flows.hits_ahead(table, batch, ahead)),
             Work::Single => lap.time(|| flows.single_hits(table)),
             Work::Dependent => lap.time(|| flows.dependent_hits(|key| flows.number_of(table, key))),
             Work::Miss { batch } => lap.time(|| flows.misses(table, batch)),

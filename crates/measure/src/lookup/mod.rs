@@ -12,6 +12,8 @@ pub mod contender;
 pub mod flood;
 pub mod floor;
 
+use std::collections::VecDeque;
+
 use flowloom_cpu::prefetch;
 use flowloom_flow_key::FlowHasher;
 use flowloom_flow_key::hash::fold::split_mix;
@@ -142,8 +144,8 @@ impl<const W: usize> Flows<W> {
         table: &mut impl FlowTable<[u64; W], State>,
         batch: usize,
     ) -> Result<(), Full> {
-        let mut buffers = Buffers::new(batch);
-        let (mut keys, mut numbers) = (Vec::with_capacity(batch), Vec::with_capacity(batch));
+        let mut buffers = self.buffers(batch);
+        let (mut keys, mut numbers) = (Vec::new(), Vec::new());
         for some in self.arrivals.chunks(batch) {
             keys.clear();
             numbers.clear();
@@ -183,7 +185,7 @@ impl<const W: usize> Flows<W> {
         numbers: &[u32],
         batch: usize,
     ) -> u64 {
-        let mut buffers = Buffers::new(batch);
+        let mut buffers = self.buffers(batch);
         let mut done = 0;
         for ((old, new), numbers) in old.chunks(batch).zip(new.chunks(batch)).zip(numbers.chunks(batch)) {
             for (hash, (key, _)) in buffers.hashes.iter_mut().zip(asked_ahead(old).zip(asked_ahead(new))) {
@@ -197,7 +199,7 @@ impl<const W: usize> Flows<W> {
 
     /// Looks all flows up, `batch` at a time, and returns the sum of their numbers.
     pub fn hits(&self, table: &impl FlowTable<[u64; W], State>, batch: usize) -> u64 {
-        let mut buffers = Buffers::new(batch);
+        let mut buffers = self.buffers(batch);
         let mut sum = 0;
         for keys in self.keys.chunks(batch) {
             let count = keys.len();
@@ -208,20 +210,30 @@ impl<const W: usize> Flows<W> {
         sum
     }
 
-    /// Does the same, each batch's states asked for while the batch before is looked up.
-    pub fn hits_ahead(&self, table: &impl FlowTable<[u64; W], State>, batch: usize) -> u64 {
-        let (mut buffers, mut next) = (Buffers::new(batch), Buffers::new(batch));
-        let mut before: &[[u64; W]] = &[];
+    /// Does the same, each batch's states asked for so many batches before its turn.
+    pub fn hits_ahead(&self, table: &impl FlowTable<[u64; W], State>, batch: usize, ahead: usize) -> u64 {
+        let mut buffers: VecDeque<_> = (0..=ahead).map(|_| (self.buffers(batch), &[][..])).collect();
         let mut sum = 0;
-        for keys in self.keys.chunks(batch).chain([&[][..]]) {
-            self.hash_all(keys, table, &mut next.hashes);
-            let (hashes, ids) = (&buffers.hashes[..before.len()], &mut buffers.ids[..before.len()]);
-            table.lookup_batch_prefetched(before, hashes, ids, |_, state| sum += state[0]);
-            table.prefetch_states(&next.hashes[..keys.len()]);
-            std::mem::swap(&mut buffers, &mut next);
-            before = keys;
+        let nothing = std::iter::repeat_n(&[][..], ahead);
+        for coming in self.keys.chunks(batch).chain(nothing) {
+            buffers.rotate_left(1);
+            let (Buffers { hashes, .. }, keys) = &mut buffers[ahead];
+            *keys = coming;
+            self.hash_all(keys, table, hashes);
+            let (Buffers { hashes, ids }, keys) = &mut buffers[0];
+            let count = keys.len();
+            table.lookup_batch_prefetched(keys, &hashes[..count], &mut ids[..count], |_, state| {
+                sum += state[0];
+            });
+            let (Buffers { hashes, .. }, keys) = &buffers[ahead];
+            table.prefetch_states(&hashes[..keys.len()]);
         }
         sum
+    }
+
+    /// Returns buffers for so many keys at a time; more than there are need no room.
+    fn buffers(&self, batch: usize) -> Buffers {
+        Buffers::new(batch.min(self.keys.len().max(self.strangers.len())))
     }
 
     /// Hashes keys that are about to be looked up, and says so to the table.
@@ -262,7 +274,7 @@ impl<const W: usize> Flows<W> {
 
     /// Looks all strangers up, `batch` at a time, and returns how many were found: none.
     pub fn misses(&self, table: &impl FlowTable<[u64; W], State>, batch: usize) -> u64 {
-        let mut buffers = Buffers::new(batch);
+        let mut buffers = self.buffers(batch);
         let mut found = 0;
         for keys in self.strangers.chunks(batch) {
             let count = keys.len();
@@ -384,6 +396,9 @@ mod tests {
             assert_eq!(flows.misses(&table, 32), 1000 - there);
         }
         assert_eq!(flows.single_hits(&table), flows.answer());
+        for (batch, ahead) in [(1, 3), (7, 1), (32, 0), (32, 2), (1000, 2), (usize::MAX, 1)] {
+            assert_eq!(flows.hits_ahead(&table, batch, ahead), flows.answer(), "{ahead} of {batch}");
+        }
         let mut small = LineHash::try_new(&LineHashConfig::for_flows(999)).unwrap();
         assert!(flows.fill_batch(&mut small, 64).is_err());
     }

@@ -73,6 +73,8 @@ pub(crate) enum TableName {
 pub(crate) enum WorkName {
     /// Flows that are there, in batches
     Hit,
+    /// The same, their states asked for two batches before
+    HitAhead,
     /// Flows that are there, one by one
     Single,
     /// The same, each when the answer before is there

@@ -90,6 +90,7 @@ impl Run<'_> {
         for &work in &self.arguments.work {
             let work = match work {
                 WorkName::Hit => Work::Hit { batch },
+                WorkName::HitAhead => Work::HitAhead { batch, ahead: 2 },
                 WorkName::Single => Work::Single,
                 WorkName::Dependent => Work::Dependent,
                 WorkName::Miss => Work::Miss { batch },
