@@ -199,6 +199,17 @@ fn many_settled_changes_stand_where_their_priority_puts_them() {
 }
 
 #[test]
+fn a_rule_is_shown_to_programmers_under_the_number_that_it_has_for_everybody() {
+    let id = LiveId::from_number(7).unwrap();
+    assert_eq!(format!("{id} {id:?}"), "7 LiveId(7)");
+    let live = Live::new(&RuleSet::default(), ClassifierBuilder::new()).unwrap();
+    let mut reader = live.reader();
+    assert_eq!(format!("{:?}", reader.classify_key(&KeyV4::default())), "LiveMatch(none)");
+    live.insert(Rule { value: 9, ..Rule::ANY }).unwrap();
+    assert_eq!(format!("{:?}", reader.classify_key(&KeyV4::default())), "LiveMatch(0, value 9)");
+}
+
+#[test]
 fn a_set_says_whether_it_is_empty_and_errors_say_what_to_do() {
     let live = Live::new(&RuleSet::default(), ClassifierBuilder::new()).unwrap();
     assert!(live.is_empty());

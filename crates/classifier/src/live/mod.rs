@@ -44,7 +44,7 @@ pub const PENDING_MAX: usize = 4096;
 const SIEVE_RULES: usize = 128;
 
 /// A rule of a [`Live`] set, for as long as it is there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LiveId(NonZeroU32);
 
 impl LiveId {
@@ -80,8 +80,14 @@ impl fmt::Display for LiveId {
     }
 }
 
+impl fmt::Debug for LiveId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LiveId({self})")
+    }
+}
+
 /// What a lookup in a [`Live`] set says.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct LiveMatch {
     /// Zero if no rule matches.
     id: u32,
@@ -99,6 +105,15 @@ impl LiveMatch {
     /// Says that the rule of this number wins; of number `u32::MAX`, that none does, which has value zero.
     const fn of(number: u32, value: u32) -> Self {
         Self { id: number.wrapping_add(1), value }
+    }
+}
+
+impl fmt::Debug for LiveMatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.rule() {
+            Some((id, value)) => write!(f, "LiveMatch({id}, value {value})"),
+            None => f.write_str("LiveMatch(none)"),
+        }
     }
 }
 
