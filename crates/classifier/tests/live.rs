@@ -41,6 +41,9 @@ fn change() -> impl Strategy<Value = Change> {
 /// Compares the set with the definition.
 fn check(live: &Live, keys: &[KeyV4]) -> Result<(), TestCaseError> {
     let rules = live.rules();
+    for (id, rule) in &rules {
+        prop_assert_eq!(live.get(*id), Some(*rule));
+    }
     let mut reader = live.reader();
     let mut found = vec![LiveMatch::default(); keys.len()];
     reader.classify_batch(keys, &mut found);
@@ -75,6 +78,7 @@ proptest! {
                         let (id, rule) = rules[index.index(rules.len())];
                         prop_assert_eq!(live.remove(id).unwrap(), rule);
                         prop_assert_eq!(live.remove(id), Err(LiveError::NoSuchRule));
+                        prop_assert_eq!(live.get(id), None);
                     }
                 }
                 Change::Settle => live.settle().unwrap(),
