@@ -1,7 +1,8 @@
 //! Where packets come from: captures, generators and, with the feature `live`, interfaces.
 //!
 //! [`CaptureSet`](capture::CaptureSet) is the source to use for captures, one or many; [`MixConfig`](synth::MixConfig) describes
-//! traffic to be generated; [`Defrag`](defrag::Defrag) stands before any source. The types of packets are those of [`packet`].
+//! traffic to be generated, and [`Generated`](synth::Generated) makes it a source; [`Defrag`](defrag::Defrag) stands before any source.
+//! The types of packets are those of [`packet`].
 //!
 //! # Examples
 //!
