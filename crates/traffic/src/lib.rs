@@ -12,7 +12,16 @@
 //! use flowloom_traffic::capture::{CaptureSet, Input, SetOptions};
 //! use flowloom_traffic::packet::{DecodeOptions, Fill, PacketBatch, PacketSource, decode};
 //!
-//! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/small/campus.pcap");
+//! # use flowloom_traffic::synth::{Generate, Sample};
+//! # use flowloom_traffic::write::{PcapOptions, PcapWriter};
+//! # let directory = tempfile::tempdir()?;
+//! # let path = directory.path().join("campus.pcap");
+//! # let (mut campus, mut frame) = (Sample::named("campus").expect("a sample").generator(), Vec::new());
+//! # let mut writer = PcapWriter::new(std::fs::File::create(&path)?, PcapOptions::default())?;
+//! # while let Some(meta) = campus.next_into(&mut frame) {
+//! #     writer.write(meta.time_ns, meta.wire_bytes, &frame)?;
+//! # }
+//! # writer.finish()?;
 //! let mut source = CaptureSet::open(&[Input::Path(path.into())], SetOptions::default())?;
 //! let mut batch = PacketBatch::new();
 //! let mut decoded = 0;
