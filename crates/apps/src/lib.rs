@@ -61,3 +61,7 @@ pub use firewall::Firewall;
 pub use l7_filter::{L7Error, L7Filter, L7Flow, L7Options, L7Plan, L7State, L7Totals};
 pub use null::{NoState, Null};
 pub use tcp_tracker::{TcpFlow, TcpState, TcpTracker};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -156,3 +156,7 @@ pub use results::{FlowRecord, FlowResults, FlowResultsIter};
 pub use run::{run, run_parts};
 pub use seeded::{SeededError, run_seeded};
 pub use time::IdleTimeout;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

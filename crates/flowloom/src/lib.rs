@@ -87,3 +87,7 @@ pub use flowloom_packet as packet;
 pub use flowloom_scheduler as scheduler;
 pub use flowloom_tcb_cache as tcb_cache;
 pub use flowloom_traffic as traffic;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

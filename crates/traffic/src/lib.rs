@@ -54,3 +54,7 @@ pub mod synth;
 pub mod write;
 
 pub use flowloom_packet as packet;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
