@@ -14,17 +14,17 @@
 //!
 //! # Examples
 //!
-//! The connections of a capture, in this thread:
+//! The connections of generated traffic, in this thread:
 //!
 //! ```
 //! use flowloom_apps::engine::flow_table::{LineHash, LineHashConfig};
 //! use flowloom_apps::engine::scheduler::{DirectHash, WorkerCount};
 //! use flowloom_apps::engine::{Control, EngineConfig, Mode, run};
 //! use flowloom_apps::{TcpState, TcpTracker};
-//! use flowloom_traffic::capture::{CaptureSet, Input, SetOptions};
+//! use flowloom_traffic::synth::{Generated, Mix, MixConfig};
 //!
-//! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/small/campus.pcap");
-//! let mut source = CaptureSet::open(&[Input::Path(path.into())], SetOptions::default())?;
+//! // Of a capture it would be CaptureSet::open.
+//! let mut source = Generated::new(Mix::new(MixConfig { flows: 400, packets: 6000, ..MixConfig::default() })?);
 //! let config = EngineConfig::new(Mode::Inline);
 //! let mut policy = DirectHash::new(WorkerCount::new(1)?);
 //! let table = |_| LineHash::try_new(&LineHashConfig::for_flows(10_000));
@@ -61,3 +61,7 @@ pub use firewall::Firewall;
 pub use l7_filter::{L7Error, L7Filter, L7Flow, L7Options, L7Plan, L7State, L7Totals};
 pub use null::{NoState, Null};
 pub use tcp_tracker::{TcpFlow, TcpState, TcpTracker};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

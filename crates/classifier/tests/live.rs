@@ -41,6 +41,9 @@ fn change() -> impl Strategy<Value = Change> {
 /// Compares the set with the definition.
 fn check(live: &Live, keys: &[KeyV4]) -> Result<(), TestCaseError> {
     let rules = live.rules();
+    for (id, rule) in &rules {
+        prop_assert_eq!(live.get(*id), Some(*rule));
+    }
     let mut reader = live.reader();
     let mut found = vec![LiveMatch::default(); keys.len()];
     reader.classify_batch(keys, &mut found);
@@ -75,6 +78,7 @@ proptest! {
                         let (id, rule) = rules[index.index(rules.len())];
                         prop_assert_eq!(live.remove(id).unwrap(), rule);
                         prop_assert_eq!(live.remove(id), Err(LiveError::NoSuchRule));
+                        prop_assert_eq!(live.get(id), None);
                     }
                 }
                 Change::Settle => live.settle().unwrap(),
@@ -196,6 +200,17 @@ fn many_settled_changes_stand_where_their_priority_puts_them() {
         .map(|key| live.reader().classify_key(key).rule().map(|(_, value)| value))
         .collect();
     assert_eq!(values, [Some(3000), Some(1001), Some(1002), Some(2003)]);
+}
+
+#[test]
+fn a_rule_is_shown_to_programmers_under_the_number_that_it_has_for_everybody() {
+    let id = LiveId::from_number(7).unwrap();
+    assert_eq!(format!("{id} {id:?}"), "7 LiveId(7)");
+    let live = Live::new(&RuleSet::default(), ClassifierBuilder::new()).unwrap();
+    let mut reader = live.reader();
+    assert_eq!(format!("{:?}", reader.classify_key(&KeyV4::default())), "LiveMatch(none)");
+    live.insert(Rule { value: 9, ..Rule::ANY }).unwrap();
+    assert_eq!(format!("{:?}", reader.classify_key(&KeyV4::default())), "LiveMatch(0, value 9)");
 }
 
 #[test]

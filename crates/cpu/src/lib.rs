@@ -30,3 +30,7 @@ pub mod stream;
 mod system_files;
 #[cfg(feature = "std")]
 pub mod topology;
+
+#[cfg(all(doctest, feature = "std"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -94,7 +94,8 @@ pub enum FlowValue {
     TimeNs(u64),
     /// A set of bits, such as TCP flags.
     Bits(u64),
-    /// One of a fixed set of words.
+    /// One of a fixed set of words. A word that only the run's configuration knows, such as a pattern's name, is leaked once
+    /// (`String::leak`), not for each flow.
     Word(&'static str),
 }
 

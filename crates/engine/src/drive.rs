@@ -127,7 +127,11 @@ impl<'a> Front<'a> {
                 SourceError("it yields packets that lie in no block".into())
             }
             Ok(Fill::Packets) if !(1..=BATCH_PACKETS).contains(&self.batch.packets.len()) => {
-                SourceError(format!("it yields a batch of {} packets", self.batch.packets.len()).into())
+                let packets = self.batch.packets.len();
+                SourceError(
+                    format!("it yields a batch of {packets} packets, where 1 to {BATCH_PACKETS} can be")
+                        .into(),
+                )
             }
             Ok(Fill::Packets) if self.is_misnumbered() => {
                 let number = self.batch.block_number;

@@ -25,7 +25,7 @@
 //! use flowloom_engine::flow_table::{LineHash, LineHashConfig};
 //! use flowloom_engine::packet::PacketView;
 //! use flowloom_engine::scheduler::{DirectHash, WorkerCount};
-//! use flowloom_traffic::capture::{CaptureSet, Input, SetOptions};
+//! use flowloom_traffic::synth::{Generated, Mix, MixConfig};
 //!
 //! #[derive(Default)]
 //! struct Bytes(u64);
@@ -53,8 +53,8 @@
 //!     }
 //! }
 //!
-//! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/small/campus.pcap");
-//! let mut source = CaptureSet::open(&[Input::Path(path.into())], SetOptions::default())?;
+//! // Of a capture it would be CaptureSet::open.
+//! let mut source = Generated::new(Mix::new(MixConfig { flows: 400, packets: 6000, ..MixConfig::default() })?);
 //! let timeout = IdleTimeout::from_ns(60_000_000_000);
 //! let config = EngineConfig {
 //!     idle_timeout: Some(timeout),
@@ -156,3 +156,7 @@ pub use results::{FlowRecord, FlowResults, FlowResultsIter};
 pub use run::{run, run_parts};
 pub use seeded::{SeededError, run_seeded};
 pub use time::IdleTimeout;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

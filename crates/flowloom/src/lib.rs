@@ -29,7 +29,16 @@
 //! use flowloom::scheduler::{DirectHash, WorkerCount};
 //! use flowloom::traffic::capture::{CaptureSet, Input, SetOptions};
 //!
-//! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/small/campus.pcap");
+//! # use flowloom::traffic::synth::{Generate, Sample};
+//! # use flowloom::traffic::write::{PcapOptions, PcapWriter};
+//! # let path = std::env::temp_dir().join(format!("flowloom-{}.pcap", std::process::id()));
+//! # let (mut campus, mut frame) = (Sample::named("campus").expect("a sample").generator(), Vec::new());
+//! # let mut writer = PcapWriter::new(std::fs::File::create(&path)?, PcapOptions::default())?;
+//! # while let Some(meta) = campus.next_into(&mut frame) {
+//! #     writer.write(meta.time_ns, meta.wire_bytes, &frame)?;
+//! # }
+//! # writer.finish()?;
+//! # let written = path.clone();
 //! let mut source = CaptureSet::open(&[Input::Path(path.into())], SetOptions::default())?;
 //! // On this thread; Mode::Pipeline { workers } has threads of its own.
 //! let config = EngineConfig::new(Mode::Inline);
@@ -41,6 +50,7 @@
 //!     println!("{}  {:?}", flow.key, flow.state);
 //! }
 //! assert_eq!((report.input.packets, report.flows.len()), (6000, 400));
+//! # std::fs::remove_file(written)?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -77,3 +87,7 @@ pub use flowloom_packet as packet;
 pub use flowloom_scheduler as scheduler;
 pub use flowloom_tcb_cache as tcb_cache;
 pub use flowloom_traffic as traffic;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -22,7 +22,7 @@ use flowloom::tcb_cache::bounds::NextUses;
 use flowloom::tcb_cache::{Access, Trace};
 use flowloom::traffic::capture::{CaptureSet, Input, SetOptions};
 use flowloom::traffic::defrag::{Defrag, DefragLimits};
-use flowloom::traffic::synth::{Mix, MixConfig};
+use flowloom::traffic::synth::{FrameSize, Generated, Mix, MixConfig};
 
 /// Characters that are bearable: a batch has 32 packets, a tree of 64 workers its weights.
 const LENGTH_MAX: usize = 20_000;
@@ -89,6 +89,10 @@ fn sources_and_batches_are_shown_without_their_bytes() {
     look("block", &batch.block);
     look("defrag", &Defrag::new(capture(), DecodeOptions::new(), DefragLimits::default()));
     look("mix", &Mix::new(MixConfig::default()).unwrap());
+    let jumbo = MixConfig { size: FrameSize::Fixed(9018), ..MixConfig::default() };
+    let mut generated = Generated::new(Mix::new(jumbo).unwrap());
+    generated.next_batch(&mut PacketBatch::new()).unwrap();
+    look("generated", &generated);
 }
 
 #[test]

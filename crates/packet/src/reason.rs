@@ -128,7 +128,7 @@ impl DropReason {
 }
 
 /// Packets dropped, by reason.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct DropCounts([u64; DropReason::ALL.len()]);
 
 impl Default for DropCounts {
@@ -177,6 +177,12 @@ impl DropCounts {
     }
 }
 
+impl std::fmt::Debug for DropCounts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_map().entries(self.nonzero()).finish()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -206,5 +212,6 @@ mod tests {
         a.merge(&b);
         a.count(DropReason::NotIp);
         assert_eq!(a.nonzero().collect::<Vec<_>>(), [(DropReason::NotIp, 3), (DropReason::Depth, 3)]);
+        assert_eq!(format!("{a:?} {:?}", DropCounts::default()), "{NotIp: 3, Depth: 3} {}");
     }
 }

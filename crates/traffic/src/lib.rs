@@ -1,7 +1,8 @@
 //! Where packets come from: captures, generators and, with the feature `live`, interfaces.
 //!
 //! [`CaptureSet`](capture::CaptureSet) is the source to use for captures, one or many; [`MixConfig`](synth::MixConfig) describes
-//! traffic to be generated; [`Defrag`](defrag::Defrag) stands before any source. The types of packets are those of [`packet`].
+//! traffic to be generated, and [`Generated`](synth::Generated) makes it a source; [`Defrag`](defrag::Defrag) stands before any source.
+//! The types of packets are those of [`packet`].
 //!
 //! # Examples
 //!
@@ -11,7 +12,16 @@
 //! use flowloom_traffic::capture::{CaptureSet, Input, SetOptions};
 //! use flowloom_traffic::packet::{DecodeOptions, Fill, PacketBatch, PacketSource, decode};
 //!
-//! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/small/campus.pcap");
+//! # use flowloom_traffic::synth::{Generate, Sample};
+//! # use flowloom_traffic::write::{PcapOptions, PcapWriter};
+//! # let directory = tempfile::tempdir()?;
+//! # let path = directory.path().join("campus.pcap");
+//! # let (mut campus, mut frame) = (Sample::named("campus").expect("a sample").generator(), Vec::new());
+//! # let mut writer = PcapWriter::new(std::fs::File::create(&path)?, PcapOptions::default())?;
+//! # while let Some(meta) = campus.next_into(&mut frame) {
+//! #     writer.write(meta.time_ns, meta.wire_bytes, &frame)?;
+//! # }
+//! # writer.finish()?;
 //! let mut source = CaptureSet::open(&[Input::Path(path.into())], SetOptions::default())?;
 //! let mut batch = PacketBatch::new();
 //! let mut decoded = 0;
@@ -44,3 +54,7 @@ pub mod synth;
 pub mod write;
 
 pub use flowloom_packet as packet;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

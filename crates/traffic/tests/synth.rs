@@ -10,7 +10,10 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use flowloom_flow_key::{FiveTuple, FlowKey};
-use flowloom_traffic::synth::{FrameSize, Generate, Mix, MixConfig, PaperTrace, Sample, TraceProfile};
+use flowloom_packet::{Fill, PacketBatch, PacketSource};
+use flowloom_traffic::synth::{
+    FrameSize, Generate, Generated, Mix, MixConfig, PaperTrace, Sample, TraceProfile,
+};
 
 /// What the tests want to know of a frame.
 #[derive(Debug)]
@@ -274,6 +277,29 @@ fn a_seed_is_a_trace_and_another_seed_another() {
     assert_ne!(first.digest, census(MixConfig { seed: 2, ..config }).digest);
     // The bytes are a promise: whoever changes them changes every committed sample and its digest.
     assert_eq!(format!("{:016x}", first.digest), "a5050d8dc71a8a32");
+}
+
+#[test]
+fn a_generator_as_a_source_yields_what_it_makes_in_full_batches() {
+    let config = MixConfig { flows: 30, packets: 100, ..MixConfig::default() };
+    let (mut mix, mut source) =
+        (Mix::new(config.clone()).unwrap(), Generated::new(Mix::new(config).unwrap()));
+    let (mut batch, mut frame, mut sizes, mut held) =
+        (PacketBatch::new(), Vec::new(), Vec::new(), Vec::new());
+    while source.next_batch(&mut batch).unwrap() == Fill::Packets {
+        sizes.push((batch.block_number, batch.packets.len()));
+        // A worker may still read a block when the next batch is there.
+        held.push((batch.block.clone().unwrap(), batch.packets.clone()));
+    }
+    assert_eq!(sizes, [(1, 32), (2, 32), (3, 32), (4, 4)]);
+    for (block, packets) in held {
+        for packet in packets {
+            let meta = mix.next_into(&mut frame).unwrap();
+            assert_eq!((packet.time_ns, packet.wire_bytes), (meta.time_ns, meta.wire_bytes));
+            assert_eq!(packet.bytes_in(block.bytes()), frame);
+        }
+    }
+    assert_eq!(source.next_batch(&mut batch).unwrap(), Fill::End);
 }
 
 #[test]

@@ -39,6 +39,12 @@ impl FirewallFlow {
         self.number
     }
 
+    /// Returns the [generation](super::LiveRules::generation) of the rules among which [`rule`](Self::rule) is a number; 0 if none were
+    /// asked yet. A flow that sent nothing since rules were replaced has the number that its rule had among the former ones.
+    pub fn generation(&self) -> u32 {
+        self.generation
+    }
+
     /// Returns which end the flow was judged for: the one that sent first.
     pub fn way(&self) -> Option<Direction> {
         self.way

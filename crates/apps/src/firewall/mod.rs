@@ -110,6 +110,7 @@ impl Firewall {
     fn packet(&mut self, packet: &PacketView<'_>, flow: &mut FirewallFlow) -> Judgement {
         let found = self.rules.judge(&packet.headers.tuple());
         flow.number = found.number;
+        flow.generation = self.generation;
         if flow.way.is_none() {
             flow.way = Some(packet.headers.direction);
             self.tally.rule(found.number).flows += 1;

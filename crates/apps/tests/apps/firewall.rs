@@ -258,6 +258,25 @@ fn a_connection_that_opens_on_a_flow_of_fragments_is_judged_by_its_opener() {
 }
 
 #[test]
+fn a_flow_says_among_which_rules_its_rule_has_its_number() {
+    for per_packet in [false, true] {
+        let live = Arc::new(LiveRules::new(web_only()));
+        let options = FirewallOptions { per_packet, ..FirewallOptions::default() };
+        let mut firewall = Firewall::new(Arc::clone(&live), options);
+        let mut flow = FirewallFlow::default();
+        assert_eq!((flow.rule(), flow.generation()), (0, 0));
+        let tuple = FiveTuple::v4([10, 0, 0, 1], [10, 0, 0, 2], 5000, 80, 6);
+        let packet = Sent { tuple, tcp_flags: SYN, later_fragment: false, bytes: 60 };
+        firewall.on_packet(&packet.view(0), &mut flow);
+        assert_eq!((flow.rule(), flow.generation()), (1, 1));
+        live.replace(FirewallRules::scanning(RuleSet::default(), Defaults::default()));
+        assert_eq!((flow.rule(), flow.generation()), (1, 1), "it has sent nothing since");
+        firewall.on_packet(&packet.view(1), &mut flow);
+        assert_eq!((flow.rule(), flow.generation()), (0, 2));
+    }
+}
+
+#[test]
 fn later_records_of_a_flow_are_added_to_it() {
     let usual = FirewallOptions::default();
     let (_, mut flow) = talk(usual, [10, 0, 0, 1], &[(true, SYN), (false, ACK)]);

@@ -44,7 +44,7 @@ pub const PENDING_MAX: usize = 4096;
 const SIEVE_RULES: usize = 128;
 
 /// A rule of a [`Live`] set, for as long as it is there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LiveId(NonZeroU32);
 
 impl LiveId {
@@ -80,8 +80,14 @@ impl fmt::Display for LiveId {
     }
 }
 
+impl fmt::Debug for LiveId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LiveId({self})")
+    }
+}
+
 /// What a lookup in a [`Live`] set says.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct LiveMatch {
     /// Zero if no rule matches.
     id: u32,
@@ -99,6 +105,15 @@ impl LiveMatch {
     /// Says that the rule of this number wins; of number `u32::MAX`, that none does, which has value zero.
     const fn of(number: u32, value: u32) -> Self {
         Self { id: number.wrapping_add(1), value }
+    }
+}
+
+impl fmt::Debug for LiveMatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.rule() {
+            Some((id, value)) => write!(f, "LiveMatch({id}, value {value})"),
+            None => f.write_str("LiveMatch(none)"),
+        }
     }
 }
 
@@ -243,6 +258,23 @@ impl Live {
 
     /// Returns how often readers were given something new: once for each rule that came or went, and once each time that the set was
     /// settled or rebuilt.
+    ///
+    /// Whoever keeps what a lookup said, for a flow say, keeps the version with it that there was *before* the lookup: as long as it is
+    /// still the same, the lookup would say the same again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_classifier::live::Live;
+    /// use flowloom_classifier::{ClassifierBuilder, KeyV4, Rule, RuleSet};
+    /// let live = Live::new(&RuleSet::default(), ClassifierBuilder::new())?;
+    /// let mut reader = live.reader();
+    /// let (version, verdict) = (live.version(), reader.classify_key(&KeyV4::default()));
+    /// assert_eq!((live.version(), verdict.rule()), (version, None));
+    /// live.insert(Rule::ANY)?;
+    /// assert_ne!(live.version(), version, "to be judged again");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }
@@ -266,6 +298,28 @@ impl Live {
     /// Returns all rules in the order of matching, with their ids.
     pub fn rules(&self) -> Vec<(LiveId, Rule)> {
         locked(&self.state).rules.iter().map(|(&order, &rule)| (LiveId::of(order as u32), rule)).collect()
+    }
+
+    /// Returns a rule; `None` where there is none of this id, or not any more.
+    ///
+    /// # Examples
+    ///
+    /// What a lookup says is the rule's id and value; the rest, such as its action, is here:
+    ///
+    /// ```
+    /// use flowloom_classifier::live::Live;
+    /// use flowloom_classifier::{Action, ClassifierBuilder, KeyV4, Rule, RuleSet};
+    /// let live = Live::new(&RuleSet::default(), ClassifierBuilder::new())?;
+    /// live.insert(Rule { action: Some(Action::Deny), ..Rule::ANY })?;
+    /// let (id, _) = live.reader().classify_key(&KeyV4::default()).rule().expect("it matches all");
+    /// assert_eq!(live.get(id).and_then(|rule| rule.action), Some(Action::Deny));
+    /// live.remove(id)?;
+    /// assert_eq!(live.get(id), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn get(&self, id: LiveId) -> Option<Rule> {
+        let state = locked(&self.state);
+        state.rules.get(state.orders.get(&id.number())?).copied()
     }
 
     /// Adds a rule behind those of its priority. Lookups that begin after the call see it.

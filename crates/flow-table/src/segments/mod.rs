@@ -12,6 +12,9 @@
 //! first and the older ones, if they hold anything, for what is still missing: a miss reads all of them. While there is one
 //! segment this costs a comparison per batch.
 //!
+//! Who inserts with a policy of [eviction](crate::evict) grows first: a flow goes only when there are as many as there may be, or where
+//! the table can grow no more, or a list is at its cap.
+//!
 //! Each place keeps its range of slots for good. A segment that opens in a place that was used before
 //! continues its predecessor's generations, so an id never comes to life again.
 //!

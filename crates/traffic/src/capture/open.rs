@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use flowloom_packet::{Fill, LinkType, PacketBatch, SharedBlock};
+use flowloom_packet::{Fill, LinkType, PacketBatch, PacketSource, SharedBlock, SourceError};
 
 use super::error::CaptureError;
 use super::format::{Format, Packing, SNIFF_BYTES};
@@ -34,7 +34,26 @@ impl Default for CaptureOptions {
     }
 }
 
-/// An opened capture, yielding its packets in batches.
+/// An opened capture, yielding its packets in batches. A source by itself; [`CaptureSet`](super::CaptureSet) is one of any number.
+///
+/// # Examples
+///
+/// A capture that lies in memory, as one from a network may, or from a test:
+///
+/// ```
+/// use std::io::Cursor;
+/// use flowloom_traffic::capture::{Capture, CaptureOptions};
+/// use flowloom_traffic::packet::{Fill, PacketBatch};
+/// use flowloom_traffic::write::{PcapOptions, PcapWriter};
+/// let mut writer = PcapWriter::new(Vec::new(), PcapOptions::default())?;
+/// writer.write(1_500_000_000, 60, &[0; 60])?;
+/// let bytes = writer.finish()?;
+/// let mut capture = Capture::read_from("written.pcap".as_ref(), Cursor::new(bytes), CaptureOptions::default())?;
+/// let mut batch = PacketBatch::new();
+/// assert_eq!((capture.next_batch(&mut batch)?, batch.packets.len()), (Fill::Packets, 1));
+/// assert_eq!(capture.next_batch(&mut batch)?, Fill::End);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Capture {
     path: PathBuf,
@@ -324,6 +343,12 @@ impl Capture {
             Body::Mapped { block, .. } => Some(block),
             _ => None,
         }
+    }
+}
+
+impl PacketSource for Capture {
+    fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
+        Self::next_batch(self, batch).map_err(|error| SourceError(Box::new(error)))
     }
 }
 

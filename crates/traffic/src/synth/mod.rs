@@ -5,9 +5,10 @@
 //! | [`sessions`] | the paper's traces: N sessions at the greatest reuse distance |
 //! | [`mix`] | traffic like that of a site: protocols, flow sizes, trains, a SYN flood |
 //! | [`sample`] | the traces that are committed under `traces/`, by name |
+//! | [`generated`] | nothing of its own: a generator as a source |
 //! | [`reuse`] | the figures of a trace: concurrent sessions, reuse distance, mean length |
 //!
-//! Generators stream. Nothing here reads a clock, the system's entropy or the environment, and no number that
+//! Generators stream; [`Generated`] makes a source of any. Nothing here reads a clock, the system's entropy or the environment, and no number that
 //! decides a byte comes from a function whose last digit differs between mathematical libraries.
 
 #![expect(
@@ -15,6 +16,7 @@
     reason = "fields of headers are cut out of wider words; sizes are bounded by the configurations' limits"
 )]
 
+pub mod generated;
 mod hosts;
 pub mod mix;
 mod random;
@@ -24,6 +26,7 @@ pub mod sessions;
 mod wire;
 mod zipf;
 
+pub use generated::Generated;
 pub use mix::{FrameSize, Mix, MixConfig, MixError};
 pub use reuse::TraceProfile;
 pub use sample::Sample;
