@@ -265,6 +265,10 @@ fn rules_are_loaded_again_while_packets_flow() {
         more(packets() + 1000);
         let page = get(&address, "/metrics");
         assert!(metric(&page, "flowloom_denied_total") > 1000, "{page}");
+        assert!(metric(&page, "flowloom_verdict_packets_total{verdict=\"deny\"}") > 1000, "{page}");
+        assert!(metric(&page, "flowloom_verdict_flows_total{verdict=\"accept\"}") > 0, "{page}");
+        assert_eq!(metric(&page, "flowloom_rules_generation"), 2);
+        assert!(metric(&page, "flowloom_rule_packets_total{rule=\"1\"}") > 1000, "{page}");
         assert_eq!(metric(&page, "flowloom_rule_reloads_total{outcome=\"taken\"}"), 1);
         assert_eq!(metric(&page, "flowloom_rule_reloads_total{outcome=\"failed\"}"), 1);
         let document = running.stop().json();

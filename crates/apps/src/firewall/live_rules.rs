@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::rules::FirewallRules;
-use super::tally::VerdictCounts;
+use super::tally::{Tally, VerdictCounts};
 
 #[derive(Debug)]
 struct Generations {
@@ -22,12 +22,20 @@ struct Generations {
     retired: Vec<Arc<FirewallRules>>,
 }
 
+#[derive(Debug, Default)]
+struct Counts {
+    /// Of workers that are done, or that have taken other rules since.
+    ended: VerdictCounts,
+    /// What workers are counting.
+    tallies: Vec<Arc<Tally>>,
+}
+
 /// The rules of a run, shared by its workers and by whoever replaces them.
 #[derive(Debug)]
 pub struct LiveRules {
     generation: AtomicU32,
     rules: Mutex<Generations>,
-    counts: Mutex<VerdictCounts>,
+    counts: Mutex<Counts>,
 }
 
 impl LiveRules {
@@ -37,7 +45,7 @@ impl LiveRules {
         Self {
             generation: AtomicU32::new(1),
             rules: Mutex::new(Generations { current: Arc::new(rules), retired: Vec::new() }),
-            counts: Mutex::new(VerdictCounts::default()),
+            counts: Mutex::default(),
         }
     }
 
@@ -71,14 +79,35 @@ impl LiveRules {
         (self.generation(), Arc::clone(&place.current))
     }
 
-    /// Returns what workers have handed over: those whose application has been dropped, and of the others what they
-    /// counted before they took the present rules.
+    /// Returns what all workers have counted up to now, each number by itself: a packet that is just being judged may be in one and
+    /// not yet in another. Once the applications have been dropped all agree.
+    ///
+    /// Costs time and memory by the number of rules, and no worker any time while it judges by the rules it has.
     pub fn counts(&self) -> VerdictCounts {
-        locked(&self.counts).clone()
+        let (mut counts, tallies) = {
+            let place = locked(&self.counts);
+            (place.ended.clone(), place.tallies.clone())
+        };
+        for tally in &tallies {
+            counts.add(&tally.counts());
+        }
+        counts
     }
 
-    pub(super) fn add(&self, counts: &VerdictCounts) {
-        locked(&self.counts).add(counts);
+    /// Returns what a worker counts in from now on, and the present rules with it.
+    pub(super) fn begin(&self) -> Arc<Tally> {
+        let (generation, rules) = self.current();
+        let tally = Arc::new(Tally::new(generation, rules));
+        locked(&self.counts).tallies.push(Arc::clone(&tally));
+        tally
+    }
+
+    /// Ends what a worker has counted in.
+    pub(super) fn end(&self, tally: &Arc<Tally>) {
+        let counts = tally.counts();
+        let mut place = locked(&self.counts);
+        place.ended.add(&counts);
+        place.tallies.retain(|other| !Arc::ptr_eq(other, tally));
     }
 }
 
@@ -92,6 +121,32 @@ mod tests {
 
     use super::super::rules::Defaults;
     use super::*;
+
+    #[test]
+    fn what_workers_count_is_told_while_they_do_and_once() {
+        let empty = || FirewallRules::scanning(RuleSet::default(), Defaults::default());
+        let live = LiveRules::new(empty());
+        let [first, second] = [live.begin(), live.begin()];
+        let denied =
+            || (live.counts().denied.packets, live.counts().by_rule[0].packets, live.counts().generation);
+        first.rule(0).packet(60);
+        second.rule(0).packet(60);
+        second.begin(flowloom_engine::Verdict::Deny);
+        assert_eq!(denied(), (2, 2, 1));
+        live.replace(empty());
+        live.end(&first);
+        assert_eq!(denied(), (2, 2, 1), "one has ended");
+        let third = live.begin();
+        assert_eq!(denied(), (2, 0, 2), "the newest rules have decided nothing");
+        third.rule(0).packet(60);
+        second.rule(0).packet(60);
+        assert_eq!(denied(), (4, 1, 2));
+        live.end(&second);
+        live.end(&third);
+        assert_eq!(denied(), (4, 1, 2));
+        assert_eq!((live.counts().denied.bytes, live.counts().denied.flows), (240, 1));
+        assert!(locked(&live.counts).tallies.is_empty());
+    }
 
     #[test]
     fn rules_are_freed_by_whoever_replaces_them_and_not_while_they_are_in_use() {

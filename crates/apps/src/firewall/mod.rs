@@ -60,7 +60,7 @@ pub struct FirewallOptions {
 /// Accepts and denies by rules.
 ///
 /// Looks at the rules' generation once per packet, which costs a load; takes a lock only when it has changed. What it
-/// has counted goes to [`LiveRules::counts`] then, and when it is dropped.
+/// counts is in [`LiveRules::counts`] at once.
 ///
 /// # Examples
 ///
@@ -72,7 +72,7 @@ pub struct FirewallOptions {
 /// let live = Arc::new(LiveRules::new(rules));
 /// // One for each worker: `engine::run` takes a closure like this.
 /// let app = |_worker: usize| Firewall::new(Arc::clone(&live), FirewallOptions::default());
-/// drop(app(0));
+/// let _running = app(0);
 /// assert_eq!(live.counts().denied.packets, 0);
 /// # Ok::<(), flowloom_classifier::BuildError>(())
 /// ```
@@ -80,40 +80,32 @@ pub struct FirewallOptions {
 pub struct Firewall {
     live: Arc<LiveRules>,
     options: FirewallOptions,
-    generation: u32,
-    rules: Arc<FirewallRules>,
-    tally: Tally,
+    tally: Arc<Tally>,
 }
 
 impl Firewall {
     /// Returns a firewall of these rules, and of those that will replace them.
     #[must_use]
     pub fn new(live: Arc<LiveRules>, options: FirewallOptions) -> Self {
-        let (generation, rules) = live.current();
-        let tally = Tally::new(&rules);
-        Self { live, options, generation, rules, tally }
+        let tally = live.begin();
+        Self { live, options, tally }
     }
 
     #[cold]
     #[inline(never)]
     fn take_rules(&mut self) {
-        self.hand_over();
-        (self.generation, self.rules) = self.live.current();
-        self.tally = Tally::new(&self.rules);
-    }
-
-    fn hand_over(&mut self) {
-        self.live.add(&self.tally.take(&self.rules, self.generation));
+        self.live.end(&self.tally);
+        self.tally = self.live.begin();
     }
 
     /// Judges a packet by itself; the flow keeps the rule of its last packet.
     fn packet(&mut self, packet: &PacketView<'_>, flow: &mut FirewallFlow) -> Judgement {
-        let found = self.rules.judge(&packet.headers.tuple());
+        let found = self.tally.rules().judge(&packet.headers.tuple());
         flow.number = found.number;
-        flow.generation = self.generation;
+        flow.generation = self.tally.generation();
         if flow.way.is_none() {
             flow.way = Some(packet.headers.direction);
-            self.tally.rule(found.number).flows += 1;
+            self.tally.rule(found.number).flow();
             self.tally.begin(found.verdict);
         }
         found
@@ -129,7 +121,7 @@ impl Firewall {
             if !opens {
                 if flow.way.is_none() {
                     flow.way = Some(headers.direction);
-                    self.tally.not_opened().flows += 1;
+                    self.tally.not_opened().flow();
                     self.tally.begin(Verdict::Deny);
                 }
                 return None;
@@ -139,19 +131,19 @@ impl Firewall {
             flow.generation = 0;
         }
         let way = *flow.way.get_or_insert(headers.direction);
-        if flow.generation != self.generation {
+        if flow.generation != self.tally.generation() {
             let is_first = flow.packets() == [0, 0];
-            let found = self.rules.judge(&headers.key.tuple(way));
-            self.tally.rule(found.number).flows += 1;
+            let found = self.tally.rules().judge(&headers.key.tuple(way));
+            self.tally.rule(found.number).flow();
             if is_first {
                 self.tally.begin(found.verdict);
             }
-            flow.generation = self.generation;
+            flow.generation = self.tally.generation();
             flow.number = found.number;
             flow.denies = found.verdict == Verdict::Deny;
         }
         if opens && headers.direction != way {
-            let found = self.rules.judge(&headers.tuple());
+            let found = self.tally.rules().judge(&headers.tuple());
             if flow.denies && found.verdict == Verdict::Accept {
                 flow.way = Some(headers.direction);
                 flow.number = found.number;
@@ -166,7 +158,7 @@ impl Firewall {
 
 impl Drop for Firewall {
     fn drop(&mut self) {
-        self.hand_over();
+        self.live.end(&self.tally);
     }
 }
 
@@ -175,7 +167,7 @@ impl App for Firewall {
 
     #[inline]
     fn on_packet(&mut self, packet: &PacketView<'_>, flow: &mut FirewallFlow) -> Verdict {
-        if self.live.generation() != self.generation {
+        if self.live.generation() != self.tally.generation() {
             self.take_rules();
         }
         let found =

@@ -1,5 +1,9 @@
 //! How often each rule decided.
 
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use flowloom_engine::Verdict;
 
 use super::rules::FirewallRules;
@@ -17,12 +21,6 @@ pub struct Hits {
 }
 
 impl Hits {
-    #[inline]
-    pub(super) fn packet(&mut self, wire_bytes: u32) {
-        self.packets += 1;
-        self.bytes += u64::from(wire_bytes);
-    }
-
     fn add(&mut self, other: Self) {
         self.packets += other.packets;
         self.bytes += other.bytes;
@@ -67,52 +65,108 @@ impl VerdictCounts {
     }
 }
 
-/// What one worker counts under one generation of rules.
-#[derive(Debug)]
+/// Hits that one worker counts and anybody may read meanwhile. Each number is read by itself.
+#[derive(Default)]
+pub(super) struct LiveHits {
+    packets: AtomicU64,
+    bytes: AtomicU64,
+    flows: AtomicU64,
+}
+
+impl LiveHits {
+    #[inline]
+    pub(super) fn packet(&self, wire_bytes: u32) {
+        add(&self.packets, 1);
+        add(&self.bytes, u64::from(wire_bytes));
+    }
+
+    #[inline]
+    pub(super) fn flow(&self) {
+        add(&self.flows, 1);
+    }
+
+    fn get(&self) -> Hits {
+        let [packets, bytes, flows] =
+            [&self.packets, &self.bytes, &self.flows].map(|counter| counter.load(Ordering::Relaxed));
+        Hits { packets, bytes, flows }
+    }
+}
+
+/// Adds to a counter that nobody else writes: a load and a store.
+#[inline]
+fn add(counter: &AtomicU64, more: u64) {
+    counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+}
+
+/// What one worker counts under one generation of rules. Nobody else writes it.
 pub(super) struct Tally {
+    rules: Arc<FirewallRules>,
+    generation: u32,
     /// By the number of the rule, 0 for none.
-    by_rule: Vec<Hits>,
-    not_opened: Hits,
+    by_rule: Box<[LiveHits]>,
+    not_opened: LiveHits,
     /// Flows begun, by their first verdict: accepted, denied.
-    begun: [u64; 2],
+    begun: [AtomicU64; 2],
+}
+
+impl fmt::Debug for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tally")
+            .field("rules", &self.rules)
+            .field("generation", &self.generation)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Tally {
-    pub(super) fn new(rules: &FirewallRules) -> Self {
-        let by_rule = vec![Hits::default(); rules.set().len() + 1];
-        Self { by_rule, not_opened: Hits::default(), begun: [0; 2] }
+    pub(super) fn new(generation: u32, rules: Arc<FirewallRules>) -> Self {
+        let by_rule = (0..=rules.set().len()).map(|_| LiveHits::default()).collect();
+        Self { rules, generation, by_rule, not_opened: LiveHits::default(), begun: Default::default() }
+    }
+
+    /// Returns the rules that are counted for.
+    #[inline]
+    pub(super) fn rules(&self) -> &FirewallRules {
+        &self.rules
+    }
+
+    /// Returns their generation.
+    #[inline]
+    pub(super) fn generation(&self) -> u32 {
+        self.generation
     }
 
     /// Returns the hits of a rule, by a number of the generation that this was made for.
     #[inline]
-    pub(super) fn rule(&mut self, number: u32) -> &mut Hits {
-        &mut self.by_rule[number as usize]
+    pub(super) fn rule(&self, number: u32) -> &LiveHits {
+        &self.by_rule[number as usize]
     }
 
     #[inline]
-    pub(super) fn not_opened(&mut self) -> &mut Hits {
-        &mut self.not_opened
+    pub(super) fn not_opened(&self) -> &LiveHits {
+        &self.not_opened
     }
 
     #[inline]
-    pub(super) fn begin(&mut self, verdict: Verdict) {
-        self.begun[usize::from(verdict == Verdict::Deny)] += 1;
+    pub(super) fn begin(&self, verdict: Verdict) {
+        add(&self.begun[usize::from(verdict == Verdict::Deny)], 1);
     }
 
-    /// Returns what was counted, and counts from zero again.
-    pub(super) fn take(&mut self, rules: &FirewallRules, generation: u32) -> VerdictCounts {
-        let fresh = Self::new(rules);
-        let Self { by_rule, not_opened, begun } = std::mem::replace(self, fresh);
-        let mut counts = VerdictCounts { not_opened, generation, ..VerdictCounts::default() };
+    /// Returns what has been counted.
+    pub(super) fn counts(&self) -> VerdictCounts {
+        let by_rule: Vec<Hits> = self.by_rule.iter().map(LiveHits::get).collect();
+        let not_opened = self.not_opened.get();
+        let mut counts =
+            VerdictCounts { not_opened, generation: self.generation, ..VerdictCounts::default() };
         counts.denied.add(not_opened);
         for (number, hits) in (0..).zip(&by_rule) {
-            match rules.verdict(number) {
+            match self.rules.verdict(number) {
                 Verdict::Accept => counts.accepted.add(*hits),
                 Verdict::Deny => counts.denied.add(*hits),
             }
         }
-        counts.accepted.flows = begun[0];
-        counts.denied.flows = begun[1];
+        let [accepted, denied] = self.begun.each_ref().map(|begun| begun.load(Ordering::Relaxed));
+        (counts.accepted.flows, counts.denied.flows) = (accepted, denied);
         counts.unmatched = by_rule.first().copied().unwrap_or_default();
         counts.by_rule = by_rule;
         counts

@@ -2,13 +2,27 @@
 
 use std::fmt::Write;
 
+use flowloom::apps::firewall::{Hits, LiveRules};
 use flowloom::engine::{Snapshot, WorkerSnapshot};
 use flowloom::packet::DropReason;
 
 use super::reload::ReloadCounts;
 
-/// Returns the page of this moment. Series are the same from the first page to the last: a reason that has not occurred is zero.
-pub(super) fn page(now: &Snapshot, reloads: Option<&ReloadCounts>) -> String {
+/// Rules that have series of their own: the first ones. A page is read every few seconds, and kept for weeks.
+const RULES_MAX: usize = 1000;
+
+/// What is counted of verdicts: its name, its help, and where it is.
+const FIGURES: [Figure; 3] = [
+    ("packets", "Packets", |hits| hits.packets),
+    ("bytes", "Bytes on the wire of packets", |hits| hits.bytes),
+    ("flows", "Flows", |hits| hits.flows),
+];
+
+type Figure = (&'static str, &'static str, fn(&Hits) -> u64);
+
+/// Returns the page of this moment. Series are the same from the first page to the last, but where rules are replaced: a reason that
+/// has not occurred is zero.
+pub(super) fn page(now: &Snapshot, rules: Option<&LiveRules>, reloads: Option<&ReloadCounts>) -> String {
     let mut page = Page(String::with_capacity(4096));
     page.one("packets_total", "counter", "Packets taken from the source.", now.packets);
     page.one("processed_total", "counter", "Packets that an application has seen.", now.processed);
@@ -24,6 +38,9 @@ pub(super) fn page(now: &Snapshot, reloads: Option<&ReloadCounts>) -> String {
     page.workers(now, "worker_denied_total", |worker| worker.denied);
     page.head("worker_dropped_total", "counter", "Packets dropped on the way to a worker, or by it.");
     page.workers(now, "worker_dropped_total", |worker| worker.dropped);
+    if let Some(rules) = rules {
+        page.verdicts(rules);
+    }
     if let Some((taken, failed)) = reloads.map(ReloadCounts::get) {
         page.head("rule_reloads_total", "counter", "Times that rules were loaded again, by outcome.");
         page.value("rule_reloads_total", "outcome", "taken", taken);
@@ -56,6 +73,55 @@ impl Page {
         self.line(format_args!("flowloom_{name}{{{label}=\"{of}\"}} {value}"));
     }
 
+    /// Adds what rules have decided.
+    fn verdicts(&mut self, live: &LiveRules) {
+        let counts = live.counts();
+        let (generation, rules) = live.current();
+        for (name, what, of) in FIGURES {
+            let name = format!("verdict_{name}_total");
+            self.head(
+                &name,
+                "counter",
+                &format!("{what} by their verdict; a flow's is that of its first packet."),
+            );
+            self.value(&name, "verdict", "accept", of(&counts.accepted));
+            self.value(&name, "verdict", "deny", of(&counts.denied));
+        }
+        self.one(
+            "unmatched_packets_total",
+            "counter",
+            "Packets that no rule matched.",
+            counts.unmatched.packets,
+        );
+        let not_opened = counts.not_opened.packets;
+        self.one(
+            "not_opened_packets_total",
+            "counter",
+            "Packets of connections that no SYN opened.",
+            not_opened,
+        );
+        self.one(
+            "rules_generation",
+            "gauge",
+            "Number of the rules: one more for each reload.",
+            generation.into(),
+        );
+        self.one("rules", "gauge", "Rules; the first 1000 have series.", rules.set().len() as u64);
+        // Until a worker has judged by the newest rules, the numbers are those of others.
+        let hits = if counts.generation == generation { &counts.by_rule[..] } else { &[] };
+        for (name, what, of) in FIGURES {
+            let name = format!("rule_{name}_total");
+            self.head(
+                &name,
+                "counter",
+                &format!("{what} that a rule decided, by its place; from zero after a reload."),
+            );
+            for number in 1..=rules.set().len().min(RULES_MAX) {
+                self.value(&name, "rule", &number.to_string(), hits.get(number).map_or(0, of));
+            }
+        }
+    }
+
     fn workers(&mut self, now: &Snapshot, name: &str, value: impl Fn(&WorkerSnapshot) -> u64) {
         for (i, worker) in now.workers.iter().enumerate() {
             self.value(name, "worker", &i.to_string(), value(worker));
@@ -65,6 +131,9 @@ impl Page {
 
 #[cfg(test)]
 mod tests {
+    use flowloom::apps::firewall::{Defaults, FirewallRules};
+    use flowloom::classifier::{PrefixV4, Rule, RuleSet};
+
     use super::*;
 
     #[test]
@@ -74,7 +143,10 @@ mod tests {
         (worker.processed, worker.denied) = (3, 1);
         now.dropped.add(DropReason::NotIp, 1);
         now.workers = vec![worker, WorkerSnapshot::default()];
-        let page = page(&now, Some(&ReloadCounts::default()));
+        let any = Rule::v4(PrefixV4::ANY, PrefixV4::ANY);
+        let rules = RuleSet::new(vec![any; RULES_MAX + 1]).unwrap();
+        let rules = LiveRules::new(FirewallRules::scanning(rules, Defaults::default()));
+        let page = page(&now, Some(&rules), Some(&ReloadCounts::default()));
         let mut declared = Vec::new();
         for line in page.lines() {
             if let Some(rest) = line.strip_prefix("# TYPE ") {
@@ -95,10 +167,15 @@ mod tests {
             "flowloom_dropped_total{reason=\"table_full\"} 0",
             "flowloom_worker_processed_total{worker=\"0\"} 3",
             "flowloom_worker_denied_total{worker=\"1\"} 0",
+            "flowloom_verdict_bytes_total{verdict=\"deny\"} 0",
+            "flowloom_rules 1001",
+            "flowloom_rules_generation 1",
+            "flowloom_rule_packets_total{rule=\"1000\"} 0",
             "flowloom_rule_reloads_total{outcome=\"failed\"} 0",
         ] {
             assert!(page.lines().any(|found| found == line), "{line} in {page}");
         }
+        assert!(!page.contains("rule=\"1001\""), "the last one has none");
         assert!(page.ends_with('\n'), "the last line ends too");
     }
 }

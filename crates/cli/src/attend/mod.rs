@@ -16,6 +16,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+use flowloom::apps::firewall::LiveRules;
 use flowloom::engine::Control;
 
 use crate::exit::Failure;
@@ -36,6 +37,7 @@ use statistics::Statistics;
 /// [`Failure`] where a thread cannot be started.
 pub(crate) fn start(
     control: &Arc<Control>,
+    rules: Option<Arc<LiveRules>>,
     reload: Option<Reload>,
     listener: Option<TcpListener>,
 ) -> Result<Arc<ReloadCounts>, Failure> {
@@ -49,7 +51,7 @@ pub(crate) fn start(
         }
     })?;
     let (again, reloads) = (reload.is_some(), reload.map(|reload| (reload, request())));
-    let rules = match reloads {
+    let reloader = match reloads {
         None => None,
         Some((reload, (sender, receiver))) => {
             let counts = Arc::clone(&counts);
@@ -60,12 +62,12 @@ pub(crate) fn start(
     let reloaded = again.then(|| Arc::clone(&counts));
     if let Some(listener) = listener {
         let control = Arc::clone(control);
-        let page = move || metrics::page(&control.snapshot(), reloaded.as_deref());
+        let page = move || metrics::page(&control.snapshot(), rules.as_deref(), reloaded.as_deref());
         spawn("metrics", move || server::serve(&listener, &page))?;
     }
-    attend_to_signals(control, again, move |asked| match (asked, &rules) {
+    attend_to_signals(control, again, move |asked| match (asked, &reloader) {
         (Request::Report, _) => ask(&report),
-        (Request::Reload, Some(rules)) => ask(rules),
+        (Request::Reload, Some(reloader)) => ask(reloader),
         (Request::Reload, None) => {}
     });
     Ok(counts)

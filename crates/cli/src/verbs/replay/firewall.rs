@@ -82,6 +82,11 @@ impl Rules {
         Ok(Some(Self { live, loader, set, stamp, form, options: judging }))
     }
 
+    /// Returns the rules that workers judge by, and what they count.
+    pub(super) fn live(&self) -> Arc<LiveRules> {
+        Arc::clone(&self.live)
+    }
+
     /// Returns the application's role.
     pub(super) fn role(&self) -> FirewallRole {
         let plain = FirewallRules::scanning(self.set.clone(), self.loader.defaults);
