@@ -1,6 +1,6 @@
 //! Many keys at once: the newest segment's answers come first, and older segments are asked for what is missing.
 
-use super::Growing;
+use super::{Growing, Segment};
 use crate::error::BuildError;
 use crate::table::{FlowId, FlowTable, TableKey};
 
@@ -13,6 +13,13 @@ where
     T: FlowTable<K, V>,
     F: FnMut(u32) -> Result<T, BuildError>,
 {
+    /// Returns the segments that know flows by the hashes they have now: of others, nobody knows without the key what it was hashed with.
+    #[inline]
+    pub(super) fn alike(&self) -> impl Iterator<Item = &Segment<T>> {
+        let older = self.older().filter(|segment| self.former[segment.place].is_none());
+        core::iter::once(self.newest()).chain(older)
+    }
+
     /// Ends a lookup of many keys: names the newest segment's flows as all are named, and asks the older ones for the rest.
     #[inline]
     pub(super) fn end_batch(

@@ -362,13 +362,6 @@ where
         self.segments.iter().rev().skip(1).filter(|segment| !segment.table.is_empty())
     }
 
-    /// Returns the segments that know flows by the hashes they have now: of others, nobody knows without the key what it was hashed with.
-    #[inline]
-    fn alike(&self) -> impl Iterator<Item = &Segment<T>> {
-        let older = self.older().filter(|segment| self.former[segment.place].is_none());
-        core::iter::once(self.newest()).chain(older)
-    }
-
     /// Looks a key up in the segments but the newest.
     fn lookup_older(&self, key: &K, hash: u64) -> Option<FlowId> {
         self.older().find_map(|segment| {
