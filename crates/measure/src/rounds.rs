@@ -189,7 +189,7 @@ impl<'a, C: PartialEq + fmt::Debug> Rounds<'a, C> {
             .collect();
         let mut answer: Option<(usize, C)> = None;
         let mut complete = true;
-        for round in 0..self.warm_up + self.count {
+        for round in 0..self.warm_up.saturating_add(self.count) {
             if !go_on() {
                 complete = false;
                 break;
@@ -249,6 +249,17 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn rounds_without_an_end_go_on_until_they_are_stopped() {
+        let mut left = 4;
+        let go_on = || {
+            left -= 1;
+            left > 0
+        };
+        let outcome = Rounds::new(usize::MAX).variant("a", || 1).run_while(go_on).unwrap();
+        assert_eq!((outcome.complete, outcome.samples[0].cpu_ns.len()), (false, 2));
     }
 
     #[test]

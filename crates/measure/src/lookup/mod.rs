@@ -142,8 +142,9 @@ impl<const W: usize> Flows<W> {
         table: &mut impl FlowTable<[u64; W], State>,
         batch: usize,
     ) -> Result<(), Full> {
-        let mut buffers = Buffers::new(batch);
-        let (mut keys, mut numbers) = (Vec::with_capacity(batch), Vec::with_capacity(batch));
+        let at_once = batch.min(self.arrivals.len());
+        let mut buffers = Buffers::new(at_once);
+        let (mut keys, mut numbers) = (Vec::with_capacity(at_once), Vec::with_capacity(at_once));
         for some in self.arrivals.chunks(batch) {
             keys.clear();
             numbers.clear();
@@ -183,7 +184,7 @@ impl<const W: usize> Flows<W> {
         numbers: &[u32],
         batch: usize,
     ) -> u64 {
-        let mut buffers = Buffers::new(batch);
+        let mut buffers = Buffers::new(batch.min(old.len().max(new.len())));
         let mut done = 0;
         for ((old, new), numbers) in old.chunks(batch).zip(new.chunks(batch)).zip(numbers.chunks(batch)) {
             for (hash, (key, _)) in buffers.hashes.iter_mut().zip(asked_ahead(old).zip(asked_ahead(new))) {
@@ -197,7 +198,7 @@ impl<const W: usize> Flows<W> {
 
     /// Looks all flows up, `batch` at a time, and returns the sum of their numbers.
     pub fn hits(&self, table: &impl FlowTable<[u64; W], State>, batch: usize) -> u64 {
-        let mut buffers = Buffers::new(batch);
+        let mut buffers = Buffers::new(batch.min(self.keys.len()));
         let mut sum = 0;
         for keys in self.keys.chunks(batch) {
             let count = keys.len();
@@ -246,7 +247,7 @@ impl<const W: usize> Flows<W> {
 
     /// Looks all strangers up, `batch` at a time, and returns how many were found: none.
     pub fn misses(&self, table: &impl FlowTable<[u64; W], State>, batch: usize) -> u64 {
-        let mut buffers = Buffers::new(batch);
+        let mut buffers = Buffers::new(batch.min(self.strangers.len()));
         let mut found = 0;
         for keys in self.strangers.chunks(batch) {
             let count = keys.len();
@@ -370,6 +371,17 @@ mod tests {
         assert_eq!(flows.single_hits(&table), flows.answer());
         let mut small = LineHash::try_new(&LineHashConfig::for_flows(999)).unwrap();
         assert!(flows.fill_batch(&mut small, 64).is_err());
+    }
+
+    #[test]
+    fn a_batch_of_any_size_is_at_most_all_there_are() {
+        let flows = Flows::<2>::new(100, 1);
+        let mut table = LineHash::try_new(&LineHashConfig::for_flows(100)).unwrap();
+        flows.fill_batch(&mut table, usize::MAX).unwrap();
+        let all = (flows.hits(&table, usize::MAX), flows.misses(&table, usize::MAX));
+        assert_eq!(all, (flows.answer(), 0));
+        let (old, new, numbers) = flows.exchanged(false);
+        assert_eq!(flows.exchange(&mut table, old, new, numbers, usize::MAX), 100);
     }
 
     #[test]
