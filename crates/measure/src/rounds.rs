@@ -252,6 +252,17 @@ mod tests {
     }
 
     #[test]
+    fn rounds_without_an_end_go_on_until_they_are_stopped() {
+        let mut left = 4;
+        let go_on = || {
+            left -= 1;
+            left > 0
+        };
+        let outcome = Rounds::new(usize::MAX).variant("a", || 1).run_while(go_on).unwrap();
+        assert_eq!((outcome.complete, outcome.samples[0].cpu_ns.len()), (false, 2));
+    }
+
+    #[test]
     fn rounds_interleave_and_warm_up_is_not_counted() {
         let log = RefCell::new(Vec::new());
         let outcome = Rounds::new(3)

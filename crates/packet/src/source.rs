@@ -37,6 +37,9 @@ impl RawPacket {
     }
 }
 
+/// The most that is requested with one packet: more than a first-level cache holds, whatever a source says is ahead.
+const SHARE_BYTES_MAX: usize = 64 << 10;
+
 /// A batch of packets that lie in one block.
 #[derive(Debug, Default)]
 #[non_exhaustive]
@@ -65,10 +68,10 @@ impl PacketBatch {
     /// memory for the decoder.
     #[inline]
     pub fn lookahead(&self) -> Lookahead {
-        // Positions in a block that lies in memory.
-        let [next, end] =
-            [self.ahead.start, self.ahead.end].map(|at| usize::try_from(at).unwrap_or(usize::MAX));
-        let share = end.saturating_sub(next) / self.packets.len().max(1);
+        // Positions in a block that lies in memory, which is no longer than this.
+        let [next, end] = [self.ahead.start, self.ahead.end]
+            .map(|at| usize::try_from(at).unwrap_or(usize::MAX).min(isize::MAX as usize));
+        let share = (end.saturating_sub(next) / self.packets.len().max(1)).min(SHARE_BYTES_MAX);
         Lookahead { next, end, share: share.next_multiple_of(LINE_BYTES) }
     }
 }
@@ -273,6 +276,10 @@ mod tests {
             (1, 0..300, [320, 320, 320, 320]),
             (0, 0..300, [320, 320, 320, 320]),
             (4, 0..0, [0; 4]),
+            // More than there can be.
+            (1, 0..u64::MAX, [1 << 16, 2 << 16, 3 << 16, 4 << 16]),
+            (2, 64..u64::MAX, [64 + (1 << 16), 64 + (2 << 16), 64 + (3 << 16), 64 + (4 << 16)]),
+            (1, u64::MAX - 3..u64::MAX, [isize::MAX as usize; 4]),
         ] {
             let batch = PacketBatch { packets: vec![packet; packets], ahead, ..PacketBatch::new() };
             let mut lookahead = batch.lookahead();

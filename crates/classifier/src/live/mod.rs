@@ -446,8 +446,10 @@ impl Live {
     }
 
     fn publish(&self, snapshot: Snapshot) {
-        *locked(&self.current) = Arc::new(snapshot);
+        let former = core::mem::replace(&mut *locked(&self.current), Arc::new(snapshot));
         self.version.fetch_add(1, Ordering::Release);
+        // Not before: if nobody else has the former one, its memory is given back here, and readers would wait for the lock meanwhile.
+        drop(former);
     }
 }
 

@@ -103,7 +103,7 @@ impl Wheel {
         if timeouts.shortest().is_none() {
             0
         } else {
-            slots * 8 + u64::from(Self::spoke_count(timeouts)) * 4
+            slots.saturating_mul(8).min(u64::MAX / 4) + u64::from(Self::spoke_count(timeouts)) * 4
         }
     }
 
@@ -241,6 +241,12 @@ mod tests {
     fn without_timeouts_there_is_no_memory() {
         assert_eq!(wheel(&Timeouts::NEVER).bytes(), 0);
         assert_eq!(Wheel::bytes_needed(1 << 30, &Timeouts::NEVER), 0);
+    }
+
+    #[test]
+    fn more_slots_than_any_machine_has_need_more_than_it_has() {
+        let timeouts = Timeouts::NEVER.with(CLASS, 80);
+        assert!(Wheel::bytes_needed(u64::MAX, &timeouts) > 1 << 60);
     }
 
     #[test]

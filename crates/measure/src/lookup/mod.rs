@@ -404,6 +404,17 @@ mod tests {
     }
 
     #[test]
+    fn a_batch_of_any_size_is_at_most_all_there_are() {
+        let flows = Flows::<2>::new(100, 1);
+        let mut table = LineHash::try_new(&LineHashConfig::for_flows(100)).unwrap();
+        flows.fill_batch(&mut table, usize::MAX).unwrap();
+        let all = (flows.hits(&table, usize::MAX), flows.misses(&table, usize::MAX));
+        assert_eq!(all, (flows.answer(), 0));
+        let (old, new, numbers) = flows.exchanged(false);
+        assert_eq!(flows.exchange(&mut table, old, new, numbers, usize::MAX), 100);
+    }
+
+    #[test]
     fn nobody_goes_or_is_looked_up_in_the_order_of_coming() {
         let flows = Flows::<2>::new(1000, 1);
         let places = |came: &[[u64; 2]], then: &[[u64; 2]]| -> Vec<usize> {

@@ -15,7 +15,7 @@ use super::patient::{self, GiveUp, Patient};
 use super::stream::{Stream, StreamEnd, StreamFill};
 use super::unpack::{Counting, LimitBroken, UnpackLimits, unpack};
 use super::walk::{Joints, Stop, Walk};
-use super::{RECORD_BYTES_MAX, pcap};
+use super::{pcap, pcapng};
 
 /// How captures are opened.
 ///
@@ -182,7 +182,7 @@ impl Capture {
         // The library's reader wants the whole header in its first read.
         let header_bytes = match format {
             Format::Pcap { .. } => pcap::FILE_HEADER_BYTES,
-            Format::Pcapng => section_header_bytes(&prefix),
+            Format::Pcapng => pcapng::section_header_bytes(&prefix).min(pcapng::DESCRIPTION_BYTES_MAX),
         };
         if header_bytes > prefix.len() {
             let more = read_up_to(&mut inner, header_bytes - prefix.len())
@@ -350,17 +350,6 @@ impl PacketSource for Capture {
     fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
         Self::next_batch(self, batch).map_err(|error| SourceError(Box::new(error)))
     }
-}
-
-fn section_header_bytes(prefix: &[u8]) -> usize {
-    let (Some(length), Some(mark)) = (prefix.get(4..8), prefix.get(8..12)) else { return 28 };
-    let length = [length[0], length[1], length[2], length[3]];
-    let length = if mark == [0x1A, 0x2B, 0x3C, 0x4D] {
-        u32::from_be_bytes(length)
-    } else {
-        u32::from_le_bytes(length)
-    };
-    (length as usize).min(RECORD_BYTES_MAX)
 }
 
 fn recognise(path: &Path, bytes: &[u8], packing: Option<Packing>) -> Result<Format, CaptureError> {

@@ -22,6 +22,10 @@ const ENHANCED_PACKET: u32 = 6;
 /// The most interfaces a section may declare: more is an attack on memory.
 const INTERFACES_MAX: usize = 1 << 16;
 
+/// The longest description of a section or an interface that is believed, sixteen of the longest comments. The library collects its
+/// options in a vector, eight bytes and more for each byte of them.
+pub(super) const DESCRIPTION_BYTES_MAX: usize = 1 << 20;
+
 #[derive(Clone, Copy, Debug)]
 struct Interface {
     link: LinkType,
@@ -78,6 +82,7 @@ pub(super) struct PcapngWalk {
 
 impl PcapngWalk {
     pub(super) fn begin(bytes: &[u8]) -> Result<Self, String> {
+        check_description(section_header_bytes(bytes))?;
         let (_, section) = parse_sectionheaderblock(bytes)
             .map_err(|_| String::from("pcapng magic number, but no whole section header behind it"))?;
         check_version(&section)?;
@@ -217,6 +222,7 @@ impl PcapngWalk {
                 self.packet(at + 12, captured, room, wire, self.last_time_ns, link, out);
             }
             SECTION_HEADER => {
+                check_description(block.len())?;
                 let (_, section) =
                     parse_sectionheaderblock(block).map_err(|e| format!("broken section header: {e:?}"))?;
                 check_version(&section)?;
@@ -258,6 +264,7 @@ impl PcapngWalk {
 
     #[cold]
     fn interface(&mut self, block: &[u8]) -> Result<(), String> {
+        check_description(block.len())?;
         let parsed = if self.big_endian { parse_block_be(block) } else { parse_block_le(block) };
         let Ok((_, Block::InterfaceDescription(description))) = parsed else {
             return Err(format!("an interface description of {} bytes cannot be read", block.len()));
@@ -278,6 +285,28 @@ impl PcapngWalk {
         self.links.add(link);
         Ok(())
     }
+}
+
+/// Returns how long the section header says that it is, at the start of a capture.
+pub(super) fn section_header_bytes(prefix: &[u8]) -> usize {
+    let (Some(length), Some(mark)) = (prefix.get(4..8), prefix.get(8..12)) else { return 28 };
+    let length = [length[0], length[1], length[2], length[3]];
+    let length = if mark == [0x1A, 0x2B, 0x3C, 0x4D] {
+        u32::from_be_bytes(length)
+    } else {
+        u32::from_le_bytes(length)
+    };
+    length as usize
+}
+
+/// Refuses descriptions that are too long to be any.
+fn check_description(bytes: usize) -> Result<(), String> {
+    if bytes <= DESCRIPTION_BYTES_MAX {
+        return Ok(());
+    }
+    Err(format!(
+        "a section or an interface is described in {bytes} bytes, the longest that is believed has {DESCRIPTION_BYTES_MAX}"
+    ))
 }
 
 /// Refuses sections of another major version, whose blocks may mean anything.

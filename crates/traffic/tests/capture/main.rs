@@ -220,6 +220,29 @@ fn a_big_endian_time_offset_is_read_as_such() {
     assert_eq!(read_all_ways(&file).unwrap().0[0].time_ns, 10_000_001_000);
 }
 
+/// An option takes four bytes, and eight times as many where it is collected: sixteen megabytes of them took two hundred.
+#[test]
+fn a_description_that_is_nothing_but_options_is_refused_before_they_are_collected() {
+    for big_endian in [false, true] {
+        let packet = enhanced(0, 1, &[1], 1, 1, big_endian);
+        for (bytes, fits) in [((1 << 20) - 28, true), (1 << 20, false)] {
+            // Comments of no bytes.
+            let comment = if big_endian { [0, 1, 0, 0] } else { [1, 0, 0, 0] };
+            let options = comment.repeat(bytes / 4);
+            let head = section(big_endian);
+            let long_head = block(0x0A0D_0D0A, &[&head[8..24], &options[..]].concat(), big_endian);
+            let of_an_interface = [head, interface(1, &options, big_endian), packet.clone()].concat();
+            let of_a_later_section = [section(big_endian), packet.clone(), long_head.clone()].concat();
+            for file in [of_an_interface, of_a_later_section] {
+                let (_, notice) = read_all_ways(&file).unwrap();
+                assert_eq!(matches!(notice, Some(Notice::Corrupt { .. })), !fits, "{notice:?}");
+            }
+            let opened = open_bytes([long_head, interface(1, &[], big_endian), packet.clone()].concat());
+            assert_eq!(opened.is_ok(), fits, "{opened:?}");
+        }
+    }
+}
+
 #[test]
 fn a_lying_captured_length_is_cut_to_its_block_and_counted() {
     let mut file = section(false);

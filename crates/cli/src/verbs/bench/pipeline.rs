@@ -246,7 +246,7 @@ impl Bench<'_> {
         let Some(samples) = self.rounds(rounds, &mut listen, report)? else { return Ok(Vec::new()) };
         listen();
         // The trips before the rounds that warm up are of no use.
-        let warm_up = trips.len().saturating_sub(self.arguments.rounds + 1);
+        let warm_up = trips.len().saturating_sub(self.arguments.rounds.saturating_add(1));
         let distances = Distances::of(&trips[warm_up..]);
         for part in distances.sort(&samples) {
             self.scaling_rows(&part, report);
