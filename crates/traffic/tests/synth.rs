@@ -329,9 +329,14 @@ fn frames_of_the_papers_trace_decode_to_the_sessions_they_claim() {
     let mut trace = PaperTrace::with_sessions(sessions, 5).unwrap();
     let mut frame = Vec::new();
     let mut seen: HashMap<u32, (FlowKey, Vec<u8>)> = HashMap::new();
-    let mut bytes = 0;
+    let (mut bytes, mut last_ns) = (0, 0);
     while let Some(meta) = trace.next_into(&mut frame) {
         bytes += frame.len();
+        assert!(meta.time_ns > last_ns, "time goes on");
+        last_ns = meta.time_ns;
+        if word(&frame, 46) & 16 == 0 {
+            assert_eq!(frame[42..46], [0; 4], "nothing is acknowledged");
+        }
         let decoded = decode(&frame).unwrap();
         let (key, flags) = seen.entry(meta.flow.unwrap()).or_insert_with(|| (decoded.key, Vec::new()));
         assert_eq!(*key, decoded.key);
