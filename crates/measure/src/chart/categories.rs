@@ -113,6 +113,15 @@ mod tests {
     }
 
     #[test]
+    fn names_have_the_room_that_they_need() {
+        let height = |width, name: &str| CategoryNames::within(width, &["x".into(), name.into()]).height();
+        assert_eq!([height(60.0, "short"), height(60.0, "a name of three")], [12 + 13, 12 + 2 * 13]);
+        assert_eq!(height(60.0, "eleven char"), 12 + 2 * 13, "ten fit");
+        assert_eq!(height(60.0, "twenty letters in one".replace(' ', "").as_str()), 12 + 104, "upright");
+        assert_eq!(height(60.0, &"x".repeat(300)), 12 + 200, "what is longer is cut off");
+    }
+
+    #[test]
     fn legends_break_at_blanks() {
         assert_eq!(broken("a bc def", 4), ["a bc", "def"]);
         assert_eq!(broken("longer than", 4), ["longer", "than"]);
