@@ -316,9 +316,14 @@ fn a_cut_of_the_modified_variant_keeps_the_whole_packets_before_it_too() {
 
 #[test]
 fn the_longest_record_that_is_believed_is_read() {
+    let directory = tempfile::tempdir().unwrap();
     for (more, seen) in [(0, 1), (1, 0)] {
         let data = vec![1; RECORD_BYTES_MAX + more];
         let file = [pcap_header(0xA1B2_C3D4, 1, false), pcap_record(1, 0, &data, 60, false)].concat();
+        // Mapped, where no buffer bounds it.
+        let path = write_file(directory.path(), "long.pcap", &file);
+        let mut mapped = Capture::open(&path, CaptureOptions::default()).unwrap();
+        assert_eq!(drain(&mut mapped).unwrap().len(), seen, "{more}");
         assert_eq!(drain(&mut open_bytes(file).unwrap()).unwrap().len(), seen, "{more}");
     }
 }
