@@ -171,6 +171,7 @@ mod tests {
     fn the_detected_one_is_available() {
         assert!(Isa::detect().is_available());
         assert!(Isa::Scalar.is_available());
+        assert_eq!(Isa::available().next(), Some(Isa::Scalar), "from the plainest on");
         assert!(!(Isa::Sse42.is_available() && Isa::Neon.is_available()), "no processor is of two kinds");
     }
 
