@@ -225,7 +225,7 @@ fn replies_pass_and_what_the_other_end_opens_does_not() {
     assert_eq!(said, "aaaada", "a SYN from the server asks for a connection of its own");
     assert_eq!(values(&flow)[..3], [FlowValue::Word("mixed"), FlowValue::Count(1), FlowValue::Word("low")]);
     assert_eq!(talk(usual, [10, 0, 0, 3], &handshake).0, "dddddd");
-    let word = |client, packets: &[_]| values(&talk(usual, client, packets).1)[0].clone();
+    let word = |client, packets: &[_]| values(&talk(usual, client, packets).1)[0];
     assert_eq!(word([10, 0, 0, 1], &handshake[..4]), FlowValue::Word("accept"));
     assert_eq!(word([10, 0, 0, 3], &handshake), FlowValue::Word("deny"));
     assert_eq!(word([10, 0, 0, 1], &[]), FlowValue::Word("-"));

@@ -229,7 +229,11 @@ mod tests {
     fn what_cannot_be_drawn_is_said() {
         assert_eq!(H3::draw(&mut 1, 33, 1), Err(H3Error::TooManyBits { bits: 33 }));
         assert_eq!(H3::draw(&mut 1, 1, 0), Err(H3Error::TooFewKeyBits { key_bits: 0, needed: 1 }));
-        assert!(H3::draw(&mut 1, 32, 1).is_ok() && H3::draw_full_rank(&mut 1, 3, 0b111).is_ok());
+        assert!(
+            H3::draw(&mut 1, 0, 0).is_ok()
+                && H3::draw(&mut 1, 32, 1).is_ok()
+                && H3::draw_full_rank(&mut 1, 3, 0b111).is_ok()
+        );
         let error = H3::draw_full_rank(&mut 1, 6, 0b111).unwrap_err();
         assert_eq!(error, H3Error::TooFewKeyBits { key_bits: 3, needed: 6 });
         assert!(error.to_string().contains("at least 6"));

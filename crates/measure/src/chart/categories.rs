@@ -105,6 +105,12 @@ mod tests {
         let long = ["queue 16, demand 100 %, elephant"; 6];
         let CategoryNames::Lines(lines) = named(&long) else { panic!("two lines are enough") };
         assert_eq!(lines[5], ["queue 16, demand", "100 %, elephant"]);
+        let chart = Chart::bars("Six", long, Axis::linear("%")).with(Series::bars("ours", [10.0; 6]));
+        let svg = chart.svg().unwrap();
+        assert_eq!(
+            ["\nqueue 16, demand\n", "\n100 %, elephant\n"].map(|line| svg.matches(line).count()),
+            [6, 6]
+        );
         assert!(matches!(named(&["a policy of a long name"; 24]), CategoryNames::Upright(_)));
         let svg = Chart::bars("Many", ["a policy of a long name"; 24], Axis::linear("%"))
             .with(Series::bars("ours", [10.0; 24]))
