@@ -141,6 +141,19 @@ mod tests {
     }
 
     #[test]
+    fn a_flow_ends_where_the_application_beside_it_says() {
+        use crate::accounting::Accounting;
+        let cache = CacheSpec::PAPER.with_policy(Policy::FullLru).build().expect("a valid cache");
+        let mut probe = CacheProbe::new(Accounting::new(Some(1)), cache, ProbeCounts::default());
+        let mut flow = Probed::default();
+        let mut later = packet(9, TCP, 16);
+        probe.on_packet(&later, &mut flow);
+        assert!(!probe.ends_before(&later, &flow));
+        later.time_ns += 1;
+        assert!(probe.ends_before(&later, &flow), "it is as old as a record may be");
+    }
+
+    #[test]
     fn tcp_packets_are_accesses_until_their_session_ends() {
         let spec = CacheSpec { drops_closed: true, ..CacheSpec::PAPER.with_policy(Policy::FullLru) };
         let counts = ProbeCounts::default();

@@ -264,6 +264,16 @@ mod tests {
     }
 
     #[test]
+    fn every_state_has_a_name_of_its_own() {
+        use TcpState::{Closed, Established, HalfClosed, Midstream, NotTcp, Reset, SynReceived, SynSent};
+        let states = [NotTcp, Midstream, SynSent, SynReceived, Established, HalfClosed, Closed, Reset];
+        assert_eq!(
+            states.map(TcpState::name),
+            ["-", "midstream", "syn-sent", "syn-received", "established", "half-closed", "closed", "reset"]
+        );
+    }
+
+    #[test]
     fn a_connection_seen_from_the_middle_is_called_that() {
         assert_eq!(feed(&[(true, ACK), (false, ACK)]).state(), TcpState::Midstream);
         assert_eq!(feed(&[(true, ACK), (false, RST)]).state(), TcpState::Reset);

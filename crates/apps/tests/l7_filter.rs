@@ -156,6 +156,18 @@ fn merging_keeps_the_first_name() {
     let mut merged = open.clone();
     merged.merge(named.clone());
     assert_eq!(merged.protocol(), Some("ssh"));
+    let (state, sums) = (FlowValue::Word("matched"), [2, 200, 2, 12, 0, 0].map(FlowValue::Count));
+    assert_eq!(values(&merged), [&[FlowValue::Word("ssh"), state][..], &sums].concat());
+    assert_eq!(values(&open)[1], FlowValue::Word("no-match-yet"));
+    // What is said twice, and what is missing.
+    let narrow = self::plan(L7Options { window_bytes: 64, ..L7Options::default() });
+    let bad =
+        run(&narrow, TCP, &[data(true, 0, b"\x01\x02"), data(true, 1, b"\x09"), data(true, 900, b"\x01")]);
+    let (overlap, gap) = bad.overlap_and_gap_bytes();
+    assert!(overlap > 0 && gap > 0);
+    let mut twice = bad.clone();
+    twice.merge(bad);
+    assert_eq!(twice.overlap_and_gap_bytes(), (2 * overlap, 2 * gap));
     let mut merged = named;
     merged.merge(open);
     assert_eq!((merged.protocol(), merged.inspected_packets()), (Some("ssh"), 2));

@@ -161,12 +161,18 @@ mod tests {
             assert_eq!(isa.name().parse(), Ok(isa));
         }
         assert_eq!("mmx".parse::<Isa>(), Err(UnknownIsa));
+        assert_eq!(alloc::format!("{:<8}|", Isa::Sse42), "sse4.2  |");
+        for isa in Isa::ALL {
+            assert!(alloc::format!("{UnknownIsa}").contains(isa.name()), "{isa} is known");
+        }
     }
 
     #[test]
     fn the_detected_one_is_available() {
         assert!(Isa::detect().is_available());
         assert!(Isa::Scalar.is_available());
+        assert_eq!(Isa::available().next(), Some(Isa::Scalar), "from the plainest on");
+        assert!(!(Isa::Sse42.is_available() && Isa::Neon.is_available()), "no processor is of two kinds");
     }
 
     #[cfg(target_pointer_width = "32")]

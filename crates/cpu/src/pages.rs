@@ -179,24 +179,28 @@ fn advise_huge(start: NonNull<u8>, bytes: usize) -> bool {
 fn huge_obtained(start: usize, bytes: usize) -> Option<bool> {
     #[cfg(all(feature = "std", target_os = "linux", not(miri)))]
     {
-        use std::io::{BufRead, BufReader};
-        let smaps = BufReader::new(std::fs::File::open("/proc/self/smaps").ok()?);
-        let mut inside = false;
-        let mut found = None;
-        for line in smaps.lines().map_while(Result::ok) {
-            if let Some((low, high)) = mapping(&line) {
-                inside = low < start + bytes && start < high;
-            } else if let (true, Some(size)) = (inside, line.strip_prefix("AnonHugePages:")) {
-                found = Some(found == Some(true) || size.trim() != "0 kB");
-            }
-        }
-        found
+        huge_in(std::io::BufReader::new(std::fs::File::open("/proc/self/smaps").ok()?), start, bytes)
     }
     #[cfg(not(all(feature = "std", target_os = "linux", not(miri))))]
     {
         let _ = (start, bytes);
         None
     }
+}
+
+/// Reads the same from such a map.
+#[cfg(all(feature = "std", target_os = "linux", not(miri)))]
+fn huge_in(smaps: impl std::io::BufRead, start: usize, bytes: usize) -> Option<bool> {
+    let mut inside = false;
+    let mut found = None;
+    for line in smaps.lines().map_while(Result::ok) {
+        if let Some((low, high)) = mapping(&line) {
+            inside = low < start + bytes && start < high;
+        } else if let (true, Some(size)) = (inside, line.strip_prefix("AnonHugePages:")) {
+            found = Some(found == Some(true) || size.trim() != "0 kB");
+        }
+    }
+    found
 }
 
 /// Reads the address range that begins the description of a mapping.
@@ -440,8 +444,77 @@ mod tests {
         assert_eq!(words.as_ptr().addr() % HUGE_PAGE_BYTES, 0);
         words.iter_mut().step_by(512).for_each(|word| *word = 1);
         let report = words.pages_obtained();
+        assert_eq!(report, PageReport { huge_obtained: report.huge_obtained, ..words.pages() });
+        assert_eq!(report.bytes, 4 * HUGE_PAGE_BYTES as u64);
+        let kernel_has_them = std::path::Path::new("/sys/kernel/mm/transparent_hugepage").exists();
+        assert_eq!(report.huge_requested, kernel_has_them);
         if report.huge_requested {
             assert!(report.huge_obtained.is_some());
+            let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+            let at = words.as_ptr().addr();
+            let mut lines = smaps
+                .lines()
+                .skip_while(|line| mapping(line).is_none_or(|(low, high)| !(low..high).contains(&at)));
+            let flags = lines.find_map(|line| line.strip_prefix("VmFlags:")).unwrap();
+            assert!(flags.split(' ').any(|flag| flag == "hg"), "the kernel was not told: {flags}");
         }
+        let small = LineArray::<u8>::try_new(HUGE_PAGE_BYTES - 1, HugePages::Try).unwrap();
+        let unasked = LineArray::<u8>::try_new(HUGE_PAGE_BYTES, HugePages::No).unwrap();
+        assert!(!small.pages().huge_requested && !unasked.pages().huge_requested);
+    }
+
+    #[cfg(all(feature = "std", target_os = "linux", not(miri)))]
+    #[test]
+    fn one_huge_page_anywhere_in_a_run_is_some() {
+        let smaps = "1000-3000 rw-p 00000000 00:00 0\nAnonHugePages:      2048 kB\n\
+                     3000-5000 rw-p 00000000 00:00 0\nRss: 4 kB\nAnonHugePages:         0 kB\n\
+                     5000-6000 rw-p 00000000 00:00 0\nAnonHugePages:      4096 kB\n\
+                     6000-7000 rw-p 00000000 00:00 0\nAnonHugePages:         0 kB\n";
+        let of = |start, end| huge_in(smaps.as_bytes(), start, end - start);
+        assert_eq!(
+            of(0x3000, 0x5000),
+            Some(false),
+            "neither what ends where it begins nor what begins where it ends"
+        );
+        assert_eq!([of(0x2FFF, 0x5000), of(0x3000, 0x5001), of(0x3000, 0x7000)], [Some(true); 3]);
+        assert_eq!([of(0x0, 0x1000), of(0x7000, 0x8000)], [None; 2]);
+    }
+
+    #[test]
+    fn reports_of_two_arrays_add_up() {
+        let report =
+            |bytes, huge_requested, huge_obtained| PageReport { bytes, huge_requested, huge_obtained };
+        let (no, yes) = (report(3, false, Some(false)), report(4, true, Some(true)));
+        assert_eq!(no.and(yes), report(7, true, Some(true)));
+        assert_eq!(yes.and(no), no.and(yes));
+        assert_eq!(no.and(no), report(6, false, Some(false)));
+        assert_eq!(
+            report(1, true, None).and(no),
+            report(4, true, Some(false)),
+            "one that nobody looked at"
+        );
+        assert_eq!(AllocError { bytes: 7 }.to_string(), "cannot allocate 7 bytes");
+    }
+
+    #[cfg(all(
+        feature = "std",
+        target_os = "linux",
+        target_pointer_width = "64",
+        not(any(miri, sanitized))
+    ))]
+    #[test]
+    fn memory_goes_back() {
+        let reserved = || {
+            let status = std::fs::read_to_string("/proc/self/status").unwrap();
+            let size = status.lines().find_map(|line| line.strip_prefix("VmSize:")).unwrap();
+            size.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
+        };
+        let before = reserved();
+        for _ in 0..64 {
+            drop(LineArray::<u8>::try_new(1 << 26, HugePages::No).unwrap());
+            drop(SlotArray::<u64>::try_new(1 << 20, HugePages::No).unwrap());
+        }
+        // Other tests have memory too, but not gigabytes.
+        assert!(reserved() < before + (2 << 20), "{before} kB before, {} after", reserved());
     }
 }

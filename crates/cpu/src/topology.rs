@@ -316,6 +316,7 @@ mod tests {
             assert_eq!(parse_cpu_list(&format_cpu_list(&cpus)), Ok(cpus));
         }
         assert_eq!(parse_cpu_list(" 3, 0-1 ,1\n"), Ok(vec![0, 1, 3]));
+        assert_eq!(format_cpu_list(&[0, 2, 3, 4, 9]), "0,2-4,9", "as the kernel does");
     }
 
     #[test]
@@ -326,6 +327,10 @@ mod tests {
         assert_eq!(parse_cpu_list("0-+1"), Err(TopologyError::NotANumber { part: "0-+1".to_owned() }));
         assert_eq!(parse_cpu_list("5-2"), Err(TopologyError::Backwards { first: 5, last: 2 }));
         assert_eq!(parse_cpu_list("0-4294967295"), Err(TopologyError::TooLarge { cpu: u32::MAX }));
+        let said = ["1,x", "5-2", "65536"].map(|text| parse_cpu_list(text).unwrap_err().to_string());
+        for (said, named) in said.iter().zip(["`x`", "5-2", "65536"]) {
+            assert!(said.contains(named), "{said}");
+        }
     }
 
     #[test]
@@ -360,19 +365,71 @@ mod tests {
         }
     }
 
+    #[cfg(not(miri))]
+    #[test]
+    fn a_machine_is_read_as_its_files_say() {
+        let cpu = |id: u32, siblings, package, level3| {
+            let path = |name: &str| format!("sys/devices/system/cpu/cpu{id}/{name}");
+            let mut files = vec![
+                (path("topology/thread_siblings_list"), siblings),
+                (path("topology/physical_package_id"), package),
+            ];
+            // The first level has a cache of instructions beside that of data.
+            for (index, level, kind, size, shared) in [
+                (0, "1", "Data", "48K", siblings),
+                (1, "1", "Instruction", "32K", siblings),
+                (2, "2", "Unified", "2M", siblings),
+                (3, "3", "Unified", "33792K", level3),
+            ] {
+                let cache = |name: &str| path(&format!("cache/index{index}/{name}"));
+                files.extend([(cache("level"), level), (cache("type"), kind), (cache("size"), size)]);
+                files.push((cache("shared_cpu_list"), shared));
+            }
+            files
+        };
+        let mut files = vec![
+            ("proc/self/status".to_owned(), "Cpus_allowed_list:\t1-3\n"),
+            ("sys/devices/system/cpu/online".to_owned(), "0-3\n"),
+            ("proc/cpuinfo".to_owned(), "processor\t: 0\nmodel name\t: Loom 7: a\nmodel name\t: b\n"),
+        ];
+        for (id, siblings, package, level3) in
+            [(0, "0,2", "0", "0,2"), (1, "1,3", "1", "1,3"), (2, "0,2", "0", "0,2"), (3, "1,3", "1", "1,3")]
+        {
+            files.extend(cpu(id, siblings, package, level3));
+        }
+        let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
+        let topology = crate::system_files::with_files("machine", &files, Topology::read_below).unwrap();
+        assert_eq!(topology.model, "Loom 7: a");
+        let of = |id, group: [u32; 2], package| Cpu {
+            id,
+            siblings: group.into(),
+            package,
+            last_level_group: group.into(),
+        };
+        assert_eq!(topology.cpus, [of(1, [1, 3], 1), of(2, [0, 2], 0), of(3, [1, 3], 1)]);
+        let caches =
+            CacheSizes { level1_data_bytes: 48 << 10, level2_bytes: 2 << 20, level3_bytes: 33 << 20 };
+        assert_eq!(topology.caches, caches);
+        assert_eq!(topology.one_per_core(), [1, 2]);
+    }
+
     #[cfg(all(target_os = "linux", not(miri)))]
     #[test]
     fn a_thread_asks_for_itself() {
         let before = allowed_cpus().unwrap();
-        let last = *before.last().unwrap();
-        std::thread::spawn(move || {
-            let mut one = rustix::thread::CpuSet::new();
-            one.set(last as usize);
-            rustix::thread::sched_setaffinity(None, &one).unwrap();
-            assert_eq!(allowed_cpus(), Ok(vec![last]));
-        })
-        .join()
-        .unwrap();
+        let set = rustix::thread::sched_getaffinity(None).unwrap();
+        let cpus: Vec<u32> = (0..1024).filter(|&cpu| set.is_set(cpu as usize)).collect();
+        assert_eq!(before, cpus, "as the kernel says in its other way");
+        for cpu in cpus {
+            std::thread::spawn(move || {
+                let mut one = rustix::thread::CpuSet::new();
+                one.set(cpu as usize);
+                rustix::thread::sched_setaffinity(None, &one).unwrap();
+                assert_eq!(allowed_cpus(), Ok(vec![cpu]));
+            })
+            .join()
+            .unwrap();
+        }
         assert_eq!(allowed_cpus(), Ok(before), "the others may run where they might");
     }
 
@@ -385,5 +442,6 @@ mod tests {
             assert!(cpu.last_level_group.contains(&cpu.id));
         }
         assert!(!topology.one_per_core().is_empty());
+        assert_eq!(model_name(), topology.model);
     }
 }

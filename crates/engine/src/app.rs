@@ -108,3 +108,15 @@ impl std::fmt::Display for FlowValue {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_shown_as_they_stand_in_tables() {
+        let values =
+            [FlowValue::Count(12), FlowValue::TimeNs(7), FlowValue::Bits(0x1B), FlowValue::Word("closed")];
+        assert_eq!(values.map(|value| value.to_string()), ["12", "7", "0x1b", "closed"]);
+    }
+}

@@ -21,3 +21,18 @@ pub(crate) fn thread_cpu() -> Option<Duration> {
     #[cfg(not(unix))]
     None
 }
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processor_time_goes_on_while_a_thread_works() {
+        let begun = thread_cpu().expect("this system has such a clock");
+        let end = now() + Duration::from_secs(20);
+        while thread_cpu() == Some(begun) {
+            assert!(now() < end, "the clock stands at {begun:?}");
+        }
+        assert!(thread_cpu() > Some(begun));
+    }
+}

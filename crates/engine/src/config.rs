@@ -242,6 +242,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn workers_and_rings_are_refused_beyond_their_limits_and_not_at_them() {
+        let check = |workers, ring_slots| {
+            EngineConfig { ring_slots, ..EngineConfig::new(Mode::Pipeline { workers }) }.check()
+        };
+        assert_eq!(check(Mode::WORKERS_MAX, 64), Ok(()));
+        for workers in [0, Mode::WORKERS_MAX + 1] {
+            assert_eq!(check(workers, 64), Err(ConfigError::Workers { workers, max: Mode::WORKERS_MAX }));
+        }
+        let ring_bytes = (Parcel::BYTES as u64) << 20;
+        let most = RING_BYTES_MAX / ring_bytes;
+        let workers = usize::try_from(most).expect("few");
+        assert_eq!(check(workers, 1 << 20), Ok(()));
+        let refused = ConfigError::RingMemory { bytes: (most + 1) * ring_bytes, max: RING_BYTES_MAX };
+        assert_eq!(check(workers + 1, 1 << 20), Err(refused));
+    }
+
+    #[test]
     fn a_pace_that_takes_nothing_is_refused() {
         let check = |pace| EngineConfig { pace, ..EngineConfig::new(Mode::Inline) }.check();
         for number in [0.0, -0.0, -1.0, f64::NAN, f64::NEG_INFINITY] {

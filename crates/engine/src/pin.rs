@@ -147,6 +147,16 @@ mod tests {
         );
     }
 
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_pinned_thread_runs_on_its_cpu_alone() {
+        for cpu in allowed_cpus().unwrap().into_iter().filter(|&cpu| cpu < PINNABLE_CPUS) {
+            let thread = std::thread::spawn(move || (pin(Some(cpu)), allowed_cpus()));
+            assert_eq!(thread.join().unwrap(), (true, Ok(vec![cpu])));
+        }
+        assert!(!pin(None));
+    }
+
     #[test]
     fn a_cpu_that_is_not_there_is_an_error_that_names_those_that_are() {
         let error = assign(1, InputThread::Auto, &Cores::List(vec![0, 9]), &[0, 1]).unwrap_err();

@@ -125,6 +125,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_tuple_reads_from_sender_to_receiver() {
+        let tuple = FiveTuple::v6([0xfe; 16], [0; 16], 7, 8, 6);
+        assert_eq!(tuple.to_string(), "[fefe:fefe:fefe:fefe:fefe:fefe:fefe:fefe]:7 > [::]:8 proto 6");
+    }
+
+    #[test]
     fn a_key_gives_its_tuple_back() {
         let tuple = FiveTuple::v4([10, 0, 0, 9], [10, 0, 0, 2], 53, 4096, 17);
         let (key, direction) = tuple.canonical();

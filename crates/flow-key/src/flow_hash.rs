@@ -174,6 +174,49 @@ mod tests {
     }
 
     #[test]
+    fn digests_of_a_seed_are_those_on_record() {
+        let hasher = FlowHasher::with_seed(7);
+        let (v4, _) = FlowKey::from_v4(0x0A00_0001, 0xC000_0201, 50_000, 443, 6);
+        let (v6, _) = FlowKey::from_v6(0x2001_0DB8 << 96 | 1, 0xFE80 << 112 | 2, 50_000, 443, 6);
+        let of = [
+            hasher.hash(&v4),
+            hasher.hash(&v6),
+            hasher.hash(&v4.with_zone(5).with_pass(1)),
+            hasher.hash_words(&[1, 2, 3]),
+        ];
+        let recorded = [
+            (934_612_921_563_203_417, 4_020_914_771),
+            (8_950_037_845_753_307_488, 3_267_488_003),
+            (18_200_117_669_366_176_094, 2_158_434_428),
+            (8_785_910_126_331_361_121, 3_643_671_714),
+        ];
+        assert_eq!(of.map(|hash| (hash.table, hash.worker)), recorded);
+        assert_eq!(format!("{hasher:?}"), "FlowHasher(secret)");
+    }
+
+    #[test]
+    fn every_bit_of_a_key_counts() {
+        let hasher = FlowHasher::with_seed(7);
+        let (v4, _) = FlowKey::from_v4(0x0A00_0001, 0xC000_0201, 50_000, 443, 6);
+        let (v6, _) = FlowKey::from_v6(0x2001_0DB8 << 96 | 1, 0xFE80 << 112 | 2, 50_000, 443, 6);
+        for (key, words) in [(v4, &[0, 5][..]), (v6, &[0, 1, 2, 3, 5])] {
+            // Of the fourth word the lower half is family and nothing.
+            let bits = words.iter().flat_map(|word| (0..64).map(move |bit| (*word, bit)));
+            for (word, bit) in bits.chain((24..64).map(|bit| (4, bit))) {
+                let mut other = *key.words();
+                other[word] ^= 1 << bit;
+                let (of, other) = (hasher.hash(&key), hasher.hash(&FlowKey::from_words(other)));
+                assert!(of.table != other.table && of.worker != other.worker, "bit {bit} of word {word}");
+            }
+        }
+        for bit in 0..192 {
+            let mut other = [1, 2, 3];
+            other[bit / 64] ^= 1 << (bit % 64);
+            assert_ne!(hasher.hash_words(&[1, 2, 3]), hasher.hash_words(&other), "bit {bit}");
+        }
+    }
+
+    #[test]
     fn words_of_any_number_have_digests_of_their_own() {
         let hasher = FlowHasher::with_seed(1);
         let mut seen: Vec<u64> = (0..50_000)

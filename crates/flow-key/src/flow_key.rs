@@ -271,6 +271,36 @@ mod tests {
     }
 
     #[test]
+    fn the_lower_end_is_that_of_the_lower_address_whatever_the_ports() {
+        for (low_port, high_port) in [(5, 9), (9, 5), (7, 7)] {
+            let (key, way) = FlowKey::from_v4(1, 2, low_port, high_port, 6);
+            assert_eq!(FlowKey::from_v4(2, 1, high_port, low_port, 6), (key, way.reversed()));
+            assert_eq!((key.low_address().to_string(), way.index()), ("0.0.0.1".to_owned(), 0));
+            let (key, way) = FlowKey::from_v6(1 << 64, 2 << 64 | 3, low_port, high_port, 6);
+            assert_eq!(
+                FlowKey::from_v6(2 << 64 | 3, 1 << 64, high_port, low_port, 6),
+                (key, way.reversed())
+            );
+            assert_eq!(
+                (key.low_address().to_string(), way.reversed().index()),
+                ("0:0:0:1::".to_owned(), 1)
+            );
+        }
+        // Who speaks to himself goes up.
+        assert_eq!(FlowKey::from_v4(7, 7, 9, 9, 17).1, Direction::LowToHigh);
+        assert_eq!(FlowKey::from_v6(7, 7, 9, 9, 17).1, Direction::LowToHigh);
+    }
+
+    #[test]
+    fn a_key_is_made_of_its_words_and_reads_as_its_ends() {
+        let (key, _) = FlowKey::from_v4(0x0A00_0001, 0x0A00_0002, 50_000, 53, 17);
+        assert_eq!(FlowKey::from_words(*key.words()), key);
+        assert_eq!(key.to_string(), "10.0.0.1:50000 <> 10.0.0.2:53 proto 17");
+        let apart = key.with_zone(0x1F).with_pass(2);
+        assert_eq!(format!("{apart:?}"), "10.0.0.1:50000 <> 10.0.0.2:53 proto 17 zone 0x1f pass 2");
+    }
+
+    #[test]
     fn equal_addresses_are_ordered_by_port() {
         let (a, _) = FlowKey::from_v4(7, 7, 5, 9, 17);
         let (b, _) = FlowKey::from_v4(7, 7, 9, 5, 17);
@@ -295,5 +325,7 @@ mod tests {
         assert_ne!(FlowKey::from_v4(0, 0, 2, 3, 6).0, FlowKey::from_v6(0, 0, 2, 3, 6).0);
         assert_eq!(key.with_zone(5).with_pass(6).zone(), 5);
         assert_eq!(key.with_zone(5).with_pass(6).pass(), 6);
+        let again = key.with_zone(5).with_pass(6).with_zone(9).with_pass(3);
+        assert_eq!(again, key.with_pass(3).with_zone(9), "the last one counts");
     }
 }

@@ -1,5 +1,7 @@
 //! What tables say of themselves, whom they let go, and that they find what no longer fits its place.
 
+use std::collections::BTreeSet;
+
 use flowloom_cpu::features::Isa;
 use flowloom_flow_key::hash::fold::split_mix;
 use flowloom_flow_table::baseline::{Chained, ChainedConfig, DirectTable, DirectTableConfig};
@@ -111,6 +113,8 @@ fn pages_are_those_of_index_and_states_when_looked_at_too() {
     assert!(format!("{table:?}").starts_with("LineHash { lines: 45"), "{table:?}");
     let table = SigHash::<u64, u64>::try_new(&SigHashConfig::for_flows(1000)).unwrap();
     assert!(format!("{table:?}").starts_with("SigHash { buckets: 1024"), "{table:?}");
+    let table = DirectTable::<u64, u64>::try_new(&DirectTableConfig::for_flows(1000)).unwrap();
+    assert!(format!("{table:?}").starts_with("DirectTable { buckets: 1000"), "{table:?}");
 }
 
 #[test]
@@ -158,6 +162,8 @@ fn check_small(name: &str, table: &mut impl FlowTable<u64, u64>, flows: u64) {
     let best = policy.offered.iter().filter(|&value| value.is_multiple_of(2)).max();
     assert_eq!(policy.gone.iter().max(), best, "{name}");
     assert!(policy.offered.len() > 1, "{name}: {:?}", policy.offered);
+    let distinct: BTreeSet<_> = policy.offered.iter().collect();
+    assert_eq!(distinct.len(), policy.offered.len(), "{name}: {:?} with some twice", policy.offered);
     assert_eq!((table.len(), table.stats().evicted), (u32::try_from(flows).expect("few") - 1, 1), "{name}");
     let gone = ids.iter().find(|&&id| table.get(id).is_none()).expect("one went");
     assert_eq!(table.class_of(*gone), None, "{name}");

@@ -28,8 +28,9 @@ use flowloom::traffic::synth::{FrameSize, Generated, Mix, MixConfig};
 const LENGTH_MAX: usize = 20_000;
 
 fn look(name: &str, thing: &impl Debug) {
-    let length = format!("{thing:?}").len();
-    assert!(length <= LENGTH_MAX, "{name}: {length} characters");
+    let text = format!("{thing:?}");
+    assert!(text.contains(char::is_alphabetic), "{name}: '{text}' says nothing");
+    assert!(text.len() <= LENGTH_MAX, "{name}: {} characters", text.len());
 }
 
 const FLOWS: u32 = 10_000;

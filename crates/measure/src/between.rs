@@ -134,6 +134,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn threads_run_on_the_cpus_that_are_allowed_alone() {
+        let allowed = allowed_cpus().unwrap();
+        for cpu in (0..9).chain([63, PINNABLE_CPUS]) {
+            assert_eq!(may_run_on(cpu), cpu < PINNABLE_CPUS && allowed.contains(&cpu), "{cpu}");
+        }
+    }
+
+    #[test]
     fn a_line_takes_its_time_between_two_cpus() {
         let Ok(topology) = Topology::read() else { return };
         let cpus = topology.one_per_core();

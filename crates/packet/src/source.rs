@@ -266,6 +266,14 @@ mod tests {
     }
 
     #[test]
+    fn a_packets_bytes_are_those_at_its_position() {
+        let packet =
+            RawPacket { position: 2, captured_bytes: 3, wire_bytes: 9, time_ns: 0, link: LinkType::RAW };
+        assert_eq!(packet.bytes_in(b"abcdef"), b"cde");
+        assert_eq!(packet.bytes_in(b"abcd"), b"", "it does not lie there");
+    }
+
+    #[test]
     fn the_lines_ahead_are_shared_out_over_the_packets_of_a_batch() {
         let packet =
             RawPacket { position: 0, captured_bytes: 0, wire_bytes: 0, time_ns: 0, link: LinkType::RAW };

@@ -84,5 +84,18 @@ mod tests {
         let some = Counts { accesses: 8, hits: 6, auxiliary_hits: 3, misses: 2, ..Counts::default() };
         assert_eq!((some.miss_ratio(), some.auxiliary_share()), (0.25, 0.5));
         assert_eq!(some + some - some, some);
+        let counts = |from: u64| Counts {
+            accesses: from,
+            hits: from + 1,
+            auxiliary_hits: from + 2,
+            misses: from + 3,
+            evictions: from + 4,
+            moves: from + 5,
+            closed: from + 6,
+            not_filled: from + 7,
+        };
+        let twice = counts(10) + counts(10);
+        assert_eq!([twice.accesses, twice.evictions, twice.not_filled], [20, 28, 34]);
+        assert_eq!(twice - counts(10), counts(10));
     }
 }

@@ -261,6 +261,15 @@ mod tests {
     }
 
     #[test]
+    fn words_are_as_far_apart_as_one_must_type() {
+        for (a, b, expected) in
+            [("", "", 0), ("abc", "", 3), ("", "abc", 3), ("kitten", "sitting", 3), ("lru", "ulr", 2)]
+        {
+            assert_eq!(distance(a.as_bytes(), b.as_bytes()), expected, "{a} {b}");
+        }
+    }
+
+    #[test]
     fn an_unknown_name_is_told_its_neighbour() {
         let error = "specc".parse::<Policy>().unwrap_err();
         assert_eq!(error.nearest, Policy::Speculative { tie: Tie::Left });

@@ -374,6 +374,7 @@ mod tests {
                 let file = writer.finish().unwrap();
                 let (_, header) = pcap_parser::parse_pcap_header(&file).unwrap();
                 assert_eq!(header.network.0, 101);
+                assert_eq!((header.version_major, header.version_minor), (2, 4));
                 assert_eq!(header.snaplen, 64);
                 assert_eq!(header.is_bigendian(), byte_order == ByteOrder::Big);
                 assert_eq!(header.is_nanosecond_precision(), time_unit == TimeUnit::Nano);
@@ -400,11 +401,13 @@ mod tests {
 
     #[test]
     fn pcapng_files_read_back_with_their_interfaces() {
-        let interfaces = vec![
+        let interfaces = [
             Interface { name: Some("uplink".to_owned()), ..Interface::default() },
             Interface { link: LinkType::RAW, snaplen_bytes: 4, name: None },
         ];
-        let mut writer = PcapngWriter::new(Vec::new(), interfaces).unwrap();
+        let mut writer = PcapngWriter::new(Vec::new(), interfaces[..1].to_vec()).unwrap();
+        assert!(writer.write(1, 0, 0, &[]).is_err(), "it is not there yet");
+        assert_eq!(writer.add_interface(interfaces[1].clone()).unwrap(), 1);
         for (index, (time_ns, wire, bytes)) in PACKETS.into_iter().enumerate() {
             writer.write(index % 2, time_ns, wire, bytes).unwrap();
         }

@@ -2,9 +2,9 @@
 
 mod fragments;
 
-use flowloom_packet::{DecodeOptions, DropReason, LinkType, decode};
-use flowloom_traffic::defrag::DefragLimits;
-use fragments::{Datagram, Drained, Front, Packet, defragmented};
+use flowloom_packet::{DecodeOptions, DropReason, Fill, LinkType, PacketBatch, PacketSource, decode};
+use flowloom_traffic::defrag::{Defrag, DefragLimits};
+use fragments::{Datagram, Drained, Front, Memory, Packet, defragmented};
 use proptest::prelude::*;
 
 const PLAIN: DecodeOptions = DecodeOptions::new();
@@ -72,6 +72,87 @@ fn an_overlap_ends_the_datagram_and_a_duplicate_only_itself() {
             assert!(out.packets.is_empty());
         }
     }
+}
+
+#[test]
+fn a_last_fragment_that_comes_again_is_a_duplicate() {
+    let frames = query(7, 64).cut_at(&[2, 4]);
+    let out = run(&timed([2, 2, 0, 1].map(|i| frames[i].clone())));
+    assert_eq!(reasons(&out), [(DropReason::Reassembled, 2), (DropReason::FragmentDuplicate, 1)]);
+}
+
+#[test]
+fn zeros_where_nothing_is_held_are_no_duplicate() {
+    let cut = query(7, 64);
+    // The second begins in the gap before the first.
+    let frames = [cut.fragment_of(32, true, &[0; 8]), cut.fragment_of(24, true, &[0; 16])];
+    assert_eq!(reasons(&run(&timed(frames))), [(DropReason::FragmentOverlap, 2)]);
+}
+
+#[test]
+fn a_last_fragment_without_bytes_ends_its_datagram() {
+    let cut = query(7, 64);
+    let out = run(&timed([cut.fragment_of(0, true, &cut.payload), cut.fragment_of(64, false, &[])]));
+    assert_eq!(reasons(&out), [(DropReason::Reassembled, 1)]);
+    assert_eq!(out.packets[0].bytes, cut.whole());
+}
+
+#[test]
+fn the_header_is_that_of_the_first_fragment() {
+    let cut = query(7, 64);
+    let mut frames = cut.cut_at(&[4]);
+    // The other came by a way with more hops.
+    frames[1][14 + 8] -= 3;
+    for order in [[0, 1], [1, 0]] {
+        let out = run(&timed(order.map(|i| frames[i].clone())));
+        assert_eq!(out.packets[0].bytes, cut.whole(), "{order:?}");
+    }
+}
+
+#[test]
+fn a_checksum_whose_sum_overflows_twice_is_right() {
+    // From 250.0.0.1 to 250.0.1.1: the sum of the header is more than 16 bits, whatever the number.
+    let between = |mut frame: Vec<u8>| {
+        (frame[26], frame[30]) = (250, 250);
+        frame
+    };
+    let sum = |frame: &[u8]| -> u32 {
+        frame[14..34].chunks_exact(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum()
+    };
+    let mut blank = between(query(0, 64).whole());
+    blank[24..26].fill(0);
+    // With this number what is below 16 bits is all ones, and the rest overflows once more.
+    let cut = query(0xFFFF - (sum(&blank) & 0xFFFF), 64);
+    let whole = run(&timed(cut.cut_at(&[4]).into_iter().map(between))).packets.remove(0).bytes;
+    let all = sum(&whole);
+    assert!(sum(&blank) > 0xFFFF && all.is_multiple_of(0xFFFF), "{all:#x} with its checksum");
+}
+
+#[test]
+fn an_ip_packet_that_looks_like_a_frame_is_taken_for_what_it_is() {
+    let mut cut = query(7, 64);
+    // From 8.0.0.0/16, port 0 to port 6: as a frame it would be whole, and of TCP.
+    cut.payload[..4].copy_from_slice(&[0, 0, 0, 6]);
+    let packets = cut.cut_at(&[4]).into_iter().map(|frame| {
+        let mut packet = frame[14..].to_vec();
+        packet[12..14].copy_from_slice(&[8, 0]);
+        packet
+    });
+    let out = defragmented(&timed(packets), LinkType::RAW, 32, PLAIN, DefragLimits::default());
+    assert_eq!(reasons(&out), [(DropReason::Reassembled, 1)]);
+}
+
+#[test]
+fn datagrams_one_after_the_other_are_in_blocks_of_their_own() {
+    let (one, two) = (query(7, 64).cut_at(&[4]), query(8, 64).cut_at(&[4]));
+    let frames = timed([&one[0], &two[0], &one[1], &two[1]].map(Clone::clone));
+    let mut source =
+        Defrag::new(Memory::new(frames, LinkType::ETHERNET, 32), PLAIN, DefragLimits::default());
+    let (mut batch, mut numbers) = (PacketBatch::new(), Vec::new());
+    while source.next_batch(&mut batch).unwrap() == Fill::Packets {
+        numbers.push(batch.block_number);
+    }
+    assert!(numbers.len() == 2 && numbers[0] != numbers[1], "{numbers:?}");
 }
 
 #[test]

@@ -14,6 +14,7 @@ use flowloom_packet::{Fill, PacketBatch, PacketSource};
 use flowloom_traffic::synth::{
     FrameSize, Generate, Generated, Mix, MixConfig, PaperTrace, Sample, TraceProfile,
 };
+use flowloom_traffic::write::{PcapOptions, PcapWriter};
 
 /// What the tests want to know of a frame.
 #[derive(Debug)]
@@ -271,6 +272,8 @@ fn a_flood_is_one_syn_a_flow_at_one_victim() {
 
 #[test]
 fn a_seed_is_a_trace_and_another_seed_another() {
+    let asked = MixConfig { flows: 7, seed: 9, ..MixConfig::default() };
+    assert_eq!(*Mix::new(asked.clone()).unwrap().config(), asked);
     let config = MixConfig { flows: 300, packets: 4000, ..MixConfig::default() };
     let first = census(config.clone());
     assert_eq!(first.digest, census(config.clone()).digest);
@@ -355,9 +358,14 @@ fn frames_of_the_papers_trace_decode_to_the_sessions_they_claim() {
     let mut trace = PaperTrace::with_sessions(sessions, 5).unwrap();
     let mut frame = Vec::new();
     let mut seen: HashMap<u32, (FlowKey, Vec<u8>)> = HashMap::new();
-    let mut bytes = 0;
+    let (mut bytes, mut last_ns) = (0, 0);
     while let Some(meta) = trace.next_into(&mut frame) {
         bytes += frame.len();
+        assert!(meta.time_ns > last_ns, "time goes on");
+        last_ns = meta.time_ns;
+        if word(&frame, 46) & 16 == 0 {
+            assert_eq!(frame[42..46], [0; 4], "nothing is acknowledged");
+        }
         let decoded = decode(&frame).unwrap();
         let (key, flags) = seen.entry(meta.flow.unwrap()).or_insert_with(|| (decoded.key, Vec::new()));
         assert_eq!(*key, decoded.key);
@@ -384,4 +392,19 @@ fn the_campus_sample_lasts_a_minute() {
     }
     let span = Duration::from_nanos(last - first.unwrap());
     assert!((55..=60).contains(&span.as_secs()), "{span:?}");
+}
+
+#[test]
+fn the_committed_samples_are_what_their_recipes_make() {
+    for sample in Sample::all() {
+        let options = PcapOptions { snaplen_bytes: sample.snaplen_bytes, ..PcapOptions::default() };
+        let mut writer = PcapWriter::new(Vec::new(), options).unwrap();
+        let (mut generator, mut frame) = (sample.generator(), Vec::new());
+        while let Some(meta) = generator.next_into(&mut frame) {
+            writer.write(meta.time_ns, meta.wire_bytes, &frame).unwrap();
+        }
+        let name = sample.name;
+        let path = format!("{}/../../traces/small/{name}.pcap", env!("CARGO_MANIFEST_DIR"));
+        assert!(writer.finish().unwrap() == std::fs::read(path).unwrap(), "{name} is another");
+    }
 }

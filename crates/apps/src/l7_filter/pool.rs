@@ -139,6 +139,19 @@ mod tests {
     }
 
     #[test]
+    fn places_are_taken_back_one_after_the_other() {
+        let mut pool: Pool<Vec<u8>> = Pool::new(3);
+        let mut tickets = [None; 8];
+        for ticket in &mut tickets {
+            assert!(pool.get(ticket, Vec::new, Vec::clear).is_some());
+        }
+        assert_eq!(
+            tickets.map(|ticket| pool.has(ticket)),
+            [false, false, false, false, false, true, true, true]
+        );
+    }
+
+    #[test]
     fn a_pool_without_places_lends_nothing() {
         let mut pool: Pool<Vec<u8>> = Pool::new(0);
         assert_eq!(pool.get(&mut None, Vec::new, Vec::clear), None);

@@ -201,6 +201,10 @@ fn a_connection_on_the_same_ports_is_another_record_once_the_first_was_closed() 
     assert_eq!(records(never, &[(true, 2, 0), (true, 2, 1), (false, 20, 1), (true, 2, 2)]).len(), 2);
     assert_eq!(records(never, &[(true, 2, 0), (true, 2, 1), (true, 17, 2), (true, 2, 9)]).len(), 1);
     assert_eq!(two[0].flags(), [19, 19]);
+    for no_opening in [3, 6, 7, 18] {
+        let talk = [(true, 2, 0), (false, 20, 1), (true, no_opening, 2)];
+        assert_eq!(records(never, &talk).len(), 1, "{no_opening}");
+    }
 }
 
 #[test]
@@ -223,4 +227,11 @@ fn records_can_be_added_up() {
     assert_eq!((sum.ip_bytes(), sum.flags(), sum.way()), ([40, 40], [16, 4], Direction::LowToHigh));
     assert_eq!(sum.times_ns(), (1_000_000_000, 2_000_000_000));
     assert_eq!(EndReason::Reset.ipfix(), 3);
+}
+
+#[test]
+fn every_reason_has_a_name_of_its_own() {
+    use EndReason::{Active, EndOfInput, Fin, Idle, Reset};
+    let names = [Idle, Active, Fin, Reset, EndOfInput].map(EndReason::name);
+    assert_eq!(names, ["idle", "active", "fin", "reset", "end"]);
 }

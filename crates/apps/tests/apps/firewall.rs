@@ -176,6 +176,10 @@ proptest! {
         prop_assert_eq!((counts.denied.packets, counts.denied.bytes), expected[1]);
         prop_assert_eq!((counts.not_opened.packets, counts.unmatched.packets), (not_opened, unmatched));
         prop_assert_eq!(counts.accepted.flows + counts.denied.flows, states.len() as u64);
+        prop_assert_eq!(counts.generation, live.generation());
+        if per_packet && sets.len() == 1 {
+            prop_assert_eq!(counts.by_rule.iter().map(|hits| hits.flows).sum::<u64>(), states.len() as u64);
+        }
         for (number, hits) in (0..).zip(&counts.by_rule) {
             let expected = last_numbers.iter().filter(|&&last| last == number).count();
             prop_assert_eq!(hits.packets, expected as u64, "rule {}", number);
@@ -221,6 +225,10 @@ fn replies_pass_and_what_the_other_end_opens_does_not() {
     assert_eq!(said, "aaaada", "a SYN from the server asks for a connection of its own");
     assert_eq!(values(&flow)[..3], [FlowValue::Word("mixed"), FlowValue::Count(1), FlowValue::Word("low")]);
     assert_eq!(talk(usual, [10, 0, 0, 3], &handshake).0, "dddddd");
+    let word = |client, packets: &[_]| values(&talk(usual, client, packets).1)[0];
+    assert_eq!(word([10, 0, 0, 1], &handshake[..4]), FlowValue::Word("accept"));
+    assert_eq!(word([10, 0, 0, 3], &handshake), FlowValue::Word("deny"));
+    assert_eq!(word([10, 0, 0, 1], &[]), FlowValue::Word("-"));
     let each = FirewallOptions { per_packet: true, ..usual };
     assert_eq!(talk(each, [10, 0, 0, 1], &handshake).0, "adaddd", "replies have no rule");
     // The server spoke first, and was denied; the client may still connect.
@@ -238,6 +246,13 @@ fn strict_tcp_wants_to_see_the_opening() {
     assert_eq!(talk(FirewallOptions::default(), [10, 0, 0, 1], &midstream).0, "aaaaa");
     assert_eq!(talk(strict, [10, 0, 0, 1], &[(false, SYN | ACK), (true, SYN), (true, ACK)]).0, "daa");
     assert_eq!(talk(strict, [10, 0, 0, 3], &midstream).0, "ddddd");
+}
+
+#[test]
+fn rules_say_what_is_decided_without_them() {
+    let defaults = Defaults { unmatched: Verdict::Accept, ..Defaults::default() };
+    assert_ne!(defaults, Defaults::default());
+    assert_eq!(FirewallRules::scanning(RuleSet::default(), defaults).defaults(), defaults);
 }
 
 #[test]

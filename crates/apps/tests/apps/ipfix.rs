@@ -146,6 +146,27 @@ proptest! {
 }
 
 #[test]
+fn messages_are_as_full_as_they_may_be() {
+    let key = FlowKey::from_v4(1, 2, 3, 4, 6).0;
+    for records in [1, 100, 1000] {
+        let mut writer = IpfixWriter::new(Vec::new(), 0);
+        for _ in 0..records {
+            writer.write(&key, &Accounted::default(), EndReason::Idle).unwrap();
+        }
+        let file = writer.finish().unwrap();
+        let (mut lengths, mut at) = (Vec::new(), 0);
+        while at < file.len() {
+            lengths.push(usize::from(u16::from_be_bytes([file[at + 2], file[at + 3]])));
+            at += lengths[lengths.len() - 1];
+        }
+        // A record has 87 bytes, a set's header four.
+        let (last, full) = lengths.split_last().expect("there is a message");
+        assert!(full.iter().all(|length| (16_384 - 90..=16_384).contains(length)), "{lengths:?}");
+        assert!((87..=16_384).contains(last), "{lengths:?}");
+    }
+}
+
+#[test]
 fn a_file_without_records_has_its_templates() {
     let file = IpfixWriter::new(Vec::new(), 7_000_000_000).finish().unwrap();
     assert_eq!(read(&file, 7).len(), 0);

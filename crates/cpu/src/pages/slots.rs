@@ -366,6 +366,23 @@ mod tests {
     }
 
     #[test]
+    fn an_array_says_how_long_it_is() {
+        for len in [0, 3] {
+            let slots = SlotArray::<u64>::try_new(len, HugePages::No).unwrap();
+            assert_eq!((slots.len(), slots.is_empty()), (len, len == 0));
+            assert_eq!(slots.pages_obtained().bytes, u64::from(len) * 64);
+            assert!(
+                alloc::format!("{slots:?}")
+                    .starts_with(&alloc::format!("SlotArray {{ len: {len}, pages: "))
+            );
+            assert_eq!(alloc::format!("{:?}", slots.view()), alloc::format!("SlotView {{ len: {len} }}"));
+        }
+        let words = LineArray::<u64>::try_new(3, HugePages::No).unwrap();
+        assert!(alloc::format!("{words:?}").starts_with("LineArray { len: 3, pages: "));
+        assert_eq!(crate::pages::Fractions::new(&words).unwrap().as_slice(), [0; 3]);
+    }
+
+    #[test]
     fn prefaulting_changes_nothing() {
         let mut slots = SlotArray::try_new(200, HugePages::No).unwrap();
         slots.occupy(64, Generation::FIRST, |_| 3, 'x').unwrap();
@@ -384,8 +401,9 @@ mod tests {
         assert_eq!(slots.occupy(1, Generation::FIRST, |_| 0, 'x'), Err('x'));
         assert_eq!(slots.get_live(1), None);
         assert_eq!(slots.vacate(u32::MAX), None);
+        slots.set_tag(0, 5);
         slots.set_tag(1, 1);
-        assert_eq!(slots.tag(1), 0);
+        assert_eq!((slots.tag(0), slots.tag(1)), (5, 0));
         slots.prefetch(u32::MAX);
     }
 

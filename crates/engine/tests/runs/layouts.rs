@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use flowloom_engine::{
-    App, ConfigError, Control, Cores, Discipline, EngineConfig, Fault, IdleTimeout, Mode, Order, Pace,
-    Parts, RunReport, StartError, Verdict, WhenFull, run, run_parts, run_seeded,
+    App, ConfigError, Control, Cores, Discipline, EngineConfig, Fault, IdleTimeout, InputThread, Mode,
+    Order, Pace, Parts, RunReport, StartError, Verdict, WhenFull, run, run_parts, run_seeded,
 };
 use flowloom_flow_key::{FlowHasher, FlowKey};
 use flowloom_packet::{BATCH_PACKETS, DropReason, LinkType, PacketView};
@@ -53,6 +53,22 @@ const LAYOUTS: [Mode; 5] = [
     Mode::Pipeline { workers: 4 },
     Mode::Pipeline { workers: 7 },
 ];
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_report_says_on_which_cpus_its_threads_ran_and_for_how_long() {
+    // Where there is one CPU, nothing is pinned by itself.
+    let allowed = flowloom_cpu::topology::allowed_cpus().unwrap();
+    let cpus = if allowed.len() < 2 { [None; 2] } else { [Some(allowed[0]), Some(allowed[1])] };
+    let config = EngineConfig {
+        cores: Cores::Auto,
+        input: InputThread::Own,
+        ..config(Mode::Pipeline { workers: 1 })
+    };
+    let report = go(&config, &mut Memory::of(mix(30_000, 900)));
+    assert_eq!([report.input_cpu, report.workers[0].cpu], cpus);
+    assert!(report.input_busy > Some(Duration::ZERO) && report.workers[0].busy > Some(Duration::ZERO));
+}
 
 #[test]
 fn results_do_not_depend_on_layout_seed_or_policy() {

@@ -208,9 +208,32 @@ mod tests {
     }
 
     #[test]
+    fn the_rank_says_how_many_values_occur() {
+        let mut state = 5;
+        let mut ranks = [0; 6];
+        for _ in 0..300 {
+            let h = H3::draw(&mut state, 5, 0b11_0110).unwrap();
+            let values: std::collections::BTreeSet<u32> = (0..64).map(|key| h.hash(key)).collect();
+            assert_eq!(values.len(), 1 << h.rank(), "{:?}", h.rows());
+            ranks[h.rank() as usize] += 1;
+        }
+        assert_eq!((h_bits(7), h_bits(0)), (7, 0));
+        assert!(ranks[3] > 0 && ranks[4] > 0, "{ranks:?}");
+    }
+
+    fn h_bits(bits: u32) -> u32 {
+        H3::draw(&mut 1, bits, u64::MAX).unwrap().bits()
+    }
+
+    #[test]
     fn what_cannot_be_drawn_is_said() {
         assert_eq!(H3::draw(&mut 1, 33, 1), Err(H3Error::TooManyBits { bits: 33 }));
         assert_eq!(H3::draw(&mut 1, 1, 0), Err(H3Error::TooFewKeyBits { key_bits: 0, needed: 1 }));
+        assert!(
+            H3::draw(&mut 1, 0, 0).is_ok()
+                && H3::draw(&mut 1, 32, 1).is_ok()
+                && H3::draw_full_rank(&mut 1, 3, 0b111).is_ok()
+        );
         let error = H3::draw_full_rank(&mut 1, 6, 0b111).unwrap_err();
         assert_eq!(error, H3Error::TooFewKeyBits { key_bits: 3, needed: 6 });
         assert!(error.to_string().contains("at least 6"));

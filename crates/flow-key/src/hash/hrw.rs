@@ -21,6 +21,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn weights_are_those_of_the_formula() {
+        // Computed with numbers of any size.
+        assert_eq!([0, 1, 2].map(|worker| weight(worker, 0)), [1_406_932_606, 377_401_575, 1_495_354_192]);
+        assert_eq!(weight(3, 0x9E37_79B9), 1_891_721_342);
+        assert_eq!(weight(u32::MAX, u32::MAX), 755_013_104);
+    }
+
+    #[test]
     fn removing_a_worker_moves_only_its_own_flows() {
         let best = |workers: &[u32], digest| {
             workers.iter().copied().max_by_key(|&w| (weight(w, digest), w)).expect("workers are not empty")

@@ -96,6 +96,9 @@ mod tests {
         let plain = Columns::default();
         assert_eq!(plain.parse(b"1.5,7,1"), Ok(Access::new(7, 1500).closing()));
         assert_eq!(plain.parse(b"1, 0x10 "), Ok(Access::new(16, 1000)));
+        for (field, closes) in [("1", true), ("true", true), ("0", false), ("false", false), ("", false)] {
+            assert_eq!(plain.parse(format!("1,7,{field}").as_bytes()).unwrap().closes(), closes, "{field}");
+        }
         assert_eq!(plain.parse(b"1,10.0.0.1:1024,0").unwrap().key(), 0x0A00_0001_0400);
         let named = Columns::of(b"size,obj_id,time_ms").unwrap();
         assert_eq!(named.parse(b"9,3,12,"), Ok(Access::new(3, 12)));

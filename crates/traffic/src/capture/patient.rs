@@ -180,6 +180,14 @@ mod tests {
     }
 
     #[test]
+    fn what_cannot_be_read_says_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = File::open(folder.path()).unwrap();
+        let error = Patient::new(file, GiveUp::default()).read(&mut [0; 16]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::IsADirectory);
+    }
+
+    #[test]
     fn a_named_pipe_is_waited_for_from_before_its_other_end_is_opened() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("fifo");

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use flowloom_packet::{Fill, PacketBatch, SharedBlock};
-use flowloom_traffic::capture::{Capture, CaptureError, CaptureOptions, Notice, UnpackLimits};
+use flowloom_traffic::capture::{
+    Capture, CaptureError, CaptureOptions, Notice, RECORD_BYTES_MAX, UnpackLimits,
+};
 use proptest::prelude::*;
 
 use sets::notices_of;
@@ -255,6 +257,8 @@ fn a_lying_captured_length_is_cut_to_its_block_and_counted() {
     assert_eq!(seen[0].bytes, [1, 2, 3, 4]);
     assert_eq!(capture.lying_lengths(), 1);
     assert_eq!(read_all_ways(&file).unwrap().0, seen);
+    let told = notices_of("x.pcapng", &file);
+    assert!(matches!(told[..], [Notice::LyingLengths { packets: 1, .. }]), "{told:?}");
 }
 
 #[test]
@@ -312,6 +316,38 @@ fn a_cut_at_any_byte_keeps_the_whole_packets_before_it() {
             assert_eq!(offset, ends[complete] as u64);
             assert_eq!(have, (cut - ends[complete]) as u64);
         }
+    }
+}
+
+#[test]
+fn a_cut_of_the_modified_variant_keeps_the_whole_packets_before_it_too() {
+    for big_endian in [false, true] {
+        let (mut file, mut ends) = (pcap_header(0xA1B2_CD34, 1, big_endian), vec![24]);
+        for bytes in [30, 0, 1, 30] {
+            let mut record = pcap_record(7, 0, &vec![5; bytes], 30, big_endian);
+            record.splice(16..16, [0; 8]);
+            file.extend(record);
+            ends.push(file.len());
+        }
+        for cut in 24..=file.len() {
+            let (seen, notice) = read_all_ways(&file[..cut]).unwrap();
+            assert_eq!(seen.len(), ends.iter().filter(|&&end| end <= cut).count() - 1, "cut at {cut}");
+            assert_eq!(notice.is_none(), ends.contains(&cut), "cut at {cut}: {notice:?}");
+        }
+    }
+}
+
+#[test]
+fn the_longest_record_that_is_believed_is_read() {
+    let directory = tempfile::tempdir().unwrap();
+    for (more, seen) in [(0, 1), (1, 0)] {
+        let data = vec![1; RECORD_BYTES_MAX + more];
+        let file = [pcap_header(0xA1B2_C3D4, 1, false), pcap_record(1, 0, &data, 60, false)].concat();
+        // Mapped, where no buffer bounds it.
+        let path = write_file(directory.path(), "long.pcap", &file);
+        let mut mapped = Capture::open(&path, CaptureOptions::default()).unwrap();
+        assert_eq!(drain(&mut mapped).unwrap().len(), seen, "{more}");
+        assert_eq!(drain(&mut open_bytes(file).unwrap()).unwrap().len(), seen, "{more}");
     }
 }
 
@@ -400,7 +436,7 @@ fn a_header_that_is_cut_behind_a_capture_is_a_cut() {
 
 #[test]
 fn packets_of_no_bytes_are_packets() {
-    let mut file = pcap_header(0xA1B2_C3D4, 1, false);
+    let mut file = pcap_header(0xA1B2_C3D4, 101, false);
     for i in 0..100 {
         let data = vec![1; if i % 3 == 0 { 0 } else { 20 }];
         file.extend(pcap_record(i, 7, &data, i, false));
@@ -417,6 +453,7 @@ fn packets_of_no_bytes_are_packets() {
     for (i, packet) in (0_u32..100).zip(&seen) {
         assert_eq!(packet.bytes.len(), if i % 3 == 0 { 0 } else { 20 });
         assert_eq!((packet.wire, packet.time_ns), (i, u64::from(i) * 1_000_000_000 + 7000));
+        assert_eq!(packet.link, 101);
     }
 }
 
@@ -539,6 +576,12 @@ fn what_is_no_capture_is_told_what_it_is() {
         (&gzip(b"")[..], "gzip of nothing"),
         (&pcap(1)[..20], "has 24 bytes"),
         (&section(false)[..20], "no whole section header"),
+        (b"BZh91AY&SY and more", "bzip2 -dc"),
+        (b"\xFD7zXZ\0 and more", "xz -dc"),
+        (b"\x04\x22\x4D\x18 and more", "lz4 -dc"),
+        (b"PK\x03\x04 and more", "unzip -p"),
+        (b"snoop\0\0\0 and more", "a capture of snoop"),
+        (b"GMBU and more", "a capture of Network Monitor"),
     ] {
         let error = open_bytes(bytes.to_vec()).unwrap_err();
         assert!(matches!(error, CaptureError::NotACapture { .. }), "{error}");

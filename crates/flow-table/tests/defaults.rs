@@ -1,0 +1,157 @@
+//! A table of one's own that writes only what it must: what the seam gives it keeps the laws, and the laws notice where it errs.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use flowloom_flow_key::hash::fold::split_mix;
+use flowloom_flow_table::evict::Evict;
+use flowloom_flow_table::laws::{Operation, check};
+use flowloom_flow_table::{
+    Cursor, DHash, DHashConfig, Entry, Expired, FlowId, FlowTable, Full, MemoryReport, TableStats, Tick,
+    TimeoutClass, Timeouts,
+};
+
+/// How a table answers for many keys.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Answer {
+    Right,
+    NobodyIsThere,
+    /// As the flow before.
+    AsBefore,
+}
+
+struct Plain(DHash<u64, u64>, Answer);
+
+impl FlowTable<u64, u64> for Plain {
+    fn capacity(&self) -> u32 {
+        self.0.capacity()
+    }
+
+    fn len(&self) -> u32 {
+        self.0.len()
+    }
+
+    fn slot_count(&self) -> u32 {
+        self.0.slot_count()
+    }
+
+    fn prefetch(&self, _hash: u64) {}
+
+    fn prefetch_vacancy(&self, _key: &u64, _hash: u64) {}
+
+    fn lookup(&self, key: &u64, hash: u64) -> Option<FlowId> {
+        self.0.lookup(key, hash)
+    }
+
+    fn lookup_batch(&self, keys: &[u64], hashes: &[u64], ids: &mut [Option<FlowId>]) {
+        self.0.lookup_batch(keys, hashes, ids);
+        match self.1 {
+            Answer::Right => {}
+            Answer::NobodyIsThere => ids.fill(None),
+            Answer::AsBefore => ids.rotate_right(1),
+        }
+    }
+
+    fn entry_or_evict(
+        &mut self,
+        key: u64,
+        hash: u64,
+        class: TimeoutClass,
+        now: Tick,
+        make: impl FnOnce() -> u64,
+        policy: &mut impl Evict<u64, u64>,
+    ) -> Result<Entry, Full> {
+        self.0.entry_or_evict(key, hash, class, now, make, policy)
+    }
+
+    fn evict(&mut self, hash: u64, policy: &mut impl Evict<u64, u64>) -> bool {
+        self.0.evict(hash, policy)
+    }
+
+    fn get(&self, id: FlowId) -> Option<&u64> {
+        self.0.get(id)
+    }
+
+    fn get_mut(&mut self, id: FlowId) -> Option<&mut u64> {
+        self.0.get_mut(id)
+    }
+
+    fn get_mut_touch(&mut self, id: FlowId, now: Tick) -> Option<(&mut u64, Tick)> {
+        self.0.get_mut_touch(id, now)
+    }
+
+    fn key_of(&self, id: FlowId) -> Option<u64> {
+        self.0.key_of(id)
+    }
+
+    fn last_seen(&self, id: FlowId) -> Option<Tick> {
+        self.0.last_seen(id)
+    }
+
+    fn class_of(&self, id: FlowId) -> Option<TimeoutClass> {
+        self.0.class_of(id)
+    }
+
+    fn set_class(&mut self, id: FlowId, class: TimeoutClass) -> bool {
+        self.0.set_class(id, class)
+    }
+
+    fn remove(&mut self, id: FlowId) -> Option<(u64, u64)> {
+        self.0.remove(id)
+    }
+
+    fn next_live(&self, cursor: Cursor) -> Option<(FlowId, Cursor)> {
+        self.0.next_live(cursor)
+    }
+
+    fn expire(&mut self, now: Tick, budget: u32, on_flow: &mut impl FnMut(FlowId, u64, u64)) -> Expired {
+        self.0.expire(now, budget, on_flow)
+    }
+
+    fn stats(&self) -> TableStats {
+        self.0.stats()
+    }
+
+    fn memory(&self) -> MemoryReport {
+        self.0.memory()
+    }
+}
+
+fn perform(answer: Answer) {
+    let timeouts = Timeouts::NEVER.with(TimeoutClass(0), 100);
+    let config = DHashConfig { buckets: Some(4), timeouts, ..DHashConfig::for_flows(64) };
+    let mut table = Plain(DHash::try_new(&config).expect("a small table"), answer);
+    let keys = |number: u16| (u64::from(number), split_mix(&mut u64::from(number)));
+    // Every other key of ten is there.
+    let mut operations: Vec<_> = (0..5).map(|key| Operation::Insert { key: 2 * key, class: 0 }).collect();
+    operations.extend([
+        Operation::Touch { key: 4 },
+        Operation::Advance { ticks: 1 },
+        Operation::Touch { key: 4 },
+        Operation::Insert { key: 6, class: 1 },
+        Operation::Entry { key: 6, class: 0 },
+        Operation::RemoveKey { key: 8 },
+        Operation::RemoveKey { key: 9 },
+        Operation::Batch { first: 0, count: 9 },
+        Operation::InsertBatch { first: 3, count: 20, class: 0 },
+        Operation::RemoveBatch { first: 3, count: 5 },
+        Operation::Walk { stride: 2 },
+        Operation::Clear,
+    ]);
+    check(&mut table, &keys, timeouts, true, &operations);
+}
+
+#[test]
+fn what_a_table_need_not_write_keeps_the_laws() {
+    perform(Answer::Right);
+}
+
+#[test]
+fn a_table_that_errs_in_batches_is_noticed() {
+    for answer in [Answer::NobodyIsThere, Answer::AsBefore] {
+        let Err(said) = catch_unwind(AssertUnwindSafe(|| perform(answer))) else {
+            panic!("{answer:?} keeps the laws");
+        };
+        let said = said.downcast_ref::<String>().expect("the laws say what is wrong");
+        assert!(said.contains("in a batch of 9"), "{answer:?}: {said}");
+    }
+}
