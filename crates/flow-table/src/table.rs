@@ -281,20 +281,23 @@ pub trait FlowTable<K: TableKey, V> {
     /// # Examples
     ///
     /// ```
-    /// use flowloom_flow_table::{FlowTable, LineHash, LineHashConfig};
-    /// let table = LineHash::<u64, u32>::try_new(&LineHashConfig::for_flows(64))?;
-    /// let bursts = [[6_u64, 7], [8, 9]].map(|keys| (keys, keys.map(|key| key << 40)));
-    /// let mut before: Option<&([u64; 2], [u64; 2])> = None;
-    /// for burst in bursts.iter().map(Some).chain([None]) {
-    ///     // As a burst comes, its keys are hashed and its lines asked for.
-    ///     burst.iter().for_each(|(_, hashes)| hashes.iter().for_each(|&hash| table.prefetch(hash)));
-    ///     if let Some((keys, hashes)) = before {
-    ///         // The burst before, whose states have come meanwhile.
-    ///         table.lookup_batch_prefetched(keys, hashes, &mut [None; 2], |_, value| println!("{value}"));
+    /// use flowloom_flow_table::{FlowTable, LineHash, LineHashConfig, Tick, TimeoutClass};
+    /// let mut table = LineHash::<u64, u32>::try_new(&LineHashConfig::for_flows(64))?;
+    /// table.insert(7, 7 << 40, 700, TimeoutClass(0), Tick(0)).expect("there is room");
+    /// let (mut before, mut sum): (Option<[u64; 2]>, u32) = (None, 0);
+    /// for burst in [Some([6, 7]), Some([8, 9]), None] {
+    ///     let hashes = |keys: [u64; 2]| keys.map(|key| key << 40);
+    ///     // As a burst comes, its lines are asked for,
+    ///     burst.map(|keys| hashes(keys).map(|hash| table.prefetch(hash)));
+    ///     // the burst before is looked up, whose states have come meanwhile,
+    ///     if let Some(keys) = before {
+    ///         table.lookup_batch_prefetched(&keys, &hashes(keys), &mut [None; 2], |_, value| sum += value);
     ///     }
-    ///     burst.iter().for_each(|(_, hashes)| table.prefetch_states(hashes));
+    ///     // and its own states are asked for.
+    ///     burst.map(|keys| table.prefetch_states(&hashes(keys)));
     ///     before = burst;
     /// }
+    /// assert_eq!(sum, 700);
     /// # Ok::<(), flowloom_flow_table::BuildError>(())
     /// ```
     #[inline]
