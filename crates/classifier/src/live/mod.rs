@@ -201,6 +201,9 @@ pub struct Live {
     builder: ClassifierBuilder,
     state: Mutex<State>,
     current: Mutex<Arc<Snapshot>>,
+    /// Former ones that some reader may still look up in. Kept, so that no reader is the last to hold one: giving back a large
+    /// classifier's memory takes longer than a packet may.
+    retired: Mutex<Vec<Arc<Snapshot>>>,
     version: AtomicU64,
 }
 
@@ -217,6 +220,7 @@ impl Clone for Live {
         Self {
             builder: self.builder,
             current: Mutex::new(self.snapshot()),
+            retired: Mutex::default(),
             version: AtomicU64::new(self.version()),
             state: Mutex::new(state.clone()),
         }
@@ -248,7 +252,8 @@ impl Live {
             settled: 0,
         };
         let current = Mutex::new(Arc::new(Snapshot::new(base)));
-        Ok(Self { builder, state: Mutex::new(state), current, version: AtomicU64::new(0) })
+        let (state, retired) = (Mutex::new(state), Mutex::default());
+        Ok(Self { builder, state, current, retired, version: AtomicU64::new(0) })
     }
 
     /// Returns a reader, for one thread.
@@ -412,6 +417,9 @@ impl Live {
     /// Builds a new base of all rules beside the old one, and swaps it in; changes made meanwhile wait on top of it. Lookups and
     /// changes go on, but for the moments in which rules are copied out and the new base is put in.
     ///
+    /// The memory of the old base is given back by the first change, or [`settle`](Live::settle), after the last reader has gone on to the
+    /// new one, never by a reader.
+    ///
     /// # Errors
     ///
     /// [`LiveError::Build`], within the limits of the builder; then all rules stay as they are.
@@ -448,14 +456,35 @@ impl Live {
     fn publish(&self, snapshot: Snapshot) {
         let former = core::mem::replace(&mut *locked(&self.current), Arc::new(snapshot));
         self.version.fetch_add(1, Ordering::Release);
-        // Not before: if nobody else has the former one, its memory is given back here, and readers would wait for the lock meanwhile.
-        drop(former);
+        // Not before: readers would wait for the lock while memory is given back.
+        let mut retired = locked(&self.retired);
+        retired.push(former);
+        retired.retain(|former| Arc::strong_count(former) > 1);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_reader_gives_back_what_it_was_the_last_to_look_up_in() {
+        let live = Live::new(&RuleSet::default(), ClassifierBuilder::new()).unwrap();
+        let [mut first, mut second] = [live.reader(), live.reader()];
+        let former = Arc::downgrade(&live.snapshot());
+        live.rebuild().unwrap();
+        first.classify_key(&crate::key::KeyV4::default());
+        assert_eq!(former.strong_count(), 2, "a reader looks up in it");
+        live.settle().unwrap();
+        second.classify_key(&crate::key::KeyV4::default());
+        assert_eq!(former.strong_count(), 1, "the set has kept it");
+        let copy = live.clone();
+        copy.settle().unwrap();
+        assert_eq!(former.strong_count(), 1, "a copy has not");
+        live.settle().unwrap();
+        assert_eq!(former.strong_count(), 0);
+        assert_eq!(locked(&live.retired).len(), 2, "each reader has one");
+    }
 
     #[test]
     fn a_set_whose_numbers_are_used_up_says_so_and_still_takes_rules_out() {
