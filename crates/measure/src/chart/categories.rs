@@ -183,6 +183,71 @@ mod tests {
         assert_eq!(svg.unwrap().matches("rotate(270").count(), 25, "all names and that of the axis");
     }
 
+    /// Returns a number of an element of a drawing.
+    fn attribute(element: &str, name: &str) -> f64 {
+        let rest =
+            element.split(&format!(" {name}=\"")).nth(1).unwrap_or_else(|| panic!("{name}: {element}"));
+        rest.split('"').next().unwrap().parse().unwrap()
+    }
+
+    /// Returns left, right, top and bottom of the rectangles of a colour: that of the legend, and those of the plot.
+    fn bars_of(svg: &str, colour: &str) -> ([f64; 4], Vec<[f64; 4]>) {
+        let edges = |rect: &str| {
+            let [x, y, width, height] = ["x", "y", "width", "height"].map(|name| attribute(rect, name));
+            [x, x + width, y, y + height]
+        };
+        let mut all: Vec<_> = svg.split("<rect").filter(|rect| rect.contains(colour)).map(edges).collect();
+        let legend = all.pop().unwrap();
+        (legend, all)
+    }
+
+    #[test]
+    fn bars_are_as_high_as_their_values_and_beside_each_other_over_their_names() {
+        let heights = [[10.0, 20.0, 30.0], [30.0, 15.0, 0.0]];
+        let svg = Chart::bars("Shares", ["one", "two", "three"], Axis::linear("%"))
+            .with(Series::bars("a paper that has a name of many words", heights[0]))
+            .with(Series::bars("ours", heights[1]))
+            .svg()
+            .unwrap();
+        let text = |line: &str| {
+            let element = svg.split("<text").skip(1).find(|text| text.contains(&format!(">\n{line}\n<")));
+            let element = element.unwrap_or_else(|| panic!("no {line} in {svg}"));
+            ["x", "y"].map(|name| attribute(element, name))
+        };
+        let [paper, ours] = ["#0072B2", "#D55E00"].map(|colour| bars_of(&svg, colour));
+        let bottom = paper.1[0][3];
+        let per_unit = (bottom - paper.1[2][2]) / 30.0;
+        assert!(per_unit > 9.0, "{paper:?}");
+        for (group, name) in ["one", "two", "three"].into_iter().enumerate() {
+            let [first, second] = [paper.1[group], ours.1[group]];
+            for (series, [_, _, top, lowest]) in [first, second].into_iter().enumerate() {
+                assert!((lowest - bottom).abs() < 1.5, "{lowest} and {bottom}");
+                assert!((lowest - top - per_unit * heights[series][group]).abs() < 2.0, "{name}: {top}");
+            }
+            let widths = [first, second].map(|[left, right, ..]| right - left);
+            assert!(widths.iter().all(|width| (80.0..90.0).contains(width)), "{name}: {widths:?}");
+            assert!((first[1]..first[1] + 10.0).contains(&second[0]), "{first:?} {second:?}");
+            let [x, y] = text(name);
+            let middle = f64::midpoint(first[0], second[1]);
+            assert!((x - middle).abs() < 6.0, "{name} at {x}, its bars around {middle}");
+            assert!(
+                (bottom + 5.0..bottom + 15.0).contains(&y),
+                "{name} at {y}, its bars stand on {bottom}"
+            );
+        }
+        // The legend: a line for each part of a name, the mark beside the first.
+        let lines = ["a paper that has a name of", "many words", "ours"].map(text);
+        let apart = |one: f64, other: f64, pixels: f64| (other - one - pixels).abs() < 0.5;
+        assert!(
+            apart(lines[0][1], lines[1][1], 15.0) && apart(lines[1][1], lines[2][1], 20.0),
+            "{lines:?}"
+        );
+        for (mark, [x, y]) in [(paper.0, lines[0]), (ours.0, lines[2])] {
+            assert!(mark[1] < x && mark[0] > f64::from(SIZE.0 - LEGEND_WIDTH), "{mark:?} {x}");
+            assert!(apart(y, mark[2], 1.0) && apart(y, mark[3], 11.0), "{mark:?} {y}");
+        }
+    }
+
     #[test]
     fn names_have_the_room_that_they_need() {
         let height = |width, name: &str| CategoryNames::within(width, &["x".into(), name.into()]).height();
