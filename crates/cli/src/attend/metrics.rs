@@ -106,7 +106,8 @@ impl Page {
             "Number of the rules: one more for each reload.",
             generation.into(),
         );
-        self.one("rules", "gauge", "Rules; the first 1000 have series.", rules.set().len() as u64);
+        let help = format!("Rules; the first {RULES_MAX} have series.");
+        self.one("rules", "gauge", &help, rules.set().len() as u64);
         // Until a worker has judged by the newest rules, the numbers are those of others.
         let hits = if counts.generation == generation { &counts.by_rule[..] } else { &[] };
         for (name, what, of) in FIGURES {
