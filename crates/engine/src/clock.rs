@@ -10,19 +10,19 @@ pub(crate) fn now() -> Instant {
 }
 
 /// Returns the processor time of the calling thread; `None` where we know no clock of it.
-#[cfg_attr(unix, expect(clippy::unnecessary_wraps, reason = "elsewhere there is none"))]
+#[cfg_attr(all(unix, not(miri)), expect(clippy::unnecessary_wraps, reason = "elsewhere there is none"))]
 pub(crate) fn thread_cpu() -> Option<Duration> {
-    #[cfg(unix)]
+    #[cfg(all(unix, not(miri)))]
     {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
         let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
         Some(Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0)))
     }
-    #[cfg(not(unix))]
+    #[cfg(not(all(unix, not(miri))))]
     None
 }
 
-#[cfg(all(test, unix))]
+#[cfg(all(test, unix, not(miri)))]
 mod tests {
     use super::*;
 

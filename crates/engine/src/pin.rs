@@ -147,7 +147,7 @@ mod tests {
         );
     }
 
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", not(miri)))]
     #[test]
     fn a_pinned_thread_runs_on_its_cpu_alone() {
         for cpu in allowed_cpus().unwrap().into_iter().filter(|&cpu| cpu < PINNABLE_CPUS) {
