@@ -87,6 +87,50 @@ fn finish<F: FlowState>(results: &mut Records<F>, key: FlowKey, flow: F) {
     }
 }
 
+/// Sums over the records of a flow that come out the same in whatever order its packets were seen: each of the columns named together.
+pub(crate) type Sums = &'static [&'static [&'static str]];
+
+/// Compares what does not depend on the order of a flow's packets: which flows there are, and sums over the records of each. The error
+/// names the first flow that differs, and how.
+pub(crate) fn compare_sums<F: FlowState>(
+    records: &FlowResults<F>,
+    oracle: &Records<F>,
+    sums: Sums,
+) -> Result<(), String> {
+    let mut ours: HashMap<FlowKey, Vec<u64>> = HashMap::new();
+    for record in records {
+        add_sums(&record.state, sums, ours.entry(record.key).or_insert_with(|| vec![0; sums.len()]));
+    }
+    let mut expected: Vec<_> = oracle.iter().collect();
+    expected.sort_unstable_by_key(|&(key, _)| key);
+    for (key, states) in expected {
+        let Some(ours) = ours.remove(key) else { return Err(format!("flow {key} is missing")) };
+        let mut theirs = vec![0; sums.len()];
+        for state in states {
+            add_sums(state, sums, &mut theirs);
+        }
+        if let Some(at) = (0..sums.len()).find(|&at| ours[at] != theirs[at]) {
+            let names = sums[at].join(" + ");
+            return Err(format!("flow {key}: {names} is {}, the oracle has {}", ours[at], theirs[at]));
+        }
+    }
+    ours.keys().min().map_or(Ok(()), |key| Err(format!("flow {key} is not the oracle's")))
+}
+
+/// Adds a record to the sums over a flow; of sets, such as TCP flags, the sum is the union.
+fn add_sums<F: FlowState>(state: &F, sums: Sums, to: &mut [u64]) {
+    for (&name, value) in F::COLUMNS.iter().zip(values(state)) {
+        for (sum, columns) in to.iter_mut().zip(sums) {
+            match value {
+                _ if !columns.contains(&name) => {}
+                FlowValue::Count(number) => *sum += number,
+                FlowValue::Bits(bits) => *sum |= bits,
+                other => unreachable!("{name} is {other:?}, which has no sum"),
+            }
+        }
+    }
+}
+
 /// Returns how many records there are.
 pub(crate) fn count<F>(oracle: &Records<F>) -> u64 {
     oracle.values().map(|records| records.len() as u64).sum()

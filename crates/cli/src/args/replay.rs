@@ -147,7 +147,7 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "FILE")]
     pub(crate) write: Option<PathBuf>,
 
-    /// Compare with a single-threaded oracle; exit 1 at the first difference
+    /// Compare with a single-threaded oracle, but for what depends on order where none is kept; exit 1 at the first difference
     #[arg(long)]
     pub(crate) verify: bool,
 

@@ -157,6 +157,8 @@ pub(crate) struct WrittenFigures {
 #[derive(Debug, Serialize)]
 pub(crate) struct VerifyFigures {
     pub(crate) flows: u64,
+    /// Whether what depends on the order of a flow's packets was compared, too.
+    pub(crate) in_order: bool,
     pub(crate) agrees: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) difference: Option<String>,
@@ -336,7 +338,8 @@ impl ReplayResult {
         match &self.verify {
             Some(verify) => {
                 format!(
-                    "{text}; verified, {} as the oracle has {}",
+                    "{text}; verified{}, {} as the oracle has {}",
+                    if verify.in_order { "" } else { " but for what depends on order" },
                     counted(verify.flows, "flow"),
                     if verify.flows == 1 { "it" } else { "them" }
                 )

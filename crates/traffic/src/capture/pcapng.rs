@@ -216,10 +216,8 @@ impl PcapngWalk {
                 // It has neither interface nor time: the first interface, and the time of the packet before.
                 let (link, snaplen) =
                     self.interfaces.first().map_or((LinkType::UNDECLARED, 0), |i| (i.link, i.snaplen));
-                let limit = if snaplen == 0 { wire } else { wire.min(snaplen) };
-                let room = body.len() - 4;
-                let captured = limit.min(u32::try_from(room).unwrap_or(u32::MAX));
-                self.packet(at + 12, captured, room, wire, self.last_time_ns, link, out);
+                let captured = if snaplen == 0 { wire } else { wire.min(snaplen) };
+                self.packet(at + 12, captured, body.len() - 4, wire, self.last_time_ns, link, out);
             }
             SECTION_HEADER => {
                 check_description(block.len())?;

@@ -331,10 +331,11 @@ impl CaptureSet {
         Ok(true)
     }
 
-    /// Begins another pass, later by the span of the set and the mean gap between its packets.
+    /// Begins another pass, later by the span of the set and the mean gap between its packets. There is none where nothing was found, or
+    /// nothing that can be decoded.
     fn next_pass(&mut self) -> bool {
         let again = self.options.passes == u32::MAX || self.pass + 1 < self.options.passes;
-        if !again || self.members.is_empty() || self.packets_of_pass == 0 {
+        if !again || self.decodable_members == 0 || self.packets_of_pass == 0 {
             return false;
         }
         let span = self.last_ns.saturating_sub(self.first_ns);

@@ -292,6 +292,9 @@ fn a_simple_packet_has_no_more_bytes_than_its_block() {
     let (seen, notice) = read_all_ways(&file).unwrap();
     let bytes: Vec<Vec<u8>> = seen.into_iter().map(|packet| packet.bytes).collect();
     assert_eq!((bytes, notice), (vec![vec![7; 8], vec![7; 5]], None));
+    let mut capture = open_bytes(file).unwrap();
+    drain(&mut capture).unwrap();
+    assert_eq!(capture.lying_lengths(), 1, "the first says that it was captured whole");
 }
 
 #[test]

@@ -131,11 +131,14 @@ fn a_capture_of_which_nothing_can_be_decoded_is_an_error_that_names_the_link_typ
 
     let error = CaptureSet::open(&[Input::Path(classic.clone())], SetOptions::default()).unwrap_err();
     assert!(error.to_string().contains("190 (CAN)"), "{error}");
-    let mut set = CaptureSet::open(&[Input::Path(next)], SetOptions::default()).unwrap();
-    let mut batch = PacketBatch::new();
-    assert_eq!(set.next_batch(&mut batch).unwrap(), Fill::Packets);
-    let error = set.next_batch(&mut batch).unwrap_err();
-    assert!(error.to_string().contains("190 (CAN)"), "{error}");
+    for passes in [1, 3, u32::MAX] {
+        let options = SetOptions { passes, ..SetOptions::default() };
+        let mut set = CaptureSet::open(&[Input::Path(next.clone())], options).unwrap();
+        let mut batch = PacketBatch::new();
+        assert_eq!(set.next_batch(&mut batch).unwrap(), Fill::Packets);
+        let error = set.next_batch(&mut batch).expect_err("one pass is enough to know");
+        assert!(error.to_string().contains("190 (CAN)"), "{error}");
+    }
 
     let both = [Input::Path(classic), Input::Path(good)];
     let mut set = CaptureSet::open(&both, SetOptions::default()).unwrap();

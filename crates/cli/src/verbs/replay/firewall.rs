@@ -15,6 +15,7 @@ use crate::attend::{Reload, Stamp};
 use crate::exit::Failure;
 use crate::render::verdicts::{FirewallFigures, HitFigures, RuleFigures};
 use crate::rule_file;
+use crate::verify::Sums;
 
 /// The rules of a run, and how to read them again.
 pub(super) struct Rules {
@@ -170,6 +171,8 @@ pub(super) struct FirewallRole {
 impl Role for FirewallRole {
     type App = Firewall;
     const NAME: &'static str = "firewall";
+    // What is let through is for the packet to decide that comes first.
+    const SUMS: Sums = &[&["packets_accepted", "packets_denied"], &["bytes_accepted", "bytes_denied"]];
 
     fn app(&self) -> Firewall {
         Firewall::new(Arc::clone(&self.live), self.options)

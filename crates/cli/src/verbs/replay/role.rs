@@ -5,6 +5,7 @@ use flowloom::apps::{Accounting, CacheProbe, L7Filter, L7Plan, Null, Probed, Tcp
 use flowloom::engine::App;
 
 use super::probe::Probe;
+use crate::verify::Sums;
 
 /// An application of `replay`.
 pub(super) trait Role {
@@ -13,6 +14,9 @@ pub(super) trait Role {
 
     /// The application's name, as it is given and reported.
     const NAME: &'static str;
+
+    /// What of its results does not depend on the order of a flow's packets.
+    const SUMS: Sums;
 
     /// Returns the application of one worker.
     fn app(&self) -> Self::App;
@@ -39,6 +43,7 @@ pub(super) struct NullRole;
 impl Role for NullRole {
     type App = Null;
     const NAME: &'static str = "null";
+    const SUMS: Sums = &[];
 
     fn app(&self) -> Null {
         Null
@@ -51,6 +56,14 @@ pub(super) struct TrackerRole;
 impl Role for TrackerRole {
     type App = TcpTracker;
     const NAME: &'static str = "tcp-tracker";
+    const SUMS: Sums = &[
+        &["packets_low_to_high"],
+        &["packets_high_to_low"],
+        &["bytes_low_to_high"],
+        &["bytes_high_to_low"],
+        &["tcp_flags_low_to_high"],
+        &["tcp_flags_high_to_low"],
+    ];
 
     fn app(&self) -> TcpTracker {
         TcpTracker
@@ -63,6 +76,16 @@ pub(super) struct AccountingRole(pub(super) Option<u64>);
 impl Role for AccountingRole {
     type App = Accounting;
     const NAME: &'static str = "accounting";
+    const SUMS: Sums = &[
+        &["packets_low_to_high"],
+        &["packets_high_to_low"],
+        &["bytes_low_to_high"],
+        &["bytes_high_to_low"],
+        &["ip_bytes_low_to_high"],
+        &["ip_bytes_high_to_low"],
+        &["tcp_flags_low_to_high"],
+        &["tcp_flags_high_to_low"],
+    ];
 
     fn app(&self) -> Accounting {
         Accounting::new(self.0)
@@ -79,6 +102,7 @@ pub(super) struct L7Role<'a>(pub(super) &'a L7Plan);
 impl Role for L7Role<'_> {
     type App = L7Filter;
     const NAME: &'static str = "l7";
+    const SUMS: Sums = &[&["packets"], &["bytes"]];
 
     fn app(&self) -> L7Filter {
         self.0.app()
@@ -95,6 +119,7 @@ pub(super) struct Beside<'a, R>(pub(super) R, pub(super) &'a Probe);
 impl<R: Role> Role for Beside<'_, R> {
     type App = CacheProbe<R::App>;
     const NAME: &'static str = R::NAME;
+    const SUMS: Sums = R::SUMS;
 
     fn app(&self) -> Self::App {
         self.1.beside(self.0.app())

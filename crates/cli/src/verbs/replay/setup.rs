@@ -129,6 +129,11 @@ pub(super) fn policy(arguments: &Replay, config: &EngineConfig) -> Result<Policy
     scheme.policy(&topology, seed).map_err(usage)
 }
 
+/// Says whether a flow's packets meet its state in the order they came in.
+pub(super) fn keeps_flow_order(config: &EngineConfig, policy: OrderGuarantee) -> bool {
+    config.mode == Mode::Inline || config.order != Order::None || policy.keeps_flow_order()
+}
+
 /// Returns the policy as the engine takes it.
 pub(super) fn discipline(policy: &mut Policy) -> Discipline<'_> {
     match policy {
