@@ -5,7 +5,9 @@ use std::cell::RefCell;
 use anyhow::Result;
 use flowloom::cpu::features::Isa;
 use flowloom::flow_table::{DHash, DHashConfig, LineHash, LineHashConfig};
-use flowloom_measure::lookup::contender::{Contender, FloorContender, MapContender, OurTable, Work};
+use flowloom_measure::lookup::contender::{
+    Contender, FloorContender, MapContender, OurTable, StdMap, Work,
+};
 use flowloom_measure::lookup::{Flows, State, flood};
 use flowloom_measure::{Outcome, RatioRow, ResultRow, Rounds, Samples};
 
@@ -19,6 +21,7 @@ const OURS_AVX2: &str = "linehash, avx2";
 const FLOOR: &str = "floor";
 const SPREAD_FLOOR: &str = "floor, states as allocated";
 const HASHBROWN: &str = "hashbrown + foldhash";
+const STD: &str = "std";
 const RTE_DENSE: &str = "rte_hash, 95 % full";
 const RTE_HALF: &str = "rte_hash, half full";
 
@@ -77,7 +80,10 @@ pub fn run(options: &Options, report: &mut JudgedReport) -> Result<Vec<String>> 
         let some = contenders(&flows, with_dpdk, scope)?;
         compare(&some, "40-byte keys", count, options.rounds, scope, false, report)?;
         drop(some);
-        flooded(count, options.rounds, report)?;
+        flooded::<2>("flood, hit", count, options.rounds, true, report)?;
+        if scope == Scope::All {
+            flooded::<5>("flood, hit, 40-byte keys", count, options.rounds, false, report)?;
+        }
         if count <= FRAMES_MAX {
             let samples = frames::compare(count, options.rounds)?.samples;
             add(report, &samples, "frame to flow", count.into(), count.into(), |_| None);
@@ -124,6 +130,7 @@ fn contenders<const W: usize>(flows: &Flows<W>, with_dpdk: bool, scope: Scope) -
     if scope == Scope::All {
         all.push(RefCell::new(Box::new(OurTable::new("dhash", flows, dhash)?)));
         all.push(RefCell::new(Box::new(MapContender::<W, Dash<W>>::new("dashmap + foldhash", flows))));
+        all.push(RefCell::new(Box::new(MapContender::<W, StdMap<W>>::new(STD, flows))));
         all.push(RefCell::new(Box::new(FloorContender::new(SPREAD_FLOOR, flows, 4.0 / 3.0))));
         if Isa::Avx2.is_available() && Isa::detect() != Isa::Avx2 {
             all.push(RefCell::new(Box::new(OurTable::new(OURS_AVX2, flows, line(Isa::Avx2))?)));
@@ -236,19 +243,25 @@ fn add(
 }
 
 /// Compares flows that share one CRC with random ones, in our table.
-fn flooded(count: u32, rounds: usize, report: &mut JudgedReport) -> Result<()> {
+fn flooded<const W: usize>(
+    work: &str,
+    count: u32,
+    rounds: usize,
+    judged: bool,
+    report: &mut JudgedReport,
+) -> Result<()> {
     let line = |count: u32| {
-        let mut table: LineHash<[u64; 2], State> = LineHash::try_new(&LineHashConfig::for_flows(count))?;
+        let mut table: LineHash<[u64; W], State> = LineHash::try_new(&LineHashConfig::for_flows(count))?;
         table.prefault();
         Ok(table)
     };
-    let (random, flows) = (Flows::<2>::new(count, 1), flood::one_crc(count, 1));
+    let (random, flows) = (Flows::<W>::new(count, 1), flood::one_crc(count, 1));
     let contenders: Contenders<'_> = vec![
         RefCell::new(Box::new(OurTable::new("flows of one CRC", &flows, line)?)),
         RefCell::new(Box::new(OurTable::new("random flows", &random, line)?)),
     ];
     let outcome = time(&contenders, Work::Hit { batch: 256 }, rounds, |_| true)?;
-    add(report, &outcome.samples, "flood, hit", count.into(), count.into(), |_| Some(1.0 / 1.2));
+    add(report, &outcome.samples, work, count.into(), count.into(), |_| judged.then_some(1.0 / 1.2));
     Ok(())
 }
 
@@ -266,5 +279,12 @@ mod tests {
         let missing = run(&options, &mut report).unwrap();
         assert_eq!(missing.len(), 1);
         assert!(report.ratios.iter().any(|judged| judged.row.rival == HASHBROWN && judged.goal.is_some()));
+        for keys in ["16-byte keys", "40-byte keys"] {
+            let there = |rival| {
+                let of_keys = |row: &&JudgedRow| row.row.work.ends_with(keys) && row.row.rival == rival;
+                report.ratios.iter().any(|row| of_keys(&row))
+            };
+            assert!([HASHBROWN, STD, "dashmap + foldhash", FLOOR].into_iter().all(there), "{keys}");
+        }
     }
 }

@@ -14,8 +14,8 @@ const USAGE: &str = "usage: cargo xtask peers flow-table [--rounds N] [--flows N
        cargo xtask peers tcb-cache [--rounds N] [--accesses N] [--trace FILE] [--python PROGRAM] [--format json|text]
        cargo xtask peers l7 [--labels] [--rounds N] [--capture FILE]… [--format json|text]
 
-  flow-table   LineHash and DHash beside hashbrown, DashMap, and DPDK's rte_hash where libdpdk is installed. DPDK needs
-               reserved huge pages: as root, sysctl vm.nr_hugepages=2048
+  flow-table   LineHash and DHash beside hashbrown, DashMap, the standard library's map, and DPDK's rte_hash where libdpdk
+               is installed. DPDK needs reserved huge pages: as root, sysctl vm.nr_hugepages=2048
   classifier   FlowCuts beside DPDK's rte_acl, on the rule sets below $FLOWLOOM_DATA and on generated ones. rte_acl
                runs on 4 KiB pages where no huge ones are reserved, which is slower. --only takes the sets whose names
                hold one of these; generated ones are made_acl_100000_2 (profile, rules, seed), so that one a call is a

@@ -10,34 +10,36 @@ use flowloom_flow_key::hash::crc32c::crc32c;
 
 use super::{Flows, shuffle};
 
-/// Bits of a key that the attacker chooses, as word, first bit and number: source address, source port, and the low half
-/// of the destination's address.
-const FREE_BITS: [(usize, u32, u32); 3] = [(0, 32, 32), (1, 32, 16), (0, 0, 16)];
+/// Bits of a key's first word that the attacker chooses, as first bit and number: source address, and the low half of the
+/// destination's.
+const FIRST_WORD: [(u32, u32); 2] = [(32, 32), (0, 16)];
+
+/// Those of its last word: source port.
+const LAST_WORD: (u32, u32) = (32, 16);
 
 /// Returns what a table without a secret would take for a hash: one CRC for bucket and signature.
-pub fn crc_hash(key: &[u64; 2]) -> u64 {
+pub fn crc_hash<const W: usize>(key: &[u64; W]) -> u64 {
     let crc = u64::from(crc(key));
     crc << 32 | crc
 }
 
-fn crc(key: &[u64; 2]) -> u32 {
-    let mut octets = [0; 16];
-    octets[..8].copy_from_slice(&key[0].to_be_bytes());
-    octets[8..].copy_from_slice(&key[1].to_be_bytes());
-    crc32c(&octets)
+fn crc<const W: usize>(key: &[u64; W]) -> u32 {
+    crc32c(key.map(u64::to_be_bytes).as_flattened())
 }
 
-/// Returns `count` flows that share one CRC, and as many strangers that share it as well.
+/// Returns `count` flows that share one CRC, and as many strangers that share it as well; keys have two words or more.
 ///
 /// There are 2³² such keys: from 2³¹ flows on, flows are among the strangers.
-pub fn one_crc(count: u32, seed: u64) -> Flows<2> {
-    let base = [0x0A00_0001_C0A8_0001, 1024 << 32 | 443 << 16 | 6];
+pub fn one_crc<const W: usize>(count: u32, seed: u64) -> Flows<W> {
+    const { assert!(W >= 2, "addresses and ports are in words of their own") };
+    let mut base = [0x2001_0DB8_0000_0000; W];
+    (base[0], base[W - 1]) = (0x0A00_0001_C0A8_0001, 1024 << 32 | 443 << 16 | 6);
     let kernel = kernel(base);
     let key = |number: u64| {
         let mut key = base;
         for (bit, vector) in kernel.iter().enumerate() {
             if number >> bit & 1 == 1 {
-                key = [key[0] ^ vector[0], key[1] ^ vector[1]];
+                key = xor(key, *vector);
             }
         }
         key
@@ -50,23 +52,26 @@ pub fn one_crc(count: u32, seed: u64) -> Flows<2> {
     Flows::of(packets, strangers, seed)
 }
 
+fn xor<const W: usize>(a: [u64; W], b: [u64; W]) -> [u64; W] {
+    std::array::from_fn(|word| a[word] ^ b[word])
+}
+
 /// Returns changes to a key that leave its CRC as it is, none of which is made of the others.
-fn kernel(base: [u64; 2]) -> Vec<[u64; 2]> {
-    let free = FREE_BITS
-        .into_iter()
-        .flat_map(|(word, first, count)| (first..first + count).map(move |bit| (word, bit)));
+fn kernel<const W: usize>(base: [u64; W]) -> Vec<[u64; W]> {
+    let of_word = |word: usize, (first, count)| (first..first + count).map(move |bit: u32| (word, bit));
+    let free = FIRST_WORD.into_iter().flat_map(|bits| of_word(0, bits)).chain(of_word(W - 1, LAST_WORD));
     let of_base = crc(&base);
     // Each row: what changing these bits does to the CRC, reduced by the rows before it.
-    let mut rows: Vec<(u32, [u64; 2])> = Vec::new();
+    let mut rows: Vec<(u32, [u64; W])> = Vec::new();
     let mut kernel = Vec::new();
     for (word, bit) in free {
-        let mut change = [0; 2];
+        let mut change = [0; W];
         change[word] = 1 << bit;
-        let mut image = crc(&[base[0] ^ change[0], base[1] ^ change[1]]) ^ of_base;
+        let mut image = crc(&xor(base, change)) ^ of_base;
         for &(row, made_of) in &rows {
             if image ^ row < image {
                 image ^= row;
-                change = [change[0] ^ made_of[0], change[1] ^ made_of[1]];
+                change = xor(change, made_of);
             }
         }
         if image == 0 {
@@ -86,9 +91,8 @@ mod tests {
     use flowloom_flow_table::probe::Counts;
     use flowloom_flow_table::{FlowTable, Full, FullReason, LineHash, LineHashConfig, Tick, TimeoutClass};
 
-    #[test]
-    fn all_flows_share_one_crc_and_none_its_key() {
-        let flows = one_crc(65_536, 1);
+    fn all_share_one_crc<const W: usize>() {
+        let flows = one_crc::<W>(65_536, 1);
         let shared = crc(&flows.keys[0]);
         assert!(flows.keys.iter().chain(&flows.strangers).all(|key| crc(key) == shared));
         let mut keys: Vec<_> = flows.keys.iter().chain(&flows.strangers).collect();
@@ -97,9 +101,15 @@ mod tests {
         assert_eq!(keys.len(), 131_072);
     }
 
+    #[test]
+    fn all_flows_share_one_crc_and_none_its_key() {
+        all_share_one_crc::<2>();
+        all_share_one_crc::<5>();
+    }
+
     /// Lines that a lookup reads on average.
     #[expect(clippy::cast_precision_loss, reason = "small counts")]
-    fn lines(flows: &Flows<2>) -> f64 {
+    fn lines<const W: usize>(flows: &Flows<W>) -> f64 {
         let config = LineHashConfig::for_flows(u32::try_from(flows.keys.len()).unwrap());
         let mut table = LineHash::try_new(&config).unwrap();
         flows.fill(&mut table).unwrap();
@@ -110,15 +120,20 @@ mod tests {
         counts.lines as f64 / counts.hits as f64
     }
 
-    #[test]
-    fn a_flood_of_one_crc_is_no_flood_for_a_keyed_table() {
-        let (random, flood) = (Flows::new(65_536, 3), one_crc(65_536, 3));
+    fn is_no_flood<const W: usize>() {
+        let (random, flood) = (Flows::<W>::new(65_536, 3), one_crc::<W>(65_536, 3));
         assert!(lines(&flood) < 1.02 * lines(&random), "{} {}", lines(&flood), lines(&random));
     }
 
     #[test]
+    fn a_flood_of_one_crc_is_no_flood_for_a_keyed_table() {
+        is_no_flood::<2>();
+        is_no_flood::<5>();
+    }
+
+    #[test]
     fn a_table_without_a_secret_is_flooded_and_stays_bounded() {
-        let flows = one_crc(1000, 1);
+        let flows = one_crc::<2>(1000, 1);
         let mut table = DHash::<[u64; 2], ()>::try_new(&DHashConfig::for_flows(1000)).unwrap();
         let mut taken = 0;
         for key in &flows.keys {

@@ -59,7 +59,7 @@ pub(super) fn flow_octets(state: &mut u64) -> [u8; 13] {
 }
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
-    let bits = context.scale.pick(14, 20, 22);
+    let bits = context.scale.pick(14, 22, 24);
     let mut outcome = Outcome::new(Verdict::cannot_run("nothing was hashed"));
     let mut farthest = 0.0_f64;
     let mut chart = Chart::bars(
@@ -74,10 +74,8 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         let found = LOADS.map(|load| collisions(digest, bits, load, context.seed));
         for (index, (&load, &ours)) in LOADS.iter().zip(&found).enumerate() {
             let perfect = load - 1.0 + (-load).exp();
-            // The rarest collisions of a quick run scatter by more than two in a hundred.
-            let width = if context.scale == Scale::Full { 0.025 } else { 0.06 };
             let value = Value::new(format!("{name}, load {load}"), "", ours)
-                .within(Band::around(perfect, width))
+                .within(Band::around(perfect, 0.02))
                 .checked_if(checked);
             farthest = farthest.max((ours / paper[index] - 1.0).abs() * 100.0);
             outcome = outcome.value(value.paper(paper[index]));

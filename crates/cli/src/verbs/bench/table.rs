@@ -97,7 +97,7 @@ impl Run<'_> {
                 WorkName::Churn => Work::Churn,
                 WorkName::Build => Work::Build,
                 WorkName::Flood => {
-                    self.flood(count, batch, report)?;
+                    self.flood::<W>(count, batch, report)?;
                     continue;
                 }
             };
@@ -134,9 +134,9 @@ impl Run<'_> {
     }
 
     /// Compares flows of one CRC with random ones, in the table to use and in one that hashes with a CRC.
-    fn flood(&self, count: u32, batch: usize, report: &mut Report) -> Result<(), Failure> {
+    fn flood<const W: usize>(&self, count: u32, batch: usize, report: &mut Report) -> Result<(), Failure> {
         let (random, flooded) =
-            (Flows::<2>::new(count, self.arguments.seed), flood::one_crc(count, self.arguments.seed));
+            (Flows::<W>::new(count, self.arguments.seed), flood::one_crc(count, self.arguments.seed));
         let line = |count| self.linehash(count);
         let failed = |error: TrialError| Failure::Experiment(format!("flood: {error}"));
         let contenders: [RefCell<Box<dyn Contender + '_>>; 2] = [
@@ -151,14 +151,14 @@ impl Run<'_> {
         }
         // A list without a cap costs the square of its length: a few thousand flows are enough to see it.
         let few = count.min(4096);
-        let mut random = Flows::<2>::new(few, self.arguments.seed);
+        let mut random = Flows::<W>::new(few, self.arguments.seed);
         let mut flooded = flood::one_crc(few, self.arguments.seed);
         random.hash_with(flood::crc_hash);
         flooded.hash_with(flood::crc_hash);
         let paper = |count: u32| {
             let room =
                 DHashConfig { pool: Some(count), list_cap: u32::MAX, ..DHashConfig::for_flows(count) };
-            ReferenceDHash::<[u64; 2], State>::try_new(&room)
+            ReferenceDHash::<[u64; W], State>::try_new(&room)
         };
         let contenders: [RefCell<Box<dyn Contender + '_>>; 2] = [
             RefCell::new(Box::new(
