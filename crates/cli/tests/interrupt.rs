@@ -227,6 +227,56 @@ fn a_run_that_waits_for_a_silent_pipe_ends_with_its_result() {
     }
 }
 
+#[test]
+fn what_came_through_a_pipe_is_dealt_with_while_it_is_silent() {
+    // More than lots of whole batches.
+    let packets = pcap(1_234);
+    for layout in
+        [&[][..], &["--workers", "1"], &["--workers", "2"], &["--workers", "2", "--scheduler", "lfb"]]
+    {
+        let mut seen = WAITS.into_iter().map(|wait| {
+            let mut command = command([&["replay", "-", "--format", "json"], layout].concat());
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            let mut child = command.spawn().unwrap();
+            let mut stdin = child.stdin.take().unwrap();
+            std::io::Write::write_all(&mut stdin, &packets).unwrap();
+            std::thread::sleep(wait);
+            send("-USR1", &child);
+            std::thread::sleep(Duration::from_millis(200));
+            drop(stdin);
+            let output = child.wait_with_output().unwrap();
+            assert!(output.status.success());
+            String::from_utf8(output.stderr).unwrap()
+        });
+        let all = |said: &String| said.contains("packets 1 234 ") && said.contains("in flight 0");
+        assert!(seen.any(|said| all(&said)), "{layout:?}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_that_breaks_while_its_pipe_is_silent_ends() {
+    // More than the file is written in pieces of.
+    let packets = pcap(60_000);
+    for layout in [&[][..], &["--workers", "1"], &["--workers", "2"]] {
+        let arguments = ["replay", "-", "--write", "/dev/full", "--format", "json"];
+        let mut command = command([&arguments[..], layout].concat());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        // It may have ended before all of it is written.
+        drop(std::io::Write::write_all(&mut stdin, &packets));
+        let begun = Instant::now();
+        while child.try_wait().unwrap().is_none() {
+            assert!(begun.elapsed() < Duration::from_secs(20), "{layout:?} waits for the pipe");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        drop(stdin);
+        let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(5);
+        check_balance(&outcome.says(&["cannot be written"]).json());
+    }
+}
+
 /// Interrupts a run that has had so long to read these bytes from a pipe that stays open; returns the packets of its result.
 fn interrupted_at_a_silent_pipe(bytes: &[u8], layout: &[&str], wait: Duration) -> u64 {
     let mut command = command([&["replay", "-", "--format", "json"], layout].concat());

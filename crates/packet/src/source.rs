@@ -102,7 +102,7 @@ pub enum Fill {
     /// At least one packet.
     Packets,
     /// Nothing now, because every block of the source's pool is still held by workers, or because nothing has arrived
-    /// at an interface: let the workers go on, then ask again.
+    /// at an interface or through a pipe: let the workers go on, then ask again.
     ///
     /// Stages may keep the block of the latest batch until there is another: a pool has two blocks at least.
     Starved,

@@ -74,7 +74,8 @@ enum Body {
 }
 
 impl Capture {
-    /// Opens the capture at `path`.
+    /// Opens the capture at `path`. The header of a pipe is waited for; when it falls silent later, there is nothing *now*:
+    /// [`Fill::Starved`].
     ///
     /// # Errors
     ///
@@ -96,7 +97,7 @@ impl Capture {
             return Err(io(io::Error::new(io::ErrorKind::IsADirectory, "is a directory")));
         }
         if !metadata.is_file() {
-            return Self::read_from(path, Patient::new(file, give_up.clone()), options);
+            return Self::from_pipe(path, Patient::new(file, give_up.clone()), options);
         }
         let prefix = read_up_to(&mut file, SNIFF_BYTES).map_err(io)?;
         if options.map && Format::of(&prefix).is_some() {
@@ -121,6 +122,18 @@ impl Capture {
         let prefix = read_up_to(&mut inner, SNIFF_BYTES)
             .map_err(|source| CaptureError::Io { path: path.to_path_buf(), source })?;
         Self::stream(path, prefix, inner, options)
+    }
+
+    /// Opens a capture that comes from a pipe. Its header is waited for; then a pipe that is silent starves whoever asks for packets.
+    pub(super) fn from_pipe(
+        path: &Path,
+        pipe: Patient,
+        options: CaptureOptions,
+    ) -> Result<Self, CaptureError> {
+        let asks_again = pipe.asks_again();
+        let capture = Self::read_from(path, pipe, options)?;
+        asks_again.store(true, Ordering::Relaxed);
+        Ok(capture)
     }
 
     /// Opens a capture that is mapped already, to read it once more.

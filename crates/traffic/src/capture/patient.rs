@@ -10,6 +10,7 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::os::windows::io::AsHandle as _;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 #[cfg(unix)]
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -22,6 +23,9 @@ compile_error!("flowloom-traffic reads files and pipes of Unix and Windows");
 /// How long a silent pipe is waited for at a time.
 #[cfg(unix)]
 const LOOK_UP: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+/// How long for somebody who has other things to do meanwhile.
+#[cfg(unix)]
+const MOMENT: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
 /// Says whether to wait no longer.
 #[derive(Clone, Default)]
@@ -71,11 +75,13 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
 pub struct Patient {
     file: File,
     give_up: GiveUp,
+    /// Whoever reads asks again: nothing for a moment is [`io::ErrorKind::WouldBlock`].
+    asks_again: Arc<AtomicBool>,
 }
 
 impl Patient {
     pub(super) fn new(file: File, give_up: GiveUp) -> Self {
-        Self { file, give_up }
+        Self { file, give_up, asks_again: Arc::default() }
     }
 
     /// Opens a file. A named pipe is opened at once, and not only when somebody opens its other end.
@@ -104,35 +110,43 @@ impl Patient {
         let stdin = io::stdin().as_fd().try_clone_to_owned()?;
         #[cfg(windows)]
         let stdin = io::stdin().as_handle().try_clone_to_owned()?;
-        Ok(Self { file: File::from(stdin), give_up })
+        Ok(Self::new(File::from(stdin), give_up))
+    }
+
+    /// Returns what says, once it is set, that whoever reads will ask again: then a pipe that is silent is no longer waited for.
+    pub(super) fn asks_again(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.asks_again)
     }
 
     /// Waits until there is something to be read, or to be known; says whether there may be.
     #[cfg(unix)]
-    fn wait(&self) -> bool {
-        let look_up = self.give_up.0.as_ref().map(|_| &LOOK_UP);
+    fn wait(&self) -> io::Result<bool> {
+        // Relaxed: it is set by whoever reads.
+        let asks_again = self.asks_again.load(Ordering::Relaxed);
+        let look_up = if asks_again { Some(&MOMENT) } else { self.give_up.0.as_ref().map(|_| &LOOK_UP) };
         loop {
             // A named pipe that nobody has opened for writing yet would be read as one that has ended.
             let mut pipe = [PollFd::new(&self.file, PollFlags::IN)];
             match poll(&mut pipe, look_up) {
-                Ok(0) if self.give_up.is_stopped() => return false,
+                Ok(0) if self.give_up.is_stopped() => return Ok(false),
+                Ok(0) if asks_again => return Err(io::ErrorKind::WouldBlock.into()),
                 Ok(0) | Err(rustix::io::Errno::INTR) => {}
                 // What cannot be polled is read: it says itself what is wrong.
-                Ok(_) | Err(_) => return true,
+                Ok(_) | Err(_) => return Ok(true),
             }
         }
     }
 
     #[cfg(not(unix))]
-    fn wait(&self) -> bool {
-        !self.give_up.is_stopped()
+    fn wait(&self) -> io::Result<bool> {
+        Ok(!self.give_up.is_stopped())
     }
 }
 
 impl Read for Patient {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
-            if !self.wait() {
+            if !self.wait()? {
                 return Ok(0);
             }
             match self.file.read(buffer) {
@@ -148,7 +162,6 @@ impl Read for Patient {
 #[cfg(test)]
 mod tests {
     use std::io::Write;
-    use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::{Duration, Instant};
 
     use super::*;
@@ -176,6 +189,23 @@ mod tests {
         });
         assert_eq!(patient.read(&mut buffer).unwrap(), 4, "who was not told waits");
         writes.join().unwrap();
+        assert_eq!(patient.read(&mut buffer).unwrap(), 0, "the other end is closed");
+    }
+
+    #[test]
+    fn whoever_asks_again_is_told_that_a_pipe_is_silent() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        let file = File::from(std::os::fd::OwnedFd::from(reader));
+        let mut patient = Patient::new(file, GiveUp::default());
+        patient.asks_again().store(true, Ordering::Relaxed);
+        let mut buffer = [0; 16];
+        for _ in 0..2 {
+            let silent = patient.read(&mut buffer).unwrap_err();
+            assert_eq!(silent.kind(), io::ErrorKind::WouldBlock);
+        }
+        writer.write_all(b"more").unwrap();
+        assert_eq!(patient.read(&mut buffer).unwrap(), 4);
+        drop(writer);
         assert_eq!(patient.read(&mut buffer).unwrap(), 0, "the other end is closed");
     }
 

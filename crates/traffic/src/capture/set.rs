@@ -137,8 +137,13 @@ struct Member {
 /// let mut set = CaptureSet::open(&inputs, SetOptions::default())?;
 /// let mut batch = PacketBatch::new();
 /// let mut packets = 0;
-/// while set.next_batch(&mut batch)? == Fill::Packets {
-///     packets += batch.packets.len();
+/// loop {
+///     match set.next_batch(&mut batch)? {
+///         Fill::Packets => packets += batch.packets.len(),
+///         // A pipe says nothing for the moment.
+///         Fill::Starved => {}
+///         Fill::End => break,
+///     }
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -248,8 +253,9 @@ impl CaptureSet {
         })
     }
 
-    /// Asks `stopped` some twenty times a second while a pipe says nothing: once it says so, the pipe counts as ended where it
-    /// is. Without it a silent pipe is waited for until its other end is closed.
+    /// Asks `stopped` again and again while a pipe says nothing: once it says so, the pipe counts as ended where it is. Without it a
+    /// pipe whose header has not come is waited for until its other end is closed. One that falls silent later is
+    /// [`Fill::Starved`], with or without it.
     pub fn stop_when(&mut self, stopped: impl Fn() -> bool + Send + Sync + 'static) {
         self.give_up = GiveUp::when(stopped);
     }
@@ -313,7 +319,7 @@ impl CaptureSet {
                 let path = Path::new(STDIN);
                 let stdin = Patient::stdin_until(self.give_up.clone())
                     .map_err(|source| CaptureError::Io { path: path.to_path_buf(), source })?;
-                Capture::read_from(path, stdin, self.options.capture)
+                Capture::from_pipe(path, stdin, self.options.capture)
             }
             (Input::Path(path), Some(mapping)) => Capture::mapped(path, Arc::clone(mapping)),
             (Input::Path(path), None) => Capture::open_until(path, self.options.capture, &self.give_up),

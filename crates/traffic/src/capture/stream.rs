@@ -35,7 +35,7 @@ pub(super) enum StreamEnd {
 pub(super) enum StreamFill {
     /// The batch holds packets.
     Packets,
-    /// All blocks are held by workers.
+    /// All blocks are held by workers, or nothing comes.
     Starved,
     /// No more packets.
     End(StreamEnd),
@@ -76,6 +76,8 @@ pub(super) struct Stream {
     /// The block being walked, and how far.
     current: Option<(SharedBlock, usize)>,
     capacity: usize,
+    /// Bytes that the next record has: a long one would be copied and looked at anew for each piece of it that comes.
+    wanted: usize,
     /// Unpacked bytes before the current block.
     base: u64,
 }
@@ -111,7 +113,7 @@ impl Stream {
             "only a pcap file header precedes the first record"
         );
         reader.consume(start);
-        Ok(Self { reader, error, pool: Vec::new(), current: None, capacity, base: start as u64 })
+        Ok(Self { reader, error, pool: Vec::new(), current: None, capacity, wanted: 0, base: start as u64 })
     }
 
     /// Returns the offset in the unpacked file of position `at` in the current block.
@@ -121,8 +123,6 @@ impl Stream {
 
     /// Fills an empty batch with the next packets.
     pub(super) fn fill(&mut self, walk: &mut Walk, batch: &mut PacketBatch) -> StreamFill {
-        // Bytes that the next record has: a long one would be copied and looked at anew for each piece of it that comes.
-        let mut wanted = 0;
         loop {
             if let Some((block, at)) = &mut self.current {
                 let (next, stop) =
@@ -141,7 +141,7 @@ impl Stream {
                             );
                             return StreamFill::End(StreamEnd::Stop(Stop::Corrupt(why)));
                         }
-                        wanted = need;
+                        self.wanted = need;
                     }
                     stop => return StreamFill::End(StreamEnd::Stop(stop)),
                 }
@@ -157,12 +157,18 @@ impl Stream {
                 if self.reader.refill().is_err() {
                     let error = self.error.lock().unwrap_or_else(PoisonError::into_inner).take();
                     let error = error.unwrap_or_else(|| io::Error::other("reading failed"));
+                    if error.kind() == io::ErrorKind::WouldBlock {
+                        // What came of a record stays with the reader.
+                        self.pool.push(block);
+                        return StreamFill::Starved;
+                    }
                     return StreamFill::End(StreamEnd::Error(error));
                 }
-                if self.reader.data().len() >= wanted || self.reader.reader_exhausted() {
+                if self.reader.data().len() >= self.wanted || self.reader.reader_exhausted() {
                     break;
                 }
             }
+            self.wanted = 0;
             if let Some(Block::Owned(bytes)) = Arc::get_mut(&mut block) {
                 bytes.clear();
                 bytes.extend_from_slice(self.reader.data());

@@ -63,9 +63,13 @@ enum Place {
 /// let mut source = Defrag::new(set, DecodeOptions::default(), DefragLimits::default());
 /// let mut batch = PacketBatch::new();
 /// let (mut whole, mut withheld) = (0, 0);
-/// while source.next_batch(&mut batch)? == Fill::Packets {
+/// loop {
+///     let fill = source.next_batch(&mut batch)?;
 ///     whole += batch.packets.len() as u64;
 ///     withheld += source.withheld().total();
+///     if fill == Fill::End {
+///         break;
+///     }
 /// }
 /// println!("{} packets came in", whole + withheld + source.withheld().total());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
