@@ -75,6 +75,58 @@ fn jsonl_is_one_line_and_csv_a_header_and_a_row() {
     }
 }
 
+#[test]
+fn what_is_dropped_at_full_rings_is_told_of_each_worker() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &["--flows", "500", "--packets", "60k"]);
+    for scheduler in ["dh", "minload", "flowpin", "lfb"] {
+        let arguments = [
+            "replay",
+            &trace,
+            "--workers",
+            "3",
+            "--no-pin",
+            "--full",
+            "drop",
+            "--ring",
+            "64",
+            "--order",
+            "none",
+            "--scheduler",
+            scheduler,
+        ];
+        let document = flowloom([&arguments[..], &["--format", "json"]].concat()).ends(0).json();
+        check_balance(&document);
+        let workers = document["workers"].as_array().unwrap();
+        let rings: u64 = workers.iter().map(|worker| number(worker, "ring_full")).sum();
+        let unplaced = number(&document, "unplaced");
+        assert_eq!(rings + unplaced, document["dropped"]["ring_full"].as_u64().unwrap_or(0));
+        assert!(if scheduler == "lfb" { rings == 0 } else { unplaced == 0 }, "{scheduler}");
+
+        let text = flowloom([&arguments[..], &["--format", "csv"]].concat()).ends(0);
+        let mut reader = csv::Reader::from_reader(&text.stdout[..]);
+        let header = reader.headers().unwrap().clone();
+        let row = reader.records().next().unwrap().unwrap();
+        let of = |field: &str| row[header.iter().position(|name| name == field).unwrap()].to_owned();
+        let sum = |field: &str| of(field).split(' ').map(|n| n.parse::<u64>().unwrap()).sum::<u64>();
+        assert_eq!(of("worker_full_waits").split(' ').count(), 3);
+        assert_eq!(sum("worker_ring_full") + sum("unplaced"), sum("ring_full"));
+
+        let plain = flowloom([&arguments[..], &["--format", "plain"]].concat()).ends(0);
+        let told: u64 = plain
+            .text()
+            .lines()
+            .filter(|line| line.starts_with("Worker ") || line.starts_with("Pool "))
+            .filter_map(|line| {
+                line.strip_suffix(" dropped")?.rsplit_once(", ")?.1.replace(' ', "").parse().ok()
+            })
+            .fold(0, |sum, packets: u64| sum + packets);
+        let dropped = plain.text().lines().find_map(|line| line.strip_prefix("Dropped     ring_full "));
+        let dropped = dropped.map_or(0, |packets| packets.replace(' ', "").parse().unwrap());
+        assert_eq!(told, dropped, "{}", plain.text());
+    }
+}
+
 /// Every layout, seed, policy and way of reading the same packets has the same digest.
 #[test]
 fn the_digest_depends_on_the_packets_alone() {

@@ -9,6 +9,7 @@ use flowloom_packet::reason::DropCounts;
 
 use crate::app::FlowState;
 use crate::counters::WorkerCounters;
+use crate::handing_out::Full;
 use crate::report::RunReport;
 
 const REASONS: usize = DropReason::ALL.len();
@@ -22,7 +23,7 @@ pub struct Control {
     stop: AtomicBool,
     packets: AtomicU64,
     dropped: [AtomicU64; REASONS],
-    workers: Mutex<Arc<[CachePadded<Gauge>]>>,
+    gauges: Mutex<Arc<Gauges>>,
 }
 
 impl Default for Control {
@@ -31,7 +32,7 @@ impl Default for Control {
             stop: AtomicBool::new(false),
             packets: AtomicU64::new(0),
             dropped: std::array::from_fn(|_| AtomicU64::new(0)),
-            workers: Mutex::new(Arc::new([])),
+            gauges: Mutex::default(),
         }
     }
 }
@@ -50,6 +51,10 @@ pub struct Snapshot {
     pub dropped: DropCounts,
     /// Packets on their way.
     pub in_flight: u64,
+    /// As [`RunReport::unplaced`].
+    pub unplaced: u64,
+    /// As [`RunReport::pool_full_waits`].
+    pub pool_full_waits: u64,
     /// Each worker's part.
     pub workers: Vec<WorkerSnapshot>,
 }
@@ -64,6 +69,10 @@ pub struct WorkerSnapshot {
     pub denied: u64,
     /// Packets that it dropped.
     pub dropped: u64,
+    /// Packets that were dropped because its ring was full, as [`WorkerReport::ring_full`](crate::WorkerReport::ring_full).
+    pub ring_full: u64,
+    /// How often its ring was full, as [`WorkerReport::full_waits`](crate::WorkerReport::full_waits).
+    pub full_waits: u64,
 }
 
 impl Control {
@@ -89,7 +98,9 @@ impl Control {
         // Held to the end: a run that begins meanwhile would forget one number and not yet another.
         let gauges = self.lock();
         // What is done is read before what was taken in: so it is never more.
-        let workers: Vec<WorkerSnapshot> = gauges.iter().map(|gauge| gauge.read()).collect();
+        let each = gauges.workers.iter().zip(&gauges.rings);
+        let workers: Vec<WorkerSnapshot> = each.map(|(gauge, ring)| gauge.read(ring.read())).collect();
+        let Full { refused: unplaced, waits: pool_full_waits } = gauges.nobodys.read();
         let mut dropped = DropCounts::default();
         for (&reason, count) in DropReason::ALL.iter().zip(&self.dropped) {
             dropped.add(reason, count.load(Ordering::Acquire));
@@ -98,7 +109,7 @@ impl Control {
         let processed = workers.iter().map(|worker| worker.processed).sum();
         let denied = workers.iter().map(|worker| worker.denied).sum();
         let in_flight = packets.saturating_sub(processed + dropped.total());
-        Snapshot { packets, processed, denied, dropped, in_flight, workers }
+        Snapshot { packets, processed, denied, dropped, in_flight, unplaced, pool_full_waits, workers }
     }
 
     /// Publishes what the input stage has taken in and dropped; `known` is what was published of the drops before.
@@ -126,9 +137,14 @@ impl Control {
         // First, so that what is done is never more than what was taken in.
         self.packets.store(report.input.packets, Ordering::Release);
         let gauges = Arc::clone(&self.lock());
-        for (gauge, worker) in gauges.iter().zip(&report.workers) {
+        for (gauge, worker) in gauges.workers.iter().zip(&report.workers) {
             gauge.store(&worker.counters);
         }
+        let rings = report.workers.iter();
+        gauges.publish_full(
+            rings.map(|worker| Full { refused: worker.ring_full, waits: worker.full_waits }),
+            Full { refused: report.unplaced, waits: report.pool_full_waits },
+        );
         let dropped = report.dropped();
         for (&reason, count) in DropReason::ALL.iter().zip(&self.dropped) {
             count.store(dropped.of(reason), Ordering::Release);
@@ -136,8 +152,12 @@ impl Control {
     }
 
     /// Makes a gauge for each worker of a run that begins, and forgets what earlier runs published.
-    pub(crate) fn begin(&self, workers: usize) -> Arc<[CachePadded<Gauge>]> {
-        let gauges: Arc<[CachePadded<Gauge>]> = (0..workers).map(|_| CachePadded::default()).collect();
+    pub(crate) fn begin(&self, workers: usize) -> Arc<Gauges> {
+        let gauges = Arc::new(Gauges {
+            workers: (0..workers).map(|_| CachePadded::default()).collect(),
+            rings: (0..workers).map(|_| RingGauge::default()).collect(),
+            nobodys: CachePadded::default(),
+        });
         let mut known = self.lock();
         self.packets.store(0, Ordering::Release);
         for count in &self.dropped {
@@ -147,8 +167,46 @@ impl Control {
         gauges
     }
 
-    fn lock(&self) -> MutexGuard<'_, Arc<[CachePadded<Gauge>]>> {
-        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Arc<Gauges>> {
+        self.gauges.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the stages of a run publish, each for itself.
+#[derive(Debug, Default)]
+pub(crate) struct Gauges {
+    workers: Box<[CachePadded<Gauge>]>,
+    /// Of the workers' rings. Only the input stage writes them, and only when one was full: together, apart from what workers write.
+    rings: Box<[RingGauge]>,
+    /// Of the pool, and of what belongs to no ring.
+    nobodys: CachePadded<RingGauge>,
+}
+
+impl Gauges {
+    /// Publishes how rings were full, of each worker, and what belongs to none.
+    pub(crate) fn publish_full(&self, rings: impl Iterator<Item = Full>, nobodys: Full) {
+        for (gauge, full) in self.rings.iter().zip(rings) {
+            gauge.store(full);
+        }
+        self.nobodys.store(nobodys);
+    }
+}
+
+/// How a ring, or the pool, was full.
+#[derive(Debug, Default)]
+struct RingGauge {
+    refused: AtomicU64,
+    waits: AtomicU64,
+}
+
+impl RingGauge {
+    fn store(&self, full: Full) {
+        self.refused.store(full.refused, Ordering::Release);
+        self.waits.store(full.waits, Ordering::Release);
+    }
+
+    fn read(&self) -> Full {
+        Full { refused: self.refused.load(Ordering::Acquire), waits: self.waits.load(Ordering::Acquire) }
     }
 }
 
@@ -167,12 +225,14 @@ impl Gauge {
         self.dropped.store(counters.dropped.total(), Ordering::Release);
     }
 
-    fn read(&self) -> WorkerSnapshot {
+    fn read(&self, ring: Full) -> WorkerSnapshot {
         let denied = self.denied.load(Ordering::Acquire);
         WorkerSnapshot {
             processed: self.processed.load(Ordering::Acquire),
             denied,
             dropped: self.dropped.load(Ordering::Acquire),
+            ring_full: ring.refused,
+            full_waits: ring.waits,
         }
     }
 }
@@ -181,19 +241,19 @@ impl Gauge {
 #[derive(Debug)]
 pub(crate) struct Publisher<'a> {
     control: &'a Control,
-    gauges: Arc<[CachePadded<Gauge>]>,
+    gauges: Arc<Gauges>,
     worker: usize,
     known: DropCounts,
 }
 
 impl<'a> Publisher<'a> {
-    pub(crate) fn new(control: &'a Control, gauges: &Arc<[CachePadded<Gauge>]>, worker: usize) -> Self {
+    pub(crate) fn new(control: &'a Control, gauges: &Arc<Gauges>, worker: usize) -> Self {
         Self { control, gauges: Arc::clone(gauges), worker, known: DropCounts::default() }
     }
 
     /// Publishes a worker's counts: three stores.
     pub(crate) fn publish(&mut self, counters: &WorkerCounters) {
-        self.gauges[self.worker].store(counters);
+        self.gauges.workers[self.worker].store(counters);
         self.control.publish_drops(&counters.dropped, &mut self.known);
     }
 }

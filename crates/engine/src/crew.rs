@@ -22,7 +22,7 @@ use crate::egress::{self, DoneWith, Egress, Ends, PacketSink, SinkCounters};
 use crate::error::{ConfigError, Fault, SinkError, StartError};
 use crate::flows::{Flows, FlowsEnd};
 use crate::halt::Halt;
-use crate::handing_out::{HandingOut, Intake};
+use crate::handing_out::{Full, HandingOut, Intake};
 use crate::inline::{InlineStage, Outlet};
 use crate::input::Decoder;
 use crate::pin::Pinning;
@@ -186,7 +186,7 @@ where
                     crew.push(Box::new(PullWorker::new(Arc::clone(&pool), me, clerk, Arc::clone(halt))));
                 }
             }
-            Box::new(PullIntake::new(pool, drop_when_full, given_out))
+            Box::new(PullIntake::new(pool, drop_when_full, given_out, Arc::clone(&gauges)))
         }
         Discipline::Push(policy) => {
             let mut outboxes = Vec::with_capacity(workers);
@@ -214,6 +214,7 @@ where
                 given_out,
                 stock: stock.clone(),
                 done_up_to: shared.as_ref().map(|shared| shared.done_up_to()),
+                gauges: Arc::clone(&gauges),
             };
             Box::new(PushIntake::new(outboxes, policy, options))
         }
@@ -277,6 +278,7 @@ pub(crate) fn inline_report<A: App, T: FlowTable<FlowKey, A::Flow>>(
         counters,
         table,
         memory,
+        ring_full: 0,
         full_waits: 0,
         busy: ended.cpu,
     };
@@ -289,6 +291,8 @@ pub(crate) fn inline_report<A: App, T: FlowTable<FlowKey, A::Flow>>(
     RunReport {
         input: arrivals.finish(losses),
         workers: vec![worker],
+        unplaced: 0,
+        pool_full_waits: 0,
         shared: None,
         sink,
         input_cpu: cpu.filter(|_| ended.pinned),
@@ -339,13 +343,16 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> Finished<'_, A, T> {
                 (table, memory) = (Some(flows.table), Some(flows.memory));
                 append(&mut records, flows.records);
             }
+            let Full { refused: ring_full, waits: full_waits } =
+                handed.rings.get(i).copied().unwrap_or_default();
             reports.push(WorkerReport {
                 cpu: pinning.workers.get(i).copied().flatten().filter(|_| ended.pinned),
                 sent,
                 counters,
                 table,
                 memory,
-                full_waits: handed.full_waits.get(i).copied().unwrap_or(0),
+                ring_full,
+                full_waits,
                 busy: ended.cpu,
             });
         }
@@ -368,6 +375,8 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> Finished<'_, A, T> {
         RunReport {
             input: input_counters,
             workers: reports,
+            unplaced: handed.nobodys.refused,
+            pool_full_waits: handed.nobodys.waits,
             shared,
             sink,
             input_cpu: pinning.input.filter(|_| input.pinned),

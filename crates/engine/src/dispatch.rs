@@ -6,9 +6,10 @@ use flowloom_packet::DropReason;
 use flowloom_scheduler::{Decision, LoadView, Placement, WorkerId};
 
 use crate::actor::Room;
+use crate::control::Gauges;
 use crate::descriptor::TURNS;
 use crate::egress::GivenOut;
-use crate::handing_out::{HandedOver, Intake};
+use crate::handing_out::{Full, HandedOver, Intake};
 use crate::input::Losses;
 use crate::lot::Portion;
 use crate::ring::Outbox;
@@ -32,6 +33,11 @@ pub(crate) struct PushIntake<'a> {
     completed: Vec<u64>,
     sent_bytes: Vec<u64>,
     completed_bytes: Vec<u64>,
+    /// Packets that the policy itself dropped.
+    unplaced: u64,
+    gauges: Arc<Gauges>,
+    /// A ring was full since that was published.
+    has_news: bool,
     checkpoint: Option<Checkpoint>,
     ended: bool,
 }
@@ -73,6 +79,8 @@ pub(crate) struct PushOptions {
     pub(crate) stock: Stock,
     /// Where flows are shared: who is told how far everything is done.
     pub(crate) done_up_to: Option<Arc<DoneUpTo>>,
+    /// Where it is published how often rings are full.
+    pub(crate) gauges: Arc<Gauges>,
 }
 
 impl<'a> PushIntake<'a> {
@@ -97,6 +105,9 @@ impl<'a> PushIntake<'a> {
             completed: vec![0; workers],
             sent_bytes: vec![0; workers],
             completed_bytes: vec![0; workers],
+            unplaced: 0,
+            gauges: options.gauges,
+            has_news: false,
             checkpoint: options.done_up_to.map(|done_up_to| Checkpoint {
                 done_up_to,
                 time_ns: None,
@@ -108,6 +119,11 @@ impl<'a> PushIntake<'a> {
 
     fn are_trays_scarce(&self) -> bool {
         self.stock.on_the_way() > self.trays_plenty
+    }
+
+    /// Returns how each worker's ring was full.
+    fn full(&self) -> impl Iterator<Item = Full> {
+        self.outboxes.iter().map(|outbox| Full { refused: outbox.refused, waits: outbox.full_waits })
     }
 
     fn look(&mut self) {
@@ -138,6 +154,7 @@ impl Intake for PushIntake<'_> {
                 is_full = true;
             }
         }
+        self.has_news |= is_full;
         match (is_gone, is_full) {
             (true, _) => Room::Gone,
             (false, true) => Room::Full,
@@ -168,6 +185,7 @@ impl Intake for PushIntake<'_> {
         };
         self.placement.place(items, &load, &mut self.decisions[..items.len()]);
         let Self { outboxes, placement, decisions, turns, given_out, drop_when_full, .. } = self;
+        let (unplaced, has_news) = (&mut self.unplaced, &mut self.has_news);
         let workers = outboxes.len();
         // Where there are turns.
         let mut own_tray = if turns.is_empty() { None } else { Arc::get_mut(&mut tray) };
@@ -181,9 +199,17 @@ impl Intake for PushIntake<'_> {
                         nobody(placement.name(), worker, workers)
                     };
                     // Before the packet has a turn that others would wait for.
-                    (!*drop_when_full || outbox.has_room(1, are_trays_scarce)).then_some(outbox)
+                    if !*drop_when_full || outbox.has_room(1, are_trays_scarce) {
+                        Some(outbox)
+                    } else {
+                        outbox.refuse();
+                        None
+                    }
                 }
-                Decision::Drop => None,
+                Decision::Drop => {
+                    *unplaced += 1;
+                    None
+                }
             };
             if let Some(outbox) = outbox {
                 if let Some(tray) = &mut own_tray {
@@ -197,6 +223,7 @@ impl Intake for PushIntake<'_> {
                 if let Some(given_out) = given_out {
                     given_out.dropped(number);
                 }
+                *has_news = true;
                 losses.lose(DropReason::RingFull, 1);
             }
         }
@@ -221,9 +248,16 @@ impl Intake for PushIntake<'_> {
 
     fn settle(&mut self, _: &mut Losses) {}
 
+    fn publish(&mut self) {
+        if std::mem::take(&mut self.has_news) {
+            self.gauges.publish_full(self.full(), Full { refused: self.unplaced, waits: 0 });
+        }
+    }
+
     fn finish(&mut self, _: &mut Losses) -> HandedOver {
         let sent: Vec<u64> = self.outboxes.iter().map(|outbox| outbox.sent).collect();
-        let full_waits = self.outboxes.iter().map(|outbox| outbox.full_waits).collect();
-        HandedOver { packets: sent.iter().sum(), sent, full_waits }
+        let rings = self.full().collect();
+        let nobodys = Full { refused: self.unplaced, waits: 0 };
+        HandedOver { packets: sent.iter().sum(), sent, rings, nobodys }
     }
 }

@@ -22,6 +22,8 @@ pub(crate) trait Intake: Send {
     fn end(&mut self, losses: &mut Losses) -> Room;
     /// After a panic: lets go of what is held back.
     fn settle(&mut self, losses: &mut Losses);
+    /// Publishes how often what it hands packets to was full.
+    fn publish(&mut self) {}
     /// Says what was handed to workers, once they are gone.
     fn finish(&mut self, losses: &mut Losses) -> HandedOver;
 }
@@ -33,8 +35,19 @@ pub(crate) struct HandedOver {
     pub(crate) packets: u64,
     /// To each worker, where each has a ring.
     pub(crate) sent: Vec<u64>,
-    /// How often each ring was full, or the pool.
-    pub(crate) full_waits: Vec<u64>,
+    /// How each worker's ring was full, where each has one.
+    pub(crate) rings: Vec<Full>,
+    /// How the pool was full, if there is one; what a policy dropped by itself is refused here, too.
+    pub(crate) nobodys: Full,
+}
+
+/// How a ring, or the pool, was full.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Full {
+    /// Packets that were dropped for it.
+    pub(crate) refused: u64,
+    /// How often it was waited for; where packets are dropped, batches of which some were.
+    pub(crate) waits: u64,
 }
 
 /// Whatever has to happen in the order of tickets, and nothing else.
@@ -118,9 +131,11 @@ impl<'a> HandingOut<'a> {
         }
     }
 
-    /// Publishes what was lost.
+    /// Publishes what was lost, and before which rings.
     pub(crate) fn publish(&mut self) {
+        // In this order: what is known of rings is never more than what is known to be dropped.
         self.control.publish_drops(self.losses.dropped(), &mut self.known);
+        self.intake.publish();
     }
 
     /// After a panic of anything called: hands out nothing more.

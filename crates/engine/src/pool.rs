@@ -11,9 +11,10 @@ use flowloom_packet::{DropReason, SharedBlock};
 use flowloom_scheduler::{Intake as Policy, WorkItem, WorkerId};
 
 use crate::actor::Room;
+use crate::control::Gauges;
 use crate::descriptor::Parcel;
 use crate::egress::GivenOut;
-use crate::handing_out::{HandedOver, Intake};
+use crate::handing_out::{Full, HandedOver, Intake};
 use crate::input::Losses;
 use crate::lot::Portion;
 use crate::shared::DoneUpTo;
@@ -153,12 +154,29 @@ pub(crate) struct PullIntake<'a> {
     block: Option<((u64, u32), SharedBlock)>,
     /// What found no room yet.
     held: VecDeque<(Parcel, WorkItem)>,
-    full_waits: u64,
+    full: Full,
+    gauges: Arc<Gauges>,
+    /// The pool was full since that was published.
+    has_news: bool,
 }
 
 impl<'a> PullIntake<'a> {
-    pub(crate) fn new(pool: Arc<Pool<'a>>, drop_when_full: bool, given_out: Option<GivenOut>) -> Self {
-        Self { pool, drop_when_full, given_out, block: None, held: VecDeque::new(), full_waits: 0 }
+    pub(crate) fn new(
+        pool: Arc<Pool<'a>>,
+        drop_when_full: bool,
+        given_out: Option<GivenOut>,
+        gauges: Arc<Gauges>,
+    ) -> Self {
+        Self {
+            pool,
+            drop_when_full,
+            given_out,
+            block: None,
+            held: VecDeque::new(),
+            full: Full::default(),
+            gauges,
+            has_news: false,
+        }
     }
 
     /// Counts what nobody will take any more.
@@ -185,6 +203,7 @@ impl<'a> PullIntake<'a> {
                 && (inner.free.is_empty() || inner.policy.refuses(item, inner.slots.len() as u64))
             {
                 has_refused = true;
+                self.full.refused += 1;
                 self.held.pop_front();
                 if let Some(given_out) = &mut self.given_out {
                     given_out.dropped(parcel.packet.number());
@@ -201,7 +220,10 @@ impl<'a> PullIntake<'a> {
             inner.policy.arrive(token, item);
         }
         drop(inner);
-        self.full_waits += u64::from(has_refused || !self.held.is_empty());
+        if has_refused || !self.held.is_empty() {
+            self.full.waits += 1;
+            self.has_news = true;
+        }
         if self.held.is_empty() {
             return Room::Free;
         }
@@ -253,11 +275,17 @@ impl Intake for PullIntake<'_> {
         self.lose_held(losses);
     }
 
+    fn publish(&mut self) {
+        if std::mem::take(&mut self.has_news) {
+            self.gauges.publish_full(std::iter::empty(), self.full);
+        }
+    }
+
     fn finish(&mut self, losses: &mut Losses) -> HandedOver {
         // What waited when the workers went.
         let left = self.pool.left();
         losses.lose(DropReason::WorkerLost, left);
         let packets = self.pool.lock().fetched;
-        HandedOver { packets, sent: Vec::new(), full_waits: vec![self.full_waits] }
+        HandedOver { packets, sent: Vec::new(), rings: Vec::new(), nobodys: self.full }
     }
 }

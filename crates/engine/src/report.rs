@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use flowloom_flow_table::{MemoryReport, TableStats};
+use flowloom_packet::DropReason;
 use flowloom_packet::reason::DropCounts;
 
 use crate::app::FlowState;
@@ -25,7 +26,11 @@ pub struct WorkerReport {
     pub table: Option<TableStats>,
     /// Its table's memory; `None` likewise.
     pub memory: Option<MemoryReport>,
-    /// How often the input stage found its ring full.
+    /// Packets that the input stage dropped because the worker's ring was full; they are in the input's counts as
+    /// [`RingFull`](DropReason::RingFull), not among those that were `sent`. 0 where there are no rings.
+    pub ring_full: u64,
+    /// How often the input stage waited at its full ring; where it drops instead, the batches of which it dropped some. 0 where there are
+    /// no rings.
     pub full_waits: u64,
     /// Processor time of its thread, waiting included, until its last packet was done; `None` where the system has no such clock that
     /// we read (Windows), and of a worker that had no thread of its own.
@@ -55,6 +60,12 @@ pub struct RunReport<F> {
     pub input: InputCounters,
     /// Each worker's part; one in inline mode.
     pub workers: Vec<WorkerReport>,
+    /// Packets dropped as [`RingFull`](DropReason::RingFull) that no worker's ring was full for: those that found no room in the pool that
+    /// workers fetch from, and those that a policy itself decided to drop.
+    pub unplaced: u64,
+    /// How often the input stage waited for room in the pool; where it drops instead, as at [rings](WorkerReport::full_waits). 0 where
+    /// there is no pool.
+    pub pool_full_waits: u64,
     /// The flows that all workers reach, where flows are shared.
     pub shared: Option<SharedReport>,
     /// What the sink was given, if there is one: `processed - denied = taken + refused`, but for packets that were on
@@ -104,10 +115,13 @@ impl<F: FlowState> RunReport<F> {
         totals
     }
 
-    /// Says whether every packet is accounted for, by each worker and in total. Anything else is a mistake of ours.
+    /// Says whether every packet is accounted for, by each worker and in total, and every one that was dropped at a full ring by whose
+    /// ring it was. Anything else is a mistake of ours.
     pub fn is_balanced(&self) -> bool {
         let each = self.workers.iter().all(|worker| worker.sent == worker.counters.done());
-        each && self.input.packets == self.processed() + self.dropped().total()
+        let at_rings: u64 = self.workers.iter().map(|worker| worker.ring_full).sum();
+        let are_rings_known = at_rings + self.unplaced == self.dropped().of(DropReason::RingFull);
+        each && are_rings_known && self.input.packets == self.processed() + self.dropped().total()
     }
 
     /// Returns the figures of all tables that are left, added up.

@@ -30,7 +30,12 @@ pub(crate) struct Outbox {
     pub(crate) sent: u64,
     /// Bytes on the wire of those.
     pub(crate) sent_bytes: u64,
+    /// Packets that were dropped because it was full.
+    pub(crate) refused: u64,
+    /// Batches that waited for it, or of which it refused some.
     pub(crate) full_waits: u64,
+    /// It has refused a packet of the tray in hand.
+    has_refused: bool,
 }
 
 /// The worker's end.
@@ -53,7 +58,9 @@ pub(crate) fn connect(slots: usize) -> (Outbox, Inbox) {
         mask: 0,
         sent: 0,
         sent_bytes: 0,
+        refused: 0,
         full_waits: 0,
+        has_refused: false,
     };
     (outbox, Inbox { ring: consumer, completed, is_over: false })
 }
@@ -124,9 +131,17 @@ impl Outbox {
         self.sent_bytes += u64::from(bytes);
     }
 
+    /// Counts a packet that is dropped because there is no room.
+    #[cold]
+    pub(crate) fn refuse(&mut self) {
+        self.refused += 1;
+        self.has_refused = true;
+    }
+
     /// Sends the worker's share of the tray, if it has one.
     #[inline]
     pub(crate) fn send(&mut self, tray: &Arc<Tray>) {
+        self.full_waits += u64::from(std::mem::take(&mut self.has_refused));
         let mask = std::mem::take(&mut self.mask);
         if mask != 0 {
             self.push(Some(Share { tray: Arc::clone(tray), mask }));

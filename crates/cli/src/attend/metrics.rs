@@ -36,8 +36,25 @@ pub(super) fn page(now: &Snapshot, rules: Option<&LiveRules>, reloads: Option<&R
     page.workers(now, "worker_processed_total", |worker| worker.processed);
     page.head("worker_denied_total", "counter", "Packets that a worker's application refused.");
     page.workers(now, "worker_denied_total", |worker| worker.denied);
-    page.head("worker_dropped_total", "counter", "Packets dropped on the way to a worker, or by it.");
+    page.head("worker_dropped_total", "counter", "Packets that a worker had and dropped.");
     page.workers(now, "worker_dropped_total", |worker| worker.dropped);
+    page.head("worker_ring_full_total", "counter", "Packets dropped because a worker's ring was full.");
+    page.workers(now, "worker_ring_full_total", |worker| worker.ring_full);
+    page.head("worker_full_waits_total", "counter", "Times that a worker's ring was full.");
+    page.workers(now, "worker_full_waits_total", |worker| worker.full_waits);
+    page.one(
+        "unplaced_total",
+        "counter",
+        "Packets dropped as ring_full before no worker's ring.",
+        now.unplaced,
+    );
+    let waits = now.pool_full_waits;
+    page.one(
+        "pool_full_waits_total",
+        "counter",
+        "Times that the pool was full that workers fetch from.",
+        waits,
+    );
     if let Some(rules) = rules {
         page.verdicts(rules);
     }
@@ -142,6 +159,7 @@ mod tests {
         let (mut now, mut worker) = (Snapshot::default(), WorkerSnapshot::default());
         (now.packets, now.processed, now.denied, now.in_flight) = (5, 3, 1, 1);
         (worker.processed, worker.denied) = (3, 1);
+        (worker.ring_full, worker.full_waits, now.unplaced, now.pool_full_waits) = (11, 12, 13, 14);
         now.dropped.add(DropReason::NotIp, 1);
         now.workers = vec![worker, WorkerSnapshot::default()];
         let any = Rule::v4(PrefixV4::ANY, PrefixV4::ANY);
@@ -168,6 +186,11 @@ mod tests {
             "flowloom_dropped_total{reason=\"table_full\"} 0",
             "flowloom_worker_processed_total{worker=\"0\"} 3",
             "flowloom_worker_denied_total{worker=\"1\"} 0",
+            "flowloom_worker_ring_full_total{worker=\"0\"} 11",
+            "flowloom_worker_full_waits_total{worker=\"0\"} 12",
+            "flowloom_worker_ring_full_total{worker=\"1\"} 0",
+            "flowloom_unplaced_total 13",
+            "flowloom_pool_full_waits_total 14",
             "flowloom_verdict_bytes_total{verdict=\"deny\"} 0",
             "flowloom_rules 1001",
             "flowloom_rules_generation 1",

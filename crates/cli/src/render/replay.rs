@@ -42,6 +42,9 @@ pub(crate) struct ReplayResult {
     pub(crate) lying_lengths: u64,
     pub(crate) digest: String,
     pub(crate) workers: Vec<WorkerFigures>,
+    /// Packets dropped as `ring_full` that no worker's ring was full for.
+    pub(crate) unplaced: u64,
+    pub(crate) pool_full_waits: u64,
     pub(crate) table: TableFigures,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) written: Option<WrittenFigures>,
@@ -127,6 +130,8 @@ pub(crate) struct WorkerFigures {
     pub(crate) dropped: u64,
     /// Flows it began; nobody's where flows are shared.
     pub(crate) flows: Option<u64>,
+    /// Packets dropped because its ring was full; not among those that were sent.
+    pub(crate) ring_full: u64,
     pub(crate) full_waits: u64,
 }
 
@@ -282,12 +287,20 @@ impl ReplayResult {
                 let flows =
                     worker.flows.map_or(String::new(), |flows| format!("   {}", counted(flows, "flow")));
                 lines.push(format!(
-                    "Worker {i:<4} {} ({}){flows}   ring full {}",
+                    "Worker {i:<4} {} ({}){flows}   ring full {}{}",
                     counted(worker.processed, "packet"),
                     percent(worker.processed, self.processed),
-                    counted(worker.full_waits, "time")
+                    counted(worker.full_waits, "time"),
+                    dropped_there(worker.ring_full)
                 ));
             }
+        }
+        if self.pool_full_waits > 0 || self.unplaced > 0 {
+            lines.push(format!(
+                "Pool        full {}{}",
+                counted(self.pool_full_waits, "time"),
+                dropped_there(self.unplaced)
+            ));
         }
     }
 
@@ -347,6 +360,11 @@ impl ReplayResult {
             None => text,
         }
     }
+}
+
+/// Says how many packets were dropped because there was no room, if any.
+fn dropped_there(packets: u64) -> String {
+    if packets > 0 { format!(", {} dropped", grouped(packets)) } else { String::new() }
 }
 
 impl Report for ReplayResult {
@@ -438,6 +456,15 @@ impl Report for ReplayResult {
             head.push(reason.name());
             row.push(self.dropped.get(reason.name()).copied().unwrap_or(0).to_string());
         }
+        // One column of all workers, as their number is not that of every run.
+        let of_workers = |figure: fn(&WorkerFigures) -> u64| {
+            let each: Vec<String> = self.workers.iter().map(|worker| figure(worker).to_string()).collect();
+            each.join(" ")
+        };
+        head.extend(["worker_ring_full", "worker_full_waits", "unplaced", "pool_full_waits"]);
+        row.push(of_workers(|worker| worker.ring_full));
+        row.push(of_workers(|worker| worker.full_waits));
+        row.extend([self.unplaced, self.pool_full_waits].map(|packets| packets.to_string()));
         vec![head.into_iter().map(str::to_owned).collect(), row]
     }
 }

@@ -410,6 +410,17 @@ impl Scene {
         let at_end = (snapshot.packets, snapshot.processed, snapshot.dropped, snapshot.in_flight);
         let reported = (report.input.packets, report.processed(), report.dropped(), 0);
         demand(at_end == reported, "the snapshot lags behind")?;
+        let rings_at_end = snapshot.workers.iter().map(|worker| (worker.ring_full, worker.full_waits));
+        let rings = report.workers.iter().map(|worker| (worker.ring_full, worker.full_waits));
+        demand(rings_at_end.eq(rings.clone()), "the snapshot of rings lags behind")?;
+        let at_end = (snapshot.unplaced, snapshot.pool_full_waits);
+        demand(
+            at_end == (report.unplaced, report.pool_full_waits),
+            "the snapshot of the pool lags behind",
+        )?;
+        let at_rings: u64 = rings.map(|(dropped, _)| dropped).sum();
+        let at_full = report.input.dropped.of(DropReason::RingFull);
+        demand(at_rings + report.unplaced == at_full, "drops at rings do not add up")?;
         let lost = report.dropped().of(DropReason::WorkerLost);
         let broke = report.fault.is_some();
         demand(broke || lost == 0, "something is lost without a fault")?;

@@ -42,6 +42,7 @@ fn go_with(
     assert_eq!(at_end.dropped, report.dropped());
     for (at_end, worker) in at_end.workers.iter().zip(&report.workers) {
         assert_eq!(at_end.dropped, worker.counters.dropped.total());
+        assert_eq!((at_end.ring_full, at_end.full_waits), (worker.ring_full, worker.full_waits));
     }
     report
 }
@@ -467,7 +468,9 @@ fn full_rings_lose_nothing_when_blocking_and_count_when_dropping() {
     assert!(report.workers.iter().any(|worker| worker.full_waits > 0));
     let dropping = EngineConfig { when_full: WhenFull::Drop, ..blocking };
     let report = go_with(&dropping, &mut source.clone(), slow, &Control::default());
-    assert!(report.dropped().of(DropReason::RingFull) > 0);
+    let dropped = report.dropped().of(DropReason::RingFull);
+    assert!(dropped > 0);
+    assert_eq!(report.workers.iter().map(|worker| worker.ring_full).sum::<u64>(), dropped);
     let worker_sent: u64 = report.workers.iter().map(|worker| worker.sent).sum();
     assert_eq!(worker_sent, report.processed());
     assert!(report.processed() >= 32, "what there was room for is processed");

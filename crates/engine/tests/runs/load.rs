@@ -1,9 +1,10 @@
 //! What a policy is told of the workers' load, how often a pool was full, and a paced run that comes to its end.
 
 use flowloom_engine::{
-    Control, Discipline, EngineConfig, Fault, Mode, Pace, Parts, RunReport, run_parts, run_seeded,
+    Control, Discipline, EngineConfig, Fault, Mode, Order, Pace, Parts, RunReport, WhenFull, run_parts,
+    run_seeded,
 };
-use flowloom_packet::{Fill, PacketBatch, PacketSource, SourceError};
+use flowloom_packet::{DropReason, Fill, PacketBatch, PacketSource, SourceError};
 use flowloom_scheduler::sim::Scheme;
 use flowloom_scheduler::sim::schemes::Policy;
 use flowloom_scheduler::{
@@ -88,8 +89,75 @@ fn a_full_pool_is_counted() {
     let config = EngineConfig { ring_slots: 64, ..config(Mode::Pipeline { workers: 2 }) };
     let report = go("lfb", &config, Some(3));
     assert!(report.is_balanced() && report.fault.is_none());
-    assert!(report.workers[0].full_waits > 0, "the pool is small");
+    assert!(report.pool_full_waits > 0, "the pool is small");
+    assert_eq!(report.unplaced, 0, "it is waited for");
+    assert!(report.workers.iter().all(|worker| worker.full_waits == 0), "no worker has a ring");
     assert_eq!(report.shared.unwrap().shards, 4, "2 for each worker");
+}
+
+#[test]
+fn what_is_dropped_at_full_rings_is_some_workers_or_the_pools() {
+    for scheme in Scheme::ALL {
+        let mode = Mode::Pipeline { workers: 3 };
+        let when_full = WhenFull::Drop;
+        let config = EngineConfig { ring_slots: 64, when_full, order: Order::None, ..config(mode) };
+        let report = go(scheme.name, &config, Some(3));
+        assert!(report.is_balanced() && report.fault.is_none(), "{}", scheme.name);
+        let dropped = report.input.dropped.of(DropReason::RingFull);
+        assert!(dropped > 0, "{}: the rings are small", scheme.name);
+        let (rings, waits) = report.workers.iter().fold((0, 0), |(rings, waits), worker| {
+            let is_told = (worker.ring_full > 0) == (worker.full_waits > 0);
+            assert!(is_told && worker.full_waits <= worker.ring_full, "{} {worker:?}", scheme.name);
+            (rings + worker.ring_full, waits + worker.full_waits)
+        });
+        // Who hands out, has rings; else there is a pool.
+        let has_pool = rings == 0;
+        let (all, all_waits) =
+            if has_pool { (report.unplaced, report.pool_full_waits) } else { (rings, waits) };
+        assert_eq!(all, dropped, "{}", scheme.name);
+        assert!((1..=dropped).contains(&all_waits), "{}", scheme.name);
+        assert!(has_pool || (report.unplaced, report.pool_full_waits) == (0, 0), "{}", scheme.name);
+    }
+}
+
+/// Gives every third packet to nobody, and the others to the second worker.
+struct Third(u64);
+
+impl Placement for Third {
+    fn place(&mut self, items: &[WorkItem], _: &LoadView<'_>, decisions: &mut [Decision]) {
+        for decision in &mut decisions[..items.len()] {
+            self.0 += 1;
+            *decision = if self.0.is_multiple_of(3) { Decision::Drop } else { Decision::To(1.into()) };
+        }
+    }
+
+    fn order(&self) -> OrderGuarantee {
+        OrderGuarantee::Home
+    }
+
+    fn name(&self) -> &'static str {
+        "third"
+    }
+}
+
+#[test]
+fn what_a_policy_drops_is_no_workers() {
+    for when_full in [WhenFull::Block, WhenFull::Drop] {
+        let config = EngineConfig { when_full, ring_slots: 64, ..config(Mode::Pipeline { workers: 2 }) };
+        let (mut source, control) = (Memory::of(mix(2_000, 100)), Control::default());
+        let mut policy = Third(0);
+        let discipline = Discipline::Push(&mut policy);
+        let parts = Parts { source: &mut source, discipline, sink: None, control: &control };
+        let report = run_seeded(&config, parts, |_| small_table(), |_| Recorder::default(), 5).unwrap();
+        assert!(report.is_balanced() && report.fault.is_none());
+        assert_eq!(report.unplaced, report.input.decoded / 3);
+        let (first, second) = (&report.workers[0], &report.workers[1]);
+        assert_eq!((first.ring_full, first.full_waits), (0, 0), "nothing goes there");
+        assert!(second.full_waits > 0);
+        assert_eq!(second.ring_full > 0, when_full == WhenFull::Drop);
+        let at_end = control.snapshot();
+        assert_eq!((at_end.workers[1].ring_full, at_end.unplaced), (second.ring_full, report.unplaced));
+    }
 }
 
 #[test]

@@ -112,6 +112,8 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
         lying_lengths: files.iter().map(|file| file.lying_lengths).sum(),
         digest: report.digest(),
         workers: worker_figures(report),
+        unplaced: report.unplaced,
+        pool_full_waits: report.pool_full_waits,
         table: table_figures(report),
         written: arguments.write.as_ref().zip(report.sink).map(|(path, sink)| WrittenFigures {
             path: path.display().to_string(),
@@ -138,6 +140,7 @@ fn worker_figures<F>(report: &RunReport<F>) -> Vec<WorkerFigures> {
         processed: worker.counters.processed,
         dropped: worker.counters.dropped.total(),
         flows: report.shared.is_none().then_some(worker.counters.flows_begun),
+        ring_full: worker.ring_full,
         full_waits: worker.full_waits,
     };
     report.workers.iter().map(figures).collect()
