@@ -75,6 +75,14 @@ impl<W: Write> PacketSink for CaptureSink<W> {
         written.map_err(|error| SinkError(Box::new(error)))
     }
 
+    /// Writes out what is buffered: whoever reads the file sees all packets that were taken. Before the first there is nothing to see.
+    fn flush(&mut self) -> Result<(), SinkError> {
+        match &mut self.state {
+            State::Open(writer) => writer.flush().map_err(|error| SinkError(Box::new(error))),
+            State::Empty(_) | State::Closed => Ok(()),
+        }
+    }
+
     /// Writes out what is buffered; a file without packets gets an interface for Ethernet, so that it can be read.
     fn finish(&mut self) -> Result<(), SinkError> {
         let finished = self.open(self.links.first().copied().unwrap_or(LinkType::ETHERNET)).map(|_| ());
@@ -89,6 +97,9 @@ impl<W: Write> PacketSink for CaptureSink<W> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
     use super::*;
 
     fn packet(bytes: &[u8], time_ns: u64, link: LinkType) -> Released<'_> {
@@ -122,6 +133,31 @@ mod tests {
         CaptureSink::new(&mut file).finish().unwrap();
         assert_eq!(file[..4], [0x0A, 0x0D, 0x0D, 0x0A]);
         assert_eq!(file[28..32], [1, 0, 0, 0], "an interface");
+    }
+
+    #[test]
+    fn what_was_taken_can_be_read_once_it_is_flushed() {
+        #[derive(Clone, Default)]
+        struct File(Rc<RefCell<Vec<u8>>>);
+        impl Write for File {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                self.0.borrow_mut().write(bytes)
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let file = File::default();
+        let bytes = || file.0.borrow().len();
+        let mut sink = CaptureSink::new(io::BufWriter::with_capacity(1 << 16, file.clone()));
+        sink.flush().unwrap();
+        assert_eq!(bytes(), 0, "the first link type is not known");
+        sink.take(&packet(&[7; 20], 0, LinkType::ETHERNET)).unwrap();
+        assert_eq!(bytes(), 0);
+        sink.flush().unwrap();
+        assert_eq!(bytes(), 28 + 20 + 12 + 32 + 20, "a section, an interface, a packet");
+        sink.finish().unwrap();
+        sink.flush().unwrap();
     }
 
     #[test]

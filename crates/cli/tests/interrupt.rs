@@ -4,7 +4,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::bytes::pcap;
-use crate::support::{Folder, Outcome, check_balance, command, number};
+use crate::support::{Folder, Outcome, check_balance, command, flowloom, number};
 
 /// How long to wait until a run has read something: a busy machine may need the longer times.
 const WAITS: [Duration; 3] =
@@ -274,6 +274,41 @@ fn a_run_that_breaks_while_its_pipe_is_silent_ends() {
         drop(stdin);
         let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(5);
         check_balance(&outcome.says(&["cannot be written"]).json());
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_a_run_has_written_is_in_its_file_while_its_pipe_is_silent() {
+    let folder = Folder::new();
+    let packets = pcap(100);
+    for layout in [&[][..], &["--workers", "1"], &["--workers", "2", "--scheduler", "lfb"]] {
+        // Less than the file is written in pieces of.
+        for (path, status) in [(folder.path("out.pcapng"), 0), (String::from("/dev/full"), 5)] {
+            let mut command =
+                command([&["replay", "-", "--write", &path, "--format", "json"], layout].concat());
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            let mut child = command.spawn().unwrap();
+            let mut stdin = child.stdin.take().unwrap();
+            std::io::Write::write_all(&mut stdin, &packets).unwrap();
+            let begun = Instant::now();
+            let mut is_there = || match status {
+                // As another command reads it: the header, an interface and all packets.
+                0 => {
+                    let read = flowloom(["inspect", &path, "--format", "json"]);
+                    read.status == Some(0) && number(&read.json(), "packets") == 100
+                }
+                _ => child.try_wait().unwrap().is_some(),
+            };
+            while !is_there() {
+                assert!(begun.elapsed() < Duration::from_secs(20), "{path} {layout:?} waits for the pipe");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            drop(stdin);
+            let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(status);
+            check_balance(&outcome.json());
+            drop(std::fs::remove_file(folder.path("out.pcapng")));
+        }
     }
 }
 

@@ -114,6 +114,7 @@ where
         halt: Arc::clone(halt),
         counters: SinkCounters::default(),
         failed: None,
+        is_held: false,
         is_asked: false,
     });
     Ok(InlineStage {

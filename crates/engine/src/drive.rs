@@ -146,6 +146,9 @@ impl<'a> Front<'a> {
             }
             Ok(Fill::Starved) => {
                 self.batch.packets.clear();
+                if let Some(window) = &mut self.window {
+                    window.starve(self.arrivals.yielded());
+                }
                 return Some(Next::Not(Polled::Starved));
             }
             Ok(Fill::End) => return Some(self.end()),

@@ -81,7 +81,17 @@ pub trait PacketSink {
     /// When it cannot be taken. The run then stops; the sink is not asked again, and packets not taken are counted.
     fn take(&mut self, packet: &Released<'_>) -> Result<(), SinkError>;
 
-    /// Writes out whatever is held back; called once at the end, but not where [`PacketSink::take`] has failed or panicked.
+    /// Writes out what is held back for the time being: the input has nothing more, and all that it had has been taken. Called once whenever
+    /// it runs dry after packets, not while it stays so. Does nothing unless told otherwise.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written: as those of [`PacketSink::take`].
+    fn flush(&mut self) -> Result<(), SinkError> {
+        Ok(())
+    }
+
+    /// Writes out whatever is held back; called once at the end, but not where one of the other two has failed or panicked.
     ///
     /// # Errors
     ///
@@ -115,12 +125,26 @@ struct Done {
 }
 
 /// Which numbers may be given out.
-pub(crate) struct Window(Arc<CachePadded<AtomicU64>>);
+pub(crate) struct Window {
+    next: Arc<CachePadded<AtomicU64>>,
+    starved: Arc<CachePadded<AtomicU64>>,
+    /// What was told last.
+    starved_at: u64,
+}
 
 impl Window {
     /// Says whether so many numbers from `number` on may be given out.
     pub(crate) fn has_room(&self, number: u64, count: usize) -> bool {
-        number + count as u64 <= self.0.load(Ordering::Acquire) + WINDOW
+        number + count as u64 <= self.next.load(Ordering::Acquire) + WINDOW
+    }
+
+    /// Tells that the source has nothing more for now than the numbers below this one.
+    pub(crate) fn starve(&mut self, number: u64) {
+        if self.starved_at != number {
+            self.starved_at = number;
+            // Relaxed: it is a number, and nothing is published with it.
+            self.starved.store(number, Ordering::Relaxed);
+        }
     }
 }
 
@@ -187,6 +211,10 @@ pub(crate) struct Egress<'a> {
     /// known yet: the window stays behind it.
     told: u64,
     published: Arc<CachePadded<AtomicU64>>,
+    /// The number that the source had nothing from on, when it had nothing last.
+    starved: Arc<CachePadded<AtomicU64>>,
+    /// The sink has taken packets since it was flushed.
+    is_held: bool,
     /// First number and block, oldest first.
     blocks: VecDeque<(u64, SharedBlock)>,
     halt: Arc<Halt>,
@@ -210,7 +238,7 @@ pub(crate) fn connect<'a>(
 ) -> (Egress<'a>, Ends) {
     // A number is told of twice at most: in its batch, and when it is dropped.
     let (tell, given) = RingBuffer::new(2 * WINDOW as usize);
-    let next: Arc<CachePadded<AtomicU64>> = Arc::default();
+    let (next, starved): (Arc<CachePadded<AtomicU64>>, Arc<CachePadded<AtomicU64>>) = Default::default();
     let (ends, rings) = (0..workers)
         .map(|_| {
             let (ring, done) = RingBuffer::new(WINDOW as usize);
@@ -226,12 +254,15 @@ pub(crate) fn connect<'a>(
         next: 0,
         told: 0,
         published: Arc::clone(&next),
+        starved: Arc::clone(&starved),
+        is_held: false,
         blocks: VecDeque::new(),
         halt: Arc::clone(halt),
         counters: SinkCounters::default(),
         failed: None,
     };
-    (egress, Ends { window: Window(next), given_out: GivenOut(tell), workers: ends })
+    let window = Window { next, starved, starved_at: 0 };
+    (egress, Ends { window, given_out: GivenOut(tell), workers: ends })
 }
 
 impl Egress<'_> {
@@ -294,6 +325,10 @@ impl Egress<'_> {
             }
             return Polled::Done;
         }
+        // Once: nothing is held then, and the number passes only with further packets.
+        if self.is_held && self.next == self.starved.load(Ordering::Relaxed) {
+            self.flush();
+        }
         if worked { Polled::Worked } else { Polled::Idle }
     }
 
@@ -344,13 +379,30 @@ impl Egress<'_> {
             number,
         };
         match self.sink.take(&released) {
-            Ok(()) => self.counters.taken += 1,
+            Ok(()) => {
+                self.counters.taken += 1;
+                self.is_held = true;
+            }
             Err(error) => {
                 self.counters.refused += 1;
-                self.failed = Some(error);
-                self.halt.halt();
+                self.fail(error);
             }
         }
+    }
+
+    /// Asks the sink to write out what it holds back for now.
+    fn flush(&mut self) {
+        self.is_held = false;
+        if self.failed.is_none()
+            && let Err(error) = self.sink.flush()
+        {
+            self.fail(error);
+        }
+    }
+
+    fn fail(&mut self, error: SinkError) {
+        self.failed = Some(error);
+        self.halt.halt();
     }
 }
 

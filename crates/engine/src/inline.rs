@@ -33,6 +33,8 @@ pub(crate) struct Outlet<'a> {
     pub(crate) halt: Arc<Halt>,
     pub(crate) counters: SinkCounters,
     pub(crate) failed: Option<SinkError>,
+    /// It has taken packets since it was flushed.
+    pub(crate) is_held: bool,
     /// The sink has been called and has not come back.
     pub(crate) is_asked: bool,
 }
@@ -51,12 +53,28 @@ impl Outlet<'_> {
             Ok(()) => {
                 self.counters.refused -= 1;
                 self.counters.taken += 1;
+                self.is_held = true;
             }
-            Err(error) => {
-                self.failed = Some(error);
-                self.halt.halt();
-            }
+            Err(error) => self.fail(error),
         }
+    }
+
+    /// Asks the sink to write out what it holds back for now, if it may hold something back.
+    fn flush(&mut self) {
+        if !std::mem::take(&mut self.is_held) || self.failed.is_some() {
+            return;
+        }
+        self.is_asked = true;
+        let flushed = self.sink.flush();
+        self.is_asked = false;
+        if let Err(error) = flushed {
+            self.fail(error);
+        }
+    }
+
+    fn fail(&mut self, error: SinkError) {
+        self.failed = Some(error);
+        self.halt.halt();
     }
 
     /// Asks the sink to write out what it holds back.
@@ -77,7 +95,14 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> InlineStage<'_, A, T> {
                 self.process(first, range);
                 Polled::Worked
             }
-            Next::Not(polled) => polled,
+            Next::Not(polled) => {
+                if polled == Polled::Starved
+                    && let Some(outlet) = &mut self.outlet
+                {
+                    outlet.flush();
+                }
+                polled
+            }
             Next::Over => {
                 if let Some(outlet) = &mut self.outlet {
                     outlet.finish();

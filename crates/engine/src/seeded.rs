@@ -227,7 +227,13 @@ impl<'i, 'a, F> Stages<'i, 'a, F> {
             let Some(stage) = draw.stage(&may) else { return Err(SeededError::Stuck { steps, seed }) };
             steps += 1;
             match self.step(stage, draw.bits() & 1 == 0, halt) {
-                Polled::Starved if starved < STARVED_MAX => starved += 1,
+                Polled::Starved if starved < STARVED_MAX => {
+                    if starved == 0 {
+                        // It is news: the egress stage flushes its sink.
+                        may.clone_from(&live);
+                    }
+                    starved += 1;
+                }
                 Polled::Starved => return Err(SeededError::Stuck { steps, seed }),
                 Polled::Worked | Polled::Nap(_) => {
                     starved = 0;

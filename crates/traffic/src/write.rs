@@ -273,6 +273,15 @@ impl<W: Write> PcapngWriter<W> {
         self.inner.write_all(&tail[4 - padding..])
     }
 
+    /// Flushes what was written to: whoever reads it sees whole packets.
+    ///
+    /// # Errors
+    ///
+    /// Those of flushing.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+
     /// Flushes and gives back what was written to.
     ///
     /// # Errors

@@ -11,6 +11,7 @@ const INPUT: InputThread = InputThread::Own;
 mod common;
 mod counts;
 mod digests;
+mod dry;
 mod ends;
 mod evicting;
 mod faults;

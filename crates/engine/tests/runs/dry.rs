@@ -1,0 +1,142 @@
+//! A sink is flushed when the input runs dry.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use flowloom_engine::{
+    Control, Discipline, EngineConfig, Fault, Mode, Order, PacketSink, Parts, Released, RunReport,
+    SinkError, run_parts, run_seeded,
+};
+use flowloom_packet::{Fill, PacketBatch, PacketSource, SourceError};
+use flowloom_scheduler::sim::Scheme;
+use flowloom_scheduler::sim::schemes::Policy;
+use flowloom_scheduler::{Topology, WorkerCount};
+
+use crate::common::{Memory, Recorder, Seen, config, mix, small_table};
+
+const LAYOUTS: [(Mode, Order, &str); 6] = [
+    (Mode::Inline, Order::Internal, "dh"),
+    (Mode::Pipeline { workers: 1 }, Order::Internal, "dh"),
+    (Mode::Pipeline { workers: 3 }, Order::Internal, "dh"),
+    (Mode::Pipeline { workers: 3 }, Order::Internal, "flowpin"),
+    (Mode::Pipeline { workers: 3 }, Order::External, "rr"),
+    (Mode::Pipeline { workers: 3 }, Order::Internal, "lfb"),
+];
+
+/// Counts what it was given up to each time that it was flushed; fails at one of these times, or panics.
+#[derive(Default)]
+struct Flushing {
+    taken: u64,
+    flushed: Arc<Mutex<Vec<u64>>>,
+    fail_at: Option<usize>,
+    panic_at: Option<usize>,
+}
+
+impl PacketSink for Flushing {
+    fn take(&mut self, _: &Released<'_>) -> Result<(), SinkError> {
+        self.taken += 1;
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), SinkError> {
+        let at = {
+            let mut flushed = self.flushed.lock().unwrap();
+            flushed.push(self.taken);
+            flushed.len()
+        };
+        assert!(self.panic_at != Some(at), "told to panic");
+        if self.fail_at == Some(at) { Err(SinkError("told to fail".into())) } else { Ok(()) }
+    }
+
+    fn finish(&mut self) -> Result<(), SinkError> {
+        Ok(())
+    }
+}
+
+/// Has nothing after each of so many batches, until the sink was flushed, and a while longer.
+struct Halting {
+    inner: Memory,
+    batches: u64,
+    dry: u64,
+    polls: u64,
+    flushed: Arc<Mutex<Vec<u64>>>,
+    begun: Instant,
+}
+
+impl PacketSource for Halting {
+    fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
+        if self.batches == 5 {
+            if self.flushed.lock().unwrap().len() as u64 <= self.dry {
+                assert!(self.begun.elapsed() < Duration::from_secs(20), "nobody flushes");
+                return Ok(Fill::Starved);
+            }
+            self.polls += 1;
+            if self.polls < 100 {
+                return Ok(Fill::Starved);
+            }
+            (self.batches, self.polls) = (0, 0);
+            self.dry += 1;
+        }
+        self.batches += 1;
+        self.inner.next_batch(batch)
+    }
+}
+
+fn run_dry(
+    (mode, order, name): (Mode, Order, &str),
+    sink: &mut Flushing,
+    seed: Option<u64>,
+) -> (RunReport<Seen>, u64) {
+    let config = EngineConfig { order, ..config(mode) };
+    let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
+    let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
+    let discipline = match &mut policy {
+        Policy::Push(policy) => Discipline::Push(&mut **policy),
+        Policy::Pull(policy) => Discipline::Pull(&mut **policy),
+    };
+    let flushed = Arc::clone(&sink.flushed);
+    let inner = Memory::of(mix(1_000, 100));
+    let mut source = Halting { inner, batches: 0, dry: 0, polls: 0, flushed, begun: Instant::now() };
+    let control = Control::default();
+    let parts = Parts { source: &mut source, discipline, sink: Some(sink), control: &control };
+    let app = |_| Recorder::default();
+    let report = match seed {
+        None => run_parts(&config, parts, |_| small_table(), app).unwrap(),
+        Some(seed) => run_seeded(&config, parts, |_| small_table(), app, seed).unwrap(),
+    };
+    assert!(report.is_balanced(), "{mode:?} {name}: {:?} {:?}", report.input, report.workers);
+    (report, source.dry)
+}
+
+#[test]
+fn a_sink_is_flushed_once_whenever_the_input_has_nothing() {
+    for layout in LAYOUTS {
+        for seed in [None, Some(3), Some(4)] {
+            let mut sink = Flushing::default();
+            let (report, dry) = run_dry(layout, &mut sink, seed);
+            assert!(report.fault.is_none() && dry >= 5, "{layout:?} {:?} {dry}", report.fault);
+            let flushed = sink.flushed.lock().unwrap();
+            // With all that had come by then.
+            assert_eq!(flushed.len() as u64, dry, "{layout:?} {seed:?}: {flushed:?}");
+            assert!(flushed.is_sorted_by(|a, b| a < b) && flushed[0] > 0, "{layout:?}: {flushed:?}");
+            assert_eq!(sink.taken, report.processed(), "{layout:?}");
+        }
+    }
+}
+
+#[test]
+fn a_sink_that_cannot_be_flushed_ends_a_run_whose_input_has_nothing() {
+    for layout in LAYOUTS {
+        for seed in [None, Some(3)] {
+            for (fail_at, panic_at) in [(Some(2), None), (None, Some(2))] {
+                let mut sink = Flushing { fail_at, panic_at, ..Flushing::default() };
+                let (report, dry) = run_dry(layout, &mut sink, seed);
+                let fault = report.fault.as_ref().unwrap();
+                assert!(matches!(fault, Fault::Sink { .. }), "{layout:?}: {fault:?}");
+                assert!(fault.to_string().contains("told to"), "{fault}");
+                assert!(dry < 3, "{layout:?}");
+                assert_eq!(sink.flushed.lock().unwrap().len(), 2, "{layout:?}");
+            }
+        }
+    }
+}
