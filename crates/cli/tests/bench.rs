@@ -91,6 +91,54 @@ fn the_packet_path_is_timed_by_stage_by_layout_and_by_lateness() {
 }
 
 #[test]
+fn the_packet_path_is_timed_with_every_application() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &["--packets", "3k", "--flows", "100"]);
+    let rules = folder.write("rules.toml", b"[[rule]]\nprotocol = 'tcp'\n[[rule]]\nprotocol = 'udp'\n");
+    let run = [
+        "bench",
+        "pipeline",
+        &trace,
+        "--packets",
+        "3k",
+        "--rounds",
+        "1",
+        "--rates",
+        "50",
+        "--workers",
+        "2",
+        "--no-pin",
+        "--app",
+    ];
+    let schema = Schema::read("bench-1.json");
+    for (app, options, expected) in [
+        ("null", &[][..], json!(null)),
+        ("tcp-tracker", &[], json!(null)),
+        ("firewall", &[], json!("generated")),
+        ("firewall", &["--rules", &rules], json!(rules)),
+        ("accounting", &[], json!(null)),
+        ("l7", &[], json!(null)),
+    ] {
+        let document = flowloom([&run[..], &[app, "--format", "json"], options].concat()).json();
+        schema.accepts(&document);
+        assert_eq!((&document["input"]["app"], &document["input"]["rules"]), (&json!(app), &expected));
+        let count = if app != "firewall" {
+            json!(null)
+        } else if options.is_empty() {
+            json!(1000)
+        } else {
+            json!(2)
+        };
+        assert_eq!(document["input"]["rule_count"], count);
+        let results = document["results"].as_array().unwrap();
+        assert!(results.iter().any(|row| row["variant"] == format!("by hand, {app}")), "{document:#}");
+    }
+    flowloom([&run[..], &["l7", "--rules", &rules]].concat()).ends(2).says(&["--app firewall"]);
+    flowloom([&run[..], &["firewall", "--chain", "A"]].concat()).ends(2).says(&["--rules"]);
+    flowloom([&run[..], &["firewall", "--rules", "/no/such"]].concat()).ends(3).says(&["/no/such"]);
+}
+
+#[test]
 fn every_round_of_pinned_threads_is_sorted_by_distance_or_counted() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &["--packets", "3k", "--flows", "100"]);

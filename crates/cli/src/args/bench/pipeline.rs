@@ -19,6 +19,14 @@ pub(crate) struct Pipeline {
     #[arg(long, value_enum, default_value_t = PathApp::TcpTracker)]
     pub(crate) app: PathApp,
 
+    /// Rules of --app firewall, as `replay` reads them [default: a thousand, generated]
+    #[arg(long, value_name = "RULES")]
+    pub(crate) rules: Option<PathBuf>,
+
+    /// Chain of an iptables file [default: INPUT]
+    #[arg(long, value_name = "NAME", requires = "rules")]
+    pub(crate) chain: Option<String>,
+
     /// Who gets a packet
     #[arg(long, value_enum, default_value_t = SchedulerName::Dh)]
     pub(crate) scheduler: SchedulerName,
@@ -54,6 +62,10 @@ pub(crate) enum PathApp {
     Null,
     /// Packets, bytes, times, flags and TCP state per flow
     TcpTracker,
+    /// Verdicts of --rules, kept per flow
+    Firewall,
+    /// Records with a beginning, an end and the reason for it
+    Accounting,
     /// The protocol's name, by patterns over the first bytes of each direction
     L7,
 }

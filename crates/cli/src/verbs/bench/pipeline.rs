@@ -3,7 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use flowloom::apps::{L7Options, L7Plan, Null, TcpTracker};
+use flowloom::apps::firewall::{Defaults, FirewallOptions, FirewallRules, LiveRules};
+use flowloom::apps::{Accounting, Firewall, L7Options, L7Plan, Null, TcpTracker};
+use flowloom::classifier::synth::{self, Profile};
+use flowloom::classifier::{ClassifierBuilder, RuleSet};
 use flowloom::cpu::features::Isa;
 use flowloom::cpu::topology::allowed_cpus;
 use flowloom::dpi;
@@ -30,15 +33,19 @@ use serde_json::json;
 
 use crate::args::Common;
 use crate::args::bench::pipeline::{PathApp, Pipeline};
+use crate::args::rules::RuleOptions;
 use crate::exit::{Failure, Status};
 use crate::render::bench::BenchResult;
 use crate::render::counted;
+use crate::rule_file;
 use crate::signals::stop_on_signals;
 
 /// The seed of the hash: rounds differ in nothing.
 const SEED: u64 = 1;
 /// Packets of a generated capture, and its flows.
 const GENERATED: (u64, u64) = (200_000, 10_000);
+/// Rules of a generated set.
+const RULES: usize = 1000;
 /// The most packets of a latency run.
 const LATENCY_PACKETS_MAX: u64 = 2_000_000;
 /// How long a latency run is to last, in seconds.
@@ -57,6 +64,7 @@ pub(crate) fn run(arguments: &Pipeline, common: &Common) -> Result<Status, Failu
         )));
     }
     let workers = worker_counts(arguments)?;
+    let rules = rules(arguments)?;
     let _kept = arguments.save.open()?;
     let file = match &arguments.input {
         Some(path) => CaptureFile::open(path)
@@ -84,11 +92,23 @@ pub(crate) fn run(arguments: &Pipeline, common: &Common) -> Result<Status, Failu
         "packets_of_a_round": round,
         "scheduler": arguments.scheduler.name(),
         "app": app_name(arguments.app),
+        "rules": rules.as_ref().map(|_| {
+            arguments.rules.as_ref().map_or_else(|| String::from("generated"), |path| path.display().to_string())
+        }),
+        "rule_count": rules.as_ref().map(RuleSet::len),
     }));
     let bench = Bench { arguments, file: &file, round, control: &control, workers: &workers };
     match arguments.app {
         PathApp::Null => bench.run(|| Null, &mut report),
         PathApp::TcpTracker => bench.run(|| TcpTracker, &mut report),
+        PathApp::Firewall => {
+            let builder = ClassifierBuilder::new();
+            let rules = FirewallRules::build(rules.unwrap_or_default(), Defaults::default(), builder)
+                .map_err(|error| Failure::Usage(error.to_string()))?;
+            let live = Arc::new(LiveRules::new(rules));
+            bench.run(|| Firewall::new(Arc::clone(&live), FirewallOptions::default()), &mut report)
+        }
+        PathApp::Accounting => bench.run(|| Accounting::new(None), &mut report),
         PathApp::L7 => {
             let plan = L7Plan::new(&dpi::builtin(), L7Options::default())
                 .map_err(|error| Failure::Experiment(error.to_string()))?;
@@ -104,8 +124,28 @@ fn app_name(app: PathApp) -> &'static str {
     match app {
         PathApp::Null => "null",
         PathApp::TcpTracker => "tcp-tracker",
+        PathApp::Firewall => "firewall",
+        PathApp::Accounting => "accounting",
         PathApp::L7 => "l7",
     }
+}
+
+/// Returns the firewall's rules: those of a file, or generated ones; `None` for another application.
+fn rules(arguments: &Pipeline) -> Result<Option<RuleSet>, Failure> {
+    if arguments.app != PathApp::Firewall {
+        return match &arguments.rules {
+            Some(_) => Err(Failure::Usage(String::from(
+                "--rules is for --app firewall\n  name the application, or leave the rules away",
+            ))),
+            None => Ok(None),
+        };
+    }
+    let Some(path) = &arguments.rules else {
+        let set = synth::rules(Profile::Acl, RULES, SEED, false);
+        return set.map(Some).map_err(|error| Failure::Experiment(error.to_string()));
+    };
+    let options = RuleOptions { rules: path.clone(), chain: arguments.chain.clone() };
+    rule_file::read(&options).map(|file| Some(file.set))
 }
 
 /// Returns the numbers of workers: those asked for, or powers of two as far as there are CPUs.
