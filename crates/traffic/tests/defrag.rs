@@ -158,10 +158,21 @@ fn datagrams_one_after_the_other_are_in_blocks_of_their_own() {
 #[test]
 fn what_cannot_be_is_malformed() {
     let cut = query(7, 64);
-    let rest = cut.fragment(16..64);
+    let (first, rest) = (cut.fragment(0..16), cut.fragment(16..64));
     for (hostile, why) in [
         (cut.fragment_of(0, true, &cut.payload[..9]), "no multiple of eight"),
         (cut.fragment_of(65_528, true, &[1; 16]), "beyond 65,535"),
+        (cut.fragment_of(65_528, false, &[1; 16]), "beyond 65,535"),
+    ] {
+        // It alone is not taken, before the others and among them.
+        for order in [[&hostile, &rest, &first], [&rest, &hostile, &first]] {
+            let out = run(&timed(order.into_iter().cloned()));
+            let expected = [(DropReason::Reassembled, 1), (DropReason::FragmentMalformed, 1)];
+            assert_eq!(reasons(&out), expected, "{why}");
+            assert_eq!(out.packets[0].bytes, cut.whole(), "{why}");
+        }
+    }
+    for (hostile, why) in [
         (cut.fragment_of(64, true, &[1; 8]), "beyond the end"),
         (cut.fragment_of(8, false, &cut.payload[8..16]), "ends before the end"),
     ] {

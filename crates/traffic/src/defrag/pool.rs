@@ -237,7 +237,10 @@ fn take(
         |held: &IpFragRange| usize::from(held.start) < range.end && range.start < usize::from(held.end);
     let holds =
         |held: &IpFragRange| usize::from(held.start) <= range.start && range.end <= usize::from(held.end);
-    if fragment.payload.is_empty() && fragment.more {
+    let is_odd =
+        fragment.more && (fragment.payload.is_empty() || !fragment.payload.len().is_multiple_of(8));
+    if is_odd || range.end > usize::from(u16::MAX) {
+        // It alone [RFC 8200 §4.5].
         return Taken::Dropped(DropReason::FragmentMalformed);
     }
     if buffer.sections().iter().any(overlaps) {
