@@ -63,6 +63,28 @@ fn fragments_of_a_flow_are_its_packets_again() {
 }
 
 #[test]
+fn what_is_held_when_a_run_ends_at_its_limit_is_counted() {
+    let folder = Folder::new();
+    let mut file = pcap_header(1);
+    let lone = fragments(999, 999, 2).remove(0);
+    for frame in std::iter::once(lone).chain((0..200).flat_map(|id| fragments(1000, id, 1))) {
+        let length = u32::try_from(frame.len()).unwrap();
+        file.extend(pcap_record(1, length, length, &frame));
+    }
+    let path = folder.write("t.pcap", &file);
+    for layout in [&[][..], &["--workers", "2"], &["--no-mmap"]] {
+        for limit in [1, 5, 31, 32, 33, 150] {
+            let limit_text = limit.to_string();
+            let base = [path.as_str(), "--defrag", "--limit", &limit_text];
+            let document = replay(&[&base[..], layout].concat());
+            assert_eq!(number(&document, "processed"), limit, "{layout:?}");
+            assert_eq!(number(&document["dropped"], "fragment_incomplete"), 1, "{limit} {layout:?}");
+            assert_eq!(number(&document, "packets"), limit + 1, "{layout:?}");
+        }
+    }
+}
+
+#[test]
 fn real_fragments_are_joined_alike_in_every_layout() {
     let Some(folder) = real_captures() else { return };
     // Datagrams as tshark joins them; the development mix has attacks, which the traffic crate's test explains.
