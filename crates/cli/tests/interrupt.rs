@@ -253,6 +253,54 @@ fn what_came_through_a_pipe_is_dealt_with_while_it_is_silent() {
     }
 }
 
+#[test]
+fn what_comes_before_a_named_pipe_that_nobody_writes_to_is_dealt_with() {
+    let folder = Folder::new();
+    let (file, path) = (folder.write("t.pcap", &pcap(1_234)), folder.path("fifo"));
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    for (verb, layout) in [
+        ("replay", &[][..]),
+        ("replay", &["--workers", "2"]),
+        ("replay", &["--workers", "2", "--scheduler", "lfb"]),
+        ("replay", &["--workers", "2", "--order", "external"]),
+        ("inspect", &[]),
+    ] {
+        let arguments = [&[verb, &file, &path, "--format", "json"], layout].concat();
+        if verb == "replay" {
+            let mut seen = WAITS.into_iter().map(|wait| {
+                let (command, child) = start_for(&arguments, wait);
+                send("-USR1", &child);
+                std::thread::sleep(Duration::from_millis(200));
+                send("-INT", &child);
+                let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130);
+                check_balance(&outcome.json());
+                outcome.stderr
+            });
+            let all = |said: &String| said.contains("packets 1 234 ") && said.contains("in flight 0");
+            assert!(seen.any(|said| all(&said)), "{arguments:?}");
+        }
+        // Who is let wait gets all there is.
+        let (command, child) = start(&arguments);
+        std::fs::write(&path, pcap(100)).unwrap();
+        let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(0);
+        assert_eq!(number(&outcome.json(), "packets"), 1_334, "{arguments:?}");
+        let (command, mut child) = start(&arguments);
+        let begun = Instant::now();
+        send("-INT", &child);
+        child.wait().unwrap();
+        assert!(begun.elapsed() < Duration::from_secs(5), "{arguments:?}");
+        let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130);
+        assert_eq!(number(&outcome.json(), "packets"), 1_234, "{arguments:?}");
+        // What is no capture is told as ever.
+        let (command, child) = start(&arguments);
+        std::fs::write(&path, "GET / HTTP/1.1\r\nHost: www.example.org\r\n\r\n").unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(!output.status.success());
+        let outcome = Outcome::of(&command, output);
+        assert!(outcome.stderr.contains("no magic number"), "{arguments:?}: {}", outcome.stderr);
+    }
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_run_that_breaks_while_its_pipe_is_silent_ends() {

@@ -5,6 +5,7 @@
 //!    └─ set      which files, in which order, how often
 //!        └─ open     what is it? (by content)
 //!            ├─ map      plain file: mapped, walked in place
+//!            ├─ opening  pipe whose header may not have come
 //!            ├─ patient  pipe: waited for, as long as wanted
 //!            └─ stream   pipe, gzip, zstd: read into recycled blocks
 //!                └─ unpack   decompression under a byte and a ratio limit; gzip by its members
@@ -20,6 +21,7 @@ mod links;
 mod map;
 pub mod notice;
 mod open;
+mod opening;
 mod patient;
 mod pcap;
 mod pcapng;

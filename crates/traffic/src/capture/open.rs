@@ -1,5 +1,6 @@
 //! One capture: told by its content, mapped where that is possible, read as a stream otherwise.
 
+use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -81,15 +82,20 @@ impl Capture {
     ///
     /// [`CaptureError`] when it cannot be read, is empty, or is no capture.
     pub fn open(path: &Path, options: CaptureOptions) -> Result<Self, CaptureError> {
-        Self::open_until(path, options, &GiveUp::default())
+        Self::open_unless_pipe(path, options)?.or_else(|pipe| {
+            let pipe = Patient::new(pipe, GiveUp::default());
+            let asks_again = pipe.asks_again();
+            let capture = Self::read_from(path, pipe, options)?;
+            asks_again.store(true, Ordering::Relaxed);
+            Ok(capture)
+        })
     }
 
-    /// Does the same; a pipe is waited for until `give_up` says so.
-    pub(super) fn open_until(
+    /// Opens the capture at `path`, or a pipe whose header may not have come.
+    pub(super) fn open_unless_pipe(
         path: &Path,
         options: CaptureOptions,
-        give_up: &GiveUp,
-    ) -> Result<Self, CaptureError> {
+    ) -> Result<Result<Self, File>, CaptureError> {
         let io = |source| CaptureError::Io { path: path.to_path_buf(), source };
         let mut file = patient::open(path).map_err(io)?;
         let metadata = file.metadata().map_err(io)?;
@@ -97,16 +103,16 @@ impl Capture {
             return Err(io(io::Error::new(io::ErrorKind::IsADirectory, "is a directory")));
         }
         if !metadata.is_file() {
-            return Self::from_pipe(path, Patient::new(file, give_up.clone()), options);
+            return Ok(Err(file));
         }
         let prefix = read_up_to(&mut file, SNIFF_BYTES).map_err(io)?;
         if options.map && Format::of(&prefix).is_some() {
             // A file system that cannot map is read as a stream.
             if let Ok(block) = map(&file) {
-                return Self::mapped(path, block);
+                return Self::mapped(path, block).map(Ok);
             }
         }
-        Self::stream(path, prefix, file, options)
+        Self::stream(path, prefix, file, options).map(Ok)
     }
 
     /// Opens a capture that comes from `inner`, under the name `path` in messages.
@@ -122,18 +128,6 @@ impl Capture {
         let prefix = read_up_to(&mut inner, SNIFF_BYTES)
             .map_err(|source| CaptureError::Io { path: path.to_path_buf(), source })?;
         Self::stream(path, prefix, inner, options)
-    }
-
-    /// Opens a capture that comes from a pipe. Its header is waited for; then a pipe that is silent starves whoever asks for packets.
-    pub(super) fn from_pipe(
-        path: &Path,
-        pipe: Patient,
-        options: CaptureOptions,
-    ) -> Result<Self, CaptureError> {
-        let asks_again = pipe.asks_again();
-        let capture = Self::read_from(path, pipe, options)?;
-        asks_again.store(true, Ordering::Relaxed);
-        Ok(capture)
     }
 
     /// Opens a capture that is mapped already, to read it once more.

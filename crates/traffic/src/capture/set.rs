@@ -10,6 +10,7 @@ use flowloom_packet::{Fill, LinkType, PacketBatch, PacketSource, SharedBlock, So
 use super::error::{CaptureError, list};
 use super::notice::Notice;
 use super::open::{Capture, CaptureOptions};
+use super::opening::Opening;
 use super::patient::{GiveUp, Patient};
 
 /// What standard input is called in reports.
@@ -153,6 +154,8 @@ pub struct CaptureSet {
     options: SetOptions,
     give_up: GiveUp,
     current: Option<Capture>,
+    /// The next one, a pipe whose header has not come.
+    opening: Option<Opening>,
     next_member: usize,
     pass: u32,
     /// Nanoseconds added to each time of this pass.
@@ -232,6 +235,7 @@ impl CaptureSet {
             options,
             give_up: GiveUp::default(),
             current: None,
+            opening: None,
             next_member: 0,
             pass: 0,
             shift_ns: 0,
@@ -253,9 +257,8 @@ impl CaptureSet {
         })
     }
 
-    /// Asks `stopped` again and again while a pipe says nothing: once it says so, the pipe counts as ended where it is. Without it a
-    /// pipe whose header has not come is waited for until its other end is closed. One that falls silent later is
-    /// [`Fill::Starved`], with or without it.
+    /// Asks `stopped` again and again while a pipe says nothing: once it says so, the pipe counts as ended where it is. A pipe that is silent
+    /// is [`Fill::Starved`], with or without it, also one whose header has not come.
     pub fn stop_when(&mut self, stopped: impl Fn() -> bool + Send + Sync + 'static) {
         self.give_up = GiveUp::when(stopped);
     }
@@ -307,34 +310,54 @@ impl CaptureSet {
             .sum()
     }
 
-    fn open_next(&mut self) -> Result<bool, CaptureError> {
-        if self.next_member == self.members.len() && !self.next_pass() {
-            return Ok(false);
+    /// Opens the next capture, or goes on with it: `Packets` when it is open, `Starved` while it is a pipe whose header has not come,
+    /// `End` when there is none.
+    fn open_next(&mut self) -> Result<Fill, CaptureError> {
+        if let Some(mut opening) = self.opening.take() {
+            return match opening.poll() {
+                Ok(Some(capture)) => {
+                    self.current = Some(capture);
+                    Ok(Fill::Packets)
+                }
+                Ok(None) => {
+                    self.opening = Some(opening);
+                    Ok(Fill::Starved)
+                }
+                // Nothing came before it was given up.
+                Err(_) if self.give_up.is_stopped() => Ok(Fill::End),
+                Err(error) => Err(error),
+            };
         }
-        let keep = self.options.passes > 1;
+        if self.next_member == self.members.len() && !self.next_pass() {
+            return Ok(Fill::End);
+        }
+        let options = self.options.capture;
         let member = &mut self.members[self.next_member];
         self.next_member += 1;
-        let capture = match (&member.input, &member.mapping) {
+        let (path, pipe) = match (&member.input, &member.mapping) {
             (Input::Stdin, _) => {
                 let path = Path::new(STDIN);
                 let stdin = Patient::stdin_until(self.give_up.clone())
                     .map_err(|source| CaptureError::Io { path: path.to_path_buf(), source })?;
-                Capture::from_pipe(path, stdin, self.options.capture)
+                (path, stdin)
             }
-            (Input::Path(path), Some(mapping)) => Capture::mapped(path, Arc::clone(mapping)),
-            (Input::Path(path), None) => Capture::open_until(path, self.options.capture, &self.give_up),
+            (Input::Path(path), Some(mapping)) => {
+                self.current = Some(Capture::mapped(path, Arc::clone(mapping))?);
+                return Ok(Fill::Packets);
+            }
+            (Input::Path(path), None) => match Capture::open_unless_pipe(path, options)? {
+                Ok(capture) => {
+                    if self.options.passes > 1 {
+                        member.mapping = capture.mapping().cloned();
+                    }
+                    self.current = Some(capture);
+                    return Ok(Fill::Packets);
+                }
+                Err(pipe) => (path.as_path(), Patient::new(pipe, self.give_up.clone())),
+            },
         };
-        let capture = match capture {
-            Ok(capture) => capture,
-            // Nothing came before it was given up.
-            Err(_) if self.give_up.is_stopped() => return Ok(false),
-            Err(error) => return Err(error),
-        };
-        if keep {
-            member.mapping = capture.mapping().cloned();
-        }
-        self.current = Some(capture);
-        Ok(true)
+        self.opening = Some(Opening::new(path, pipe, options));
+        self.open_next()
     }
 
     /// Begins another pass, later by the span of the set and the mean gap between its packets. There is none where nothing was found, or
@@ -406,11 +429,15 @@ impl CaptureSet {
     fn next(&mut self, batch: &mut PacketBatch) -> Result<Fill, CaptureError> {
         loop {
             let Some(capture) = &mut self.current else {
-                if self.open_next()? {
+                let opened = self.open_next()?;
+                if opened == Fill::Packets {
                     continue;
                 }
                 batch.packets.clear();
                 batch.block = None;
+                if opened == Fill::Starved {
+                    return Ok(Fill::Starved);
+                }
                 return match self.undecodable.take() {
                     Some((path, links)) if self.decodable_members == 0 => {
                         Err(CaptureError::NothingDecodable { path, links })

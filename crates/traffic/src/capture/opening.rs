@@ -1,0 +1,262 @@
+//! A pipe whose header may not have come yet: what has come is kept, and looked at anew when there is more.
+
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::error::CaptureError;
+use super::open::{Capture, CaptureOptions};
+use super::patient::Patient;
+
+/// Bytes that are taken before the header is looked for again.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// A capture that is about to be opened.
+#[derive(Debug)]
+pub(super) struct Opening {
+    path: PathBuf,
+    options: CaptureOptions,
+    kept: Arc<Mutex<Kept>>,
+}
+
+/// A pipe, and what came of it while its header was looked for.
+#[derive(Debug)]
+struct Kept {
+    pipe: Patient,
+    bytes: Vec<u8>,
+    /// The capture is open: what comes need not be kept.
+    is_open: bool,
+    /// Whoever looked for the header would have had to wait.
+    is_silent: bool,
+}
+
+/// Reads what was kept, and then from the pipe.
+#[derive(Debug)]
+struct FromTheFirst {
+    kept: Arc<Mutex<Kept>>,
+    at: usize,
+}
+
+fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
+    // After a panic of a reader's there is what was there before it.
+    kept.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Opening {
+    pub(super) fn new(path: &Path, pipe: Patient, options: CaptureOptions) -> Self {
+        pipe.asks_again().store(true, Ordering::Relaxed);
+        let kept = Kept { pipe, bytes: Vec::new(), is_open: false, is_silent: false };
+        Self { path: path.to_path_buf(), options, kept: Arc::new(Mutex::new(kept)) }
+    }
+
+    /// Returns the capture once its header is there; `None` while the pipe is silent, for which it is waited a moment. Each look
+    /// begins at the first byte, and there is one whenever something has come.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`Capture::open`].
+    pub(super) fn poll(&mut self) -> Result<Option<Capture>, CaptureError> {
+        if lock(&self.kept).is_without_news() {
+            return Ok(None);
+        }
+        let reader = FromTheFirst { kept: Arc::clone(&self.kept), at: 0 };
+        let capture = Capture::read_from(&self.path, reader, self.options);
+        let mut kept = lock(&self.kept);
+        kept.is_open = capture.is_ok();
+        match capture {
+            // What is there may look like another thing without the rest.
+            Err(_) if kept.is_silent => Ok(None),
+            capture => capture.map(Some),
+        }
+    }
+}
+
+impl Kept {
+    /// Takes a piece, if one has come; says whether none has. The end, and what is wrong, are whoever looks for the header to find.
+    fn is_without_news(&mut self) -> bool {
+        let mut piece = [0; PIECE_BYTES];
+        self.is_silent = false;
+        loop {
+            return match self.pipe.read(&mut piece) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+                Ok(bytes) => {
+                    self.bytes.extend_from_slice(&piece[..bytes]);
+                    false
+                }
+            };
+        }
+    }
+}
+
+impl Read for FromTheFirst {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut kept = lock(&self.kept);
+        if let Some(mut rest) = kept.bytes.get(self.at..).filter(|rest| !rest.is_empty()) {
+            let bytes = rest.read(buffer)?;
+            self.at += bytes;
+            return Ok(bytes);
+        }
+        if kept.is_open {
+            kept.bytes = Vec::new();
+            return kept.pipe.read(buffer);
+        }
+        match kept.pipe.read(buffer) {
+            Ok(bytes) => {
+                kept.bytes.extend_from_slice(&buffer[..bytes]);
+                self.at += bytes;
+                Ok(bytes)
+            }
+            Err(error) => {
+                kept.is_silent = error.kind() == io::ErrorKind::WouldBlock;
+                Err(error)
+            }
+        }
+    }
+}
+
+#[cfg(unix)]
+#[cfg(test)]
+mod tests {
+    use std::fs::{File, OpenOptions};
+    use std::io::Write;
+
+    use flowloom_packet::{Fill, LinkType, PacketBatch};
+
+    use super::*;
+    use crate::capture::{CaptureSet, Input, SetOptions};
+    use crate::write::{Interface, PcapOptions, PcapWriter, PcapngWriter};
+
+    const PACKETS: u64 = 100;
+
+    /// Returns a capture in each form that is read.
+    fn forms() -> Vec<(&'static str, Vec<u8>)> {
+        let (mut pcap, mut pcapng) = (
+            PcapWriter::new(Vec::new(), PcapOptions::default()).unwrap(),
+            PcapngWriter::new(Vec::new(), vec![Interface { link: LinkType::RAW, ..Interface::default() }])
+                .unwrap(),
+        );
+        for second in 0..PACKETS {
+            pcap.write(second * 1_000_000_000, 60, &[7; 60]).unwrap();
+            pcapng.write(0, second * 1_000_000_000, 60, &[7; 60]).unwrap();
+        }
+        let (pcap, pcapng) = (pcap.finish().unwrap(), pcapng.finish().unwrap());
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());
+        gzip.write_all(&pcap).unwrap();
+        let zstd = zstd::encode_all(&pcapng[..], 1).unwrap();
+        vec![("pcap", pcap), ("pcapng", pcapng), ("gzip", gzip.finish().unwrap()), ("zstd", zstd)]
+    }
+
+    struct Pipes(tempfile::TempDir);
+
+    impl Pipes {
+        fn make(&self, name: &str) -> PathBuf {
+            let path = self.0.path().join(name);
+            let mode = rustix::fs::Mode::from_raw_mode(0o600);
+            rustix::fs::mkfifoat(rustix::fs::CWD, &path, mode).unwrap();
+            path
+        }
+    }
+
+    fn set(paths: &[&Path]) -> CaptureSet {
+        let inputs: Vec<Input> = paths.iter().map(|path| Input::Path(path.to_path_buf())).collect();
+        CaptureSet::open(&inputs, SetOptions::default()).unwrap()
+    }
+
+    /// Takes what there is for now; says how many packets, and why there is no more.
+    fn take(set: &mut CaptureSet) -> (u64, Fill) {
+        use flowloom_packet::PacketSource;
+        let (mut batch, mut packets) = (PacketBatch::new(), 0);
+        loop {
+            match set.next_batch(&mut batch).unwrap() {
+                Fill::Packets => packets += batch.packets.len() as u64,
+                fill => {
+                    assert!(batch.packets.is_empty() && batch.block.is_none());
+                    return (packets, fill);
+                }
+            }
+        }
+    }
+
+    fn write_to(path: &Path) -> File {
+        OpenOptions::new().write(true).open(path).unwrap()
+    }
+
+    #[test]
+    fn what_comes_before_a_pipe_without_a_header_is_not_held_back() {
+        let pipes = Pipes(tempfile::tempdir().unwrap());
+        for (name, bytes) in forms() {
+            let file = pipes.0.path().join(format!("file.{name}"));
+            std::fs::write(&file, &bytes).unwrap();
+            let (first, second) = (pipes.make(&format!("1.{name}")), pipes.make(&format!("2.{name}")));
+            let mut set = set(&[&file, &first, &second]);
+            assert_eq!(take(&mut set), (PACKETS, Fill::Starved), "{name}");
+            assert_eq!(take(&mut set), (0, Fill::Starved), "{name}: nobody writes");
+            for (last, path) in [(false, first), (true, second)] {
+                let mut pipe = write_to(&path);
+                let mut packets = 0;
+                // The header byte by byte, and some of what follows.
+                for byte in &bytes[..80] {
+                    pipe.write_all(&[*byte]).unwrap();
+                    let (more, fill) = take(&mut set);
+                    packets += more;
+                    assert_eq!(fill, Fill::Starved, "{name}");
+                }
+                pipe.write_all(&bytes[80..]).unwrap();
+                drop(pipe);
+                let (more, fill) = take(&mut set);
+                assert_eq!(packets + more, PACKETS, "{name}");
+                assert_eq!(fill, if last { Fill::End } else { Fill::Starved }, "{name}");
+            }
+            assert_eq!(set.files().len(), 3, "{name}");
+            let taken: Vec<u64> = set.files().iter().map(|file| file.packets).collect();
+            assert_eq!(taken, [PACKETS; 3], "{name}");
+            assert_eq!(set.progress().done_bytes(), 3 * bytes.len() as u64, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_pipe_that_is_no_capture_says_so_as_a_file_does() {
+        let pipes = Pipes(tempfile::tempdir().unwrap());
+        let good = forms().remove(0).1;
+        let mut cut_gzip = forms().remove(2).1;
+        cut_gzip.truncate(40);
+        for (i, bytes) in
+            [&b"GET / HTTP/1.1\r\nHost: www.example.org\r\n\r\n"[..], b"", &good[..10], &cut_gzip]
+                .into_iter()
+                .enumerate()
+        {
+            let path = pipes.make(&i.to_string());
+            let mut set = set(&[&path]);
+            assert_eq!(take(&mut set), (0, Fill::Starved));
+            write_to(&path).write_all(bytes).unwrap();
+            let mut batch = PacketBatch::new();
+            let found = flowloom_packet::PacketSource::next_batch(&mut set, &mut batch);
+            let file = pipes.0.path().join(format!("{i}.file"));
+            std::fs::write(&file, bytes).unwrap();
+            let expected = Capture::open(&file, CaptureOptions::default()).map(drop).unwrap_err();
+            let (file, path) = (file.display().to_string(), path.display().to_string());
+            let found = found.unwrap_err().to_string();
+            assert_eq!(found, expected.to_string().replace(&file, &path), "{i}");
+        }
+    }
+
+    #[test]
+    fn a_pipe_whose_header_has_not_come_ends_when_told() {
+        let pipes = Pipes(tempfile::tempdir().unwrap());
+        let path = pipes.make("told");
+        let told = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let mut set = set(&[&path]);
+        set.stop_when({
+            let told = Arc::clone(&told);
+            move || told.load(Ordering::Relaxed)
+        });
+        assert_eq!(take(&mut set), (0, Fill::Starved));
+        let mut pipe = write_to(&path);
+        pipe.write_all(&forms()[0].1[..10]).unwrap();
+        assert_eq!(take(&mut set), (0, Fill::Starved));
+        told.store(true, Ordering::Relaxed);
+        assert_eq!(take(&mut set), (0, Fill::End));
+    }
+}
