@@ -5,6 +5,8 @@
 //! without effect and [`link`](Indexed::link) without failure, so that a value whose making
 //! panics leaves the table as it was.
 
+use flowloom_cpu::pages::PageReport;
+
 use crate::evict::{Evict, Refuse, WINDOW};
 use crate::state::States;
 use crate::state::slab::Verdict;
@@ -159,6 +161,12 @@ pub trait Indexed {
 
     /// Adds the index's bytes to the report.
     fn complete_memory(&self, memory: &mut MemoryReport);
+
+    /// Returns the pages of the index that [`complete_memory`](Indexed::complete_memory) adds, and what the kernel gave, as
+    /// [`LineArray::pages_obtained`](flowloom_cpu::pages::LineArray::pages_obtained) tells; nothing of an index without pages of its own.
+    fn index_pages_obtained(&self) -> PageReport {
+        PageReport::default()
+    }
 }
 
 /// Returns the flow that a policy would rather let go than any other in the way.
@@ -488,5 +496,9 @@ where
         };
         self.complete_memory(&mut memory);
         memory
+    }
+
+    fn pages_obtained(&self) -> PageReport {
+        self.states().pages(true).and(self.index_pages_obtained())
     }
 }

@@ -117,6 +117,43 @@ fn pages_are_those_of_index_and_states_when_looked_at_too() {
     assert!(format!("{table:?}").starts_with("DirectTable { buckets: 1000"), "{table:?}");
 }
 
+/// Checks what a table with all its pages says of them.
+fn check_pages<T: FlowTable<u64, u64>>(name: &str, table: Result<T, BuildError>) {
+    let table = table.unwrap();
+    let (reserved, obtained) = (table.memory().pages, table.pages_obtained());
+    assert_eq!(reserved.huge_obtained, None, "{name}: nobody looked");
+    assert_eq!(
+        (reserved.bytes, reserved.huge_requested),
+        (obtained.bytes, obtained.huge_requested),
+        "{name}"
+    );
+    // Whether there were some to be had is the machine's affair.
+    let is_told = cfg!(all(target_os = "linux", not(miri)));
+    assert_eq!(obtained.huge_obtained.is_some(), is_told, "{name}: {obtained:?}");
+}
+
+#[test]
+fn every_table_says_whether_huge_pages_were_obtained() {
+    let flows = if cfg!(miri) { 100 } else { 40_000 };
+    check_pages("LineHash", LineHash::try_new(&LineHashConfig::for_flows(flows)));
+    check_pages("DHash", DHash::try_new(&DHashConfig::for_flows(flows)));
+    check_pages("ReferenceDHash", ReferenceDHash::<u64, u64>::try_new(&DHashConfig::for_flows(flows)));
+    check_pages("SigHash", SigHash::try_new(&SigHashConfig::for_flows(flows)));
+    check_pages("ReferenceSigHash", ReferenceSigHash::try_new(&SigHashConfig::for_flows(flows)));
+    check_pages("Chained", Chained::try_new(&ChainedConfig::for_flows(flows)));
+    check_pages("DirectTable", DirectTable::try_new(&DirectTableConfig::for_flows(flows)));
+    let limits = GrowthLimits { first_flows: 10, flows_max: flows, memory_max_bytes: u64::MAX };
+    let grown = Growing::try_new(limits, |flows| DHash::try_new(&DHashConfig::for_flows(flows)));
+    let grown = grown.map(|mut table| {
+        for key in 0..u64::from(flows) {
+            table.insert(key, hash(key), key, CLASS, Tick(0)).unwrap();
+        }
+        assert!(table.stats().segments > 1);
+        table
+    });
+    check_pages("Growing", grown);
+}
+
 #[test]
 fn lines_and_pool_grow_with_the_flows() {
     // Two lines for 45 flows; one pool state for a thousand, and 64.

@@ -4,7 +4,7 @@
 
 use core::fmt;
 
-use flowloom_cpu::pages::{HugePages, LineArray};
+use flowloom_cpu::pages::{HugePages, LineArray, PageReport};
 use flowloom_cpu::prefetch;
 use flowloom_flow_key::FlowHash;
 
@@ -231,6 +231,10 @@ impl<K: TableKey, V> Indexed for Chained<K, V> {
         memory.index_bytes = self.heads.pages().bytes;
         memory.list_bytes = self.links.bytes();
         memory.pages = memory.pages.and(self.heads.pages());
+    }
+
+    fn index_pages_obtained(&self) -> PageReport {
+        self.heads.pages_obtained()
     }
 }
 

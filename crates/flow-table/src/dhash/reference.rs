@@ -12,7 +12,7 @@
 use core::fmt;
 use core::marker::PhantomData;
 
-use flowloom_cpu::pages::{HugePages, LineArray};
+use flowloom_cpu::pages::{HugePages, LineArray, PageReport};
 use flowloom_flow_key::FlowHash;
 
 use super::conflict::ConflictLists;
@@ -198,6 +198,10 @@ impl<K: TableKey, V, S: Signature<K>, M: MajorLocation> Indexed for ReferenceDHa
         memory.index_bytes = self.buckets.pages().bytes;
         memory.list_bytes = self.lists.bytes();
         memory.pages = memory.pages.and(self.buckets.pages());
+    }
+
+    fn index_pages_obtained(&self) -> PageReport {
+        self.buckets.pages_obtained()
     }
 }
 

@@ -155,11 +155,6 @@ impl<K: TableKey, V> DHash<K, V> {
         self.states.prefault();
     }
 
-    /// Returns what huge pages were asked for and obtained; asks the kernel, which is slow.
-    pub fn pages_obtained(&self) -> PageReport {
-        self.buckets.pages_obtained().and(self.states.pages(true))
-    }
-
     /// Returns the number of buckets.
     pub fn bucket_count(&self) -> u32 {
         self.bucket_count
@@ -424,6 +419,10 @@ impl<K: TableKey, V> Indexed for DHash<K, V> {
         memory.index_bytes = self.buckets.pages().bytes;
         memory.list_bytes = self.lists.bytes();
         memory.pages = memory.pages.and(self.buckets.pages());
+    }
+
+    fn index_pages_obtained(&self) -> PageReport {
+        self.buckets.pages_obtained()
     }
 }
 

@@ -158,11 +158,6 @@ impl<K: TableKey, V> LineHash<K, V> {
         self.states.prefault();
     }
 
-    /// Returns what huge pages were asked for and obtained; asks the kernel, which is slow.
-    pub fn pages_obtained(&self) -> PageReport {
-        self.lines.pages_obtained().and(self.counts.pages_obtained()).and(self.states.pages(true))
-    }
-
     /// Returns the number of lines.
     pub fn line_count(&self) -> u32 {
         self.line_count
@@ -676,6 +671,10 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
         memory.index_bytes = index.bytes;
         memory.list_bytes = self.stash.bytes();
         memory.pages = memory.pages.and(index);
+    }
+
+    fn index_pages_obtained(&self) -> PageReport {
+        self.lines.pages_obtained().and(self.counts.pages_obtained())
     }
 }
 

@@ -10,6 +10,8 @@
 
 use core::fmt;
 
+use flowloom_cpu::pages::PageReport;
+
 use super::layout::{BINS, bucket_of, place_of, signature_of, state_of, with};
 use super::table::{SigHash, SigHashConfig};
 use crate::error::BuildError;
@@ -142,6 +144,10 @@ impl<K: TableKey, V> Indexed for ReferenceSigHash<K, V> {
 
     fn complete_memory(&self, memory: &mut MemoryReport) {
         self.0.complete_memory(memory);
+    }
+
+    fn index_pages_obtained(&self) -> PageReport {
+        self.0.index_pages_obtained()
     }
 }
 

@@ -129,11 +129,6 @@ impl<K: TableKey, V> SigHash<K, V> {
         self.states.prefault();
     }
 
-    /// Returns what huge pages were asked for and obtained; asks the kernel, which is slow.
-    pub fn pages_obtained(&self) -> PageReport {
-        self.words.pages_obtained().and(self.states.pages(true))
-    }
-
     /// Returns the number of buckets.
     pub fn bucket_count(&self) -> u32 {
         self.bucket_count
@@ -314,6 +309,10 @@ impl<K: TableKey, V> Indexed for SigHash<K, V> {
         memory.index_bytes = self.words.pages().bytes;
         memory.list_bytes = self.exceptions.bytes();
         memory.pages = memory.pages.and(self.words.pages());
+    }
+
+    fn index_pages_obtained(&self) -> PageReport {
+        self.words.pages_obtained()
     }
 }
 
