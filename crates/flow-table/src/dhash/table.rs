@@ -25,7 +25,7 @@ use super::layout::{Bucket, FLOWS_PER_BUCKET, SLOTS_PER_BUCKET, index_bytes, pla
 use super::signature::non_zero;
 use crate::arch::{Backend, Kernel, Lanes};
 use crate::error::{BuildError, check_size};
-use crate::indexed::Indexed;
+use crate::indexed::{Indexed, visit_all};
 use crate::state::{States, Timeouts};
 use crate::table::{FlowId, FullReason, MemoryReport, TableKey, TableStats};
 
@@ -405,6 +405,20 @@ impl<K: TableKey, V> Indexed for DHash<K, V> {
             if !visit(slot) {
                 return;
             }
+        }
+    }
+
+    fn visit_further(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool) {
+        let bucket = self.bucket_of(hash);
+        for (number, _) in self.lists.list(bucket) {
+            if !visit(self.pool_start() + number) {
+                return;
+            }
+        }
+        let has_place = self.buckets[bucket as usize].0.contains(&0) || self.lists.vacancy(bucket).is_ok();
+        if has_place {
+            let pool_start = self.pool_start();
+            visit_all(state_of(bucket + 1, 0) % pool_start, pool_start, visit);
         }
     }
 

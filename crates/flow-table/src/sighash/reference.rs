@@ -138,6 +138,10 @@ impl<K: TableKey, V> Indexed for ReferenceSigHash<K, V> {
         self.0.visit_rivals(hash, visit);
     }
 
+    fn visit_further(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool) {
+        self.0.visit_further(hash, visit);
+    }
+
     fn complete_stats(&self, stats: &mut TableStats) {
         self.0.complete_stats(stats);
     }
