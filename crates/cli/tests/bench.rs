@@ -11,6 +11,10 @@ fn tables_are_compared_with_the_first_one_and_the_floor() {
     let document = flowloom(arguments).ends(0).json();
     Schema::read("bench-1.json").accepts(&document);
     assert_eq!(document["complete"], true);
+    let memory = document["memory"].as_array().unwrap();
+    assert_eq!(memory[0]["variant"], "linehash");
+    assert!(memory[0]["bytes"].as_u64() > Some(2000 * 64));
+    assert_eq!(memory[0]["huge_pages_requested"], false, "so little takes no huge page");
     let ratios = document["ratios"].as_array().unwrap();
     let has = |work: &str, rival: &str| {
         ratios.iter().any(|row| row["work"].as_str().unwrap().starts_with(work) && row["rival"] == rival)

@@ -26,6 +26,24 @@ fn json_has_the_figures_a_program_needs() {
 }
 
 #[test]
+fn a_large_table_says_whether_it_got_huge_pages() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let pages = |options: &[&str]| {
+        let table = replay(&[&[&trace, "--table-flows"], options].concat())["table"].take();
+        (table["huge_pages_requested"].as_bool().unwrap(), table["huge_pages_obtained"].as_bool())
+    };
+    assert_eq!(pages(&["100"]), (false, None), "no huge page would be half full");
+    assert_eq!(pages(&["100k", "--hugepages", "off"]), (false, None));
+    let (requested, obtained) = pages(&["100k"]);
+    let kernel_has_them = std::path::Path::new("/sys/kernel/mm/transparent_hugepage").exists();
+    assert!(requested || !kernel_has_them);
+    assert!(!requested || obtained.is_some());
+    let text = if requested { "huge pages" } else { "Flow table" };
+    flowloom(["replay", &trace, "--table-flows", "100k"]).ends(0).shows(&[text]);
+}
+
+#[test]
 fn lines_for_people_end_with_the_verdict() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &[]);

@@ -195,9 +195,16 @@ fn huge_in(smaps: impl std::io::BufRead, start: usize, bytes: usize) -> Option<b
     let mut found = None;
     for line in smaps.lines().map_while(Result::ok) {
         if let Some((low, high)) = mapping(&line) {
-            inside = low < start + bytes && start < high;
+            // The map is in order, and the kernel walks the pages of each mapping as its description is read.
+            if low >= start + bytes {
+                break;
+            }
+            inside = start < high;
         } else if let (true, Some(size)) = (inside, line.strip_prefix("AnonHugePages:")) {
-            found = Some(found == Some(true) || size.trim() != "0 kB");
+            found = Some(size.trim() != "0 kB");
+            if found == Some(true) {
+                break;
+            }
         }
     }
     found

@@ -96,7 +96,10 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
     /// Returns one record per flow, oldest record of a key first, and the table's figures.
     pub(crate) fn finish(mut self) -> FlowsEnd<F> {
         let stats = self.table.stats();
-        let memory = self.table.memory();
+        let mut memory = self.table.memory();
+        if memory.pages.huge_requested {
+            memory.pages = self.table.pages_obtained();
+        }
         let mut records = self.ended;
         records.reserve(self.table.len() as usize);
         // The table is dropped as a whole afterwards: taking the states out one by one would only write to it.

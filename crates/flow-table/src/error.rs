@@ -34,6 +34,14 @@ pub enum BuildError {
         /// The most that will do.
         places_max: u64,
     },
+    /// More places than the links of a list can name: of [`Chained`](crate::baseline::Chained) the flows, of
+    /// [`DirectTable`](crate::baseline::DirectTable) buckets and flows together.
+    TooManyLinks {
+        /// Places that links would have to name.
+        places: u64,
+        /// The most that will do.
+        places_max: u64,
+    },
     /// The table would exceed the memory limit.
     TooLarge {
         /// Bytes the table would need.
@@ -87,7 +95,10 @@ impl fmt::Display for BuildError {
         match self {
             Self::NoCapacity => f.write_str("a table needs room for at least one flow"),
             Self::TooManyFlows { flows, flows_max } => {
-                write!(f, "{flows} flows are more than the {flows_max} that a table can number")
+                write!(
+                    f,
+                    "{flows} flows are more than the {flows_max} that one table can number: build it for fewer"
+                )
             }
             Self::TooFewPlaces { flows, places } => {
                 write!(f, "{flows} flows do not fit the {places} places of buckets and pool")
@@ -96,6 +107,13 @@ impl fmt::Display for BuildError {
                 write!(
                     f,
                     "{places} places of buckets and pool are more than the {places_max} that a table can number"
+                )
+            }
+            Self::TooManyLinks { places, places_max } => {
+                write!(
+                    f,
+                    "{places} places are more than the {places_max} that a link of this table's lists can name, in 27 bits: \
+                     build it for fewer flows or buckets, or take LineHash, whose flows are not in such lists"
                 )
             }
             Self::TooLarge { needed_bytes, limit_bytes } => {

@@ -3,11 +3,20 @@
 //! A table that is full refuses, unless the caller says whom it may evict. It then shows the caller a bounded number of
 //! flows whose going would make room, and evicts the one that the caller ranks highest. A flow that the caller gives no
 //! rank stays, whatever comes.
+//!
+//! These are flows of the new one's own bucket, 32 at most. Where the caller keeps all of them, it is shown farther ones, up to
+//! [`WINDOW`] in all: with [`LineHash`](crate::LineHash) those of the two other lines that the new flow may be put into; with the other
+//! tables those of its bucket's list, then any, where it is not a place that is missing but a state. So a flood of first packets
+//! costs a line for each flow of one bucket while one of these may go, and where nine of ten flows are established the tenth is found.
 
 use crate::table::{FlowId, TableKey, Tick};
 
-/// Flows that are looked at for one eviction, at most.
-pub const WINDOW: u32 = 32;
+/// Places that are looked at for one eviction, at most: the home line of a [`LineHash`](crate::LineHash) and both its alternates. A table that
+/// [grows](crate::Growing) looks at as many of each segment.
+pub const WINDOW: u32 = 96;
+
+/// As many of them are looked at in any case, the others only where none of these may go.
+pub(crate) const NEAR: u32 = 32;
 
 /// A flow that could make room.
 #[derive(Debug)]

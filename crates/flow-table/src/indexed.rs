@@ -5,7 +5,9 @@
 //! without effect and [`link`](Indexed::link) without failure, so that a value whose making
 //! panics leaves the table as it was.
 
-use crate::evict::{Evict, Refuse, WINDOW};
+use flowloom_cpu::pages::PageReport;
+
+use crate::evict::{Evict, NEAR, Refuse, WINDOW};
 use crate::state::States;
 use crate::state::slab::Verdict;
 use crate::table::{
@@ -154,11 +156,23 @@ pub trait Indexed {
     /// Vacant slots may be among them.
     fn visit_rivals(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool);
 
+    /// Visits further slots in the same way, for where a policy lets go none of those of [`visit_rivals`](Indexed::visit_rivals): other
+    /// places of the new flow, and any flow's where it is not a place that is missing but a state.
+    fn visit_further(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool) {
+        let _ = (hash, visit);
+    }
+
     /// Adds what only the index knows to the counters.
     fn complete_stats(&self, stats: &mut TableStats);
 
     /// Adds the index's bytes to the report.
     fn complete_memory(&self, memory: &mut MemoryReport);
+
+    /// Returns the pages of the index that [`complete_memory`](Indexed::complete_memory) adds, and what the kernel gave, as
+    /// [`LineArray::pages_obtained`](flowloom_cpu::pages::LineArray::pages_obtained) tells; nothing of an index without pages of its own.
+    fn index_pages_obtained(&self) -> PageReport {
+        PageReport::default()
+    }
 }
 
 /// Returns the flow that a policy would rather let go than any other in the way.
@@ -167,19 +181,38 @@ fn victim<T: Indexed, P: Evict<T::Key, T::Value>>(table: &T, hash: u64, policy: 
         return None;
     }
     let mut best: Option<(u64, FlowId)> = None;
-    let mut left = WINDOW;
-    table.visit_rivals(hash, &mut |slot| {
-        if let Some(candidate) = table.states().candidate(slot) {
-            let id = candidate.id;
-            match policy.rank(&candidate) {
-                Some(rank) if best.is_none_or(|(highest, _)| rank > highest) => best = Some((rank, id)),
-                _ => {}
-            }
+    let mut looks = 0;
+    for (is_far, looks_max) in [(false, NEAR), (true, WINDOW)] {
+        if best.is_some() {
+            break;
         }
-        left -= 1;
-        left > 0
-    });
+        let mut look = |slot| {
+            if let Some(candidate) = table.states().candidate(slot) {
+                let id = candidate.id;
+                match policy.rank(&candidate) {
+                    Some(rank) if best.is_none_or(|(highest, _)| rank > highest) => best = Some((rank, id)),
+                    _ => {}
+                }
+            }
+            looks += 1;
+            looks < looks_max
+        };
+        if is_far {
+            table.visit_further(hash, &mut look);
+        } else {
+            table.visit_rivals(hash, &mut look);
+        }
+    }
     best.map(|(_, id)| id)
+}
+
+/// Visits slots from one on, and the first after the last, for an index in which any flow's going makes room.
+pub(crate) fn visit_all(from: u32, slots: u32, visit: &mut dyn FnMut(u32) -> bool) {
+    for slot in (from..slots).chain(0..from) {
+        if !visit(slot) {
+            return;
+        }
+    }
 }
 
 /// Puts a value under a key, where a closer look is needed.
@@ -488,5 +521,9 @@ where
         };
         self.complete_memory(&mut memory);
         memory
+    }
+
+    fn pages_obtained(&self) -> PageReport {
+        self.states().pages(true).and(self.index_pages_obtained())
     }
 }

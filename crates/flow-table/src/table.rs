@@ -662,8 +662,17 @@ pub trait FlowTable<K: TableKey, V> {
     /// Returns the counters.
     fn stats(&self) -> TableStats;
 
-    /// Returns where the bytes are.
+    /// Returns where the bytes are. Nobody looks at what the kernel gave: [`PageReport::huge_obtained`] is `None`.
     fn memory(&self) -> MemoryReport;
+
+    /// Returns the pages of [`memory`](FlowTable::memory), and whether the kernel gave huge ones by now.
+    ///
+    /// For a report and not for the packet path: it reads the kernel's map of the process for each array of the table, and the
+    /// kernel walks all resident pages for that, some milliseconds a gigabyte of small ones. What nobody has touched has no pages yet.
+    /// Without `std`, elsewhere than on Linux, and of a table of one's own that does not say, it is not known.
+    fn pages_obtained(&self) -> PageReport {
+        self.memory().pages
+    }
 }
 
 /// Checks that the slices of a batch are of one length.

@@ -86,20 +86,68 @@ fn a_table_reserves_what_it_says_it_needs_and_no_byte_less_will_do() {
     }
 }
 
+/// Tries to build a table with a byte of memory, which ends in an error before anything is reserved, and returns it.
+macro_rules! refusal {
+    ($table:ident, $config:expr) => {{
+        let mut config = $config;
+        config.memory_limit_bytes = 1;
+        match $table::<u64, ()>::try_new(&config) {
+            Ok(_) => panic!("a byte is too few"),
+            Err(error) => error,
+        }
+    }};
+}
+
 #[test]
-fn flows_that_links_cannot_name_are_refused_before_anything_is_reserved() {
-    let Err(BuildError::TooManyFlows { flows, flows_max }) =
-        Chained::<u64, ()>::try_new(&ChainedConfig::for_flows(1 << 27))
-    else {
-        panic!("too many");
-    };
-    assert_eq!((flows, flows_max), (1 << 27, (1 << 27) - 1));
-    let Err(BuildError::TooManyFlows { flows, flows_max }) =
-        DirectTable::<u64, ()>::try_new(&DirectTableConfig::for_flows(1 << 26))
-    else {
-        panic!("too many");
-    };
-    assert_eq!((flows, flows_max), (1 << 26, (1 << 26) - 1));
+fn flows_that_links_cannot_name_are_refused_with_one_limit() {
+    let most = (1 << 27) - 1;
+    for flows in [1 << 27, 1 << 28, (1 << 30) + 1, u32::MAX] {
+        let error = refusal!(Chained, ChainedConfig::for_flows(flows));
+        assert_eq!(error, BuildError::TooManyLinks { places: flows.into(), places_max: most });
+        let direct = DirectTableConfig { buckets: Some(1), ..DirectTableConfig::for_flows(flows) };
+        let error = refusal!(DirectTable, direct);
+        assert_eq!(error, BuildError::TooManyLinks { places: u64::from(flows) + 1, places_max: most });
+        assert!(
+            error.to_string().contains("134217727") && error.to_string().contains("fewer flows"),
+            "{error}"
+        );
+    }
+    let error = refusal!(DirectTable, DirectTableConfig::for_flows(1 << 26));
+    assert_eq!(error, BuildError::TooManyLinks { places: 1 << 27, places_max: most });
+    // Up to there memory is what is missing.
+    let few = |error| matches!(error, BuildError::TooLarge { limit_bytes: 1, .. });
+    assert!(few(refusal!(Chained, ChainedConfig::for_flows((1 << 27) - 1))));
+    assert!(few(refusal!(DirectTable, DirectTableConfig::for_flows((1 << 26) - 1))));
+    assert_eq!(refusal!(Chained, ChainedConfig::for_flows(0)), BuildError::NoCapacity);
+    assert_eq!(refusal!(DirectTable, DirectTableConfig::for_flows(0)), BuildError::NoCapacity);
+}
+
+#[test]
+fn lists_that_links_cannot_begin_are_refused() {
+    let config = |buckets| ChainedConfig { buckets, ..ChainedConfig::for_flows(9) };
+    assert!(matches!(refusal!(Chained, config(1 << 31)), BuildError::TooLarge { .. }));
+    let mut config = config((1 << 31) + 1);
+    config.memory_limit_bytes = u64::MAX;
+    let Err(error) = Chained::<u64, ()>::try_new(&config) else { panic!("links cannot begin them") };
+    assert_eq!(error, BuildError::TooManyPlaces { places: (1 << 31) + 1, places_max: 1 << 31 });
+}
+
+#[test]
+fn tables_take_as_many_flows_as_they_say_and_not_one_more() {
+    let too_many = |flows| BuildError::TooManyFlows { flows: flows + 1, flows_max: flows };
+    let most = SigHashConfig::FLOWS_MAX;
+    assert_eq!(most, 1 << 28);
+    assert!(matches!(refusal!(SigHash, SigHashConfig::for_flows(most)), BuildError::TooLarge { .. }));
+    assert_eq!(refusal!(SigHash, SigHashConfig::for_flows(most + 1)), too_many(1 << 28));
+    assert_eq!(refusal!(ReferenceSigHash, SigHashConfig::for_flows(most + 1)), too_many(1 << 28));
+    // With fewer buckets than flows there are states for more.
+    let fewer = |flows| SigHashConfig { buckets: Some(500_000_000), ..SigHashConfig::for_flows(flows) };
+    assert!(matches!(refusal!(SigHash, fewer(1 << 30)), BuildError::TooLarge { .. }));
+    assert_eq!(refusal!(SigHash, fewer((1 << 30) + 1)), too_many(1 << 30));
+    assert!(matches!(refusal!(LineHash, LineHashConfig::for_flows(1 << 30)), BuildError::TooLarge { .. }));
+    assert_eq!(refusal!(LineHash, LineHashConfig::for_flows((1 << 30) + 1)), too_many(1 << 30));
+    assert!(matches!(refusal!(DHash, DHashConfig::for_flows(1 << 30)), BuildError::TooLarge { .. }));
+    assert_eq!(refusal!(DHash, DHashConfig::for_flows((1 << 30) + 1)), too_many(1 << 30));
 }
 
 #[test]
@@ -115,6 +163,43 @@ fn pages_are_those_of_index_and_states_when_looked_at_too() {
     assert!(format!("{table:?}").starts_with("SigHash { buckets: 1024"), "{table:?}");
     let table = DirectTable::<u64, u64>::try_new(&DirectTableConfig::for_flows(1000)).unwrap();
     assert!(format!("{table:?}").starts_with("DirectTable { buckets: 1000"), "{table:?}");
+}
+
+/// Checks what a table with all its pages says of them.
+fn check_pages<T: FlowTable<u64, u64>>(name: &str, table: Result<T, BuildError>) {
+    let table = table.unwrap();
+    let (reserved, obtained) = (table.memory().pages, table.pages_obtained());
+    assert_eq!(reserved.huge_obtained, None, "{name}: nobody looked");
+    assert_eq!(
+        (reserved.bytes, reserved.huge_requested),
+        (obtained.bytes, obtained.huge_requested),
+        "{name}"
+    );
+    // Whether there were some to be had is the machine's affair.
+    let is_told = cfg!(all(target_os = "linux", not(miri)));
+    assert_eq!(obtained.huge_obtained.is_some(), is_told, "{name}: {obtained:?}");
+}
+
+#[test]
+fn every_table_says_whether_huge_pages_were_obtained() {
+    let flows = if cfg!(miri) { 100 } else { 40_000 };
+    check_pages("LineHash", LineHash::try_new(&LineHashConfig::for_flows(flows)));
+    check_pages("DHash", DHash::try_new(&DHashConfig::for_flows(flows)));
+    check_pages("ReferenceDHash", ReferenceDHash::<u64, u64>::try_new(&DHashConfig::for_flows(flows)));
+    check_pages("SigHash", SigHash::try_new(&SigHashConfig::for_flows(flows)));
+    check_pages("ReferenceSigHash", ReferenceSigHash::try_new(&SigHashConfig::for_flows(flows)));
+    check_pages("Chained", Chained::try_new(&ChainedConfig::for_flows(flows)));
+    check_pages("DirectTable", DirectTable::try_new(&DirectTableConfig::for_flows(flows)));
+    let limits = GrowthLimits { first_flows: 10, flows_max: flows, memory_max_bytes: u64::MAX };
+    let grown = Growing::try_new(limits, |flows| DHash::try_new(&DHashConfig::for_flows(flows)));
+    let grown = grown.map(|mut table| {
+        for key in 0..u64::from(flows) {
+            table.insert(key, hash(key), key, CLASS, Tick(0)).unwrap();
+        }
+        assert!(table.stats().segments > 1);
+        table
+    });
+    check_pages("Growing", grown);
 }
 
 #[test]
@@ -416,6 +501,85 @@ fn a_table_of_too_many_places_says_so_and_not_that_its_flows_are_too_many() {
     let config = LineHashConfig::for_flows(u32::MAX);
     let Err(error) = LineHash::<u64, u64>::try_new(&config) else { panic!("no slot has such a number") };
     assert_eq!(error, BuildError::TooManyFlows { flows: u64::from(u32::MAX), flows_max: 1 << 30 });
+}
+
+#[test]
+fn a_full_table_of_established_flows_finds_the_few_that_are_not() {
+    fn check(name: &str, mut table: impl FlowTable<u64, bool>) {
+        let flows = u64::from(table.capacity());
+        for key in 0..flows {
+            table.insert(key, hash(key), key % 10 != 0, CLASS, Tick(key)).expect("there is room");
+        }
+        let mut policy = UnestablishedFirst::new(|established: &bool| *established);
+        let mut refused = 0;
+        // Who is new is not established, so there are always as many to choose from.
+        for key in flows..3 * flows {
+            let entry = table.entry_or_evict(key, hash(key), CLASS, Tick(key), || false, &mut policy);
+            refused += u64::from(entry.is_err());
+        }
+        // Some forty places and more hold no flow of a tenth once in a hundred times; one bucket of ten flows one time in three.
+        assert!(refused < flows / 10, "{name}: {refused} of {} refused", 2 * flows);
+        assert_eq!((u64::from(table.len()), policy.count()), (flows, 2 * flows - refused), "{name}");
+        for key in (0..flows).filter(|key| key % 10 != 0) {
+            assert!(table.lookup(&key, hash(key)).is_some(), "{name}: {key} is established");
+        }
+    }
+    let flows = if cfg!(miri) { 60 } else { 1000 };
+    check("LineHash", LineHash::try_new(&LineHashConfig::for_flows(flows)).unwrap());
+    check("DHash", DHash::try_new(&DHashConfig::for_flows(flows)).unwrap());
+    check("ReferenceDHash", ReferenceDHash::<u64, bool>::try_new(&DHashConfig::for_flows(flows)).unwrap());
+    check("SigHash", SigHash::try_new(&SigHashConfig::for_flows(flows)).unwrap());
+    check("ReferenceSigHash", ReferenceSigHash::try_new(&SigHashConfig::for_flows(flows)).unwrap());
+    check("Chained", Chained::try_new(&ChainedConfig::for_flows(flows)).unwrap());
+    check("DirectTable", DirectTable::try_new(&DirectTableConfig::for_flows(flows)).unwrap());
+    let limits = GrowthLimits { first_flows: flows / 20, flows_max: flows, memory_max_bytes: u64::MAX };
+    let build = |flows| LineHash::try_new(&LineHashConfig::for_flows(flows));
+    check("Growing", Growing::try_new(limits, build).unwrap());
+}
+
+#[test]
+fn who_is_not_established_makes_room_from_another_line_or_list() {
+    fn check(name: &str, build: &dyn Fn() -> Box<dyn FnMut(u64) -> bool>) {
+        let mut admits = build();
+        for number in 0..60 {
+            assert!(admits(number), "{name}: flow {number} may go and did not");
+        }
+    }
+    /// Returns what fills a table with established flows but one, and says whether a new flow is taken in.
+    fn trial<T: FlowTable<u64, bool> + 'static>(
+        build: impl Fn() -> T + 'static,
+    ) -> Box<dyn FnMut(u64) -> bool> {
+        Box::new(move |number| {
+            let mut table = build();
+            let mut keys = (0..).map(|key| (key, hash(key)));
+            let mut slots = Vec::new();
+            while table.len() < 60 {
+                let (key, hash) = keys.next().expect("there are many");
+                slots.extend(table.insert(key, hash, true, CLASS, Tick(0)).ok());
+            }
+            *table.get_mut(slots[number as usize]).expect("it is there") = false;
+            let (key, hash) = keys.next().expect("there are many");
+            let mut policy = UnestablishedFirst::new(|established: &bool| *established);
+            let entry = table.entry_or_evict(key, hash, CLASS, Tick(9), || false, &mut policy);
+            entry.is_ok_and(|entry| entry.is_new) && policy.count() == 1 && table.len() == 60
+        })
+    }
+    // Two lines that are full, and no stash.
+    let lines = LineHashConfig { lines: Some(2), pool: Some(0), ..LineHashConfig::for_flows(60) };
+    check("LineHash", &|| {
+        let lines = lines.clone();
+        trial(move || LineHash::try_new(&lines).unwrap())
+    });
+    // One bucket, and a list behind it.
+    let list = DHashConfig { buckets: Some(1), pool: Some(44), list_cap: 44, ..DHashConfig::for_flows(60) };
+    check("DHash", &|| {
+        let list = list.clone();
+        trial(move || DHash::try_new(&list).unwrap())
+    });
+    check("ReferenceDHash", &|| {
+        let list = list.clone();
+        trial(move || ReferenceDHash::<u64, bool>::try_new(&list).unwrap())
+    });
 }
 
 #[test]

@@ -101,7 +101,7 @@ fn what_cannot_be_counted_in_bytes_is_beyond_any_limit() {
     /// Whether a table of these states is refused before anything is reserved.
     macro_rules! is_too_large {
         ($table:ident, $config:ident) => {{
-            let config = $config { memory_limit_bytes: 1 << 50, ..$config::for_flows(1 << 26) };
+            let config = $config { memory_limit_bytes: 1 << 50, ..$config::for_flows(1 << 25) };
             matches!($table::<u64, Vast>::try_new(&config), Err(BuildError::TooLarge { .. }))
         }};
     }

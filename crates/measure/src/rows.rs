@@ -1,5 +1,6 @@
 //! The JSON that figures are published in.
 
+use flowloom_flow_table::MemoryReport;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -39,11 +40,47 @@ pub struct Report {
     /// Latencies at given rates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub latencies: Vec<LatencyRow>,
+    /// What tables take of memory, where it was looked at.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub memory: Vec<MemoryRow>,
     /// How far apart the CPUs were in the rounds of threads that work together, where there are such.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distances: Option<Distances>,
     /// Whether the run went to its end.
     pub complete: bool,
+}
+
+/// What a table takes of memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MemoryRow {
+    /// The table.
+    pub variant: String,
+    /// Flows in it.
+    pub size: u64,
+    /// Bytes it reserves, keys, times and values with it.
+    pub bytes: u64,
+    /// Bytes of lookup structure for each flow: what is there besides keys, times and values.
+    pub lookup_bytes_per_flow: f64,
+    /// Huge pages were asked for, and the request was accepted.
+    pub huge_pages_requested: bool,
+    /// Huge pages back at least a part of it; `None` where nobody looked or the system cannot tell.
+    pub huge_pages_obtained: Option<bool>,
+}
+
+impl MemoryRow {
+    /// Returns the row of a table with so many flows.
+    pub fn new(variant: impl Into<String>, flows: u64, memory: &MemoryReport) -> Self {
+        #[expect(clippy::cast_precision_loss, reason = "bytes of a table are far below 2^53")]
+        let lookup_bytes_per_flow = memory.lookup_bytes() as f64 / flows.max(1) as f64;
+        Self {
+            variant: variant.into(),
+            size: flows,
+            bytes: memory.total_bytes(),
+            lookup_bytes_per_flow,
+            huge_pages_requested: memory.pages.huge_requested,
+            huge_pages_obtained: memory.pages.huge_obtained,
+        }
+    }
 }
 
 /// How late packets were when they were done, counted from the time they were due at.
@@ -95,6 +132,7 @@ impl Report {
             results: Vec::new(),
             ratios: Vec::new(),
             latencies: Vec::new(),
+            memory: Vec::new(),
             distances: None,
             complete: true,
         }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::between::shown;
 use crate::distances::{Distances, Kind};
 use crate::host::{Host, NOISE_MAX};
-use crate::rows::{LatencyRow, PerItem, RatioRow, ResultRow};
+use crate::rows::{LatencyRow, MemoryRow, PerItem, RatioRow, ResultRow};
 use crate::stats::Summary;
 
 /// Returns the comparisons as a table: a line each, numbers aligned, the verdict in words.
@@ -108,6 +108,39 @@ pub fn results(rows: &[ResultRow]) -> String {
             number(row.p95),
             number(row.min),
             row.n.to_string(),
+        ]
+    });
+    table(&head, lines)
+}
+
+/// Returns what tables take of memory as a table.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_flow_table::{FlowTable, LineHash, LineHashConfig};
+/// use flowloom_measure::{rows::MemoryRow, text};
+/// let table = LineHash::<u64, u64>::try_new(&LineHashConfig::for_flows(1000))?;
+/// let row = MemoryRow::new("linehash", 1000, &table.memory());
+/// assert!(text::memory(&[row]).starts_with("variant   size   bytes  lookup bytes/flow  huge pages\n"));
+/// # Ok::<(), flowloom_flow_table::BuildError>(())
+/// ```
+pub fn memory(rows: &[MemoryRow]) -> String {
+    let head =
+        [Left("variant"), Right("size"), Right("bytes"), Right("lookup bytes/flow"), Left("huge pages")];
+    let lines = rows.iter().map(|row| {
+        let huge_pages = match (row.huge_pages_requested, row.huge_pages_obtained) {
+            (_, Some(true)) => "obtained",
+            (true, Some(false)) => "not obtained",
+            (true, None) => "asked for",
+            (false, _) => "not asked for",
+        };
+        vec![
+            row.variant.clone(),
+            row.size.to_string(),
+            row.bytes.to_string(),
+            format!("{:.2}", row.lookup_bytes_per_flow),
+            huge_pages.to_owned(),
         ]
     });
     table(&head, lines)

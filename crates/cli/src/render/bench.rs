@@ -108,6 +108,11 @@ impl Report for BenchResult {
             lines.extend(text::latencies(&report.latencies).lines().map(str::to_owned));
             lines.push(String::new());
         }
+        if !report.memory.is_empty() {
+            lines.push(String::from("memory: what is reserved for a table, its flows in it"));
+            lines.extend(text::memory(&report.memory).lines().map(str::to_owned));
+            lines.push(String::new());
+        }
         if let Some(distances) = &report.distances {
             lines.extend(text::distances(distances).lines().map(str::to_owned));
             lines.push(String::new());

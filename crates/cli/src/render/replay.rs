@@ -147,6 +147,9 @@ pub(crate) struct TableFigures {
     pub(crate) index_bytes: u64,
     pub(crate) state_bytes: u64,
     pub(crate) memory_bytes: u64,
+    pub(crate) huge_pages_requested: bool,
+    /// Whether the kernel gave some; `None` where it was not asked, or does not tell.
+    pub(crate) huge_pages_obtained: Option<bool>,
 }
 
 /// Accepted packets that were written to a file.
@@ -270,8 +273,13 @@ impl ReplayResult {
         }
         lines.push(flows.join("   "));
         let table = &self.table;
+        let huge_pages = match table.huge_pages_obtained {
+            Some(true) => ", huge pages obtained",
+            Some(false) => ", huge pages not obtained",
+            None => "",
+        };
         lines.push(format!(
-            "Flow table  {} at the end   displaced {} (longest list {})   refused {}   segments {}   {}",
+            "Flow table  {} at the end   displaced {} (longest list {})   refused {}   segments {}   {}{huge_pages}",
             counted(table.flows_at_end, "flow"),
             grouped(table.displaced),
             table.list_length_max,

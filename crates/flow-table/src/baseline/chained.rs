@@ -4,13 +4,13 @@
 
 use core::fmt;
 
-use flowloom_cpu::pages::{HugePages, LineArray};
+use flowloom_cpu::pages::{HugePages, LineArray, PageReport};
 use flowloom_cpu::prefetch;
 use flowloom_flow_key::FlowHash;
 
-use super::links::{Before, Links};
-use crate::error::{BuildError, check_size};
-use crate::indexed::Indexed;
+use super::links::{Before, LISTS_MAX, Links, check_linked};
+use crate::error::BuildError;
+use crate::indexed::{Indexed, visit_all};
 use crate::probe::{NoProbe, Probe};
 use crate::state::{States, Timeouts};
 use crate::table::{FlowId, FullReason, MemoryReport, TableKey, TableStats};
@@ -18,9 +18,9 @@ use crate::table::{FlowId, FullReason, MemoryReport, TableKey, TableStats};
 /// How a [`Chained`] table is built.
 #[derive(Clone, Debug)]
 pub struct ChainedConfig {
-    /// The most flows that the table will hold; no more than 2²⁷, which is what a link can name.
+    /// The most flows that the table will hold; no more than 2²⁷ − 1, which is what a link can name.
     pub flows: u32,
-    /// Buckets: 1,040 in the stack that the paper measures, 1.5 million where its lists do best [DHASH Fig. 6].
+    /// Buckets, up to 2³¹: 1,040 in the stack that the paper measures, 1.5 million where its lists do best [DHASH Fig. 6].
     pub buckets: u32,
     /// Flows in one list, at most.
     pub list_cap: u32,
@@ -57,9 +57,6 @@ impl ChainedConfig {
     }
 }
 
-/// The most flows that links can name.
-pub(super) const LINKED_MAX: u32 = 1 << 27;
-
 /// Lists of flows. See the [module](self).
 pub struct Chained<K, V> {
     /// First slot plus one, and length.
@@ -80,11 +77,12 @@ impl<K: TableKey, V> Chained<K, V> {
     pub fn try_new(config: &ChainedConfig) -> Result<Self, BuildError> {
         let flows = u64::from(config.flows);
         let needed_bytes = config.bytes_needed::<K, V>();
-        let slots = check_size(config.flows, flows, needed_bytes, config.memory_limit_bytes)?;
-        if slots >= LINKED_MAX {
-            return Err(BuildError::TooManyFlows { flows, flows_max: u64::from(LINKED_MAX) - 1 });
-        }
+        let slots = check_linked(config.flows, flows, needed_bytes, config.memory_limit_bytes)?;
         let bucket_count = config.buckets.max(1);
+        if bucket_count > LISTS_MAX {
+            let (places, places_max) = (bucket_count.into(), LISTS_MAX.into());
+            return Err(BuildError::TooManyPlaces { places, places_max });
+        }
         Ok(Self {
             heads: LineArray::try_new(bucket_count as usize, config.huge_pages)?,
             bucket_count,
@@ -201,22 +199,19 @@ impl<K: TableKey, V> Indexed for Chained<K, V> {
 
     fn visit_rivals(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool) {
         let [mut next, _] = self.heads[self.bucket_of(hash)];
-        let mut any = false;
         while let Some(slot) = next.checked_sub(1) {
-            any |= self.states.is_live(slot);
             if !visit(slot) {
                 return;
             }
             next = self.states.mark(slot);
         }
-        if !any {
-            // An empty list is in nobody's way: what is missing is a state, and any flow has one.
-            let start = FlowHash::bucket_of(hash, self.states.slot_count());
-            for slot in (start..self.states.slot_count()).chain(0..start) {
-                if !visit(slot) {
-                    return;
-                }
-            }
+    }
+
+    fn visit_further(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool) {
+        let [_, length] = self.heads[self.bucket_of(hash)];
+        if length < self.list_cap {
+            let slots = self.states.slot_count();
+            visit_all(FlowHash::bucket_of(hash, slots), slots, visit);
         }
     }
 
@@ -231,6 +226,10 @@ impl<K: TableKey, V> Indexed for Chained<K, V> {
         memory.index_bytes = self.heads.pages().bytes;
         memory.list_bytes = self.links.bytes();
         memory.pages = memory.pages.and(self.heads.pages());
+    }
+
+    fn index_pages_obtained(&self) -> PageReport {
+        self.heads.pages_obtained()
     }
 }
 

@@ -8,9 +8,9 @@ use core::fmt;
 use flowloom_cpu::pages::HugePages;
 use flowloom_flow_key::FlowHash;
 
-use super::chained::LINKED_MAX;
-use super::links::{Before, Links};
-use crate::error::{BuildError, check_size};
+use super::links::{Before, Links, check_linked};
+use crate::error::BuildError;
+use crate::evict::NEAR;
 use crate::indexed::Indexed;
 use crate::probe::{NoProbe, Probe};
 use crate::state::{States, Timeouts};
@@ -19,7 +19,8 @@ use crate::table::{FlowId, FullReason, MemoryReport, TableKey, TableStats};
 /// How a [`DirectTable`] is built.
 #[derive(Clone, Debug)]
 pub struct DirectTableConfig {
-    /// The most flows that the table will hold; buckets and flows together are no more than 2²⁷.
+    /// The most flows that the table will hold; buckets and flows together are no more than 2²⁷ − 1, which is what a link can
+    /// name: 67,108,863 flows with a bucket each.
     pub flows: u32,
     /// Buckets, each with room for one flow; `None` for one a flow.
     pub buckets: Option<u32>,
@@ -82,11 +83,7 @@ impl<K: TableKey, V> DirectTable<K, V> {
     /// [`BuildError`] if the configuration cannot be, or does not fit the memory.
     pub fn try_new(config: &DirectTableConfig) -> Result<Self, BuildError> {
         let needed_bytes = config.bytes_needed::<K, V>();
-        let places = check_size(config.flows, config.places(), needed_bytes, config.memory_limit_bytes)?;
-        if places >= LINKED_MAX {
-            let flows_max = u64::from(LINKED_MAX / 2) - 1;
-            return Err(BuildError::TooManyFlows { flows: config.flows.into(), flows_max });
-        }
+        let places = check_linked(config.flows, config.places(), needed_bytes, config.memory_limit_bytes)?;
         Ok(Self {
             bucket_count: config.bucket_count(),
             links: Links::try_new(config.flows)?,
@@ -206,19 +203,22 @@ impl<K: TableKey, V> Indexed for DirectTable<K, V> {
 
     fn visit_rivals(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool) {
         let mut next = self.bucket_of(hash) + 1;
-        let mut any = false;
         while let Some(slot) = next.checked_sub(1) {
-            any |= self.states.is_live(slot);
             if !visit(slot) {
                 return;
             }
             next = self.states.mark(slot);
         }
-        if !any {
-            // An empty list is in nobody's way: what is missing is a state, and any flow has one. Most buckets have a flow;
-            // of the states behind them many never had.
-            let (start, buckets) = (self.bucket_of(hash), self.bucket_count);
-            for slot in (start..buckets).chain(0..start).chain(buckets..self.states.slot_count()) {
+    }
+
+    fn visit_further(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool) {
+        let bucket = self.bucket_of(hash);
+        if !self.states.is_live(bucket) || self.list_length(bucket) < self.list_cap {
+            // Of the states behind the buckets those that ever had a flow, some of them and some buckets.
+            let (buckets, listed) = (self.bucket_count, self.links.fresh());
+            let from = FlowHash::bucket_of(hash, listed);
+            let behind = (from..listed).chain(0..from).take(NEAR as usize).map(|number| buckets + number);
+            for slot in behind.chain(bucket + 1..buckets).chain(0..bucket) {
                 if !visit(slot) {
                     return;
                 }

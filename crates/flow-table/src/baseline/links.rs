@@ -5,8 +5,29 @@
 
 use flowloom_cpu::pages::{AllocError, HugePages, LineArray};
 
+use crate::error::{BuildError, check_size};
+
 /// In a `before` link: what comes before is the head of the list with this number, and not a slot.
 const HEAD: u32 = 1 << 31;
+
+/// The most places that links can name: a state's mark is its next one's number plus one.
+pub(super) const LINKED_MAX: u32 = (1 << 27) - 1;
+
+/// The most lists that links can begin.
+pub(super) const LISTS_MAX: u32 = HEAD;
+
+/// Returns the number of states of a table whose lists link so many places, if its numbers go together and fit the limit.
+pub(super) fn check_linked(
+    flows: u32,
+    places: u64,
+    needed_bytes: u64,
+    limit_bytes: u64,
+) -> Result<u32, BuildError> {
+    if places > u64::from(LINKED_MAX) {
+        return Err(BuildError::TooManyLinks { places, places_max: LINKED_MAX.into() });
+    }
+    check_size(flows, places, needed_bytes, limit_bytes)
+}
 
 /// What comes before a slot of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +62,11 @@ impl Links {
 
     pub(super) fn prefault(&mut self) {
         self.before.prefault();
+    }
+
+    /// Returns how many slots were ever taken: those below.
+    pub(super) fn fresh(&self) -> u32 {
+        self.fresh
     }
 
     /// Returns a slot to be had.

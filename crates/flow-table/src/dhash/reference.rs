@@ -12,7 +12,7 @@
 use core::fmt;
 use core::marker::PhantomData;
 
-use flowloom_cpu::pages::{HugePages, LineArray};
+use flowloom_cpu::pages::{HugePages, LineArray, PageReport};
 use flowloom_flow_key::FlowHash;
 
 use super::conflict::ConflictLists;
@@ -21,7 +21,7 @@ use super::major_location::{Folded, MajorLocation};
 use super::signature::{Keyed, Signature, non_zero};
 use super::table::DHashConfig;
 use crate::error::BuildError;
-use crate::indexed::Indexed;
+use crate::indexed::{Indexed, visit_all};
 use crate::probe::{NoProbe, Probe};
 use crate::state::States;
 use crate::table::{FlowId, FullReason, MemoryReport, TableKey, TableStats};
@@ -187,6 +187,20 @@ impl<K: TableKey, V, S: Signature<K>, M: MajorLocation> Indexed for ReferenceDHa
         }
     }
 
+    fn visit_further(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool) {
+        let bucket = FlowHash::bucket_of(hash, self.bucket_count);
+        for (number, _) in self.lists.list(bucket) {
+            if !visit(self.pool_start() + number) {
+                return;
+            }
+        }
+        let has_place = self.buckets[bucket as usize].0.contains(&0) || self.lists.vacancy(bucket).is_ok();
+        if has_place {
+            let pool_start = self.pool_start();
+            visit_all(state_of(bucket + 1, 0) % pool_start, pool_start, visit);
+        }
+    }
+
     fn complete_stats(&self, stats: &mut TableStats) {
         stats.displaced = self.lists.used();
         stats.stashed = stats.displaced;
@@ -198,6 +212,10 @@ impl<K: TableKey, V, S: Signature<K>, M: MajorLocation> Indexed for ReferenceDHa
         memory.index_bytes = self.buckets.pages().bytes;
         memory.list_bytes = self.lists.bytes();
         memory.pages = memory.pages.and(self.buckets.pages());
+    }
+
+    fn index_pages_obtained(&self) -> PageReport {
+        self.buckets.pages_obtained()
     }
 }
 

@@ -25,7 +25,7 @@ use super::layout::{Bucket, FLOWS_PER_BUCKET, SLOTS_PER_BUCKET, index_bytes, pla
 use super::signature::non_zero;
 use crate::arch::{Backend, Kernel, Lanes};
 use crate::error::{BuildError, check_size};
-use crate::indexed::Indexed;
+use crate::indexed::{Indexed, visit_all};
 use crate::state::{States, Timeouts};
 use crate::table::{FlowId, FullReason, MemoryReport, TableKey, TableStats};
 
@@ -153,11 +153,6 @@ impl<K: TableKey, V> DHash<K, V> {
         self.buckets.prefault();
         self.lists.prefault();
         self.states.prefault();
-    }
-
-    /// Returns what huge pages were asked for and obtained; asks the kernel, which is slow.
-    pub fn pages_obtained(&self) -> PageReport {
-        self.buckets.pages_obtained().and(self.states.pages(true))
     }
 
     /// Returns the number of buckets.
@@ -413,6 +408,20 @@ impl<K: TableKey, V> Indexed for DHash<K, V> {
         }
     }
 
+    fn visit_further(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool) {
+        let bucket = self.bucket_of(hash);
+        for (number, _) in self.lists.list(bucket) {
+            if !visit(self.pool_start() + number) {
+                return;
+            }
+        }
+        let has_place = self.buckets[bucket as usize].0.contains(&0) || self.lists.vacancy(bucket).is_ok();
+        if has_place {
+            let pool_start = self.pool_start();
+            visit_all(state_of(bucket + 1, 0) % pool_start, pool_start, visit);
+        }
+    }
+
     fn complete_stats(&self, stats: &mut TableStats) {
         stats.displaced = self.lists.used();
         stats.stashed = stats.displaced;
@@ -424,6 +433,10 @@ impl<K: TableKey, V> Indexed for DHash<K, V> {
         memory.index_bytes = self.buckets.pages().bytes;
         memory.list_bytes = self.lists.bytes();
         memory.pages = memory.pages.and(self.buckets.pages());
+    }
+
+    fn index_pages_obtained(&self) -> PageReport {
+        self.buckets.pages_obtained()
     }
 }
 

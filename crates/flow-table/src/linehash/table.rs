@@ -158,11 +158,6 @@ impl<K: TableKey, V> LineHash<K, V> {
         self.states.prefault();
     }
 
-    /// Returns what huge pages were asked for and obtained; asks the kernel, which is slow.
-    pub fn pages_obtained(&self) -> PageReport {
-        self.lines.pages_obtained().and(self.counts.pages_obtained()).and(self.states.pages(true))
-    }
-
     /// Returns the number of lines.
     pub fn line_count(&self) -> u32 {
         self.line_count
@@ -664,6 +659,22 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
         }
     }
 
+    fn visit_further(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool) {
+        let place = self.place_of_hash(hash);
+        let home_is_full = self.empty_lanes(place.home) == 0;
+        if self.line_count == 1 || home_is_full && self.counts[place.home as usize][AWAY] == DISPLACED_MAX {
+            return;
+        }
+        for way in [Way::First, Way::Second] {
+            let start = state_of(place.alternate(hash, self.line_count, way), 0);
+            for slot in start..start + LANES {
+                if !visit(slot) {
+                    return;
+                }
+            }
+        }
+    }
+
     fn complete_stats(&self, stats: &mut TableStats) {
         stats.stashed = self.stash.used();
         stats.displaced = self.away + stats.stashed;
@@ -676,6 +687,10 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
         memory.index_bytes = index.bytes;
         memory.list_bytes = self.stash.bytes();
         memory.pages = memory.pages.and(index);
+    }
+
+    fn index_pages_obtained(&self) -> PageReport {
+        self.lines.pages_obtained().and(self.counts.pages_obtained())
     }
 }
 

@@ -608,6 +608,11 @@ where
         let live = self.segments.iter().map(|segment| segment.table.memory());
         live.fold(MemoryReport::default(), MemoryReport::and)
     }
+
+    fn pages_obtained(&self) -> crate::PageReport {
+        let live = self.segments.iter().map(|segment| segment.table.pages_obtained());
+        live.reduce(crate::PageReport::and).unwrap_or_default()
+    }
 }
 
 impl<K, V, T: fmt::Debug, F> fmt::Debug for Growing<K, V, T, F> {

@@ -10,6 +10,8 @@
 
 use core::fmt;
 
+use flowloom_cpu::pages::PageReport;
+
 use super::layout::{BINS, bucket_of, place_of, signature_of, state_of, with};
 use super::table::{SigHash, SigHashConfig};
 use crate::error::BuildError;
@@ -136,12 +138,20 @@ impl<K: TableKey, V> Indexed for ReferenceSigHash<K, V> {
         self.0.visit_rivals(hash, visit);
     }
 
+    fn visit_further(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool) {
+        self.0.visit_further(hash, visit);
+    }
+
     fn complete_stats(&self, stats: &mut TableStats) {
         self.0.complete_stats(stats);
     }
 
     fn complete_memory(&self, memory: &mut MemoryReport) {
         self.0.complete_memory(memory);
+    }
+
+    fn index_pages_obtained(&self) -> PageReport {
+        self.0.index_pages_obtained()
     }
 }
 

@@ -20,8 +20,9 @@ use crate::table::{FlowId, FullReason, MemoryReport, TableKey, TableStats};
 /// Keys whose lines are in flight together. At a million flows a Zen 5 takes two thirds of the time with 128 that it takes with 32.
 const STAGE: usize = 128;
 
-/// Buckets that are looked through for a flow to evict where a new one's own is empty, as every other or third is: two or three lines.
-const FURTHER: u32 = 32;
+/// Buckets that are looked through for a flow to evict where it is a state that is missing and none of a new flow's own bucket may go,
+/// as in two of five where there is none: eight or nine lines.
+const FURTHER: usize = 128;
 
 /// How a [`SigHash`] is built.
 ///
@@ -37,7 +38,8 @@ const FURTHER: u32 = 32;
 /// ```
 #[derive(Clone, Debug)]
 pub struct SigHashConfig {
-    /// The most flows that the table will hold, up to 2³⁰.
+    /// The most flows that the table will hold, up to [`FLOWS_MAX`](Self::FLOWS_MAX), which is 2²⁸; where
+    /// [`buckets`](Self::buckets) are given up to 2³⁰, as long as four states a bucket and the pool are no more than 2³¹ − 1.
     pub flows: u32,
     /// Buckets; `None` for one a flow, rounded up to a power of two: the paper's load factor below 1 [FLOWNP Fig. 5]. That
     /// is four states a flow, and nearly eight where the flows are few more than a power of two.
@@ -55,6 +57,9 @@ pub struct SigHashConfig {
 }
 
 impl SigHashConfig {
+    /// The most flows of a table that has a bucket for each: the next power of two would be of more states than slots can be numbered.
+    pub const FLOWS_MAX: u32 = 1 << 28;
+
     /// Returns the configuration for so many flows: no timeouts, no memory limit.
     #[must_use]
     pub const fn for_flows(flows: u32) -> Self {
@@ -93,6 +98,10 @@ impl SigHashConfig {
 
     /// Returns the number of states, if the numbers go together and fit the limit.
     pub(super) fn check<K: Copy, V>(&self) -> Result<u32, BuildError> {
+        if self.buckets.is_none() && self.flows > Self::FLOWS_MAX {
+            let (flows, flows_max) = (self.flows.into(), Self::FLOWS_MAX.into());
+            return Err(BuildError::TooManyFlows { flows, flows_max });
+        }
         check_size(self.flows, self.places(), self.bytes_needed::<K, V>(), self.memory_limit_bytes)
     }
 }
@@ -127,11 +136,6 @@ impl<K: TableKey, V> SigHash<K, V> {
         self.words.prefault();
         self.exceptions.prefault();
         self.states.prefault();
-    }
-
-    /// Returns what huge pages were asked for and obtained; asks the kernel, which is slow.
-    pub fn pages_obtained(&self) -> PageReport {
-        self.words.pages_obtained().and(self.states.pages(true))
     }
 
     /// Returns the number of buckets.
@@ -172,6 +176,13 @@ impl<K: TableKey, V> SigHash<K, V> {
             matching &= matching - 1;
         }
         if self.exceptions.is_listed(bucket) { self.find_exception(bucket, key, hash) } else { None }
+    }
+
+    /// Visits the states of a bucket's flows; returns whether `visit` has not said no.
+    fn visit_bins(&self, bucket: u32, visit: &mut dyn FnMut(u32) -> bool) -> bool {
+        let word = self.word(bucket).to_le_bytes();
+        let mut taken = (0..BINS).zip(word).filter(|&(_, signature)| signature != 0);
+        taken.all(|(bin, _)| visit(state_of(bucket, bin)))
     }
 
     #[cold]
@@ -288,17 +299,23 @@ impl<K: TableKey, V> Indexed for SigHash<K, V> {
     }
 
     fn visit_rivals(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool) {
+        let _ = self.visit_bins(bucket_of(hash, self.bucket_count), visit);
+    }
+
+    fn visit_further(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool) {
         let home = bucket_of(hash, self.bucket_count);
-        // An empty bucket is in nobody's way: what is missing is a state, and any flow has one.
-        let further = if self.word(home) == 0 { FURTHER.min(self.bucket_count) } else { 1 };
-        for bucket in (home..self.bucket_count).chain(0..home).take(further as usize) {
-            let mut word = self.word(bucket);
-            while word != 0 {
-                let bin = word.trailing_zeros() / 8;
-                if !visit(state_of(bucket, bin)) {
+        for (number, _) in self.exceptions.list(home) {
+            if !visit(self.pool_start() + number) {
+                return;
+            }
+        }
+        let has_place = equal(self.word(home), 0) != 0 || self.exceptions.vacancy(home).is_ok();
+        if has_place {
+            let others = (home + 1..self.bucket_count).chain(0..home).take(FURTHER);
+            for bucket in others {
+                if !self.visit_bins(bucket, visit) {
                     return;
                 }
-                word &= !(0xFF << (bin * 8));
             }
         }
     }
@@ -314,6 +331,10 @@ impl<K: TableKey, V> Indexed for SigHash<K, V> {
         memory.index_bytes = self.words.pages().bytes;
         memory.list_bytes = self.exceptions.bytes();
         memory.pages = memory.pages.and(self.words.pages());
+    }
+
+    fn index_pages_obtained(&self) -> PageReport {
+        self.words.pages_obtained()
     }
 }
 

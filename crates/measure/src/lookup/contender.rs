@@ -7,6 +7,7 @@ use flowloom_flow_table::{BuildError, FlowTable, Tick, TimeoutClass};
 
 use super::{EXCHANGED_MAX, Flows, State, TrialError, asked_ahead, state};
 use crate::rounds::Lap;
+use crate::rows::MemoryRow;
 
 /// What is timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,8 +90,8 @@ pub trait Contender {
     /// The answer is the same for everyone: a sum of numbers, or a count.
     fn run(&mut self, work: Work, lap: &mut Lap) -> Option<u64>;
 
-    /// Returns the bytes of lookup structure for each flow, keys and states apart, where it is known.
-    fn lookup_bytes_per_flow(&self) -> Option<f64> {
+    /// Returns what it takes of memory, filled as it is, where that is known. The kernel is asked for huge pages, which is slow.
+    fn memory(&self) -> Option<MemoryRow> {
         None
     }
 }
@@ -198,10 +199,10 @@ where
         })
     }
 
-    fn lookup_bytes_per_flow(&self) -> Option<f64> {
-        #[expect(clippy::cast_precision_loss, reason = "bytes of a table")]
-        let bytes = self.table.memory().lookup_bytes() as f64;
-        Some(bytes / f64::from(self.table.len().max(1)))
+    fn memory(&self) -> Option<MemoryRow> {
+        let mut memory = self.table.memory();
+        memory.pages = self.table.pages_obtained();
+        Some(MemoryRow::new(&self.name, self.flows.keys.len() as u64, &memory))
     }
 }
 

@@ -86,6 +86,7 @@ impl Run<'_> {
             contenders.push(RefCell::new(self.contender(name, &flows)?));
         }
         contenders.push(RefCell::new(Box::new(FloorContender::new(FLOOR, &flows, 1.0))));
+        report.memory.extend(contenders.iter().filter_map(|contender| contender.borrow().memory()));
         let batch = usize::try_from(self.arguments.batch).unwrap_or(usize::MAX);
         for &work in &self.arguments.work {
             let work = match work {

@@ -158,5 +158,7 @@ fn table_figures<F: FlowState>(report: &RunReport<F>) -> TableFigures {
         index_bytes: memory.index_bytes,
         state_bytes: memory.state_bytes,
         memory_bytes: memory.total_bytes(),
+        huge_pages_requested: memory.pages.huge_requested,
+        huge_pages_obtained: memory.pages.huge_obtained.filter(|_| memory.pages.huge_requested),
     }
 }
