@@ -7,18 +7,21 @@
 //! | [`stream`] | memory that is written for another CPU, past the caches of this one |
 //! | [`mod@crc32c`] | the CRC-32C of a byte string, by instruction or by table |
 //! | [`pages`] | zeroed memory that costs nothing until it is touched, huge pages |
+//! | `counter` | the time stamp counter of x86-64, where it ticks at one rate |
 //! | `topology` | which CPUs this process may use, and how they are related |
 //! | `memory` | how many bytes the machine still has |
 //!
 //! # Features
 //!
-//! * `std` (default): detection at run time, huge pages, `topology` and `memory`. Without it the crate
+//! * `std` (default): detection at run time, huge pages, `counter`, `topology` and `memory`. Without it the crate
 //!   is `no_std` with `alloc`, and knows the features it was compiled for.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(not(any(feature = "std", test)), no_std)]
 
 extern crate alloc;
 
+#[cfg(feature = "std")]
+pub mod counter;
 pub mod crc32c;
 pub mod features;
 #[cfg(feature = "std")]

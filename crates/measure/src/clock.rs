@@ -2,6 +2,7 @@
 
 use std::io;
 
+use flowloom_cpu::counter::TimeStamps;
 use rustix::time::{ClockId, clock_gettime};
 
 /// Returns the processor time of the calling thread, in nanoseconds.
@@ -20,6 +21,48 @@ fn nanoseconds(clock: ClockId) -> u64 {
     let time = clock_gettime(clock);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+}
+
+/// Returns how many cycles the processor's time stamp counter counts in a nanosecond, counted beside the wall's clock; `None` where there
+/// is none that ticks at one rate, as on processors other than x86-64 and systems other than Linux.
+///
+/// Times the nanoseconds of [`thread_cpu_ns`] this gives the cycles that a thread had, without those in which others ran. They are
+/// cycles of the counter, not of the core, whose clock may be higher or lower. Takes 20 ms: the
+/// median of five spans, each between the quickest of several looks at both clocks.
+///
+/// # Examples
+///
+/// ```
+/// if let Some(cycles_per_ns) = flowloom_measure::clock::time_stamps_per_ns() {
+///     assert!((0.1..10.0).contains(&cycles_per_ns));
+/// }
+/// ```
+pub fn time_stamps_per_ns() -> Option<f64> {
+    const SPAN_NS: u64 = 4_000_000;
+    let stamps = TimeStamps::detect()?;
+    // The wall's clock, and the counter at most so many cycles away from it.
+    let pair = || {
+        (0..16)
+            .map(|_| {
+                let before = stamps.read();
+                let now = wall_ns();
+                let after = stamps.read();
+                (after.wrapping_sub(before), before.wrapping_add(after.wrapping_sub(before) / 2), now)
+            })
+            .min()
+            .map_or((0, 0), |(_, cycles, now)| (cycles, now))
+    };
+    let rates = (0..5).map(|_| {
+        let begun = pair();
+        while wall_ns().saturating_sub(begun.1) < SPAN_NS {
+            std::hint::spin_loop();
+        }
+        let ended = pair();
+        #[expect(clippy::cast_precision_loss, reason = "some milliseconds")]
+        let rate = ended.0.wrapping_sub(begun.0) as f64 / ended.1.saturating_sub(begun.1).max(1) as f64;
+        rate
+    });
+    Some(crate::stats::Summary::of(rates).median)
 }
 
 /// Returns the processor time, in nanoseconds, of the children that this process has waited for.
@@ -101,6 +144,16 @@ mod tests {
         let elapsed = stopwatch.elapsed();
         assert!(elapsed.wall_ns >= 20_000_000, "{elapsed:?}");
         assert!(elapsed.cpu_ns < elapsed.wall_ns, "{elapsed:?}");
+    }
+
+    #[test]
+    fn the_counter_ticks_at_one_rate_where_there_is_one() {
+        let rates = [time_stamps_per_ns(), time_stamps_per_ns()];
+        let [Some(first), Some(second)] = rates else {
+            assert_eq!(rates, [None, None]);
+            return;
+        };
+        assert!((first / second - 1.0).abs() < 0.01, "{rates:?}");
     }
 
     #[test]

@@ -1,13 +1,12 @@
 //! Lists with the right number of buckets against DHash, and what more cores make of both [DHASH §VI-B, Fig. 6].
 //!
-//! The bucket sweep is measured. Cores are not to be had, so their rows are virtual: one core reads and decides, the others
-//! work, none waits for another but for the ring, and the slower side sets the pace. The lookup is measured, the other stages are
-//! the paper's cycles.
+//! The bucket sweep is measured. Cores are not to be had, so their rows are [virtual](super::virtual_cores).
 
 use std::hint::black_box;
 
 use flowloom_measure::chart::{Axis, Chart, Series};
 
+use super::virtual_cores::{MOST_CORES, mpps};
 use super::workload::{Flows, chained, dhash, look_up};
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
 use crate::timing::{Timed, nanoseconds};
@@ -20,11 +19,6 @@ pub(super) const ITEM: Item = Item {
     fidelity: &[Fidelity::Measured, Fidelity::Simulated],
     run,
 };
-
-/// Input stage and other work of a packet, from Table III at 3 GHz: both have their side of the queue. What of TCP's 700 cycles
-/// is the lookup the paper does not say, so all of them count as other work.
-const INPUT_NS: f64 = 115.0 / 3.0;
-const OTHER_WORK_NS: f64 = 850.0 / 3.0;
 
 fn median(mut times: Vec<f64>) -> f64 {
     times.sort_by(f64::total_cmp);
@@ -65,9 +59,8 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let (best_at, best) =
         sweep.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((0.0, f64::NAN));
     let few = sweep[0].1;
-    let rate = |lookup: f64, cores: f64| 1e3 / INPUT_NS.max((OTHER_WORK_NS + lookup) / (cores - 1.0));
     let cores =
-        |lookup: f64| (2..=16).map(|cores| (f64::from(cores), rate(lookup, f64::from(cores)))).collect();
+        |lookup: f64| (2..=16).map(|cores| (f64::from(cores), mpps(lookup, f64::from(cores)))).collect();
     let checked = context.scale == Scale::Full;
     let most = sweep[sweep.len() - 1].1;
     // Runs differ by as much as a seventh.
@@ -90,8 +83,8 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     .value(Value::new("lists of 100,000 buckets by DHash", "×", few / ours).band(1.2, 50.0).checked_if(checked))
     .value(Value::new("buckets where lists do best", "", best_at).paper(1.5e6 / f64::from(divisor)))
     .value(Value::new("lists of most buckets by the best", "×", most / best))
-    .value(Value::new("DHash on seven cores, virtual", "Mpps", rate(ours, 7.0)).paper(16.3))
-    .value(Value::new("best lists on seven cores, virtual", "Mpps", rate(best, 7.0)).paper(13.90))
+    .value(Value::new("DHash on seven cores, virtual", "Mpps", mpps(ours, MOST_CORES)).paper(16.3))
+    .value(Value::new("best lists on seven cores, virtual", "Mpps", mpps(best, MOST_CORES)).paper(13.90))
     .chart(
         Chart::new("Lists: buckets and lookup time", Axis::log("buckets"), Axis::linear("ns"))
             .with(Series::line("lists", sweep.clone()))

@@ -2,12 +2,10 @@
 
 use std::hint::black_box;
 
-use flowloom::flow_table::dhash::major_location::{FirstSlot, LowBits, MajorLocation};
-use flowloom::flow_table::dhash::signature::Keyed;
-use flowloom::flow_table::dhash::{DHashConfig, ReferenceDHash};
+use flowloom::flow_table::dhash::major_location::{FirstSlot, LowBits};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
-use super::workload::{Flows, State, dhash, look_up, scaled};
+use super::workload::{Flows, dhash, look_up, reference, scaled};
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
 use crate::timing::{Timed, nanoseconds};
 
@@ -20,18 +18,6 @@ pub(super) const ITEM: Item = Item {
     run,
 };
 
-fn filled<M: MajorLocation>(
-    flows: &Flows,
-    buckets: u32,
-) -> Result<ReferenceDHash<[u64; 2], State, Keyed, M>, ItemError> {
-    let count = u32::try_from(flows.keys.len()).unwrap_or(u32::MAX);
-    let config = DHashConfig { buckets: Some(buckets), ..DHashConfig::for_flows(count) };
-    let mut table =
-        ReferenceDHash::try_new(&config).map_err(ItemError::during("building the reference table"))?;
-    flows.fill(&mut table).map_err(ItemError::during("filling the reference table"))?;
-    Ok(table)
-}
-
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let mut rows = Vec::new();
     let sizes: &[u32] = context.scale.pick(&[64], &[64, 8], &[64, 8, 2, 1]);
@@ -39,7 +25,8 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         context.check_stop()?;
         let (count, buckets) = scaled(divisor);
         let flows = Flows::new(count, context.seed);
-        let (plain, major) = (filled::<FirstSlot>(&flows, buckets)?, filled::<LowBits>(&flows, buckets)?);
+        let (plain, major) =
+            (reference::<FirstSlot>(&flows, buckets)?, reference::<LowBits>(&flows, buckets)?);
         let production = dhash(&flows)?;
         let all = flows.keys.len();
         let times = nanoseconds(

@@ -12,6 +12,7 @@ mod table2_traces;
 mod table3_stage_cycles;
 mod table4_signatures;
 mod table5_comparisons;
+mod virtual_cores;
 mod workload;
 
 use crate::experiment::Item;

@@ -2,6 +2,9 @@
 
 use flowloom::flow_key::hash::fold::split_mix;
 use flowloom::flow_table::baseline::{Chained, ChainedConfig};
+use flowloom::flow_table::dhash::ReferenceDHash;
+use flowloom::flow_table::dhash::major_location::MajorLocation;
+use flowloom::flow_table::dhash::signature::Keyed;
 use flowloom::flow_table::{DHash, DHashConfig, FlowTable};
 
 use crate::experiment::ItemError;
@@ -52,5 +55,18 @@ pub(super) fn dhash(flows: &Flows) -> Result<DHash<[u64; 2], State>, ItemError> 
         DHash::try_new(&DHashConfig::for_flows(count)).map_err(ItemError::during("building DHash"))?;
     table.prefault();
     flows.fill(&mut table).map_err(ItemError::during("filling DHash"))?;
+    Ok(table)
+}
+
+/// Returns the paper's table, which compares slot by slot, of so many buckets, filled.
+pub(super) fn reference<M: MajorLocation>(
+    flows: &Flows,
+    buckets: u32,
+) -> Result<ReferenceDHash<[u64; 2], State, Keyed, M>, ItemError> {
+    let count = u32::try_from(flows.keys.len()).unwrap_or(u32::MAX);
+    let config = DHashConfig { buckets: Some(buckets), ..DHashConfig::for_flows(count) };
+    let mut table =
+        ReferenceDHash::try_new(&config).map_err(ItemError::during("building the reference table"))?;
+    flows.fill(&mut table).map_err(ItemError::during("filling the reference table"))?;
     Ok(table)
 }

@@ -2,12 +2,14 @@
 //! `docs/papers/flownp.md`.
 
 mod fig10_direct_vs_signature;
+mod fig10_threads;
 mod fig11_drops;
 mod fig12_epo_ipo;
 mod fig5_exceptions;
 mod fig7_accesses;
 mod fig8_memory;
 mod fig9_throughput;
+mod memory_channels;
 mod ordering;
 mod pointer_forms;
 mod rule_sets;
@@ -31,6 +33,7 @@ pub const ITEMS: &[Item] = &[
     fig8_memory::ITEM,
     fig9_throughput::ITEM,
     fig10_direct_vs_signature::ITEM,
+    fig10_threads::ITEM,
     section5_2_2_crc::ITEM,
     fig11_drops::ITEM,
     fig12_epo_ipo::ITEM,

@@ -1,0 +1,79 @@
+//! The processor's time stamp counter, where it ticks at one rate.
+//!
+//! It counts neither instructions nor the clock of the core, which goes up and down, but a clock of its own that stays: a cycle of it is a
+//! unit of time, the one in which papers on processors of x86-64 give theirs. Processors of x86-64 since 2008 have it; ARM's counter
+//! is a slow clock of the system and none of its processor's.
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod x86_64;
+
+/// Proof that the processor has a counter which ticks at one rate, whatever its clock and in sleep too.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_cpu::counter::TimeStamps;
+/// if let Some(stamps) = TimeStamps::detect() {
+///     let begun = stamps.read();
+///     assert!(stamps.read() >= begun);
+/// }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeStamps(());
+
+impl TimeStamps {
+    /// Returns the proof, if the kernel says that there is such a counter and this is x86-64. Reads a file of some kilobytes.
+    ///
+    /// `None` on other processors, on other systems than Linux, and under Miri.
+    pub fn detect() -> Option<Self> {
+        if cfg!(not(all(target_arch = "x86_64", target_os = "linux", not(miri)))) {
+            return None;
+        }
+        is_steady(&std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default()).then_some(Self(()))
+    }
+
+    /// Returns the cycles that it has counted. Some 20 to 40 of them go by meanwhile, and what stands before it in the program may still be
+    /// under way: for spans of microseconds and more.
+    #[inline]
+    pub fn read(self) -> u64 {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        return x86_64::read();
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        unreachable!("nobody has the proof")
+    }
+}
+
+/// Says whether the first processor's counter ticks at one rate and does not stop.
+fn is_steady(cpuinfo: &str) -> bool {
+    let flags = cpuinfo.lines().find_map(|line| {
+        let (name, flags) = line.split_once(':')?;
+        (name.trim() == "flags").then_some(flags)
+    });
+    let has = |wanted: &str| flags.is_some_and(|flags| flags.split_whitespace().any(|flag| flag == wanted));
+    has("tsc") && has("constant_tsc") && has("nonstop_tsc")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_is_one_only_if_its_rate_stays_and_it_never_stops() {
+        let flags =
+            |flags: &str| format!("processor\t: 0\nmodel name\t: tsc\nflags\t\t: fpu {flags} sse\n");
+        assert!(is_steady(&flags("tsc constant_tsc nonstop_tsc")));
+        assert!(!is_steady(&flags("tsc constant_tsc")));
+        assert!(!is_steady(&flags("tsc nonstop_tsc")));
+        assert!(!is_steady(&flags("constant_tsc nonstop_tsc")));
+        assert!(!is_steady("processor : 0\nFeatures : fp asimd evtstrm\n"));
+        assert!(!is_steady(""));
+    }
+
+    #[test]
+    fn it_counts_upwards() {
+        let Some(stamps) = TimeStamps::detect() else { return };
+        let first = stamps.read();
+        assert!((0..1000).all(|_| stamps.read() >= first));
+        assert!(stamps.read() > first);
+    }
+}

@@ -1,0 +1,35 @@
+//! Cores that are not to be had: one reads and decides, the others work [DHASH §VI-A].
+//!
+//! None waits for another but for the ring, and the slower side sets the pace. A lookup's time is measured, the other stages are the
+//! paper's cycles.
+
+/// Input stage and other work of a packet, from Table III at 3 GHz: both have their side of the queue. What of TCP's 700 cycles
+/// is the lookup the paper does not say, so all of them count as other work.
+const INPUT_NS: f64 = 115.0 / 3.0;
+const OTHER_WORK_NS: f64 = 850.0 / 3.0;
+
+/// Cores of the paper's tables: one for input and six pipelines.
+pub(super) const MOST_CORES: f64 = 7.0;
+
+/// Returns the million packets a second of so many cores, two or more, where a lookup takes so long.
+pub(super) fn mpps(lookup_ns: f64, cores: f64) -> f64 {
+    1e3 / INPUT_NS.max((OTHER_WORK_NS + lookup_ns) / (cores - 1.0))
+}
+
+/// Returns the nanoseconds that a pipeline has for a packet at a rate that the paper states for six of them.
+pub(super) fn pipeline_ns(mpps: f64) -> f64 {
+    (MOST_CORES - 1.0) * 1e3 / mpps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pipelines_set_the_pace_until_the_input_does() {
+        assert!((mpps(0.0, 2.0) - 1e3 / OTHER_WORK_NS).abs() < 1e-9);
+        assert!((mpps(100.0, 7.0) / mpps(100.0, 4.0) - 2.0).abs() < 1e-9);
+        assert!((mpps(0.0, 100.0) - 1e3 / INPUT_NS).abs() < 1e-9);
+        assert!((pipeline_ns(mpps(100.0, MOST_CORES)) - OTHER_WORK_NS - 100.0).abs() < 1e-6);
+    }
+}

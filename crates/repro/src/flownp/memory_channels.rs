@@ -1,0 +1,166 @@
+//! Threads of a network processor at its memories, in virtual time [FLOWNP Tab. 1, §6.3].
+//!
+//! ```text
+//!  thread ─▶ other work of a packet ─▶ command ─▶ command ─▶ … ─▶ next packet
+//!                                         │ waits behind those that came before
+//!                                         ▼
+//!                                 channel of SRAM, one of three of DRAM
+//! ```
+//!
+//! What a channel gives is from the paper's table of its hardware: QDR SRAM reads a long-word of four bytes in each clock of 233 MHz,
+//! RDRAM sixteen bytes in each of 127.3 MHz. Nothing else of the hardware is in it: latencies and the microengines' turns are other work, which is
+//! as long for every table.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use flowloom::flow_key::hash::fold::split_mix;
+
+/// Picoseconds that a channel of SRAM takes for a long-word of four bytes, at 233 MHz [FLOWNP Tab. 1].
+pub(super) const LONG_WORD_PS: u64 = 4_292;
+
+/// Picoseconds that a channel of DRAM takes for sixteen bytes, at 127.3 MHz [FLOWNP Tab. 1].
+pub(super) const SIXTEEN_BYTES_PS: u64 = 7_855;
+
+/// Channels of DRAM, over which states are spread evenly.
+const DRAM_CHANNELS: usize = 3;
+
+/// What a packet asks of the memories.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Command {
+    /// So many long-words of SRAM, which the thread waits for.
+    ReadSram(u32),
+    /// As many, which it does not wait for: they take the channel all the same.
+    WriteSram(u32),
+    /// So many times sixteen bytes of DRAM.
+    ReadDram(u32),
+    /// As many, not waited for.
+    WriteDram(u32),
+}
+
+impl Command {
+    /// Returns for how long it takes its channel, and whether its thread waits.
+    fn picoseconds(self) -> (u64, bool) {
+        match self {
+            Self::ReadSram(words) => (u64::from(words) * LONG_WORD_PS, true),
+            Self::WriteSram(words) => (u64::from(words) * LONG_WORD_PS, false),
+            Self::ReadDram(parts) => (u64::from(parts) * SIXTEEN_BYTES_PS, true),
+            Self::WriteDram(parts) => (u64::from(parts) * SIXTEEN_BYTES_PS, false),
+        }
+    }
+
+    fn is_sram(self) -> bool {
+        matches!(self, Self::ReadSram(_) | Self::WriteSram(_))
+    }
+}
+
+/// Returns how long a packet's commands make its thread wait where no other thread is.
+pub(super) fn alone_ps(commands: &[Command]) -> u64 {
+    commands.iter().map(|command| command.picoseconds()).filter(|timed| timed.1).map(|timed| timed.0).sum()
+}
+
+/// Where a thread is.
+struct Thread {
+    packet: usize,
+    next: usize,
+}
+
+/// Returns how many packets a second so many threads do, of which each takes the next of `packets` when it is done with one.
+///
+/// `other_ps` is a packet's work apart from its commands: half to one and a half of it, by lot. Work is proportional to the
+/// packets and the logarithm of the threads.
+pub(super) fn packets_per_second(
+    threads: usize,
+    packets: &[Vec<Command>],
+    other_ps: u64,
+    seed: u64,
+) -> f64 {
+    let mut lots = seed;
+    let mut other = || other_ps / 2 + split_mix(&mut lots) % other_ps.max(1);
+    let mut place = !seed;
+    let (mut sram, mut dram) = (0_u64, [0_u64; DRAM_CHANNELS]);
+    let mut taken = threads.min(packets.len());
+    let mut state: Vec<Thread> = (0..taken).map(|packet| Thread { packet, next: 0 }).collect();
+    // The first packets begin spread over a packet's time.
+    let mut events: BinaryHeap<Reverse<(u64, usize)>> =
+        (0..taken).map(|thread| Reverse((other(), thread))).collect();
+    let mut end = 0;
+    while let Some(Reverse((now, thread))) = events.pop() {
+        let at = &mut state[thread];
+        let Some(&command) = packets[at.packet].get(at.next) else {
+            end = now;
+            if taken < packets.len() {
+                *at = Thread { packet: taken, next: 0 };
+                taken += 1;
+                events.push(Reverse((now + other(), thread)));
+            }
+            continue;
+        };
+        at.next += 1;
+        let free = if command.is_sram() {
+            &mut sram
+        } else {
+            &mut dram[usize::try_from(split_mix(&mut place) % DRAM_CHANNELS as u64).unwrap_or(0)]
+        };
+        let (taking, waits) = command.picoseconds();
+        *free = now.max(*free) + taking;
+        events.push(Reverse((if waits { *free } else { now }, thread)));
+    }
+    // What was written last is in its memory, too.
+    let end = dram.into_iter().fold(end.max(sram), u64::max);
+    packets.len() as f64 * 1e12 / end.max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OTHER_PS: u64 = 1_000_000;
+
+    fn entry_reads(count: usize) -> Vec<Vec<Command>> {
+        vec![vec![Command::ReadSram(8)]; count]
+    }
+
+    #[test]
+    fn one_thread_does_a_packet_in_its_work_and_its_commands() {
+        let rate = packets_per_second(1, &entry_reads(4000), OTHER_PS, 1);
+        let alone = 1e12 / (OTHER_PS + alone_ps(&entry_reads(1)[0])) as f64;
+        assert!((rate / alone - 1.0).abs() < 0.02, "{rate} {alone}");
+    }
+
+    #[test]
+    fn many_threads_do_what_the_channel_gives_and_no_more() {
+        let limit = 1e12 / (8 * LONG_WORD_PS) as f64;
+        let rate = packets_per_second(200, &entry_reads(40_000), OTHER_PS, 1);
+        assert!(rate <= limit && rate > 0.95 * limit, "{rate} {limit}");
+        // Half as much of the channel's time, twice the packets, if the threads are there.
+        let halves = vec![vec![Command::ReadSram(4)]; 40_000];
+        let twice = packets_per_second(400, &halves, OTHER_PS, 1);
+        assert!((twice / rate - 2.0).abs() < 0.1, "{twice} {rate}");
+    }
+
+    #[test]
+    fn what_is_written_is_not_waited_for_but_takes_the_channel() {
+        let writes = vec![vec![Command::ReadSram(8), Command::WriteSram(8)]; 20_000];
+        assert_eq!(alone_ps(&writes[0]), alone_ps(&entry_reads(1)[0]));
+        let limit = 1e12 / (16 * LONG_WORD_PS) as f64;
+        let rate = packets_per_second(200, &writes, OTHER_PS, 1);
+        assert!(rate <= limit && rate > 0.95 * limit, "{rate} {limit}");
+    }
+
+    #[test]
+    fn three_channels_of_dram_share_what_comes() {
+        let bursts = vec![vec![Command::ReadDram(2)]; 60_000];
+        let one = 1e12 / (2 * SIXTEEN_BYTES_PS) as f64;
+        let rate = packets_per_second(600, &bursts, OTHER_PS, 1);
+        assert!(rate > 2.5 * one && rate <= 3.0 * one, "{rate} {one}");
+    }
+
+    #[test]
+    fn a_run_repeats_and_the_empty_one_ends() {
+        let packets = entry_reads(1000);
+        let runs = [1, 1, 2].map(|seed| packets_per_second(16, &packets, OTHER_PS, seed));
+        assert!(runs[0].to_bits() == runs[1].to_bits() && runs[0].to_bits() != runs[2].to_bits());
+        assert!(packets_per_second(16, &[], OTHER_PS, 1).abs() < 1e-9);
+    }
+}
