@@ -136,9 +136,9 @@ fn what_is_dropped_at_full_rings_is_told_of_each_worker() {
             .lines()
             .filter(|line| line.starts_with("Worker ") || line.starts_with("Pool "))
             .filter_map(|line| {
-                line.strip_suffix(" dropped")?.rsplit_once(", ")?.1.replace(' ', "").parse().ok()
+                line.strip_suffix(" dropped")?.rsplit_once(", ")?.1.replace(' ', "").parse::<u64>().ok()
             })
-            .fold(0, |sum, packets: u64| sum + packets);
+            .sum();
         let dropped = plain.text().lines().find_map(|line| line.strip_prefix("Dropped     ring_full "));
         let dropped = dropped.map_or(0, |packets| packets.replace(' ', "").parse().unwrap());
         assert_eq!(told, dropped, "{}", plain.text());

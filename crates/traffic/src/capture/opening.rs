@@ -10,7 +10,7 @@ use super::open::{Capture, CaptureOptions};
 use super::patient::Patient;
 
 /// Bytes that are taken before the header is looked for again.
-const PIECE_BYTES: usize = 64 << 10;
+const PIECE_BYTES: usize = 16 << 10;
 
 /// A capture that is about to be opened.
 #[derive(Debug)]
