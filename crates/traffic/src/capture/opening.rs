@@ -11,6 +11,8 @@ use super::patient::Patient;
 
 /// Bytes that are taken before the header is looked for again.
 const PIECE_BYTES: usize = 16 << 10;
+/// Bytes in which a header must be: packed ones may have parts without content before it, as many as they like.
+const HEADER_MAX: usize = 4 << 20;
 
 /// A capture that is about to be opened.
 #[derive(Debug)]
@@ -101,6 +103,10 @@ impl Read for FromTheFirst {
         if kept.is_open {
             kept.bytes = Vec::new();
             return kept.pipe.read(buffer);
+        }
+        if kept.bytes.len() > HEADER_MAX {
+            let why = format!("no header of a capture within its first {HEADER_MAX} bytes");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
         }
         match kept.pipe.read(buffer) {
             Ok(bytes) => {
@@ -239,6 +245,35 @@ mod tests {
             let (file, path) = (file.display().to_string(), path.display().to_string());
             let found = found.unwrap_err().to_string();
             assert_eq!(found, expected.to_string().replace(&file, &path), "{i}");
+        }
+    }
+
+    #[test]
+    fn a_header_that_never_comes_takes_so_much_memory_and_no_more() {
+        let nothing = {
+            let gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            gzip.finish().unwrap()
+        };
+        // A frame of zstd to be skipped, without content.
+        let skipped = [0x50, 0x2A, 0x4D, 0x18, 0, 0, 0, 0];
+        for (name, part) in [("gzip", &nothing[..]), ("zstd", &skipped)] {
+            let pipes = Pipes(tempfile::tempdir().unwrap());
+            let path = pipes.make(name);
+            let mut set = set(&[&path]);
+            assert_eq!(take(&mut set), (0, Fill::Starved));
+            let mut pipe = write_to(&path);
+            let parts = part.repeat((1 << 20) / part.len());
+            let writer = std::thread::spawn(move || (0..64).try_for_each(|_| pipe.write_all(&parts)));
+            let error = loop {
+                let mut batch = PacketBatch::new();
+                match flowloom_packet::PacketSource::next_batch(&mut set, &mut batch) {
+                    Ok(fill) => assert_eq!(fill, Fill::Starved, "{name}"),
+                    Err(error) => break error.to_string(),
+                }
+            };
+            assert!(error.contains("no header of a capture within its first 4194304 bytes"), "{error}");
+            drop(set);
+            writer.join().unwrap().expect_err("nobody reads on");
         }
     }
 
