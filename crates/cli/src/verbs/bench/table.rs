@@ -129,9 +129,10 @@ impl Run<'_> {
         let has = |work: WorkName| self.arguments.work.contains(&work);
         // A table is built beside the one that is there.
         let beside = tables.iter().copied().max().filter(|_| has(WorkName::Build)).unwrap_or(0);
-        let flood = match has(WorkName::Flood) {
-            true => 2 * (Flows::<W>::bytes_needed(count) + table_bytes(&TableName::Linehash)),
-            false => 0,
+        let flood = if has(WorkName::Flood) {
+            2 * (Flows::<W>::bytes_needed(count) + table_bytes(&TableName::Linehash))
+        } else {
+            0
         };
         let floor = FloorContender::<W>::bytes_needed(count);
         let needed = Flows::<W>::bytes_needed(count) + tables.iter().sum::<u64>() + beside + flood + floor;
