@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use flowloom::engine::{ConfigError, StartError};
+use flowloom::flow_table::BuildError;
 use flowloom::packet::SourceError;
 use flowloom::traffic::capture::CaptureError;
 
@@ -95,6 +96,16 @@ impl From<StartError> for Failure {
             StartError::Config(error @ (ConfigError::Topology { .. } | ConfigError::Unpinnable { .. })) => {
                 said(error, "--no-pin runs without pinning")
             }
+            StartError::Table(table) => match table.downcast_ref() {
+                Some(BuildError::TooLarge { needed_bytes, limit_bytes }) => format!(
+                    "a flow table takes {needed_bytes} bytes, and its share of the memory that is free is {limit_bytes}\n  \
+                     use a smaller --table-flows: it grows when there are more"
+                ),
+                Some(BuildError::OutOfMemory { .. }) => {
+                    format!("{error}\n  use a smaller --table-flows: it grows when there are more")
+                }
+                _ => error.to_string(),
+            },
             error => error.to_string(),
         })
     }

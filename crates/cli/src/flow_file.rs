@@ -17,6 +17,9 @@ const KEY_COLUMNS: [&str; 7] =
 /// The column of what is known only when a run is over: why a record ended.
 const END_COLUMN: &str = "end_reason";
 
+/// The endings of files of records.
+const ENDINGS: [&str; 4] = ["csv", "jsonl", "json", "ipfix"];
+
 /// Writes the records to the file that was opened at `path`, in the order they come. `ends` says why each of them ended; where that is not known, it is empty.
 pub(crate) fn write<F: FlowState>(
     path: &Path,
@@ -29,6 +32,18 @@ pub(crate) fn write<F: FlowState>(
     });
     let out = BufWriter::new(file);
     if lines { json_lines(out, flows, ends) } else { csv(out, flows, ends) }
+}
+
+/// Says what is wrong with the name of a file of records: an ending that is not known. None at all is CSV's.
+pub(crate) fn check_name(path: &Path) -> Result<(), String> {
+    match path.extension() {
+        Some(ending) if !ENDINGS.iter().any(|known| ending.eq_ignore_ascii_case(known)) => Err(format!(
+            "--flows {}: .{} is not an ending that says what to write\n  CSV for .csv or none, JSON lines for .jsonl or .json, IPFIX for .ipfix",
+            path.display(),
+            ending.display()
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Says whether a file is to be IPFIX, by its name.

@@ -320,6 +320,14 @@ fn a_capture_of_an_undecodable_link_type_is_refused_by_name() {
         }
     }
     json_of(&next, &["--workers", "2"]).ends(3).says(&["190 (CAN)"]);
+    // Also where the end, at which this is known for certain, is not reached.
+    for arguments in [["replay", &next, "--limit", "1"], ["inspect", &next, "--limit", "1"]] {
+        flowloom(arguments).ends(3).says(&["can be decoded: link type 190 (CAN)", "[exit 3]"]);
+    }
+    json_of(&next, &["--limit", "1", "--workers", "2"]).ends(3).says(&["190 (CAN)"]);
+    let plain = folder.write("plain.pcap", &pcap(3));
+    flowloom(["replay", &next, &plain, "--limit", "1"]).ends(0);
+    flowloom(["replay", &plain, &next, "--limit", "4"]).ends(0);
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod generate;
 mod inspect;
 mod interrupt;
 mod l7;
+mod limits;
 mod memory;
 mod plurals;
 mod real;

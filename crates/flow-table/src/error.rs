@@ -50,6 +50,12 @@ pub enum BuildError {
         limit_bytes: u64,
     },
     /// The allocator has no room.
+    ///
+    /// A table is reserved when it is built and takes memory as its pages are touched, by flows or by its `prefault`. So an allocator may
+    /// grant more than is free, as Linux does up to all of the machine's memory, and who touches it all is then ended by the kernel,
+    /// without an error. Who wants to be refused before, as [`TooLarge`](Self::TooLarge), gives a limit in the table's configuration, such as
+    /// [`available_bytes`](https://docs.rs/flowloom-cpu/latest/flowloom_cpu/memory/fn.available_bytes.html): a library knows not what else the
+    /// memory is for.
     OutOfMemory {
         /// Bytes of the array that could not be had.
         bytes: u64,

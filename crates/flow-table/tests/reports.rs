@@ -167,7 +167,7 @@ fn pages_are_those_of_index_and_states_when_looked_at_too() {
 
 /// Checks what a table with all its pages says of them.
 fn check_pages<T: FlowTable<u64, u64>>(name: &str, table: Result<T, BuildError>) {
-    let table = table.unwrap();
+    let table = table.expect("it fits");
     let (reserved, obtained) = (table.memory().pages, table.pages_obtained());
     assert_eq!(reserved.huge_obtained, None, "{name}: nobody looked");
     assert_eq!(
@@ -539,7 +539,7 @@ fn a_full_table_of_established_flows_finds_the_few_that_are_not() {
 
 #[test]
 fn who_is_not_established_makes_room_from_another_line_or_list() {
-    fn check(name: &str, build: &dyn Fn() -> Box<dyn FnMut(u64) -> bool>) {
+    fn check(name: &str, build: &dyn Fn() -> Box<dyn FnMut(usize) -> bool>) {
         let mut admits = build();
         for number in 0..60 {
             assert!(admits(number), "{name}: flow {number} may go and did not");
@@ -548,7 +548,7 @@ fn who_is_not_established_makes_room_from_another_line_or_list() {
     /// Returns what fills a table with established flows but one, and says whether a new flow is taken in.
     fn trial<T: FlowTable<u64, bool> + 'static>(
         build: impl Fn() -> T + 'static,
-    ) -> Box<dyn FnMut(u64) -> bool> {
+    ) -> Box<dyn FnMut(usize) -> bool> {
         Box::new(move |number| {
             let mut table = build();
             let mut keys = (0..).map(|key| (key, hash(key)));
@@ -557,7 +557,7 @@ fn who_is_not_established_makes_room_from_another_line_or_list() {
                 let (key, hash) = keys.next().expect("there are many");
                 slots.extend(table.insert(key, hash, true, CLASS, Tick(0)).ok());
             }
-            *table.get_mut(slots[number as usize]).expect("it is there") = false;
+            *table.get_mut(slots[number]).expect("it is there") = false;
             let (key, hash) = keys.next().expect("there are many");
             let mut policy = UnestablishedFirst::new(|established: &bool| *established);
             let entry = table.entry_or_evict(key, hash, CLASS, Tick(9), || false, &mut policy);

@@ -34,6 +34,10 @@ pub(crate) struct Inspect {
     #[arg(long, value_name = "N", value_parser = parse::positive)]
     pub(crate) limit: Option<u64>,
 
+    /// The most bytes that a compressed input may unpack to
+    #[arg(long, value_name = "BYTES", default_value = "1000G", value_parser = parse::positive)]
+    pub(crate) unpack_max: u64,
+
     /// Exit 4 when a capture is cut or corrupt
     #[arg(long)]
     pub(crate) strict: bool,

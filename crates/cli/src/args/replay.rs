@@ -138,7 +138,7 @@ pub(crate) struct Replay {
     #[command(flatten)]
     pub(crate) save: Save,
 
-    /// Write one record per flow, of all its times where --timeout ended it between; JSON lines for .jsonl, IPFIX for .ipfix (of --app accounting), CSV otherwise
+    /// Write one record per flow, of all its times where --timeout ended it between; JSON lines for .jsonl and .json, IPFIX for .ipfix (of --app accounting), CSV for .csv and names without an ending
     #[arg(long, value_name = "FILE")]
     pub(crate) flows: Option<PathBuf>,
 

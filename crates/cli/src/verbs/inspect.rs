@@ -8,7 +8,7 @@ use std::sync::Arc;
 use flowloom::cpu::topology::Topology;
 use flowloom::engine::Control;
 use flowloom::packet::{DecodeOptions, Fill, PacketBatch, PacketSource, decode};
-use flowloom::traffic::capture::{CaptureOptions, CaptureSet, Input, SetOptions};
+use flowloom::traffic::capture::{CaptureOptions, CaptureSet, Input, SetOptions, UnpackLimits};
 use sha2::{Digest, Sha256};
 
 use crate::args::Common;
@@ -23,7 +23,8 @@ use crate::signals::stop_on_signals;
 /// Runs the verb.
 pub(crate) fn run(arguments: &Inspect, common: &Common) -> Result<Status, Failure> {
     let inputs: Vec<Input> = arguments.inputs.iter().map(|path| Input::from_argument(path)).collect();
-    let capture = CaptureOptions { map: !arguments.no_mmap, ..CaptureOptions::default() };
+    let limits = UnpackLimits { bytes_max: arguments.unpack_max, ..UnpackLimits::default() };
+    let capture = CaptureOptions { map: !arguments.no_mmap, limits };
     let mut source = CaptureSet::open(&inputs, SetOptions { capture, ..SetOptions::default() })?;
     let control = Arc::new(Control::default());
     stop_on_signals(&control);
@@ -60,6 +61,9 @@ pub(crate) fn run(arguments: &Inspect, common: &Common) -> Result<Status, Failur
         }
     }
     drop(progress);
+    if left == 0 {
+        source.check_decodable()?;
+    }
     let files = source
         .files()
         .iter()

@@ -28,7 +28,7 @@ pub struct ChainedConfig {
     pub timeouts: Timeouts,
     /// Whether to ask for huge pages.
     pub huge_pages: HugePages,
-    /// Bytes that the table may reserve.
+    /// Bytes that the table may reserve; see [`BuildError::OutOfMemory`] for what there is.
     pub memory_limit_bytes: u64,
 }
 
@@ -49,7 +49,8 @@ impl ChainedConfig {
         }
     }
 
-    fn bytes_needed<K: Copy, V>(&self) -> u64 {
+    /// Returns the bytes that a table of keys `K` and values `V` reserves.
+    pub fn bytes_needed<K: Copy, V>(&self) -> u64 {
         let flows = u64::from(self.flows);
         u64::from(self.buckets) * size_of::<[u32; 2]>() as u64
             + Links::bytes_needed(flows)

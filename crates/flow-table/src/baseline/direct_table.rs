@@ -30,7 +30,7 @@ pub struct DirectTableConfig {
     pub timeouts: Timeouts,
     /// Whether to ask for huge pages.
     pub huge_pages: HugePages,
-    /// Bytes that the table may reserve.
+    /// Bytes that the table may reserve; see [`BuildError::OutOfMemory`] for what there is.
     pub memory_limit_bytes: u64,
 }
 
@@ -58,7 +58,8 @@ impl DirectTableConfig {
         u64::from(self.bucket_count()) + u64::from(self.flows)
     }
 
-    fn bytes_needed<K: Copy, V>(&self) -> u64 {
+    /// Returns the bytes that a table of keys `K` and values `V` reserves.
+    pub fn bytes_needed<K: Copy, V>(&self) -> u64 {
         Links::bytes_needed(u64::from(self.flows))
             + States::<K, V>::bytes_needed(self.places(), &self.timeouts)
     }

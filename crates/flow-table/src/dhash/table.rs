@@ -62,7 +62,7 @@ pub struct DHashConfig {
     pub isa: Option<Isa>,
     /// Whether to ask for huge pages.
     pub huge_pages: HugePages,
-    /// Bytes that the table may reserve.
+    /// Bytes that the table may reserve; see [`BuildError::OutOfMemory`] for what there is.
     pub memory_limit_bytes: u64,
 }
 

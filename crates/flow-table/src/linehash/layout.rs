@@ -179,6 +179,12 @@ pub const fn place_of(state: u32) -> (u32, u32) {
     (state / LANES, state % LANES)
 }
 
+/// Visits the states of a line's lanes until `visit` says no; returns whether it has not.
+pub(super) fn visit_line(line: u32, visit: &mut dyn FnMut(u32) -> bool) -> bool {
+    let start = state_of(line, 0);
+    (start..start + LANES).all(visit)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

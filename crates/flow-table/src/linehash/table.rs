@@ -10,7 +10,7 @@ use super::batch::{AskStates, FindBatch};
 use super::lanes::{Empty, Matching};
 use super::layout::{
     ALL_LANES, AWAY, Counts, DISPLACED_MAX, Filter, LANES, Line, Place, STASH_BIT, STASHED, Way,
-    filter_bit, lane_to_take, place_of, state_of,
+    filter_bit, lane_to_take, place_of, state_of, visit_line,
 };
 use crate::arch::{Backend, Kernel, Lanes};
 use crate::dhash::conflict::ConflictLists;
@@ -56,7 +56,7 @@ pub struct LineHashConfig {
     pub isa: Option<Isa>,
     /// Whether to ask for huge pages.
     pub huge_pages: HugePages,
-    /// Bytes that the table may reserve.
+    /// Bytes that the table may reserve; see [`BuildError::OutOfMemory`] for what there is.
     pub memory_limit_bytes: u64,
 }
 
@@ -651,12 +651,7 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
     }
 
     fn visit_rivals(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool) {
-        let start = state_of(self.place_of_hash(hash).home, 0);
-        for slot in start..start + LANES {
-            if !visit(slot) {
-                return;
-            }
-        }
+        visit_line(self.place_of_hash(hash).home, visit);
     }
 
     fn visit_further(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool) {
@@ -665,14 +660,8 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
         if self.line_count == 1 || home_is_full && self.counts[place.home as usize][AWAY] == DISPLACED_MAX {
             return;
         }
-        for way in [Way::First, Way::Second] {
-            let start = state_of(place.alternate(hash, self.line_count, way), 0);
-            for slot in start..start + LANES {
-                if !visit(slot) {
-                    return;
-                }
-            }
-        }
+        let lines = [Way::First, Way::Second].map(|way| place.alternate(hash, self.line_count, way));
+        let _ = visit_line(lines[0], visit) && visit_line(lines[1], visit);
     }
 
     fn complete_stats(&self, stats: &mut TableStats) {

@@ -314,6 +314,11 @@ pub struct FloorContender<'a, const W: usize> {
 }
 
 impl<'a, const W: usize> FloorContender<'a, W> {
+    /// Returns the bytes that a floor for so many flows takes, with a state for each: a line of state, a share of one of the index, and a place.
+    pub fn bytes_needed(count: u32) -> u64 {
+        u64::from(count) * 72
+    }
+
     /// Returns a floor with so many states allocated for one that is used.
     pub fn new(name: impl Into<String>, flows: &'a Flows<W>, spread: f64) -> Self {
         Self { name: name.into(), flows, floor: super::floor::Floor::new(flows, spread) }

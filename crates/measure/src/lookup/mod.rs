@@ -64,6 +64,13 @@ struct Exchange<const W: usize> {
 }
 
 impl<const W: usize> Flows<W> {
+    /// Returns the bytes that so many flows and their strangers take at most, while they are made.
+    pub fn bytes_needed(count: u32) -> u64 {
+        // Keys with numbers in three orders, and strangers twice.
+        let each = 3 * size_of::<([u64; W], u32)>() + 2 * size_of::<[u64; W]>();
+        u64::from(count) * each as u64
+    }
+
     /// Returns so many flows and as many strangers: neighbouring addresses and rising ports, shuffled.
     pub fn new(count: u32, seed: u64) -> Self {
         let mut packets: Vec<_> = (0..count).map(|number| (key(number, 443), number)).collect();

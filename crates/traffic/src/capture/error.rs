@@ -48,6 +48,14 @@ pub enum CaptureError {
         /// How many directories it has; they are not entered.
         folders: usize,
     },
+    /// A directory with more files than are held in memory.
+    #[error("directory {} has more than {files_max} files\n  name the files, or folders of fewer", path.display())]
+    TooManyFiles {
+        /// The directory.
+        path: PathBuf,
+        /// The most that will do.
+        files_max: usize,
+    },
     /// Packets are there, but none of a link type that is decoded.
     #[error(
         "no interface of {} can be decoded: link type {}\n  supported: {}",

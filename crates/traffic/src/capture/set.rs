@@ -202,7 +202,7 @@ impl CaptureSet {
             let metadata = std::fs::metadata(path)
                 .map_err(|source| CaptureError::Io { path: path.clone(), source })?;
             if metadata.is_dir() {
-                for (path, bytes) in captures_of(path, options.capture, &mut notices)? {
+                for (path, bytes) in captures_of(path, options.capture, FILES_MAX, &mut notices)? {
                     members.push(Member { input: Input::Path(path), mapping: None });
                     total_bytes = total_bytes.map(|total| total + bytes);
                 }
@@ -280,6 +280,30 @@ impl CaptureSet {
             return self.whole_pass.clone();
         }
         self.files.iter().cloned().chain(self.current.as_ref().map(FileSummary::of)).collect()
+    }
+
+    /// Fails where nothing of what was read can be decoded and no input is left that was not begun: for who stops before the end, which
+    /// fails for the same reason.
+    ///
+    /// # Errors
+    ///
+    /// [`CaptureError::NothingDecodable`] for the first input of a link type that is not decoded.
+    pub fn check_decodable(&self) -> Result<(), CaptureError> {
+        if self.decodable_members > 0 || self.next_member < self.members.len() {
+            return Ok(());
+        }
+        let links = self.current.as_ref().map(Capture::links).filter(|links| !links.is_empty());
+        let current = match links {
+            Some(links) if links.iter().any(|link| link.is_supported()) => return Ok(()),
+            links => self.current.as_ref().zip(links).map(|(capture, links)| (capture.path(), links)),
+        };
+        let first = self.undecodable.as_ref().map(|(path, links)| (path.as_path(), links.as_slice()));
+        match first.or(current) {
+            Some((path, links)) => {
+                Err(CaptureError::NothingDecodable { path: path.to_path_buf(), links: links.to_vec() })
+            }
+            None => Ok(()),
+        }
     }
 
     /// Returns how many packets were yielded, over all passes. A run that stops early may leave some of the last
@@ -476,13 +500,17 @@ impl PacketSource for CaptureSet {
 fn captures_of(
     directory: &Path,
     options: CaptureOptions,
+    files_max: usize,
     notices: &mut Vec<Notice>,
 ) -> Result<Vec<(PathBuf, u64)>, CaptureError> {
     let io = |source| CaptureError::Io { path: directory.to_path_buf(), source };
     let (mut files, mut folders) = (Vec::new(), 0);
-    for entry in std::fs::read_dir(directory).map_err(io)?.take(FILES_MAX) {
+    for entry in std::fs::read_dir(directory).map_err(io)? {
         let path = entry.map_err(io)?.path();
         if path.is_file() {
+            if files.len() == files_max {
+                return Err(CaptureError::TooManyFiles { path: directory.to_path_buf(), files_max });
+            }
             files.push(path);
         } else {
             folders += usize::from(path.is_dir());
@@ -519,4 +547,26 @@ fn first_time(path: &Path, options: CaptureOptions) -> Result<u64, CaptureError>
     let mut batch = PacketBatch::new();
     capture.next_batch(&mut batch)?;
     Ok(batch.packets.first().map_or(0, |packet| packet.time_ns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_of_more_files_than_are_taken_is_refused_and_not_cut() {
+        let folder = tempfile::tempdir().unwrap();
+        for number in 0..3 {
+            // A classic capture without packets.
+            let mut header = vec![0xD4, 0xC3, 0xB2, 0xA1, 2, 0, 4, 0];
+            header.extend([0; 8]);
+            header.extend([0, 0, 1, 0, 1, 0, 0, 0]);
+            std::fs::write(folder.path().join(format!("{number}.pcap")), header).unwrap();
+        }
+        let captures = |most| captures_of(folder.path(), CaptureOptions::default(), most, &mut Vec::new());
+        assert_eq!(captures(3).unwrap().len(), 3);
+        let refused = captures(2).unwrap_err();
+        assert!(matches!(refused, CaptureError::TooManyFiles { files_max: 2, .. }), "{refused}");
+        assert!(refused.to_string().contains("more than 2 files"), "{refused}");
+    }
 }

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use flowloom::cpu::features::Isa;
+use flowloom::cpu::memory;
 use flowloom::engine::Control;
 use flowloom::flow_table::baseline::{Chained, ChainedConfig, DirectTable, DirectTableConfig};
 use flowloom::flow_table::dhash::ReferenceDHash;
@@ -80,6 +81,7 @@ struct Run<'a> {
 impl Run<'_> {
     /// Compares at one number of flows.
     fn at<const W: usize>(&self, count: u32, report: &mut Report) -> Result<(), Failure> {
+        self.check_room::<W>(count)?;
         let flows = Flows::<W>::new(count, self.arguments.seed);
         let mut contenders = Vec::new();
         for &name in self.tables {
@@ -111,6 +113,36 @@ impl Run<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Refuses so many flows that keys, tables and floor would not fit the memory that is free: all are there at once, and touched.
+    fn check_room<const W: usize>(&self, count: u32) -> Result<(), Failure> {
+        let table_bytes = |name: &TableName| match name {
+            TableName::Linehash => LineHashConfig::for_flows(count).bytes_needed::<[u64; W], State>(),
+            TableName::Dhash => DHashConfig::for_flows(count).bytes_needed::<[u64; W], State>(),
+            TableName::Sighash => SigHashConfig::for_flows(count).bytes_needed::<[u64; W], State>(),
+            TableName::Direct => DirectTableConfig::for_flows(count).bytes_needed::<[u64; W], State>(),
+            TableName::Chained => ChainedConfig::for_flows(count).bytes_needed::<[u64; W], State>(),
+            TableName::Std => std_map_bytes::<W>(count),
+        };
+        let tables: Vec<u64> = self.tables.iter().map(table_bytes).collect();
+        let has = |work: WorkName| self.arguments.work.contains(&work);
+        // A table is built beside the one that is there.
+        let beside = tables.iter().copied().max().filter(|_| has(WorkName::Build)).unwrap_or(0);
+        let flood = if has(WorkName::Flood) {
+            2 * (Flows::<W>::bytes_needed(count) + table_bytes(&TableName::Linehash))
+        } else {
+            0
+        };
+        let floor = FloorContender::<W>::bytes_needed(count);
+        let needed = Flows::<W>::bytes_needed(count) + tables.iter().sum::<u64>() + beside + flood + floor;
+        match memory::available_bytes() {
+            Some(available) if needed > available => Err(Failure::Usage(format!(
+                "--flows {count}: keys and tables take some {needed} bytes, and {available} are free\n  \
+                 use a smaller --flows, or fewer tables: --table"
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// Times all contenders that can do a work; `None` after an interruption before the first round.
@@ -216,6 +248,12 @@ impl Run<'_> {
     }
 }
 
+/// Returns what the standard library's map takes: places are a power of two, seven of eight used, with a byte of their own each.
+fn std_map_bytes<const W: usize>(count: u32) -> u64 {
+    let places = (u64::from(count) * 8).div_ceil(7).next_power_of_two();
+    places * (size_of::<([u64; W], State)>() as u64 + 1)
+}
+
 fn ours<'f, const W: usize, T, F>(
     name: TableName,
     flows: &'f Flows<W>,
@@ -228,7 +266,9 @@ where
     let label = format!("{name:?}").to_lowercase();
     match OurTable::new(label.as_str(), flows, build) {
         Ok(table) => Ok(Box::new(table)),
-        Err(error @ TrialError::Build(_)) => Err(Failure::Usage(format!("{label}: {error}"))),
+        Err(error @ TrialError::Build(_)) => {
+            Err(Failure::Usage(format!("--flows {}: {label}: {error}", flows.keys.len())))
+        }
         Err(error) => Err(Failure::Experiment(format!("{label}: {error}"))),
     }
 }

@@ -28,7 +28,7 @@ use crate::pace::Pace;
 use crate::progress::{Progress, label};
 use crate::render::replay::{ReplayResult, VerifyFigures};
 use crate::render::save::save;
-use crate::render::{print, say, say_error, warn, warn_of};
+use crate::render::{counted, print, say, say_error, warn, warn_of};
 use crate::{attend, flow_file, verify};
 
 use figures::{Run, figures};
@@ -96,7 +96,7 @@ fn run_app<R: Role>(
     let options = set_options(arguments);
     let mut source = Source::open(arguments, &inputs, options)?;
     let mut outputs = Outputs::open(arguments, source.captures())?;
-    let tables = Tables::plan(arguments, &config, order, source.captures(), options, isa);
+    let tables = Tables::plan(arguments, &config, order, source.captures(), options, isa)?;
 
     let listener = listener(arguments, common)?;
     let control = Arc::new(Control::default());
@@ -131,6 +131,9 @@ fn run_app<R: Role>(
     let report = report?;
     if let Some(Fault::Source { packets, error }) = &report.fault {
         check_decodable(*packets, error)?;
+    }
+    if let (Some(set), Some(_), None) = (source.captures(), arguments.limit, &report.fault) {
+        set.check_decodable()?;
     }
 
     // Taken now: the oracle runs an application, and a probe, of its own.
@@ -262,7 +265,14 @@ fn status(
     }
     if let Some(VerifyFigures { agrees: false, difference, .. }) = &result.verify {
         let difference = difference.as_deref().unwrap_or("no detail");
-        say_error(&format!("the result differs from the oracle's: {difference}"), Status::CheckFailed);
+        let why = match result.table.refused {
+            0 => String::new(),
+            refused => format!(
+                "\n  the table was full and refused flows {}, the oracle takes all: --flows-max says how many it may have",
+                counted(refused, "time")
+            ),
+        };
+        say_error(&format!("the result differs from the oracle's: {difference}{why}"), Status::CheckFailed);
         return Status::CheckFailed;
     }
     if !result.balanced {

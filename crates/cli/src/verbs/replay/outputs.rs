@@ -8,6 +8,7 @@ use flowloom::traffic::capture::CaptureSet;
 
 use crate::args::replay::Replay;
 use crate::exit::Failure;
+use crate::flow_file;
 use crate::output::{OutputFile, OutputFolder, is_one_file};
 use crate::render::save::files;
 
@@ -51,6 +52,9 @@ impl Outputs {
                 "--write and --flows are one file, {}\n  name two",
                 path.display()
             )));
+        }
+        if let Some(path) = &arguments.flows {
+            flow_file::check_name(path).map_err(Failure::Usage)?;
         }
         let saved = arguments.save.open()?;
         check_saved(arguments)?;

@@ -24,6 +24,7 @@ use flowloom::traffic::capture::{Capture, CaptureOptions, CaptureSet, Input, Set
 use crate::args::Common;
 use crate::args::replay::{
     AppName, FullName, HugePagesName, InputThreadName, ModeName, OrderName, RING, Replay, SchedulerName,
+    TableName,
 };
 use crate::exit::Failure;
 use crate::flow_file;
@@ -205,6 +206,18 @@ fn guess_flows(source: &CaptureSet, options: SetOptions, decode_options: DecodeO
     guess().unwrap_or(FLOWS_UNKNOWN).clamp(*FLOWS_GUESS.start(), *FLOWS_GUESS.end())
 }
 
+/// Refuses more flows than so many tables can number.
+fn check_flows(option: &str, flows: u64, tables: u64, each_max: u32) -> Result<(), Failure> {
+    let flows_max = tables * u64::from(each_max);
+    if flows <= flows_max {
+        return Ok(());
+    }
+    let whose = if tables == 1 { String::from("a flow table") } else { format!("{tables} flow tables") };
+    Err(Failure::Usage(format!(
+        "{option} {flows}: {whose} can number {flows_max} flows\n  use a smaller {option}"
+    )))
+}
+
 /// The flow tables of a run: alike for every worker.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tables {
@@ -227,21 +240,28 @@ impl Tables {
         captures: Option<&CaptureSet>,
         options: SetOptions,
         isa: Isa,
-    ) -> Self {
+    ) -> Result<Self, Failure> {
         let tables = config.tables(order) as u64;
+        // A table that grows has parts, each of no more flows than one table can number.
+        let first_max = match arguments.table {
+            TableName::Sighash => SigHashConfig::FLOWS_MAX,
+            TableName::Linehash | TableName::Dhash => DHashConfig::FLOWS_MAX,
+        };
+        check_flows("--table-flows", arguments.table_flows.unwrap_or(0), tables, first_max)?;
+        check_flows("--flows-max", arguments.flows_max, tables, DHashConfig::FLOWS_MAX)?;
         let guess = || captures.map_or(FLOWS_UNKNOWN, |set| guess_flows(set, options, config.decode));
         let flows = arguments.table_flows.unwrap_or_else(guess);
         // Many small tables do not get equal shares: four standard deviations more hold nearly always.
         let share = |flows: u64| {
             let equal = flows.div_ceil(tables);
             let more = if tables > config.mode.workers() as u64 { 4 * equal.isqrt() + 4 } else { 0 };
-            u32::try_from(equal + more).unwrap_or(u32::MAX).min(DHashConfig::FLOWS_MAX)
+            u32::try_from(equal + more).unwrap_or(u32::MAX)
         };
         let memory_max_bytes = memory::available_bytes().unwrap_or(u64::MAX) / tables;
-        Self {
+        Ok(Self {
             limits: GrowthLimits {
-                first_flows: share(flows),
-                flows_max: share(arguments.flows_max),
+                first_flows: share(flows).min(first_max),
+                flows_max: share(arguments.flows_max).min(DHashConfig::FLOWS_MAX),
                 memory_max_bytes,
             },
             timeouts: config.idle_timeout.map_or(Timeouts::NEVER, IdleTimeout::for_table),
@@ -251,7 +271,7 @@ impl Tables {
                 HugePagesName::Off => HugePages::No,
             },
             memory_limit_bytes: memory_max_bytes,
-        }
+        })
     }
 
     pub(super) fn linehash<V: Send + 'static>(self) -> Built<impl FlowTable<FlowKey, V> + Send + use<V>> {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use flowloom::cpu::memory;
 use flowloom::flow_key::FlowKey;
 use flowloom::packet::{DecodeOptions, Fill, PacketBatch, PacketSource, decode};
 use flowloom::scheduler::sim::models::{Digest, Model, Traffic};
@@ -19,6 +20,22 @@ use crate::render::warn_of;
 pub(super) struct Offer {
     pub(super) name: String,
     pub(super) traffic: Traffic,
+}
+
+/// Bytes of a packet of a model at the most: a job, once more where the other order is simulated, and what a scheduler notes.
+const MODEL_BYTES: u64 = 64;
+/// Bytes of a packet of a capture at the most: as many, while a list grows by being copied, and a flow of its own.
+const CAPTURE_BYTES: u64 = 256;
+
+/// Refuses packets that do not fit the memory that is free.
+fn check_room(packets: u64, each_bytes: u64, available: Option<u64>) -> Result<(), Failure> {
+    let needed = packets * each_bytes;
+    match available {
+        Some(available) if needed > available => Err(Failure::Usage(format!(
+            "{packets} packets take some {needed} bytes, and {available} are free\n  use a smaller --packets"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Returns the jobs that were asked for.
@@ -44,6 +61,7 @@ pub(super) fn offer(options: &TrafficOptions, common: &Common) -> Result<Offer, 
     };
     let packets = options.packets.unwrap_or_else(|| u64::from(model.packets()));
     let packets = u32::try_from(packets).unwrap_or(u32::MAX);
+    check_room(u64::from(packets).min(JOBS_MAX as u64), MODEL_BYTES, memory::available_bytes())?;
     let traffic =
         model.generate(packets, options.seed).map_err(|error| Failure::Usage(error.to_string()))?;
     Ok(Offer { name: format!("model {}", model.name()), traffic })
@@ -57,6 +75,7 @@ fn from_captures(options: &TrafficOptions, common: &Common) -> Result<Offer, Fai
     let mut traffic = Traffic { jobs: Vec::new(), keys: Vec::new(), servers: Vec::new() };
     let mut numbers: HashMap<FlowKey, u32> = HashMap::new();
     let mut batch = PacketBatch::new();
+    let available = memory::available_bytes();
     while traffic.jobs.len() < most {
         match source.next_batch(&mut batch) {
             Ok(Fill::Packets) => {}
@@ -67,6 +86,7 @@ fn from_captures(options: &TrafficOptions, common: &Common) -> Result<Offer, Fai
                 return Err(Failure::Input(error.to_string()));
             }
         }
+        check_room((traffic.jobs.len() + batch.packets.len()) as u64, CAPTURE_BYTES, available)?;
         let Some(block) = &batch.block else { continue };
         for raw in &batch.packets {
             let bytes = raw.bytes_in(block.bytes());
@@ -97,4 +117,22 @@ fn from_captures(options: &TrafficOptions, common: &Common) -> Result<Offer, Fai
         )));
     }
     Ok(Offer { name: label(&options.inputs), traffic: traffic.with_digests(Digest::Keyed, options.seed) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_that_do_not_fit_are_refused_with_the_option_to_lower() {
+        assert!(check_room(1000, MODEL_BYTES, Some(64_000)).is_ok());
+        assert!(check_room(u64::from(u32::MAX), MODEL_BYTES, None).is_ok(), "the system does not tell");
+        let Err(Failure::Usage(said)) = check_room(1001, MODEL_BYTES, Some(64_000)) else {
+            panic!("a packet too many")
+        };
+        assert_eq!(
+            said,
+            "1001 packets take some 64064 bytes, and 64000 are free\n  use a smaller --packets"
+        );
+    }
 }

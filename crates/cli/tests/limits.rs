@@ -1,0 +1,67 @@
+//! What is too much or has no form: the option that says so, and the limit.
+
+use crate::bytes::{gzip, pcap};
+use crate::support::{Folder, flowloom};
+
+#[test]
+fn an_ending_that_names_no_form_of_records_is_refused() {
+    let folder = Folder::new();
+    let trace = folder.write("t.pcap", &pcap(5));
+    for name in ["flows.parquet", "flows.csv.gz", "flows.CSVX"] {
+        let path = folder.path(name);
+        flowloom(["replay", &trace, "--flows", &path])
+            .ends(2)
+            .says(&["--flows ", name, ".csv", ".jsonl", ".ipfix", "[exit 2]"]);
+        assert!(!std::path::Path::new(&path).exists());
+    }
+    for name in ["flows", "flows.CSV", ".flows"] {
+        let path = folder.path(name);
+        flowloom(["replay", &trace, "--flows", &path]).ends(0);
+        assert!(std::fs::read_to_string(path).unwrap().starts_with("low_address,"), "{name}");
+    }
+}
+
+#[test]
+fn more_flows_than_tables_can_number_or_memory_holds_name_the_option() {
+    let folder = Folder::new();
+    let trace = folder.write("t.pcap", &pcap(5));
+    let cases: [(&[&str], &[&str]); 6] = [
+        (
+            &["--flows-max", "1073741825"],
+            &["--flows-max 1073741825", "1073741824", "a smaller --flows-max"],
+        ),
+        (&["--flows-max", "3G", "--workers", "2"], &["--flows-max 3000000000", "2147483648"]),
+        (&["--table-flows", "1073741825"], &["--table-flows 1073741825", "a smaller --table-flows"]),
+        (&["--table", "sighash", "--table-flows", "268435457"], &["--table-flows 268435457", "268435456"]),
+        (&["--flows-max", "9999999999"], &["[exit 2]"]),
+        (&["--table-flows", "9999999999"], &["[exit 2]"]),
+    ];
+    for (arguments, words) in cases {
+        flowloom([&["replay", &trace], arguments].concat()).ends(2).says(words);
+    }
+    // Some hundred gigabytes: reserved and not touched where there are as many.
+    let outcome = flowloom(["replay", &trace, "--table-flows", "1G", "--flows-max", "1G"]);
+    if outcome.status == Some(2) {
+        outcome.says(&["is free", "a smaller --table-flows"]);
+    }
+}
+
+#[test]
+fn what_a_full_table_refused_is_why_results_differ() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &["--flows", "300", "--packets", "3000"]);
+    let outcome =
+        flowloom(["replay", &trace, "--flows-max", "20", "--table-flows", "20", "--verify"]).ends(1);
+    outcome.says(&["the result differs from the oracle's", "[exit 1]", "--flows-max"]);
+}
+
+#[test]
+fn inspect_unpacks_no_more_than_it_may() {
+    let folder = Folder::new();
+    let packed = folder.write("t.pcap.gz", &gzip(&pcap(100)));
+    flowloom(["inspect", &packed]).ends(0);
+    flowloom(["inspect", &packed, "--unpack-max", "1k"])
+        .ends(6)
+        .says(&["unpacks to more than is allowed", "limit"]);
+    flowloom(["inspect", &packed, "--unpack-max", "0"]).ends(2).says(&["--unpack-max", "at least 1"]);
+}
