@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use flowloom_measure::chart::Chart;
+use flowloom_measure::chart::{Axis, Chart, Series};
 use serde::Serialize;
 use thiserror::Error;
 
@@ -390,6 +390,24 @@ impl Outcome {
         self
     }
 
+    /// Adds the values that `pick` names as bars, what the paper states beside ours; nothing if it names none.
+    #[must_use]
+    pub fn chart_of(self, title: &str, y: Axis, pick: impl Fn(&Value) -> bool) -> Self {
+        let picked: Vec<&Value> = self.values.iter().filter(|value| pick(value)).collect();
+        if picked.is_empty() {
+            return self;
+        }
+        let stated =
+            (0_u32..).map(f64::from).zip(&picked).filter_map(|(at, value)| Some((at, value.paper?)));
+        let stated = Series::points("paper", stated.collect());
+        let mut chart = Chart::bars(title, picked.iter().map(|value| value.name.as_str()), y);
+        if !stated.points.is_empty() {
+            chart = chart.with(stated);
+        }
+        let chart = chart.with(Series::bars("here", picked.iter().map(|value| value.ours)));
+        self.chart(chart)
+    }
+
     /// Adds a note.
     #[must_use]
     pub fn note(mut self, note: impl Into<String>) -> Self {
@@ -464,6 +482,31 @@ mod tests {
         };
         assert_eq!(outcome(1.05), Verdict::agrees("it is so"));
         assert_eq!(outcome(1.2), Verdict::differs("not as the paper has it: x"));
+    }
+
+    #[test]
+    fn values_that_are_picked_stand_as_bars_beside_those_of_the_paper() {
+        let outcome = || {
+            Outcome::new(Verdict::agrees("x"))
+                .value(Value::new("a", "MB", 1.0))
+                .value(Value::new("b", "ns", 2.0))
+                .value(Value::new("c", "MB", 3.0).paper(4.0))
+        };
+        let chart =
+            outcome().chart_of("Sizes", Axis::linear("MB"), |value| value.unit == "MB").charts.remove(0);
+        assert_eq!(chart.categories, ["a", "c"]);
+        assert_eq!((chart.series[0].name.as_str(), &chart.series[0].points), ("paper", &vec![(1.0, 4.0)]));
+        assert_eq!(
+            (chart.series[1].name.as_str(), &chart.series[1].points),
+            ("here", &vec![(0.0, 1.0), (1.0, 3.0)])
+        );
+        assert_eq!(
+            outcome().chart_of("Times", Axis::linear("ns"), |value| value.unit == "ns").charts[0]
+                .series
+                .len(),
+            1
+        );
+        assert!(outcome().chart_of("None", Axis::linear(""), |value| value.unit == "%").charts.is_empty());
     }
 
     #[test]

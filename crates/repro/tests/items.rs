@@ -1,4 +1,4 @@
-//! Every item runs, at the smallest scale, and every value of ours lies in its band.
+//! Every item runs, at the smallest scale, every value of ours lies in its band, and there is a figure of it.
 
 use std::path::PathBuf;
 
@@ -24,6 +24,9 @@ fn complaints(paper: &str) -> Vec<String> {
                     && !matches!(record.outcome.verdict, Verdict::CannotRun { .. });
                 if empty || record.outcome.verdict.text().is_empty() {
                     complaints.push(format!("{}: a verdict without numbers or reason", item.id));
+                }
+                if record.outcome.charts.is_empty() {
+                    complaints.push(format!("{}: no figure", item.id));
                 }
                 for chart in &record.outcome.charts {
                     if let Err(error) = chart.svg() {

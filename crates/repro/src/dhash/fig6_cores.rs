@@ -8,7 +8,7 @@ use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::virtual_cores::{MOST_CORES, mpps};
 use super::workload::{Flows, chained, dhash, look_up};
-use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
+use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
 use crate::timing::{Timed, nanoseconds};
 
 /// See the [module](self).
@@ -78,8 +78,8 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
              batches, which lists cannot hide"
         },
     ))
-    .value(Value::new("best lists by DHash, time of a lookup", "×", best / ours))
-    .value(Value::new("best lists by DHash in batches of 32", "×", best / batched))
+    .value(Value::new("best lists by DHash, time of a lookup", "×", best / ours).within(Band::at_least(1.0)).checked_if(checked))
+    .value(Value::new("best lists by DHash in batches of 32", "×", best / batched).within(Band::at_least(1.0)).checked_if(context.scale > Scale::Smoke))
     .value(Value::new("lists of 100,000 buckets by DHash", "×", few / ours).band(1.2, 50.0).checked_if(checked))
     .value(Value::new("buckets where lists do best", "", best_at).paper(1.5e6 / f64::from(divisor)))
     .value(Value::new("lists of most buckets by the best", "×", most / best))

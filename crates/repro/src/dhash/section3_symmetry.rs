@@ -3,6 +3,7 @@
 use flowloom::flow_key::hash::fold::split_mix;
 use flowloom::flow_table::dhash::major_location::{Folded, LowBits, MajorLocation};
 use flowloom::flow_table::dhash::signature::{Algorithm1, Algorithm4, Session, Signature, non_zero};
+use flowloom_measure::chart::Axis;
 
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
 
@@ -44,5 +45,6 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     .value(Value::new("algorithm 4, function (2)", "%", same::<Algorithm4, Folded>(seed, count)).band(100.0, 100.0))
     .value(Value::new("algorithm 1, function (1)", "%", same::<Algorithm1, LowBits>(seed, count)).band(100.0, 100.0))
     .value(Value::new("algorithm 1, function (2)", "%", same::<Algorithm1, Folded>(seed, count)).band(100.0, 100.0))
+    .chart_of("Both directions begin at the same slot", Axis::linear("% of sessions"), |value| value.unit == "%")
     .note(format!("{count} sessions; the share whose two directions have the same major location.")))
 }

@@ -1,5 +1,7 @@
 //! How often two flows of a bucket share a signature [DHASH §IV-B, §V-A].
 
+use flowloom_measure::chart::Axis;
+
 use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
 
 /// See the [module](self).
@@ -31,5 +33,6 @@ fn run(_context: &Context<'_>) -> Result<Outcome, ItemError> {
     .value(row("some pair among 10 of a bucket", 1.05e-8, some_pair(10.0, signatures)))
     .value(row("some pair of the whole table", 1.16e-3, some_pair(1e6, 1e5 * signatures)))
     .value(Value::new("false match per lookup that hits, ideal signature", "", per_hit).band(1.1e-9, 1.3e-9))
+    .chart_of("Chance of a false match", Axis::log("probability"), |_| true)
     .judged())
 }

@@ -2,6 +2,7 @@
 
 use flowloom::flow_table::dhash::DHashConfig;
 use flowloom::flow_table::dhash::layout::{SLOTS_PER_BUCKET, index_bytes};
+use flowloom_measure::chart::Axis;
 
 use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
 
@@ -29,8 +30,10 @@ fn run(_context: &Context<'_>) -> Result<Outcome, ItemError> {
         .value(exact(Value::new("load factor as configured", "", flows / (buckets * SIGNATURES)), 2.3e-9, 0.02))
         .value(exact(Value::new("smallest table for a million flows", "MB", smallest_mb), 4.5, 1e-9))
         .value(exact(Value::new("table as configured", "MB", index_mb), 6.4, 1e-9))
+        .value(exact(Value::new("the same with a pool, 100,000 elements of 8 bytes", "MB", index_mb + 0.8), 7.2, 1e-9))
         .value(exact(Value::new("one level of such a load, 8 bytes a bucket", "TB", 62_500.0 * SIGNATURES * 8.0 / 1e12), 2000.0, 0.1))
         .value(Value::new("slots in use as configured", "", flows / (buckets * slots)).band(0.625, 0.625))
+        .chart_of("Sizes", Axis::log("MB"), |value| value.unit == "MB")
         .note("The load factor is that of an imagined table of N·2³² buckets. Space goes by slots, which are 62.5 % full.")
         .judged())
 }

@@ -60,13 +60,13 @@ fn shares(context: &Context<'_>, flows: u32, buckets: u32, turnovers: u32) -> Re
 }
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
-    let divisor = context.scale.pick(20, 2, 1);
-    let turnovers = context.scale.pick(4, 6, 8);
+    let divisor = context.scale.pick(20, 1, 1);
+    let turnovers = context.scale.pick(4, 8, 8);
     let million = shares(context, 1_000_000 / divisor, 100_000 / divisor, turnovers)?;
     let file_3 = shares(context, 1_048_576 / divisor, 100_000 / divisor, turnovers)?;
     let last = million.len() - 1;
-    // Half the flows scatter √2 as much.
-    let spread = context.scale.pick(4.0, 1.5, 1.0);
+    // A twentieth of the flows scatters √20 as much.
+    let spread = context.scale.pick(4.0, 1.0, 1.0);
     let band =
         |center: f64, width: f64| Band { low: center - width * spread, high: center + width * spread };
     let series = |shares: &[f64]| (0_u32..).map(f64::from).zip(shares.iter().copied()).collect();

@@ -1,6 +1,7 @@
 //! The three traces: counts, lengths, sessions at a time [DHASH §V-B, Tab. II].
 
 use flowloom::traffic::synth::{PaperTrace, TraceProfile};
+use flowloom_measure::chart::Axis;
 
 use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
 
@@ -53,6 +54,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         ));
     }
     Ok(outcome
+        .chart_of("The traces", Axis::log("count"), |value| value.unit.is_empty())
         .note("Two packets of a session have all other sessions between them: the longest reuse distance.")
         .judged())
 }

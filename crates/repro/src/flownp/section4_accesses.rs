@@ -4,6 +4,7 @@ use flowloom::flow_key::FlowHasher;
 use flowloom::flow_table::probe::Counts;
 use flowloom::flow_table::sighash::{ReferenceSigHash, SigHashConfig};
 use flowloom::flow_table::{FlowTable, Tick, TimeoutClass};
+use flowloom_measure::chart::Axis;
 
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
 
@@ -62,5 +63,6 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     .value(Value::new("false matches a lookup that hits", "%", at_home.false_matches as f64 * 100.0 / hits).band(0.1, 0.3).checked_if(checked))
     .value(Value::new("false matches a lookup that misses", "%", misses.false_matches as f64 * 100.0 / f64::from(flows)).band(0.3, 0.5).checked_if(checked))
     .value(Value::new("exceptions", "%", exceptions as f64 * 100.0 / f64::from(flows)).band(0.0, 2.0))
+    .chart_of("Lookups of another kind", Axis::linear("%"), |value| value.unit == "%")
     .note(format!("{flows} flows, one a bucket. An 8-bit signature is equal by chance to one in 255: keys must be compared always, or flows merge.")))
 }

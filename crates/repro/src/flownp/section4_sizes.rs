@@ -2,6 +2,7 @@
 
 use flowloom::flow_key::FlowHasher;
 use flowloom::flow_table::{FlowTable, SigHash, SigHashConfig, Tick, TimeoutClass};
+use flowloom_measure::chart::Axis;
 
 use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
 
@@ -51,5 +52,6 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     .value(Value::new("of these not found again", "", lost as f64).band(0.0, 0.0))
     .value(Value::new("exceptions at that load", "%", f64::from(stats.displaced) * 100.0 / f64::from(stats.len)).within(Band::around(1.92, context.scale.pick(0.2, 0.06, 0.03))))
     .value(Value::new("words of the table here", "MiB", f64::from(buckets) * 4.0 / 1_048_576.0))
+    .chart_of("Words of signatures", Axis::linear("MiB"), |value| value.unit == "MiB")
     .note(format!("{flows} flows in {buckets} words at this scale; --scale full holds ten million.")))
 }

@@ -3,6 +3,7 @@
 use flowloom::classifier::aggrecuts::{Sharing, Stride};
 use flowloom::classifier::headers::{Traffic, headers};
 use flowloom::classifier::{Key, KeyV4};
+use flowloom_measure::chart::Axis;
 
 use super::rule_sets::{aggrecuts, stand_ins};
 use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
@@ -58,5 +59,6 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         .note(format!("a header has {bits} bits; 26 for w = 4 follows, the paper does not state it"))
         .note("the root's word is a constant of the program and not counted")
         .note(sets.note)
+        .chart_of("Most words that a lookup reads", Axis::linear("words"), |value| value.unit == "words")
         .judged())
 }

@@ -8,6 +8,7 @@ use flowloom::scheduler::{
     Adaptive, Cached, Decision, DirectHash, FlowPin, HrwFlat, HrwTree, LoadView, Placement, SetupError,
     WorkItem,
 };
+use flowloom_measure::chart::Axis;
 use flowloom_measure::{Ratio, Rounds, Summary};
 
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
@@ -104,7 +105,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             None => value,
         });
     }
-    Ok(result.note(
+    Ok(result.chart_of("A decision", Axis::log("ns"), |value| value.unit == "ns").note(
         "Over 64 threads, 32 packets at a time, thread CPU time, the bookkeeping of counters included.",
     ))
 }

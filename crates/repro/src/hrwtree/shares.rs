@@ -52,6 +52,12 @@ impl Shares {
         deviation / noise
     }
 
+    /// Returns the same over several draws, as the root of their mean square: 64 counts of one show up to 1.3 by chance.
+    pub(super) fn over_noise_of(draws: &[Self]) -> f64 {
+        let squares: f64 = draws.iter().map(|shares| shares.over_noise().powi(2)).sum();
+        (squares / draws.len() as f64).sqrt()
+    }
+
     /// Returns the coefficient of variation that drawing threads by lot does not explain.
     pub(super) fn beyond_noise(&self) -> f64 {
         let noise = ((1.0 - 1.0 / self.counts.len() as f64) / self.mean()).sqrt();
@@ -72,6 +78,19 @@ impl Shares {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_draws_by_lot_show_the_noise_of_drawing_and_no_more() {
+        let lots = |seed: u64| {
+            let (mut counts, mut state) = (vec![0; 64], seed);
+            for _ in 0..64_000 {
+                counts[(split_mix(&mut state) % 64) as usize] += 1;
+            }
+            Shares { counts }
+        };
+        let over = Shares::over_noise_of(&(0..32).map(|seed| lots(seed << 32)).collect::<Vec<_>>());
+        assert!((0.95..1.05).contains(&over), "{over}");
+    }
 
     #[test]
     fn what_is_no_noise_does_not_grow_with_the_flows() {

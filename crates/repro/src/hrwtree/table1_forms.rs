@@ -1,6 +1,7 @@
 //! Table I in three forms [HRWTREE §3.3, Table I].
 
 use flowloom::scheduler::sim::models::Model;
+use flowloom_measure::chart::Axis;
 
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
 use crate::virtual_time::{niagara, run as run_scheme, saturating};
@@ -34,5 +35,9 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             .value(Value::new(format!("{name}: over conn+os"), "", report.speed_up(&base)).band(0.7, 4.0))
             .value(Value::new(format!("{name}: share of the bound"), "", report.share_of_bound()));
     }
-    Ok(outcome.note(format!("{} jobs, 5 % of them one flow's; queues of 16", base.jobs)))
+    Ok(outcome
+        .chart_of("Order that the forms break", Axis::linear("jobs"), |value| {
+            value.name.ends_with("reorders") || value.name.ends_with("at once")
+        })
+        .note(format!("{} jobs, 5 % of them one flow's; queues of 16", base.jobs)))
 }

@@ -1,6 +1,7 @@
 //! Throughput with half of the shared cache [LFB Figs. 10–11].
 
 use flowloom::scheduler::sim::models::Model;
+use flowloom_measure::chart::Axis;
 
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
 use crate::virtual_time::{run as run_scheme, saturating, xeon};
@@ -35,5 +36,9 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             outcome = outcome.value(if is_stated { value.paper(7.0) } else { value });
         }
     }
-    Ok(outcome.value(Value::new("the most that any loses", "%", most).band(-1.0, 10.0)))
+    Ok(outcome.value(Value::new("the most that any loses", "%", most).band(-1.0, 10.0)).chart_of(
+        "Loss with half the cache",
+        Axis::linear("%"),
+        |value| value.name.ends_with("loses"),
+    ))
 }

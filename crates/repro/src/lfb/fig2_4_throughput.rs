@@ -3,7 +3,7 @@
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::CAPTURES;
-use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
+use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
 use crate::virtual_time::{order_of, run as run_scheme, saturating, xeon};
 
 /// See the [module](self).
@@ -37,6 +37,15 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         let bound = reports[0].cycles as f64 / reports[0].least_cycles as f64;
         most = most.max((of("lfb").max(of("lfb-ns")) - 1.0) * 100.0);
         wins += usize::from(of("lfb").max(of("lfb-ns")) >= of("ph").max(1.0));
+        values.push(
+            Value::new(
+                format!("{name}: the better bundle over handing over and hashing"),
+                "",
+                of("lfb").max(of("lfb-ns")) / of("ph").max(1.0),
+            )
+            .within(Band::at_least(1.0))
+            .checked_if(context.scale > Scale::Smoke),
+        );
         for (at, scheme) in SCHEMES.into_iter().enumerate().skip(1) {
             let mut value = Value::new(format!("{name}: {scheme} over dh"), "", speeds[at]);
             if scheme == "flowpull" {

@@ -3,6 +3,7 @@
 //! The drawing's colours are not in the text: which lines are ON beforehand is chosen so that the steps follow.
 
 use flowloom::tcb_cache::{Access, CacheSpec, Geometry, IndexFunction, Indexing, Simulator};
+use flowloom_measure::chart::Axis;
 
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
 
@@ -72,5 +73,6 @@ fn run(_context: &Context<'_>) -> Result<Outcome, ItemError> {
         .value(Value::new("lines lost for T5", "", step.evictions as f64).paper(0.0).band(0.0, 0.0))
         .value(Value::new("T3 is found by its auxiliary functions", "", by_auxiliary as f64).paper(1.0).band(1.0, 1.0))
         .note("two banks of three ways; the lines that are ON beforehand are ours, the drawing's are not in the text")
+        .chart_of("Steps of the example", Axis::linear("lies left, lines, found"), |_| true)
         .judged())
 }

@@ -4,7 +4,7 @@ use flowloom::tcb_cache::{CacheSpec, Counted, Policy, Tie};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use super::workload::{draws, misses, notes, workloads};
-use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
+use crate::experiment::{Band, Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
 
 /// See the [module](self).
 pub(super) const ITEM: Item = Item {
@@ -77,6 +77,9 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
                 .checked_if(model),
             Value::new(format!("TCB(16), {short}"), "", of("TCB(16)"))
                 .band(1.08, 1.35)
+                .checked_if(model && long),
+            Value::new(format!("TCB(16) above Access, {short}"), "", of("TCB(16)") / of("Access"))
+                .within(Band::at_least(1.0))
                 .checked_if(model && long),
             Value::new(format!("FlowLRU, {short}"), "", of("FlowLRU")).band(0.5, 1.0),
             Value::new(format!("FlowLRU, 8 bits of age, {short}"), "", of("FlowLRU, 8 bits of age"))

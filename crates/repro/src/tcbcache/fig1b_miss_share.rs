@@ -1,6 +1,7 @@
 //! What a miss takes of an offload engine's time [TCBCACHE §2.1.1, Fig. 1b].
 
 use flowloom::tcb_cache::cost::OffloadEngine;
+use flowloom_measure::chart::Axis;
 
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Value, Verdict};
 
@@ -26,5 +27,6 @@ fn run(_context: &Context<'_>) -> Result<Outcome, ItemError> {
     .value(Value::new("search and memory access of all", "%", with_search).paper_above(50.0).band(52.0, 53.0))
     .value(Value::new("with two memory accesses", "%", several(2.0)).band(66.0, 67.0))
     .note("51.2 ns a packet in order, 6.4 ns a hit, 50 ns a memory access, as the paper has them")
+    .chart_of("Share of a miss in the time of a packet", Axis::linear("%"), |value| value.unit == "%")
     .judged())
 }

@@ -3,6 +3,7 @@
 use flowloom::flow_table::baseline::chained::{Chained, ChainedConfig};
 use flowloom::flow_table::{DHash, DHashConfig, FlowTable};
 use flowloom_measure::Stopwatch;
+use flowloom_measure::chart::Axis;
 use flowloom_measure::lookup::{Flows, State};
 
 use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale, Value, Verdict};
@@ -68,5 +69,6 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     .value(Value::new("DHash, one session", "ns", ours_one))
     .value(Value::new("DHash, 4096 sessions", "ns", ours_many))
     .value(Value::new("DHash, growth", "", ours_many / ours_one))
+    .chart_of("A lookup and its state", Axis::linear("ns"), |value| value.unit == "ns")
     .note("tables alone, median of rounds, processor time; the paper's figure is of a whole network stack of 2010"))
 }
