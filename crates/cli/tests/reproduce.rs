@@ -67,13 +67,17 @@ fn a_report_that_cannot_be_written_is_said_after_the_result() {
 }
 
 #[test]
-fn two_runs_print_the_same_numbers() {
+fn two_runs_print_the_same_counts() {
     let run = || {
-        let mut document =
+        let document =
             flowloom(["reproduce", "dhash/table5", "--scale", "smoke", "--seed", "9", "--format", "json"])
                 .ends(0)
                 .json();
-        document["items"][0]["values"].take()
+        let values = document["items"][0]["values"].as_array().unwrap().iter();
+        // What is held to a band is counted; rates come of the processor's time, and nothing holds them.
+        let counted: Vec<_> = values.filter(|value| !value["band"].is_null()).cloned().collect();
+        assert!(counted.len() > 3, "{document}");
+        counted
     };
     assert_eq!(run(), run());
 }
