@@ -67,12 +67,20 @@ fn a_report_that_cannot_be_written_is_said_after_the_result() {
 }
 
 #[test]
-fn two_runs_print_the_same_numbers() {
+fn two_runs_of_what_is_simulated_print_the_same_numbers() {
     let run = || {
-        let mut document =
-            flowloom(["reproduce", "dhash/table5", "--scale", "smoke", "--seed", "9", "--format", "json"])
-                .ends(0)
-                .json();
+        let mut document = flowloom([
+            "reproduce",
+            "dhash/section6",
+            "--scale",
+            "smoke",
+            "--seed",
+            "9",
+            "--format",
+            "json",
+        ])
+        .ends(0)
+        .json();
         document["items"][0]["values"].take()
     };
     assert_eq!(run(), run());
