@@ -6,7 +6,7 @@ use flowloom_cpu::features::Isa;
 use flowloom_flow_key::hash::fold::split_mix;
 use flowloom_flow_table::baseline::{Chained, ChainedConfig, DirectTable, DirectTableConfig};
 use flowloom_flow_table::dhash::ReferenceDHash;
-use flowloom_flow_table::evict::{Candidate, Evict, Refuse, UnestablishedFirst};
+use flowloom_flow_table::evict::{Candidate, Evict, Refuse, UnestablishedFirst, WINDOW};
 use flowloom_flow_table::segments::GrowthLimits;
 use flowloom_flow_table::sighash::ReferenceSigHash;
 use flowloom_flow_table::{
@@ -580,6 +580,75 @@ fn who_is_not_established_makes_room_from_another_line_or_list() {
         let list = list.clone();
         trial(move || ReferenceDHash::<u64, bool>::try_new(&list).unwrap())
     });
+    // A list that is full, and longer than what is looked at first.
+    let list = ChainedConfig { buckets: 1, list_cap: 60, ..ChainedConfig::for_flows(60) };
+    check("Chained", &|| {
+        let list = list.clone();
+        trial(move || Chained::try_new(&list).unwrap())
+    });
+    let list = DirectTableConfig { buckets: Some(1), list_cap: 59, ..DirectTableConfig::for_flows(60) };
+    check("DirectTable", &|| {
+        let list = list.clone();
+        trial(move || DirectTable::try_new(&list).unwrap())
+    });
+}
+
+/// Lets nobody go whose value is true, and counts who it was shown.
+#[derive(Default)]
+struct Shown {
+    shown: u32,
+    gone: u32,
+}
+
+impl Evict<u64, bool> for Shown {
+    fn rank(&mut self, candidate: &Candidate<'_, u64, bool>) -> Option<u64> {
+        self.shown += 1;
+        (!*candidate.value).then_some(self.shown.into())
+    }
+
+    fn evicted(&mut self, _id: FlowId, _key: u64, value: bool) {
+        assert!(!value, "the policy keeps it");
+        self.gone += 1;
+    }
+}
+
+#[test]
+fn whoever_is_evicted_makes_room_and_so_many_are_looked_at() {
+    fn check(name: &str, mut table: impl FlowTable<u64, bool>, one_in: u64) {
+        let flows = u64::from(table.capacity());
+        let (mut shown_max, mut gone) = (0, 0);
+        for key in 0..6 * flows {
+            let hash = hash(key);
+            let mut policy = Shown::default();
+            let is_kept = !(hash >> 40).is_multiple_of(one_in);
+            let entry = table.entry_or_evict(key, hash, CLASS, Tick(key), || is_kept, &mut policy);
+            assert!(policy.gone <= 1 && (entry.is_ok() || policy.gone == 0), "{name}: {key} for nothing");
+            shown_max = shown_max.max(policy.shown);
+            gone += policy.gone;
+        }
+        assert!(shown_max <= WINDOW, "{name}: {shown_max} shown");
+        assert!(one_in > 2 || gone > 0, "{name}: half of them may go");
+    }
+    let flows = if cfg!(miri) { 64 } else { 700 };
+    for one_in in [2, 10, 40] {
+        for (lines, list_cap) in [(flows / 30, 2), (flows / 24, 64)] {
+            let config =
+                LineHashConfig { lines: Some(lines.max(2)), list_cap, ..LineHashConfig::for_flows(flows) };
+            let config = LineHashConfig { pool: Some(flows / 2), ..config };
+            check("LineHash", LineHash::try_new(&config).unwrap(), one_in);
+            let (buckets, pool) = (Some(flows / 20), Some(flows));
+            let config = DHashConfig { buckets, pool, list_cap, ..DHashConfig::for_flows(flows) };
+            check("DHash", DHash::try_new(&config).unwrap(), one_in);
+            let (buckets, pool) = (Some(flows / 5), Some(flows));
+            let config = SigHashConfig { buckets, pool, list_cap, ..SigHashConfig::for_flows(flows) };
+            check("SigHash", SigHash::try_new(&config).unwrap(), one_in);
+            let config = ChainedConfig { buckets: flows / 50, list_cap, ..ChainedConfig::for_flows(flows) };
+            check("Chained", Chained::try_new(&config).unwrap(), one_in);
+            let buckets = Some(flows / 50);
+            let config = DirectTableConfig { buckets, list_cap, ..DirectTableConfig::for_flows(flows) };
+            check("DirectTable", DirectTable::try_new(&config).unwrap(), one_in);
+        }
+    }
 }
 
 #[test]

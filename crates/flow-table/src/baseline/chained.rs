@@ -10,6 +10,7 @@ use flowloom_flow_key::FlowHash;
 
 use super::links::{Before, LISTS_MAX, Links, check_linked};
 use crate::error::BuildError;
+use crate::evict::NEAR;
 use crate::indexed::{Indexed, visit_all};
 use crate::probe::{NoProbe, Probe};
 use crate::state::{States, Timeouts};
@@ -121,6 +122,12 @@ impl<K: TableKey, V> Chained<K, V> {
     fn bucket_of(&self, hash: u64) -> usize {
         FlowHash::bucket_of(hash, self.bucket_count) as usize
     }
+
+    /// Returns the slots of a bucket's list.
+    fn list(&self, hash: u64) -> impl Iterator<Item = u32> {
+        let [first, _] = self.heads[self.bucket_of(hash)];
+        core::iter::successors(first.checked_sub(1), |&slot| self.states.mark(slot).checked_sub(1))
+    }
 }
 
 impl<K: TableKey, V> Indexed for Chained<K, V> {
@@ -199,13 +206,7 @@ impl<K: TableKey, V> Indexed for Chained<K, V> {
     }
 
     fn visit_rivals(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool) {
-        let [mut next, _] = self.heads[self.bucket_of(hash)];
-        while let Some(slot) = next.checked_sub(1) {
-            if !visit(slot) {
-                return;
-            }
-            next = self.states.mark(slot);
-        }
+        let _ = self.list(hash).all(visit);
     }
 
     fn visit_further(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool) {
@@ -213,6 +214,9 @@ impl<K: TableKey, V> Indexed for Chained<K, V> {
         if length < self.list_cap {
             let slots = self.states.slot_count();
             visit_all(FlowHash::bucket_of(hash, slots), slots, visit);
+        } else {
+            // The rest of the list: those before have been looked at.
+            let _ = self.list(hash).skip(NEAR as usize).all(visit);
         }
     }
 

@@ -124,6 +124,12 @@ impl<K: TableKey, V> DirectTable<K, V> {
         FlowHash::bucket_of(hash, self.bucket_count)
     }
 
+    /// Returns the slot of a bucket and those of its list.
+    fn bucket_and_list(&self, hash: u64) -> impl Iterator<Item = u32> {
+        let next = |&slot: &u32| self.states.mark(slot).checked_sub(1);
+        core::iter::successors(Some(self.bucket_of(hash)), next)
+    }
+
     fn list_length(&self, bucket: u32) -> u32 {
         let mut length = 0;
         let mut next = self.states.mark(bucket);
@@ -203,13 +209,7 @@ impl<K: TableKey, V> Indexed for DirectTable<K, V> {
     }
 
     fn visit_rivals(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool) {
-        let mut next = self.bucket_of(hash) + 1;
-        while let Some(slot) = next.checked_sub(1) {
-            if !visit(slot) {
-                return;
-            }
-            next = self.states.mark(slot);
-        }
+        let _ = self.bucket_and_list(hash).all(visit);
     }
 
     fn visit_further(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool) {
@@ -224,6 +224,9 @@ impl<K: TableKey, V> Indexed for DirectTable<K, V> {
                     return;
                 }
             }
+        } else {
+            // The rest of the list: those before have been looked at.
+            let _ = self.bucket_and_list(hash).skip(NEAR as usize).all(visit);
         }
     }
 

@@ -278,6 +278,38 @@ mod tests {
     }
 
     #[test]
+    fn a_pipe_that_is_given_up_may_be_what_can_be_decoded() {
+        let pipes = Pipes(tempfile::tempdir().unwrap());
+        let (file, path) = (pipes.0.path().join("private.pcap"), pipes.make("pipe"));
+        let mut private = forms()[0].1.clone();
+        private[20..24].copy_from_slice(&147_u32.to_ne_bytes());
+        std::fs::write(&file, private).unwrap();
+        let told = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let mut set = set(&[&file, &path]);
+        set.stop_when({
+            let told = Arc::clone(&told);
+            move || told.load(Ordering::Relaxed)
+        });
+        assert_eq!(take(&mut set), (PACKETS, Fill::Starved));
+        set.check_decodable().unwrap();
+        told.store(true, Ordering::Relaxed);
+        assert_eq!(take(&mut set), (0, Fill::End));
+        set.check_decodable().unwrap();
+        // Not so where there was a header, and its packets cannot be decoded either.
+        let mut set = self::set(&[&file, &path]);
+        assert_eq!(take(&mut set), (PACKETS, Fill::Starved));
+        write_to(&path).write_all(&std::fs::read(&file).unwrap()).unwrap();
+        let mut batch = PacketBatch::new();
+        let error = loop {
+            match flowloom_packet::PacketSource::next_batch(&mut set, &mut batch) {
+                Ok(fill) => assert_eq!(fill, Fill::Packets),
+                Err(error) => break error.to_string(),
+            }
+        };
+        assert!(error.contains("no interface of") && error.contains("private.pcap"), "{error}");
+    }
+
+    #[test]
     fn a_pipe_whose_header_has_not_come_ends_when_told() {
         let pipes = Pipes(tempfile::tempdir().unwrap());
         let path = pipes.make("told");

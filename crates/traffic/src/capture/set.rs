@@ -282,14 +282,15 @@ impl CaptureSet {
         self.files.iter().cloned().chain(self.current.as_ref().map(FileSummary::of)).collect()
     }
 
-    /// Fails where nothing of what was read can be decoded and no input is left that was not begun: for who stops before the end, which
-    /// fails for the same reason.
+    /// Fails where nothing of what was read can be decoded and no input is left that was not begun, nor a pipe whose header has not come: for
+    /// who stops before the end, which fails for the same reason.
     ///
     /// # Errors
     ///
     /// [`CaptureError::NothingDecodable`] for the first input of a link type that is not decoded.
     pub fn check_decodable(&self) -> Result<(), CaptureError> {
-        if self.decodable_members > 0 || self.next_member < self.members.len() {
+        let is_some_unknown = self.next_member < self.members.len() || self.opening.is_some();
+        if self.decodable_members > 0 || is_some_unknown {
             return Ok(());
         }
         let links = self.current.as_ref().map(Capture::links).filter(|links| !links.is_empty());
@@ -347,8 +348,11 @@ impl CaptureSet {
                     self.opening = Some(opening);
                     Ok(Fill::Starved)
                 }
-                // Nothing came before it was given up.
-                Err(_) if self.give_up.is_stopped() => Ok(Fill::End),
+                // Nothing came before it was given up: what it is stays unknown.
+                Err(_) if self.give_up.is_stopped() => {
+                    self.opening = Some(opening);
+                    Ok(Fill::End)
+                }
                 Err(error) => Err(error),
             };
         }
@@ -463,7 +467,7 @@ impl CaptureSet {
                     return Ok(Fill::Starved);
                 }
                 return match self.undecodable.take() {
-                    Some((path, links)) if self.decodable_members == 0 => {
+                    Some((path, links)) if self.decodable_members == 0 && self.opening.is_none() => {
                         Err(CaptureError::NothingDecodable { path, links })
                     }
                     _ => Ok(Fill::End),
