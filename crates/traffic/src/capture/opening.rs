@@ -282,7 +282,7 @@ mod tests {
         let pipes = Pipes(tempfile::tempdir().unwrap());
         let (file, path) = (pipes.0.path().join("private.pcap"), pipes.make("pipe"));
         let mut private = forms()[0].1.clone();
-        private[20..24].copy_from_slice(&147_u32.to_ne_bytes());
+        private[20..24].copy_from_slice(&147_u32.to_le_bytes());
         std::fs::write(&file, private).unwrap();
         let told = Arc::new(std::sync::atomic::AtomicBool::new(false));
         let mut set = set(&[&file, &path]);
