@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use flowloom_engine::{App, Cores, EngineConfig, FlowState, FlowValue, IdleTimeout, Mode, Verdict};
+use flowloom_engine::{App, Cores, EngineConfig, FlowState, FlowValue, IdleTimeout, Mode, Order, Verdict};
 use flowloom_flow_key::{FlowHasher, FlowKey};
 use flowloom_flow_table::{BuildError, DHash, DHashConfig, Timeouts};
 use flowloom_packet::{
@@ -12,6 +12,16 @@ use flowloom_packet::{
     SourceError,
 };
 use flowloom_traffic::synth::{Generate, Mix, MixConfig};
+
+/// Each way to lay a run out once, with a scheme by its name.
+pub(crate) const LAYOUTS: [(Mode, Order, &str); 6] = [
+    (Mode::Inline, Order::Internal, "dh"),
+    (Mode::Pipeline { workers: 1 }, Order::Internal, "dh"),
+    (Mode::Pipeline { workers: 3 }, Order::Internal, "dh"),
+    (Mode::Pipeline { workers: 3 }, Order::Internal, "flowpin"),
+    (Mode::Pipeline { workers: 3 }, Order::External, "rr"),
+    (Mode::Pipeline { workers: 3 }, Order::Internal, "lfb"),
+];
 
 /// Keeps the packets of a flow in the order it saw them.
 #[derive(Debug, Default)]

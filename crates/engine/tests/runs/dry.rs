@@ -12,16 +12,7 @@ use flowloom_scheduler::sim::Scheme;
 use flowloom_scheduler::sim::schemes::Policy;
 use flowloom_scheduler::{Topology, WorkerCount};
 
-use crate::common::{Memory, Recorder, Seen, config, mix, small_table};
-
-const LAYOUTS: [(Mode, Order, &str); 6] = [
-    (Mode::Inline, Order::Internal, "dh"),
-    (Mode::Pipeline { workers: 1 }, Order::Internal, "dh"),
-    (Mode::Pipeline { workers: 3 }, Order::Internal, "dh"),
-    (Mode::Pipeline { workers: 3 }, Order::Internal, "flowpin"),
-    (Mode::Pipeline { workers: 3 }, Order::External, "rr"),
-    (Mode::Pipeline { workers: 3 }, Order::Internal, "lfb"),
-];
+use crate::common::{LAYOUTS, Memory, Recorder, Seen, config, mix, small_table};
 
 /// Counts what it was given up to each time that it was flushed; fails at one of these times, or panics.
 #[derive(Default)]

@@ -13,7 +13,7 @@ use flowloom_scheduler::sim::Scheme;
 use flowloom_scheduler::sim::schemes::Policy;
 use flowloom_scheduler::{Topology, WorkerCount};
 
-use crate::common::{Memory, config, mix};
+use crate::common::{LAYOUTS, Memory, config, mix};
 
 /// When something panics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,15 +101,6 @@ impl PacketSink for Finishing {
         Ok(())
     }
 }
-
-const LAYOUTS: [(Mode, Order, &str); 6] = [
-    (Mode::Inline, Order::Internal, "dh"),
-    (Mode::Pipeline { workers: 1 }, Order::Internal, "dh"),
-    (Mode::Pipeline { workers: 3 }, Order::Internal, "dh"),
-    (Mode::Pipeline { workers: 3 }, Order::Internal, "flowpin"),
-    (Mode::Pipeline { workers: 3 }, Order::External, "rr"),
-    (Mode::Pipeline { workers: 3 }, Order::Internal, "lfb"),
-];
 
 fn go(
     (mode, order, name): (Mode, Order, &str),
