@@ -107,12 +107,16 @@ impl fmt::Display for BuildError {
                 )
             }
             Self::TooFewPlaces { flows, places } => {
-                write!(f, "{flows} flows do not fit the {places} places of buckets and pool")
+                write!(
+                    f,
+                    "{flows} flows do not fit the {places} places of buckets and pool: give it more buckets, or a larger pool"
+                )
             }
             Self::TooManyPlaces { places, places_max } => {
                 write!(
                     f,
-                    "{places} places of buckets and pool are more than the {places_max} that a table can number"
+                    "{places} places of buckets and pool are more than the {places_max} that a table can number: build it for fewer \
+                     flows, or give it fewer buckets or a smaller pool"
                 )
             }
             Self::TooManyLinks { places, places_max } => {
@@ -123,10 +127,20 @@ impl fmt::Display for BuildError {
                 )
             }
             Self::TooLarge { needed_bytes, limit_bytes } => {
-                write!(f, "table needs {needed_bytes} bytes, the limit is {limit_bytes}")
+                write!(
+                    f,
+                    "table needs {needed_bytes} bytes, the limit is {limit_bytes}: build it for fewer flows, or raise the limit"
+                )
             }
-            Self::OutOfMemory { bytes } => write!(f, "no memory for an array of {bytes} bytes"),
-            Self::IsaUnavailable { isa } => write!(f, "this processor does not have {isa}"),
+            Self::OutOfMemory { bytes } => {
+                write!(f, "no memory for an array of {bytes} bytes: build the table for fewer flows")
+            }
+            Self::IsaUnavailable { isa } => {
+                write!(
+                    f,
+                    "this processor does not have {isa}: ask for another, or for none, which takes the best there is"
+                )
+            }
         }
     }
 }
@@ -136,5 +150,31 @@ impl core::error::Error for BuildError {}
 impl From<AllocError> for BuildError {
     fn from(error: AllocError) -> Self {
         Self::OutOfMemory { bytes: error.bytes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+    use alloc::vec;
+
+    #[test]
+    fn what_does_not_fit_is_told_with_its_numbers_and_with_what_to_do() {
+        let errors = [
+            (BuildError::TooManyFlows { flows: 77, flows_max: 55 }, vec!["77", "55"]),
+            (BuildError::TooFewPlaces { flows: 77, places: 55 }, vec!["77", "55"]),
+            (BuildError::TooManyPlaces { places: 77, places_max: 55 }, vec!["77", "55"]),
+            (BuildError::TooManyLinks { places: 77, places_max: 55 }, vec!["77", "55"]),
+            (BuildError::TooLarge { needed_bytes: 77, limit_bytes: 55 }, vec!["77", "55"]),
+            (BuildError::OutOfMemory { bytes: 77 }, vec!["77"]),
+            (BuildError::IsaUnavailable { isa: Isa::Neon }, vec![]),
+        ];
+        for (error, numbers) in errors {
+            let text = error.to_string();
+            let (what, to_do) = text.split_once(": ").expect(&text);
+            assert!(numbers.iter().all(|number| what.contains(number)), "{text}");
+            assert!(["build", "give", "ask"].iter().any(|verb| to_do.starts_with(verb)), "{text}");
+        }
     }
 }

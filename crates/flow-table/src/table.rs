@@ -652,7 +652,7 @@ pub trait FlowTable<K: TableKey, V> {
     /// Removes flows that were not seen for as long as their class allows, handing each over.
     ///
     /// Looks at no more than `budget` flows, so the time of a call is bounded. A flow is never removed
-    /// early, and at most [`TableStats::granule_ticks`] late if calls keep up.
+    /// early (but at `Tick(u64::MAX)`, where time ends), and at most [`TableStats::granule_ticks`] late if calls keep up.
     ///
     /// Time may go backwards, in `now` and in what flows are touched with: nothing is removed that is not due at `now` by when it
     /// was last seen. A flow that was touched with an earlier time than before is looked at no sooner for it, and may be later by

@@ -128,6 +128,65 @@ fn the_next_oldest_part_is_drained_from_its_beginning() {
     assert_eq!((found, table.len()), (24, 24));
 }
 
+#[test]
+fn a_table_that_had_eight_parts_can_turn_when_one_is_left() {
+    // Each part is four times as large as the one before, and full with sixteen flows, which all come into its first bucket.
+    let build = |flows: u32| {
+        let config = DHashConfig {
+            buckets: Some(flows.div_ceil(16)),
+            pool: Some(0),
+            ..DHashConfig::for_flows(flows)
+        };
+        DHash::<u64, u64>::try_new(&config)
+    };
+    let mut table = Growing::try_new(limits(16, 80_000), build).unwrap();
+    for key in 0..128 {
+        table.insert(key, 0, key, CLASS, Tick(0)).expect("a part for each sixteen");
+    }
+    assert_eq!(table.stats().segments, 8);
+    assert!(table.rekey(|_| 0).is_err(), "eight at a time");
+    for key in 0..112 {
+        assert_eq!(table.remove_key(&key, 0), Some(key));
+    }
+    assert_eq!(table.stats().segments, 8, "removing gives nothing back");
+    table.expire(Tick(1), 0, &mut |_, _, _| {});
+    assert_eq!(table.stats().segments, 1);
+    let id = table.lookup(&120, 0);
+    table.rekey(|_| 0).expect("one part is open, and there is memory for another");
+    assert_eq!(table.lookup(&120, 1 << 63), id);
+}
+
+#[test]
+fn a_table_that_turns_while_flows_become_more_still_comes_to_hold_all_that_it_may() {
+    let build = |flows| LineHash::<u64, u64>::try_new(&LineHashConfig::for_flows(flows));
+    let (flows_max, turns) = if cfg!(miri) { (300, 12) } else { (5000, 30) };
+    let mut table = Growing::try_new(limits(100, flows_max), build).unwrap();
+    let mut ids: Vec<FlowId> = Vec::new();
+    let mut key = 0;
+    for secret in 0..turns {
+        for _ in 0..if secret == 0 { 60 } else { 4 } {
+            ids.push(table.insert(key, under(secret)(&key), key, CLASS, Tick(0)).unwrap());
+            key += 1;
+        }
+        table.rekey(under(secret)).expect("one part is open");
+        while table.drain_oldest(50, under(secret + 1), |_, new| ids.push(new)).more {}
+    }
+    let turned = table.slot_count();
+    assert!(turned <= 4 * build(400).unwrap().slot_count(), "{turned} slots after {turns} turns");
+    for key in key..u64::from(flows_max) {
+        ids.push(
+            table.insert(key, under(turns)(&key), key, CLASS, Tick(0)).expect("as many as it may hold"),
+        );
+    }
+    for key in 0..u64::from(flows_max) {
+        assert_eq!(table.lookup_value(&key, under(turns)(&key)).map(|(_, value)| *value), Some(key));
+    }
+    let given = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), given, "no id is given twice");
+}
+
 /// The hash of a secret.
 fn under(secret: u64) -> impl Fn(&u64) -> u64 + Send + Sync + 'static {
     move |&key| split_mix(&mut (key ^ secret.rotate_left(40)))

@@ -15,8 +15,8 @@ where
 {
     /// Returns the segments that know flows by the hashes they have now: of others, nobody knows without the key what it was hashed with.
     #[inline]
-    pub(super) fn alike(&self) -> impl Iterator<Item = &Segment<T>> {
-        let older = self.older().filter(|segment| self.former[segment.place].is_none());
+    pub(super) fn alike(&self) -> impl Iterator<Item = &Segment<K, T>> {
+        let older = self.older().filter(|segment| segment.former.is_none());
         core::iter::once(self.newest()).chain(older)
     }
 
@@ -30,9 +30,9 @@ where
         on_flow: &mut impl FnMut(usize, &V),
     ) {
         let newest = self.newest();
-        if newest.base != 0 || newest.salt != 0 {
+        if !newest.names.are_own() {
             for id in ids.iter_mut() {
-                *id = id.map(|id| newest.outer(id));
+                *id = id.map(|id| newest.names.outer(id));
             }
         }
         if self.segments.len() > 1 {
@@ -58,7 +58,7 @@ where
                 let mut count = 0;
                 while from < ids.len() && count < RETRY {
                     if ids[from].is_none() {
-                        let hash = self.hash_in(segment, &keys[from], hashes[from]);
+                        let hash = segment.hash_in(&keys[from], hashes[from]);
                         (places[count], some_keys[count], some_hashes[count]) = (from, keys[from], hash);
                         count += 1;
                     }
@@ -71,7 +71,7 @@ where
                     |number, value| on_flow(places[number], value),
                 );
                 for (&place, id) in places[..count].iter().zip(some_ids) {
-                    ids[place] = id.map(|id| segment.outer(id));
+                    ids[place] = id.map(|id| segment.names.outer(id));
                 }
             }
         }

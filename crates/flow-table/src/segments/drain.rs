@@ -55,7 +55,7 @@ where
             let (class, seen) = (oldest.class_of(id), oldest.last_seen(id));
             let (class, seen) = (class.unwrap_or_default(), seen.unwrap_or_default());
             let Some(key) = oldest.key_of(id) else { return outcome };
-            let hash = self.hash_in(self.newest(), &key, hash(&key));
+            let hash = self.newest().hash_in(&key, hash(&key));
             self.drained_to = next;
             looked_at += 1;
             let Some((newest, older)) = self.segments.split_last_mut() else { return outcome };
@@ -71,7 +71,7 @@ where
                 self.moved += 1;
                 self.drained += 1;
                 outcome.moved += 1;
-                on_move(oldest.outer(id), newest.outer(entry.id));
+                on_move(oldest.names.outer(id), newest.names.outer(entry.id));
             }
         }
         self.retire();

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  slots   0 ……… │ ……………………… │ ………………………………………………………
-//!          place 0     place 1: ×4     place 2: ×16           at most eight
+//!          segment     ×4              ×16                    at most eight at a time
 //!          oldest                      newest: takes new flows
 //! ```
 //!
@@ -15,16 +15,20 @@
 //! Who inserts with a policy of [eviction](crate::evict) grows first: a flow goes only when there are as many as there may be, or where
 //! the table can grow no more, or a list is at its cap.
 //!
-//! Each place keeps its range of slots for good. A segment that opens in a place that was used before
-//! continues its predecessor's generations, so an id never comes to life again.
+//! Slots of a segment that was given back are another's later, who continues the generations of whoever was there: so an id never comes to
+//! life again, and slots are not numbered ever higher.
 //!
-//! Opening and giving back a segment allocate and free memory: the only steps of a table that do.
+//! Opening and giving back a segment allocate and free memory: the only steps of a table that do. What is given back is so at the
+//! next [`expire`](FlowTable::expire), [`drain`](FlowTable::drain) or [`drain_oldest`](Growing::drain_oldest), and not as a packet
+//! removes the last flow.
 
 mod batch;
 mod drain;
+mod places;
 mod rekey;
 
 pub use drain::Drained;
+use places::{Names, Places};
 use rekey::FormerHash;
 
 use alloc::vec::Vec;
@@ -39,7 +43,7 @@ use crate::table::{
 };
 
 /// Most segments at a time.
-const PLACES: usize = 8;
+const SEGMENTS_MAX: usize = 8;
 
 /// Each segment is so many times the one before, or more where eight would not be enough.
 const GROWTH: u32 = 4;
@@ -61,78 +65,37 @@ impl GrowthLimits {
         let reach = |growth: &u32| {
             let flows =
                 |place| u64::from(self.first_flows.max(1)).saturating_mul(u64::from(*growth).pow(place));
-            (0_u32..).take(PLACES).fold(0_u64, |sum, place| sum.saturating_add(flows(place)))
+            (0_u32..).take(SEGMENTS_MAX).fold(0_u64, |sum, place| sum.saturating_add(flows(place)))
         };
         // The seventh power of 32 is more than any number of flows.
         (GROWTH..32).find(|growth| reach(growth) >= u64::from(self.flows_max)).unwrap_or(32)
     }
 }
 
-/// A range of slots, and what its next tenant must know.
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    base: u32,
-    slots: u32,
-    flows: u32,
-    /// Added to the generations of the segment that lives here; even.
-    salt: u32,
-    open: bool,
-}
-
-#[derive(Debug)]
-struct Segment<T> {
+/// A table among others.
+struct Segment<K, T> {
     table: T,
-    base: u32,
-    slots: u32,
-    salt: u32,
-    place: usize,
+    names: Names,
+    /// Flows that it was built for.
+    flows: u32,
+    /// What its flows were hashed with, where that is not what callers hash with now.
+    former: Option<FormerHash<K>>,
 }
 
-/// Returns what the generation after so many flows has more than the first.
-#[expect(clippy::cast_possible_truncation, reason = "generations repeat")]
-fn generations_used(flows: u64) -> u32 {
-    (flows as u32).wrapping_mul(2)
-}
-
-impl<T> Segment<T> {
-    /// Returns an id of this segment as the world knows it.
-    #[inline(always)]
-    fn outer(&self, id: FlowId) -> FlowId {
-        if self.base == 0 && self.salt == 0 {
-            return id;
-        }
-        FlowId::new(self.base + id.slot(), id.generation().wrapping_add(self.salt))
-            .expect("an odd generation and an even salt")
-    }
-
-    /// Returns an id of this segment's slots as it knows it.
-    #[inline(always)]
-    fn inner(&self, id: FlowId) -> Option<FlowId> {
-        if self.base == 0 && self.salt == 0 {
-            return Some(id);
-        }
-        FlowId::new(id.slot().wrapping_sub(self.base), id.generation().wrapping_sub(self.salt))
-    }
-
-    #[inline(always)]
-    fn holds(&self, id: FlowId) -> bool {
-        id.slot().wrapping_sub(self.base) < self.slots
+impl<K, T: fmt::Debug> fmt::Debug for Segment<K, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Segment")
+            .field("table", &self.table)
+            .field("names", &self.names)
+            .finish_non_exhaustive()
     }
 }
 
 /// A policy that sees the ids of a segment as the world knows them.
 struct Renamed<'a, K, V, P> {
     policy: &'a mut P,
-    base: u32,
-    salt: u32,
+    names: Names,
     flow: PhantomData<fn(K, V)>,
-}
-
-impl<K: TableKey, V, P: Evict<K, V>> Renamed<'_, K, V, P> {
-    fn outer(&self, id: FlowId) -> FlowId {
-        FlowId::new(self.base + id.slot(), id.generation().wrapping_add(self.salt))
-            .expect("an odd generation and an even salt")
-    }
 }
 
 impl<K: TableKey, V, P: Evict<K, V>> Evict<K, V> for Renamed<'_, K, V, P> {
@@ -140,11 +103,11 @@ impl<K: TableKey, V, P: Evict<K, V>> Evict<K, V> for Renamed<'_, K, V, P> {
 
     fn rank(&mut self, candidate: &Candidate<'_, K, V>) -> Option<u64> {
         let &Candidate { id, key, value, last_seen } = candidate;
-        self.policy.rank(&Candidate { id: self.outer(id), key, value, last_seen })
+        self.policy.rank(&Candidate { id: self.names.outer(id), key, value, last_seen })
     }
 
     fn evicted(&mut self, id: FlowId, key: K, value: V) {
-        let id = self.outer(id);
+        let id = self.names.outer(id);
         self.policy.evicted(id, key, value);
     }
 }
@@ -191,8 +154,10 @@ impl<K: TableKey, V, P: Evict<K, V>> Evict<K, V> for Renamed<'_, K, V, P> {
 /// ```
 pub struct Growing<K, V, T, F> {
     /// By age, the newest last; never empty.
-    segments: Vec<Segment<T>>,
-    places: Vec<Place>,
+    segments: Vec<Segment<K, T>>,
+    places: Places,
+    /// Flows of the largest segment there ever was.
+    largest: u32,
     limits: GrowthLimits,
     build: F,
     /// Growth failed and nothing was given back since.
@@ -206,8 +171,6 @@ pub struct Growing<K, V, T, F> {
     drained_to: Cursor,
     /// Flows that left the oldest segment since its first flow was met.
     drained: u32,
-    /// By place: what its segment's flows were hashed with, where that is not what callers hash with now.
-    former: [Option<FormerHash<K>>; PLACES],
     flow: PhantomData<fn() -> (K, V)>,
 }
 
@@ -224,8 +187,9 @@ where
     /// What the first segment's building fails with; [`BuildError::TooLarge`] if it exceeds the limit.
     pub fn try_new(limits: GrowthLimits, build: F) -> Result<Self, BuildError> {
         let mut table = Self {
-            segments: Vec::with_capacity(PLACES),
-            places: Vec::with_capacity(PLACES),
+            segments: Vec::with_capacity(SEGMENTS_MAX),
+            places: Places::default(),
+            largest: 1,
             limits,
             build,
             stuck: false,
@@ -234,37 +198,24 @@ where
             moved: 0,
             drained_to: Cursor::default(),
             drained: 0,
-            former: [const { None }; PLACES],
             flow: PhantomData,
         };
-        table.open(None, limits.first_flows.min(limits.flows_max))?;
+        table.open(limits.first_flows.min(limits.flows_max))?;
         Ok(table)
     }
 
-    /// Opens a segment in a place that was used before, or in a new one.
-    fn open(&mut self, place: Option<usize>, flows: u32) -> Result<(), BuildError> {
+    /// Opens a segment for so many flows.
+    fn open(&mut self, flows: u32) -> Result<(), BuildError> {
         let table = (self.build)(flows)?;
         let needed_bytes = self.memory().total_bytes() + table.memory().total_bytes();
         if needed_bytes > self.limits.memory_max_bytes {
             return Err(BuildError::TooLarge { needed_bytes, limit_bytes: self.limits.memory_max_bytes });
         }
-        let slots = table.slot_count();
-        let base = self.slot_count();
-        let too_many =
-            BuildError::TooManyFlows { flows: u64::from(flows), flows_max: u64::from(u32::MAX - base) };
-        let number = match place {
-            Some(number) if self.places[number].slots == slots => number,
-            Some(_) => return Err(too_many),
-            None => {
-                base.checked_add(slots).ok_or(too_many)?;
-                self.places.push(Place { base, slots, flows, salt: 0, open: false });
-                self.places.len() - 1
-            }
-        };
-        let place = &mut self.places[number];
-        place.open = true;
-        let (base, salt) = (place.base, place.salt);
-        self.segments.push(Segment { table, base, slots, salt, place: number });
+        let flows_max = u64::from(u32::MAX - self.slot_count());
+        let too_many = BuildError::TooManyFlows { flows: flows.into(), flows_max };
+        let names = self.places.take(table.slot_count()).ok_or(too_many)?;
+        self.largest = self.largest.max(flows);
+        self.segments.push(Segment { table, names, flows, former: None });
         Ok(())
     }
 
@@ -274,23 +225,18 @@ where
         if self.stuck {
             return false;
         }
-        let largest = self.places.iter().map(|place| place.flows).max().unwrap_or(0).max(1);
+        let largest = self.largest;
         let mut next = largest.saturating_mul(self.limits.growth()).min(self.limits.flows_max);
-        while self.places.len() < PLACES && next >= largest {
-            if self.open(None, next).is_ok() {
+        while self.segments.len() < SEGMENTS_MAX && next >= largest {
+            if self.open(next).is_ok() {
                 return true;
             }
             next /= 2;
         }
-        // No larger one: the largest of those that were given back.
-        for number in (0..self.places.len()).rev() {
-            let Place { open, flows, .. } = self.places[number];
-            if !open && self.open(Some(number), flows).is_ok() {
-                return true;
-            }
-        }
-        self.stuck = true;
-        false
+        // No larger one: as large as the largest of those that were given back.
+        self.stuck = self.segments.len() == SEGMENTS_MAX
+            || !self.places.given_back().into_iter().any(|flows| self.open(flows).is_ok());
+        !self.stuck
     }
 
     /// Gives older segments without flows back.
@@ -311,69 +257,66 @@ where
                     list_length_max: stats.list_length_max,
                     ..TableStats::default()
                 });
-                self.former[segment.place] = None;
-                let place = &mut self.places[segment.place];
-                place.open = false;
-                place.salt = place.salt.wrapping_add(generations_used(stats.inserted));
+                self.places.give_back(segment.names, segment.flows, stats.inserted);
                 self.stuck = false;
             }
         }
     }
 
     #[inline(always)]
-    fn newest(&self) -> &Segment<T> {
+    fn newest(&self) -> &Segment<K, T> {
         self.segments.last().expect("there is always a newest segment")
     }
 
     #[inline(always)]
-    fn newest_mut(&mut self) -> &mut Segment<T> {
+    fn newest_mut(&mut self) -> &mut Segment<K, T> {
         self.segments.last_mut().expect("there is always a newest segment")
     }
 
     /// Returns the segment of an id, and the id as that segment knows it.
     #[inline(always)]
-    fn segment(&self, id: FlowId) -> Option<(&Segment<T>, FlowId)> {
+    fn segment(&self, id: FlowId) -> Option<(&Segment<K, T>, FlowId)> {
         let number = self.number_of(id)?;
         let segment = &self.segments[number];
-        Some((segment, segment.inner(id)?))
+        Some((segment, segment.names.inner(id)?))
     }
 
     #[inline(always)]
-    fn segment_mut(&mut self, id: FlowId) -> Option<(&mut Segment<T>, FlowId)> {
+    fn segment_mut(&mut self, id: FlowId) -> Option<(&mut Segment<K, T>, FlowId)> {
         let number = self.number_of(id)?;
         let segment = &mut self.segments[number];
-        let id = segment.inner(id)?;
+        let id = segment.names.inner(id)?;
         Some((segment, id))
     }
 
     #[inline(always)]
     fn number_of(&self, id: FlowId) -> Option<usize> {
         let newest = self.segments.len() - 1;
-        if self.segments[newest].holds(id) { Some(newest) } else { self.older_number_of(id) }
+        if self.segments[newest].names.holds(id) { Some(newest) } else { self.older_number_of(id) }
     }
 
     #[cold]
     fn older_number_of(&self, id: FlowId) -> Option<usize> {
-        self.segments.iter().position(|segment| segment.holds(id))
+        self.segments.iter().position(|segment| segment.names.holds(id))
     }
 
     /// Returns the segments but the newest that hold flows, from the younger to the older.
-    fn older(&self) -> impl Iterator<Item = &Segment<T>> {
+    fn older(&self) -> impl Iterator<Item = &Segment<K, T>> {
         self.segments.iter().rev().skip(1).filter(|segment| !segment.table.is_empty())
     }
 
     /// Looks a key up in the segments but the newest.
     fn lookup_older(&self, key: &K, hash: u64) -> Option<FlowId> {
         self.older().find_map(|segment| {
-            let id = segment.table.lookup(key, self.hash_in(segment, key, hash))?;
-            Some(segment.outer(id))
+            let id = segment.table.lookup(key, segment.hash_in(key, hash))?;
+            Some(segment.names.outer(id))
         })
     }
 
     /// Evicts a flow of one segment; the policy hears of it by the name that the world knows.
     fn evict_from(&mut self, number: usize, hash: u64, policy: &mut impl Evict<K, V>) -> bool {
-        let Segment { table, base, salt, .. } = &mut self.segments[number];
-        table.evict(hash, &mut Renamed { policy, base: *base, salt: *salt, flow: PhantomData })
+        let Segment { table, names, .. } = &mut self.segments[number];
+        table.evict(hash, &mut Renamed { policy, names: *names, flow: PhantomData })
     }
 
     fn evict_from_newest(&mut self, hash: u64, policy: &mut impl Evict<K, V>) -> bool {
@@ -399,7 +342,7 @@ where
     }
 
     fn slot_count(&self) -> u32 {
-        self.places.last().map_or(0, |place| place.base + place.slots)
+        self.places.slot_count()
     }
 
     #[inline]
@@ -421,7 +364,7 @@ where
     fn lookup(&self, key: &K, hash: u64) -> Option<FlowId> {
         let newest = self.newest();
         match newest.table.lookup(key, hash) {
-            Some(id) => Some(newest.outer(id)),
+            Some(id) => Some(newest.names.outer(id)),
             None => self.lookup_older(key, hash),
         }
     }
@@ -472,7 +415,7 @@ where
             return Ok(Entry { id, is_new: false });
         }
         if self.len() >= self.limits.flows_max {
-            let known = self.newest().table.lookup(&key, hash).map(|id| self.newest().outer(id));
+            let known = self.newest().table.lookup(&key, hash).map(|id| self.newest().names.outer(id));
             if let Some(id) = known {
                 return Ok(Entry { id, is_new: false });
             }
@@ -481,9 +424,9 @@ where
                 return Err(Full { reason: FullReason::Capacity });
             }
         }
-        let mut enter = |segment: &mut Segment<T>, hash: u64| {
+        let mut enter = |segment: &mut Segment<K, T>, hash: u64| {
             let entry = segment.table.entry_with(key, hash, class, now, &mut make)?;
-            Ok(Entry { id: segment.outer(entry.id), ..entry })
+            Ok(Entry { id: segment.names.outer(entry.id), ..entry })
         };
         let mut outcome = enter(self.newest_mut(), hash);
         // A list at its cap is chance or attack: neither should cost memory.
@@ -494,7 +437,7 @@ where
             let mut number = self.segments.len();
             while let (true, Err(_)) = (number > 0, outcome) {
                 number -= 1;
-                let hash = self.hash_in(&self.segments[number], &key, hash);
+                let hash = self.segments[number].hash_in(&key, hash);
                 outcome = enter(&mut self.segments[number], hash);
             }
             if outcome.is_err() {
@@ -560,20 +503,20 @@ where
         // Segments are ordered by age, a walk by slots; there are at most eight of them.
         let mut from = cursor.0;
         loop {
-            let behind = self.segments.iter().filter(|segment| segment.base + segment.slots > from);
-            let segment = behind.min_by_key(|segment| segment.base)?;
-            let local = Cursor(from.saturating_sub(segment.base));
+            let behind =
+                self.segments.iter().filter(|segment| segment.names.base + segment.names.slots > from);
+            let segment = behind.min_by_key(|segment| segment.names.base)?;
+            let local = Cursor(from.saturating_sub(segment.names.base));
             if let Some((id, next)) = segment.table.next_live(local) {
-                return Some((segment.outer(id), Cursor(segment.base + next.0)));
+                return Some((segment.names.outer(id), Cursor(segment.names.base + next.0)));
             }
-            from = segment.base + segment.slots;
+            from = segment.names.base + segment.names.slots;
         }
     }
 
     fn drain(&mut self, on_flow: &mut impl FnMut(FlowId, K, V)) {
         for segment in &mut self.segments {
-            let (base, slots, salt, place) = (segment.base, segment.slots, segment.salt, segment.place);
-            let names = Segment { table: (), base, slots, salt, place };
+            let names = segment.names;
             segment.table.drain(&mut |id, key, value| on_flow(names.outer(id), key, value));
         }
         self.retire();
@@ -582,8 +525,7 @@ where
     fn expire(&mut self, now: Tick, budget: u32, on_flow: &mut impl FnMut(FlowId, K, V)) -> Expired {
         let mut outcome = Expired::default();
         for segment in &mut self.segments {
-            let (base, slots, salt, place) = (segment.base, segment.slots, segment.salt, segment.place);
-            let names = Segment { table: (), base, slots, salt, place };
+            let names = segment.names;
             let part = segment.table.expire(now, budget - outcome.examined, &mut |id, key, value| {
                 on_flow(names.outer(id), key, value);
             });

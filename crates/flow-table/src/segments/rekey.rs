@@ -11,7 +11,7 @@
 
 use alloc::sync::Arc;
 
-use super::{Growing, PLACES, Segment};
+use super::{Growing, SEGMENTS_MAX, Segment};
 use crate::error::BuildError;
 use crate::table::{FlowTable, Full, FullReason, TableKey};
 
@@ -37,8 +37,8 @@ where
     ///
     /// # Errors
     ///
-    /// [`FullReason::Memory`] if no segment can be opened: limits, memory, or eight at a time. Nothing has changed then, and
-    /// callers must go on with the hash that they have.
+    /// [`FullReason::Memory`] if no segment can be opened: limits, memory, or eight at a time, which draining makes fewer. Nothing
+    /// has changed then, and callers must go on with the hash that they have.
     ///
     /// # Examples
     ///
@@ -69,10 +69,10 @@ where
             return Err(Full { reason: FullReason::Memory });
         }
         let former: FormerHash<K> = Arc::new(former);
-        if let Some((_, older)) = self.segments.split_last() {
+        if let Some((_, older)) = self.segments.split_last_mut() {
             for segment in older {
                 // Who was not drained since an earlier turn is under a hash that is older still.
-                self.former[segment.place].get_or_insert_with(|| Arc::clone(&former));
+                segment.former.get_or_insert_with(|| Arc::clone(&former));
             }
         }
         Ok(())
@@ -80,30 +80,22 @@ where
 
     /// Says whether any flow may still be where a former hash had it put. Once this is false, that hash is forgotten.
     pub fn is_rekeying(&self) -> bool {
-        self.former.iter().any(Option::is_some)
-    }
-
-    /// Returns what a segment knows a key by.
-    #[inline]
-    pub(super) fn hash_in(&self, segment: &Segment<T>, key: &K, hash: u64) -> u64 {
-        match &self.former[segment.place] {
-            None => hash,
-            Some(former) => former(key),
-        }
+        self.segments.iter().any(|segment| segment.former.is_some())
     }
 
     /// Opens a segment as large as the newest, with twice the room that all flows need as far as the limit allows; returns
     /// whether it could.
     fn open_beside(&mut self) -> bool {
-        let newest = self.places[self.newest().place].flows;
-        let wanted = newest.max(self.len().saturating_mul(2)).min(self.limits.flows_max);
-        for number in 0..self.places.len() {
-            let place = self.places[number];
-            if !place.open && place.flows >= wanted && self.open(Some(number), place.flows).is_ok() {
-                return true;
-            }
-        }
-        self.places.len() < PLACES && self.open(None, wanted).is_ok()
+        let wanted = self.newest().flows.max(self.len().saturating_mul(2)).min(self.limits.flows_max);
+        self.segments.len() < SEGMENTS_MAX && self.open(wanted).is_ok()
+    }
+}
+
+impl<K, T> Segment<K, T> {
+    /// Returns what the segment knows a key by.
+    #[inline]
+    pub(super) fn hash_in(&self, key: &K, hash: u64) -> u64 {
+        self.former.as_ref().map_or(hash, |former| former(key))
     }
 }
 
@@ -213,7 +205,8 @@ mod tests {
         ids.sort_unstable();
         ids.dedup();
         assert!(ids.len() as u64 >= 30 * (turns + 1), "{} ids", ids.len());
-        assert!(table.places.len() <= 4, "{} places", table.places.len());
+        let one = build(60).unwrap().slot_count();
+        assert!(table.slot_count() <= 3 * one, "{} slots, {one} a segment", table.slot_count());
     }
 
     #[test]

@@ -64,7 +64,8 @@ impl Timeouts {
         self
     }
 
-    /// Returns the first moment at which a flow may be removed that was last seen at a given one.
+    /// Returns the first moment at which a flow may be removed that was last seen at a given one; [`u64::MAX`], where time ends, if that
+    /// would be later.
     #[inline]
     pub fn deadline(&self, class: TimeoutClass, last_seen: Tick) -> Option<Tick> {
         let ticks = (*self.ticks.get(usize::from(class.0))?)?;
