@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 
 use flowloom_flow_key::hash::fold::split_mix;
+use flowloom_flow_table::baseline::{Chained, ChainedConfig};
+use flowloom_flow_table::evict::{Candidate, Evict};
 use flowloom_flow_table::segments::GrowthLimits;
 use flowloom_flow_table::{
     BuildError, DHash, DHashConfig, FlowId, FlowTable, FullReason, Growing, LineHash, LineHashConfig, Tick,
@@ -241,5 +243,40 @@ proptest! {
             }
             prop_assert_eq!(table.len() as usize, map.len());
         }
+    }
+}
+
+/// Lets flows of the value 0 go, and counts them.
+struct Old(u32);
+
+impl Evict<u64, u64> for Old {
+    fn rank(&mut self, candidate: &Candidate<'_, u64, u64>) -> Option<u64> {
+        (*candidate.value == 0).then_some(0)
+    }
+
+    fn evicted(&mut self, _: FlowId, _: u64, _: u64) {
+        self.0 += 1;
+    }
+}
+
+#[test]
+fn for_a_flow_that_is_refused_nobody_goes_though_segments_differ_in_their_hash() {
+    let build = |flows| {
+        let config = ChainedConfig { buckets: 4, list_cap: 30, ..ChainedConfig::for_flows(flows) };
+        Chained::<u64, u64>::try_new(&config)
+    };
+    let mut table = Growing::try_new(limits(100, 100), build).unwrap();
+    for key in 0..100 {
+        table.insert(key, key << 62, 0, CLASS, Tick(0)).expect("lists of twenty-five");
+    }
+    table.rekey(|key| *key << 62).expect("one segment is open");
+    // All in one list of the newest segment, under the new hash; the former one spreads them.
+    for (key, gone) in (100..220).zip(1..) {
+        let mut policy = Old(0);
+        let entry = table.entry_or_evict(key, 0, CLASS, Tick(1), || 1, &mut policy);
+        let is_in = gone <= 100;
+        assert_eq!((entry.is_ok(), policy.0), (is_in, u32::from(is_in)), "the {gone}th: {entry:?}");
+        assert_eq!(table.lookup(&key, 0), entry.ok().map(|entry| entry.id), "the {gone}th");
+        assert_eq!(table.len(), 100);
     }
 }

@@ -313,6 +313,14 @@ where
         })
     }
 
+    /// Evicts a flow in the way of a new one, from the youngest segment that lets one go, and returns that segment's number.
+    fn evict_for(&mut self, key: &K, hash: u64, policy: &mut impl Evict<K, V>) -> Option<usize> {
+        (0..self.segments.len()).rev().find(|&number| {
+            let hash = self.segments[number].hash_in(key, hash);
+            self.evict_from(number, hash, policy)
+        })
+    }
+
     /// Evicts a flow of one segment; the policy hears of it by the name that the world knows.
     fn evict_from(&mut self, number: usize, hash: u64, policy: &mut impl Evict<K, V>) -> bool {
         let Segment { table, names, .. } = &mut self.segments[number];
@@ -414,12 +422,14 @@ where
         if let Some(id) = self.lookup_older(&key, hash) {
             return Ok(Entry { id, is_new: false });
         }
+        let mut vacated = None;
         if self.len() >= self.limits.flows_max {
             let known = self.newest().table.lookup(&key, hash).map(|id| self.newest().names.outer(id));
             if let Some(id) = known {
                 return Ok(Entry { id, is_new: false });
             }
-            if !self.evict(hash, policy) {
+            vacated = self.evict_for(&key, hash, policy);
+            if vacated.is_none() {
                 self.refused += 1;
                 return Err(Full { reason: FullReason::Capacity });
             }
@@ -443,6 +453,11 @@ where
             if outcome.is_err() {
                 outcome = Err(Full { reason: FullReason::Memory });
             }
+        }
+        if let (Err(_), Some(number)) = (outcome, vacated) {
+            // Somebody went for this flow: it does not matter that the newest segment has no place for it.
+            let hash = self.segments[number].hash_in(&key, hash);
+            outcome = enter(&mut self.segments[number], hash);
         }
         if outcome.is_err() && self.evict_from_newest(hash, policy) {
             outcome = enter(self.newest_mut(), hash);
