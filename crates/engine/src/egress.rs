@@ -35,7 +35,8 @@ pub struct Released<'a> {
     pub bytes: &'a [u8],
     /// Bytes the packet had on the wire.
     pub wire_bytes: u32,
-    /// Nanoseconds since 1970, never going backwards within a run.
+    /// Nanoseconds since 1970, of a packet in the order of arrival never before those of earlier ones. So a sink sees no time go back
+    /// inline or in [external order](crate::Order::External); otherwise packets of different flows may come with times in any order.
     pub time_ns: u64,
     /// The link type of `bytes`.
     pub link: LinkType,
