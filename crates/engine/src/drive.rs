@@ -123,15 +123,15 @@ impl<'a> Front<'a> {
         let fill = self.source.next_batch(&mut self.batch);
         self.arrivals.withhold(self.losses.withhold(&self.source.withheld()));
         let error = match fill {
-            Ok(Fill::Packets) if self.batch.block.is_none() => {
-                SourceError("it yields packets that lie in no block".into())
-            }
             Ok(Fill::Packets) if !(1..=BATCH_PACKETS).contains(&self.batch.packets.len()) => {
                 let packets = self.batch.packets.len();
                 SourceError(
                     format!("it yields a batch of {packets} packets, where 1 to {BATCH_PACKETS} can be")
                         .into(),
                 )
+            }
+            Ok(Fill::Packets) if self.batch.block.is_none() => {
+                SourceError("it yields packets that lie in no block".into())
             }
             Ok(Fill::Packets) if self.is_misnumbered() => {
                 let number = self.batch.block_number;

@@ -35,7 +35,8 @@ pub struct Released<'a> {
     pub bytes: &'a [u8],
     /// Bytes the packet had on the wire.
     pub wire_bytes: u32,
-    /// Nanoseconds since 1970, never going backwards within a run.
+    /// Nanoseconds since 1970, of a packet in the order of arrival never before those of earlier ones. So a sink sees no time go back
+    /// inline or in [external order](crate::Order::External); otherwise packets of different flows may come with times in any order.
     pub time_ns: u64,
     /// The link type of `bytes`.
     pub link: LinkType,
@@ -213,6 +214,8 @@ pub(crate) struct Egress<'a> {
     published: Arc<CachePadded<AtomicU64>>,
     /// The number that the source had nothing from on, when it had nothing last.
     starved: Arc<CachePadded<AtomicU64>>,
+    /// The last of these numbers that everything before had left at.
+    dry_at: u64,
     /// The sink has taken packets since it was flushed.
     is_held: bool,
     /// First number and block, oldest first.
@@ -255,6 +258,7 @@ pub(crate) fn connect<'a>(
         told: 0,
         published: Arc::clone(&next),
         starved: Arc::clone(&starved),
+        dry_at: 0,
         is_held: false,
         blocks: VecDeque::new(),
         halt: Arc::clone(halt),
@@ -325,9 +329,13 @@ impl Egress<'_> {
             }
             return Polled::Done;
         }
-        // Once: nothing is held then, and the number passes only with further packets.
-        if self.is_held && self.next == self.starved.load(Ordering::Relaxed) {
-            self.flush();
+        // Once: where the order is not exact, packets that come later may leave before the window moves on.
+        let starved = self.starved.load(Ordering::Relaxed);
+        if self.next == starved && self.dry_at != starved {
+            self.dry_at = starved;
+            if self.is_held {
+                self.flush();
+            }
         }
         if worked { Polled::Worked } else { Polled::Idle }
     }
@@ -426,6 +434,11 @@ mod tests {
             Ok(())
         }
 
+        fn flush(&mut self) -> Result<(), SinkError> {
+            self.0.push(b"flushed".to_vec());
+            Ok(())
+        }
+
         fn finish(&mut self) -> Result<(), SinkError> {
             Ok(())
         }
@@ -458,6 +471,40 @@ mod tests {
         egress.poll();
         drop(egress);
         assert_eq!(sink.0, [b"1st", b"2nd", b"old"]);
+    }
+
+    #[test]
+    fn a_sink_is_flushed_once_though_later_packets_leave_before_the_window_moves_on() {
+        for accepts_first in [true, false] {
+            let (mut sink, halt) = (Bytes::default(), Arc::new(Halt::default()));
+            let (mut egress, Ends { mut window, given_out: mut given, workers: mut done }) =
+                connect(&mut sink, 2, false, &halt);
+            let mut tell =
+                |worker: usize, number, verdict| done[worker].tell(packet(number), Some(verdict));
+            given.batch(0, 1, 1, Some(block(b"one")));
+            // Before the input was dry for the first time, nothing is flushed.
+            given.batch(1, 1, 1, None);
+            tell(1, 1, Verdict::Accept);
+            egress.poll();
+            tell(0, 0, if accepts_first { Verdict::Accept } else { Verdict::Deny });
+            egress.poll();
+            window.starve(2);
+            egress.poll();
+            // The next one is with a worker that is slow.
+            given.batch(2, 3, 0b111, Some(block(b"two")));
+            for number in [3, 4] {
+                tell(1, number, Verdict::Accept);
+                egress.poll();
+            }
+            tell(0, 2, Verdict::Accept);
+            egress.poll();
+            window.starve(5);
+            egress.poll();
+            drop(egress);
+            let first: &[&[u8]] = if accepts_first { &[b"one", b"one"] } else { &[b"one"] };
+            let rest: [&[u8]; 5] = [b"flushed", b"two", b"two", b"two", b"flushed"];
+            assert_eq!(sink.0, [first, &rest].concat());
+        }
     }
 
     /// A thread may rest between its look at what was given out and its look at what was done.

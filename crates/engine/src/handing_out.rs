@@ -17,6 +17,10 @@ pub(crate) trait Intake: Send {
     fn room(&mut self, losses: &mut Losses, packets: usize) -> Room;
     /// Takes in a batch; there is room for it. Its tray goes to `trays`.
     fn take(&mut self, losses: &mut Losses, portion: &mut Portion, trays: &mut Trays);
+    /// While nothing is there to be taken in: hands on what found no room; says whether some of it did.
+    fn go_on(&mut self, _: &mut Losses) -> bool {
+        false
+    }
     /// After the last packet: hands on what is left and says that nothing follows. To be called until it does not return
     /// `Full`.
     fn end(&mut self, losses: &mut Losses) -> Room;
@@ -120,10 +124,11 @@ impl<'a> HandingOut<'a> {
         }
     }
 
-    /// Ends what comes after, once there is no further ticket.
+    /// Ends what comes after, once there is no further ticket; until then, goes on with what is held back.
     pub(crate) fn end(&mut self, tickets: &Tickets) -> Polled {
         if !tickets.is_over(self.ticket) {
-            return Polled::Idle;
+            // The source may have nothing for long: what was taken in does not wait for what comes next.
+            return if self.intake.go_on(&mut self.losses) { Polled::Worked } else { Polled::Idle };
         }
         match self.intake.end(&mut self.losses) {
             Room::Free | Room::Gone => Polled::Done,

@@ -260,6 +260,12 @@ impl Intake for PullIntake<'_> {
         self.flush(losses);
     }
 
+    fn go_on(&mut self, losses: &mut Losses) -> bool {
+        let held = self.held.len();
+        self.flush(losses);
+        self.held.len() < held
+    }
+
     fn end(&mut self, losses: &mut Losses) -> Room {
         let room = self.flush(losses);
         if room != Room::Full {

@@ -252,8 +252,8 @@ impl<'a> TurnsAtInput<'a> {
             polled = Polled::Worked;
         }
         match handing_out.end(&self.tickets) {
-            Polled::Done => Polled::Done,
-            _ => polled,
+            Polled::Idle => polled,
+            ended => ended,
         }
     }
 

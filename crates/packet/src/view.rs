@@ -69,7 +69,8 @@ pub struct PacketView<'a> {
     pub bytes: &'a [u8],
     /// What the decoder found in them.
     pub headers: Headers,
-    /// Nanoseconds since 1970, never going backwards within a run.
+    /// Nanoseconds since 1970. A run gives each packet the time of its record, or the latest time before it: in the order of arrival, so
+    /// also within a flow whose order is kept, it never goes back. From flow to flow it may, where workers share flows.
     pub time_ns: u64,
     /// Bytes the packet had on the wire.
     pub wire_bytes: u32,

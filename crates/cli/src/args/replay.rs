@@ -143,7 +143,8 @@ pub(crate) struct Replay {
     pub(crate) flows: Option<PathBuf>,
 
     /// Write the packets that the application accepts to a pcapng file, in the order that --order promises; one whose time
-    /// goes back gets the latest time before it
+    /// goes back in the input gets the latest time before it. Without --order external, workers may write flows before
+    /// earlier packets of others
     #[arg(long, value_name = "FILE")]
     pub(crate) write: Option<PathBuf>,
 

@@ -21,8 +21,16 @@ const FIGURES: [Figure; 3] = [
 type Figure = (&'static str, &'static str, fn(&Hits) -> u64);
 
 /// Returns the page of this moment. Series are the same from the first page to the last, but where rules are replaced: a reason that
-/// has not occurred is zero.
-pub(super) fn page(now: &Snapshot, rules: Option<&LiveRules>, reloads: Option<&ReloadCounts>) -> String {
+/// has not occurred is zero, and so are the `workers` of a run that has not begun.
+pub(super) fn page(
+    mut now: Snapshot,
+    workers: usize,
+    rules: Option<&LiveRules>,
+    reloads: Option<&ReloadCounts>,
+) -> String {
+    if now.workers.len() < workers {
+        now.workers.resize(workers, WorkerSnapshot::default());
+    }
     let mut page = Page(String::with_capacity(4096));
     page.one("packets_total", "counter", "Packets taken from the source.", now.packets);
     page.one("processed_total", "counter", "Packets that an application has seen.", now.processed);
@@ -33,15 +41,15 @@ pub(super) fn page(now: &Snapshot, rules: Option<&LiveRules>, reloads: Option<&R
         page.value("dropped_total", "reason", reason.name(), now.dropped.of(*reason));
     }
     page.head("worker_processed_total", "counter", "Packets that a worker's application has seen.");
-    page.workers(now, "worker_processed_total", |worker| worker.processed);
+    page.workers(&now, "worker_processed_total", |worker| worker.processed);
     page.head("worker_denied_total", "counter", "Packets that a worker's application refused.");
-    page.workers(now, "worker_denied_total", |worker| worker.denied);
+    page.workers(&now, "worker_denied_total", |worker| worker.denied);
     page.head("worker_dropped_total", "counter", "Packets that a worker had and dropped.");
-    page.workers(now, "worker_dropped_total", |worker| worker.dropped);
+    page.workers(&now, "worker_dropped_total", |worker| worker.dropped);
     page.head("worker_ring_full_total", "counter", "Packets dropped because a worker's ring was full.");
-    page.workers(now, "worker_ring_full_total", |worker| worker.ring_full);
+    page.workers(&now, "worker_ring_full_total", |worker| worker.ring_full);
     page.head("worker_full_waits_total", "counter", "Times that a worker's ring was full.");
-    page.workers(now, "worker_full_waits_total", |worker| worker.full_waits);
+    page.workers(&now, "worker_full_waits_total", |worker| worker.full_waits);
     page.one(
         "unplaced_total",
         "counter",
@@ -165,7 +173,7 @@ mod tests {
         let any = Rule::v4(PrefixV4::ANY, PrefixV4::ANY);
         let rules = RuleSet::new(vec![any; RULES_MAX + 1]).unwrap();
         let rules = LiveRules::new(FirewallRules::scanning(rules, Defaults::default()));
-        let page = page(&now, Some(&rules), Some(&ReloadCounts::default()));
+        let page = page(now, 3, Some(&rules), Some(&ReloadCounts::default()));
         let mut declared = Vec::new();
         for line in page.lines() {
             if let Some(rest) = line.strip_prefix("# TYPE ") {
@@ -186,6 +194,7 @@ mod tests {
             "flowloom_dropped_total{reason=\"table_full\"} 0",
             "flowloom_worker_processed_total{worker=\"0\"} 3",
             "flowloom_worker_denied_total{worker=\"1\"} 0",
+            "flowloom_worker_processed_total{worker=\"2\"} 0",
             "flowloom_worker_ring_full_total{worker=\"0\"} 11",
             "flowloom_worker_full_waits_total{worker=\"0\"} 12",
             "flowloom_worker_ring_full_total{worker=\"1\"} 0",

@@ -28,7 +28,7 @@ pub(crate) use server::bind;
 
 use statistics::Statistics;
 
-/// Starts everything that a run wants beside it, and returns the counts of reloads.
+/// Starts everything that a run of so many workers wants beside it, and returns the counts of reloads.
 ///
 /// The threads end with the process: what they wait for may never come.
 ///
@@ -37,6 +37,7 @@ use statistics::Statistics;
 /// [`Failure`] where a thread cannot be started.
 pub(crate) fn start(
     control: &Arc<Control>,
+    workers: usize,
     rules: Option<Arc<LiveRules>>,
     reload: Option<Reload>,
     listener: Option<TcpListener>,
@@ -62,7 +63,8 @@ pub(crate) fn start(
     let reloaded = again.then(|| Arc::clone(&counts));
     if let Some(listener) = listener {
         let control = Arc::clone(control);
-        let page = move || metrics::page(&control.snapshot(), rules.as_deref(), reloaded.as_deref());
+        let page =
+            move || metrics::page(control.snapshot(), workers, rules.as_deref(), reloaded.as_deref());
         spawn("metrics", move || server::serve(&listener, &page))?;
     }
     attend_to_signals(control, again, move |asked| match (asked, &reloader) {

@@ -78,6 +78,26 @@ fn a_batch_of_none_or_of_too_many_is_the_sources_fault() {
     }
 }
 
+/// Says that there are packets, and yields nothing at all.
+struct Nothing;
+
+impl PacketSource for Nothing {
+    fn next_batch(&mut self, _: &mut PacketBatch) -> Result<Fill, SourceError> {
+        Ok(Fill::Packets)
+    }
+}
+
+#[test]
+fn a_batch_without_packets_is_told_as_such_and_not_by_the_block_it_lacks() {
+    let table = |_| small_table();
+    let new = |_| Recorder::default();
+    let mut policy = DirectHash::new(WorkerCount::new(1).unwrap());
+    let report =
+        run(&config(Mode::Inline), &mut Nothing, &mut policy, table, new, &Control::default()).unwrap();
+    let fault = report.fault.as_ref().map(ToString::to_string).unwrap_or_default();
+    assert!(fault.contains("a batch of 0 packets, where 1 to 32 can be"), "{fault}");
+}
+
 /// Forgets to say where its packets lie.
 struct Blockless(Memory);
 

@@ -73,12 +73,16 @@ impl PacketSource for Halting {
     }
 }
 
+/// More slots than a source yields before it has nothing.
+const PLENTY: usize = 256;
+
 fn run_dry(
     (mode, order, name): (Mode, Order, &str),
+    ring_slots: usize,
     sink: &mut Flushing,
     seed: Option<u64>,
 ) -> (RunReport<Seen>, u64) {
-    let config = EngineConfig { order, ..config(mode) };
+    let config = EngineConfig { order, ring_slots, ..config(mode) };
     let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
     let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
     let discipline = match &mut policy {
@@ -104,7 +108,7 @@ fn a_sink_is_flushed_once_whenever_the_input_has_nothing() {
     for layout in LAYOUTS {
         for seed in [None, Some(3), Some(4)] {
             let mut sink = Flushing::default();
-            let (report, dry) = run_dry(layout, &mut sink, seed);
+            let (report, dry) = run_dry(layout, PLENTY, &mut sink, seed);
             assert!(report.fault.is_none() && dry >= 5, "{layout:?} {:?} {dry}", report.fault);
             let flushed = sink.flushed.lock().unwrap();
             // With all that had come by then.
@@ -116,12 +120,24 @@ fn a_sink_is_flushed_once_whenever_the_input_has_nothing() {
 }
 
 #[test]
+fn what_found_no_room_goes_on_though_nothing_comes_behind_it() {
+    for layout in LAYOUTS {
+        for seed in [None, Some(3), Some(4), Some(5), Some(6)] {
+            let mut sink = Flushing::default();
+            let (report, dry) = run_dry(layout, 64, &mut sink, seed);
+            assert!(report.fault.is_none() && dry >= 5, "{layout:?} {seed:?} {:?} {dry}", report.fault);
+            assert_eq!(sink.taken, report.processed(), "{layout:?}");
+        }
+    }
+}
+
+#[test]
 fn a_sink_that_cannot_be_flushed_ends_a_run_whose_input_has_nothing() {
     for layout in LAYOUTS {
         for seed in [None, Some(3)] {
             for (fail_at, panic_at) in [(Some(2), None), (None, Some(2))] {
                 let mut sink = Flushing { fail_at, panic_at, ..Flushing::default() };
-                let (report, dry) = run_dry(layout, &mut sink, seed);
+                let (report, dry) = run_dry(layout, PLENTY, &mut sink, seed);
                 let fault = report.fault.as_ref().unwrap();
                 assert!(matches!(fault, Fault::Sink { .. }), "{layout:?}: {fault:?}");
                 assert!(fault.to_string().contains("told to"), "{fault}");
