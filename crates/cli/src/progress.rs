@@ -1,9 +1,10 @@
-//! The progress bar: on a terminal's stderr, drawn by a thread of its own from relaxed counters.
+//! The progress bar: on a terminal's stderr, drawn by a thread of its own from relaxed counters, and out of the way of what else is
+//! said there.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,30 @@ use crate::render::harmless;
 
 /// Five times a second: often enough to see it move, too rare to disturb.
 const INTERVAL: Duration = Duration::from_millis(200);
+
+/// The bar that is drawn now, if one is.
+static SHOWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
+
+/// Lets something write to stderr with no bar there. A bar counts the lines that it has drawn, and clears as many before it is drawn
+/// again: the last lines of what somebody else wrote, if it had not been taken away before.
+pub(crate) fn without_bar<T>(write: impl FnOnce() -> T) -> T {
+    let shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    match shown {
+        Some(bar) => bar.suspend(write),
+        None => write(),
+    }
+}
+
+/// Draws a bar until something comes from `ended`, as `update` sets it five times a second.
+fn show(bar: &ProgressBar, ended: &Receiver<()>, mut update: impl FnMut(&ProgressBar)) {
+    let now_shown = |shown| *SHOWN.lock().unwrap_or_else(PoisonError::into_inner) = shown;
+    now_shown(Some(bar.clone()));
+    while ended.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
+        update(bar);
+    }
+    bar.finish_and_clear();
+    now_shown(None);
+}
 
 /// A progress bar that is drawn until it is dropped.
 #[derive(Debug)]
@@ -71,14 +96,13 @@ fn draw(label: String, set: &SetProgress, control: &Control, ended: &Receiver<()
     }
     bar.set_prefix(label);
     let mut before = (Instant::now(), 0_u64);
-    while ended.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
+    show(&bar, ended, |bar| {
         let now = (Instant::now(), control.packets());
         let rate = (now.1 - before.1) as f64 / (now.0 - before.0).as_secs_f64() / 1e6;
         before = now;
         bar.set_position(set.done_bytes());
         bar.set_message(format!("{rate:.1} Mpps  {}", crate::render::counted(now.1, "packet")));
-    }
-    bar.finish_and_clear();
+    });
 }
 
 /// A bar over steps that threads count off.
@@ -103,10 +127,7 @@ impl Steps {
                 bar.set_style(style.progress_chars("━╸ "));
             }
             bar.set_prefix(label);
-            while ended.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                bar.set_position(done.load(Ordering::Relaxed));
-            }
-            bar.finish_and_clear();
+            show(&bar, &ended, |bar| bar.set_position(done.load(Ordering::Relaxed)));
         };
         let thread = std::thread::Builder::new().name("progress".into()).spawn(draw).ok();
         Self { end: Some(end), thread }
@@ -120,5 +141,94 @@ impl Drop for Steps {
             // A bar that could not be drawn is no reason to fail.
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use indicatif::TermLike;
+
+    use super::*;
+
+    /// What happened to a terminal that is forty columns wide, in this order.
+    #[derive(Clone, Debug, Default)]
+    struct Terminal(Arc<Mutex<Vec<String>>>);
+
+    impl Terminal {
+        fn note(&self, what: impl Into<String>) {
+            self.0.lock().unwrap().push(what.into());
+        }
+    }
+
+    impl TermLike for Terminal {
+        fn width(&self) -> u16 {
+            40
+        }
+
+        fn move_cursor_up(&self, lines: usize) -> std::io::Result<()> {
+            self.note(format!("up {lines}"));
+            Ok(())
+        }
+
+        fn move_cursor_down(&self, lines: usize) -> std::io::Result<()> {
+            self.note(format!("down {lines}"));
+            Ok(())
+        }
+
+        fn move_cursor_right(&self, columns: usize) -> std::io::Result<()> {
+            self.note(format!("right {columns}"));
+            Ok(())
+        }
+
+        fn move_cursor_left(&self, columns: usize) -> std::io::Result<()> {
+            self.note(format!("left {columns}"));
+            Ok(())
+        }
+
+        fn write_line(&self, text: &str) -> std::io::Result<()> {
+            self.note(text);
+            Ok(())
+        }
+
+        fn write_str(&self, text: &str) -> std::io::Result<()> {
+            self.note(text);
+            Ok(())
+        }
+
+        fn clear_line(&self) -> std::io::Result<()> {
+            self.note("clear");
+            Ok(())
+        }
+
+        fn flush(&self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_is_said_stands_where_the_bar_was_and_the_bar_below_it() {
+        let terminal = Terminal::default();
+        let target = ProgressDrawTarget::term_like(Box::new(terminal.clone()));
+        let bar = ProgressBar::with_draw_target(Some(10), target);
+        bar.set_style(ProgressStyle::with_template("{prefix} of two lines").unwrap());
+        bar.set_prefix("a bar of more columns than the terminal");
+        let (end, ended) = unbounded();
+        let mut turns = 0;
+        show(&bar, &ended, |bar| {
+            bar.tick();
+            turns += 1;
+            match turns {
+                1 => without_bar(|| terminal.note("said")),
+                _ => end.send(()).unwrap(),
+            }
+        });
+        let happened = terminal.0.lock().unwrap().clone();
+        let said = happened.iter().position(|what| what == "said").unwrap();
+        let drawn = |part: &[String]| part.iter().any(|what| what.contains("a bar"));
+        let cleared = happened[..said].iter().rev().take_while(|what| !what.contains("a bar"));
+        assert_eq!(cleared.filter(|what| *what == "clear").count(), 2, "both lines: {happened:?}");
+        assert!(drawn(&happened[..said]) && drawn(&happened[said..]), "before and behind: {happened:?}");
+        without_bar(|| terminal.note("the end"));
+        assert_eq!(terminal.0.lock().unwrap().len(), happened.len() + 1, "no bar is shown any more");
     }
 }

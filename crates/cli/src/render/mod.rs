@@ -21,6 +21,7 @@ use serde::Serialize;
 
 use crate::args::{Common, Format};
 use crate::exit::{Failure, Status, stdout_failure, with_status};
+use crate::progress::without_bar;
 
 /// A result that has every form.
 pub(crate) trait Report: Serialize {
@@ -90,7 +91,7 @@ fn people(lines: &[String], common: &Common) -> String {
 /// Prints lines on stderr. Where they cannot go, on a full disk or to a reader that has left, the work goes on without them: the
 /// result and the exit status are what counts.
 pub(crate) fn say(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{}", harmless(text));
+    let _ = without_bar(|| writeln!(std::io::stderr(), "{}", harmless(text)));
 }
 
 /// Prints on stderr what went wrong, and the exit status that it leads to.

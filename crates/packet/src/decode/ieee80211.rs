@@ -1,4 +1,4 @@
-//! 802.11 data frames, plain or behind a radiotap header.
+//! 802.11 data frames, plain or behind a radiotap header, of access points and of meshes.
 
 use super::layers::{Decoded, Layers};
 use crate::reason::DropReason;
@@ -6,6 +6,7 @@ use crate::reason::DropReason;
 const CUT: DropReason = DropReason::TruncatedLink;
 const HEADER_BYTES: usize = 24;
 const TYPE_DATA: u8 = 2;
+const MESH_CONTROL_BYTES: usize = 6;
 
 impl Layers<'_> {
     /// Skips a radiotap header, heeding its flag for padded 802.11 headers.
@@ -55,9 +56,12 @@ impl Layers<'_> {
         if flags & 3 == 3 {
             length += 6; // Between two access points: a fourth address.
         }
-        let mut aggregate = false;
+        let (mut aggregate, mut mesh) = (false, false);
         if subtype & 8 != 0 {
-            aggregate = self.take::<1>(at + length, CUT)?[0] & 0x80 != 0;
+            let quality = self.take::<2>(at + length, CUT)?;
+            aggregate = quality[0] & 0x80 != 0;
+            // Between stations of a mesh: hop by hop with four addresses, or to a group. Elsewhere the bit is part of a duration.
+            mesh = quality[1] & 1 != 0 && (flags & 3 == 3 || flags & 3 == 2 && header[4] & 1 != 0);
             length += 2;
             if flags & 0x80 != 0 {
                 length += 4; // High-throughput control.
@@ -67,7 +71,19 @@ impl Layers<'_> {
         if aggregate {
             at += 14; // Of an aggregate the first packet counts: addresses and length before its link control.
         }
+        if mesh {
+            at += self.mesh_control_bytes(at)?;
+        }
         self.llc(at)
+    }
+
+    /// Returns the length of the mesh control at an offset: flags, time to live, number, and two addresses at most. It is 0 where the
+    /// flags are none, as link control's first byte is.
+    fn mesh_control_bytes(self, at: usize) -> Result<usize, DropReason> {
+        Ok(match self.take::<1>(at, CUT)?[0] {
+            addresses @ 0..=2 => MESH_CONTROL_BYTES + 6 * usize::from(addresses),
+            _ => 0,
+        })
     }
 }
 
@@ -97,6 +113,38 @@ mod tests {
         assert_eq!(read(&frame([0x88, 0x83], &[0; 12])), QUERY, "all of them");
         let aggregate = [&[0x80, 0][..], &[0; 14]].concat();
         assert_eq!(read(&frame([0x88, 1], &aggregate)), QUERY, "the first of an aggregate");
+    }
+
+    #[test]
+    fn a_mesh_has_a_header_of_its_own_behind_the_quality_of_service() {
+        // Behind the fourth address, of an aggregate behind the first packet's addresses.
+        let mesh =
+            |quality: u8, more: &[u8]| frame([0x88, 3], &[&[0; 6], &[quality, 1][..], more].concat());
+        assert_eq!(read(&mesh(0, &[0, 31, 1, 0, 0, 0])), QUERY);
+        assert_eq!(
+            read(&mesh(0, &[&[1, 31, 1, 0, 0, 0][..], &[2; 6]].concat())),
+            QUERY,
+            "one more address"
+        );
+        assert_eq!(read(&mesh(0, &[&[2, 31, 1, 0, 0, 0][..], &[2; 12]].concat())), QUERY, "two more");
+        assert_eq!(
+            read(&mesh(0x80, &[&[0; 14], &[0, 31, 1, 0, 0, 0][..]].concat())),
+            QUERY,
+            "an aggregate"
+        );
+        let mut group = frame([0x88, 2], &[0, 1, 0, 31, 1, 0, 0, 0]);
+        group[4] = 0xFF;
+        assert_eq!(read(&group), QUERY, "to all");
+        for length in 26..32 {
+            assert_eq!(read(&group[..length]), Err(CUT), "{length} bytes");
+        }
+        assert_eq!(read(&mesh(0, &[])), QUERY, "the bit, but link control where the mesh's flags would be");
+        assert_eq!(
+            read(&frame([0x88, 2], &[0, 1])),
+            QUERY,
+            "of an access point the bit is part of a number"
+        );
+        assert_eq!(read(&frame([0x88, 1], &[0, 1])), QUERY, "and so of a station");
     }
 
     #[test]

@@ -36,6 +36,7 @@ impl Layers<'_> {
             at,
             transport_at: at + header_bytes,
             end,
+            is_open: total == 0,
             protocol: header[9],
             later_fragment: fragment_offset != 0,
             icmp_echo: [8, 0],
@@ -88,6 +89,9 @@ mod tests {
         let mut packet = query();
         packet[2..4].fill(0);
         assert_eq!(read(&packet).unwrap().payload_bytes, 4);
+        for length in 20..24 {
+            assert_eq!(read(&packet[..length]), Err(DropReason::TruncatedTransport), "{length} bytes");
+        }
         assert_eq!(
             read(&[query(), vec![0; 18]].concat()).unwrap().payload_bytes,
             4,

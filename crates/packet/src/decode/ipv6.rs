@@ -25,10 +25,9 @@ impl Layers<'_> {
         if header[0] >> 4 != 6 {
             return Err(DropReason::MalformedIpv6);
         }
-        let end = match usize::from(u16::from_be_bytes([header[4], header[5]])) {
-            0 => self.bytes.len(),
-            length => at + HEADER_BYTES + length,
-        };
+        let length = usize::from(u16::from_be_bytes([header[4], header[5]]));
+        let is_open = length == 0;
+        let end = if is_open { self.bytes.len() } else { at + HEADER_BYTES + length };
         let address = |from: usize| {
             let mut octets = [0; 16];
             octets.copy_from_slice(&header[from..from + 16]);
@@ -72,8 +71,15 @@ impl Layers<'_> {
         if next_at > self.bytes.len() {
             return Err(CUT);
         }
-        let network =
-            Network { at, transport_at: next_at, end, protocol, later_fragment, icmp_echo: [128, 129] };
+        let network = Network {
+            at,
+            transport_at: next_at,
+            end,
+            is_open,
+            protocol,
+            later_fragment,
+            icmp_echo: [128, 129],
+        };
         self.transport(network, |source_port, destination_port| {
             FlowKey::from_v6(source, destination, source_port, destination_port, protocol)
         })
@@ -138,6 +144,9 @@ mod tests {
         packet[4..6].fill(0);
         let headers = read(&packet).unwrap();
         assert_eq!((ports(Ok(headers)), headers.payload_bytes), (QUERY, 4));
+        for length in 48..52 {
+            assert_eq!(read(&packet[..length]), Err(DropReason::TruncatedTransport), "{length} bytes");
+        }
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub(super) struct Network {
     pub(super) transport_at: usize,
     /// Offset behind the IP packet, by its own length; may lie beyond what was captured.
     pub(super) end: usize,
+    /// The IP packet does not state its length: `end` is that of the record, which may have been cut.
+    pub(super) is_open: bool,
     pub(super) protocol: u8,
     pub(super) later_fragment: bool,
     /// The types of an echo request and its reply in this family's ICMP.
@@ -110,10 +112,10 @@ impl Layers<'_> {
         Ok((u16::from_be_bytes([ports[0], ports[1]]), u16::from_be_bytes([ports[2], ports[3]])))
     }
 
-    /// Returns the first bytes of the transport header, which the IP packet must promise and the record hold.
+    /// Returns the first bytes of the transport header, which the IP packet must promise, if it states its length, and the record hold.
     fn within(&self, network: Network, count: usize) -> Result<&[u8], DropReason> {
         let at = network.transport_at;
-        if at + count > network.end {
+        if at + count > network.end && !network.is_open {
             return Err(DropReason::MalformedTransport);
         }
         self.bytes.get(at..at + count).ok_or(DropReason::TruncatedTransport)

@@ -50,8 +50,11 @@ impl Layers<'_> {
         match inner {
             Ok(headers) => Some(Ok(headers)),
             Err(DropReason::Depth) => Some(Err(DropReason::Depth)),
-            // Only a record that is shorter than its packet was cut; in a whole one nothing else would have followed.
-            Err(reason) if reason.is_truncated() && network.end > self.bytes.len() => Some(Err(CUT)),
+            // Only a record that is shorter than its packet was cut; in a whole one nothing else would have followed. A packet
+            // that does not state its length is one of more than 64 KiB.
+            Err(reason) if reason.is_truncated() && (network.is_open || network.end > self.bytes.len()) => {
+                Some(Err(CUT))
+            }
             Err(_) => None,
         }
     }
@@ -284,5 +287,11 @@ mod tests {
             assert_eq!(read(&packet[..length]), Err(CUT), "{length} bytes");
         }
         assert_eq!(read(&packet[..74]), QUERY, "behind the ports nothing is needed");
+        let mut longer_than_said = packet;
+        longer_than_said[2..4].fill(0);
+        for length in 28..72 {
+            assert_eq!(read(&longer_than_said[..length]), Err(CUT), "{length} bytes of more than 64 KiB");
+        }
+        assert_eq!(read(&longer_than_said[..74]), QUERY);
     }
 }

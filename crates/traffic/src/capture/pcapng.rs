@@ -5,7 +5,8 @@
 
 use flowloom_packet::{BATCH_PACKETS, LinkType, RawPacket};
 use pcap_parser::pcapng::{
-    Block, SectionHeaderBlock, parse_block_be, parse_block_le, parse_sectionheaderblock,
+    Block, OptionCode, PcapNGOption, SectionHeaderBlock, parse_block_be, parse_block_le,
+    parse_sectionheaderblock,
 };
 
 use super::RECORD_BYTES_MAX;
@@ -18,6 +19,9 @@ const INTERFACE_DESCRIPTION: u32 = 1;
 const OBSOLETE_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const ENHANCED_PACKET: u32 = 6;
+
+/// The resolution of a clock of which nothing is said: a negative power of ten.
+const MICROSECONDS: u8 = 6;
 
 /// The most interfaces a section may declare: more is an attack on memory.
 const INTERFACES_MAX: usize = 1 << 16;
@@ -49,6 +53,28 @@ impl Clock {
             10_u64.checked_pow(exponent).unwrap_or(10_000_000_000_000_000_000)
         };
         Self { units_per_second, offset_seconds }
+    }
+
+    /// Returns the clock that an interface's options describe, one of microseconds where they do not. What lies behind the end of
+    /// the options is none, though the parser lists it.
+    fn of(options: &[PcapNGOption<'_>], big_endian: bool) -> Self {
+        let (mut resolution, mut offset_seconds) = (MICROSECONDS, 0);
+        for option in options.iter().take_while(|option| option.code != OptionCode::EndOfOpt) {
+            match (option.code, &option.value[..]) {
+                (OptionCode::IfTsresol, [exponent, ..]) => resolution = *exponent,
+                (OptionCode::IfTsoffset, value) => {
+                    if let Some(seconds) = value.first_chunk::<8>().copied() {
+                        offset_seconds = if big_endian {
+                            i64::from_be_bytes(seconds)
+                        } else {
+                            i64::from_le_bytes(seconds)
+                        };
+                    }
+                }
+                _ => {}
+            }
+        }
+        Self::new(resolution, offset_seconds)
     }
 
     #[inline]
@@ -204,8 +230,8 @@ impl PcapngWalk {
                     (_, false) => first & 0xFFFF,
                 };
                 let interface = self.interfaces.get(interface as usize).copied();
-                let (link, clock) =
-                    interface.map_or((LinkType::UNDECLARED, Clock::new(6, 0)), |i| (i.link, i.clock));
+                let (link, clock) = interface
+                    .map_or((LinkType::UNDECLARED, Clock::new(MICROSECONDS, 0)), |i| (i.link, i.clock));
                 let time_ns = clock.nanoseconds(u64::from(high) << 32 | u64::from(low));
                 self.packet(at + 28, captured, body.len() - 20, wire, time_ns, link, out);
             }
@@ -271,13 +297,10 @@ impl PcapngWalk {
             return Err(format!("a section declares more than {INTERFACES_MAX} interfaces"));
         }
         let link = LinkType(u16::try_from(description.linktype.0).unwrap_or(u16::MAX));
-        // The parser reads the offset as little-endian in either byte order.
-        let offset =
-            if self.big_endian { description.if_tsoffset.swap_bytes() } else { description.if_tsoffset };
         self.interfaces.push(Interface {
             link,
             snaplen: description.snaplen,
-            clock: Clock::new(description.if_tsresol, offset),
+            clock: Clock::of(&description.options, self.big_endian),
         });
         self.interfaces_seen += 1;
         self.links.add(link);
@@ -341,6 +364,38 @@ mod tests {
         assert_eq!(Clock::new(6, i64::MIN).nanoseconds(5), 0);
         assert_eq!(Clock::new(0x7F, 0).nanoseconds(u64::MAX), 1_844_674_407);
         assert!(Clock::new(0xFF, 0).nanoseconds(u64::MAX) < 3_000_000_000);
+    }
+
+    #[test]
+    fn a_clock_is_described_before_the_end_of_the_options() {
+        const END: &[u8] = &[0; 4];
+        for big_endian in [false, true] {
+            let half = |value: u16| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
+            let word = |value: u32| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
+            let seconds = |value: i64| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
+            let clock = |options: &[&[u8]]| {
+                let options = options.concat();
+                let length = word(u32::try_from(20 + options.len()).unwrap());
+                let block =
+                    [&word(1)[..], &length, &half(1), &half(0), &word(0), &options, &length].concat();
+                let mark = word(0x1A2B_3C4D);
+                let version = [half(1), half(0)].concat();
+                let section =
+                    [&word(SECTION_HEADER)[..], &word(28), &mark, &version, &[0xFF; 8], &word(28)].concat();
+                let mut walk = PcapngWalk::begin(&section).unwrap();
+                let bytes = [section, block].concat();
+                let step = walk.step(&bytes, 0, &mut Ahead::from(0), &mut Vec::new());
+                assert_eq!(step, (bytes.len(), Stop::More { need: 12 }));
+                walk.interfaces[0].clock
+            };
+            let nanoseconds = [&half(9)[..], &half(1), &[9, 0, 0, 0]].concat();
+            let earlier = [&half(14)[..], &half(8), &seconds(-2)].concat();
+            assert_eq!(clock(&[]), Clock::new(6, 0));
+            assert_eq!(clock(&[&nanoseconds, &earlier, END]), Clock::new(9, -2));
+            assert_eq!(clock(&[&nanoseconds, &earlier]), Clock::new(9, -2), "no end");
+            assert_eq!(clock(&[&nanoseconds, END, &earlier]), Clock::new(9, 0));
+            assert_eq!(clock(&[END, &nanoseconds, &earlier, END]), Clock::new(6, 0));
+        }
     }
 
     #[test]
