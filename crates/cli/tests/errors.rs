@@ -66,8 +66,8 @@ fn what_is_no_capture_cannot_be_read() {
 #[test]
 fn names_of_files_do_not_steer_a_terminal() {
     let folder = Folder::new();
-    let name = "a\u{1b}[2Jb\rc\u{9b}31md.pcap";
-    let shown = "a\u{fffd}[2Jb\u{fffd}c\u{fffd}31md.pcap";
+    let name = "a\u{1b}[2Jb\rc\u{9b}31md\nPackets 7.pcap";
+    let shown = "a\u{fffd}[2Jb\u{fffd}c\u{fffd}31md\u{fffd}Packets 7.pcap";
     let good = folder.write(name, &pcap(3));
     let text = folder.write(&format!("{name}.txt"), b"nothing");
     let left_out = format!("{shown}.txt is not a capture");

@@ -62,11 +62,20 @@ fn csv(rows: &[Vec<String>]) -> Result<String, Failure> {
 }
 
 /// Returns text without what would steer a terminal: a file has whatever name someone gave it. What stands for bytes that are no
-/// text stands for such characters too; lines and tabs stay.
+/// text stands for such characters too; tabs stay, and line feeds before lines that are indented, so that no name begins a line as
+/// we do.
 pub(crate) fn harmless(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() && !matches!(c, '\n' | '\t') { char::REPLACEMENT_CHARACTER } else { c })
-        .collect()
+    let mut rest = text.chars();
+    let mut harmless = String::with_capacity(text.len());
+    while let Some(c) = rest.next() {
+        let stays = match c {
+            '\n' => rest.as_str().starts_with("  "),
+            '\t' => true,
+            _ => !c.is_control(),
+        };
+        harmless.push(if stays { c } else { char::REPLACEMENT_CHARACTER });
+    }
+    harmless
 }
 
 fn people(lines: &[String], common: &Common) -> String {
@@ -96,7 +105,7 @@ pub(crate) fn say(text: &str) {
 
 /// Prints on stderr what went wrong, and the exit status that it leads to.
 pub(crate) fn say_error(text: &str, status: Status) {
-    say(&format!("error: {}", with_status(text, status)));
+    say(&format!("error: {}", with_status(&harmless(text), status)));
 }
 
 /// Prints a warning on stderr.
