@@ -169,3 +169,42 @@ fn what_is_no_file_is_read_once() {
     let error = CaptureSet::open(&input, SetOptions { passes: 2, ..SetOptions::default() }).unwrap_err();
     assert!(matches!(error, CaptureError::ReadOnce { .. }), "{error}");
 }
+
+#[test]
+fn who_stops_early_learns_whether_anything_could_be_decoded() {
+    let directory = tempfile::tempdir().unwrap();
+    // Interfaces of pcapng are not known before they are come to.
+    let of_link = |name: &str, link: u16| {
+        let mut file = [section(false), interface(link, &[], false)].concat();
+        for second in 0..40 {
+            file.extend(enhanced(0, second, &[0; 20], 20, 60, false));
+        }
+        Input::Path(write_file(directory.path(), name, &file))
+    };
+    let [usb, ethernet] = [of_link("usb.pcapng", 220), of_link("ethernet.pcapng", 1)];
+    // A batch is of 32 packets at most, so the second leaves a rest of eight, and the third is of the next file.
+    let after = |inputs: &[&Input], batches: usize| {
+        let inputs: Vec<Input> = inputs.iter().copied().cloned().collect();
+        let mut set = CaptureSet::open(&inputs, SetOptions::default()).unwrap();
+        let mut batch = PacketBatch::new();
+        for _ in 0..batches {
+            assert_eq!(set.next_batch(&mut batch).unwrap(), Fill::Packets);
+        }
+        match set.check_decodable() {
+            Ok(()) => None,
+            Err(CaptureError::NothingDecodable { path, links }) => {
+                assert_eq!(links.iter().map(|link| link.0).collect::<Vec<_>>(), [220]);
+                Some(path.file_name().unwrap().to_str().unwrap().to_owned())
+            }
+            Err(error) => panic!("{error}"),
+        }
+    };
+    assert_eq!(after(&[&usb], 0), None, "nothing was read");
+    assert_eq!(after(&[&ethernet], 1), None);
+    assert_eq!(after(&[&usb], 1).as_deref(), Some("usb.pcapng"));
+    assert_eq!(after(&[&usb, &ethernet], 2), None, "the next may be decoded");
+    assert_eq!(after(&[&usb, &ethernet], 3), None, "the second can be");
+    assert_eq!(after(&[&ethernet, &usb], 3), None, "the first could be");
+    let other = of_link("other.pcapng", 220);
+    assert_eq!(after(&[&usb, &other], 3).as_deref(), Some("usb.pcapng"), "the first of them");
+}
