@@ -143,8 +143,8 @@ pub(crate) struct Replay {
     pub(crate) flows: Option<PathBuf>,
 
     /// Write the packets that the application accepts to a pcapng file, in the order that --order promises; one whose time
-    /// goes back in the input gets the latest time before it. Without --order external, workers may write flows before
-    /// earlier packets of others
+    /// goes back in the input gets the latest time before it. Without --order external, a packet may stand before earlier
+    /// ones of other flows
     #[arg(long, value_name = "FILE")]
     pub(crate) write: Option<PathBuf>,
 
