@@ -21,6 +21,37 @@ const NO_PACKET: RawPacket =
 
 type ParseError<'a> = pcap_parser::nom::Err<PcapError<&'a [u8]>>;
 
+/// Which of a record's two lengths comes first, the captured one or the one on the wire: it was the other one once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lengths {
+    CapturedFirst,
+    WireFirst,
+    /// As it was written by both: what was captured is the lesser one.
+    Unknown,
+}
+
+impl Lengths {
+    /// Returns the order in files of this version.
+    fn of_version(major: u16, minor: u16) -> Result<Self, String> {
+        match (major, minor) {
+            // DG/UX wrote 543 for its own.
+            (2, ..3) | (543, _) => Ok(Self::WireFirst),
+            (2, 3) => Ok(Self::Unknown),
+            (2, _) => Ok(Self::CapturedFirst),
+            _ => Err(format!("pcap version {major}.{minor}: only version 2 is known")),
+        }
+    }
+
+    /// Returns what was captured and what was on the wire.
+    fn order(self, first: u32, second: u32) -> (u32, u32) {
+        match self {
+            Self::CapturedFirst => (first, second),
+            Self::WireFirst => (second, first),
+            Self::Unknown => (first.min(second), first.max(second)),
+        }
+    }
+}
+
 /// The state of a walk through a classic file.
 #[derive(Debug)]
 pub(super) struct PcapWalk {
@@ -30,6 +61,7 @@ pub(super) struct PcapWalk {
     link: LinkType,
     big_endian: bool,
     extra_bytes: usize,
+    lengths: Lengths,
     ns_per_unit: u64,
 }
 
@@ -49,6 +81,7 @@ impl PcapWalk {
         }
         let (_, header) =
             parse_pcap_header(&header).map_err(|error| format!("broken pcap header: {error:?}"))?;
+        let lengths = Lengths::of_version(header.version_major, header.version_minor)?;
         // The upper half of the field holds the length of a frame check sequence, not the link type.
         let link = LinkType(u16::try_from(header.network.0 & 0xFFFF).unwrap_or(u16::MAX));
         let mut walk = Self {
@@ -56,6 +89,7 @@ impl PcapWalk {
             link,
             big_endian,
             extra_bytes: if modified { MODIFIED_EXTRA_BYTES } else { 0 },
+            lengths,
             ns_per_unit: if nanoseconds { 1 } else { 1000 },
         };
         walk.links.add(link);
@@ -109,13 +143,14 @@ impl PcapWalk {
         ahead: &mut Ahead,
         out: &mut Vec<RawPacket>,
     ) -> usize {
-        if self.extra_bytes != 0 {
-            let big_endian = self.big_endian;
-            self.records(bytes, from, ahead, out, |rest| modified_frame(rest, big_endian))
-        } else if self.big_endian {
-            self.records(bytes, from, ahead, out, |rest| parse_pcap_frame_be(rest).map(|(_, frame)| frame))
-        } else {
-            self.records(bytes, from, ahead, out, |rest| parse_pcap_frame(rest).map(|(_, frame)| frame))
+        match (self.lengths, self.big_endian, self.extra_bytes) {
+            (Lengths::CapturedFirst, false, 0) => {
+                self.records(bytes, from, ahead, out, |rest| parse_pcap_frame(rest).map(|(_, frame)| frame))
+            }
+            (Lengths::CapturedFirst, true, 0) => self
+                .records(bytes, from, ahead, out, |rest| parse_pcap_frame_be(rest).map(|(_, frame)| frame)),
+            // The library reads the modified variant in one byte order only, and no old lengths.
+            _ => self.records(bytes, from, ahead, out, |rest| self.frame(rest)),
         }
     }
 
@@ -170,11 +205,9 @@ impl PcapWalk {
         let Some(header) = rest.first_chunk::<RECORD_HEADER_BYTES>() else {
             return Err(Stop::More { need: header_bytes });
         };
-        let word = |at: usize| {
-            let bytes = [header[at], header[at + 1], header[at + 2], header[at + 3]];
-            if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
-        };
-        let captured = word(8) as usize;
+        let word = |at: usize| self.word(header, at);
+        let (captured, wire_bytes) = self.lengths.order(word(8), word(12));
+        let captured = captured as usize;
         if captured > RECORD_BYTES_MAX {
             return Err(match Format::of(header) {
                 Some(Format::Pcapng) => other_format("pcapng"),
@@ -191,7 +224,24 @@ impl PcapWalk {
             });
         }
         let time_ns = u64::from(word(0)) * 1_000_000_000 + u64::from(word(4)) * self.ns_per_unit;
-        Ok(RawPacket { time_ns, wire_bytes: word(12), link: self.link, ..NO_PACKET })
+        Ok(RawPacket { time_ns, wire_bytes, link: self.link, ..NO_PACKET })
+    }
+
+    /// Reads a record whatever the variant: the usual header, perhaps eight more bytes, then the packet.
+    fn frame<'a>(&self, rest: &'a [u8]) -> Result<LegacyPcapBlock<'a>, ParseError<'a>> {
+        let incomplete = || pcap_parser::nom::Err::Incomplete(pcap_parser::nom::Needed::Unknown);
+        let header = rest.first_chunk::<RECORD_HEADER_BYTES>().ok_or_else(incomplete)?;
+        let word = |at: usize| self.word(header, at);
+        let (caplen, origlen) = self.lengths.order(word(8), word(12));
+        // The stated length may be longer than the address space of a machine of 32 bits.
+        let data = rest.get(self.header_bytes()..).and_then(|data| data.get(..caplen as usize));
+        let data = data.ok_or_else(incomplete)?;
+        Ok(LegacyPcapBlock { ts_sec: word(0), ts_usec: word(4), caplen, origlen, data })
+    }
+
+    fn word(&self, header: &[u8; RECORD_HEADER_BYTES], at: usize) -> u32 {
+        let bytes = [header[at], header[at + 1], header[at + 2], header[at + 3]];
+        if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
     }
 
     pub(super) fn links(&self) -> &[LinkType] {
@@ -215,16 +265,67 @@ fn too_long(captured: usize) -> Stop {
     ))
 }
 
-/// Reads a record of the modified variant: the usual header, eight more bytes, then the packet.
-fn modified_frame(rest: &[u8], big_endian: bool) -> Result<LegacyPcapBlock<'_>, ParseError<'_>> {
-    if !big_endian {
-        return pcap_parser::parse_pcap_frame_modified(rest).map(|(_, frame)| frame);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns a capture of this version with one packet of three bytes, of five on the wire, and where its record begins.
+    fn capture(big_endian: bool, modified: bool, version: [u16; 2], lengths: [u32; 2]) -> (Vec<u8>, usize) {
+        let half = |value: u16| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
+        let word = |value: u32| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
+        let magic = word(if modified { 0xA1B2_CD34 } else { 0xA1B2_C3D4 });
+        let mut bytes = [&magic[..], &half(version[0]), &half(version[1]), &[0; 12], &word(1)].concat();
+        let start = bytes.len();
+        for value in [7, 1, lengths[0], lengths[1]] {
+            bytes.extend(word(value));
+        }
+        bytes.extend(vec![0; if modified { MODIFIED_EXTRA_BYTES } else { 0 }]);
+        bytes.extend([1, 2, 3]);
+        (bytes, start)
     }
-    let incomplete = || pcap_parser::nom::Err::Incomplete(pcap_parser::nom::Needed::Unknown);
-    let header = rest.first_chunk::<RECORD_HEADER_BYTES>().ok_or_else(incomplete)?;
-    let word = |i: usize| u32::from_be_bytes([header[i], header[i + 1], header[i + 2], header[i + 3]]);
-    let start = RECORD_HEADER_BYTES + MODIFIED_EXTRA_BYTES;
-    // The stated length may be longer than the address space of a machine of 32 bits.
-    let data = rest.get(start..).and_then(|data| data.get(..word(8) as usize)).ok_or_else(incomplete)?;
-    Ok(LegacyPcapBlock { ts_sec: word(0), ts_usec: word(4), caplen: word(8), origlen: word(12), data })
+
+    #[test]
+    fn the_version_says_which_length_is_which() {
+        for (big_endian, modified) in [(false, false), (true, false), (false, true), (true, true)] {
+            for (version, lengths) in [
+                ([2, 4], [3, 5]),
+                ([2, 5], [3, 5]),
+                ([2, 2], [5, 3]),
+                ([2, 0], [5, 3]),
+                ([543, 0], [5, 3]),
+                ([2, 3], [3, 5]),
+                ([2, 3], [5, 3]),
+            ] {
+                let (bytes, start) = capture(big_endian, modified, version, lengths);
+                let begin = || PcapWalk::begin(&bytes, big_endian, false, modified).unwrap().0;
+                let mut packets = Vec::new();
+                let step = begin().step(&bytes, start, &mut Ahead::from(0), &mut packets);
+                assert_eq!(step, (bytes.len(), Stop::More { need: begin().header_bytes() }));
+                let expected = RawPacket {
+                    position: bytes.len() as u64 - 3,
+                    captured_bytes: 3,
+                    wire_bytes: 5,
+                    time_ns: 7_000_001_000,
+                    link: LinkType::ETHERNET,
+                };
+                assert_eq!(packets, [expected], "{version:?}");
+                packets.clear();
+                let cut = &bytes[..bytes.len() - 1];
+                let step = begin().step(cut, start, &mut Ahead::from(0), &mut packets);
+                assert_eq!((step, packets.len()), ((start, Stop::More { need: bytes.len() - start }), 0));
+            }
+        }
+    }
+
+    #[test]
+    fn another_major_version_is_not_read() {
+        for version in [[0, 0], [1, 4], [3, 0]] {
+            for big_endian in [false, true] {
+                let (bytes, _) = capture(big_endian, false, version, [3, 5]);
+                let why = PcapWalk::begin(&bytes, big_endian, false, false).unwrap_err();
+                let [major, minor] = version;
+                assert_eq!(why, format!("pcap version {major}.{minor}: only version 2 is known"));
+            }
+        }
+    }
 }
