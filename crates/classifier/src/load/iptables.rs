@@ -201,7 +201,7 @@ fn rule(cursor: &mut Cursor<'_>) -> Result<Vec<Rule>, LoadError> {
             "-m" | "--match" => {
                 if !matches!(word(cursor), "tcp" | "udp" | "sctp" | "multiport" | "comment") {
                     let kind = LoadErrorKind::Unsupported(
-                        "this match is not read: only tcp, udp, sctp, multiport and comment are",
+                        "this match is not read: only tcp, udp, sctp, multiport and comment are; say the same without it, or leave the rule out",
                     );
                     return Err(cursor.error_at(at, kind));
                 }
@@ -224,7 +224,7 @@ fn rule(cursor: &mut Cursor<'_>) -> Result<Vec<Rule>, LoadError> {
             }
             _ => {
                 let kind = LoadErrorKind::Unsupported(
-                    "this option would change which packets match and is not read",
+                    "this option would change which packets match and is not read; say the same without it, or leave the rule out",
                 );
                 return Err(cursor.error_at(start, kind));
             }
