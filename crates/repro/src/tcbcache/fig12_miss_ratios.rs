@@ -44,6 +44,10 @@ fn percents(context: &Context<'_>, workload: &Workload) -> Result<Vec<f64>, Item
 /// What the real day's sessions are called.
 const DAY: &str = "NASA day";
 
+/// A gain of the second step in percent that is one: by the draw of the sessions the real day's is between 0 and 1.6, the model's
+/// between 3 and 6, and the paper's at least 7.
+const LEAST_GAIN: f64 = 2.0;
+
 /// What each step gains over the one before it, in percent: two hashes, the bank with fewer ON lines, migration.
 struct Found {
     trace: &'static str,
@@ -59,7 +63,7 @@ impl Found {
 
     /// Says whether each step but the last gains, and that one loses nothing that shows.
     fn is_in_order(&self) -> bool {
-        self.ours[0] > 0.0 && self.ours[1] > 0.3 && self.ours[2] > -0.3
+        self.ours[0] > 0.0 && self.ours[1] > LEAST_GAIN && self.ours[2] > -0.3
     }
 }
 
@@ -89,7 +93,8 @@ fn verdict(found: &[Found]) -> Verdict {
         .iter()
         .filter(|one| !one.is_in_order())
         .map(|one| {
-            let [hashes, fewer, migration] = one.ours;
+            // Without a sign where nothing is left of it.
+            let [hashes, fewer, migration] = one.ours.map(|gain| (gain * 10.0).round() / 10.0 + 0.0);
             format!("{}, where two hashes gain {hashes:.0} %, fewer ON lines {fewer:.1} % and migration {migration:.1} %", one.trace)
         })
         .collect();
