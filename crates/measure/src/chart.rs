@@ -360,10 +360,18 @@ impl Chart {
     }
 
     fn draw_bars(&self, area: &DrawingArea<SVGBackend<'_>, Shift>) -> Result<(), ChartError> {
-        let y = self.range(&self.y, true, |place| place.1)?;
+        let mut y = self.range(&self.y, true, |place| place.1)?;
+        // Bars stand on zero, or hang from it; a logarithmic axis has none, and they stand on its end.
+        let foot = match self.y.scale {
+            Scale::Linear => {
+                y = y.start.min(0.0)..y.end.max(0.0);
+                0.0
+            }
+            Scale::Log => y.start,
+        };
+        let bottom = y.start;
         let failed = |error: &dyn std::fmt::Display| self.failed(error);
         let groups = count(self.categories.len());
-        let bottom = y.start;
         let width = f64::from(SIZE.0 - LEGEND_WIDTH - Y_LABELS - 2 * MARGIN) / groups;
         let names = CategoryNames::within(width, &self.categories);
         let mut chart = ChartBuilder::on(area)
@@ -401,7 +409,7 @@ impl Chart {
             for style in bar_styles(number) {
                 let bars = self.places(series).into_iter().map(|(group, top)| {
                     let left = group - 0.4 + width * count(beside(&self.series[..number], group));
-                    Rectangle::new([(left, bottom), (left + width * 0.92, top)], style)
+                    Rectangle::new([(left, foot), (left + width * 0.92, top)], style)
                 });
                 chart.draw_series(bars).map_err(|error| failed(&error))?;
             }

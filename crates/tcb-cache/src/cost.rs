@@ -4,7 +4,8 @@
 //! T = 51.2 + (1 − m) · 6.4 + m · k · 50  ns        m misses a packet, k memory accesses a miss
 //! ```
 //!
-//! The paper charges one access a miss, and says that a lookup in memory walks a list and takes more. Its CPU figures
+//! The paper's own formula has misses alone, without the time of a hit [TCBCACHE §4.1]: that is `hit_ns` of 0. It charges
+//! one access a miss, and says that a lookup in memory walks a list and takes more. Its CPU figures
 //! come from a full-system simulator and cannot be had from miss ratios; [`HostModel`] adds up what the text names,
 //! and is a model of nothing else.
 

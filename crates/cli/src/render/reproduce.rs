@@ -159,7 +159,7 @@ fn item_lines(record: &Record) -> Vec<String> {
         lines.push(format!("  {:width$}  {:>10}  {:>10}  {:5}  our band", "", "paper", "here", ""));
     }
     lines.extend(values.iter().map(|value| value_line(value, width)));
-    lines.extend(wrapped(&format!("{:9}", record.outcome.verdict.word()), record.outcome.verdict.text()));
+    lines.extend(wrapped(&format!("{:8} ", record.outcome.verdict.word()), record.outcome.verdict.text()));
     for note in &record.outcome.notes {
         lines.extend(wrapped("note     ", note));
     }
@@ -204,6 +204,23 @@ fn wrapped(word: &str, text: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flowloom_repro::Outcome;
+
+    #[test]
+    fn a_verdict_stands_apart_from_its_reason() {
+        for verdict in [Verdict::agrees("so"), Verdict::differs("so"), Verdict::cannot_run("so")] {
+            let line = format!("  {:8} so", verdict.word());
+            let record = Record {
+                id: "lfb/one",
+                place: "Tab. 1",
+                claim: "it is so",
+                fidelity: Vec::new(),
+                seconds: 0.0,
+                outcome: Outcome::new(verdict),
+            };
+            assert!(item_lines(&record).contains(&line), "{:?}", item_lines(&record));
+        }
+    }
 
     #[test]
     fn long_texts_are_broken_below_their_first_word() {

@@ -160,6 +160,26 @@ mod tests {
     }
 
     #[test]
+    fn bars_of_values_below_zero_hang_from_it_and_none_stands_for_zero() {
+        let svg = Chart::bars("Loss", ["gain", "none", "loss"], Axis::linear("%"))
+            .with(Series::bars("ours", [-10.0, 0.0, 20.0]))
+            .svg()
+            .unwrap();
+        let bars = bars_of(&svg, "#0072B2").1;
+        let zero = bars[0][2];
+        assert!(bars[1][3] - bars[1][2] < 1.5, "{bars:?}");
+        assert!((bars[1][2] - zero).abs() < 1.5 && (bars[2][3] - zero).abs() < 1.5, "{bars:?}");
+        let (gain, loss) = (bars[0][3] - zero, zero - bars[2][2]);
+        assert!((loss - 2.0 * gain).abs() < 3.0 && gain > 30.0, "{bars:?}");
+        let svg = Chart::bars("Gains", ["one", "two"], Axis::linear("%"))
+            .with(Series::bars("ours", [-10.0, -20.0]))
+            .svg()
+            .unwrap();
+        let bars = bars_of(&svg, "#0072B2").1;
+        assert!((bars[1][3] - bars[1][2] - 2.0 * (bars[0][3] - bars[0][2])).abs() < 3.0, "{bars:?}");
+    }
+
+    #[test]
     fn names_of_groups_do_not_reach_into_each_other() {
         let named = |names: &[&str]| {
             let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();

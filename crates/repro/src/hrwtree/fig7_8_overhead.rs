@@ -25,6 +25,16 @@ pub(super) const ITEM: Item = Item {
 
 const BATCH: usize = 32;
 
+/// The least and the greatest cost of a scheduler in the paper, in nanoseconds; that they are those of flat HRW and of the adaptive tree
+/// is our reading of a figure without numbers.
+const FLAT_NS: f64 = 490.0;
+const ADAPTIVE_NS: f64 = 570.0;
+
+/// Says whether a time is within a factor of two of another.
+fn is_near(ours: f64, paper: f64) -> bool {
+    (paper / 2.0..=paper * 2.0).contains(&ours)
+}
+
 /// What a decision of our own policy may take.
 const FLOWPIN_NS_MAX: f64 = 35.0;
 
@@ -52,6 +62,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             WorkItem { digest: (split_mix(&mut flow) >> 32) as u32, bytes: 700 }
         })
         .collect();
+    let policies_count = policies.len();
     let mut rounds = Rounds::new(context.scale.pick(3, 15, 31));
     for (name, policy) in &mut policies {
         let items = &items;
@@ -81,19 +92,28 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let is_timed = context.scale != crate::experiment::Scale::Smoke;
     let remembered = Ratio::of_rounds(&outcome.samples[1].cpu_ns, &outcome.samples[2].cpu_ns);
     let pinned = Ratio::of_rounds(&outcome.samples[1].cpu_ns, &outcome.samples[6].cpu_ns);
-    let mut result = Outcome::new(Verdict::differs(
-        "decisions cost a nanosecond to a hundred or so on a processor of today, not 490 to 570: a share of a packet's matching that does not show. \
-         What the paper spends on weights, a memory of eight bytes a flow saves; feedback costs more than any hash",
+    let times: Vec<f64> = (0..policies_count).map(nanos).collect();
+    let least = times.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = times.iter().copied().fold(0.0, f64::max);
+    let (flat, adaptive) = (times[1], times[5]);
+    let mut result = Outcome::new(Verdict::of(
+        is_near(flat, FLAT_NS) && is_near(adaptive, ADAPTIVE_NS),
+        format!("flat HRW takes {flat:.0} ns and feedback {adaptive:.0}, within a factor of two of the paper's"),
+        format!(
+            "decisions cost {least:.1} to {most:.0} ns on a processor of today, flat HRW {flat:.0} and feedback {adaptive:.0}, not \
+             {FLAT_NS:.0} to {ADAPTIVE_NS:.0}. What the paper spends on weights, a memory of eight bytes a flow saves; feedback costs \
+             more than any hash"
+        ),
     ))
     .value(Value::new("remembered flat HRW: times faster than flat", "", remembered.median).band(2.0, 100.0).checked_if(is_timed))
     .value(Value::new("flowpin: times faster than flat HRW", "", pinned.median).band(0.5, 100.0).checked_if(is_timed));
     for (at, (name, paper, most)) in [
         ("direct hash", None, 490.0),
-        ("flat HRW", Some(490.0), 490.0),
+        ("flat HRW", Some(FLAT_NS), 490.0),
         ("flat HRW, remembered", None, 490.0),
         ("tree", None, 490.0),
         ("tree, remembered", None, 490.0),
-        ("adaptive, order-safe", Some(570.0), 490.0),
+        ("adaptive, order-safe", Some(ADAPTIVE_NS), 490.0),
         ("flowpin", None, FLOWPIN_NS_MAX),
     ]
     .into_iter()
@@ -106,6 +126,9 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         });
     }
     Ok(result.chart_of("A decision", Axis::log("ns"), |value| value.unit == "ns").note(
-        "Over 64 threads, 32 packets at a time, thread CPU time, the bookkeeping of counters included.",
+        "Over 64 threads, 32 packets at a time, thread CPU time, the bookkeeping of counters included.",)
+    .note(
+        "Shares of a packet's time, 5 % for preprocessing and 76 % for matching in the paper, are not taken: its trace, patterns and stack \
+         are not at hand.",
     ))
 }

@@ -26,6 +26,9 @@ const SETUPS: [(u32, u32, u32); 6] = [
     (16, 1000, 50),
 ];
 
+/// The adaptive tree over connections scheduled by the OS, as the paper has it.
+const HEADLINE: f64 = 1.592;
+
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let mut labels = Vec::new();
     let mut rows: Vec<[f64; 4]> = Vec::new();
@@ -52,15 +55,21 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     for (at, name) in ["as published", "order-safe", "flowpin", "flowpull"].into_iter().enumerate() {
         chart = chart.with(Series::bars(name, column(at)));
     }
-    let mut outcome = Outcome::new(Verdict::differs(format!(
+    let found = format!(
         "between {least:.2} and {most:.2} times, depending on how long a queue may be before the dispatcher waits, on how much of a \
-         pipeline a thread uses, and on elephants: no one of them is in the paper. With long queues there is nothing to gain"
-    )))
+         pipeline a thread uses, and on elephants: no one of them is in the paper. With queues without a bound it is {:.2}",
+        racing[0]
+    );
+    let mut outcome = Outcome::new(Verdict::of(
+        (least..=most).contains(&HEADLINE),
+        format!("{HEADLINE} lies within what the setups give, {found}"),
+        format!("{HEADLINE} is not reached: ours is {found}"),
+    ))
     .value(Value::new("least gain", "", least).band(0.7, 1.3))
-    .value(Value::new("greatest gain", "", most).paper(1.592).band(1.0, 3.0));
+    .value(Value::new("greatest gain", "", most).paper(HEADLINE).band(1.0, 3.0));
     for (label, row) in labels.iter().zip(&rows) {
         outcome = outcome
-            .value(Value::new(format!("as published, {label}"), "", row[0]).paper(1.592))
+            .value(Value::new(format!("as published, {label}"), "", row[0]).paper(HEADLINE))
             .value(Value::new(format!("flowpull, {label}"), "", row[3]));
     }
     Ok(outcome.chart(chart))

@@ -72,7 +72,8 @@ fn run(_context: &Context<'_>) -> Result<Outcome, ItemError> {
         .value(Value::new("lines moved for T5", "", step.moves as f64).paper(1.0).band(1.0, 1.0))
         .value(Value::new("lines lost for T5", "", step.evictions as f64).paper(0.0).band(0.0, 0.0))
         .value(Value::new("T3 is found by its auxiliary functions", "", by_auxiliary as f64).paper(1.0).band(1.0, 1.0))
-        .note("two banks of three ways; the lines that are ON beforehand are ours, the drawing's are not in the text")
+        .note("two banks of three ways; the lines that are ON beforehand are ours, the drawing's are not in the text. Of three lines \
+               that could be moved chance picks one: the functions are drawn so that it is T3")
         .chart_of("Steps of the example", Axis::linear("lies left, lines, found"), |_| true)
         .judged())
 }

@@ -21,6 +21,22 @@ fn longer(scale: Scale) -> Scale {
     scale.pick(Scale::Smoke, Scale::Full, Scale::Full)
 }
 
+/// Returns what the traces say of the speculative policy: misses with 16 and with 64 KB, of those with 32.
+fn verdict(found: &[(&str, f64, f64)]) -> Verdict {
+    let words = |pick: fn(&(&str, f64, f64)) -> f64| {
+        found.iter().map(|one| format!("{:.2} on {}", pick(one), one.0)).collect::<Vec<_>>().join(", ")
+    };
+    let (half, double) = (words(|one| one.1), words(|one| one.2));
+    Verdict::of(
+        found.iter().all(|&(_, half, double)| half > 1.1 && (0.95..=1.05).contains(&double)),
+        format!("64 KB miss as often as 32, {double}, and 16 KB much more, {half}"),
+        format!(
+            "64 KB miss {double} of what 32 do, and 16 KB {half}. That 64 do not help needs more sessions at a time, or longer pauses, than \
+             make the other figures come out"
+        ),
+    )
+}
+
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     // Large caches take long to fill: as many accesses as in a full run, but for a smoke test.
     let workloads = workloads(&Context { scale: longer(context.scale), ..*context })?;
@@ -29,10 +45,8 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         Axis::log("size in KiB"),
         Axis::linear("of 32 KiB"),
     );
-    let mut outcome = Outcome::new(Verdict::differs(
-        "8 and 16 KB are much worse, as the paper has it; but 64 KB are clearly better than 32 here. That they do not \
-         help needs more sessions at a time, or longer pauses, than make the other figures come out",
-    ));
+    let mut outcome = Outcome::new(Verdict::cannot_run("nothing was simulated"));
+    let mut found = Vec::new();
     let long = context.scale > Scale::Smoke;
     for workload in &workloads {
         let short = workload.short;
@@ -46,6 +60,9 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             }
             let of = |at: usize| percents[at] / percents[3];
             let model = workload.is_model && name == "spec";
+            if name == "spec" {
+                found.push((short, of(2), of(4)));
+            }
             // Where pauses are short, all sessions nearly fit into 64 KiB: the draw of the sessions decides how nearly.
             let band = if short == "S think 4" { (0.5, 0.8) } else { (0.75, 0.9) };
             outcome = outcome.values([
@@ -66,9 +83,22 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             chart = chart.with(Series::line(format!("{name}, {short}"), points.collect()));
         }
     }
+    outcome.verdict = verdict(&found);
     outcome.notes = notes(&workloads);
     Ok(outcome.chart(chart).note(
         "an earlier study of this model had 0.64 and 0.85 for 64 KB, where our bands are around our own figures: seven seeds give \
          0.57 to 0.75 at think × 4 and 0.84 to 0.88 at think × 16",
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_as_in_the_paper_would_agree() {
+        assert_eq!(verdict(&[("one", 1.4, 0.98), ("two", 1.3, 1.0)]).word(), "agrees");
+        assert_eq!(verdict(&[("one", 1.4, 0.98), ("two", 1.3, 0.84)]).word(), "differs");
+        assert_eq!(verdict(&[("one", 1.02, 0.98)]).word(), "differs", "16 KB are no worse");
+    }
 }

@@ -63,17 +63,28 @@ pub(super) fn model_s(
     think: f64,
     accesses: usize,
 ) -> Result<Workload, ItemError> {
+    model_s_from(context, sessions, think, accesses, Ports::PAPER_LIKE)
+}
+
+/// The same with these source ports.
+pub(super) fn model_s_from(
+    context: &Context<'_>,
+    sessions: u32,
+    think: f64,
+    accesses: usize,
+    ports: Ports,
+) -> Result<Workload, ItemError> {
     context.check_stop()?;
     let mut source =
         Surge::new(SurgeConfig { think_factor: think, ..SurgeConfig::default() }, context.seed);
-    let workload = overlap(context, sessions, accesses)
+    let workload = Overlap { ports, ..overlap(context, sessions, accesses) }
         .make(&mut source)
         .map_err(ItemError::during("laying sessions over each other"))?;
     let warm = accesses / 4;
     Ok(Workload {
         short: if think < 10.0 { "S think 4" } else { "S think 16" },
         about: format!(
-            "model S, N = {sessions} sessions at a time, think × {think}, paper-like ports, seed {}, {accesses} accesses of which {warm} warm the cache",
+            "model S, N = {sessions} sessions at a time, think × {think}, {ports} ports, seed {}, {accesses} accesses of which {warm} warm the cache",
             context.seed
         ),
         is_model: true,
