@@ -125,10 +125,11 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             None => value,
         });
     }
-    Ok(result.chart_of("A decision", Axis::log("ns"), |value| value.unit == "ns").note(
-        "Over 64 threads, 32 packets at a time, thread CPU time, the bookkeeping of counters included.",)
-    .note(
-        "Shares of a packet's time, 5 % for preprocessing and 76 % for matching in the paper, are not taken: its trace, patterns and stack \
-         are not at hand.",
-    ))
+    Ok(result
+        .chart_of("A decision", Axis::log("ns"), |value| value.unit == "ns")
+        .note("Over 64 threads, 32 packets at a time, thread CPU time, the bookkeeping of counters included.")
+        .note(
+            "Shares of a packet's time, 5 % for preprocessing and 76 % for matching in the paper, are not taken: its trace, patterns and \
+             stack are not at hand.",
+        ))
 }
