@@ -507,6 +507,22 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_sink_that_rests_for_a_whole_window_misses_no_message() {
+        let (mut sink, halt) = (Bytes::default(), Arc::new(Halt::default()));
+        let (mut egress, Ends { window, given_out: mut given, workers: _workers }) =
+            connect(&mut sink, 1, true, &halt);
+        // As many messages as there can be: a batch for each packet, and each of them dropped.
+        for number in 0..WINDOW {
+            assert!(window.has_room(number, 1));
+            given.batch(number, 1, 1, None);
+            given.dropped(number);
+        }
+        assert!(!window.has_room(WINDOW, 1));
+        while egress.poll() == Polled::Worked {}
+        assert!(window.has_room(WINDOW, WINDOW as usize) && !window.has_room(2 * WINDOW, 1));
+    }
+
     /// A thread may rest between its look at what was given out and its look at what was done.
     #[test]
     fn a_worker_that_is_quicker_than_the_news_of_its_batch_waits_for_the_block() {

@@ -295,3 +295,40 @@ impl Intake for PullIntake<'_> {
         HandedOver { packets, sent: Vec::new(), rings: Vec::new(), nobodys: self.full }
     }
 }
+
+#[cfg(not(loom))]
+#[cfg(test)]
+mod tests {
+    use flowloom_scheduler::{PacketHandoff, Topology, WorkerCount};
+
+    use super::*;
+    use crate::control::Control;
+    use crate::lot::tests::lot_of;
+
+    #[test]
+    fn what_found_no_room_goes_on_as_workers_fetch_and_only_then_is_there_work() {
+        let topology = Topology::flat(WorkerCount::new(1).unwrap());
+        let mut policy = PacketHandoff::new(&topology, 4).unwrap();
+        let (control, mut losses) = (Control::default(), Losses::default());
+        let pool = Arc::new(Pool::new(&mut policy, 5, 1, Arc::default()));
+        let mut intake = PullIntake::new(Arc::clone(&pool), false, None, control.begin(1));
+        let waits = |intake: &mut PullIntake<'_>| {
+            intake.publish();
+            control.snapshot().pool_full_waits
+        };
+        // Of the four packets of each batch three have a key.
+        let mut lot = lot_of(2);
+        let (portions, trays) = lot.portions();
+        intake.take(&mut losses, &mut portions[0], trays);
+        assert!(!intake.go_on(&mut losses), "nothing is held");
+        assert_eq!(waits(&mut intake), 0, "there was room for all");
+        intake.take(&mut losses, &mut portions[1], trays);
+        assert_eq!(waits(&mut intake), 1);
+        assert!(!intake.go_on(&mut losses), "there is no room yet");
+        assert_eq!(waits(&mut intake), 2);
+        assert!(matches!(pool.fetch(0.into()), Fetched::Packet(_)));
+        assert!(intake.go_on(&mut losses), "the sixth goes on");
+        assert!(!intake.go_on(&mut losses), "and nothing is held");
+        assert_eq!((waits(&mut intake), pool.left()), (2, 5));
+    }
+}

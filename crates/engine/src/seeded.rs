@@ -31,8 +31,10 @@ pub enum SeededError {
     /// It could not start.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// Every stage waits for another: on threads this would hang.
-    #[error("after {steps} steps every stage waits for another: seed {seed} shows it again")]
+    /// Every stage waits for another, or for a source that has had nothing for very long: on threads this would hang.
+    #[error(
+        "after {steps} steps every stage waits for another or for the source: seed {seed} shows it again"
+    )]
     Stuck {
         /// Steps done before.
         steps: u64,
@@ -131,7 +133,7 @@ impl<S, R> Slot<S, R> {
 ///
 /// # Errors
 ///
-/// [`SeededError`] when the run could not begin, or when every stage waits for another.
+/// [`SeededError`] when the run could not begin, or when every stage waits for another or for the source.
 pub fn run_seeded<'a, A, T, E>(
     config: &EngineConfig,
     parts: Parts<'a>,
@@ -149,9 +151,9 @@ where
     let control = parts.control;
     if config.mode == Mode::Inline {
         let mut stage = crew::inline(config, parts, table, app, &halt)?;
-        if let Some(message) = poll_out(&mut stage, InlineStage::poll) {
+        if let Some(message) = poll_out(&mut stage, seed, InlineStage::poll)? {
             stage.settle(message);
-            if let Some(message) = poll_out(&mut stage, InlineStage::poll) {
+            if let Some(message) = poll_out(&mut stage, seed, InlineStage::poll)? {
                 stage.settle(message);
             }
         }
@@ -170,8 +172,24 @@ where
 }
 
 /// Polls until there is nothing more to do; returns the message of a panic.
-fn poll_out<S>(stage: &mut S, poll: impl Fn(&mut S) -> Polled) -> Option<String> {
-    caught(|| while poll(stage) != Polled::Done {}).err()
+fn poll_out<S>(
+    stage: &mut S,
+    seed: u64,
+    poll: impl Fn(&mut S) -> Polled,
+) -> Result<Option<String>, SeededError> {
+    let (mut steps, mut starved) = (0, 0);
+    let polled = caught(|| {
+        while starved <= STARVED_MAX {
+            steps += 1;
+            match poll(stage) {
+                Polled::Done => return Ok(None),
+                Polled::Starved => starved += 1,
+                Polled::Worked | Polled::Nap(_) | Polled::Idle => starved = 0,
+            }
+        }
+        Err(SeededError::Stuck { steps, seed })
+    });
+    polled.unwrap_or_else(|message| Ok(Some(message)))
 }
 
 type LiveWorker<'a, F> = Slot<Box<dyn Worker<F> + 'a>, Ended<WorkerEnd<F>>>;

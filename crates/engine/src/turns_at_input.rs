@@ -377,6 +377,17 @@ mod tests {
     }
 
     #[test]
+    fn where_nothing_is_held_back_there_is_nothing_to_do_but_wait_for_the_source() {
+        let fills = [Fill::Packets, Fill::Starved, Fill::Starved, Fill::Starved];
+        with(&fills, &[], 1, |input, seen| {
+            let mut helper = input.helpers().next().unwrap();
+            assert_eq!(input.poll(&mut helper), Polled::Worked);
+            assert_eq!(seen.taken(), [0]);
+            assert_eq!(input.poll(&mut helper), Polled::Starved);
+        });
+    }
+
+    #[test]
     fn a_starved_source_gets_back_the_blocks_that_workers_are_done_with() {
         with(&[Fill::Packets, Fill::Starved, Fill::Starved], &[], 1, |input, seen| {
             let mut helper = input.helpers().next().unwrap();

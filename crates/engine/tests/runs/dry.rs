@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use flowloom_engine::{
     Control, Discipline, EngineConfig, Fault, Mode, Order, PacketSink, Parts, Released, RunReport,
-    SinkError, run_parts, run_seeded,
+    SeededError, SinkError, run_parts, run_seeded,
 };
 use flowloom_packet::{Fill, PacketBatch, PacketSource, SourceError};
 use flowloom_scheduler::sim::Scheme;
@@ -145,5 +145,38 @@ fn a_sink_that_cannot_be_flushed_ends_a_run_whose_input_has_nothing() {
                 assert_eq!(sink.flushed.lock().unwrap().len(), 2, "{layout:?}");
             }
         }
+    }
+}
+
+/// Has nothing after some batches, and never again; counts how often it is asked then, and panics before that takes for ever.
+struct Drying(Memory, u64);
+
+impl PacketSource for Drying {
+    fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
+        if self.0.yielded < 500 {
+            return self.0.next_batch(batch);
+        }
+        self.1 += 1;
+        assert!(self.1 < 100_000, "it is asked for ever");
+        Ok(Fill::Starved)
+    }
+}
+
+#[test]
+fn a_seeded_run_does_not_wait_for_ever_for_a_source_that_has_nothing() {
+    for (mode, order, name) in LAYOUTS {
+        let config = EngineConfig { order, ..config(mode) };
+        let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
+        let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
+        let discipline = match &mut policy {
+            Policy::Push(policy) => Discipline::Push(&mut **policy),
+            Policy::Pull(policy) => Discipline::Pull(&mut **policy),
+        };
+        let (mut source, control) = (Drying(Memory::of(mix(1_000, 100)), 0), Control::default());
+        let parts = Parts { source: &mut source, discipline, sink: None, control: &control };
+        let ended = run_seeded(&config, parts, |_| small_table(), |_| Recorder::default(), 3);
+        let is_stuck = matches!(ended, Err(SeededError::Stuck { seed: 3, steps }) if steps > 10_000);
+        assert!(is_stuck, "{mode:?} {name}: {:?}", ended.map(|report| report.fault));
+        assert!((10_000..20_000).contains(&source.1), "{mode:?} {name}: {}", source.1);
     }
 }

@@ -1,8 +1,8 @@
 //! What a policy is told of the workers' load, how often a pool was full, and a paced run that comes to its end.
 
 use flowloom_engine::{
-    Control, Discipline, EngineConfig, Fault, Mode, Order, Pace, Parts, RunReport, WhenFull, run_parts,
-    run_seeded,
+    Control, Discipline, EngineConfig, Fault, Mode, Order, Pace, Parts, RunReport, Snapshot, WhenFull,
+    run_parts, run_seeded,
 };
 use flowloom_packet::{DropReason, Fill, PacketBatch, PacketSource, SourceError};
 use flowloom_scheduler::sim::Scheme;
@@ -69,14 +69,23 @@ fn a_policy_sees_what_was_sent_and_completed_in_packets_and_bytes() {
 }
 
 fn go(name: &str, config: &EngineConfig, seed: Option<u64>) -> RunReport<Seen> {
+    go_from(&mut Memory::of(mix(2_000, 100)), &Control::default(), name, config, seed)
+}
+
+fn go_from(
+    source: &mut (dyn PacketSource + Send),
+    control: &Control,
+    name: &str,
+    config: &EngineConfig,
+    seed: Option<u64>,
+) -> RunReport<Seen> {
     let topology = Topology::flat(WorkerCount::new(config.mode.workers()).unwrap());
     let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
     let discipline = match &mut policy {
         Policy::Push(policy) => Discipline::Push(&mut **policy),
         Policy::Pull(policy) => Discipline::Pull(&mut **policy),
     };
-    let (mut source, control) = (Memory::of(mix(2_000, 100)), Control::default());
-    let parts = Parts { source: &mut source, discipline, sink: None, control: &control };
+    let parts = Parts { source, discipline, sink: None, control };
     let app = |_| Recorder::default();
     match seed {
         None => run_parts(config, parts, |_| small_table(), app).unwrap(),
@@ -117,6 +126,83 @@ fn what_is_dropped_at_full_rings_is_some_workers_or_the_pools() {
         assert_eq!(all, dropped, "{}", scheme.name);
         assert!((1..=dropped).contains(&all_waits), "{}", scheme.name);
         assert!(has_pool || (report.unplaced, report.pool_full_waits) == (0, 0), "{}", scheme.name);
+    }
+}
+
+#[test]
+fn rings_and_a_pool_that_hold_all_are_never_full() {
+    for name in ["dh", "lfb"] {
+        let config = EngineConfig { ring_slots: 2_048, ..config(Mode::Pipeline { workers: 2 }) };
+        let report = go(name, &config, Some(3));
+        assert!(report.is_balanced() && report.fault.is_none());
+        assert!(report.workers.iter().all(|worker| worker.full_waits == 0), "{name}");
+        assert_eq!(report.pool_full_waits, 0, "{name}");
+    }
+}
+
+#[test]
+fn a_report_that_leaves_a_packet_out_anywhere_is_not_balanced() {
+    let when_full = WhenFull::Drop;
+    let config = EngineConfig { ring_slots: 64, when_full, ..config(Mode::Pipeline { workers: 2 }) };
+    let wrongs: [fn(&mut RunReport<Seen>); 6] = [
+        |report| report.input.packets += 1,
+        |report| report.workers[0].sent += 1,
+        |report| report.workers[1].ring_full -= 1,
+        |report| report.unplaced += 1,
+        // A worker's own counts agree here.
+        |report| {
+            report.workers[0].sent += 1;
+            report.workers[0].counters.processed += 1;
+        },
+        // And all but a worker's here.
+        |report| {
+            report.input.packets += 1;
+            report.workers[0].counters.processed += 1;
+        },
+    ];
+    for (i, wrong) in wrongs.into_iter().enumerate() {
+        let mut report = go("dh", &config, Some(3));
+        assert!(report.is_balanced() && report.workers[1].ring_full > 0);
+        wrong(&mut report);
+        assert!(!report.is_balanced(), "{i}");
+    }
+}
+
+/// Looks at the snapshot whenever it is asked for packets.
+struct Watching<'a>(Memory, &'a Control, Vec<Snapshot>);
+
+impl PacketSource for Watching<'_> {
+    fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
+        self.2.push(self.1.snapshot());
+        self.0.next_batch(batch)
+    }
+}
+
+#[test]
+fn how_rings_and_the_pool_are_full_is_told_while_the_run_lasts() {
+    for (name, when_full) in
+        [("dh", WhenFull::Block), ("dh", WhenFull::Drop), ("lfb", WhenFull::Block), ("lfb", WhenFull::Drop)]
+    {
+        let mode = Mode::Pipeline { workers: 3 };
+        let config = EngineConfig { ring_slots: 64, when_full, ..config(mode) };
+        let control = Control::default();
+        let mut source = Watching(Memory::of(mix(8_000, 100)), &control, Vec::new());
+        let report = go_from(&mut source, &control, name, &config, Some(3));
+        assert!(report.is_balanced() && report.fault.is_none(), "{name}");
+        let sum = |snapshot: &Snapshot| {
+            let workers = snapshot.workers.iter();
+            let (rings, waits) = workers.fold((0, 0), |(rings, waits), worker| {
+                (rings + worker.ring_full, waits + worker.full_waits)
+            });
+            (rings + snapshot.unplaced, waits + snapshot.pool_full_waits)
+        };
+        for snapshot in &source.2 {
+            assert_eq!(sum(snapshot).0, snapshot.dropped.of(DropReason::RingFull), "{name} {when_full:?}");
+        }
+        let told: Vec<_> = source.2.iter().map(|snapshot| sum(snapshot).1).collect();
+        let rises = told.windows(2).filter(|pair| pair[0] < pair[1]).count();
+        assert!(told.is_sorted() && rises > 5, "{name} {when_full:?}: {told:?}");
+        assert!(*told.last().unwrap() <= sum(&control.snapshot()).1, "{name} {when_full:?}");
     }
 }
 

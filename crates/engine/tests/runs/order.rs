@@ -135,6 +135,27 @@ fn check(expected: &Expected, report: &RunReport<Seen>, notes: &Notes, exact: bo
 }
 
 #[test]
+fn packets_wait_for_slow_workers_only_where_the_order_asks_for_it() {
+    let source = Memory::of(mix(3_000, 120));
+    for (name, order, exact) in [
+        ("dh", Order::Internal, false),
+        ("dh", Order::None, false),
+        ("dh", Order::External, true),
+        ("flowpin", Order::Internal, true),
+        ("flowpin", Order::None, false),
+        ("lfb", Order::None, false),
+    ] {
+        let config = with(Mode::Pipeline { workers: 3 }, order);
+        for seed in 1..=3 {
+            let mut notes = Notes::default();
+            let report = go(&config, &source, &mut policy(name, 3), Some(&mut notes), Some(seed));
+            assert!(report.fault.is_none() && notes.numbers.len() > 2_000, "{name} {order:?}");
+            assert_eq!(notes.numbers.is_sorted(), exact, "{name} {order:?}, seed {seed}");
+        }
+    }
+}
+
+#[test]
 fn every_policy_gives_one_digest_and_the_order_it_promises() {
     let source = Memory::of(mix(3_000, 120));
     let expected = expected(&source);
