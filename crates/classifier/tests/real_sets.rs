@@ -81,12 +81,15 @@ fn the_papers_trees_answer_and_keep_their_worst_case() {
 #[test]
 fn traces_are_read_whole() {
     let Some(folder) = folder() else { return };
+    let mut read = 0;
     for entry in std::fs::read_dir(&folder).unwrap() {
         let path = entry.unwrap().path();
         if path.to_string_lossy().ends_with("_trace") {
             let text = std::fs::read_to_string(&path).unwrap();
             let keys = trace::parse(&text, LoadLimits::default()).unwrap();
             assert_eq!(keys.len(), text.lines().count(), "{}", path.display());
+            read += 1;
         }
     }
+    assert!(read > 0, "no traces in {}", folder.display());
 }

@@ -15,7 +15,7 @@ use crate::tray::Trays;
 pub(crate) trait Intake: Send {
     /// Hands on what fills a stage; says whether so many packets more may be taken.
     fn room(&mut self, losses: &mut Losses, packets: usize) -> Room;
-    /// Takes in a batch; there is room for it. Its tray goes to `trays`.
+    /// Takes in a portion; there is room for it. Its tray goes to `trays`.
     fn take(&mut self, losses: &mut Losses, portion: &mut Portion, trays: &mut Trays);
     /// While nothing is there to be taken in: hands on what found no room; says whether some of it did.
     fn go_on(&mut self, _: &mut Losses) -> bool {
@@ -63,7 +63,7 @@ pub(crate) struct HandingOut<'a> {
     known: DropCounts,
     /// The ticket whose turn it is.
     ticket: u64,
-    /// Batches of its lot that are handed out.
+    /// Portions of its lot that are handed out.
     portions: usize,
     /// Nothing is handed out any more: what comes is lost.
     is_broken: bool,
@@ -87,7 +87,7 @@ impl<'a> HandingOut<'a> {
         tickets.handed_in(self.ticket)
     }
 
-    /// Hands out that lot, or the batches of it that there is room for; says how many.
+    /// Hands out that lot, or the portions of it that there is room for; says how many.
     pub(crate) fn hand_out(&mut self, lot: &mut Lot) -> (Room, usize) {
         let begun = self.portions;
         let (portions, trays) = lot.portions();
@@ -100,7 +100,7 @@ impl<'a> HandingOut<'a> {
             match room {
                 Room::Full => return (Room::Full, self.portions - begun),
                 Room::Free => {
-                    // Before: should it panic, the batch is not handed out again.
+                    // Before: should it panic, the portion is not handed out again.
                     self.portions += 1;
                     self.intake.take(&mut self.losses, portion, trays);
                 }

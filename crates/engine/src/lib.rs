@@ -10,7 +10,7 @@
 //! Each box that has a thread is a stage that never waits ([`seeded`] runs them without threads); the input stage may do without one
 //! ([`InputThread`]). Flows belong to a worker where
 //! the policy leaves them there, else to all, in shards behind locks. With private flows there is no lock between source and
-//! report, and nowhere an allocation, a system call or formatting per packet. What flows back is one counter per worker.
+//! report, and nowhere an allocation, a system call or formatting per packet. What flows back is two counters per worker.
 //!
 //! Tables, policies, packets and keys are those of [`flow_table`], [`scheduler`], [`packet`] and [`flow_key`].
 //!

@@ -171,12 +171,12 @@ impl Lot {
         }
     }
 
-    /// Returns the batches.
+    /// Returns the portions, and the trays that they use.
     pub(crate) fn portions(&mut self) -> (&mut [Portion], &mut Trays) {
         (&mut self.portions[..self.len], &mut self.trays)
     }
 
-    /// Returns how many batches there are.
+    /// Returns how many portions there are.
     pub(crate) fn len(&self) -> usize {
         self.len
     }

@@ -52,12 +52,8 @@ impl PointerForms {
         self.habs_bytes += 4 * habs_words as u64;
     }
 
-    /// Returns the words that a lookup of so many cuts reads with plain arrays: one for each cut.
-    pub const fn plain_words(depth: u32) -> u32 {
-        depth
-    }
-
-    /// Returns the same with plain strings of differences: the string, and the pointer.
+    /// Returns the words that a lookup of so many cuts reads with plain strings of differences: the string and the pointer
+    /// for each cut. With plain arrays it is one word for each.
     pub const fn abs_words(stride: Stride, depth: u32) -> u32 {
         depth * (1_u32 << stride.bits()).div_ceil(32) + depth
     }
