@@ -210,7 +210,7 @@ impl RingGauge {
     }
 }
 
-/// What a worker publishes once a batch.
+/// What a worker publishes each time it has dealt with what it took from its ring.
 #[derive(Debug, Default)]
 pub(crate) struct Gauge {
     processed: AtomicU64,
