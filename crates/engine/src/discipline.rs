@@ -1,5 +1,6 @@
 //! Who decides which worker has a packet.
 
+use flowloom_scheduler::sim::schemes::Policy;
 use flowloom_scheduler::{Intake, OrderGuarantee, Placement};
 
 /// The policy of a run.
@@ -8,6 +9,18 @@ pub enum Discipline<'a> {
     Push(&'a mut dyn Placement),
     /// Workers fetch from a pool.
     Pull(&'a mut dyn Intake),
+}
+
+impl<'a> Discipline<'a> {
+    /// Returns the discipline of a policy that was chosen by its name, as [`Scheme::policy`] gives it: it pushes or pulls.
+    ///
+    /// [`Scheme::policy`]: flowloom_scheduler::sim::schemes::Scheme::policy
+    pub fn of(policy: &'a mut Policy) -> Self {
+        match policy {
+            Policy::Push(policy) => Self::Push(&mut **policy),
+            Policy::Pull(policy) => Self::Pull(&mut **policy),
+        }
+    }
 }
 
 impl Discipline<'_> {

@@ -11,7 +11,6 @@ use flowloom_packet::{
     RawPacket, SourceError, decode,
 };
 use flowloom_scheduler::sim::Scheme;
-use flowloom_scheduler::sim::schemes::Policy;
 use flowloom_scheduler::{DirectHash, Topology, WorkerCount};
 
 use crate::common::{Memory, Recorder, Seen, config, mix, small_table, table};
@@ -232,10 +231,7 @@ fn each_pass_over_a_capture_has_flows_of_its_own() {
         let run = |source: &mut (dyn PacketSource + Send)| {
             let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
             let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
-            let discipline = match &mut policy {
-                Policy::Push(policy) => Discipline::Push(&mut **policy),
-                Policy::Pull(policy) => Discipline::Pull(&mut **policy),
-            };
+            let discipline = Discipline::of(&mut policy);
             let control = Control::default();
             let parts = Parts { source, discipline, sink: None, control: &control };
             let app = |_| Recorder::default();
@@ -284,10 +280,7 @@ fn what_was_taken_in_is_processed_while_the_source_has_nothing() {
     ] {
         let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
         let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
-        let discipline = match &mut policy {
-            Policy::Push(policy) => Discipline::Push(&mut **policy),
-            Policy::Pull(policy) => Discipline::Pull(&mut **policy),
-        };
+        let discipline = Discipline::of(&mut policy);
         let control = Control::default();
         let inner = Memory::in_blocks(mix(200, 50), 5);
         let mut source =

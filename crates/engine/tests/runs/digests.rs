@@ -16,7 +16,6 @@ use flowloom_flow_table::segments::GrowthLimits;
 use flowloom_flow_table::{BuildError, DHash, DHashConfig, FlowTable, Growing};
 use flowloom_packet::{DecodeOptions, Fill, PacketBatch, PacketSource, decode};
 use flowloom_scheduler::sim::Scheme;
-use flowloom_scheduler::sim::schemes::Policy;
 use flowloom_scheduler::{Topology, WorkerCount};
 use flowloom_traffic::capture::{CaptureSet, Input, SetOptions};
 use flowloom_traffic::synth::MixConfig;
@@ -76,10 +75,7 @@ fn digest<T: FlowTable<FlowKey, Seen> + Send>(
     let mode = workers.map_or(Mode::Inline, |workers| Mode::Pipeline { workers });
     let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
     let mut policy = Scheme::named(name).unwrap().policy(&topology, seed).unwrap();
-    let discipline = match &mut policy {
-        Policy::Push(policy) => Discipline::Push(&mut **policy),
-        Policy::Pull(policy) => Discipline::Pull(&mut **policy),
-    };
+    let discipline = Discipline::of(&mut policy);
     let config = EngineConfig { order, hasher: FlowHasher::with_seed(seed), ..config(mode) };
     let control = Control::default();
     let parts = Parts { source, discipline, sink: None, control: &control };

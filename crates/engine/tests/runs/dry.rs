@@ -9,7 +9,6 @@ use flowloom_engine::{
 };
 use flowloom_packet::{Fill, PacketBatch, PacketSource, SourceError};
 use flowloom_scheduler::sim::Scheme;
-use flowloom_scheduler::sim::schemes::Policy;
 use flowloom_scheduler::{Topology, WorkerCount};
 
 use crate::common::{LAYOUTS, Memory, Recorder, Seen, config, mix, small_table};
@@ -85,10 +84,7 @@ fn run_dry(
     let config = EngineConfig { order, ring_slots, ..config(mode) };
     let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
     let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
-    let discipline = match &mut policy {
-        Policy::Push(policy) => Discipline::Push(&mut **policy),
-        Policy::Pull(policy) => Discipline::Pull(&mut **policy),
-    };
+    let discipline = Discipline::of(&mut policy);
     let flushed = Arc::clone(&sink.flushed);
     let inner = Memory::of(mix(1_000, 100));
     let mut source = Halting { inner, batches: 0, dry: 0, polls: 0, flushed, begun: Instant::now() };
@@ -168,10 +164,7 @@ fn a_seeded_run_does_not_wait_for_ever_for_a_source_that_has_nothing() {
         let config = EngineConfig { order, ..config(mode) };
         let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
         let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
-        let discipline = match &mut policy {
-            Policy::Push(policy) => Discipline::Push(&mut **policy),
-            Policy::Pull(policy) => Discipline::Pull(&mut **policy),
-        };
+        let discipline = Discipline::of(&mut policy);
         let (mut source, control) = (Drying(Memory::of(mix(1_000, 100)), 0), Control::default());
         let parts = Parts { source: &mut source, discipline, sink: None, control: &control };
         let ended = run_seeded(&config, parts, |_| small_table(), |_| Recorder::default(), 3);

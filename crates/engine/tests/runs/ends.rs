@@ -10,7 +10,6 @@ use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::{DHash, DHashConfig};
 use flowloom_packet::PacketView;
 use flowloom_scheduler::sim::Scheme;
-use flowloom_scheduler::sim::schemes::Policy;
 use flowloom_scheduler::{Topology, WorkerCount};
 
 use crate::common::{LAYOUTS, Memory, config, mix};
@@ -111,10 +110,7 @@ fn go(
     let config = EngineConfig { order, ..config(mode) };
     let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
     let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
-    let discipline = match &mut policy {
-        Policy::Push(policy) => Discipline::Push(&mut **policy),
-        Policy::Pull(policy) => Discipline::Pull(&mut **policy),
-    };
+    let discipline = Discipline::of(&mut policy);
     let (mut source, control) = (Memory::of(mix(3_000, 100)), Control::default());
     let parts = Parts { source: &mut source, discipline, sink: Some(sink), control: &control };
     let table = |_| DHash::<FlowKey, Fragile>::try_new(&DHashConfig::for_flows(2_000));

@@ -303,10 +303,7 @@ fn a_panic_ends_a_run_at_once_whatever_is_still_to_come() {
             let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
             let mut source = source.clone();
             let control = Control::default();
-            let discipline = match &mut policy {
-                Policy::Push(policy) => Discipline::Push(&mut **policy),
-                Policy::Pull(policy) => Discipline::Pull(&mut **policy),
-            };
+            let discipline = Discipline::of(&mut policy);
             let parts = Parts { source: &mut source, discipline, sink: None, control: &control };
             let app = |_| Timed(0, Arc::clone(&panicked));
             let report = run_parts(&config, parts, |_| small_table(), app).unwrap();

@@ -81,10 +81,7 @@ fn go_from(
 ) -> RunReport<Seen> {
     let topology = Topology::flat(WorkerCount::new(config.mode.workers()).unwrap());
     let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
-    let discipline = match &mut policy {
-        Policy::Push(policy) => Discipline::Push(&mut **policy),
-        Policy::Pull(policy) => Discipline::Pull(&mut **policy),
-    };
+    let discipline = Discipline::of(&mut policy);
     let parts = Parts { source, discipline, sink: None, control };
     let app = |_| Recorder::default();
     match seed {

@@ -5,7 +5,6 @@ use flowloom_engine::{
 };
 use flowloom_packet::PacketView;
 use flowloom_scheduler::sim::Scheme;
-use flowloom_scheduler::sim::schemes::Policy;
 use flowloom_scheduler::{Topology, WorkerCount};
 
 use crate::common::{Memory, Seen, config, mix, small_table};
@@ -40,10 +39,7 @@ fn a_panic_names_the_packet_that_the_application_had_in_hand() {
             let config = EngineConfig { order, ..config(mode) };
             let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
             let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
-            let discipline = match &mut policy {
-                Policy::Push(policy) => Discipline::Push(&mut **policy),
-                Policy::Pull(policy) => Discipline::Pull(&mut **policy),
-            };
+            let discipline = Discipline::of(&mut policy);
             let (mut source, control) = (source.clone(), Control::default());
             let parts = Parts { source: &mut source, discipline, sink: None, control: &control };
             let report = run_seeded(&config, parts, |_| small_table(), |_| At(times[at]), seed).unwrap();

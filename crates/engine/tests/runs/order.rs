@@ -66,13 +66,6 @@ fn policy(name: &str, workers: usize) -> Policy {
     Scheme::named(name).unwrap().policy(&topology, 1).unwrap()
 }
 
-fn discipline(policy: &mut Policy) -> Discipline<'_> {
-    match policy {
-        Policy::Push(policy) => Discipline::Push(&mut **policy),
-        Policy::Pull(policy) => Discipline::Pull(&mut **policy),
-    }
-}
-
 /// One run: on threads, or by a seed.
 fn go(
     config: &EngineConfig,
@@ -85,7 +78,7 @@ fn go(
     let mut source = source.clone();
     let parts = Parts {
         source: &mut source,
-        discipline: discipline(policy),
+        discipline: Discipline::of(policy),
         sink: sink.map(|sink| sink as _),
         control: &control,
     };
@@ -225,8 +218,12 @@ fn a_policy_without_order_needs_external_order_or_none() {
     assert_eq!(policy.order(), OrderGuarantee::None);
     let control = Control::default();
     let mut again = source.clone();
-    let parts =
-        Parts { source: &mut again, discipline: discipline(&mut policy), sink: None, control: &control };
+    let parts = Parts {
+        source: &mut again,
+        discipline: Discipline::of(&mut policy),
+        sink: None,
+        control: &control,
+    };
     let config = with(Mode::Pipeline { workers: 2 }, Order::Internal);
     let error = run_parts(&config, parts, |_| small_table(), |_| Sieve(Recorder::default())).unwrap_err();
     assert!(matches!(error, StartError::Config(ConfigError::NoOrder { policy: "rr" })), "{error}");
@@ -241,7 +238,7 @@ fn a_policy_made_for_another_number_of_workers_is_refused() {
                 (policy(name, made_for), source.clone(), Control::default());
             let parts = Parts {
                 source: &mut again,
-                discipline: discipline(&mut policy),
+                discipline: Discipline::of(&mut policy),
                 sink: None,
                 control: &control,
             };
@@ -319,7 +316,7 @@ fn idle_flows_end_at_the_same_packets_when_workers_share_them() {
         let mut policy = policy(name, mode.workers());
         let parts = Parts {
             source: &mut again,
-            discipline: discipline(&mut policy),
+            discipline: Discipline::of(&mut policy),
             sink: None,
             control: &control,
         };
@@ -401,7 +398,7 @@ fn a_slow_flow_holds_up_nobody_where_workers_fetch() {
         let mut policy = policy(name, 2);
         let parts = Parts {
             source: &mut again,
-            discipline: discipline(&mut policy),
+            discipline: Discipline::of(&mut policy),
             sink: None,
             control: &control,
         };

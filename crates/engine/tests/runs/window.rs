@@ -9,7 +9,6 @@ use flowloom_engine::{
 };
 use flowloom_packet::BATCH_PACKETS;
 use flowloom_scheduler::sim::Scheme;
-use flowloom_scheduler::sim::schemes::Policy;
 use flowloom_scheduler::{Topology, WorkerCount};
 
 use crate::common::{Memory, Recorder, config, mix, small_table};
@@ -58,10 +57,7 @@ fn a_sink_that_stalls_holds_the_input_up_and_loses_nothing() {
         let config = EngineConfig { order, ..config(Mode::Pipeline { workers: 2 }) };
         let topology = Topology::flat(WorkerCount::new(2).unwrap());
         let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
-        let discipline = match &mut policy {
-            Policy::Push(policy) => Discipline::Push(&mut **policy),
-            Policy::Pull(policy) => Discipline::Pull(&mut **policy),
-        };
+        let discipline = Discipline::of(&mut policy);
         let mut source = Memory { asked: Arc::default(), ..whole.clone() };
         let asked = Arc::clone(&source.asked);
         let mut sink = Stalling { asked, asked_in_stall: 0, numbers: Vec::new() };

@@ -420,10 +420,7 @@ impl Bench<'_> {
             ..EngineConfig::new(mode)
         };
         let tables = config.tables(if mode == Mode::Inline { OrderGuarantee::Home } else { guarantee });
-        let discipline = match &mut policy {
-            Policy::Push(policy) => Discipline::Push(&mut **policy),
-            Policy::Pull(policy) => Discipline::Pull(&mut **policy),
-        };
+        let discipline = Discipline::of(&mut policy);
         let parts = Parts { source, discipline, sink: None, control: self.control };
         let report = run_parts(&config, parts, |_| table::<A::Flow>(tables), |_| app()).map_err(text)?;
         if let Some(fault) = &report.fault {

@@ -15,7 +15,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use flowloom::apps::accounting::{EndReason, end_reasons};
-use flowloom::engine::{App, Control, EngineConfig, Fault, IdleTimeout, Parts, RunReport, run_parts};
+use flowloom::engine::{
+    App, Control, Discipline, EngineConfig, Fault, IdleTimeout, Parts, RunReport, run_parts,
+};
 use flowloom::packet::PacketSource;
 use flowloom::traffic::capture::{CaptureSet, Input, Notice};
 
@@ -37,8 +39,8 @@ use outputs::Outputs;
 use probe::Probe;
 use role::{AccountingRole, Beside, L7Role, NullRole, Role, TrackerRole};
 use setup::{
-    Tables, check_application, check_verifiable, discipline, engine_config, keeps_flow_order, policy,
-    set_options, warn_without_workers,
+    Tables, check_application, check_verifiable, engine_config, keeps_flow_order, policy, set_options,
+    warn_without_workers,
 };
 use source::{Source, feed};
 
@@ -111,7 +113,7 @@ fn run_app<R: Role>(
     let mut fed = feed(&mut source, defrag);
     let parts = Parts {
         source: &mut *fed,
-        discipline: discipline(&mut policy),
+        discipline: Discipline::of(&mut policy),
         sink: outputs.sink.as_mut().map(|sink| sink as _),
         control: &control,
     };

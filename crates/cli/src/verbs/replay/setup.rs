@@ -7,7 +7,7 @@ use flowloom::cpu::memory;
 use flowloom::cpu::pages::HugePages;
 use flowloom::cpu::topology::{allowed_cpus, parse_cpu_list};
 use flowloom::engine::{
-    Cores, Discipline, EngineConfig, IdleTimeout, InputThread, Mode, Order, PlacementDigest, WhenFull,
+    Cores, EngineConfig, IdleTimeout, InputThread, Mode, Order, PlacementDigest, WhenFull,
 };
 use flowloom::flow_key::{FlowHasher, FlowKey};
 use flowloom::flow_table::segments::GrowthLimits;
@@ -133,14 +133,6 @@ pub(super) fn policy(arguments: &Replay, config: &EngineConfig) -> Result<Policy
 /// Says whether a flow's packets meet its state in the order they came in.
 pub(super) fn keeps_flow_order(config: &EngineConfig, policy: OrderGuarantee) -> bool {
     config.mode == Mode::Inline || config.order != Order::None || policy.keeps_flow_order()
-}
-
-/// Returns the policy as the engine takes it.
-pub(super) fn discipline(policy: &mut Policy) -> Discipline<'_> {
-    match policy {
-        Policy::Push(policy) => Discipline::Push(&mut **policy),
-        Policy::Pull(policy) => Discipline::Pull(&mut **policy),
-    }
 }
 
 /// Refuses options of an application that was not asked for.
