@@ -66,7 +66,7 @@ pub struct PageReport {
     pub bytes: u64,
     /// Huge pages were asked for, and the request was accepted.
     pub huge_requested: bool,
-    /// Huge pages back at least a part of it; `None` if nobody looked or the system cannot tell.
+    /// Huge pages back at least a part of it; `None` if nobody looked, as for an array shorter than one, or the system cannot tell.
     pub huge_obtained: Option<bool>,
 }
 
@@ -142,7 +142,13 @@ impl ZeroedMemory {
     }
 
     fn report_obtained(&self) -> PageReport {
-        PageReport { huge_obtained: huge_obtained(self.start.addr().get(), self.bytes), ..self.report() }
+        // While the kernel writes its map it counts the pages of the whole process: not for a run that has no room for a huge one.
+        let huge_obtained = if self.bytes < HUGE_PAGE_BYTES {
+            None
+        } else {
+            huge_obtained(self.start.addr().get(), self.bytes)
+        };
+        PageReport { huge_obtained, ..self.report() }
     }
 }
 
@@ -469,6 +475,7 @@ mod tests {
             }
         }
         let small = LineArray::<u8>::try_new(HUGE_PAGE_BYTES - 1, HugePages::Try).unwrap();
+        assert_eq!(small.pages_obtained(), small.pages(), "there is no room for one");
         let unasked = LineArray::<u8>::try_new(HUGE_PAGE_BYTES, HugePages::No).unwrap();
         assert!(!small.pages().huge_requested && !unasked.pages().huge_requested);
     }

@@ -49,11 +49,14 @@ impl<F: FlowState> FlowResults<F> {
             })
         });
         let mut order: Vec<u32> = Vec::with_capacity(sorted.len());
-        for Sorted { place, .. } in sorted {
+        let mut latest: Option<Sorted> = None;
+        for next in sorted {
+            let place = next.place;
+            // Records lie in no order: two are visited only where what is at hand does not tell them apart.
+            let is_alike = !F::SEPARATE && latest.is_some_and(|latest| latest.prefix(&next).is_none());
+            latest = Some(next);
             match order.last() {
-                Some(&first)
-                    if !F::SEPARATE && records[first as usize].key == records[place as usize].key =>
-                {
+                Some(&first) if is_alike && records[first as usize].key == records[place as usize].key => {
                     let later = std::mem::take(&mut records[place as usize].state);
                     records[first as usize].state.merge(later);
                 }

@@ -182,7 +182,8 @@ fn check_pages<T: FlowTable<u64, u64>>(name: &str, table: Result<T, BuildError>)
 
 #[test]
 fn every_table_says_whether_huge_pages_were_obtained() {
-    let flows = if cfg!(miri) { 100 } else { 40_000 };
+    // Enough for a huge page.
+    let flows = if cfg!(miri) { 100 } else { 200_000 };
     check_pages("LineHash", LineHash::try_new(&LineHashConfig::for_flows(flows)));
     check_pages("DHash", DHash::try_new(&DHashConfig::for_flows(flows)));
     check_pages("ReferenceDHash", ReferenceDHash::<u64, u64>::try_new(&DHashConfig::for_flows(flows)));
