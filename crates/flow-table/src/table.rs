@@ -667,10 +667,9 @@ pub trait FlowTable<K: TableKey, V> {
 
     /// Returns the pages of [`memory`](FlowTable::memory), and whether the kernel gave huge ones by now.
     ///
-    /// For a report and not for the packet path: it reads the kernel's map of the process for each array of the table that has room
-    /// for a huge page, and the kernel walks all resident pages for that, some milliseconds a gigabyte of small ones. What nobody has
-    /// touched has no pages yet. Without `std`, elsewhere than on Linux, of a table too small for huge pages and of one of one's own
-    /// that does not say, it is not known.
+    /// For a report and not for the packet path: it reads the kernel's map of the process for each array with room for a huge page,
+    /// and the kernel walks all resident pages for that, some milliseconds a gigabyte of small ones. What nobody has touched has no
+    /// pages yet. Of smaller tables, without `std`, elsewhere than on Linux, and of one's own that does not say, it is not known.
     fn pages_obtained(&self) -> PageReport {
         self.memory().pages
     }

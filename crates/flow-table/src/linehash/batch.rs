@@ -34,14 +34,15 @@ const LINES_AHEAD: usize = 32;
 /// with 64 and 7.2 with 96; at 4,096 flows, where nothing is waited for, 96 cost up to 6 per cent.
 const STATES_AHEAD: usize = 96;
 
-/// The same where the lines were asked for before the batch. Lines of a whole block, which is 16 KiB, and these states have to find room in the
-/// first-level cache: at a million flows a Zen 4, which has 32 KiB, takes 18.6 ns a key with 64, 96 and 112, 19.2 with 128 and 20.1 to 21.1 with 160; a
-/// Zen 5, which has 48 KiB, 7.3 ns with 64, 6.8 with 96, 6.5 with 160 and 6.9 with 256, which is one step after the other.
+/// The same where the lines were asked for before the batch. Lines of a whole block, which is 16 KiB, and these states have to find
+/// room in the first-level cache. At a million flows a Zen 4, which has 32 KiB, takes 18.6 ns a key with 64, 96 and 112, 19.2 with 128
+/// and 20.1 to 21.1 with 160; a Zen 5, which has 48 KiB, 7.3 ns with 64, 6.8 with 96, 6.5 with 160 and 6.9 with 256, which is one step
+/// after the other.
 const PREFETCHED_STATES_AHEAD: usize = 112;
 
-/// Keys between asking once more for a line that the caller has asked for and comparing it. A processor drops what it is asked for while it
-/// waits for some twenty lines already, and who hashes quickly asks for more than that. On a Zen 4 misses of a million flows take 0.95 of
-/// the time, of eight million 0.75; at 4,096 flows, where nothing is waited for, 1.02, and hits 1.02 to 1.04.
+/// Keys between asking once more for a line that the caller has asked for and comparing it. A processor drops what it is asked for
+/// while it waits for some twenty lines already, and who hashes quickly asks for more than that. On a Zen 4 misses of a million flows
+/// take 0.95 of the time, of eight million 0.75; at 4,096 flows, where nothing is waited for, 1.00.
 const AGAIN: usize = 24;
 
 /// Up to so many keys no line is asked for once more: a processor has hardly dropped one.
