@@ -34,18 +34,18 @@ const LINES_AHEAD: usize = 32;
 /// with 64 and 7.2 with 96; at 4,096 flows, where nothing is waited for, 96 cost up to 6 per cent.
 const STATES_AHEAD: usize = 96;
 
-/// The same where the lines were asked for before the batch. Lines of a whole block, which is 16 KiB, and these states have to find
-/// room in the first-level cache. At a million flows a Zen 4, which has 32 KiB, takes 18.6 ns a key with 64, 96 and 112, 19.2 with 128
-/// and 20.1 to 21.1 with 160; a Zen 5, which has 48 KiB, 7.3 ns with 64, 6.8 with 96, 6.5 with 160 and 6.9 with 256, which is one step
-/// after the other.
+/// The same where the lines were asked for before the batch. At a million flows a Zen 4, with a first-level cache of 32 KiB, takes 18.6
+/// ns a key with 64, 96 and 112, 19.2 with 128 and 20.1 to 21.1 with 160; a Zen 5, which has 48 KiB, 7.3 ns with 64, 6.8 with 96, 6.5
+/// with 160 and 6.9 with 256, which is one step after the other. Likely because a block's lines, 16 KiB, and these states have to
+/// find room there.
 const PREFETCHED_STATES_AHEAD: usize = 112;
 
-/// Keys between asking once more for a line that the caller has asked for and comparing it. A processor drops what it is asked for
-/// while it waits for some twenty lines already, and who hashes quickly asks for more than that. On a Zen 4 misses of a million flows
-/// take 0.95 of the time, of eight million 0.76; at 4,096 flows, where nothing is waited for, 1.00.
+/// Keys between asking once more for a line that the caller has asked for and comparing it: it seems that a processor that waits for many
+/// lines drops what it is asked for, and who hashes quickly asks for many. On a Zen 4 misses of eight million flows take 0.76 to 0.86
+/// of the time, of a million 0.93 to 1.02, and of 4,096 and 65,536, where nothing is waited for, 1.01 to 1.02.
 const AGAIN: usize = 24;
 
-/// Up to so many keys no line is asked for once more: a processor has hardly dropped one.
+/// Up to so many keys no line is asked for once more: it would cost and gain nothing.
 const FEW: usize = 64;
 
 /// Keys between the ends of the pipeline.
@@ -213,33 +213,28 @@ where
     }
 }
 
-/// Keys that are only compared with their lines: at the beginning, and of short blocks all.
-struct Compare<'a, K, V> {
+/// Keys that are only compared with their lines: at the beginning, and of short blocks all. Where it `ASKS`, lines are asked for once
+/// more, [`AGAIN`] keys ahead.
+struct Compare<'a, K, V, const ASKS: bool> {
     pipeline: Pipeline<'a, K, V>,
     /// The first one's number.
     first: usize,
     hashes: &'a [u64],
     ids: &'a [Cell<Option<FlowId>>],
     apart: Apart<'a>,
-    /// Their lines, from the [`AGAIN`]th on, are asked for once more.
-    again: bool,
 }
 
-impl<'a, K: TableKey, V> Kernel for Compare<'a, K, V> {
+impl<'a, K: TableKey, V, const ASKS: bool> Kernel for Compare<'a, K, V, ASKS> {
     type Output = Apart<'a>;
 
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) -> Apart<'a> {
-        let Self { pipeline, first, hashes, ids, mut apart, again } = self;
-        let coming = if again { hashes.get(AGAIN..).unwrap_or_default() } else { &[] };
-        let (before, rest) = hashes.split_at(coming.len());
-        let (before_ids, rest_ids) = ids.split_at(coming.len());
-        for (number, ((&hash, id), &coming)) in (first..).zip(before.iter().zip(before_ids).zip(coming)) {
-            pipeline.fetch(coming);
-            pipeline.compare(lanes, number, hash, id, &mut apart);
-        }
-        for (number, (&hash, id)) in (first + before.len()..).zip(rest.iter().zip(rest_ids)) {
-            pipeline.compare(lanes, number, hash, id, &mut apart);
+        let Self { pipeline, first, hashes, ids, mut apart } = self;
+        for (number, (&hash, id)) in hashes.iter().zip(ids).enumerate() {
+            if ASKS && let Some(&coming) = hashes.get(number + AGAIN) {
+                pipeline.fetch(coming);
+            }
+            pipeline.compare(lanes, first + number, hash, id, &mut apart);
         }
         apart
     }
@@ -283,13 +278,12 @@ struct Block<'a, K, V> {
 impl<'a, K: TableKey, V> Block<'a, K, V> {
     /// Compares some keys with their lines.
     #[inline(always)]
-    fn compare<'b, L: Lanes>(
+    fn compare<'b, L: Lanes, const ASKS: bool>(
         &self,
         lanes: L,
         pipeline: Pipeline<'b, K, V>,
         some: Range<usize>,
         apart: Apart<'b>,
-        again: bool,
     ) -> Apart<'b>
     where
         'a: 'b,
@@ -298,7 +292,7 @@ impl<'a, K: TableKey, V> Block<'a, K, V> {
             return apart;
         }
         let (first, hashes, ids) = (some.start, &self.hashes[some.clone()], &self.ids[some]);
-        lanes.apart(Compare { pipeline, first, hashes, ids, apart, again })
+        lanes.apart(Compare::<_, _, ASKS> { pipeline, first, hashes, ids, apart })
     }
 
     /// Compares some keys with their states.
@@ -330,15 +324,19 @@ impl<'a, K: TableKey, V> Block<'a, K, V> {
                 pipeline.fetch(hash);
             }
         }
-        let again = PREFETCHED && count > FEW;
-        apart = self.compare(lanes, pipeline, 0..count.min(states_ahead), apart, again);
+        let begin = 0..count.min(states_ahead);
+        apart = if PREFETCHED && count > FEW {
+            self.compare::<L, true>(lanes, pipeline, begin, apart)
+        } else {
+            self.compare::<L, false>(lanes, pipeline, begin, apart)
+        };
         let steady = count.saturating_sub(depth);
         if steady != 0 {
             let on_flow = &mut *on_flow;
             apart =
                 lanes.apart(Steady::<_, _, _, PREFETCHED> { pipeline, keys, hashes, ids, apart, on_flow });
         }
-        apart = self.compare(lanes, pipeline, (states_ahead + steady).min(count)..count, apart, false);
+        apart = self.compare::<L, false>(lanes, pipeline, (states_ahead + steady).min(count)..count, apart);
         // What strays wait for, they wait for along with the last of the others.
         let strays = apart.some(0, ROUND).len();
         self.ask(apart.some(0, strays));
