@@ -19,10 +19,31 @@ pub fn read<T>(address: *const T) {
     let _ = address;
 }
 
+/// Hints that the line holding `address` will be read in a while, and is wanted in the second-level cache until then. Any address will do.
+///
+/// Who asks for many lines ahead asks like this: a line that is on its way to the first level takes one of the few places of that
+/// cache until it is there, one that is on its way to the second does not. On a Zen 4 random lines from memory, asked for 64 to 512
+/// ahead in a loop that does nothing else, come in 4.0 ns each this way and in 8.0 ns by [`read`].
+#[inline(always)]
+pub fn read_later<T>(address: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    x86_64::read_later(address);
+    #[cfg(all(target_arch = "aarch64", not(miri)))]
+    aarch64::read_later(address);
+    #[cfg(not(any(target_arch = "x86_64", all(target_arch = "aarch64", not(miri)))))]
+    let _ = address;
+}
+
 /// Hints that element `index` of `slice` will be read soon. An index past the end is harmless.
 #[inline(always)]
 pub fn read_at<T>(slice: &[T], index: usize) {
     read(slice.as_ptr().wrapping_add(index));
+}
+
+/// Hints that element `index` of `slice` will be read in a while, as [`read_later`] does. An index past the end is harmless.
+#[inline(always)]
+pub fn read_later_at<T>(slice: &[T], index: usize) {
+    read_later(slice.as_ptr().wrapping_add(index));
 }
 
 /// Hints that the line holding `address` will be written soon, which another CPU may have now. Any address will do.

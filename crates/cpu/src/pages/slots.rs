@@ -259,6 +259,12 @@ impl<T> SlotArray<T> {
         self.view().prefetch(index);
     }
 
+    /// Hints that a cell will be read in a while, as [`prefetch::read_later`] does.
+    #[inline(always)]
+    pub fn prefetch_later(&self, index: u32) {
+        self.view().prefetch_later(index);
+    }
+
     /// Returns what was asked for.
     pub fn pages(&self) -> PageReport {
         self.memory.report()
@@ -295,9 +301,20 @@ impl<'a, T> SlotView<'a, T> {
     /// Hints that a cell will be read soon: all its lines, but at most four.
     #[inline(always)]
     pub fn prefetch(self, index: u32) {
+        self.prefetch_by(index, prefetch::read);
+    }
+
+    /// Hints that a cell will be read in a while, as [`prefetch::read_later`] does.
+    #[inline(always)]
+    pub fn prefetch_later(self, index: u32) {
+        self.prefetch_by(index, prefetch::read_later);
+    }
+
+    #[inline(always)]
+    fn prefetch_by(self, index: u32, hint: impl Fn(*const Cell<T>)) {
         let cell = self.0.as_ptr().wrapping_add(index as usize);
         for line in 0..(size_of::<Cell<T>>() / LINE_BYTES).min(4) {
-            prefetch::read(cell.wrapping_byte_add(line * LINE_BYTES));
+            hint(cell.wrapping_byte_add(line * LINE_BYTES));
         }
     }
 }

@@ -15,6 +15,18 @@ pub(super) fn read<T>(address: *const T) {
 }
 
 #[inline(always)]
+pub(super) fn read_later<T>(address: *const T) {
+    // SAFETY: as `read`.
+    unsafe {
+        core::arch::asm!(
+            "prfm pldl2keep, [{address}]",
+            address = in(reg) address,
+            options(nostack, preserves_flags, readonly)
+        );
+    }
+}
+
+#[inline(always)]
 pub(super) fn write<T>(address: *const T) {
     // SAFETY: as `read`.
     unsafe {
