@@ -338,7 +338,7 @@ where
     #[inline]
     fn prefetch_vacancy(&self, key: &K, hash: u64) {
         if let Ok(slot) = self.vacancy(key, hash) {
-            self.states().prefetch(slot);
+            self.states().prefetch_later(slot);
         }
     }
 

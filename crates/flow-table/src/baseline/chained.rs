@@ -146,14 +146,14 @@ impl<K: TableKey, V> Indexed for Chained<K, V> {
 
     #[inline]
     fn prefetch_index(&self, hash: u64) {
-        prefetch::read_at(&self.heads, self.bucket_of(hash));
+        prefetch::read_later_at(&self.heads, self.bucket_of(hash));
     }
 
     fn prefetch_found(&self, hashes: &[u64]) {
         for &hash in hashes {
             let [first, _] = self.heads[self.bucket_of(hash)];
             if let Some(slot) = first.checked_sub(1) {
-                self.states.prefetch(slot);
+                self.states.prefetch_later(slot);
             }
         }
     }

@@ -160,7 +160,7 @@ impl<K: TableKey, V> Indexed for DirectTable<K, V> {
 
     #[inline]
     fn prefetch_index(&self, hash: u64) {
-        self.states.prefetch(self.bucket_of(hash));
+        self.states.prefetch_later(self.bucket_of(hash));
     }
 
     #[inline]

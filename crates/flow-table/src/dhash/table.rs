@@ -205,7 +205,7 @@ impl<K: TableKey, V> DHash<K, V> {
         let bucket = self.bucket_of(hash);
         let matching = self.compare(lanes, bucket, Self::signature_of(hash));
         if matching != 0 {
-            self.states.prefetch(state_of(bucket, matching.trailing_zeros()));
+            self.states.prefetch_later(state_of(bucket, matching.trailing_zeros()));
         } else if self.lists.is_listed(bucket) {
             self.prefetch_listed(bucket, hash);
         }
@@ -218,7 +218,7 @@ impl<K: TableKey, V> DHash<K, V> {
     fn prefetch_listed(&self, bucket: u32, hash: u64) {
         let wanted = Self::signature_of(hash);
         if let Some((number, _)) = self.lists.list(bucket).find(|&(_, signature)| signature == wanted) {
-            self.states.prefetch(self.pool_start() + number);
+            self.states.prefetch_later(self.pool_start() + number);
         }
     }
 
@@ -335,7 +335,7 @@ impl<K: TableKey, V> Indexed for DHash<K, V> {
 
     #[inline(always)]
     fn prefetch_index(&self, hash: u64) {
-        prefetch::read_at(&self.buckets, self.bucket_of(hash) as usize);
+        prefetch::read_later_at(&self.buckets, self.bucket_of(hash) as usize);
     }
 
     #[inline]

@@ -9,6 +9,10 @@
 //! Of a batch whose lines its caller has asked for, the first step is done already, and the second is
 //! [`PREFETCHED_STATES_AHEAD`] keys before the third.
 //!
+//! Lines and states are asked for into the second-level cache: they are many, and [the first level has few places for lines that are on
+//! their way](prefetch::read_later). On a Zen 4 hits take half the time for it at a million and at eight million flows, misses 0.8 and
+//! half of it; at 65,536 flows batches of 256 take 0.98 of it, batches of 32 up to 1.06.
+//!
 //! A batch of any length runs through in blocks of [`BLOCK`]. What is known of a key stands where its id will stand, so
 //! nothing is carried from stage to stage but the caller's own memory. The few flows that may be outside their home line
 //! leave the pipeline for a list of their own, so that nobody waits for their second line; they get on it without a
@@ -27,26 +31,16 @@ use crate::arch::{Kernel, Lanes};
 use crate::state::slab::Tenants;
 use crate::table::{FlowId, TableKey};
 
-/// Keys between asking for a line and comparing it.
-const LINES_AHEAD: usize = 32;
+/// Keys between asking for a line and comparing it. Of eight million flows a Zen 4 takes 8.6 ns a miss with 32 and 6.9 with 64.
+const LINES_AHEAD: usize = 64;
 
-/// Keys between asking for a state and comparing it. At a million flows a Zen 5 takes 12.9 ns a key with 16, 9.8 with 32, 7.6
-/// with 64 and 7.2 with 96; at 4,096 flows, where nothing is waited for, 96 cost up to 6 per cent.
+/// Keys between asking for a state and comparing it. At a million flows a Zen 4 takes 9.3 ns a key with 64, 8.8 with 96
+/// and 8.5 with 160; a Zen 5, asked for into the first level, 7.6 with 64 and 7.2 with 96.
 const STATES_AHEAD: usize = 96;
 
-/// The same where the lines were asked for before the batch. At a million flows a Zen 4, with a first-level cache of 32 KiB, takes 18.6
-/// ns a key with 64, 96 and 112, 19.2 with 128 and 20.1 to 21.1 with 160; a Zen 5, which has 48 KiB, 7.3 ns with 64, 6.8 with 96, 6.5
-/// with 160 and 6.9 with 256, which is one step after the other. Likely because a block's lines, 16 KiB, and these states have to
-/// find room there.
-const PREFETCHED_STATES_AHEAD: usize = 112;
-
-/// Keys between asking once more for a line that the caller has asked for and comparing it: it seems that a processor that waits for many
-/// lines drops what it is asked for, and who hashes quickly asks for many. On a Zen 4 misses of eight million flows take 0.76 to 0.86
-/// of the time, of a million 0.93 to 1.02, and of 4,096 and 65,536, where nothing is waited for, 0.99 to 1.04.
-const AGAIN: usize = 24;
-
-/// Up to so many keys no line is asked for once more: it would cost and gain nothing.
-const FEW: usize = 64;
+/// The same where the lines were asked for before the batch. At a million flows a Zen 4 takes 9.7 ns a hit with 64, 9.1
+/// with 112 and 8.8 with 160, and 4.8, 4.9 and 5.0 a miss; at 4,096 flows misses take 3.9, 3.9 and 4.1.
+const PREFETCHED_STATES_AHEAD: usize = 160;
 
 /// Keys between the ends of the pipeline.
 const DEPTH: usize = LINES_AHEAD + STATES_AHEAD;
@@ -129,7 +123,7 @@ impl<'a, K: TableKey, V> Pipeline<'a, K, V> {
     fn fetch(self, hash: u64) {
         let lines = self.lines.as_slice();
         let near = Place::near_line_of(hash, lines.len() as u32);
-        prefetch::read(lines.as_ptr().cast::<u8>().wrapping_add(near));
+        prefetch::read_later(lines.as_ptr().cast::<u8>().wrapping_add(near));
     }
 
     /// Compares a home line with a signature and asks for the state that matches. Where none does there is no flow, or one
@@ -151,7 +145,7 @@ impl<'a, K: TableKey, V> Pipeline<'a, K, V> {
             apart.note(number, line.may_be_elsewhere(hash));
         } else {
             let slot = home * self.line_states + matching.trailing_zeros();
-            self.states.prefetch(slot);
+            self.states.prefetch_later(slot);
             id.set(Some(FlowId::of(slot, Generation::FIRST)));
         }
     }
@@ -213,9 +207,8 @@ where
     }
 }
 
-/// Keys that are only compared with their lines: at the beginning, and of short blocks all. Where it `ASKS`, lines are asked for once
-/// more, [`AGAIN`] keys ahead.
-struct Compare<'a, K, V, const ASKS: bool> {
+/// Keys that are only compared with their lines: at the beginning, and of short blocks all.
+struct Compare<'a, K, V> {
     pipeline: Pipeline<'a, K, V>,
     /// The first one's number.
     first: usize,
@@ -224,17 +217,14 @@ struct Compare<'a, K, V, const ASKS: bool> {
     apart: Apart<'a>,
 }
 
-impl<'a, K: TableKey, V, const ASKS: bool> Kernel for Compare<'a, K, V, ASKS> {
+impl<'a, K: TableKey, V> Kernel for Compare<'a, K, V> {
     type Output = Apart<'a>;
 
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) -> Apart<'a> {
         let Self { pipeline, first, hashes, ids, mut apart } = self;
-        for (number, (&hash, id)) in hashes.iter().zip(ids).enumerate() {
-            if ASKS && let Some(&coming) = hashes.get(number + AGAIN) {
-                pipeline.fetch(coming);
-            }
-            pipeline.compare(lanes, first + number, hash, id, &mut apart);
+        for (number, (&hash, id)) in (first..).zip(hashes.iter().zip(ids)) {
+            pipeline.compare(lanes, number, hash, id, &mut apart);
         }
         apart
     }
@@ -278,7 +268,7 @@ struct Block<'a, K, V> {
 impl<'a, K: TableKey, V> Block<'a, K, V> {
     /// Compares some keys with their lines.
     #[inline(always)]
-    fn compare<'b, L: Lanes, const ASKS: bool>(
+    fn compare<'b, L: Lanes>(
         &self,
         lanes: L,
         pipeline: Pipeline<'b, K, V>,
@@ -292,7 +282,7 @@ impl<'a, K: TableKey, V> Block<'a, K, V> {
             return apart;
         }
         let (first, hashes, ids) = (some.start, &self.hashes[some.clone()], &self.ids[some]);
-        lanes.apart(Compare::<_, _, ASKS> { pipeline, first, hashes, ids, apart })
+        lanes.apart(Compare { pipeline, first, hashes, ids, apart })
     }
 
     /// Compares some keys with their states.
@@ -324,19 +314,14 @@ impl<'a, K: TableKey, V> Block<'a, K, V> {
                 pipeline.fetch(hash);
             }
         }
-        let begin = 0..count.min(states_ahead);
-        apart = if PREFETCHED && count > FEW {
-            self.compare::<L, true>(lanes, pipeline, begin, apart)
-        } else {
-            self.compare::<L, false>(lanes, pipeline, begin, apart)
-        };
+        apart = self.compare(lanes, pipeline, 0..count.min(states_ahead), apart);
         let steady = count.saturating_sub(depth);
         if steady != 0 {
             let on_flow = &mut *on_flow;
             apart =
                 lanes.apart(Steady::<_, _, _, PREFETCHED> { pipeline, keys, hashes, ids, apart, on_flow });
         }
-        apart = self.compare::<L, false>(lanes, pipeline, (states_ahead + steady).min(count)..count, apart);
+        apart = self.compare(lanes, pipeline, (states_ahead + steady).min(count)..count, apart);
         // What strays wait for, they wait for along with the last of the others.
         let strays = apart.some(0, ROUND).len();
         self.ask(apart.some(0, strays));
@@ -363,7 +348,10 @@ impl<'a, K: TableKey, V> Block<'a, K, V> {
             let hash = hashes[usize::from(number)];
             let place = table.place_of_hash(hash);
             for way in [Way::First, Way::Second] {
-                prefetch::read_at(&table.lines, place.alternate(hash, table.line_count(), way) as usize);
+                prefetch::read_later_at(
+                    &table.lines,
+                    place.alternate(hash, table.line_count(), way) as usize,
+                );
             }
         }
     }
@@ -383,7 +371,7 @@ impl<'a, K: TableKey, V> Block<'a, K, V> {
             let (line, matching) = if matching == 0 { (second, other) } else { (first, matching) };
             if matching != 0 {
                 let slot = state_of(line, matching.trailing_zeros());
-                table.states.prefetch(slot);
+                table.states.prefetch_later(slot);
                 *candidate = Some(slot);
             }
         }
@@ -526,12 +514,12 @@ mod tests {
     #[test]
     fn a_batch_of_any_length_finds_what_single_lookups_find() {
         let ends = |at: usize| [at - 1, at, at + 1];
-        let lengths = [0, 1, 32, 160, 300, 513].into_iter();
-        for batch in lengths
-            .chain([FEW, STATES_AHEAD, PREFETCHED_STATES_AHEAD, DEPTH, BLOCK].into_iter().flat_map(ends))
+        let lengths = [0, 1, 32, 300, 513].into_iter();
+        for batch in
+            lengths.chain([STATES_AHEAD, PREFETCHED_STATES_AHEAD, DEPTH, BLOCK].into_iter().flat_map(ends))
         {
             if cfg!(miri)
-                && ![0, FEW + 1, STATES_AHEAD + 1, PREFETCHED_STATES_AHEAD + 1, DEPTH + 1, BLOCK + 1]
+                && ![0, STATES_AHEAD + 1, PREFETCHED_STATES_AHEAD + 1, DEPTH + 1, BLOCK + 1]
                     .contains(&batch)
             {
                 continue;

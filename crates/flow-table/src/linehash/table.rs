@@ -485,7 +485,7 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
 
     #[inline(always)]
     fn prefetch_index(&self, hash: u64) {
-        prefetch::read_at(&self.lines, self.place_of_hash(hash).home as usize);
+        prefetch::read_later_at(&self.lines, self.place_of_hash(hash).home as usize);
     }
 
     #[inline]

@@ -160,7 +160,7 @@ impl<K: TableKey, V> SigHash<K, V> {
         let bucket = bucket_of(hash, self.bucket_count);
         let matching = equal(self.word(bucket), signature_of(hash));
         if matching != 0 {
-            self.states.prefetch(state_of(bucket, first(matching)));
+            self.states.prefetch_later(state_of(bucket, first(matching)));
         }
         matching
     }
@@ -212,7 +212,7 @@ impl<K: TableKey, V> Indexed for SigHash<K, V> {
 
     #[inline(always)]
     fn prefetch_index(&self, hash: u64) {
-        prefetch::read_at(&self.words, bucket_of(hash, self.bucket_count) as usize);
+        prefetch::read_later_at(&self.words, bucket_of(hash, self.bucket_count) as usize);
     }
 
     fn prefetch_found(&self, hashes: &[u64]) {

@@ -86,8 +86,8 @@ impl<K, V> Copy for Tenants<'_, K, V> {}
 
 impl<'a, K: Eq, V> Tenants<'a, K, V> {
     #[inline(always)]
-    pub(crate) fn prefetch(self, slot: u32) {
-        self.0.prefetch(slot);
+    pub(crate) fn prefetch_later(self, slot: u32) {
+        self.0.prefetch_later(slot);
     }
 
     #[inline(always)]
@@ -145,6 +145,12 @@ impl<K: Copy, V> States<K, V> {
     #[inline(always)]
     pub fn prefetch(&self, slot: u32) {
         self.slots.prefetch(slot);
+    }
+
+    /// Hints that a slot's state will be read in a while, when those of many others were.
+    #[inline(always)]
+    pub fn prefetch_later(&self, slot: u32) {
+        self.slots.prefetch_later(slot);
     }
 
     /// Returns the tenant of a slot, if its key is this one: the end of every successful lookup.
