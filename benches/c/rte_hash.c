@@ -50,7 +50,7 @@ int32_t flowloom_rte_hash_delete(struct rte_hash *table, const void *key)
 /* Asks for what lies so many bytes behind the first key, which may be beyond the last: an address, but no pointer into the array. */
 static void ask_for(const void *keys, uint64_t bytes)
 {
-	rte_prefetch0((const void *)((uintptr_t)keys + bytes));
+	rte_prefetch1((const void *)((uintptr_t)keys + bytes));
 }
 
 /* Looks up keys that stand one behind the other, at most 64 at a time, and adds up the first words of their states.
@@ -73,7 +73,7 @@ uint64_t flowloom_rte_hash_bulk(const struct rte_hash *table, const uint8_t *key
 		rte_hash_lookup_bulk(table, pointers, some, positions);
 		for (uint32_t i = 0; i < some; i++)
 			if (positions[i] >= 0)
-				rte_prefetch0(&states[(uint64_t)positions[i] * 8]);
+				rte_prefetch1(&states[(uint64_t)positions[i] * 8]);
 		for (uint32_t i = 0; i < some; i++) {
 			if (positions[i] >= 0) {
 				sum += states[(uint64_t)positions[i] * 8];

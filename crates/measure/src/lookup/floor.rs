@@ -69,22 +69,22 @@ impl Floor {
     /// Touches an index line and then a state for each flow, and returns the sum of the flows' numbers.
     pub fn two_lines<const W: usize>(&self, flows: &Flows<W>) -> u64 {
         let mut sum = 0;
-        let (mut lines, mut next_lines) = ([0; STEP], [0; STEP]);
-        let (mut found, mut next_found) = ([0; STEP], [0; STEP]);
+        let (mut lines, mut next_lines) = (&mut [0; STEP], &mut [0; STEP]);
+        let (mut found, mut next_found) = (&mut [0; STEP], &mut [0; STEP]);
         // Two stages are filled before the first is emptied.
         let steps = flows.keys.len().div_ceil(STEP);
         for step in 0..steps + 2 {
             let fetched = flows.keys.chunks(STEP).nth(step).unwrap_or_default();
             for (line, key) in next_lines.iter_mut().zip(asked_ahead(fetched)) {
                 *line = self.line_of(flows.hash(key));
-                prefetch::read_at(&self.index, *line);
+                prefetch::read_later_at(&self.index, *line);
             }
             if let Some(compared) = step.checked_sub(1).and_then(|step| self.places.chunks(STEP).nth(step))
             {
-                for ((&line, place), found) in lines.iter().zip(compared).zip(&mut next_found) {
+                for ((&line, place), found) in lines.iter().zip(compared).zip(next_found.iter_mut()) {
                     // The state's place depends on what the line holds, which is nothing.
                     *found = (*place + self.index[line].0[0]) as usize;
-                    prefetch::read_at(&self.states, *found);
+                    prefetch::read_later_at(&self.states, *found);
                 }
             }
             if let Some(step) = step.checked_sub(2) {
@@ -102,13 +102,13 @@ impl Floor {
     /// Touches an index line for each stranger, and returns what they hold: nothing.
     pub fn one_line<const W: usize>(&self, flows: &Flows<W>) -> u64 {
         let mut sum = 0;
-        let (mut lines, mut next_lines) = ([0; STEP], [0; STEP]);
+        let (mut lines, mut next_lines) = (&mut [0; STEP], &mut [0; STEP]);
         let steps = flows.strangers.len().div_ceil(STEP);
         for step in 0..=steps {
             let fetched = flows.strangers.chunks(STEP).nth(step).unwrap_or_default();
             for (line, key) in next_lines.iter_mut().zip(asked_ahead(fetched)) {
                 *line = self.line_of(flows.hash(key));
-                prefetch::read_at(&self.index, *line);
+                prefetch::read_later_at(&self.index, *line);
             }
             if let Some(step) = step.checked_sub(1) {
                 let count = (flows.strangers.len() - step * STEP).min(STEP);

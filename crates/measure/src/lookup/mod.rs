@@ -35,7 +35,7 @@ pub const KEYS_AHEAD: usize = 256;
 /// waited for by everyone who does not look up others meanwhile.
 #[inline(always)]
 pub fn asked_ahead<T>(keys: &[T]) -> impl Iterator<Item = &T> {
-    keys.iter().inspect(|&key| prefetch::read(std::ptr::from_ref(key).wrapping_add(KEYS_AHEAD)))
+    keys.iter().inspect(|&key| prefetch::read_later(std::ptr::from_ref(key).wrapping_add(KEYS_AHEAD)))
 }
 
 /// Flows to look up, and strangers that are not there.
