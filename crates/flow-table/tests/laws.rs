@@ -34,7 +34,9 @@ fn operations(keys: u16) -> impl Strategy<Value = Vec<Operation>> {
         Just(97),
         Just(128),
         Just(129),
-        0_u16..300
+        Just(256),
+        Just(257),
+        0_u16..600
     ]
     .boxed();
     let budget = prop_oneof![0_u32..5, Just(1000)];
