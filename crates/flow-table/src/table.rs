@@ -268,7 +268,7 @@ pub trait FlowTable<K: TableKey, V> {
     /// Returns the bound of [`FlowId::slot`].
     fn slot_count(&self) -> u32;
 
-    /// Hints that a flow with this hash will be looked up soon.
+    /// Hints that a flow with this hash will be looked up soon, after some others: what the index has of it comes as far as the second-level cache.
     fn prefetch(&self, hash: u64);
 
     /// Hints that flows with these hashes, which [`prefetch`](FlowTable::prefetch) was given some time ago, will be looked up soon: asks for
