@@ -9,9 +9,9 @@
 //! Of a batch whose lines its caller has asked for, the first step is done already, and the second is
 //! [`PREFETCHED_STATES_AHEAD`] keys before the third.
 //!
-//! Lines and states are asked for into the second-level cache: they are many, and [the first level has few places for lines that are on
-//! their way](prefetch::read_later). On a Zen 4 hits take half the time for it at a million and at eight million flows, misses 0.8 and
-//! 0.4 of it; at 65,536 flows batches of 256 take 0.9 to 1.0 of it, batches of 32 up to 1.06.
+//! Lines and states are asked for into the second-level cache: they are many, and [the first level seems to have few places for lines that
+//! are on their way](prefetch::read_later). On a Zen 4 hits of 256 take half the time for it at a million and at eight million flows,
+//! misses 0.7 to 1.05 and 0.4 of it; at 65,536 flows batches of 256 take 0.9 to 1.0 of it, of 32 0.8 to 1.2.
 //!
 //! A batch of any length runs through in blocks of [`BLOCK`]. What is known of a key stands where its id will stand, so
 //! nothing is carried from stage to stage but the caller's own memory. The few flows that may be outside their home line
