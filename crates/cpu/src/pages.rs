@@ -21,8 +21,10 @@ use core::slice;
 
 use crate::prefetch::LINE_BYTES;
 
+mod buckets;
 mod slots;
 
+pub use buckets::{Bucket, Buckets};
 pub use slots::{Generation, SlotArray, SlotView};
 
 /// Bytes of a huge page: the one size worth asking for on the machines we know.

@@ -63,7 +63,7 @@ impl Generation {
 
 /// A place that holds a value or none.
 #[repr(C, align(64))]
-struct Cell<T> {
+pub(super) struct Cell<T> {
     /// Odd while `value` is initialised.
     generation: u32,
     tag: u32,
@@ -74,6 +74,14 @@ impl<T> Cell<T> {
     #[inline(always)]
     fn is_occupied(&self) -> bool {
         self.generation & 1 == 1
+    }
+
+    /// Returns what an occupied cell holds, with its generation.
+    #[inline(always)]
+    pub(super) fn tenant(&self) -> Option<(Generation, &T)> {
+        let generation = Generation::new(self.generation)?;
+        // SAFETY: the generation is odd, so the cell is occupied, hence initialised.
+        Some((generation, unsafe { self.value.assume_init_ref() }))
     }
 }
 
@@ -192,6 +200,25 @@ impl<T> SlotArray<T> {
         Some(unsafe { cell.value.assume_init_read() })
     }
 
+    /// Takes the value out of a cell, if there is one and it is the one that is meant, and returns what `then` makes of it.
+    ///
+    /// `then` gets the value as it lies in the cell, without a copy in between: what it does not use is not read.
+    #[inline(always)]
+    pub fn vacate_if<R>(
+        &mut self,
+        index: u32,
+        is_meant: impl FnOnce(&T) -> bool,
+        then: impl FnOnce(T) -> R,
+    ) -> Option<R> {
+        let cell = self.cells_mut().get_mut(index as usize)?;
+        if !is_meant(cell.tenant()?.1) {
+            return None;
+        }
+        cell.generation = cell.generation.wrapping_add(1);
+        // SAFETY: as in `vacate`: the generation was odd (`tenant`), and is even now.
+        Some(then(unsafe { cell.value.assume_init_read() }))
+    }
+
     /// Takes the value out of a cell, if it is still the one of that generation.
     #[inline]
     pub fn vacate_tenant(&mut self, index: u32, generation: Generation) -> Option<T> {
@@ -289,13 +316,15 @@ impl<T> Clone for SlotView<'_, T> {
 impl<T> Copy for SlotView<'_, T> {}
 
 impl<'a, T> SlotView<'a, T> {
+    #[inline(always)]
+    pub(super) fn cells(self) -> &'a [Cell<T>] {
+        self.0
+    }
+
     /// Returns whatever an occupied cell holds, with its generation.
     #[inline(always)]
     pub fn get_live(self, index: u32) -> Option<(Generation, &'a T)> {
-        let cell = self.0.get(index as usize)?;
-        let generation = Generation::new(cell.generation)?;
-        // SAFETY: the generation is odd, so the cell is occupied, hence initialised.
-        Some((generation, unsafe { cell.value.assume_init_ref() }))
+        self.0.get(index as usize)?.tenant()
     }
 
     /// Hints that a cell will be read soon: all its lines, but at most four.
@@ -380,6 +409,18 @@ mod tests {
         *slots.get_mut(1, new).unwrap() += 1;
         assert_eq!(slots.get(1, new), Some(&13));
         assert_eq!(slots.get_live(1), Some((new, &13)));
+    }
+
+    #[test]
+    fn only_the_value_that_is_meant_is_taken_out() {
+        let mut slots = SlotArray::try_new(2, HugePages::No).unwrap();
+        slots.occupy(1, Generation::FIRST, |_| 0, Rc::new(7)).unwrap();
+        let mut take =
+            |index, wanted| slots.vacate_if(index, |value| **value == wanted, |value| *value + 1);
+        assert_eq!([take(0, 7), take(1, 8), take(2, 7)], [None; 3]);
+        assert_eq!(take(1, 7), Some(8));
+        assert_eq!(take(1, 7), None);
+        assert!(slots.get_live(1).is_none());
     }
 
     #[test]

@@ -59,6 +59,13 @@ impl Place {
         Self { home: FlowHash::bucket_of(hash, lines), signature: Self::signature_of(hash) }
     }
 
+    /// Returns what of a hash chooses line and favourite lane, as a fraction of 2³².
+    #[inline(always)]
+    #[must_use]
+    pub const fn fraction_of(hash: u64) -> u32 {
+        (hash >> 32) as u32
+    }
+
     /// Returns how many bytes behind the first line a byte of a hash's line is; any byte of it, for a prefetch.
     #[inline(always)]
     #[must_use]

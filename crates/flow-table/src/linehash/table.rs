@@ -1,6 +1,7 @@
 //! [`LineHash`]: find, add, delete.
 
 use core::fmt;
+use core::num::NonZeroU32;
 
 use flowloom_cpu::features::Isa;
 use flowloom_cpu::pages::{HugePages, LineArray, PageReport};
@@ -17,11 +18,15 @@ use crate::dhash::conflict::ConflictLists;
 use crate::error::{BuildError, check_size};
 use crate::indexed::Indexed;
 use crate::probe::Probe;
+use crate::state::slab::lowest_if;
 use crate::state::{States, Timeouts};
 use crate::table::{FlowId, FullReason, MemoryReport, TableKey, TableStats, Tick, TimeoutClass};
 
 /// Lines whose stash is one list.
 const LINES_PER_LIST: u32 = 8;
+
+/// States behind those of lanes, at least: a mask of lanes has 32 bits, and each of them names a state of any line.
+const SPARE: u32 = u32::BITS - LANES;
 
 /// How a [`LineHash`] is built: begin with [`for_flows`](Self::for_flows), and change what should be otherwise.
 ///
@@ -100,7 +105,7 @@ impl LineHashConfig {
     }
 
     fn places(&self) -> u64 {
-        u64::from(self.line_count()) * u64::from(LANES) + u64::from(self.pool_size())
+        u64::from(self.line_count()) * u64::from(LANES) + u64::from(self.pool_size().max(SPARE))
     }
 }
 
@@ -281,7 +286,9 @@ impl<K: TableKey, V> LineHash<K, V> {
     }
 
     /// Looks a key up wherever it may be. Apart, so that the way of most keys, who are found by the first lane of their home
-    /// line that has their signature or by none, stays short.
+    /// line that has their signature or by none, stays short. Cold, so that a loop around that way does not keep its registers
+    /// ready for a call.
+    #[cold]
     #[inline(never)]
     pub(super) fn find_anywhere(&self, key: &K, hash: u64) -> Option<FlowId> {
         self.backend.run(FindAnywhere { table: self, key, hash })
@@ -289,6 +296,7 @@ impl<K: TableKey, V> LineHash<K, V> {
 
     /// Looks a key up wherever it may be, and its value with it. Apart too: else where the value lies is computed once more on
     /// the way of most keys.
+    #[cold]
     #[inline(never)]
     fn find_value_anywhere(&self, key: &K, hash: u64) -> Option<(FlowId, &V)> {
         let id = self.find_anywhere(key, hash)?;
@@ -311,17 +319,15 @@ impl<K: TableKey, V> LineHash<K, V> {
     #[inline(always)]
     fn look_at_home(&self, key: &K, hash: u64) -> AtHome<'_, V> {
         let Some(lanes) = self.backend.plain() else { return AtHome::Unsure };
-        let Place { home, signature } = self.place_of_hash(hash);
-        self.prefetch_favourite(hash);
-        let Some(line) = self.lines.get(home as usize) else { return AtHome::Nowhere };
-        let matching = lanes.equal_lanes(line, signature);
-        if matching != 0 {
-            let state = home * self.line_states + matching.trailing_zeros();
-            match self.states.tenants().verify_value(state, key) {
+        let Some(homes) = self.states.homes(&self.lines, self.line_states) else { return AtHome::Unsure };
+        homes.prefetch_cell(Place::fraction_of(hash));
+        let home = homes.at(Place::fraction_of(hash));
+        if let Some(matching) = NonZeroU32::new(lanes.equal_lanes(home.line, Place::signature_of(hash))) {
+            match lowest_if(home, matching, key) {
                 Some((id, value)) => AtHome::Found(id, value),
                 None => AtHome::Unsure,
             }
-        } else if line.may_be_elsewhere(hash) {
+        } else if home.line.may_be_elsewhere(hash) {
             AtHome::Unsure
         } else {
             AtHome::Nowhere

@@ -11,7 +11,11 @@
 //! With a [`FlowKey`](flowloom_flow_key::FlowKey) everything that a packet needs before its value
 //! (identity, time, key) is one cache line, and a small value makes it two neighbouring ones.
 
-use flowloom_cpu::pages::{AllocError, Generation, HugePages, PageReport, SlotArray, SlotView};
+use core::num::NonZeroU32;
+
+use flowloom_cpu::pages::{
+    AllocError, Bucket, Buckets, Generation, HugePages, PageReport, SlotArray, SlotView,
+};
 
 use crate::evict::Candidate;
 use crate::state::wheel::{Timeouts, Wheel};
@@ -36,7 +40,7 @@ fn class_of(tag: u32) -> TimeoutClass {
 
 /// What a cell holds of a flow.
 #[repr(C)]
-struct State<K, V> {
+pub(crate) struct State<K, V> {
     last_seen: Tick,
     key: K,
     value: V,
@@ -100,6 +104,20 @@ impl<'a, K: Eq, V> Tenants<'a, K, V> {
         let (generation, state) = self.0.get_live(slot)?;
         if state.key == *key { Some((FlowId::of(slot, generation), &state.value)) } else { None }
     }
+}
+
+/// Lines of an index and the states of their flows, to look at.
+pub(crate) type Homes<'a, L, K, V> = Buckets<'a, L, State<K, V>>;
+
+/// Returns the tenant of the lowest of these lanes' states, if its key is this one, and its value.
+#[inline(always)]
+pub(crate) fn lowest_if<'a, L, K: Eq, V>(
+    home: Bucket<'a, L, State<K, V>>,
+    lanes: NonZeroU32,
+    key: &K,
+) -> Option<(FlowId, &'a V)> {
+    let (slot, generation, state) = home.lowest(lanes)?;
+    if state.key == *key { Some((FlowId::of(slot, generation), &state.value)) } else { None }
 }
 
 impl<K: Copy, V> States<K, V> {
@@ -166,6 +184,16 @@ impl<K: Copy, V> States<K, V> {
     #[inline(always)]
     pub(crate) fn tenants(&self) -> Tenants<'_, K, V> {
         Tenants(self.slots.view())
+    }
+
+    /// Returns lines and so many states of each, from the first on; `None` if there are not 32 from the last line's first on.
+    #[inline(always)]
+    pub(crate) fn homes<'a, L>(
+        &'a self,
+        lines: &'a [L],
+        states_per_line: u32,
+    ) -> Option<Homes<'a, L, K, V>> {
+        Buckets::new(lines, self.slots.view(), states_per_line)
     }
 
     /// Returns whether a slot has a tenant.
@@ -289,12 +317,16 @@ impl<K: Copy, V> States<K, V> {
     where
         K: Eq,
     {
-        let (_, state) = self.slots.get_live(slot)?;
-        if state.key != *key {
-            return None;
-        }
-        let state = self.slots.vacate(slot)?;
-        Some(self.part_from(slot, state))
+        let Self { slots, wheel, went, .. } = self;
+        slots.vacate_if(
+            slot,
+            |state| state.key == *key,
+            |state| {
+                wheel.disarm(slot);
+                *went += 1;
+                (state.key, state.value)
+            },
+        )
     }
 
     /// Notes that a flow went.

@@ -120,7 +120,7 @@ impl<const W: usize> Flows<W> {
     pub fn hash(&self, key: &[u64; W]) -> u64 {
         match self.unkeyed {
             None => self.hasher.hash_words(key).table,
-            Some(hash) => hash(key),
+            Some(hash) => hash_apart(hash, key),
         }
     }
 
@@ -312,6 +312,13 @@ impl<const W: usize> Flows<W> {
             strangers => Err(TrialError::Strangers { strangers }),
         }
     }
+}
+
+/// Hashes with a function that was given. Cold, so that loops with the keyed hash do not keep registers ready for a call.
+#[cold]
+#[inline(never)]
+fn hash_apart<const W: usize>(hash: fn(&[u64; W]) -> u64, key: &[u64; W]) -> u64 {
+    hash(key)
 }
 
 /// Why a table is not timed.
