@@ -18,7 +18,7 @@ use super::{Fractions, Generation, SlotView};
 /// slots.occupy(30 + 4, Generation::FIRST, |_| 0, "flow").expect("there is a cell 34");
 /// let buckets = Buckets::new(&['a', 'b'], slots.view(), 30).expect("two lines of thirty cells, and two more");
 /// let second = buckets.at(u32::MAX);
-/// assert_eq!((second.line, second.first_cell), (&'b', 30));
+/// assert_eq!((second.line(), second.first_cell()), (&'b', 30));
 /// let lanes = NonZeroU32::new(0b10_1001_0000).expect("not zero");
 /// assert_eq!(second.lowest(lanes), Some((34, Generation::FIRST, &"flow")));
 /// # Ok::<(), flowloom_cpu::pages::AllocError>(())
@@ -42,10 +42,9 @@ impl<L, T> Copy for Buckets<'_, L, T> {}
 /// A line, and where its cells begin.
 #[derive(Debug)]
 pub struct Bucket<'a, L, T> {
-    /// The line.
-    pub line: &'a L,
-    /// The number of its first cell.
-    pub first_cell: u32,
+    line: &'a L,
+    /// Not above that of the last line: `Buckets::at` alone sets it.
+    first_cell: u32,
     /// All cells: at least [`u32::BITS`] from the first one on.
     cells: SlotView<'a, T>,
 }
@@ -98,6 +97,18 @@ impl<'a, L, T> Buckets<'a, L, T> {
 }
 
 impl<'a, L, T> Bucket<'a, L, T> {
+    /// Returns the line.
+    #[inline(always)]
+    pub fn line(self) -> &'a L {
+        self.line
+    }
+
+    /// Returns the number of the line's first cell.
+    #[inline(always)]
+    pub fn first_cell(self) -> u32 {
+        self.first_cell
+    }
+
     /// Returns what the cell of the lowest of these lanes holds, with the cell's number and generation; `None` if it is vacant.
     #[inline(always)]
     pub fn lowest(self, lanes: NonZeroU32) -> Option<(u32, Generation, &'a T)> {
@@ -148,8 +159,8 @@ mod tests {
                 let last = (u64::from(line + 1) << 32).div_ceil(u64::from(lines)) - 1;
                 for fraction in [first, last].map(|fraction| u32::try_from(fraction).unwrap()) {
                     let bucket = buckets.at(fraction);
-                    assert_eq!((*bucket.line, bucket.first_cell), (line, line * per_line));
-                    let favourite = buckets.cell_of(fraction) - bucket.first_cell;
+                    assert_eq!((*bucket.line(), bucket.first_cell()), (line, line * per_line));
+                    let favourite = buckets.cell_of(fraction) - bucket.first_cell();
                     assert_eq!(favourite, if u64::from(fraction) == first { 0 } else { per_line - 1 });
                     buckets.prefetch_cell(fraction);
                     for lane in 0..32 {

@@ -322,12 +322,12 @@ impl<K: TableKey, V> LineHash<K, V> {
         let Some(homes) = self.states.homes(&self.lines, self.line_states) else { return AtHome::Unsure };
         homes.prefetch_cell(Place::fraction_of(hash));
         let home = homes.at(Place::fraction_of(hash));
-        if let Some(matching) = NonZeroU32::new(lanes.equal_lanes(home.line, Place::signature_of(hash))) {
+        if let Some(matching) = NonZeroU32::new(lanes.equal_lanes(home.line(), Place::signature_of(hash))) {
             match lowest_if(home, matching, key) {
                 Some((id, value)) => AtHome::Found(id, value),
                 None => AtHome::Unsure,
             }
-        } else if home.line.may_be_elsewhere(hash) {
+        } else if home.line().may_be_elsewhere(hash) {
             AtHome::Unsure
         } else {
             AtHome::Nowhere
