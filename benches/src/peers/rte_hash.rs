@@ -226,15 +226,12 @@ impl<const W: usize> Contender for RteHash<'_, W> {
             Work::Churn | Work::ChurnBatch { .. } => {
                 let Self { flows, table, states, tide, .. } = self;
                 lap.time(|| {
-                    let mut done = 0;
-                    for (old, new, number) in tide.turn_each(flows) {
+                    tide.turn_each(flows, |old, new, number| {
                         let removed = table.delete(old) >= 0;
-                        if let Ok(position) = usize::try_from(table.add(new)) {
-                            states[position].0[0] = u64::from(number);
-                            done += u64::from(removed);
-                        }
-                    }
-                    done
+                        let Ok(position) = usize::try_from(table.add(new)) else { return false };
+                        states[position].0[0] = u64::from(number);
+                        removed
+                    })
                 })
             }
             Work::Build | Work::BuildBatch { .. } => {

@@ -112,13 +112,19 @@ impl Tide {
         flows.exchanged(!self.turned)
     }
 
-    /// Returns the same, flow by flow.
-    pub fn turn_each<'a, const W: usize>(
+    /// Turns, and exchanges flow by flow: `exchange` removes a key, puts another in under a number, and says whether both could
+    /// be done. Returns how many could.
+    ///
+    /// Never inlined, so that the loop has all registers for what is timed, whoever runs it.
+    #[inline(never)]
+    pub fn turn_each<const W: usize>(
         &mut self,
-        flows: &'a Flows<W>,
-    ) -> impl Iterator<Item = (&'a [u64; W], &'a [u64; W], u32)> + use<'a, W> {
+        flows: &Flows<W>,
+        mut exchange: impl FnMut(&[u64; W], &[u64; W], u32) -> bool,
+    ) -> u64 {
         let (old, new, numbers) = self.turn(flows);
-        asked_ahead(old).zip(asked_ahead(new)).zip(numbers).map(|((old, new), number)| (old, new, *number))
+        let pairs = asked_ahead(old).zip(asked_ahead(new)).zip(numbers);
+        pairs.map(|((old, new), &number)| u64::from(exchange(old, new, number))).sum()
     }
 }
 
@@ -174,15 +180,11 @@ where
             Work::Dependent => lap.time(|| flows.dependent_hits(|key| flows.number_of(table, key))),
             Work::Miss { batch } => lap.time(|| flows.misses(table, batch)),
             Work::Churn => lap.time(|| {
-                let mut done = 0;
-                for (old, new, number) in tide.turn_each(flows) {
+                tide.turn_each(flows, |old, new, number| {
                     let removed = table.remove_key(old, flows.hash(old)).is_some();
-                    let put = table
-                        .insert(*new, flows.hash(new), state(number), TimeoutClass(0), Tick(0))
-                        .is_ok();
-                    done += u64::from(removed && put);
-                }
-                done
+                    let hash = flows.hash(new);
+                    table.insert(*new, hash, state(number), TimeoutClass(0), Tick(0)).is_ok() && removed
+                })
             }),
             Work::ChurnBatch { batch } => {
                 let (old, new, numbers) = tide.turn(flows);
@@ -289,12 +291,10 @@ impl<const W: usize, M: StateMap<W>> Contender for MapContender<'_, W, M> {
                 asked_ahead(&flows.strangers).filter(|key| map.first_word(key).is_some()).count() as u64
             }),
             Work::Churn | Work::ChurnBatch { .. } => lap.time(|| {
-                let mut done = 0;
-                for (old, new, number) in tide.turn_each(flows) {
+                tide.turn_each(flows, |old, new, number| {
                     let removed = map.take(old);
-                    done += u64::from(map.put(*new, state(number)) && removed);
-                }
-                done
+                    map.put(*new, state(number)) && removed
+                })
             }),
             Work::Build | Work::BuildBatch { .. } => {
                 let mut map = M::with_room(flows.keys.len());

@@ -244,7 +244,9 @@ impl<const W: usize> Flows<W> {
     }
 
     /// Hashes keys that are about to be looked up, and says so to the table.
-    #[inline(always)]
+    ///
+    /// Never inlined, so that the secrets stay in registers.
+    #[inline(never)]
     fn hash_all(&self, keys: &[[u64; W]], table: &impl FlowTable<[u64; W], State>, hashes: &mut [u64]) {
         for (hash, key) in hashes.iter_mut().zip(asked_ahead(keys)) {
             *hash = self.hash(key);
