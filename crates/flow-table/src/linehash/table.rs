@@ -51,7 +51,7 @@ pub struct LineHashConfig {
     pub flows: u32,
     /// Lines; `None` for three quarters of the lanes taken when the table is full.
     pub lines: Option<u32>,
-    /// States behind the stash; `None` for one in a thousand flows and 64, some forty times what is needed.
+    /// States behind the stash, two at least; `None` for one in a thousand flows and 64, some forty times what is needed.
     pub pool: Option<u32>,
     /// Flows in one list of the stash, at most; eight lines share a list.
     pub list_cap: u32,

@@ -120,6 +120,14 @@ pub(crate) fn lowest_if<'a, L, K: Eq, V>(
     if state.key == *key { Some((FlowId::of(slot, generation), &state.value)) } else { None }
 }
 
+/// Notes that a flow went, and returns what it leaves.
+#[inline(always)]
+fn part_from<K, V>(state: State<K, V>, slot: u32, wheel: &mut Wheel, went: &mut u64) -> (K, V) {
+    wheel.disarm(slot);
+    *went += 1;
+    (state.key, state.value)
+}
+
 impl<K: Copy, V> States<K, V> {
     /// Returns the bytes that so many slots take, wheel included.
     pub fn bytes_needed(slots: u64, timeouts: &Timeouts) -> u64 {
@@ -306,8 +314,9 @@ impl<K: Copy, V> States<K, V> {
     /// Moves a flow out.
     #[inline]
     pub(crate) fn vacate(&mut self, id: FlowId) -> Option<(K, V)> {
-        let state = self.slots.vacate_tenant(id.slot(), id.tenant())?;
-        Some(self.part_from(id.slot(), state))
+        let Self { slots, wheel, went, .. } = self;
+        let state = slots.vacate_tenant(id.slot(), id.tenant())?;
+        Some(part_from(state, id.slot(), wheel, went))
     }
 
     /// Moves a slot's tenant out, if its key is this one: what [`verify`](States::verify) and [`vacate`](States::vacate) do, in
@@ -318,23 +327,7 @@ impl<K: Copy, V> States<K, V> {
         K: Eq,
     {
         let Self { slots, wheel, went, .. } = self;
-        slots.vacate_if(
-            slot,
-            |state| state.key == *key,
-            |state| {
-                wheel.disarm(slot);
-                *went += 1;
-                (state.key, state.value)
-            },
-        )
-    }
-
-    /// Notes that a flow went.
-    #[inline(always)]
-    fn part_from(&mut self, slot: u32, state: State<K, V>) -> (K, V) {
-        self.wheel.disarm(slot);
-        self.went += 1;
-        (state.key, state.value)
+        slots.vacate_if(slot, |state| state.key == *key, |state| part_from(state, slot, wheel, went))
     }
 
     /// Moves a flow out to make room.
