@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use flowloom::apps::{Null, TcpTracker};
-use flowloom::engine::Mode;
+use flowloom::engine::Layout;
 use flowloom_benches::engine::{Ran, Sizing};
 use flowloom_benches::input::CaptureFile;
 use flowloom_benches::looped::Looped;
@@ -32,8 +32,8 @@ fn inline(criterion: &mut Criterion) {
             });
         });
     };
-    app("null", &|source| sizing.run(source, Mode::Inline, || Null));
-    app("tcp-tracker", &|source| sizing.run(source, Mode::Inline, || TcpTracker));
+    app("null", &|source| sizing.run(source, Layout::Inline, || Null));
+    app("tcp-tracker", &|source| sizing.run(source, Layout::Inline, || TcpTracker));
     group.finish();
 }
 

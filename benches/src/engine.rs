@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use flowloom::cpu::memory;
-use flowloom::engine::{App, Control, Cores, EngineConfig, Mode, run};
+use flowloom::engine::{App, Control, Cores, EngineConfig, Layout, run};
 use flowloom::flow_key::{FlowHasher, FlowKey};
 use flowloom::flow_table::segments::GrowthLimits;
 use flowloom::flow_table::{DHash, DHashConfig, Growing};
@@ -94,7 +94,12 @@ impl Sizing {
     /// # Errors
     ///
     /// Where the run could not begin, broke, or does not add up.
-    pub fn run<A: App>(&self, source: &mut Looped, mode: Mode, app: impl Fn() -> A) -> Result<Ran, String> {
+    pub fn run<A: App>(
+        &self,
+        source: &mut Looped,
+        mode: Layout,
+        app: impl Fn() -> A,
+    ) -> Result<Ran, String> {
         let mut config = EngineConfig::new(mode);
         config.cores = Cores::Unpinned;
         config.hasher = FlowHasher::with_seed(SEED);
@@ -153,9 +158,9 @@ mod tests {
         let capture = CaptureFile::generate(2000, 100).unwrap();
         let sizing = Sizing::guess(capture.path(), 2).unwrap();
         let mut source = Looped::open(capture.path(), 4000).unwrap();
-        let null = sizing.run(&mut source, Mode::Inline, || Null).unwrap();
-        let tracked = sizing.run(&mut source, Mode::Inline, || TcpTracker).unwrap();
-        let piped = sizing.run(&mut source, Mode::Pipeline { workers: 2 }, || Null).unwrap();
+        let null = sizing.run(&mut source, Layout::Inline, || Null).unwrap();
+        let tracked = sizing.run(&mut source, Layout::Inline, || TcpTracker).unwrap();
+        let piped = sizing.run(&mut source, Layout::Pipeline { workers: 2 }, || Null).unwrap();
         assert_eq!((null.packets, null.flows), (4000, 200));
         assert_eq!(null.facts(), tracked.facts());
         assert_eq!(null.facts(), piped.facts());

@@ -18,7 +18,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 
 use flowloom::apps::{Null, TcpTracker};
-use flowloom::engine::{App, Mode};
+use flowloom::engine::{App, Layout};
 use flowloom::flow_key::FlowHasher;
 use flowloom_measure::{Elapsed, Lap, RatioRow, ResultRow, Rounds, Samples};
 
@@ -221,12 +221,12 @@ impl Bench<'_> {
 
     /// Adds the engine in its modes.
     fn engines<'b>(&'b self, rounds: Rounds<'b, Answer>) -> Result<Rounds<'b, Answer>, String> {
-        let rounds = self.engine(rounds, "inline-tcp-tracker", Mode::Inline, || TcpTracker)?;
-        let mut rounds = self.engine(rounds, "inline-null", Mode::Inline, || Null)?;
+        let rounds = self.engine(rounds, "inline-tcp-tracker", Layout::Inline, || TcpTracker)?;
+        let mut rounds = self.engine(rounds, "inline-null", Layout::Inline, || Null)?;
         let cpus = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         for workers in [1, 2, 4].into_iter().filter(|workers| *workers == 1 || *workers < cpus) {
             let name = format!("pipeline-{workers}");
-            rounds = self.engine(rounds, &name, Mode::Pipeline { workers }, || TcpTracker)?;
+            rounds = self.engine(rounds, &name, Layout::Pipeline { workers }, || TcpTracker)?;
         }
         Ok(rounds)
     }
@@ -235,7 +235,7 @@ impl Bench<'_> {
         &'b self,
         rounds: Rounds<'b, Answer>,
         name: &str,
-        mode: Mode,
+        mode: Layout,
         app: fn() -> A,
     ) -> Result<Rounds<'b, Answer>, String> {
         let mut source = self.source()?;

@@ -8,7 +8,7 @@ use std::io::Cursor;
 use std::path::Path;
 
 use flowloom_apps::TcpTracker;
-use flowloom_engine::{Control, Cores, EngineConfig, Fault, Mode, run};
+use flowloom_engine::{Control, Cores, EngineConfig, Fault, Layout, run};
 use flowloom_flow_key::FlowHasher;
 use flowloom_flow_table::{LineHash, LineHashConfig};
 use flowloom_packet::{
@@ -45,7 +45,7 @@ fn header(choice: u8) -> Vec<u8> {
 }
 
 /// Runs the engine, and returns packets taken in and the digest of the flows; nothing where it is no capture.
-fn outcome(bytes: &[u8], options: u8, mode: Mode) -> Option<(u64, String)> {
+fn outcome(bytes: &[u8], options: u8, mode: Layout) -> Option<(u64, String)> {
     let limits = UnpackLimits { bytes_max: 4 << 20, ratio_max: 100, ratio_after_bytes: 1 << 20 };
     let reading = CaptureOptions { map: false, limits };
     let capture = Capture::read_from(Path::new("fuzz"), Cursor::new(bytes.to_vec()), reading).ok()?;
@@ -75,9 +75,9 @@ fuzz_target!(|input: &[u8]| {
     let Some((&[options, choice], rest)) = input.split_first_chunk() else { return };
     let mut bytes = header(choice);
     bytes.extend_from_slice(rest);
-    let inline = outcome(&bytes, options, Mode::Inline);
+    let inline = outcome(&bytes, options, Layout::Inline);
     // Threads are dear: a second look at one input in sixteen.
     if options & 0xF0 == 0x10 {
-        assert_eq!(outcome(&bytes, options, Mode::Pipeline { workers: 2 }), inline);
+        assert_eq!(outcome(&bytes, options, Layout::Pipeline { workers: 2 }), inline);
     }
 });

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 /// What is modelled: package, and the arguments that pick its models.
 const MODELS: [(&str, &[&str]); 2] =
-    [("flowloom-scheduler", &["--test", "loom"]), ("flowloom-engine", &["--lib", "models"])];
+    [("flowloom-scheduler", &["--test", "loom"]), ("flowloom-engine", &["--lib", "runtime::loom"])];
 
 /// Runs the models, in a folder of their own: the flag makes everything compile anew.
 pub(crate) fn run(root: &Path) -> Result<ExitCode> {

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use flowloom::apps::TcpTracker;
-use flowloom::engine::{Control, Cores, EngineConfig, FlowState, FlowValue, Mode, RunReport, run};
+use flowloom::engine::{Control, Cores, EngineConfig, FlowState, FlowValue, Layout, RunReport, run};
 use flowloom::flow_key::FlowKey;
 use flowloom::flow_table::{LineHash, LineHashConfig};
 use flowloom::packet::{Fill, PacketBatch, PacketSource, SourceError};
@@ -93,7 +93,12 @@ struct Memory {
     looks: u64,
 }
 
-fn watched(path: &Path, rounds: u32, flows: u32, mode: Mode) -> Result<(Flows, u64, u64, Memory), String> {
+fn watched(
+    path: &Path,
+    rounds: u32,
+    flows: u32,
+    mode: Layout,
+) -> Result<(Flows, u64, u64, Memory), String> {
     let mut source = Rounds::open(path, rounds)?;
     let packets = source.left;
     let mut config = EngineConfig::new(mode);
@@ -126,8 +131,8 @@ fn watched(path: &Path, rounds: u32, flows: u32, mode: Mode) -> Result<(Flows, u
 }
 
 /// Soaks one layout, and says what it found.
-fn soak(path: &Path, rounds: u32, flows: u32, mode: Mode) -> Result<String, String> {
-    let (once, processed_once, dropped_once, _) = watched(path, 1, flows, Mode::Inline)?;
+fn soak(path: &Path, rounds: u32, flows: u32, mode: Layout) -> Result<String, String> {
+    let (once, processed_once, dropped_once, _) = watched(path, 1, flows, Layout::Inline)?;
     let begun = Instant::now();
     let (all, processed, dropped, memory) = watched(path, rounds, flows, mode)?;
     let seconds = begun.elapsed().as_secs_f64();
@@ -173,7 +178,7 @@ fn start(mut words: impl Iterator<Item = String>) -> Result<(), String> {
     }
     let capture = CaptureFile::generate(round, u64::from(flows)).map_err(|error| error.to_string())?;
     let rounds = u32::try_from(packets.div_ceil(round)).map_err(|error| error.to_string())?;
-    for mode in [Mode::Inline, Mode::Pipeline { workers: 2 }] {
+    for mode in [Layout::Inline, Layout::Pipeline { workers: 2 }] {
         eprintln!("{}", soak(capture.path(), rounds, flows, mode)?);
     }
     Ok(())

@@ -19,13 +19,13 @@
 //! ```
 //! use flowloom_apps::engine::flow_table::{LineHash, LineHashConfig};
 //! use flowloom_apps::engine::scheduler::{DirectHash, WorkerCount};
-//! use flowloom_apps::engine::{Control, EngineConfig, Mode, run};
+//! use flowloom_apps::engine::{Control, EngineConfig, Layout, run};
 //! use flowloom_apps::{TcpState, TcpTracker};
 //! use flowloom_traffic::synth::{Generated, Mix, MixConfig};
 //!
 //! // Of a capture it would be CaptureSet::open.
 //! let mut source = Generated::new(Mix::new(MixConfig { flows: 400, packets: 6000, ..MixConfig::default() })?);
-//! let config = EngineConfig::new(Mode::Inline);
+//! let config = EngineConfig::new(Layout::Inline);
 //! let mut policy = DirectHash::new(WorkerCount::new(1)?);
 //! let table = |_| LineHash::try_new(&LineHashConfig::for_flows(10_000));
 //! let report = run(&config, &mut source, &mut policy, table, |_| TcpTracker, &Control::default())?;

@@ -1,13 +1,13 @@
 //! No work at all: what is left is the cost of the path.
 
-use flowloom_engine::{App, FlowState, FlowValue, Verdict};
+use flowloom_engine::{App, Composed, FlowState, FlowValue, Verdict};
 use flowloom_packet::PacketView;
 
 /// Looks at nothing and accepts everything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Null;
 
-/// The state of a flow that nobody keeps anything about.
+/// The state of a flow of which nothing is kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NoState;
 
@@ -17,6 +17,10 @@ impl FlowState for NoState {
     fn values(&self, _out: &mut Vec<FlowValue>) {}
 
     fn merge(&mut self, _later: Self) {}
+
+    fn compose(&mut self, _later: &mut Self) -> Composed {
+        Composed::Joined
+    }
 }
 
 impl App for Null {

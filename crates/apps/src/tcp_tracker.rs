@@ -1,6 +1,6 @@
 //! Flow accounting and connection state: packets, bytes, times and TCP flags, per direction.
 
-use flowloom_engine::{App, FlowState, FlowValue, Verdict};
+use flowloom_engine::{App, Composed, FlowState, FlowValue, Verdict};
 use flowloom_packet::PacketView;
 
 const FIN: u8 = 1;
@@ -8,6 +8,7 @@ const SYN: u8 = 2;
 const RST: u8 = 4;
 const ACK: u8 = 16;
 const TCP: u8 = 6;
+const SYN_ACK_FIN_FLAGS: u8 = SYN | ACK | FIN;
 
 /// Where a TCP connection stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -87,9 +88,19 @@ pub struct TcpFlow {
     order: u64,
     flags: [u8; 2],
     state: TcpState,
-    /// Which directions have sent FIN since the connection was last opened.
-    fins: [bool; 2],
+    /// Bits 0 and 1: which directions have sent FIN since the connection was last opened. The others are what
+    /// composing needs beside the state.
+    facts: u8,
 }
+
+/// A SYN without ACK was seen: the state does not depend on what came before it.
+const OPENED: u8 = 1 << 2;
+/// Since then, an ACK without SYN, FIN and RST was seen.
+const ACKED: u8 = 1 << 3;
+/// Since then, a packet with SYN, ACK and FIN was seen, which the state does not tell.
+const SYN_ACK_FIN: u8 = 1 << 4;
+/// The factor of the order digest, odd, so that no digest is lost by a multiplication.
+const ORDER: u64 = 0x9E37_79B9_7F4A_7C15;
 
 const _: () = assert!(size_of::<TcpFlow>() == 64, "a flow's counters fill the line behind its key");
 
@@ -124,10 +135,61 @@ impl TcpFlow {
         self.order
     }
 
+    /// Returns the order digest with one more packet: the digest is a polynomial in [`ORDER`] whose coefficients are the
+    /// words of the packets, so digests of consecutive packets compose.
     #[inline]
     fn mix(order: u64, word: u64) -> u64 {
-        (order.rotate_left(29) ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+        // Bits of high words are folded down: a product keeps only the low ones.
+        order.wrapping_mul(ORDER).wrapping_add(word ^ word >> 32)
     }
+
+    /// Adds the sums of later packets.
+    fn add(&mut self, later: &Self) {
+        let packets = later.packets[0] + later.packets[1];
+        self.order = self.order.wrapping_mul(power(ORDER, packets)).wrapping_add(later.order);
+        for way in 0..2 {
+            self.packets[way] += later.packets[way];
+            self.bytes[way] += later.bytes[way];
+            self.flags[way] |= later.flags[way];
+        }
+        self.last_ns = later.last_ns;
+    }
+
+    /// Returns the state after packets that left `later` behind on their own.
+    fn state_after(&self, later: &Self) -> TcpState {
+        use TcpState::{Closed, Established, HalfClosed, Midstream, NotTcp, Reset, SynReceived, SynSent};
+        let has_fin = |facts: u8, way: usize| facts >> way & 1 != 0;
+        match (self.state, later.state) {
+            _ if later.facts & OPENED != 0 => later.state,
+            (state, NotTcp) => state,
+            (_, Reset) | (Reset, _) => Reset,
+            // The last FIN of these packets closes the connection if the other side has sent one before.
+            (_, HalfClosed | Closed) => {
+                let others = self.facts | later.facts;
+                let is_closed = (0..2).any(|way| has_fin(later.facts, way) && has_fin(others, 1 - way));
+                if is_closed { Closed } else { HalfClosed }
+            }
+            (state @ (Established | HalfClosed | Closed), _) => state,
+            (SynReceived, _) if later.facts & ACKED != 0 => Established,
+            (SynReceived, _) => SynReceived,
+            (SynSent, Midstream) => SynSent,
+            (Midstream, Midstream) | (NotTcp, Midstream) => Midstream,
+            (_, state) => state,
+        }
+    }
+}
+
+/// Returns `base` to the power of `exponent`, modulo 2^64.
+fn power(base: u64, exponent: u64) -> u64 {
+    let (mut result, mut base, mut exponent) = (1_u64, base, exponent);
+    while exponent > 0 {
+        if exponent & 1 == 1 {
+            result = result.wrapping_mul(base);
+        }
+        base = base.wrapping_mul(base);
+        exponent >>= 1;
+    }
+    result
 }
 
 impl FlowState for TcpFlow {
@@ -160,15 +222,19 @@ impl FlowState for TcpFlow {
     }
 
     fn merge(&mut self, later: Self) {
-        for way in 0..2 {
-            self.packets[way] += later.packets[way];
-            self.bytes[way] += later.bytes[way];
-            self.flags[way] |= later.flags[way];
-        }
-        self.last_ns = later.last_ns;
+        self.add(&later);
         self.state = later.state;
-        self.fins = later.fins;
-        self.order = Self::mix(self.order, later.order);
+        self.facts = later.facts;
+    }
+
+    fn compose(&mut self, later: &mut Self) -> Composed {
+        if later.facts & (OPENED | SYN_ACK_FIN) == SYN_ACK_FIN {
+            return Composed::NeedsPackets;
+        }
+        self.state = self.state_after(later);
+        self.facts = if later.facts & OPENED != 0 { later.facts } else { self.facts | later.facts };
+        self.add(later);
+        Composed::Joined
     }
 }
 
@@ -193,13 +259,18 @@ impl App for TcpTracker {
         flow.last_ns = packet.time_ns;
         // Most packets change nothing: an acknowledgement on an open connection, or no TCP at all.
         if packet.headers.key.protocol() == TCP && !packet.headers.later_fragment {
-            let settled = flow.state != TcpState::NotTcp && flow.state != TcpState::SynReceived;
+            let settled = flow.facts & ACKED != 0 && flow.state != TcpState::SynReceived;
             if flags & (SYN | FIN | RST) != 0 || !settled {
                 if flags & (SYN | ACK | RST) == SYN {
-                    flow.fins = [false; 2];
+                    flow.facts = OPENED;
                 }
-                flow.state = flow.state.after(flags, flow.fins[1 - way]);
-                flow.fins[way] |= flags & FIN != 0;
+                flow.state = flow.state.after(flags, flow.facts >> (1 - way) & 1 != 0);
+                flow.facts |= (flags & FIN) << way;
+                flow.facts |= match flags & (SYN | FIN | RST | ACK) {
+                    ACK => ACKED,
+                    SYN_ACK_FIN_FLAGS => SYN_ACK_FIN,
+                    _ => 0,
+                };
             }
         }
         flow.flags[way] |= flags;

@@ -396,10 +396,7 @@ fn arguments_that_cannot_be_met_are_refused_with_the_reason() {
         (&["--cores", "x,y"], &["`x` is not a CPU number", "[exit 2]"]),
         (&["--cores", "5-2"], &["5-2 runs backwards"]),
         (&["--cores", "0", "--workers", "2"], &["1 for 2 threads", "one for each worker"]),
-        (
-            &["--cores", "0", "--workers", "1", "--input-thread", "own"],
-            &["1 for 2 threads", "one for the input"],
-        ),
+        (&["--cores", "0", "--workers", "1"], &["1 for 2 threads", "one for the input"]),
         (&["--mode", "inline", "--workers", "2"], &["--mode inline has no workers", "--mode pipeline"]),
         (&["--workers", "0"], &["0 workers cannot be run", "between 1 and"]),
         (&["--workers", "100000"], &["100000 workers cannot be run"]),

@@ -590,8 +590,7 @@ fn what_changes_nothing_without_workers_is_told() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &[]);
     let warning = "changes nothing; --workers N";
-    let for_workers =
-        [["--scheduler", "flowpin"], ["--input-thread", "own"], ["--full", "drop"], ["--ring", "256"]];
+    let for_workers = [["--scheduler", "flowpin"], ["--full", "drop"], ["--ring", "256"]];
     for option in for_workers {
         let inline = flowloom([&["replay", &trace][..], &option].concat()).ends(0);
         inline.says(&["warning: without workers", option[0], warning]);
@@ -601,5 +600,5 @@ fn what_changes_nothing_without_workers_is_told() {
     let said = flowloom(["replay", &trace, "--order", "external", "--cores", "0"]).ends(0).stderr;
     assert!(!said.contains("warning"), "{said}");
     let all = flowloom([&["replay", &trace][..], &for_workers.concat()].concat()).ends(0);
-    all.says(&["without workers --scheduler, --input-thread, --full, --ring change nothing"]);
+    all.says(&["without workers --scheduler, --full, --ring change nothing"]);
 }

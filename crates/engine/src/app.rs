@@ -67,6 +67,51 @@ pub trait App: Send {
     fn ends_before(&self, _packet: &PacketView<'_>, _flow: &Self::Flow) -> bool {
         false
     }
+
+    /// How this application runs on parts of an input, in the [sharded](crate::Layout::Sharded) layout.
+    const PARTS: PartSupport = PartSupport::Composed;
+
+    /// Adds to `flow` what a later part of the input knows of it: see [`FlowState::compose`], which it calls.
+    ///
+    /// An application overrides it where composing depends on its settings, or corrects totals that it keeps beside
+    /// the flows: what it counted for the flow in each part is now counted once for both.
+    fn compose(&mut self, flow: &mut Self::Flow, later: &mut Self::Flow) -> Composed {
+        flow.compose(later)
+    }
+
+    /// Takes back what this instance has added to totals that the application keeps beside the flows. Called before it
+    /// is dropped, where the packets it has seen are processed again by another.
+    fn retract(&mut self) {}
+
+    /// Takes back what this instance has added to such totals, and as much again: another instance has seen the same
+    /// packets of the same flows, which are processed again.
+    fn cancel(&mut self) {}
+
+    /// Says whether the application keeps totals beside the flows. Where it does, the packets of a flow that is
+    /// processed again are also shown to an instance that is then [cancelled](Self::cancel).
+    const KEEPS_TOTALS: bool = false;
+}
+
+/// How an application runs on parts of an input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PartSupport {
+    /// Flows of different parts are composed; a flow that cannot be is processed again with the state it had.
+    Composed,
+    /// It needs all packets in one sequence, for this reason.
+    Never(&'static str),
+}
+
+/// What came of composing two summaries of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Composed {
+    /// The earlier summary now stands for the packets of both.
+    Joined,
+    /// The later packets begin another record; both summaries stand as they are.
+    Apart,
+    /// The summaries do not say what both come to. Neither has changed; the packets are needed again.
+    NeedsPackets,
 }
 
 /// The state of one flow, and its results at the end.
@@ -80,8 +125,22 @@ pub trait FlowState: Default + Send + 'static {
     /// Appends one value per column.
     fn values(&self, out: &mut Vec<FlowValue>);
 
-    /// Adds a later record of the same flow, one that was begun after an idle timeout had ended this one.
+    /// Adds a later record of the same flow, one that was begun after this one had ended by a timeout.
     fn merge(&mut self, later: Self);
+
+    /// Composes this summary of a flow's packets with that of the packets directly after them, which was taken without
+    /// knowledge of these.
+    ///
+    /// The law: for any packets *a* followed by *b* within one record, `summary(a).compose(summary(b))` is
+    /// [`Joined`](Composed::Joined) and equals `summary(a ++ b)`, or it is [`NeedsPackets`](Composed::NeedsPackets).
+    /// Where the first packet of *b* would have begun another record, it is [`Apart`](Composed::Apart). Composing is
+    /// associative. Unlike [`merge`](Self::merge), which adds a record to an ended one, it continues a record.
+    ///
+    /// The default asks for the packets, which is right for any state: in the sharded layout a flow that crosses from
+    /// one part to another is then processed again in the later part.
+    fn compose(&mut self, _later: &mut Self) -> Composed {
+        Composed::NeedsPackets
+    }
 }
 
 /// One result of a flow, in base units. It is shown as it stands in tables: numbers in decimal, bits in hexadecimal.

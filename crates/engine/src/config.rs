@@ -7,31 +7,37 @@ use flowloom_packet::DecodeOptions;
 use flowloom_scheduler::OrderGuarantee;
 use flowloom_scheduler::sim::models::crc_of;
 
-use crate::descriptor::{Parcel, TURNS};
+use crate::batch::packet::{PacketDescriptor, TURNS};
 use crate::error::ConfigError;
-use crate::pace::Pace;
-use crate::shared::shards;
+use crate::ingest::pace::Pace;
 use crate::time::IdleTimeout;
+use crate::worker::shards::shards;
 
 /// Bytes of all rings together at most: a ring is allocated whole.
 const RING_BYTES_MAX: u64 = 1 << 29;
 
 // Fewer packets wait than a shard has turns.
-const _: () = assert!(RING_BYTES_MAX / (Parcel::BYTES as u64) < TURNS as u64);
+const _: () = assert!(RING_BYTES_MAX / (PacketDescriptor::BYTES as u64) < TURNS as u64);
 
 /// How the stages are laid out on threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub enum Layout {
     /// One thread does everything; there is no ring.
     Inline,
-    /// An input stage and this many workers.
+    /// This many workers, each with a consecutive part of the input, a table of its own and the loop of the inline
+    /// layout; what they know of each flow is composed at the end. See [`run_sharded`](crate::run_sharded).
+    Sharded {
+        /// Worker threads, 1 to [`Layout::WORKERS_MAX`].
+        workers: usize,
+    },
+    /// An input thread, a ring for each worker (or one pool), and this many workers.
     Pipeline {
-        /// Worker threads, 1 to [`Mode::WORKERS_MAX`].
+        /// Worker threads, 1 to [`Layout::WORKERS_MAX`].
         workers: usize,
     },
 }
 
-impl Mode {
+impl Layout {
     /// The most worker threads of a run.
     pub const WORKERS_MAX: usize = 256;
 
@@ -40,7 +46,7 @@ impl Mode {
     pub fn workers(self) -> usize {
         match self {
             Self::Inline => 1,
-            Self::Pipeline { workers } => workers,
+            Self::Sharded { workers } | Self::Pipeline { workers } => workers,
         }
     }
 }
@@ -99,27 +105,13 @@ pub enum WhenFull {
     Drop,
 }
 
-/// Which thread the input stage of pipeline mode runs on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum InputThread {
-    /// One of its own where there is a CPU for it beside the workers' ones, or where full rings drop: then it must keep pace with
-    /// the source. Else whichever worker has nothing to do.
-    Auto,
-    /// One of its own.
-    Own,
-    /// Workers that are short of packets: one at a time reads and one hands out, each decodes what it took. No CPU waits while there
-    /// is work for it.
-    Workers,
-}
-
 /// Which CPUs the threads run on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cores {
     /// One CPU per thread, the first ones allowed, as far as they go; threads beyond are not pinned.
     Auto,
-    /// These CPUs: the first for the input stage if it has a thread of its own, the others for the workers in turn.
+    /// These CPUs: in the pipeline layout the first for the input thread, the others for the workers in turn.
     List(Vec<u32>),
     /// No thread is pinned.
     Unpinned,
@@ -127,16 +119,16 @@ pub enum Cores {
 
 /// The parameters of a run: begin with [`new`](Self::new), and change what should be otherwise.
 ///
-/// Fields may be added in any version: a literal ends with `..EngineConfig::new(mode)`.
+/// Fields may be added in any version: a literal ends with `..EngineConfig::new(layout)`.
 ///
 /// # Examples
 ///
 /// ```
-/// use flowloom_engine::{EngineConfig, IdleTimeout, Mode, WhenFull};
+/// use flowloom_engine::{EngineConfig, IdleTimeout, Layout, WhenFull};
 /// let config = EngineConfig {
 ///     idle_timeout: Some(IdleTimeout::from_ns(60_000_000_000)),
 ///     when_full: WhenFull::Drop,
-///     ..EngineConfig::new(Mode::Pipeline { workers: 4 })
+///     ..EngineConfig::new(Layout::Pipeline { workers: 4 })
 /// };
 /// config.check()?;
 /// assert!(EngineConfig { ring_slots: 1000, ..config }.check().is_err());
@@ -145,14 +137,12 @@ pub enum Cores {
 #[derive(Clone, Debug)]
 pub struct EngineConfig {
     /// Layout on threads.
-    pub mode: Mode,
+    pub layout: Layout,
     /// CPUs; [`Cores::Auto`] unless told otherwise.
     pub cores: Cores,
-    /// Which thread the input stage runs on; [`InputThread::Auto`] unless told otherwise.
-    pub input: InputThread,
     /// The keyed hash of the run; its secret decides buckets and workers. Random unless told otherwise.
     pub hasher: FlowHasher,
-    /// What the policy knows a flow by, in pipeline mode; [`PlacementDigest::Keyed`] unless told otherwise.
+    /// What the policy knows a flow by, in the pipeline layout; [`PlacementDigest::Keyed`] unless told otherwise.
     pub digest: PlacementDigest,
     /// What the decoder does with tunnels; it does not follow them unless told.
     pub decode: DecodeOptions,
@@ -175,13 +165,12 @@ pub struct EngineConfig {
 }
 
 impl EngineConfig {
-    /// Returns the parameters of a run in `mode`, with a random secret and nothing special asked for.
+    /// Returns the parameters of a run in `layout`, with a random secret and nothing special asked for.
     #[must_use]
-    pub fn new(mode: Mode) -> Self {
+    pub fn new(layout: Layout) -> Self {
         Self {
-            mode,
+            layout,
             cores: Cores::Auto,
-            input: InputThread::Auto,
             hasher: FlowHasher::random(),
             digest: PlacementDigest::Keyed,
             decode: DecodeOptions::default(),
@@ -196,19 +185,20 @@ impl EngineConfig {
     }
 
     /// Returns how many flow tables a run builds with a policy of this guarantee: one for each worker where a flow stays
-    /// with its worker, else one for each shard: 2 a worker, or 64 where packets enter by turns, rounded up to a power of two, 1,024 at
-    /// most; a single one in inline mode.
+    /// with its worker, else one for each shard: 2 a worker, or 64 where their packets are sequenced, rounded up to a power of two, 1,024 at
+    /// most; a single one in the inline layout.
     #[must_use]
     pub fn tables(&self, policy: OrderGuarantee) -> usize {
-        match self.mode {
-            Mode::Inline => 1,
-            Mode::Pipeline { workers } if policy == OrderGuarantee::Home => workers,
-            Mode::Pipeline { workers } => shards(workers, self.is_by_turns(policy)),
+        match self.layout {
+            Layout::Inline => 1,
+            Layout::Sharded { workers } => workers,
+            Layout::Pipeline { workers } if policy == OrderGuarantee::Home => workers,
+            Layout::Pipeline { workers } => shards(workers, self.is_sequenced(policy)),
         }
     }
 
-    /// Says whether packets meet their flow's state by turns: the policy keeps no order, and one is asked for.
-    pub(crate) fn is_by_turns(&self, policy: OrderGuarantee) -> bool {
+    /// Says whether the packets of each shard are sequenced: the policy keeps no order, and one is asked for.
+    pub(crate) fn is_sequenced(&self, policy: OrderGuarantee) -> bool {
         self.order == Order::External && !policy.keeps_flow_order()
     }
 
@@ -218,14 +208,14 @@ impl EngineConfig {
     ///
     /// [`ConfigError`] for a number of workers or ring slots that cannot be, and for a pace that would never take a packet.
     pub fn check(&self) -> Result<(), ConfigError> {
-        let workers = self.mode.workers();
-        if workers == 0 || workers > Mode::WORKERS_MAX {
-            return Err(ConfigError::Workers { workers, max: Mode::WORKERS_MAX });
+        let workers = self.layout.workers();
+        if workers == 0 || workers > Layout::WORKERS_MAX {
+            return Err(ConfigError::Workers { workers, max: Layout::WORKERS_MAX });
         }
         if !self.ring_slots.is_power_of_two() || !(64..=1 << 24).contains(&self.ring_slots) {
             return Err(ConfigError::RingSlots { slots: self.ring_slots });
         }
-        let ring_bytes = self.ring_slots as u64 * Parcel::BYTES as u64 * workers as u64;
+        let ring_bytes = self.ring_slots as u64 * PacketDescriptor::BYTES as u64 * workers as u64;
         if ring_bytes > RING_BYTES_MAX {
             return Err(ConfigError::RingMemory { bytes: ring_bytes, max: RING_BYTES_MAX });
         }
@@ -244,13 +234,13 @@ mod tests {
     #[test]
     fn workers_and_rings_are_refused_beyond_their_limits_and_not_at_them() {
         let check = |workers, ring_slots| {
-            EngineConfig { ring_slots, ..EngineConfig::new(Mode::Pipeline { workers }) }.check()
+            EngineConfig { ring_slots, ..EngineConfig::new(Layout::Pipeline { workers }) }.check()
         };
-        assert_eq!(check(Mode::WORKERS_MAX, 64), Ok(()));
-        for workers in [0, Mode::WORKERS_MAX + 1] {
-            assert_eq!(check(workers, 64), Err(ConfigError::Workers { workers, max: Mode::WORKERS_MAX }));
+        assert_eq!(check(Layout::WORKERS_MAX, 64), Ok(()));
+        for workers in [0, Layout::WORKERS_MAX + 1] {
+            assert_eq!(check(workers, 64), Err(ConfigError::Workers { workers, max: Layout::WORKERS_MAX }));
         }
-        let ring_bytes = (Parcel::BYTES as u64) << 20;
+        let ring_bytes = (PacketDescriptor::BYTES as u64) << 20;
         let most = RING_BYTES_MAX / ring_bytes;
         let workers = usize::try_from(most).expect("few");
         assert_eq!(check(workers, 1 << 20), Ok(()));
@@ -260,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_pace_that_takes_nothing_is_refused() {
-        let check = |pace| EngineConfig { pace, ..EngineConfig::new(Mode::Inline) }.check();
+        let check = |pace| EngineConfig { pace, ..EngineConfig::new(Layout::Inline) }.check();
         for number in [0.0, -0.0, -1.0, f64::NAN, f64::NEG_INFINITY] {
             let refused = Err(ConfigError::Pace { number: number.to_string() });
             assert_eq!(check(Pace::Times(number)), refused);

@@ -8,9 +8,9 @@ use flowloom_packet::DropReason;
 use flowloom_packet::reason::DropCounts;
 
 use crate::app::FlowState;
-use crate::counters::WorkerCounters;
-use crate::handing_out::Full;
+use crate::dispatch::stage::FullCounts;
 use crate::report::RunReport;
+use crate::report::counters::WorkerCounters;
 
 const REASONS: usize = DropReason::ALL.len();
 
@@ -21,7 +21,6 @@ const REASONS: usize = DropReason::ALL.len();
 #[derive(Debug)]
 pub struct Control {
     stop: AtomicBool,
-    packets: AtomicU64,
     dropped: [AtomicU64; REASONS],
     gauges: Mutex<Arc<Gauges>>,
 }
@@ -30,7 +29,6 @@ impl Default for Control {
     fn default() -> Self {
         Self {
             stop: AtomicBool::new(false),
-            packets: AtomicU64::new(0),
             dropped: std::array::from_fn(|_| AtomicU64::new(0)),
             gauges: Mutex::default(),
         }
@@ -87,12 +85,12 @@ impl Control {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Returns how many packets were taken from the source so far; lags behind by up to a batch, with workers by up to sixteen.
+    /// Returns how many packets were taken from the source so far; lags behind by up to two batches.
     pub fn packets(&self) -> u64 {
-        self.packets.load(Ordering::Relaxed)
+        self.lock().packets()
     }
 
-    /// Returns where the run stands; each number lags behind by up to a batch, with workers by up to sixteen, and is the report's
+    /// Returns where the run stands; each number lags behind by up to two batches, and is the report's
     /// once the run has ended. Takes a lock that no stage waits for.
     pub fn snapshot(&self) -> Snapshot {
         // Held to the end: a run that begins meanwhile would forget one number and not yet another.
@@ -100,22 +98,16 @@ impl Control {
         // What is done is read before what was taken in: so it is never more.
         let each = gauges.workers.iter().zip(&gauges.rings);
         let workers: Vec<WorkerSnapshot> = each.map(|(gauge, ring)| gauge.read(ring.read())).collect();
-        let Full { refused: unplaced, waits: pool_full_waits } = gauges.nobodys.read();
+        let FullCounts { refused: unplaced, waits: pool_full_waits } = gauges.unplaced.read();
         let mut dropped = DropCounts::default();
         for (&reason, count) in DropReason::ALL.iter().zip(&self.dropped) {
             dropped.add(reason, count.load(Ordering::Acquire));
         }
-        let packets = self.packets.load(Ordering::Acquire);
+        let packets = gauges.packets();
         let processed = workers.iter().map(|worker| worker.processed).sum();
         let denied = workers.iter().map(|worker| worker.denied).sum();
         let in_flight = packets.saturating_sub(processed + dropped.total());
         Snapshot { packets, processed, denied, dropped, in_flight, unplaced, pool_full_waits, workers }
-    }
-
-    /// Publishes what the input stage has taken in and dropped; `known` is what was published of the drops before.
-    pub(crate) fn publish(&self, packets: u64, dropped: &DropCounts, known: &mut DropCounts) {
-        self.packets.store(packets, Ordering::Release);
-        self.publish_drops(dropped, known);
     }
 
     /// Publishes what was dropped; `known` is what was published of it before.
@@ -134,16 +126,20 @@ impl Control {
 
     /// Publishes what the report of a run that has ended says: no stage says what a panic left in its hands and in rings.
     pub(crate) fn end<F: FlowState>(&self, report: &RunReport<F>) {
-        // First, so that what is done is never more than what was taken in.
-        self.packets.store(report.input.packets, Ordering::Release);
         let gauges = Arc::clone(&self.lock());
+        // First, so that what is done is never more than what was taken in.
+        for (reader, packets) in
+            gauges.readers.iter().zip(std::iter::once(report.input.packets).chain(std::iter::repeat(0)))
+        {
+            reader.store(packets, Ordering::Release);
+        }
         for (gauge, worker) in gauges.workers.iter().zip(&report.workers) {
             gauge.store(&worker.counters);
         }
         let rings = report.workers.iter();
         gauges.publish_full(
-            rings.map(|worker| Full { refused: worker.ring_full, waits: worker.full_waits }),
-            Full { refused: report.unplaced, waits: report.pool_full_waits },
+            rings.map(|worker| FullCounts { refused: worker.ring_full, waits: worker.full_waits }),
+            FullCounts { refused: report.unplaced, waits: report.pool_full_waits },
         );
         let dropped = report.dropped();
         for (&reason, count) in DropReason::ALL.iter().zip(&self.dropped) {
@@ -151,15 +147,15 @@ impl Control {
         }
     }
 
-    /// Makes a gauge for each worker of a run that begins, and forgets what earlier runs published.
-    pub(crate) fn begin(&self, workers: usize) -> Arc<Gauges> {
+    /// Makes a gauge for each reader and each worker of a run that begins, and forgets what earlier runs published.
+    pub(crate) fn begin(&self, readers: usize, workers: usize) -> Arc<Gauges> {
         let gauges = Arc::new(Gauges {
+            readers: (0..readers).map(|_| CachePadded::default()).collect(),
             workers: (0..workers).map(|_| CachePadded::default()).collect(),
             rings: (0..workers).map(|_| RingGauge::default()).collect(),
-            nobodys: CachePadded::default(),
+            unplaced: CachePadded::default(),
         });
         let mut known = self.lock();
-        self.packets.store(0, Ordering::Release);
         for count in &self.dropped {
             count.store(0, Ordering::Release);
         }
@@ -175,20 +171,26 @@ impl Control {
 /// What the stages of a run publish, each for itself.
 #[derive(Debug, Default)]
 pub(crate) struct Gauges {
+    /// Packets that each reader has taken from its source.
+    readers: Box<[CachePadded<AtomicU64>]>,
     workers: Box<[CachePadded<Gauge>]>,
     /// Of the workers' rings. Only the input stage writes them, and only when one was full: together, apart from what workers write.
     rings: Box<[RingGauge]>,
     /// Of the pool, and of what belongs to no ring.
-    nobodys: CachePadded<RingGauge>,
+    unplaced: CachePadded<RingGauge>,
 }
 
 impl Gauges {
+    fn packets(&self) -> u64 {
+        self.readers.iter().map(|reader| reader.load(Ordering::Acquire)).sum()
+    }
+
     /// Publishes how rings were full, of each worker, and what belongs to none.
-    pub(crate) fn publish_full(&self, rings: impl Iterator<Item = Full>, nobodys: Full) {
+    pub(crate) fn publish_full(&self, rings: impl Iterator<Item = FullCounts>, unplaced: FullCounts) {
         for (gauge, full) in self.rings.iter().zip(rings) {
             gauge.store(full);
         }
-        self.nobodys.store(nobodys);
+        self.unplaced.store(unplaced);
     }
 }
 
@@ -200,13 +202,16 @@ struct RingGauge {
 }
 
 impl RingGauge {
-    fn store(&self, full: Full) {
+    fn store(&self, full: FullCounts) {
         self.refused.store(full.refused, Ordering::Release);
         self.waits.store(full.waits, Ordering::Release);
     }
 
-    fn read(&self) -> Full {
-        Full { refused: self.refused.load(Ordering::Acquire), waits: self.waits.load(Ordering::Acquire) }
+    fn read(&self) -> FullCounts {
+        FullCounts {
+            refused: self.refused.load(Ordering::Acquire),
+            waits: self.waits.load(Ordering::Acquire),
+        }
     }
 }
 
@@ -225,7 +230,7 @@ impl Gauge {
         self.dropped.store(counters.dropped.total(), Ordering::Release);
     }
 
-    fn read(&self, ring: Full) -> WorkerSnapshot {
+    fn read(&self, ring: FullCounts) -> WorkerSnapshot {
         let denied = self.denied.load(Ordering::Acquire);
         WorkerSnapshot {
             processed: self.processed.load(Ordering::Acquire),
@@ -255,5 +260,26 @@ impl<'a> Publisher<'a> {
     pub(crate) fn publish(&mut self, counters: &WorkerCounters) {
         self.gauges.workers[self.worker].store(counters);
         self.control.publish_drops(&counters.dropped, &mut self.known);
+    }
+}
+
+/// A reader's line to [`Control`].
+#[derive(Debug)]
+pub(crate) struct ReaderPublisher<'a> {
+    pub(crate) control: &'a Control,
+    gauges: Arc<Gauges>,
+    reader: usize,
+    known: DropCounts,
+}
+
+impl<'a> ReaderPublisher<'a> {
+    pub(crate) fn new(control: &'a Control, gauges: &Arc<Gauges>, reader: usize) -> Self {
+        Self { control, gauges: Arc::clone(gauges), reader, known: DropCounts::default() }
+    }
+
+    /// Publishes the packets taken and dropped so far.
+    pub(crate) fn publish(&mut self, packets: u64, dropped: &DropCounts) {
+        self.gauges.readers[self.reader].store(packets, Ordering::Release);
+        self.control.publish_drops(dropped, &mut self.known);
     }
 }

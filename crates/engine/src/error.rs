@@ -73,6 +73,15 @@ pub enum ConfigError {
         /// How many there are.
         workers: usize,
     },
+    /// The sharded layout was asked for of a function that is given one source.
+    #[error("the sharded layout needs an input in parts\n  `run_sharded` takes one")]
+    NotCut,
+    /// The sharded layout cannot run as it is configured.
+    #[error("the sharded layout cannot be used: {why}\n  the inline and the pipeline layouts can")]
+    Sharded {
+        /// What it cannot do.
+        why: &'static str,
+    },
     /// A CPU is named that threads cannot be pinned to.
     #[error("threads cannot be pinned to CPU {cpu} on this system\n  name others, or run without pinning")]
     Unpinnable {
@@ -147,7 +156,7 @@ pub enum Fault {
         #[source]
         error: SourceError,
     },
-    /// A worker panicked, in inline mode worker 0.
+    /// A worker panicked, in the inline layout worker 0.
     #[error(
         "worker {worker} panicked {} after {} of its own: {message}",
         packet.map_or_else(|| String::from("between two packets"), |packet| format!("at packet {packet}")),
@@ -185,6 +194,23 @@ pub enum Fault {
         /// The panic's message.
         message: String,
     },
+}
+
+impl Fault {
+    /// Returns the fault of part `worker` of an input, before which so many packets were taken.
+    pub(crate) fn in_part(self, before: u64, worker: usize) -> Self {
+        match self {
+            Self::Source { packets, error } => Self::Source { packets: before + packets, error },
+            Self::InputPanicked { packets, message } => {
+                Self::InputPanicked { packets: before + packets, message }
+            }
+            Self::WorkerPanicked { packet, processed, message, .. } => {
+                let packet = packet.map(|packet| before + packet);
+                Self::WorkerPanicked { worker, packet, processed, message }
+            }
+            other => other,
+        }
+    }
 }
 
 fn packets_of(count: u64) -> String {

@@ -7,9 +7,8 @@
 //!  pull        source ─ batch ─ decode, key, hash ─ pool ◀─ intake ─ workers       flows ─ app ─── egress ─ sink
 //! ```
 //!
-//! Each box that has a thread is a stage that never waits ([`seeded`] runs them without threads); the input stage may do without one
-//! ([`InputThread`]). Flows belong to a worker where
-//! the policy leaves them there, else to all, in shards behind locks. With private flows there is no lock between source and
+//! Each box that has a thread is a stage that never waits ([`run_seeded`] runs them without threads). Flows belong to a
+//! worker where the policy leaves them there, else to all, in shards behind locks. With private flows there is no lock between source and
 //! report, and nowhere an allocation, a system call or formatting per packet. What flows back is two counters per worker.
 //!
 //! Tables, policies, packets and keys are those of [`flow_table`], [`scheduler`], [`packet`] and [`flow_key`].
@@ -21,7 +20,7 @@
 //! ```
 //! use std::time::Duration;
 //!
-//! use flowloom_engine::{App, Control, EngineConfig, FlowState, FlowValue, IdleTimeout, Mode, Verdict, run};
+//! use flowloom_engine::{App, Control, EngineConfig, FlowState, FlowValue, IdleTimeout, Layout, Verdict, run};
 //! use flowloom_engine::flow_table::{LineHash, LineHashConfig};
 //! use flowloom_engine::packet::PacketView;
 //! use flowloom_engine::scheduler::{DirectHash, WorkerCount};
@@ -58,10 +57,10 @@
 //! let timeout = IdleTimeout::from_ns(60_000_000_000);
 //! let config = EngineConfig {
 //!     idle_timeout: Some(timeout),
-//!     ..EngineConfig::new(Mode::Pipeline { workers: 2 })
+//!     ..EngineConfig::new(Layout::Pipeline { workers: 2 })
 //! };
 //! // The policy is for as many workers as the run has.
-//! let mut policy = DirectHash::new(WorkerCount::new(config.mode.workers())?);
+//! let mut policy = DirectHash::new(WorkerCount::new(config.layout.workers())?);
 //! let table_config = LineHashConfig { timeouts: timeout.for_table(), ..LineHashConfig::for_flows(100_000) };
 //! let table = |_| LineHash::try_new(&table_config);
 //! let control = Control::default();
@@ -95,46 +94,19 @@ compile_error!(
      classifiers and scheduling by themselves"
 );
 
-mod actor;
 pub mod app;
-mod clock;
+mod batch;
 pub mod config;
 pub mod control;
-pub mod counters;
-mod crew;
-mod descriptor;
-pub mod digest;
-pub mod discipline;
 mod dispatch;
-mod drive;
-pub mod egress;
+mod egress;
 pub mod error;
-mod flows;
-mod halt;
-mod handing_out;
-mod inline;
-mod input;
-mod lot;
-#[cfg(all(test, loom))]
-mod models;
-pub mod pace;
-pub mod pin;
-mod pool;
-mod progress;
+mod ingest;
 pub mod report;
-pub mod results;
-mod ring;
-mod run;
-pub mod seeded;
-mod shared;
-mod stage;
+mod runtime;
+mod sharded;
 mod sync;
-mod tickets;
 pub mod time;
-mod tray;
-mod turn;
-mod turns_at_input;
-mod wait;
 mod worker;
 
 pub use flowloom_flow_key as flow_key;
@@ -142,19 +114,23 @@ pub use flowloom_flow_table as flow_table;
 pub use flowloom_packet as packet;
 pub use flowloom_scheduler as scheduler;
 
-pub use app::{App, FlowState, FlowValue, Verdict};
-pub use config::{Cores, EngineConfig, InputThread, Mode, Order, PlacementDigest, WhenFull};
+pub use app::{App, Composed, FlowState, FlowValue, PartSupport, Verdict};
+pub use config::{Cores, EngineConfig, Layout, Order, PlacementDigest, WhenFull};
 pub use control::{Control, Snapshot, WorkerSnapshot};
-pub use crew::Parts;
-pub use digest::ResultDigest;
-pub use discipline::Discipline;
-pub use egress::{PacketSink, Released, SinkCounters};
+pub use dispatch::policy::Discipline;
+pub use egress::reorder::{PacketSink, Released, SinkCounters};
 pub use error::{ConfigError, Fault, SinkError, StartError};
-pub use pace::Pace;
-pub use report::{RunReport, SharedReport, WorkerReport};
-pub use results::{FlowRecord, FlowResults, FlowResultsIter};
-pub use run::{run, run_parts};
-pub use seeded::{SeededError, run_seeded};
+pub use ingest::pace::Pace;
+pub use report::counters;
+pub use report::digest::ResultDigest;
+pub use report::results::{FlowRecord, FlowResults, FlowResultsIter};
+pub use report::{RunReport, ShardedReport, SharedReport, WorkerReport};
+pub use runtime::assemble::Parts;
+pub use runtime::pin::Pinning;
+pub use runtime::simulate::{SeededError, run_seeded};
+pub use runtime::threads::{run, run_parts};
+pub use sharded::parts::{CutSource, PartSource};
+pub use sharded::run::{ShardedRun, run_sharded};
 pub use time::IdleTimeout;
 
 #[cfg(doctest)]

@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use flowloom::apps::TcpTracker;
-use flowloom::engine::{Control, Cores, EngineConfig, Mode, run};
+use flowloom::engine::{Control, Cores, EngineConfig, Layout, run};
 use flowloom::flow_table::{LineHash, LineHashConfig};
 use flowloom::packet::{
     BATCH_PACKETS, Block, DropCounts, DropReason, Fill, LinkType, PacketBatch, PacketSource, RawPacket,
@@ -180,7 +180,7 @@ impl RxBurst for InMemory {
 pub(crate) fn main() -> Result<(), Failed> {
     const SENT: u64 = 200_000;
     let mut socket = Socket::new(InMemory::new(2048, SENT)?);
-    let mut config = EngineConfig::new(Mode::Pipeline { workers: 2 });
+    let mut config = EngineConfig::new(Layout::Pipeline { workers: 2 });
     config.cores = Cores::Unpinned;
     let mut placement = DirectHash::new(WorkerCount::new(2)?);
     let table = |_| LineHash::try_new(&LineHashConfig::for_flows(10_000));

@@ -1,7 +1,7 @@
 //! Who talks most? An appliance in forty lines: two counters per flow, and the largest flows at the end.
 #![expect(clippy::print_stdout, reason = "an example says what it found")]
 
-use flowloom::engine::{App, Control, EngineConfig, FlowState, FlowValue, Mode, Verdict, run};
+use flowloom::engine::{App, Control, EngineConfig, FlowState, FlowValue, Layout, Verdict, run};
 use flowloom::flow_table::{DHash, DHashConfig};
 use flowloom::packet::PacketView;
 use flowloom::scheduler::{DirectHash, WorkerCount};
@@ -33,7 +33,7 @@ impl App for TopTalkers {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let path = std::env::args().nth(1).ok_or("usage: appliance FILE")?;
     let mut source = CaptureSet::open(&[Input::Path(path.into())], SetOptions::default())?;
-    let config = EngineConfig::new(Mode::Pipeline { workers: 2 });
+    let config = EngineConfig::new(Layout::Pipeline { workers: 2 });
     let mut placement = DirectHash::new(WorkerCount::new(2)?);
     let table = |_| DHash::try_new(&DHashConfig::for_flows(100_000));
     let report = run(&config, &mut source, &mut placement, table, |_| TopTalkers, &Control::default())?;

@@ -24,7 +24,7 @@
 //!
 //! ```
 //! use flowloom::apps::TcpTracker;
-//! use flowloom::engine::{Control, EngineConfig, Mode, run};
+//! use flowloom::engine::{Control, EngineConfig, Layout, run};
 //! use flowloom::flow_table::{LineHash, LineHashConfig};
 //! use flowloom::scheduler::{DirectHash, WorkerCount};
 //! use flowloom::traffic::capture::{CaptureSet, Input, SetOptions};
@@ -40,9 +40,9 @@
 //! # writer.finish()?;
 //! # let written = path.clone();
 //! let mut source = CaptureSet::open(&[Input::Path(path.into())], SetOptions::default())?;
-//! // On this thread; Mode::Pipeline { workers } has threads of its own.
-//! let config = EngineConfig::new(Mode::Inline);
-//! let mut policy = DirectHash::new(WorkerCount::new(config.mode.workers())?);
+//! // On this thread; Layout::Pipeline { workers } has threads of its own.
+//! let config = EngineConfig::new(Layout::Inline);
+//! let mut policy = DirectHash::new(WorkerCount::new(config.layout.workers())?);
 //! let table = |_| LineHash::try_new(&LineHashConfig::for_flows(100_000));
 //! let report = run(&config, &mut source, &mut policy, table, |_| TcpTracker, &Control::default())?;
 //!

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use flowloom::engine::{App, Control, EngineConfig, FlowState, FlowValue, Mode, RunReport, Verdict, run};
+use flowloom::engine::{App, Control, EngineConfig, FlowState, FlowValue, Layout, RunReport, Verdict, run};
 use flowloom::flow_key::FlowKey;
 use flowloom::flow_table::{DHash, DHashConfig};
 use flowloom::packet::{DecodeOptions, Fill, PacketBatch, PacketSource, PacketView, decode};
@@ -64,7 +64,7 @@ fn open(path: &Path) -> CaptureSet {
     CaptureSet::open(&[Input::Path(path.to_path_buf())], SetOptions::default()).unwrap()
 }
 
-fn report(path: &Path, mode: Mode) -> RunReport<Talk> {
+fn report(path: &Path, mode: Layout) -> RunReport<Talk> {
     let mut placement = DirectHash::new(WorkerCount::new(mode.workers()).unwrap());
     let table = |_| DHash::try_new(&DHashConfig::for_flows(10_000));
     let mut config = EngineConfig::new(mode);
@@ -97,7 +97,7 @@ fn an_application_of_ones_own_sees_every_packet_once_in_every_layout() {
     let path = write_trace("appliance.pcap");
     let expected = expected(&path);
     assert!(expected.len() >= 500);
-    let modes = [Mode::Inline, Mode::Pipeline { workers: 1 }, Mode::Pipeline { workers: 3 }];
+    let modes = [Layout::Inline, Layout::Pipeline { workers: 1 }, Layout::Pipeline { workers: 3 }];
     let mut digests = Vec::new();
     for mode in modes {
         let report = report(&path, mode);

@@ -10,7 +10,7 @@ use flowloom::classifier::hicuts::{HiCuts, HiCutsConfig};
 use flowloom::classifier::live::Live;
 use flowloom::classifier::synth::{self, Profile};
 use flowloom::dpi::{Scanner, builtin};
-use flowloom::engine::{Control, EngineConfig, Mode, run};
+use flowloom::engine::{Control, EngineConfig, Layout, run};
 use flowloom::flow_key::FlowHasher;
 use flowloom::flow_table::baseline::{Chained, ChainedConfig, DirectTable, DirectTableConfig};
 use flowloom::flow_table::{DHash, DHashConfig, FlowKey, LineHash, LineHashConfig, SigHash, SigHashConfig};
@@ -99,7 +99,7 @@ fn sources_and_batches_are_shown_without_their_bytes() {
 #[test]
 fn runs_are_shown_without_their_flows_and_secrets() {
     let mut policy = DirectHash::new(WorkerCount::new(1).unwrap());
-    let config = EngineConfig::new(Mode::Inline);
+    let config = EngineConfig::new(Layout::Inline);
     look("config", &config);
     assert!(format!("{config:?}").contains("FlowHasher(secret)"));
     let control = Control::default();

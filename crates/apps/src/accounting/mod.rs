@@ -21,7 +21,7 @@
 mod end;
 pub mod ipfix;
 
-use flowloom_engine::{App, FlowState, FlowValue, Verdict};
+use flowloom_engine::{App, Composed, FlowState, FlowValue, Verdict};
 use flowloom_flow_key::Direction;
 use flowloom_packet::PacketView;
 
@@ -38,6 +38,10 @@ const PACKETS: u64 = (1 << FLAGS_SHIFT) - 1;
 const FLAGS_SHIFT: u32 = 48;
 /// The side that the word is of sent the first packet.
 const BEGAN: u64 = 1 << 56;
+/// In the word of the side that sent the first packet: that packet opens a TCP connection.
+const OPENS: u64 = 1 << 57;
+/// In either word: a later packet opens a TCP connection.
+const REOPENS: u64 = 1 << 58;
 
 /// One record: what was seen of a flow between two cuts. One cache line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -86,7 +90,10 @@ impl Accounted {
 
     /// Returns how its connection was closed, if it was within this record.
     pub fn closed(&self) -> Option<EndReason> {
-        let [there, back] = self.flags();
+        Self::closed_by(self.flags())
+    }
+
+    fn closed_by([there, back]: [u8; 2]) -> Option<EndReason> {
         if (there | back) & RST != 0 {
             Some(EndReason::Reset)
         } else if there & back & FIN != 0 {
@@ -140,6 +147,31 @@ impl FlowState for Accounted {
         }
         self.last_ns = later.last_ns;
     }
+
+    /// A record that an active timeout may end is composed by [`Accounting`], which knows it.
+    fn compose(&mut self, later: &mut Self) -> Composed {
+        let has = |flow: &Self, bit: u64| (flow.seen[0] | flow.seen[1]) & bit != 0;
+        if has(later, OPENS) && self.closed().is_some() {
+            return Composed::Apart;
+        }
+        let ([a, b], [c, d]) = (self.flags(), later.flags());
+        if has(later, REOPENS) && Self::closed_by([a | c, b | d]).is_some() {
+            // Whether the connection was closed before that packet, its place among the others would tell.
+            return Composed::NeedsPackets;
+        }
+        if has(later, OPENS | REOPENS) {
+            self.seen[0] |= REOPENS;
+        }
+        self.merge(std::mem::take(later));
+        Composed::Joined
+    }
+}
+
+/// Returns whether a packet opens a TCP connection: a SYN without ACK, RST and FIN.
+#[inline(always)]
+fn opens(packet: &PacketView<'_>) -> bool {
+    let headers = &packet.headers;
+    headers.tcp_flags & (SYN | ACK | RST | FIN) == SYN && headers.key.protocol() == TCP
 }
 
 /// Accounts for packets and bytes in records that end by timeouts and by TCP's own signs.
@@ -179,7 +211,9 @@ impl App for Accounting {
         let way = headers.direction.index();
         if flow.seen == [0, 0] {
             flow.first_ns = packet.time_ns;
-            flow.seen[way] = BEGAN;
+            flow.seen[way] = if opens(packet) { BEGAN | OPENS } else { BEGAN };
+        } else if opens(packet) {
+            flow.seen[way] |= REOPENS;
         }
         flow.seen[way] = (flow.seen[way] + 1) | u64::from(headers.tcp_flags) << FLAGS_SHIFT;
         flow.bytes[way] += u64::from(packet.wire_bytes);
@@ -190,10 +224,21 @@ impl App for Accounting {
 
     #[inline(always)]
     fn ends_before(&self, packet: &PacketView<'_>, flow: &Accounted) -> bool {
-        let headers = &packet.headers;
         let is_old =
             self.active_ns.is_some_and(|active| packet.time_ns.saturating_sub(flow.first_ns) >= active);
-        let opens = headers.tcp_flags & (SYN | ACK | RST | FIN) == SYN && headers.key.protocol() == TCP;
-        is_old || (opens && flow.closed().is_some())
+        is_old || (opens(packet) && flow.closed().is_some())
+    }
+
+    fn compose(&mut self, flow: &mut Accounted, later: &mut Accounted) -> Composed {
+        if let Some(active) = self.active_ns {
+            let lasts = |until_ns: u64| until_ns.saturating_sub(flow.first_ns) >= active;
+            if lasts(later.first_ns) {
+                return Composed::Apart;
+            }
+            if lasts(later.last_ns) {
+                return Composed::NeedsPackets;
+            }
+        }
+        flow.compose(later)
     }
 }

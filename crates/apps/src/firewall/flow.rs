@@ -17,6 +17,8 @@ pub struct FirewallFlow {
     /// The direction that is judged: whoever sent first.
     pub(super) way: Option<Direction>,
     pub(super) denies: bool,
+    /// The judged direction is no longer that of the first packet.
+    pub(super) has_turned: bool,
     /// A SYN has opened the connection.
     pub(super) is_open: bool,
 }
@@ -48,6 +50,21 @@ impl FirewallFlow {
     /// Returns which end the flow was judged for: the one that sent first.
     pub fn way(&self) -> Option<Direction> {
         self.way
+    }
+
+    /// Adds the packets and bytes of a later record.
+    pub(super) fn add(&mut self, later: &Self) {
+        for at in 0..2 {
+            self.packets[at] += later.packets[at];
+            self.bytes[at] += later.bytes[at];
+        }
+    }
+
+    /// Says whether later packets, judged by themselves, were judged as after these.
+    pub(super) fn judged_alike(&self, later: &Self) -> bool {
+        !later.has_turned
+            && (self.way, self.generation, self.number, self.denies)
+                == (later.way, later.generation, later.number, later.denies)
     }
 
     #[inline]
@@ -96,10 +113,7 @@ impl FlowState for FirewallFlow {
 
     /// Sums packets and bytes; rule and first sender are the later record's.
     fn merge(&mut self, later: Self) {
-        for at in 0..2 {
-            self.packets[at] += later.packets[at];
-            self.bytes[at] += later.bytes[at];
-        }
+        self.add(&later);
         *self = Self { packets: self.packets, bytes: self.bytes, ..later };
     }
 }

@@ -109,6 +109,19 @@ impl LiveRules {
         place.ended.add(&counts);
         place.tallies.retain(|other| !Arc::ptr_eq(other, tally));
     }
+
+    /// Takes back what a worker has counted.
+    pub(super) fn forget(&self, tally: &Arc<Tally>) {
+        locked(&self.counts).tallies.retain(|other| !Arc::ptr_eq(other, tally));
+    }
+
+    /// Takes back what a worker has counted, and as much of what others have.
+    pub(super) fn subtract(&self, tally: &Arc<Tally>) {
+        let counts = tally.counts();
+        let mut place = locked(&self.counts);
+        place.ended.subtract(&counts);
+        place.tallies.retain(|other| !Arc::ptr_eq(other, tally));
+    }
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

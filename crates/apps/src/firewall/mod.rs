@@ -30,7 +30,7 @@ mod tally;
 
 use std::sync::Arc;
 
-use flowloom_engine::{App, Verdict};
+use flowloom_engine::{App, Composed, Verdict};
 use flowloom_packet::PacketView;
 
 pub use flow::FirewallFlow;
@@ -146,6 +146,7 @@ impl Firewall {
             let found = self.tally.rules().judge(&headers.tuple());
             if flow.denies && found.verdict == Verdict::Accept {
                 flow.way = Some(headers.direction);
+                flow.has_turned = true;
                 flow.number = found.number;
                 flow.denies = false;
             }
@@ -179,5 +180,27 @@ impl App for Firewall {
         hits.packet(packet.wire_bytes);
         flow.count(verdict, packet.wire_bytes);
         verdict
+    }
+
+    /// The verdict of the first packet holds for all: later packets that were judged by another need it.
+    fn compose(&mut self, flow: &mut FirewallFlow, later: &mut FirewallFlow) -> Composed {
+        if self.options.per_packet || self.options.strict_tcp || !flow.judged_alike(later) {
+            return Composed::NeedsPackets;
+        }
+        flow.add(later);
+        self.tally.take_back(later.number, later.denies);
+        Composed::Joined
+    }
+
+    const KEEPS_TOTALS: bool = true;
+
+    fn retract(&mut self) {
+        self.live.forget(&self.tally);
+        self.tally = self.live.begin();
+    }
+
+    fn cancel(&mut self) {
+        self.live.subtract(&self.tally);
+        self.tally = self.live.begin();
     }
 }

@@ -21,10 +21,19 @@ pub struct Hits {
 }
 
 impl Hits {
+    /// Sums wrap: what is taken back of one part of an input may be counted by another only later.
     fn add(&mut self, other: Self) {
-        self.packets += other.packets;
-        self.bytes += other.bytes;
-        self.flows += other.flows;
+        self.packets = self.packets.wrapping_add(other.packets);
+        self.bytes = self.bytes.wrapping_add(other.bytes);
+        self.flows = self.flows.wrapping_add(other.flows);
+    }
+
+    fn negated(self) -> Self {
+        Self {
+            packets: self.packets.wrapping_neg(),
+            bytes: self.bytes.wrapping_neg(),
+            flows: self.flows.wrapping_neg(),
+        }
     }
 }
 
@@ -65,6 +74,20 @@ impl VerdictCounts {
     }
 }
 
+impl VerdictCounts {
+    /// Takes away what was counted twice.
+    pub(super) fn subtract(&mut self, other: &Self) {
+        self.add(&Self {
+            accepted: other.accepted.negated(),
+            denied: other.denied.negated(),
+            unmatched: other.unmatched.negated(),
+            not_opened: other.not_opened.negated(),
+            generation: other.generation,
+            by_rule: other.by_rule.iter().map(|hits| hits.negated()).collect(),
+        });
+    }
+}
+
 /// Hits that one worker counts and anybody may read meanwhile. Each number is read by itself.
 #[derive(Default)]
 pub(super) struct LiveHits {
@@ -95,7 +118,7 @@ impl LiveHits {
 /// Adds to a counter that nobody else writes: a load and a store.
 #[inline]
 fn add(counter: &AtomicU64, more: u64) {
-    counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
 }
 
 /// What one worker counts under one generation of rules. Nobody else writes it.
@@ -150,6 +173,12 @@ impl Tally {
     #[inline]
     pub(super) fn begin(&self, verdict: Verdict) {
         add(&self.begun[usize::from(verdict == Verdict::Deny)], 1);
+    }
+
+    /// Takes back that a flow was judged: two parts of an input have counted it.
+    pub(super) fn take_back(&self, number: u32, denies: bool) {
+        add(&self.rule(number).flows, 1_u64.wrapping_neg());
+        add(&self.begun[usize::from(denies)], 1_u64.wrapping_neg());
     }
 
     /// Returns what has been counted.

@@ -2,7 +2,7 @@
 
 use flowloom_dpi::ScanState;
 use flowloom_dpi::stream::Sequencer;
-use flowloom_engine::{FlowState, FlowValue};
+use flowloom_engine::{Composed, FlowState, FlowValue};
 
 use super::names::Name;
 use super::pool::Ticket;
@@ -120,6 +120,11 @@ impl L7Flow {
         )
     }
 
+    /// Says whether no packet has changed anything but the counts.
+    fn is_untouched(&self) -> bool {
+        self.state == L7State::NoMatchYet && self.inspected == 0 && self.sides == <[Side; 2]>::default()
+    }
+
     fn earlier(&self) -> Earlier {
         self.earlier.as_deref().copied().unwrap_or_default()
     }
@@ -169,5 +174,17 @@ impl FlowState for L7Flow {
         earlier.bytes += bytes;
         earlier.overlap_bytes += overlap_bytes;
         earlier.gap_bytes += gap_bytes;
+    }
+
+    /// A name that was decided stays; a scan that was under way needs the packets.
+    fn compose(&mut self, later: &mut Self) -> Composed {
+        let (packets, bytes) = (self.packets + later.packets, self.bytes + later.bytes);
+        if self.is_untouched() {
+            *self = std::mem::take(later);
+        } else if self.state == L7State::NoMatchYet && !later.is_untouched() {
+            return Composed::NeedsPackets;
+        }
+        (self.packets, self.bytes) = (packets, bytes);
+        Composed::Joined
     }
 }

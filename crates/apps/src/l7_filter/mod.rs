@@ -21,7 +21,7 @@ mod pool;
 
 use flowloom_dpi::stream::{Piece, Segment, Sequencer, Window};
 use flowloom_dpi::{Found, Outcome, Transport};
-use flowloom_engine::{App, Verdict};
+use flowloom_engine::{App, Composed, FlowState, Verdict};
 use flowloom_packet::PacketView;
 
 pub use flow::{L7Flow, L7State};
@@ -52,6 +52,19 @@ impl App for L7Filter {
             self.look(packet, flow);
         }
         Verdict::Accept
+    }
+
+    fn compose(&mut self, flow: &mut L7Flow, later: &mut L7Flow) -> Composed {
+        let composed = flow.compose(later);
+        if composed == Composed::Joined {
+            // Of a scan that was decided earlier, or that `flow` goes on with: then there is nothing left to give back.
+            later.sides.iter_mut().for_each(|side| give_back(&self.shared, side));
+        }
+        composed
+    }
+
+    fn retract(&mut self) {
+        self.totals = L7Totals::default();
     }
 }
 

@@ -90,7 +90,8 @@ impl std::error::Error for L7Error {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct L7Totals {
-    /// Bytes that the scanner, or each rescan, was given.
+    /// Bytes that the scanner, or each rescan, was given. A sharded run also scans data in the middle of connections, at
+    /// the beginning of its parts.
     pub scanned_bytes: u64,
     /// Windows and buffers taken back because all were taken, the one that was taken first.
     pub taken_back: u64,

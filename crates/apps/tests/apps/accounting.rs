@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use flowloom_apps::accounting::{Accounted, Accounting, EndReason, end_reasons};
 use flowloom_engine::time::tick_of;
-use flowloom_engine::{App, FlowState, FlowValue, IdleTimeout, Mode};
+use flowloom_engine::{App, FlowState, FlowValue, IdleTimeout, Layout};
 use flowloom_flow_key::{Direction, FlowKey};
 use flowloom_packet::{Headers, PacketView};
 use flowloom_traffic::synth::MixConfig;
@@ -99,7 +99,7 @@ fn plain(source: &Memory, idle_ns: Option<u64>, active_ns: Option<u64>) -> Vec<R
 
 fn found(
     source: &Memory,
-    mode: Mode,
+    mode: Layout,
     idle_ns: Option<u64>,
     active_ns: Option<u64>,
 ) -> (Vec<Record>, String) {
@@ -150,7 +150,7 @@ proptest! {
 fn every_reason_occurs_and_sums_are_those_of_the_traffic() {
     let config = MixConfig { flows: 300, packets: 9000, rate_pps: 3000, seed: 2, ..MixConfig::default() };
     let source = Memory::of(config);
-    let (records, _) = found(&source, Mode::Inline, Some(300_000_000), Some(1_000_000_000));
+    let (records, _) = found(&source, Layout::Inline, Some(300_000_000), Some(1_000_000_000));
     for reason in [EndReason::Idle, EndReason::Active, EndReason::Fin, EndReason::EndOfInput] {
         assert!(records.iter().any(|(.., found)| *found == reason), "{}", reason.name());
     }

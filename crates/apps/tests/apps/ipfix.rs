@@ -3,7 +3,7 @@
 use flowloom_apps::Accounting;
 use flowloom_apps::accounting::ipfix::IpfixWriter;
 use flowloom_apps::accounting::{Accounted, EndReason, end_reasons};
-use flowloom_engine::{IdleTimeout, Mode};
+use flowloom_engine::{IdleTimeout, Layout};
 use flowloom_flow_key::FlowKey;
 use flowloom_traffic::synth::MixConfig;
 use netflow_parser::variable_versions::ipfix::FlowSetBody;
@@ -122,7 +122,7 @@ proptest! {
         let packets = flows * 5;
         let config = MixConfig { flows, packets, seed, v6_permille, rate_pps: 2000, ..MixConfig::default() };
         let idle_ns = idle_ms.map(|ms| ms * 1_000_000);
-        let report = go(&Memory::of(config), Mode::Inline, idle_ns, || Accounting::new(Some(100_000_000)));
+        let report = go(&Memory::of(config), Layout::Inline, idle_ns, || Accounting::new(Some(100_000_000)));
         let last_ns = report.input.last_ns;
         let reasons =
             end_reasons(&report.flows, |flow| Some(flow), idle_ns.map(IdleTimeout::from_ns), last_ns);

@@ -5,4 +5,5 @@
 mod accounting;
 mod firewall;
 mod ipfix;
+mod parts;
 mod support;

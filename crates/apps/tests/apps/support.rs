@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use flowloom_engine::{
-    App, Control, Cores, EngineConfig, FlowState, FlowValue, IdleTimeout, Mode, RunReport, run,
+    App, Control, Cores, EngineConfig, FlowState, FlowValue, IdleTimeout, Layout, RunReport, run,
 };
 use flowloom_flow_key::{FlowHasher, FlowKey};
 use flowloom_flow_table::{DHash, DHashConfig, Timeouts};
@@ -25,18 +25,42 @@ pub(crate) struct Memory {
 impl Memory {
     pub(crate) fn of(config: MixConfig) -> Self {
         let mut mix = Mix::new(config).unwrap();
-        let (mut bytes, mut packets, mut frame) = (Vec::new(), Vec::new(), Vec::new());
-        while let Some(meta) = mix.next_into(&mut frame) {
+        Self::of_frames(std::iter::from_fn(|| {
+            let mut frame = Vec::new();
+            mix.next_into(&mut frame).map(|meta| (meta.time_ns, frame))
+        }))
+    }
+
+    /// Returns Ethernet frames with their times.
+    pub(crate) fn of_frames(frames: impl Iterator<Item = (u64, Vec<u8>)>) -> Self {
+        let (mut bytes, mut packets) = (Vec::new(), Vec::new());
+        for (time_ns, frame) in frames {
+            let length = u32::try_from(frame.len()).unwrap();
             packets.push(RawPacket {
                 position: bytes.len() as u64,
-                captured_bytes: u32::try_from(frame.len()).unwrap(),
-                wire_bytes: meta.wire_bytes,
-                time_ns: meta.time_ns,
+                captured_bytes: length,
+                wire_bytes: length,
+                time_ns,
                 link: LinkType::ETHERNET,
             });
             bytes.extend_from_slice(&frame);
         }
         Self { block: Arc::new(Block::Owned(bytes)), packets, at: 0 }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.packets.len()
+    }
+
+    /// Returns the number of the next packet.
+    pub(crate) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// Returns the packets from one number on up to another.
+    pub(crate) fn between(&self, begin: usize, end: usize) -> Self {
+        let packets = self.packets[..end.max(begin)].to_vec();
+        Self { block: Arc::clone(&self.block), packets, at: begin }
     }
 
     /// Calls `each` with every packet that has a key, in order.
@@ -66,17 +90,17 @@ impl PacketSource for Memory {
 }
 
 /// Layouts whose results must be the same.
-pub(crate) const LAYOUTS: [Mode; 4] = [
-    Mode::Inline,
-    Mode::Pipeline { workers: 1 },
-    Mode::Pipeline { workers: 2 },
-    Mode::Pipeline { workers: 5 },
+pub(crate) const LAYOUTS: [Layout; 4] = [
+    Layout::Inline,
+    Layout::Pipeline { workers: 1 },
+    Layout::Pipeline { workers: 2 },
+    Layout::Pipeline { workers: 5 },
 ];
 
 /// Runs an application over all packets.
 pub(crate) fn go<A: App>(
     source: &Memory,
-    mode: Mode,
+    mode: Layout,
     idle_ns: Option<u64>,
     mut app: impl FnMut() -> A,
 ) -> RunReport<A::Flow> {

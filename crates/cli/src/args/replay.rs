@@ -57,12 +57,7 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "N", value_parser = parse::whole::<usize>)]
     pub(crate) workers: Option<usize>,
 
-    /// Who reads and decodes in pipeline mode: a thread of its own, or whichever worker has nothing to do; auto takes the
-    /// workers where they need all CPUs, except with --iface and --full drop
-    #[arg(long, value_enum, default_value_t = InputThreadName::Auto, value_name = "WHO")]
-    pub(crate) input_thread: InputThreadName,
-
-    /// CPUs of the threads: the first for a thread of the input, the others for workers; a list such as 0,2-5, or auto
+    /// CPUs of the threads: in pipeline mode the first for the input, the others for workers; a list such as 0,2-5, or auto
     #[arg(long, default_value = "auto", value_name = "LIST")]
     pub(crate) cores: String,
 
@@ -340,14 +335,6 @@ pub(crate) enum OrderName {
     Internal,
     /// All packets in the order they came in
     External,
-}
-
-/// Who reads and decodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum InputThreadName {
-    Auto,
-    Own,
-    Workers,
 }
 
 /// What to do when a ring is full.

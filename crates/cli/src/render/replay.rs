@@ -91,8 +91,6 @@ pub(crate) struct RunFigures {
     pub(crate) mode: &'static str,
     pub(crate) workers: usize,
     pub(crate) input_cpu: Option<u32>,
-    /// Workers took turns at the input; nobody does in inline mode.
-    pub(crate) input_by_workers: Option<bool>,
     pub(crate) app: &'static str,
     pub(crate) table: &'static str,
     pub(crate) scheduler: Option<&'static str>,
@@ -187,10 +185,10 @@ impl ReplayResult {
             } else {
                 format!("{}, not pinned", counted(self.workers.len() as u64, "worker"))
             };
-            match (run.input_by_workers, is_pinned) {
-                (Some(true), _) => format!("pipeline, input by any of {workers}"),
-                (_, true) => format!("pipeline, input {}, {workers}", cpu(run.input_cpu)),
-                (_, false) => format!("pipeline, input and {workers}"),
+            if is_pinned {
+                format!("pipeline, input {}, {workers}", cpu(run.input_cpu))
+            } else {
+                format!("pipeline, input and {workers}")
             }
         };
         format!("{}   {} {}   {layout}", self.tool, std::env::consts::ARCH, self.host.isa)

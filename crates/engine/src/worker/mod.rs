@@ -1,31 +1,35 @@
-//! The application stage: one thread per worker. It takes parcels, reads the packets where they lie, and runs the
-//! application on their flows.
+//! The application stage: looks packets up in a flow table and runs the application on their flows.
 //!
-//! | worker | packets come | flows are |
-//! | --- | --- | --- |
-//! | [`private`] | through a ring of its own | its own |
-//! | [`shared`] | through a ring of its own | everybody's, entered by turns where the policy keeps no order |
-//! | [`pull`] | from the pool, one at a time | everybody's |
+//! | module | holds |
+//! | --- | --- |
+//! | [`process`] | a burst of packets: lookups together, then the application on each; the same in every layout |
+//! | [`flows`] | a table of flows, their timeouts, and records of flows that ended |
+//! | [`inline`] | run to completion: source, decoder and flows on one thread |
+//! | [`private`] | a worker with a ring and a table of its own |
+//! | [`shared`] | a worker with a ring of its own, over tables that all workers share |
+//! | [`pull`] | a worker that fetches packets from the pool, over shared tables |
+//! | [`shards`] | the tables that workers share, in shards behind locks |
 
+pub(crate) mod flows;
+pub(crate) mod inline;
 pub(crate) mod private;
+pub(crate) mod process;
 pub(crate) mod pull;
+pub(crate) mod shards;
 pub(crate) mod shared;
 
-use crate::actor::Polled;
+use crate::batch::packet::PacketDescriptor;
 use crate::control::Publisher;
-use crate::counters::WorkerCounters;
-use crate::descriptor::Parcel;
-use crate::egress::DoneWith;
-use crate::flows::FlowsEnd;
-use crate::stage::Outcome;
+use crate::egress::reorder::OutcomeSender;
+use crate::report::counters::WorkerCounters;
+use crate::runtime::poll::Polled;
+use crate::worker::flows::FlowsEnd;
+use crate::worker::process::Outcome;
 
 /// A worker, whatever its kind. Asked once per chunk.
 pub(crate) trait Worker<F>: Send {
     /// Does a little work.
     fn poll(&mut self) -> Polled;
-
-    /// Says whether so little waits for it that somebody should look after the input.
-    fn is_short(&self) -> bool;
 
     /// Returns the number of the packet that its application has in hand, if any.
     fn at(&self) -> Option<u64>;
@@ -43,7 +47,9 @@ pub(crate) struct WorkerCounted {
     pub(crate) counters: WorkerCounters,
     /// Packets it has fetched, where workers fetch.
     pub(crate) fetched: u64,
-    /// Accepted packets that nobody was there to take.
+    /// Packets processed for each worker, where they may be another's: its own among them.
+    pub(crate) processed_for: Vec<u64>,
+    /// Accepted packets that no egress stage was there to take.
     pub(crate) refused: u64,
 }
 
@@ -56,17 +62,17 @@ pub(crate) struct WorkerEnd<F> {
 }
 
 /// What every kind of worker has.
-pub(crate) struct Desk<'a> {
+pub(crate) struct WorkerOutput<'a> {
     pub(crate) publisher: Publisher<'a>,
-    pub(crate) done_with: Option<DoneWith>,
+    pub(crate) done_with: Option<OutcomeSender>,
 }
 
-impl Desk<'_> {
+impl WorkerOutput<'_> {
     /// Tells the egress stage, if there is one, what became of a packet.
     #[inline]
-    fn tell(&mut self, parcel: &Parcel, outcome: Outcome) {
+    fn tell(&mut self, descriptor: &PacketDescriptor, outcome: Outcome) {
         if let Some(done_with) = &mut self.done_with {
-            done_with.tell(parcel.packet, outcome);
+            done_with.tell(descriptor.packet, outcome);
         }
     }
 

@@ -4,33 +4,33 @@
 use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::FlowTable;
 
-use super::{Desk, Worker, WorkerCounted};
-use crate::actor::Polled;
+use super::{Worker, WorkerCounted, WorkerOutput};
 use crate::app::App;
-use crate::flows::FlowsEnd;
-use crate::ring::Inbox;
-use crate::stage::FlowStage;
-use crate::tray::{Basket, TRAY_PACKETS};
+use crate::batch::pool::{BATCH_DESCRIPTORS, Received};
+use crate::dispatch::ring::Inbox;
+use crate::runtime::poll::Polled;
+use crate::worker::flows::FlowsEnd;
+use crate::worker::process::FlowStage;
 
 pub(crate) struct PrivateWorker<'a, A: App, T> {
     inbox: Inbox,
     stage: FlowStage<A, T>,
-    basket: Basket,
-    keys: [FlowKey; TRAY_PACKETS],
-    hashes: [u64; TRAY_PACKETS],
+    basket: Received,
+    keys: [FlowKey; BATCH_DESCRIPTORS],
+    hashes: [u64; BATCH_DESCRIPTORS],
     taken: u64,
     taken_bytes: u64,
-    desk: Desk<'a>,
+    desk: WorkerOutput<'a>,
 }
 
 impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> PrivateWorker<'a, A, T> {
-    pub(crate) fn new(inbox: Inbox, stage: FlowStage<A, T>, desk: Desk<'a>) -> Self {
+    pub(crate) fn new(inbox: Inbox, stage: FlowStage<A, T>, desk: WorkerOutput<'a>) -> Self {
         Self {
             inbox,
             stage,
-            basket: Basket::new(TRAY_PACKETS),
-            keys: [FlowKey::default(); TRAY_PACKETS],
-            hashes: [0; TRAY_PACKETS],
+            basket: Received::new(BATCH_DESCRIPTORS),
+            keys: [FlowKey::default(); BATCH_DESCRIPTORS],
+            hashes: [0; BATCH_DESCRIPTORS],
             taken: 0,
             taken_bytes: 0,
             desk,
@@ -50,22 +50,22 @@ where
         }
         let Self { stage, basket, keys, hashes, desk, .. } = self;
         let (count, mut latest_ns) = (basket.len(), 0);
-        let open = basket.open::<TRAY_PACKETS>();
+        let open = basket.open::<BATCH_DESCRIPTORS>();
         for i in 0..count {
-            let parcel = basket.parcel(i);
+            let descriptor = basket.descriptor(i);
             open.request(i);
-            stage.prefetch(parcel.packet.hash);
-            keys[i] = parcel.key;
-            hashes[i] = parcel.packet.hash;
-            self.taken_bytes += u64::from(parcel.packet.wire);
-            latest_ns = parcel.packet.time_ns;
+            stage.prefetch(descriptor.packet.hash);
+            keys[i] = descriptor.key;
+            hashes[i] = descriptor.packet.hash;
+            self.taken_bytes += u64::from(descriptor.packet.wire);
+            latest_ns = descriptor.packet.time_ns;
         }
         let FlowStage { hands, flows } = stage;
         hands.work(
             flows,
             (&keys[..count], &hashes[..count]),
             |i| open.view(i),
-            |i, _, outcome| desk.tell(&basket.parcel(i), outcome),
+            |i, _, outcome| desk.tell(&basket.descriptor(i), outcome),
         );
         flows.expire(latest_ns);
         self.basket.clear();
@@ -75,16 +75,17 @@ where
         Polled::Worked
     }
 
-    fn is_short(&self) -> bool {
-        self.inbox.is_short()
-    }
-
     fn at(&self) -> Option<u64> {
         self.stage.hands.at()
     }
 
     fn counted(&self) -> WorkerCounted {
-        WorkerCounted { counters: self.stage.counters(), fetched: 0, refused: self.desk.refused() }
+        WorkerCounted {
+            counters: self.stage.counters(),
+            fetched: 0,
+            processed_for: Vec::new(),
+            refused: self.desk.refused(),
+        }
     }
 
     fn end(self: Box<Self>, has_panicked: bool) -> Option<FlowsEnd<A::Flow>> {

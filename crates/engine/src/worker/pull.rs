@@ -6,13 +6,13 @@ use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::FlowTable;
 use flowloom_scheduler::WorkerId;
 
-use super::shared::Clerk;
 use super::{Worker, WorkerCounted};
-use crate::actor::Polled;
 use crate::app::App;
-use crate::flows::FlowsEnd;
-use crate::halt::Halt;
-use crate::pool::{Fetched, Pool};
+use crate::dispatch::pull::{Fetched, Pool};
+use crate::runtime::poll::Polled;
+use crate::runtime::shutdown::Halt;
+use crate::worker::flows::FlowsEnd;
+use crate::worker::shared::SharedRunner;
 
 /// Packets between two looks at anything else.
 const CHUNK: usize = 32;
@@ -20,13 +20,18 @@ const CHUNK: usize = 32;
 pub(crate) struct PullWorker<'a, A: App, T> {
     pool: Arc<Pool<'a>>,
     me: WorkerId,
-    clerk: Clerk<'a, A, T>,
+    clerk: SharedRunner<'a, A, T>,
     halt: Arc<Halt>,
     fetched: u64,
 }
 
 impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> PullWorker<'a, A, T> {
-    pub(crate) fn new(pool: Arc<Pool<'a>>, me: WorkerId, clerk: Clerk<'a, A, T>, halt: Arc<Halt>) -> Self {
+    pub(crate) fn new(
+        pool: Arc<Pool<'a>>,
+        me: WorkerId,
+        clerk: SharedRunner<'a, A, T>,
+        halt: Arc<Halt>,
+    ) -> Self {
         Self { pool, me, clerk, halt, fetched: 0 }
     }
 }
@@ -45,8 +50,8 @@ where
             match self.pool.fetch(self.me) {
                 Fetched::Packet(waiting) => {
                     self.fetched += 1;
-                    let parcel = &waiting.parcel;
-                    self.clerk.process(parcel, parcel.view(waiting.block.bytes()));
+                    let descriptor = &waiting.descriptor;
+                    self.clerk.process(descriptor, descriptor.view(waiting.block.bytes()));
                     polled = Polled::Worked;
                 }
                 Fetched::Nothing => break,
@@ -58,10 +63,6 @@ where
         }
         self.clerk.publish();
         polled
-    }
-
-    fn is_short(&self) -> bool {
-        false // What waits, waits for all of them: who finds nothing looks after the input.
     }
 
     fn at(&self) -> Option<u64> {

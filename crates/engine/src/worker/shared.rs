@@ -4,18 +4,17 @@ use std::sync::Arc;
 
 use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::FlowTable;
-use flowloom_packet::{DropReason, PacketView};
+use flowloom_packet::PacketView;
 
-use super::{Desk, Worker, WorkerCounted};
-use crate::actor::Polled;
+use super::{Worker, WorkerCounted, WorkerOutput};
 use crate::app::App;
-use crate::descriptor::Parcel;
-use crate::flows::FlowsEnd;
-use crate::halt::Halt;
-use crate::ring::Inbox;
-use crate::shared::{Entered, SharedFlows, shard_of};
-use crate::stage::Hands;
-use crate::tray::{Basket, Open, TRAY_PACKETS};
+use crate::batch::packet::PacketDescriptor;
+use crate::batch::pool::{BATCH_DESCRIPTORS, Open, Received};
+use crate::dispatch::ring::{Completed, Inbox};
+use crate::runtime::poll::Polled;
+use crate::worker::flows::FlowsEnd;
+use crate::worker::process::AppRunner;
+use crate::worker::shards::{Entered, Parked, Shard, SharedFlows, shard_of};
 
 /// Packets taken at a time, those of a shard dealt with together.
 const CHUNK: usize = 255;
@@ -25,25 +24,63 @@ const ROUNDS: usize = 512;
 
 pub(crate) struct SharedWorker<'a, A: App, T> {
     inbox: Inbox,
-    clerk: Clerk<'a, A, T>,
-    /// Enter each shard by turns.
-    by_turns: bool,
-    halt: Arc<Halt>,
-    /// Taken from the ring and not yet dealt with.
-    basket: Basket,
-    /// The next packet of the basket.
-    next: usize,
+    clerk: SharedRunner<'a, A, T>,
+    /// Process the packets of each shard in arrival order.
+    in_order: Option<InOrder>,
+    basket: Received,
     taken: u64,
     taken_bytes: u64,
 }
 
+/// What a worker needs to process the packets of a shard in arrival order, also those sent to others.
+pub(crate) struct InOrder {
+    /// This worker.
+    worker: u16,
+    /// What each worker has completed.
+    progress: Vec<Completed>,
+    /// Packets and bytes completed for each worker since that was published.
+    completed: Vec<(u64, u64)>,
+    /// Packets completed for each worker.
+    processed_for: Vec<u64>,
+    parked: Vec<Parked>,
+}
+
+impl InOrder {
+    pub(crate) fn new(worker: u16, progress: Vec<Completed>) -> Self {
+        let workers = progress.len();
+        Self {
+            worker,
+            progress,
+            completed: vec![(0, 0); workers],
+            processed_for: vec![0; workers],
+            parked: Vec::with_capacity(BATCH_DESCRIPTORS),
+        }
+    }
+
+    fn count(&mut self, worker: u16, bytes: u32) {
+        let (packets, all_bytes) = &mut self.completed[usize::from(worker)];
+        *packets += 1;
+        *all_bytes += u64::from(bytes);
+    }
+
+    fn publish(&mut self) {
+        for (i, completed) in self.completed.iter_mut().enumerate() {
+            let (packets, bytes) = std::mem::take(completed);
+            if packets > 0 {
+                self.processed_for[i] += packets;
+                self.progress[i].add(packets, bytes);
+            }
+        }
+    }
+}
+
 /// What deals with packets of flows that others may have too.
-pub(crate) struct Clerk<'a, A: App, T> {
-    hands: Hands<A>,
+pub(crate) struct SharedRunner<'a, A: App, T> {
+    hands: AppRunner<A>,
     pub(crate) flows: Arc<SharedFlows<A::Flow, T>>,
-    desk: Desk<'a>,
-    keys: [FlowKey; TRAY_PACKETS],
-    hashes: [u64; TRAY_PACKETS],
+    desk: WorkerOutput<'a>,
+    keys: [FlowKey; BATCH_DESCRIPTORS],
+    hashes: [u64; BATCH_DESCRIPTORS],
     lists: Lists,
 }
 
@@ -83,15 +120,15 @@ impl Lists {
     }
 }
 
-impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> Clerk<'a, A, T> {
-    pub(crate) fn new(app: A, flows: Arc<SharedFlows<A::Flow, T>>, desk: Desk<'a>) -> Self {
+impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
+    pub(crate) fn new(app: A, flows: Arc<SharedFlows<A::Flow, T>>, desk: WorkerOutput<'a>) -> Self {
         let lists = Lists::new(flows.shards());
         Self {
-            hands: Hands::new(app),
+            hands: AppRunner::new(app),
             flows,
             desk,
-            keys: [FlowKey::default(); TRAY_PACKETS],
-            hashes: [0; TRAY_PACKETS],
+            keys: [FlowKey::default(); BATCH_DESCRIPTORS],
+            hashes: [0; BATCH_DESCRIPTORS],
             lists,
         }
     }
@@ -102,23 +139,23 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> Clerk<'a, A, T> {
     }
 
     /// Runs the application on a packet, counts what came of it, and tells the egress stage.
-    pub(crate) fn process(&mut self, parcel: &Parcel, packet: (u64, PacketView<'_>)) {
+    pub(crate) fn process(&mut self, descriptor: &PacketDescriptor, packet: (u64, PacketView<'_>)) {
         let Self { hands, flows, desk, .. } = self;
-        let (hash, key) = (parcel.packet.hash, parcel.key);
+        let (hash, key) = (descriptor.packet.hash, descriptor.key);
         let mut shard = flows.enter(shard_of(hash, flows.shards()));
         hands.work(
-            &mut shard.flows,
+            &mut shard.shard.flows,
             (&[key], &[hash]),
             |_| packet,
-            |_, _, outcome| desk.tell(parcel, outcome),
+            |_, _, outcome| desk.tell(descriptor, outcome),
         );
         shard.expire();
     }
 
     /// Does the same with all of a basket, the packets of a shard together: in the order of each flow, and no more.
-    fn process_all(&mut self, basket: &Basket) {
+    fn process_all(&mut self, basket: &Received) {
         let shards = self.flows.shards();
-        let shard_at = |i: u8| shard_of(basket.parcel(usize::from(i)).packet.hash, shards);
+        let shard_at = |i: u8| shard_of(basket.descriptor(usize::from(i)).packet.hash, shards);
         let open = basket.open::<CHUNK>();
         for i in 0..basket.len() {
             open.request(i);
@@ -156,36 +193,143 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> Clerk<'a, A, T> {
     fn process_list(
         &mut self,
         shard: &mut Entered<'_, A::Flow, T>,
-        (basket, open): (&Basket, &Open<'_, CHUNK>),
+        (basket, open): (&Received, &Open<'_, CHUNK>),
         first: u8,
     ) {
         let Self { hands, desk, keys, hashes, lists, .. } = self;
-        let mut places = [0_u8; TRAY_PACKETS];
+        let mut places = [0_u8; BATCH_DESCRIPTORS];
         let mut i = first;
         while i != NONE {
             let mut count = 0;
-            while i != NONE && count < TRAY_PACKETS {
-                let parcel = basket.parcel(usize::from(i));
-                shard.flows.table.prefetch(parcel.packet.hash);
-                (keys[count], hashes[count]) = (parcel.key, parcel.packet.hash);
+            while i != NONE && count < BATCH_DESCRIPTORS {
+                let descriptor = basket.descriptor(usize::from(i));
+                shard.shard.flows.table.prefetch(descriptor.packet.hash);
+                (keys[count], hashes[count]) = (descriptor.key, descriptor.packet.hash);
                 places[count] = i;
                 i = lists.next[usize::from(i)];
                 count += 1;
             }
             hands.work(
-                &mut shard.flows,
+                &mut shard.shard.flows,
                 (&keys[..count], &hashes[..count]),
                 |i| open.view(usize::from(places[i])),
-                |i, _, outcome| desk.tell(&basket.parcel(usize::from(places[i])), outcome),
+                |i, _, outcome| desk.tell(&basket.descriptor(usize::from(places[i])), outcome),
             );
         }
         shard.expire();
     }
 
-    /// Counts a packet as lost.
-    fn lose(&mut self, parcel: &Parcel) {
-        self.hands.counters.dropped.count(DropReason::WorkerLost);
-        self.desk.tell(parcel, None);
+    /// Processes the packets of a basket in the arrival order of each shard, with those parked there whose number comes.
+    fn process_in_order(&mut self, basket: &Received, in_order: &mut InOrder) {
+        let shards = self.flows.shards();
+        let flows = Arc::clone(&self.flows);
+        let shard_at = |i: u8| shard_of(basket.descriptor(usize::from(i)).packet.hash, shards);
+        let open = basket.open::<CHUNK>();
+        for i in 0..basket.len() {
+            open.request(i);
+            self.lists.add(i, shard_at(i as u8));
+        }
+        let mut first = std::mem::take(&mut self.lists.first);
+        for i in first.drain(..) {
+            let shard = shard_at(i);
+            self.lists.last[shard] = NONE;
+            let mut entered = flows.enter(shard);
+            let mut at = i;
+            loop {
+                at = self.process_own_run(&mut entered, (basket, &open), at, in_order);
+                if !self.process_parked_run(&mut entered, in_order) {
+                    if at == NONE {
+                        break;
+                    }
+                    let number = basket.descriptor(usize::from(at)).packet.turn();
+                    entered.shard.sequencer.park(number, basket.parked(usize::from(at), in_order.worker));
+                    at = self.lists.next[usize::from(at)];
+                }
+            }
+            entered.expire();
+        }
+        self.lists.first = first;
+        in_order.publish();
+    }
+
+    /// Processes packets of a shard's list from `at` on while they are next; returns the first that is not.
+    fn process_own_run(
+        &mut self,
+        entered: &mut Entered<'_, A::Flow, T>,
+        (basket, open): (&Received, &Open<'_, CHUNK>),
+        mut at: u8,
+        in_order: &mut InOrder,
+    ) -> u8 {
+        let Self { hands, desk, keys, hashes, lists, .. } = self;
+        let Shard { flows, sequencer } = &mut *entered.shard;
+        let mut places = [0_u8; BATCH_DESCRIPTORS];
+        loop {
+            let mut count = 0;
+            while at != NONE && count < BATCH_DESCRIPTORS {
+                let descriptor = basket.descriptor(usize::from(at));
+                if !sequencer.is_next(descriptor.packet.turn()) {
+                    break;
+                }
+                sequencer.advance();
+                flows.table.prefetch(descriptor.packet.hash);
+                (keys[count], hashes[count]) = (descriptor.key, descriptor.packet.hash);
+                places[count] = at;
+                at = lists.next[usize::from(at)];
+                count += 1;
+            }
+            if count == 0 {
+                return at;
+            }
+            hands.work(
+                flows,
+                (&keys[..count], &hashes[..count]),
+                |i| open.view(usize::from(places[i])),
+                |i, view, outcome| {
+                    in_order.count(in_order.worker, view.wire_bytes);
+                    desk.tell(&basket.descriptor(usize::from(places[i])), outcome);
+                },
+            );
+        }
+    }
+
+    /// Processes parked packets while they are next; says whether there were any.
+    fn process_parked_run(
+        &mut self,
+        entered: &mut Entered<'_, A::Flow, T>,
+        in_order: &mut InOrder,
+    ) -> bool {
+        let Self { hands, desk, keys, hashes, .. } = self;
+        let Shard { flows, sequencer } = &mut *entered.shard;
+        let mut has_worked = false;
+        loop {
+            let mut parked = std::mem::take(&mut in_order.parked);
+            while parked.len() < BATCH_DESCRIPTORS {
+                let Some(packet) = sequencer.take() else { break };
+                let descriptor = packet.batch.descriptor(usize::from(packet.at));
+                flows.table.prefetch(descriptor.packet.hash);
+                (keys[parked.len()], hashes[parked.len()]) = (descriptor.key, descriptor.packet.hash);
+                parked.push(packet);
+            }
+            if !parked.is_empty() {
+                has_worked = true;
+                let descriptor = |i: usize| parked[i].batch.descriptor(usize::from(parked[i].at));
+                hands.work(
+                    flows,
+                    (&keys[..parked.len()], &hashes[..parked.len()]),
+                    |i| descriptor(i).view(parked[i].batch.bytes()),
+                    |i, view, outcome| {
+                        in_order.count(parked[i].worker, view.wire_bytes);
+                        desk.tell(&descriptor(i), outcome);
+                    },
+                );
+            }
+            let is_full = parked.len() == BATCH_DESCRIPTORS;
+            parked.clear();
+            in_order.parked = parked;
+            if !is_full {
+                return has_worked;
+            }
+        }
     }
 
     /// Publishes what is counted.
@@ -194,34 +338,18 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> Clerk<'a, A, T> {
     }
 
     pub(crate) fn counted(&self, fetched: u64) -> WorkerCounted {
-        WorkerCounted { counters: self.hands.counters.clone(), fetched, refused: self.desk.refused() }
+        WorkerCounted {
+            counters: self.hands.counters.clone(),
+            fetched,
+            processed_for: Vec::new(),
+            refused: self.desk.refused(),
+        }
     }
 }
 
 impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedWorker<'a, A, T> {
-    pub(crate) fn new(inbox: Inbox, clerk: Clerk<'a, A, T>, by_turns: bool, halt: Arc<Halt>) -> Self {
-        Self { inbox, clerk, by_turns, halt, basket: Basket::new(CHUNK), next: 0, taken: 0, taken_bytes: 0 }
-    }
-
-    /// Deals with the packets of the basket whose turn it is, up to the first whose turn it is not.
-    fn process_by_turns(&mut self) {
-        let Self { clerk, basket, .. } = self;
-        while self.next < basket.len() {
-            let parcel = basket.parcel(self.next);
-            let (hash, turn) = (parcel.packet.hash, parcel.packet.turn());
-            if clerk.flows.is_turn(hash, turn) {
-                clerk.process(&parcel, basket.view(self.next));
-                clerk.flows.pass_turn(hash, turn);
-            } else if self.halt.is_halted() {
-                // Whoever has the turn may be gone.
-                clerk.lose(&parcel);
-            } else {
-                break;
-            }
-            self.taken += 1;
-            self.taken_bytes += u64::from(parcel.packet.wire);
-            self.next += 1;
-        }
+    pub(crate) fn new(inbox: Inbox, clerk: SharedRunner<'a, A, T>, in_order: Option<InOrder>) -> Self {
+        Self { inbox, clerk, in_order, basket: Received::new(CHUNK), taken: 0, taken_bytes: 0 }
     }
 }
 
@@ -231,32 +359,21 @@ where
     T: FlowTable<FlowKey, A::Flow> + Send,
 {
     fn poll(&mut self) -> Polled {
-        if self.basket.len() == 0 {
-            match self.inbox.take(&mut self.basket) {
-                Polled::Worked => self.next = 0,
-                other => return other,
-            }
+        match self.inbox.take(&mut self.basket) {
+            Polled::Worked => {}
+            other => return other,
         }
-        let begun = self.next;
-        if self.by_turns {
-            self.process_by_turns();
+        if let Some(in_order) = &mut self.in_order {
+            self.clerk.process_in_order(&self.basket, in_order);
         } else {
             self.clerk.process_all(&self.basket);
-            self.next = self.basket.len();
-            self.taken += self.next as u64;
+            self.taken += self.basket.len() as u64;
             self.taken_bytes += self.basket.wire_bytes();
+            self.inbox.publish(self.taken, self.taken_bytes);
         }
-        let worked = self.next > begun;
-        if self.next == self.basket.len() {
-            self.basket.clear();
-        }
-        self.inbox.publish(self.taken, self.taken_bytes);
+        self.basket.clear();
         self.clerk.publish();
-        if worked { Polled::Worked } else { Polled::Idle }
-    }
-
-    fn is_short(&self) -> bool {
-        self.inbox.is_short()
+        Polled::Worked
     }
 
     fn at(&self) -> Option<u64> {
@@ -264,7 +381,16 @@ where
     }
 
     fn counted(&self) -> WorkerCounted {
-        self.clerk.counted(0)
+        // After a panic the last packets were counted and not published.
+        let processed_for = self.in_order.as_ref().map(|in_order| {
+            in_order
+                .processed_for
+                .iter()
+                .zip(&in_order.completed)
+                .map(|(all, (last, _))| all + last)
+                .collect()
+        });
+        WorkerCounted { processed_for: processed_for.unwrap_or_default(), ..self.clerk.counted(0) }
     }
 
     fn end(self: Box<Self>, _: bool) -> Option<FlowsEnd<A::Flow>> {

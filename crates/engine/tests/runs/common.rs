@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use flowloom_engine::{App, Cores, EngineConfig, FlowState, FlowValue, IdleTimeout, Mode, Order, Verdict};
+use flowloom_engine::{
+    App, Cores, EngineConfig, FlowState, FlowValue, IdleTimeout, Layout, Order, Verdict,
+};
 use flowloom_flow_key::{FlowHasher, FlowKey};
 use flowloom_flow_table::{BuildError, DHash, DHashConfig, Timeouts};
 use flowloom_packet::{
@@ -14,13 +16,13 @@ use flowloom_packet::{
 use flowloom_traffic::synth::{Generate, Mix, MixConfig};
 
 /// Each way to lay a run out once, with a scheme by its name.
-pub(crate) const LAYOUTS: [(Mode, Order, &str); 6] = [
-    (Mode::Inline, Order::Internal, "dh"),
-    (Mode::Pipeline { workers: 1 }, Order::Internal, "dh"),
-    (Mode::Pipeline { workers: 3 }, Order::Internal, "dh"),
-    (Mode::Pipeline { workers: 3 }, Order::Internal, "flowpin"),
-    (Mode::Pipeline { workers: 3 }, Order::External, "rr"),
-    (Mode::Pipeline { workers: 3 }, Order::Internal, "lfb"),
+pub(crate) const LAYOUTS: [(Layout, Order, &str); 6] = [
+    (Layout::Inline, Order::Internal, "dh"),
+    (Layout::Pipeline { workers: 1 }, Order::Internal, "dh"),
+    (Layout::Pipeline { workers: 3 }, Order::Internal, "dh"),
+    (Layout::Pipeline { workers: 3 }, Order::Internal, "flowpin"),
+    (Layout::Pipeline { workers: 3 }, Order::External, "rr"),
+    (Layout::Pipeline { workers: 3 }, Order::Internal, "lfb"),
 ];
 
 /// Keeps the packets of a flow in the order it saw them.
@@ -151,10 +153,9 @@ pub(crate) fn mix(packets: u64, flows: u64) -> MixConfig {
     MixConfig { packets, flows, seed: 11, ..MixConfig::default() }
 }
 
-pub(crate) fn config(mode: Mode) -> EngineConfig {
+pub(crate) fn config(mode: Layout) -> EngineConfig {
     EngineConfig {
         cores: Cores::Unpinned,
-        input: crate::INPUT,
         ring_slots: 256,
         hasher: FlowHasher::with_seed(5),
         ..EngineConfig::new(mode)

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use flowloom_engine::counters::WorkerCounters;
-use flowloom_engine::{App, Control, Discipline, Mode, Parts, Verdict, run, run_parts, run_seeded};
+use flowloom_engine::{App, Control, Discipline, Layout, Parts, Verdict, run, run_parts, run_seeded};
 use flowloom_packet::reason::DropCounts;
 use flowloom_packet::{
     BATCH_PACKETS, DecodeOptions, DropReason, Fill, LinkType, PacketBatch, PacketSource, PacketView,
@@ -56,7 +56,7 @@ impl PacketSource for Odd {
 
 #[test]
 fn a_batch_of_none_or_of_too_many_is_the_sources_fault() {
-    for mode in [Mode::Inline, Mode::Pipeline { workers: 2 }] {
+    for mode in [Layout::Inline, Layout::Pipeline { workers: 2 }] {
         for packets in [0, BATCH_PACKETS + 1] {
             let report = run(
                 &config(mode),
@@ -92,7 +92,7 @@ fn a_batch_without_packets_is_told_as_such_and_not_by_the_block_it_lacks() {
     let new = |_| Recorder::default();
     let mut policy = DirectHash::new(WorkerCount::new(1).unwrap());
     let report =
-        run(&config(Mode::Inline), &mut Nothing, &mut policy, table, new, &Control::default()).unwrap();
+        run(&config(Layout::Inline), &mut Nothing, &mut policy, table, new, &Control::default()).unwrap();
     let fault = report.fault.as_ref().map(ToString::to_string).unwrap_or_default();
     assert!(fault.contains("a batch of 0 packets, where 1 to 32 can be"), "{fault}");
 }
@@ -110,7 +110,7 @@ impl PacketSource for Blockless {
 
 #[test]
 fn packets_that_lie_in_no_block_are_the_sources_fault() {
-    for mode in [Mode::Inline, Mode::Pipeline { workers: 2 }] {
+    for mode in [Layout::Inline, Layout::Pipeline { workers: 2 }] {
         let mut source = Blockless(Memory::of(mix(100, 10)));
         let mut policy = DirectHash::new(WorkerCount::new(mode.workers()).unwrap());
         let new = |_| Recorder::default();
@@ -138,7 +138,7 @@ impl PacketSource for Unnumbered {
 
 #[test]
 fn another_block_under_the_same_number_is_the_sources_fault() {
-    for mode in [Mode::Inline, Mode::Pipeline { workers: 2 }] {
+    for mode in [Layout::Inline, Layout::Pipeline { workers: 2 }] {
         let mut source = Unnumbered(Memory::in_blocks(mix(2_000, 50), 100));
         let mut policy = DirectHash::new(WorkerCount::new(mode.workers()).unwrap());
         let new = |_| Recorder::default();
@@ -181,7 +181,7 @@ fn the_input_stage_counts_what_there_is() {
     }
     let withheld = again.1;
     assert!(withheld > 100 && over > 20 && decoded < yielded);
-    for mode in [Mode::Inline, Mode::Pipeline { workers: 2 }] {
+    for mode in [Layout::Inline, Layout::Pipeline { workers: 2 }] {
         let report = run(
             &config(mode),
             &mut Withholding(source.clone(), 0),
@@ -223,10 +223,10 @@ fn each_pass_over_a_capture_has_flows_of_its_own() {
     let source = Memory::of(mix(2_000, 100));
     let mut digests = Vec::new();
     for (mode, name) in [
-        (Mode::Inline, "dh"),
-        (Mode::Pipeline { workers: 2 }, "dh"),
-        (Mode::Pipeline { workers: 2 }, "flowpin"),
-        (Mode::Pipeline { workers: 2 }, "lfb"),
+        (Layout::Inline, "dh"),
+        (Layout::Pipeline { workers: 2 }, "dh"),
+        (Layout::Pipeline { workers: 2 }, "flowpin"),
+        (Layout::Pipeline { workers: 2 }, "lfb"),
     ] {
         let run = |source: &mut (dyn PacketSource + Send)| {
             let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
@@ -273,10 +273,10 @@ impl PacketSource for Halting<'_> {
 #[test]
 fn what_was_taken_in_is_processed_while_the_source_has_nothing() {
     for (mode, name) in [
-        (Mode::Inline, "dh"),
-        (Mode::Pipeline { workers: 2 }, "dh"),
-        (Mode::Pipeline { workers: 2 }, "flowpin"),
-        (Mode::Pipeline { workers: 2 }, "lfb"),
+        (Layout::Inline, "dh"),
+        (Layout::Pipeline { workers: 2 }, "dh"),
+        (Layout::Pipeline { workers: 2 }, "flowpin"),
+        (Layout::Pipeline { workers: 2 }, "lfb"),
     ] {
         let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
         let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
@@ -327,7 +327,7 @@ impl App for Pairs {
 #[test]
 fn an_application_ends_flows_and_each_counts_as_begun() {
     let source = Memory::of(mix(2_000, 100));
-    let mode = Mode::Pipeline { workers: 2 };
+    let mode = Layout::Pipeline { workers: 2 };
     let mut policy = DirectHash::new(WorkerCount::new(2).unwrap());
     let control = Control::default();
     let report =
@@ -352,8 +352,8 @@ fn blocks_of_one_packet_are_never_mixed_up() {
         (report.digest(), report.processed())
     };
     // More blocks than may be announced wait for a worker that is slow.
-    let slow = digest(Mode::Pipeline { workers: 1 }, Some(Duration::from_micros(200)));
-    assert_eq!(slow, digest(Mode::Inline, None));
+    let slow = digest(Layout::Pipeline { workers: 1 }, Some(Duration::from_micros(200)));
+    assert_eq!(slow, digest(Layout::Inline, None));
 }
 
 #[test]
@@ -369,7 +369,7 @@ fn a_snapshot_adds_up_also_while_another_run_begins() {
         for _ in 0..400 {
             let mut policy = DirectHash::new(WorkerCount::new(1).unwrap());
             let new = |_| Recorder::default();
-            let config = config(Mode::Inline);
+            let config = config(Layout::Inline);
             let mut source = source.clone();
             let _ = run(&config, &mut source, &mut policy, |_| table(100, None), new, &control).unwrap();
         }

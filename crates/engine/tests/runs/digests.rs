@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use flowloom_engine::{
-    Control, Discipline, EngineConfig, FlowValue, Mode, Order, Parts, ResultDigest, run_seeded,
+    Control, Discipline, EngineConfig, FlowValue, Layout, Order, Parts, ResultDigest, run_seeded,
 };
 use flowloom_flow_key::{FlowHasher, FlowKey};
 use flowloom_flow_table::segments::GrowthLimits;
@@ -72,7 +72,7 @@ fn digest<T: FlowTable<FlowKey, Seen> + Send>(
     seed: u64,
     table: impl FnMut(usize) -> Result<T, BuildError>,
 ) -> (String, u64) {
-    let mode = workers.map_or(Mode::Inline, |workers| Mode::Pipeline { workers });
+    let mode = workers.map_or(Layout::Inline, |workers| Layout::Pipeline { workers });
     let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
     let mut policy = Scheme::named(name).unwrap().policy(&topology, seed).unwrap();
     let discipline = Discipline::of(&mut policy);

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use flowloom_engine::{
-    Control, Discipline, EngineConfig, Fault, Mode, Order, PacketSink, Parts, Released, RunReport,
+    Control, Discipline, EngineConfig, Fault, Layout, Order, PacketSink, Parts, Released, RunReport,
     SeededError, SinkError, run_parts, run_seeded,
 };
 use flowloom_packet::{Fill, PacketBatch, PacketSource, SourceError};
@@ -76,7 +76,7 @@ impl PacketSource for Halting {
 const PLENTY: usize = 256;
 
 fn run_dry(
-    (mode, order, name): (Mode, Order, &str),
+    (mode, order, name): (Layout, Order, &str),
     ring_slots: usize,
     sink: &mut Flushing,
     seed: Option<u64>,

@@ -3,7 +3,7 @@
 use std::panic::panic_any;
 
 use flowloom_engine::{
-    App, Control, Discipline, EngineConfig, Fault, FlowState, FlowValue, Mode, Order, PacketSink, Parts,
+    App, Control, Discipline, EngineConfig, Fault, FlowState, FlowValue, Layout, Order, PacketSink, Parts,
     Released, RunReport, SinkError, Verdict, run_parts, run_seeded,
 };
 use flowloom_flow_key::FlowKey;
@@ -102,7 +102,7 @@ impl PacketSink for Finishing {
 }
 
 fn go(
-    (mode, order, name): (Mode, Order, &str),
+    (mode, order, name): (Layout, Order, &str),
     when: When,
     sink: &mut Finishing,
     seed: Option<u64>,
@@ -182,7 +182,7 @@ fn a_sink_that_panics_is_the_fault_of_the_sink_in_every_layout() {
                 let counters = report.sink.unwrap();
                 assert_eq!(counters.taken, sink.taken, "{layout:?}");
                 assert_eq!(sink.finished, u32::from(at_the_end), "{layout:?}: once, and not after a panic");
-                if layout.0 == Mode::Inline {
+                if layout.0 == Layout::Inline {
                     let accepted = report.processed() - report.worker_totals().denied;
                     assert_eq!(counters.taken + counters.refused, accepted, "{at_the_end}");
                 }

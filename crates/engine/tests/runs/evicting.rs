@@ -1,6 +1,6 @@
 //! A table of one's own, which lets the oldest flow go when it is full.
 
-use flowloom_engine::{Control, Mode, run};
+use flowloom_engine::{Control, Layout, run};
 use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::evict::{Evict, UnestablishedFirst};
 use flowloom_flow_table::{
@@ -129,7 +129,7 @@ impl FlowTable<FlowKey, Seen> for Evicting {
 
 #[test]
 fn a_flow_that_had_to_go_since_its_lookup_begins_anew() {
-    for mode in [Mode::Inline, Mode::Pipeline { workers: 1 }] {
+    for mode in [Layout::Inline, Layout::Pipeline { workers: 1 }] {
         let mut policy = DirectHash::new(WorkerCount::new(1).unwrap());
         let table = |_| DHash::try_new(&DHashConfig::for_flows(8)).map(Evicting);
         let config = config(mode);

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Once};
 
 use flowloom_engine::{
-    App, Control, Discipline, EngineConfig, Fault, Mode, Order, PacketSink, Parts, Released, RunReport,
+    App, Control, Discipline, EngineConfig, Fault, Layout, Order, PacketSink, Parts, Released, RunReport,
     SeededError, SinkError, StartError, Verdict, WhenFull, run_seeded,
 };
 use flowloom_flow_key::FlowKey;
@@ -306,7 +306,7 @@ impl Scene {
     fn draw(seed: u64) -> Self {
         let mut draw = Draw(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xF10_3100);
         let workers = 1 + draw.below(4) as usize;
-        let mode = if draw.below(8) == 0 { Mode::Inline } else { Mode::Pipeline { workers } };
+        let mode = if draw.below(8) == 0 { Layout::Inline } else { Layout::Pipeline { workers } };
         let policy = POLICIES[draw.below(POLICIES.len() as u64) as usize];
         let topology = Topology::flat(WorkerCount::new(workers).unwrap());
         let keeps = Scheme::named(policy).unwrap().policy(&topology, 1).unwrap().order().keeps_flow_order();

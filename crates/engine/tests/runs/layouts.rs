@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use flowloom_engine::{
-    App, ConfigError, Control, Cores, Discipline, EngineConfig, Fault, IdleTimeout, InputThread, Mode,
-    Order, Pace, Parts, RunReport, StartError, Verdict, WhenFull, run, run_parts, run_seeded,
+    App, ConfigError, Control, Cores, Discipline, EngineConfig, Fault, IdleTimeout, Layout, Order, Pace,
+    Parts, RunReport, StartError, Verdict, WhenFull, run, run_parts, run_seeded,
 };
 use flowloom_flow_key::{FlowHasher, FlowKey};
 use flowloom_packet::{BATCH_PACKETS, DropReason, LinkType, PacketView};
@@ -31,7 +31,7 @@ fn go_with(
     app: impl FnMut(usize) -> Recorder,
     control: &Control,
 ) -> RunReport<Seen> {
-    let workers = WorkerCount::new(config.mode.workers()).unwrap();
+    let workers = WorkerCount::new(config.layout.workers()).unwrap();
     let mut placement = DirectHash::new(workers);
     let timeout = config.idle_timeout;
     let report = run(config, source, &mut placement, |_| table(100_000, timeout), app, control).unwrap();
@@ -47,12 +47,12 @@ fn go_with(
     report
 }
 
-const LAYOUTS: [Mode; 5] = [
-    Mode::Inline,
-    Mode::Pipeline { workers: 1 },
-    Mode::Pipeline { workers: 2 },
-    Mode::Pipeline { workers: 4 },
-    Mode::Pipeline { workers: 7 },
+const LAYOUTS: [Layout; 5] = [
+    Layout::Inline,
+    Layout::Pipeline { workers: 1 },
+    Layout::Pipeline { workers: 2 },
+    Layout::Pipeline { workers: 4 },
+    Layout::Pipeline { workers: 7 },
 ];
 
 #[cfg(target_os = "linux")]
@@ -61,11 +61,7 @@ fn a_report_says_on_which_cpus_its_threads_ran_and_for_how_long() {
     // Where there is one CPU, nothing is pinned by itself.
     let allowed = flowloom_cpu::topology::allowed_cpus().unwrap();
     let cpus = if allowed.len() < 2 { [None; 2] } else { [Some(allowed[0]), Some(allowed[1])] };
-    let config = EngineConfig {
-        cores: Cores::Auto,
-        input: InputThread::Own,
-        ..config(Mode::Pipeline { workers: 1 })
-    };
+    let config = EngineConfig { cores: Cores::Auto, ..config(Layout::Pipeline { workers: 1 }) };
     let report = go(&config, &mut Memory::of(mix(30_000, 900)));
     assert_eq!([report.input_cpu, report.workers[0].cpu], cpus);
     assert!(report.input_busy > Some(Duration::ZERO) && report.workers[0].busy > Some(Duration::ZERO));
@@ -74,7 +70,7 @@ fn a_report_says_on_which_cpus_its_threads_ran_and_for_how_long() {
 #[test]
 fn results_do_not_depend_on_layout_seed_or_policy() {
     let source = Memory::of(mix(30_000, 900));
-    let expected = go(&config(Mode::Inline), &mut source.clone());
+    let expected = go(&config(Layout::Inline), &mut source.clone());
     assert!(expected.flows.len() >= 900);
     assert_eq!(expected.input.packets, 30_000);
     for mode in LAYOUTS {
@@ -136,8 +132,8 @@ impl App for Watcher {
 #[test]
 fn policies_that_move_flows_keep_their_order_across_workers() {
     let source = Memory::of(mix(15_000, 300));
-    let keys = go(&config(Mode::Inline), &mut source.clone());
-    let mode = Mode::Pipeline { workers: 4 };
+    let keys = go(&config(Layout::Inline), &mut source.clone());
+    let mode = Layout::Pipeline { workers: 4 };
     let topology = Topology::flat(WorkerCount::new(4).unwrap());
     let policies: [Box<dyn Placement>; 4] = [
         Box::new(FlowPin::new(&topology, 12).unwrap()),
@@ -182,10 +178,10 @@ fn policies_that_move_flows_keep_their_order_across_workers() {
 #[test]
 fn a_run_builds_as_many_tables_as_its_parameters_say() {
     for (mode, order, name, tables) in [
-        (Mode::Inline, Order::Internal, "dh", 1),
-        (Mode::Pipeline { workers: 3 }, Order::Internal, "dh", 3),
-        (Mode::Pipeline { workers: 3 }, Order::Internal, "flowpin", 8),
-        (Mode::Pipeline { workers: 3 }, Order::External, "rr", 256),
+        (Layout::Inline, Order::Internal, "dh", 1),
+        (Layout::Pipeline { workers: 3 }, Order::Internal, "dh", 3),
+        (Layout::Pipeline { workers: 3 }, Order::Internal, "flowpin", 8),
+        (Layout::Pipeline { workers: 3 }, Order::External, "rr", 256),
     ] {
         let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
         let Policy::Push(mut policy) = Scheme::named(name).unwrap().policy(&topology, 1).unwrap() else {
@@ -210,9 +206,10 @@ fn idle_flows_end_at_the_same_packets_in_every_layout() {
     // Slow traffic, so that a short timeout ends many flows.
     let source = Memory::of(MixConfig { rate_pps: 500, ..mix(8_000, 300) });
     let timeout = Some(IdleTimeout::from_ns(200_000_000));
-    let expected = go(&EngineConfig { idle_timeout: timeout, ..config(Mode::Inline) }, &mut source.clone());
+    let expected =
+        go(&EngineConfig { idle_timeout: timeout, ..config(Layout::Inline) }, &mut source.clone());
     assert!(expected.worker_totals().flows_expired > 100, "{:?}", expected.worker_totals());
-    let whole = go(&config(Mode::Inline), &mut source.clone());
+    let whole = go(&config(Layout::Inline), &mut source.clone());
     assert_eq!(expected.flows.len(), whole.flows.len(), "distinct keys do not depend on the timeout");
     for mode in LAYOUTS {
         let report = go(&EngineConfig { idle_timeout: timeout, ..config(mode) }, &mut source.clone());
@@ -226,7 +223,7 @@ fn records_beyond_the_limit_are_counted() {
     let config = EngineConfig {
         idle_timeout: Some(IdleTimeout::from_ns(200_000_000)),
         records_max: 10,
-        ..config(Mode::Inline)
+        ..config(Layout::Inline)
     };
     let totals = go(&config, &mut source.clone()).worker_totals();
     assert_eq!(totals.records_forgotten, totals.flows_expired - 10);
@@ -290,10 +287,10 @@ fn a_panic_ends_a_run_at_once_whatever_is_still_to_come() {
     }
     let source = Memory::of(mix(20_000, 500));
     for (mode, order, name) in [
-        (Mode::Inline, Order::Internal, "dh"),
-        (Mode::Pipeline { workers: 2 }, Order::Internal, "dh"),
-        (Mode::Pipeline { workers: 2 }, Order::Internal, "lfb"),
-        (Mode::Pipeline { workers: 3 }, Order::External, "rr"),
+        (Layout::Inline, Order::Internal, "dh"),
+        (Layout::Pipeline { workers: 2 }, Order::Internal, "dh"),
+        (Layout::Pipeline { workers: 2 }, Order::Internal, "lfb"),
+        (Layout::Pipeline { workers: 3 }, Order::External, "rr"),
     ] {
         // At this pace all packets would take twenty seconds. The least of a few: the machine has other work.
         let took = (0..4).map(|_| {
@@ -371,7 +368,7 @@ fn a_source_that_panics_is_a_fault_of_a_balanced_run() {
 fn a_decision_for_a_worker_that_does_not_exist_is_a_fault_of_a_balanced_run() {
     let source = Memory::of(mix(5_000, 100));
     for when_full in [WhenFull::Block, WhenFull::Drop] {
-        let config = EngineConfig { when_full, ..config(Mode::Pipeline { workers: 2 }) };
+        let config = EngineConfig { when_full, ..config(Layout::Pipeline { workers: 2 }) };
         // It does not say for how many it was made.
         let inner = DirectHash::new(WorkerCount::new(8).unwrap());
         let mut policy = Panicking { inner, batches: u64::MAX };
@@ -395,7 +392,7 @@ fn a_policy_that_panics_loses_what_was_to_come_to_it_and_nothing_else() {
     let source = Memory::of(mix(5_000, 100));
     for workers in [1, 2, 4] {
         for batches in [0, 1, 50] {
-            let config = config(Mode::Pipeline { workers });
+            let config = config(Layout::Pipeline { workers });
             let inner = DirectHash::new(WorkerCount::new(workers).unwrap());
             let report = run(
                 &config,
@@ -458,7 +455,7 @@ fn a_stop_in_the_middle_drains_the_rings() {
 fn full_rings_lose_nothing_when_blocking_and_count_when_dropping() {
     let source = Memory::of(mix(4_000, 200));
     let slow = |_| Recorder { delay: Some(Duration::from_micros(1)), ..Recorder::default() };
-    let mode = Mode::Pipeline { workers: 2 };
+    let mode = Layout::Pipeline { workers: 2 };
     let blocking = EngineConfig { ring_slots: 64, ..config(mode) };
     let report = go_with(&blocking, &mut source.clone(), slow, &Control::default());
     assert_eq!(report.dropped().of(DropReason::RingFull), 0);
@@ -476,7 +473,7 @@ fn full_rings_lose_nothing_when_blocking_and_count_when_dropping() {
 #[test]
 fn a_full_table_refuses_new_flows_and_keeps_the_others() {
     let source = Memory::of(mix(20_000, 5_000));
-    for mode in [Mode::Inline, Mode::Pipeline { workers: 2 }] {
+    for mode in [Layout::Inline, Layout::Pipeline { workers: 2 }] {
         let config = config(mode);
         let workers = WorkerCount::new(mode.workers()).unwrap();
         let report = run(
@@ -502,7 +499,7 @@ fn times_that_go_back_are_clamped_and_counted() {
     source.blocks[0].1[20].time_ns = 5;
     // Equal times do not go back.
     source.blocks[0].1[30].time_ns = source.blocks[0].1[29].time_ns;
-    let report = go(&config(Mode::Inline), &mut source);
+    let report = go(&config(Layout::Inline), &mut source);
     let latest_ns = source.blocks[0].1[19].time_ns;
     assert_eq!((report.input.time_backwards, report.input.time_backwards_ns_max), (2, latest_ns - 5));
     assert_eq!(report.flows.iter().map(|flow| flow.state.out_of_order).sum::<u64>(), 0);
@@ -525,17 +522,17 @@ fn what_cannot_be_is_refused_before_anything_starts() {
         assert_eq!(asked.load(Ordering::Relaxed), 0);
         result.unwrap_err()
     };
-    let error = start(config(Mode::Pipeline { workers: 0 }));
+    let error = start(config(Layout::Pipeline { workers: 0 }));
     assert!(matches!(error, StartError::Config(ConfigError::Workers { workers: 0, .. })));
-    let error = start(EngineConfig { ring_slots: 100, ..config(Mode::Inline) });
+    let error = start(EngineConfig { ring_slots: 100, ..config(Layout::Inline) });
     assert!(matches!(error, StartError::Config(ConfigError::RingSlots { slots: 100 })));
-    let error = start(EngineConfig { ring_slots: 1 << 24, ..config(Mode::Pipeline { workers: 3 }) });
+    let error = start(EngineConfig { ring_slots: 1 << 24, ..config(Layout::Pipeline { workers: 3 }) });
     assert!(matches!(error, StartError::Config(ConfigError::RingMemory { .. })));
-    let error = start(EngineConfig { cores: Cores::List(vec![100_000]), ..config(Mode::Inline) });
+    let error = start(EngineConfig { cores: Cores::List(vec![100_000]), ..config(Layout::Inline) });
     assert!(error.to_string().contains("CPU 100000 does not exist"), "{error}");
     let mut source = Memory::of(mix(100, 10));
     let error = run(
-        &config(Mode::Inline),
+        &config(Layout::Inline),
         &mut source,
         &mut DirectHash::new(WorkerCount::new(1).unwrap()),
         |_| table(0, None),
@@ -553,7 +550,7 @@ fn packets_that_cannot_be_decoded_are_counted_by_reason() {
         packet.link = LinkType(190);
     }
     source.blocks[0].1[8].captured_bytes = 3;
-    let report = go(&config(Mode::Pipeline { workers: 2 }), &mut source);
+    let report = go(&config(Layout::Pipeline { workers: 2 }), &mut source);
     assert_eq!(report.dropped().of(DropReason::Unsupported), 7);
     assert_eq!(report.input.unsupported_links, [(LinkType(190), 7)]);
     assert!(report.dropped().of(DropReason::TruncatedLink) >= 1);

@@ -1,7 +1,7 @@
 //! What a policy is told of the workers' load, how often a pool was full, and a paced run that comes to its end.
 
 use flowloom_engine::{
-    Control, Discipline, EngineConfig, Fault, Mode, Order, Pace, Parts, RunReport, Snapshot, WhenFull,
+    Control, Discipline, EngineConfig, Fault, Layout, Order, Pace, Parts, RunReport, Snapshot, WhenFull,
     run_parts, run_seeded,
 };
 use flowloom_packet::{DropReason, Fill, PacketBatch, PacketSource, SourceError};
@@ -61,7 +61,7 @@ fn a_policy_sees_what_was_sent_and_completed_in_packets_and_bytes() {
         let mut policy = Looking { inner, order, looks: 0 };
         let discipline = Discipline::Push(&mut policy);
         let parts = Parts { source: &mut source, discipline, sink: None, control: &control };
-        let config = config(Mode::Pipeline { workers: 2 });
+        let config = config(Layout::Pipeline { workers: 2 });
         let report = run_parts(&config, parts, |_| small_table(), |_| Recorder::default()).unwrap();
         assert!(report.is_balanced() && report.fault.is_none(), "{:?}", report.fault);
         assert!(policy.looks > 30, "{}", policy.looks);
@@ -79,7 +79,7 @@ fn go_from(
     config: &EngineConfig,
     seed: Option<u64>,
 ) -> RunReport<Seen> {
-    let topology = Topology::flat(WorkerCount::new(config.mode.workers()).unwrap());
+    let topology = Topology::flat(WorkerCount::new(config.layout.workers()).unwrap());
     let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
     let discipline = Discipline::of(&mut policy);
     let parts = Parts { source, discipline, sink: None, control };
@@ -92,7 +92,7 @@ fn go_from(
 
 #[test]
 fn a_full_pool_is_counted() {
-    let config = EngineConfig { ring_slots: 64, ..config(Mode::Pipeline { workers: 2 }) };
+    let config = EngineConfig { ring_slots: 64, ..config(Layout::Pipeline { workers: 2 }) };
     let report = go("lfb", &config, Some(3));
     assert!(report.is_balanced() && report.fault.is_none());
     assert!(report.pool_full_waits > 0, "the pool is small");
@@ -104,13 +104,17 @@ fn a_full_pool_is_counted() {
 #[test]
 fn what_is_dropped_at_full_rings_is_some_workers_or_the_pools() {
     for scheme in Scheme::ALL {
-        let mode = Mode::Pipeline { workers: 3 };
+        let mode = Layout::Pipeline { workers: 3 };
         let when_full = WhenFull::Drop;
         let config = EngineConfig { ring_slots: 64, when_full, order: Order::None, ..config(mode) };
-        let report = go(scheme.name, &config, Some(3));
-        assert!(report.is_balanced() && report.fault.is_none(), "{}", scheme.name);
-        let dropped = report.input.dropped.of(DropReason::RingFull);
-        assert!(dropped > 0, "{}: the rings are small", scheme.name);
+        let mut runs = (0..20).map(|seed| {
+            let report = go(scheme.name, &config, Some(seed));
+            assert!(report.is_balanced() && report.fault.is_none(), "{}, seed {seed}", scheme.name);
+            (report.input.dropped.of(DropReason::RingFull), report)
+        });
+        let (dropped, report) = runs.find(|(dropped, _)| *dropped > 0).unwrap_or_else(|| {
+            panic!("{}: the rings are small, and none of 20 schedules fills one", scheme.name)
+        });
         let (rings, waits) = report.workers.iter().fold((0, 0), |(rings, waits), worker| {
             let is_told = (worker.ring_full > 0) == (worker.full_waits > 0);
             assert!(is_told && worker.full_waits <= worker.ring_full, "{} {worker:?}", scheme.name);
@@ -129,7 +133,7 @@ fn what_is_dropped_at_full_rings_is_some_workers_or_the_pools() {
 #[test]
 fn rings_and_a_pool_that_hold_all_are_never_full() {
     for name in ["dh", "lfb"] {
-        let config = EngineConfig { ring_slots: 2_048, ..config(Mode::Pipeline { workers: 2 }) };
+        let config = EngineConfig { ring_slots: 2_048, ..config(Layout::Pipeline { workers: 2 }) };
         let report = go(name, &config, Some(3));
         assert!(report.is_balanced() && report.fault.is_none());
         assert!(report.workers.iter().all(|worker| worker.full_waits == 0), "{name}");
@@ -140,7 +144,7 @@ fn rings_and_a_pool_that_hold_all_are_never_full() {
 #[test]
 fn a_report_that_leaves_a_packet_out_anywhere_is_not_balanced() {
     let when_full = WhenFull::Drop;
-    let config = EngineConfig { ring_slots: 64, when_full, ..config(Mode::Pipeline { workers: 2 }) };
+    let config = EngineConfig { ring_slots: 64, when_full, ..config(Layout::Pipeline { workers: 2 }) };
     let wrongs: [fn(&mut RunReport<Seen>); 6] = [
         |report| report.input.packets += 1,
         |report| report.workers[0].sent += 1,
@@ -180,7 +184,7 @@ fn how_rings_and_the_pool_are_full_is_told_while_the_run_lasts() {
     for (name, when_full) in
         [("dh", WhenFull::Block), ("dh", WhenFull::Drop), ("lfb", WhenFull::Block), ("lfb", WhenFull::Drop)]
     {
-        let mode = Mode::Pipeline { workers: 3 };
+        let mode = Layout::Pipeline { workers: 3 };
         let config = EngineConfig { ring_slots: 64, when_full, ..config(mode) };
         let control = Control::default();
         let mut source = Watching(Memory::of(mix(8_000, 100)), &control, Vec::new());
@@ -226,7 +230,7 @@ impl Placement for Third {
 #[test]
 fn what_a_policy_drops_is_no_workers() {
     for when_full in [WhenFull::Block, WhenFull::Drop] {
-        let config = EngineConfig { when_full, ring_slots: 64, ..config(Mode::Pipeline { workers: 2 }) };
+        let config = EngineConfig { when_full, ring_slots: 64, ..config(Layout::Pipeline { workers: 2 }) };
         let (mut source, control) = (Memory::of(mix(2_000, 100)), Control::default());
         let mut policy = Third(0);
         let discipline = Discipline::Push(&mut policy);
@@ -246,9 +250,9 @@ fn what_a_policy_drops_is_no_workers() {
 #[test]
 fn a_paced_run_takes_all_and_ends() {
     for (mode, name) in [
-        (Mode::Inline, "dh"),
-        (Mode::Pipeline { workers: 2 }, "dh"),
-        (Mode::Pipeline { workers: 2 }, "lfb"),
+        (Layout::Inline, "dh"),
+        (Layout::Pipeline { workers: 2 }, "dh"),
+        (Layout::Pipeline { workers: 2 }, "lfb"),
     ] {
         let config = EngineConfig { pace: Pace::PerSecond(100_000.0), ..config(mode) };
         let report = go(name, &config, None);
@@ -295,7 +299,7 @@ fn a_pool_whose_policy_panics_at_an_arrival_counts_what_it_held() {
         let (mut source, control) = (Memory::of(mix(2_000, 100)), Control::default());
         let discipline = Discipline::Pull(&mut policy);
         let parts = Parts { source: &mut source, discipline, sink: None, control: &control };
-        let config = config(Mode::Pipeline { workers: 2 });
+        let config = config(Layout::Pipeline { workers: 2 });
         let report = run_parts(&config, parts, |_| small_table(), |_| Recorder::default()).unwrap();
         assert!(report.is_balanced(), "{after}: {:?} {:?}", report.input, report.workers);
         assert!(matches!(report.fault, Some(Fault::InputPanicked { .. })), "{after}: {:?}", report.fault);
@@ -341,7 +345,7 @@ fn a_policy_that_gives_out_what_does_not_wait_is_named_in_a_fault() {
     let (mut source, control) = (Memory::of(mix(2_000, 100)), Control::default());
     let discipline = Discipline::Pull(&mut policy);
     let parts = Parts { source: &mut source, discipline, sink: None, control: &control };
-    let config = config(Mode::Pipeline { workers: 2 });
+    let config = config(Layout::Pipeline { workers: 2 });
     let report = run_parts(&config, parts, |_| small_table(), |_| Recorder::default()).unwrap();
     assert!(report.is_balanced(), "{:?} {:?}", report.input, report.workers);
     let fault = report.fault.unwrap().to_string();

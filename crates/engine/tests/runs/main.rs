@@ -3,11 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![expect(clippy::cast_possible_truncation, reason = "small numbers that a seed has drawn")]
 
-use flowloom_engine::InputThread;
-
-/// Here the input stage has a thread of its own; `tests/turns` has the same runs without.
-const INPUT: InputThread = InputThread::Own;
-
 mod common;
 mod counts;
 mod digests;

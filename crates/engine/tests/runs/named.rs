@@ -1,7 +1,7 @@
 //! The packet that a fault names is the one that the application had in hand.
 
 use flowloom_engine::{
-    App, Control, Discipline, EngineConfig, Fault, Mode, Order, Parts, Verdict, run_seeded,
+    App, Control, Discipline, EngineConfig, Fault, Layout, Order, Parts, Verdict, run_seeded,
 };
 use flowloom_packet::PacketView;
 use flowloom_scheduler::sim::Scheme;
@@ -29,11 +29,11 @@ fn a_panic_names_the_packet_that_the_application_had_in_hand() {
     // One that is alone with its time.
     let at = (900..1_100).find(|&i| times.iter().filter(|&&time| time == times[i]).count() == 1).unwrap();
     for (mode, order, name) in [
-        (Mode::Inline, Order::Internal, "dh"),
-        (Mode::Pipeline { workers: 2 }, Order::Internal, "dh"),
-        (Mode::Pipeline { workers: 2 }, Order::Internal, "flowpin"),
-        (Mode::Pipeline { workers: 2 }, Order::External, "rr"),
-        (Mode::Pipeline { workers: 2 }, Order::Internal, "lfb"),
+        (Layout::Inline, Order::Internal, "dh"),
+        (Layout::Pipeline { workers: 2 }, Order::Internal, "dh"),
+        (Layout::Pipeline { workers: 2 }, Order::Internal, "flowpin"),
+        (Layout::Pipeline { workers: 2 }, Order::External, "rr"),
+        (Layout::Pipeline { workers: 2 }, Order::Internal, "lfb"),
     ] {
         for seed in 0..5 {
             let config = EngineConfig { order, ..config(mode) };

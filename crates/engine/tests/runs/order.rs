@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use flowloom_engine::{
-    App, ConfigError, Control, Discipline, EngineConfig, Fault, IdleTimeout, Mode, Order, PacketSink,
+    App, ConfigError, Control, Discipline, EngineConfig, Fault, IdleTimeout, Layout, Order, PacketSink,
     Parts, PlacementDigest, Released, RunReport, SinkError, StartError, Verdict, WhenFull, run_parts,
     run_seeded,
 };
@@ -94,7 +94,7 @@ fn go(
     report
 }
 
-fn with(mode: Mode, order: Order) -> EngineConfig {
+fn with(mode: Layout, order: Order) -> EngineConfig {
     EngineConfig { order, ring_slots: 64, ..config(mode) }
 }
 
@@ -107,7 +107,7 @@ struct Expected {
 fn expected(source: &Memory) -> Expected {
     let mut notes = Notes::default();
     let report =
-        go(&with(Mode::Inline, Order::Internal), source, &mut policy("dh", 1), Some(&mut notes), None);
+        go(&with(Layout::Inline, Order::Internal), source, &mut policy("dh", 1), Some(&mut notes), None);
     assert!(notes.numbers.is_sorted() && notes.finished == 1);
     Expected { report, notes }
 }
@@ -138,7 +138,7 @@ fn packets_wait_for_slow_workers_only_where_the_order_asks_for_it() {
         ("flowpin", Order::None, false),
         ("lfb", Order::None, false),
     ] {
-        let config = with(Mode::Pipeline { workers: 3 }, order);
+        let config = with(Layout::Pipeline { workers: 3 }, order);
         for seed in 1..=3 {
             let mut notes = Notes::default();
             let report = go(&config, &source, &mut policy(name, 3), Some(&mut notes), Some(seed));
@@ -159,7 +159,7 @@ fn every_policy_gives_one_digest_and_the_order_it_promises() {
                 if order == Order::Internal && !policy.order().keeps_flow_order() {
                     continue;
                 }
-                let config = with(Mode::Pipeline { workers }, order);
+                let config = with(Layout::Pipeline { workers }, order);
                 let what = format!("{} on {workers}, {order:?}", scheme.name);
                 let mut notes = Notes::default();
                 let report = go(&config, &source, &mut policy, Some(&mut notes), Some(workers as u64));
@@ -178,7 +178,7 @@ fn the_same_on_threads() {
         ["dh", "hrw3", "rss++", "adaptive", "fbs", "p2c", "flowpin", "ph", "lfb", "lfb-ns", "flowpull"]
     {
         for (workers, order) in [(2, Order::Internal), (3, Order::External)] {
-            let config = with(Mode::Pipeline { workers }, order);
+            let config = with(Layout::Pipeline { workers }, order);
             let mut notes = Notes::default();
             let report = go(&config, &source, &mut policy(name, workers), Some(&mut notes), None);
             check(&expected, &report, &notes, order == Order::External, name);
@@ -186,7 +186,7 @@ fn the_same_on_threads() {
     }
     for name in ["rr", "minload", "adaptive-racy"] {
         for workers in [2, 4] {
-            let config = with(Mode::Pipeline { workers }, Order::External);
+            let config = with(Layout::Pipeline { workers }, Order::External);
             let mut notes = Notes::default();
             let report = go(&config, &source, &mut policy(name, workers), Some(&mut notes), None);
             check(&expected, &report, &notes, true, name);
@@ -199,7 +199,7 @@ fn without_order_every_packet_is_seen_once() {
     let source = Memory::of(mix(3_000, 120));
     let expected = expected(&source);
     for name in ["rr", "minload", "dh", "flowpin", "lfb"] {
-        let config = with(Mode::Pipeline { workers: 4 }, Order::None);
+        let config = with(Layout::Pipeline { workers: 4 }, Order::None);
         for seed in [None, Some(3)] {
             let mut notes = Notes::default();
             let report = go(&config, &source, &mut policy(name, 4), Some(&mut notes), seed);
@@ -224,7 +224,7 @@ fn a_policy_without_order_needs_external_order_or_none() {
         sink: None,
         control: &control,
     };
-    let config = with(Mode::Pipeline { workers: 2 }, Order::Internal);
+    let config = with(Layout::Pipeline { workers: 2 }, Order::Internal);
     let error = run_parts(&config, parts, |_| small_table(), |_| Sieve(Recorder::default())).unwrap_err();
     assert!(matches!(error, StartError::Config(ConfigError::NoOrder { policy: "rr" })), "{error}");
 }
@@ -242,7 +242,7 @@ fn a_policy_made_for_another_number_of_workers_is_refused() {
                 sink: None,
                 control: &control,
             };
-            let config = with(Mode::Pipeline { workers }, Order::None);
+            let config = with(Layout::Pipeline { workers }, Order::None);
             let error =
                 run_parts(&config, parts, |_| small_table(), |_| Sieve(Recorder::default())).unwrap_err();
             let said = format!("was made for {made_for} workers, and the run has {workers}");
@@ -258,7 +258,7 @@ fn what_is_dropped_on_the_way_is_not_waited_for() {
     for name in ["dh", "flowpin", "rr", "lfb"] {
         let config = EngineConfig {
             when_full: WhenFull::Drop,
-            ..with(Mode::Pipeline { workers: 2 }, Order::External)
+            ..with(Layout::Pipeline { workers: 2 }, Order::External)
         };
         for seed in 0..20 {
             let mut notes = Notes::default();
@@ -273,7 +273,7 @@ fn what_is_dropped_on_the_way_is_not_waited_for() {
 #[test]
 fn a_sink_that_fails_ends_the_run_and_is_named() {
     let source = Memory::of(mix(3_000, 120));
-    for mode in [Mode::Inline, Mode::Pipeline { workers: 2 }] {
+    for mode in [Layout::Inline, Layout::Pipeline { workers: 2 }] {
         for order in [Order::Internal, Order::External] {
             for seed in [None, Some(5)] {
                 let mut notes = Notes { fail_at: Some(100), ..Notes::default() };
@@ -292,16 +292,18 @@ fn a_sink_that_fails_ends_the_run_and_is_named() {
 #[test]
 fn a_sink_that_panics_ends_the_run() {
     let source = Memory::of(mix(3_000, 120));
-    for seed in [None, Some(5)] {
+    let mut refused = 0;
+    for seed in [None].into_iter().chain((0..10).map(Some)) {
         let mut notes = Notes { panic_at: Some(100), ..Notes::default() };
-        let config = with(Mode::Pipeline { workers: 2 }, Order::External);
+        let config = with(Layout::Pipeline { workers: 2 }, Order::External);
         let report = go(&config, &source, &mut policy("dh", 2), Some(&mut notes), seed);
         let fault = report.fault.as_ref().unwrap().to_string();
         assert!(fault.contains("told to panic"), "{fault}");
         let sink = report.sink.unwrap();
-        // Workers go on with what they have. On threads they may have nothing more.
-        assert!(sink.taken == 100 && (sink.refused > 0 || seed.is_none()), "{sink:?}");
+        assert_eq!(sink.taken, 100, "{sink:?}");
+        refused += sink.refused;
     }
+    assert!(refused > 0, "workers go on with what they have, in some schedule");
 }
 
 #[test]
@@ -324,19 +326,19 @@ fn idle_flows_end_at_the_same_packets_when_workers_share_them() {
         let report = run_seeded(&config, parts, table, |_| Sieve(Recorder::default()), seed).unwrap();
         (report.digest(), report.worker_totals(), report.tables().0.expired)
     };
-    let expected = run("dh", Mode::Inline, Order::Internal, 1);
+    let expected = run("dh", Layout::Inline, Order::Internal, 1);
     assert!(expected.1.flows_expired > 100);
     for name in ["flowpin", "fbs", "ph", "lfb", "lfb-ns", "flowpull"] {
         let mut aged = 0;
         for seed in 0..10 {
-            let found = run(name, Mode::Pipeline { workers: 3 }, Order::Internal, seed);
+            let found = run(name, Layout::Pipeline { workers: 3 }, Order::Internal, seed);
             assert_eq!(found.0, expected.0, "{name} {seed}");
             assert_eq!(found.1.flows_begun, expected.1.flows_begun, "{name} {seed}");
             aged += found.2;
         }
         assert!(aged > 0, "{name}: tables do forget idle flows");
     }
-    let found = run("rr", Mode::Pipeline { workers: 3 }, Order::External, 7);
+    let found = run("rr", Layout::Pipeline { workers: 3 }, Order::External, 7);
     assert_eq!(found.0, expected.0, "rr");
 }
 
@@ -350,7 +352,7 @@ fn policies_that_know_flows_by_a_checksum_or_a_server_give_the_same_results() {
             let config = EngineConfig {
                 digest,
                 hasher: FlowHasher::with_seed(seed),
-                ..with(Mode::Pipeline { workers: 3 }, Order::Internal)
+                ..with(Layout::Pipeline { workers: 3 }, Order::Internal)
             };
             let mut notes = Notes::default();
             let report = go(&config, &source, &mut policy(name, 3), Some(&mut notes), Some(seed));
@@ -392,7 +394,7 @@ fn a_slow_flow_holds_up_nobody_where_workers_fetch() {
     for name in ["ph", "lfb", "flowpull"] {
         let last = Arc::new(Mutex::new((None, None)));
         let config =
-            EngineConfig { ring_slots: 1024, ..with(Mode::Pipeline { workers: 2 }, Order::Internal) };
+            EngineConfig { ring_slots: 1024, ..with(Layout::Pipeline { workers: 2 }, Order::Internal) };
         let control = Control::default();
         let mut again = source.clone();
         let mut policy = policy(name, 2);
@@ -419,7 +421,7 @@ fn a_hash_of_another_secret_changes_nothing() {
     for seed in 0..4 {
         let config = EngineConfig {
             hasher: FlowHasher::with_seed(seed),
-            ..with(Mode::Pipeline { workers: 3 }, Order::External)
+            ..with(Layout::Pipeline { workers: 3 }, Order::External)
         };
         let mut notes = Notes::default();
         let report = go(&config, &source, &mut policy("rr", 3), Some(&mut notes), Some(seed));

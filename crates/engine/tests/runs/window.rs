@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use flowloom_engine::{
-    Control, Discipline, EngineConfig, Mode, Order, PacketSink, Parts, Released, SinkError, run_parts,
+    Control, Discipline, EngineConfig, Layout, Order, PacketSink, Parts, Released, SinkError, run_parts,
 };
 use flowloom_packet::BATCH_PACKETS;
 use flowloom_scheduler::sim::Scheme;
@@ -54,7 +54,7 @@ fn a_sink_that_stalls_holds_the_input_up_and_loses_nothing() {
         ("lfb", Order::Internal),
         ("rr", Order::External),
     ] {
-        let config = EngineConfig { order, ..config(Mode::Pipeline { workers: 2 }) };
+        let config = EngineConfig { order, ..config(Layout::Pipeline { workers: 2 }) };
         let topology = Topology::flat(WorkerCount::new(2).unwrap());
         let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
         let discipline = Discipline::of(&mut policy);

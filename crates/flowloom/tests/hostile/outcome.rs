@@ -7,7 +7,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use flowloom::apps::TcpTracker;
-use flowloom::engine::{Control, Cores, EngineConfig, Fault, Mode, run};
+use flowloom::engine::{Control, Cores, EngineConfig, Fault, Layout, run};
 use flowloom::flow_key::FlowHasher;
 use flowloom::flow_table::segments::GrowthLimits;
 use flowloom::flow_table::{Growing, LineHash, LineHashConfig};
@@ -76,17 +76,17 @@ impl Run {
     /// Runs the engine over these bytes; `choice` decides on tunnels, fragments and workers.
     pub(crate) fn check(&mut self, bytes: &[u8], choice: usize) {
         let begun = Instant::now();
-        let inline = self.outcome(Cursor::new(bytes.to_vec()), choice, Mode::Inline);
+        let inline = self.outcome(Cursor::new(bytes.to_vec()), choice, Layout::Inline);
         let took = begun.elapsed();
         self.slowest = self.slowest.max(took);
         if took > TIME {
             // The machine may have been busy elsewhere: what hangs, hangs twice.
             let begun = Instant::now();
-            self.outcome(Cursor::new(bytes.to_vec()), choice, Mode::Inline);
+            self.outcome(Cursor::new(bytes.to_vec()), choice, Layout::Inline);
             assert!(begun.elapsed() < TIME, "{:?} for {} bytes", begun.elapsed(), bytes.len());
         }
         if choice % PIPELINE_ONE_IN == 1 {
-            let mode = Mode::Pipeline { workers: 2 };
+            let mode = Layout::Pipeline { workers: 2 };
             assert_eq!(self.outcome(Cursor::new(bytes.to_vec()), choice, mode), inline);
         }
     }
@@ -94,13 +94,13 @@ impl Run {
     /// Runs the engine over a file, in both layouts.
     pub(crate) fn check_file(&mut self, path: &Path, choice: usize) {
         let open = || File::open(path).unwrap();
-        let inline = self.outcome(open(), choice, Mode::Inline);
+        let inline = self.outcome(open(), choice, Layout::Inline);
         assert!(inline.as_ref().is_some_and(|found| found.packets > 0), "{}", path.display());
-        let mode = Mode::Pipeline { workers: 2 };
+        let mode = Layout::Pipeline { workers: 2 };
         assert_eq!(self.outcome(open(), choice, mode), inline, "{}", path.display());
     }
 
-    fn outcome(&mut self, input: impl Read + Send + 'static, choice: usize, mode: Mode) -> Option<Found> {
+    fn outcome(&mut self, input: impl Read + Send + 'static, choice: usize, mode: Layout) -> Option<Found> {
         self.runs += 1;
         let limits = UnpackLimits { bytes_max: 256 << 20, ..UnpackLimits::default() };
         let capture =

@@ -170,7 +170,7 @@ impl<A> Drop for Timed<A> {
 #[cfg(test)]
 mod tests {
     use flowloom_apps::Null;
-    use flowloom_engine::{Control, Cores, EngineConfig, Mode, run};
+    use flowloom_engine::{Control, Cores, EngineConfig, Layout, run};
     use flowloom_flow_key::FlowKey;
     use flowloom_flow_table::{LineHash, LineHashConfig};
     use flowloom_packet::DropReason;
@@ -215,7 +215,7 @@ mod tests {
         // Two hundred milliseconds.
         let mut source = OpenLoop::new(looped, 5_000.0, 1000);
         let latencies = Latencies::default();
-        let config = EngineConfig { cores: Cores::Unpinned, ..EngineConfig::new(Mode::Inline) };
+        let config = EngineConfig { cores: Cores::Unpinned, ..EngineConfig::new(Layout::Inline) };
         let report = run(
             &config,
             &mut source,

@@ -11,7 +11,7 @@ use flowloom::cpu::features::Isa;
 use flowloom::cpu::topology::allowed_cpus;
 use flowloom::dpi;
 use flowloom::engine::{
-    App, Control, Cores, Discipline, EngineConfig, Mode, Order, Parts, RunReport, run_parts,
+    App, Control, Cores, Discipline, EngineConfig, Layout, Order, Parts, RunReport, run_parts,
 };
 use flowloom::flow_key::{FlowHasher, FlowKey};
 use flowloom::flow_table::segments::GrowthLimits;
@@ -150,7 +150,7 @@ fn rules(arguments: &Pipeline) -> Result<Option<RuleSet>, Failure> {
 
 /// Returns the numbers of workers: those asked for, or powers of two as far as there are CPUs.
 fn worker_counts(arguments: &Pipeline) -> Result<Vec<usize>, Failure> {
-    let max = Mode::WORKERS_MAX;
+    let max = Layout::WORKERS_MAX;
     if let Some(workers) = arguments.workers.iter().find(|&&workers| workers == 0 || workers > max) {
         return Err(Failure::Usage(format!("--workers {workers}: between 1 and {max} can be run")));
     }
@@ -255,9 +255,9 @@ impl Bench<'_> {
         &self,
         app: &impl Fn() -> A,
         report: &mut Report,
-    ) -> Result<Vec<(Mode, f64)>, Failure> {
-        let modes: Vec<Mode> = std::iter::once(Mode::Inline)
-            .chain(self.workers.iter().map(|&workers| Mode::Pipeline { workers }))
+    ) -> Result<Vec<(Layout, f64)>, Failure> {
+        let modes: Vec<Layout> = std::iter::once(Layout::Inline)
+            .chain(self.workers.iter().map(|&workers| Layout::Pipeline { workers }))
             .collect();
         let mut rounds = Rounds::new(self.arguments.rounds);
         for &mode in &modes {
@@ -267,7 +267,7 @@ impl Bench<'_> {
                 let outcome = self.engine(mode, &mut source, app);
                 Answer(outcome.map(|report| {
                     let wall_ns = u64::try_from(report.elapsed.as_nanos()).unwrap_or(u64::MAX);
-                    let threads = report.workers.iter().filter(|_| mode != Mode::Inline);
+                    let threads = report.workers.iter().filter(|_| mode != Layout::Inline);
                     let busy: std::time::Duration =
                         threads.filter_map(|worker| worker.busy).chain(report.input_busy).sum();
                     let cpu_ns = u64::try_from(busy.as_nanos()).unwrap_or(u64::MAX);
@@ -332,7 +332,7 @@ impl Bench<'_> {
     fn latencies<A: App>(
         &self,
         app: &impl Fn() -> A,
-        rates: &[(Mode, f64)],
+        rates: &[(Layout, f64)],
         report: &mut Report,
     ) -> Result<(), Failure> {
         for &(mode, most) in rates {
@@ -400,14 +400,14 @@ impl Bench<'_> {
     }
 
     fn inline<A: App>(&self, source: &mut Looped, app: impl Fn() -> A) -> Result<u64, String> {
-        let report = self.engine(Mode::Inline, source, app)?;
+        let report = self.engine(Layout::Inline, source, app)?;
         Ok(report.input.packets)
     }
 
     /// Runs the engine; an error when it breaks or does not add up.
     fn engine<A: App>(
         &self,
-        mode: Mode,
+        mode: Layout,
         source: &mut (dyn PacketSource + Send),
         app: impl Fn() -> A,
     ) -> Result<RunReport<A::Flow>, String> {
@@ -419,7 +419,7 @@ impl Bench<'_> {
             order: if guarantee.keeps_flow_order() { Order::Internal } else { Order::External },
             ..EngineConfig::new(mode)
         };
-        let tables = config.tables(if mode == Mode::Inline { OrderGuarantee::Home } else { guarantee });
+        let tables = config.tables(if mode == Layout::Inline { OrderGuarantee::Home } else { guarantee });
         let discipline = Discipline::of(&mut policy);
         let parts = Parts { source, discipline, sink: None, control: self.control };
         let report = run_parts(&config, parts, |_| table::<A::Flow>(tables), |_| app()).map_err(text)?;
@@ -432,7 +432,7 @@ impl Bench<'_> {
         Ok(report)
     }
 
-    fn policy(&self, mode: Mode) -> Result<Policy, String> {
+    fn policy(&self, mode: Layout) -> Result<Policy, String> {
         let topology = Topology::flat(WorkerCount::new(mode.workers()).map_err(text)?);
         let name = self.arguments.scheduler.name();
         let scheme = Scheme::named(name).ok_or_else(|| format!("there is no scheduler '{name}'"))?;
@@ -466,11 +466,11 @@ fn table<V: Send + 'static>(
     })
 }
 
-fn layout(mode: Mode) -> String {
+fn layout(mode: Layout) -> String {
     match mode {
-        Mode::Inline => String::from("inline"),
-        Mode::Pipeline { workers: 1 } => String::from("1 worker"),
-        Mode::Pipeline { workers } => format!("{workers} workers"),
+        Layout::Inline => String::from("inline"),
+        Layout::Pipeline { workers: 1 } => String::from("1 worker"),
+        Layout::Pipeline { workers } => format!("{workers} workers"),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use flowloom::cpu::features::Isa;
-use flowloom::engine::{EngineConfig, FlowState, Mode, Order, RunReport, WhenFull, WorkerReport};
+use flowloom::engine::{EngineConfig, FlowState, Layout, Order, RunReport, WhenFull, WorkerReport};
 
 use super::source::Source;
 use crate::args::replay::Replay;
@@ -35,7 +35,7 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
     let Run { arguments, config, source, report, .. } = run;
     let input = &report.input;
     let totals = report.worker_totals();
-    let pipeline = config.mode != Mode::Inline;
+    let pipeline = config.layout != Layout::Inline;
     let seconds = report.elapsed.as_secs_f64();
     let dropped: BTreeMap<&'static str, u64> =
         report.dropped().nonzero().map(|(reason, packets)| (reason.name(), packets)).collect();
@@ -53,7 +53,6 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
             mode: if pipeline { "pipeline" } else { "inline" },
             workers: report.workers.len(),
             input_cpu: report.input_cpu,
-            input_by_workers: pipeline.then_some(report.input_by_workers),
             app: run.app,
             table: arguments.table.name(),
             scheduler: pipeline.then_some(run.scheduler),

@@ -6,9 +6,7 @@ use flowloom::cpu::features::Isa;
 use flowloom::cpu::memory;
 use flowloom::cpu::pages::HugePages;
 use flowloom::cpu::topology::{allowed_cpus, parse_cpu_list};
-use flowloom::engine::{
-    Cores, EngineConfig, IdleTimeout, InputThread, Mode, Order, PlacementDigest, WhenFull,
-};
+use flowloom::engine::{Cores, EngineConfig, IdleTimeout, Layout, Order, PlacementDigest, WhenFull};
 use flowloom::flow_key::{FlowHasher, FlowKey};
 use flowloom::flow_table::segments::GrowthLimits;
 use flowloom::flow_table::{
@@ -23,8 +21,7 @@ use flowloom::traffic::capture::{Capture, CaptureOptions, CaptureSet, Input, Set
 
 use crate::args::Common;
 use crate::args::replay::{
-    AppName, FullName, HugePagesName, InputThreadName, ModeName, OrderName, RING, Replay, SchedulerName,
-    TableName,
+    AppName, FullName, HugePagesName, ModeName, OrderName, RING, Replay, SchedulerName, TableName,
 };
 use crate::exit::Failure;
 use crate::flow_file;
@@ -52,11 +49,11 @@ pub(super) fn engine_config(arguments: &Replay) -> Result<EngineConfig, Failure>
                 "--mode inline has no workers\n  leave --workers away, or use --mode pipeline",
             )));
         }
-        (Some(ModeName::Inline) | None, None) => Mode::Inline,
-        (Some(ModeName::Pipeline) | None, Some(workers)) => Mode::Pipeline { workers },
+        (Some(ModeName::Inline) | None, None) => Layout::Inline,
+        (Some(ModeName::Pipeline) | None, Some(workers)) => Layout::Pipeline { workers },
         (Some(ModeName::Pipeline), None) => {
             let cpus = allowed_cpus().map_or(2, |cpus| cpus.len());
-            Mode::Pipeline { workers: cpus.saturating_sub(1).clamp(1, 16) }
+            Layout::Pipeline { workers: cpus.saturating_sub(1).clamp(1, 16) }
         }
     };
     let mut config = EngineConfig::new(mode);
@@ -69,12 +66,6 @@ pub(super) fn engine_config(arguments: &Replay) -> Result<EngineConfig, Failure>
             parse_cpu_list(&arguments.cores)
                 .map_err(|error| Failure::Usage(format!("--cores {}: {error}", arguments.cores)))?,
         )
-    };
-    config.input = match arguments.input_thread {
-        // What nobody takes from an interface in time is lost.
-        InputThreadName::Auto if !arguments.inputs.is_empty() => InputThread::Auto,
-        InputThreadName::Auto | InputThreadName::Own => InputThread::Own,
-        InputThreadName::Workers => InputThread::Workers,
     };
     if let Some(seed) = arguments.seed {
         config.hasher = FlowHasher::with_seed(seed);
@@ -106,13 +97,12 @@ pub(super) fn engine_config(arguments: &Replay) -> Result<EngineConfig, Failure>
 pub(super) fn warn_without_workers(arguments: &Replay, config: &EngineConfig, common: &Common) {
     let options = [
         ("--scheduler", arguments.scheduler != SchedulerName::Dh),
-        ("--input-thread", arguments.input_thread != InputThreadName::Auto),
         ("--full", arguments.full != FullName::Block),
         ("--ring", arguments.ring != RING),
     ];
     let idle: Vec<&str> =
         options.iter().filter(|(_, asked_for)| *asked_for).map(|(name, _)| *name).collect();
-    if config.mode == Mode::Inline && !idle.is_empty() {
+    if config.layout == Layout::Inline && !idle.is_empty() {
         let verb = if idle.len() == 1 { "changes" } else { "change" };
         let names = some_of(&idle, ", ");
         warn(&format!("without workers {names} {verb} nothing; --workers N asks for some"), common);
@@ -122,7 +112,7 @@ pub(super) fn warn_without_workers(arguments: &Replay, config: &EngineConfig, co
 /// Returns the policy that was asked for.
 pub(super) fn policy(arguments: &Replay, config: &EngineConfig) -> Result<Policy, Failure> {
     let usage = |error: SetupError| Failure::Usage(error.to_string());
-    let topology = Topology::flat(WorkerCount::new(config.mode.workers()).map_err(usage)?);
+    let topology = Topology::flat(WorkerCount::new(config.layout.workers()).map_err(usage)?);
     let seed = arguments.seed.unwrap_or(1);
     let Some(scheme) = Scheme::named(arguments.scheduler.name()) else {
         unreachable!("the names of the option are those of schemes")
@@ -132,7 +122,7 @@ pub(super) fn policy(arguments: &Replay, config: &EngineConfig) -> Result<Policy
 
 /// Says whether a flow's packets meet its state in the order they came in.
 pub(super) fn keeps_flow_order(config: &EngineConfig, policy: OrderGuarantee) -> bool {
-    config.mode == Mode::Inline || config.order != Order::None || policy.keeps_flow_order()
+    config.layout == Layout::Inline || config.order != Order::None || policy.keeps_flow_order()
 }
 
 /// Refuses options of an application that was not asked for.
@@ -246,7 +236,7 @@ impl Tables {
         // Many small tables do not get equal shares: four standard deviations more hold nearly always.
         let share = |flows: u64| {
             let equal = flows.div_ceil(tables);
-            let more = if tables > config.mode.workers() as u64 { 4 * equal.isqrt() + 4 } else { 0 };
+            let more = if tables > config.layout.workers() as u64 { 4 * equal.isqrt() + 4 } else { 0 };
             u32::try_from(equal + more).unwrap_or(u32::MAX)
         };
         let memory_max_bytes = memory::available_bytes().unwrap_or(u64::MAX) / tables;

@@ -1,0 +1,316 @@
+//! What stands for a packet on its way: where it lies and its hash, never its bytes.
+//!
+//! ```text
+//!  hash      64 bits   the table half of the flow's hash
+//!  time      64 bits   nanoseconds, clamped to never go back
+//!  place     64 bits   link type (16) | position in the block (48)
+//!  tag       64 bits   turn in its shard (24) | number of the packet in the run, from 0 (40)
+//!  captured  32 bits   bytes present
+//!  wire      32 bits   bytes on the wire
+//! ```
+//!
+//! On its way to a worker it comes with what the decoder found, as a [`PacketDescriptor`]: so a worker decodes nothing, and reads only those
+//! packets whose bytes its application looks at.
+
+use flowloom_cpu::prefetch;
+use flowloom_flow_key::{Direction, FlowKey};
+use flowloom_packet::arena::bytes_at;
+use flowloom_packet::{Headers, LinkType, PacketView};
+
+/// A packet on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct PacketRef {
+    pub(crate) hash: u64,
+    pub(crate) time_ns: u64,
+    place: u64,
+    tag: u64,
+    captured: u32,
+    pub(crate) wire: u32,
+}
+
+const _: () = assert!(size_of::<PacketRef>() == PacketRef::BYTES, "the egress stage keeps many");
+
+/// What the decoder found in a packet, but for the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HeaderFields {
+    network_offset: u32,
+    transport_offset: u32,
+    payload_offset: u32,
+    payload_bytes: u32,
+    direction: Direction,
+    tcp_flags: u8,
+    later_fragment: bool,
+}
+
+impl HeaderFields {
+    /// What stands where no packet has been put yet.
+    pub(crate) const NONE: Self = Self {
+        network_offset: 0,
+        transport_offset: 0,
+        payload_offset: 0,
+        payload_bytes: 0,
+        direction: Direction::LowToHigh,
+        tcp_flags: 0,
+        later_fragment: false,
+    };
+
+    /// Takes the parts one by one: headers that are copied whole wait for the decoder's single bytes to reach memory, behind
+    /// everything else that is being written.
+    #[inline(always)]
+    pub(crate) fn of(headers: &Headers) -> Self {
+        Self {
+            network_offset: headers.network_offset,
+            transport_offset: headers.transport_offset,
+            payload_offset: headers.payload_offset,
+            payload_bytes: headers.payload_bytes,
+            direction: headers.direction,
+            tcp_flags: headers.tcp_flags,
+            later_fragment: headers.later_fragment,
+        }
+    }
+
+    /// Returns the headers of a packet with this key.
+    #[inline(always)]
+    pub(crate) fn headers(&self, key: FlowKey) -> Headers {
+        let mut headers = Headers::new(key, self.direction);
+        headers.tcp_flags = self.tcp_flags;
+        headers.later_fragment = self.later_fragment;
+        headers.network_offset = self.network_offset;
+        headers.transport_offset = self.transport_offset;
+        headers.payload_offset = self.payload_offset;
+        headers.payload_bytes = self.payload_bytes;
+        headers
+    }
+}
+
+/// A packet on its way to a worker, with what the decoder found in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PacketDescriptor {
+    pub(crate) packet: PacketRef,
+    pub(crate) key: FlowKey,
+    outline: HeaderFields,
+}
+
+impl PacketDescriptor {
+    /// Words that a parcel is written in.
+    pub(crate) const WORDS: usize = 14;
+    /// Bytes of these.
+    pub(crate) const BYTES: usize = 8 * Self::WORDS;
+    /// The word that holds the packet's tag.
+    pub(crate) const TAG: usize = 3;
+
+    /// Returns the words for a packet.
+    #[inline(always)]
+    pub(crate) fn words(packet: PacketRef, headers: &Headers) -> [u64; Self::WORDS] {
+        let PacketRef { hash, time_ns, place, tag, captured, wire } = packet;
+        let key = headers.key.words();
+        let outline = HeaderFields::of(headers);
+        let rest = u64::from(outline.tcp_flags) << 16 | u64::from(outline.later_fragment) << 8;
+        [
+            hash,
+            time_ns,
+            place,
+            tag,
+            pair(captured, wire),
+            key[0],
+            key[1],
+            key[2],
+            key[3],
+            key[4],
+            key[5],
+            pair(outline.network_offset, outline.transport_offset),
+            pair(outline.payload_offset, outline.payload_bytes),
+            rest | outline.direction as u64,
+        ]
+    }
+
+    /// Returns the parcel that these words stand for. What is not looked at of it is not read.
+    #[inline(always)]
+    pub(crate) fn of_words(words: &[u64; Self::WORDS]) -> Self {
+        let &[hash, time_ns, place, tag, lengths, ref key @ .., headers, payload, rest] = words;
+        let direction = if rest & 1 == 0 { Direction::LowToHigh } else { Direction::HighToLow };
+        Self {
+            packet: PacketRef { hash, time_ns, place, tag, captured: low(lengths), wire: high(lengths) },
+            key: FlowKey::from_words(*key),
+            outline: HeaderFields {
+                network_offset: low(headers),
+                transport_offset: high(headers),
+                payload_offset: low(payload),
+                payload_bytes: high(payload),
+                direction,
+                tcp_flags: (rest >> 16) as u8,
+                later_fragment: rest >> 8 & 1 != 0,
+            },
+        }
+    }
+
+    /// Returns the packet as applications see it, and its number.
+    #[inline(always)]
+    pub(crate) fn view<'b>(&self, block: &'b [u8]) -> (u64, PacketView<'b>) {
+        let packet = &self.packet;
+        let headers = self.outline.headers(self.key);
+        let view = PacketView::new(packet.bytes(block), headers, packet.time_ns, packet.wire);
+        (packet.number(), view)
+    }
+
+    /// Asks for the lines that an application reads first, should it look at the payload: the input stage may have had them in
+    /// its own cache.
+    #[inline(always)]
+    pub(crate) fn request(&self, block: &[u8]) {
+        if self.outline.payload_bytes > 0 {
+            let start = self.packet.position();
+            prefetch::read_at(block, start + self.outline.transport_offset as usize);
+            prefetch::read_at(block, start + self.outline.payload_offset as usize + prefetch::LINE_BYTES);
+        }
+    }
+}
+
+const _: () =
+    assert!(size_of::<PacketDescriptor>() <= PacketDescriptor::BYTES, "a run's memory is bounded by it");
+const _: () = assert!(
+    usize::BITS < 64 || size_of::<PacketDescriptor>() == PacketDescriptor::BYTES,
+    "nor is it bounded too widely"
+);
+
+#[inline(always)]
+fn pair(low: u32, high: u32) -> u64 {
+    u64::from(high) << 32 | u64::from(low)
+}
+
+#[inline(always)]
+fn low(pair: u64) -> u32 {
+    pair as u32
+}
+
+#[inline(always)]
+fn high(pair: u64) -> u32 {
+    (pair >> 32) as u32
+}
+
+const POSITION_BITS: u32 = 48;
+const NUMBER_BITS: u32 = 40;
+/// Turns of a shard before they begin again. More packets than this never wait.
+pub(crate) const TURNS: u32 = 1 << (u64::BITS - NUMBER_BITS);
+
+/// Where a packet lies, how long it is and when it came.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PacketPlace {
+    pub(crate) position: u64,
+    pub(crate) time_ns: u64,
+    pub(crate) captured: u32,
+    pub(crate) wire: u32,
+    pub(crate) number: u64,
+}
+
+impl PacketRef {
+    /// Bytes of a descriptor.
+    pub(crate) const BYTES: usize = 40;
+
+    /// The bits of a packet's number that a descriptor keeps.
+    pub(crate) const NUMBERS: u64 = (1 << NUMBER_BITS) - 1;
+
+    /// Returns the descriptor of a packet.
+    #[inline]
+    pub(crate) fn packet(hash: u64, place: PacketPlace, link: LinkType) -> Self {
+        debug_assert!(place.position < 1 << POSITION_BITS, "no mapping is longer than the address space");
+        Self {
+            hash,
+            time_ns: place.time_ns,
+            place: u64::from(link.0) << POSITION_BITS | place.position,
+            tag: place.number & Self::NUMBERS,
+            captured: place.captured,
+            wire: place.wire,
+        }
+    }
+
+    /// Returns a packet's tag with its turn in its shard, below [`TURNS`].
+    pub(crate) fn tag_with_turn(tag: u64, turn: u32) -> u64 {
+        debug_assert!(turn < TURNS, "turns begin again");
+        tag & Self::NUMBERS | u64::from(turn) << NUMBER_BITS
+    }
+
+    /// Returns the packet's turn in its shard.
+    pub(crate) fn turn(self) -> u32 {
+        (self.tag >> NUMBER_BITS) as u32
+    }
+
+    /// Returns the number of the packet in the run, from 0; it begins again after 2⁴⁰.
+    #[inline]
+    pub(crate) fn number(self) -> u64 {
+        self.tag & Self::NUMBERS
+    }
+
+    /// Returns where the packet begins in its block.
+    #[inline]
+    pub(crate) fn position(self) -> usize {
+        (self.place & ((1 << POSITION_BITS) - 1)) as usize
+    }
+
+    /// Returns the packet's bytes; an empty slice should they not lie in the block.
+    #[inline]
+    pub(crate) fn bytes(self, block: &[u8]) -> &[u8] {
+        bytes_at(block, self.position() as u64, self.captured)
+    }
+
+    /// Returns the link type of the packet.
+    #[inline]
+    pub(crate) fn link(self) -> LinkType {
+        LinkType((self.place >> POSITION_BITS & 0xFFFF) as u16)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_comes_back_as_it_went_in() {
+        // On a machine of 32 bits a block ends earlier.
+        let position = ((1 << 48) - 1).min(usize::MAX as u64);
+        let place = PacketPlace { position, time_ns: 5, captured: 1500, wire: 9000, number: (1 << 40) - 1 };
+        let mut packet = PacketRef::packet(7, place, LinkType(0xFFFF));
+        packet.tag = PacketRef::tag_with_turn(packet.tag, TURNS - 1);
+        assert_eq!((packet.hash, packet.time_ns, packet.wire), (7, 5, 9000));
+        assert_eq!(packet.position() as u64, position);
+        assert_eq!(packet.link(), LinkType(0xFFFF));
+        assert_eq!((packet.number(), packet.turn()), ((1 << 40) - 1, TURNS - 1));
+    }
+
+    #[test]
+    fn a_parcel_comes_back_as_it_was_put() {
+        let place = PacketPlace {
+            position: 77,
+            time_ns: u64::MAX,
+            captured: u32::MAX - 1,
+            wire: u32::MAX,
+            number: 9,
+        };
+        let (key, direction) = FlowKey::from_v6(u128::MAX - 6, u128::MAX - 7, 443, 50_000, 17);
+        for later_fragment in [false, true] {
+            for direction in [direction, direction.reversed()] {
+                let mut headers = Headers::new(key.with_zone(u32::MAX).with_pass(3), direction);
+                headers.tcp_flags = 0xA5;
+                headers.later_fragment = later_fragment;
+                headers.network_offset = 1;
+                headers.transport_offset = u32::MAX - 2;
+                headers.payload_offset = u32::MAX - 3;
+                headers.payload_bytes = u32::MAX - 4;
+                let packet = PacketRef::packet(u64::MAX - 5, place, LinkType(0x1234));
+                let parcel = PacketDescriptor::of_words(&PacketDescriptor::words(packet, &headers));
+                let expected =
+                    PacketDescriptor { packet, key: headers.key, outline: HeaderFields::of(&headers) };
+                assert_eq!(parcel, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_outside_the_block_are_none() {
+        let place = |position, captured| PacketPlace { position, time_ns: 0, captured, wire: 9, number: 0 };
+        let packet = |position, captured| PacketRef::packet(0, place(position, captured), LinkType(1));
+        assert_eq!(packet(2, 3).bytes(b"abcdefgh"), b"cde");
+        assert_eq!(packet(6, 3).bytes(b"abcdefgh"), b"");
+        assert_eq!(packet(100, 3).bytes(b"abcdefgh"), b"");
+    }
+}

@@ -1,0 +1,280 @@
+//! A batch or two on their way: decoded once into a batch, of which each worker gets the part that is its own.
+//!
+//! ```text
+//!  input stage ─ decode ─▶ batch: 64 descriptors, block ─┬─ ring ─ (batch, 0b…0110) ─▶ worker 0
+//!                                                   └─ ring ─ (batch, 0b…1001) ─▶ worker 1
+//! ```
+//!
+//! So what is written per packet is written once, where the decoder puts it, and a ring moves sixteen bytes a batch. A batch is used
+//! again when no worker has it any more; none of them writes to it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use flowloom_cpu::prefetch;
+use flowloom_cpu::stream::{self, Writer};
+use flowloom_packet::{BATCH_PACKETS, PacketView, SharedBlock};
+
+use crate::batch::packet::{PacketDescriptor, PacketRef};
+use crate::worker::shards::Parked;
+
+/// Packets that a batch has room for. What is told from CPU to CPU is told once a batch, so it has room for more than a batch.
+pub(crate) const BATCH_DESCRIPTORS: usize = 2 * BATCH_PACKETS;
+
+/// Packets that were decoded together, and the block they lie in.
+///
+/// It begins a line: who reads a packet does not wait for whoever counts, in the line before, how many have the batch. Its descriptors are
+/// whole lines, which are written [past the caches](stream): each of them was read by workers since it was written last.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct DescriptorBatch {
+    descriptors: [[u64; PacketDescriptor::WORDS]; BATCH_DESCRIPTORS],
+    pub(crate) block: Option<SharedBlock>,
+    len: usize,
+}
+
+const _: () = assert!(align_of::<DescriptorBatch>() == prefetch::LINE_BYTES, "a batch begins a line");
+
+impl Default for DescriptorBatch {
+    fn default() -> Self {
+        Self { descriptors: [[0; PacketDescriptor::WORDS]; BATCH_DESCRIPTORS], block: None, len: 0 }
+    }
+}
+
+impl DescriptorBatch {
+    /// Asks for the lines of parcel `i`.
+    #[inline(always)]
+    fn fetch(&self, i: usize) {
+        let parcel = std::ptr::from_ref(&self.descriptors[i]);
+        prefetch::read(parcel);
+        prefetch::read(parcel.wrapping_byte_add(prefetch::LINE_BYTES));
+    }
+
+    /// Puts packets on the empty batch: those that `work` writes. If it panics, the batch stays empty.
+    #[inline(always)]
+    pub(crate) fn fill(&mut self, work: impl FnOnce(&mut Writer<'_, { PacketDescriptor::WORDS }>)) {
+        self.len = stream::past_caches(&mut self.descriptors, |writer| {
+            work(writer);
+            writer.written()
+        });
+    }
+
+    /// Returns parcel `i`.
+    #[inline(always)]
+    pub(crate) fn descriptor(&self, i: usize) -> PacketDescriptor {
+        PacketDescriptor::of_words(&self.descriptors[i])
+    }
+
+    /// Returns what lies on the batch.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = PacketDescriptor> {
+        self.descriptors[..self.len].iter().map(PacketDescriptor::of_words)
+    }
+
+    /// Returns the block that the packets lie in.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.block.as_ref().map_or(&[], |block| block.bytes())
+    }
+
+    /// Sets the turn of parcel `i` in its shard.
+    pub(crate) fn set_turn(&mut self, i: usize, turn: u32) {
+        let tag = &mut self.descriptors[i][PacketDescriptor::TAG];
+        *tag = PacketRef::tag_with_turn(*tag, turn);
+    }
+}
+
+/// The packets of a batch that one worker has to deal with.
+#[derive(Debug)]
+pub(crate) struct BatchPart {
+    pub(crate) batch: Arc<DescriptorBatch>,
+    /// Bit `i` stands for parcel `i`; never empty.
+    pub(crate) mask: u64,
+}
+
+const _: () = assert!(BATCH_DESCRIPTORS <= u64::BITS as usize, "a bit for each packet of a batch");
+
+/// The input stage's descriptor batches: as many as are with workers, and a few.
+#[derive(Debug, Default)]
+pub(crate) struct BatchPool {
+    in_use: VecDeque<Arc<DescriptorBatch>>,
+    free: Vec<Arc<DescriptorBatch>>,
+}
+
+impl BatchPool {
+    /// Returns an empty batch that nothing else holds.
+    pub(crate) fn lend(&mut self) -> Arc<DescriptorBatch> {
+        // Two looks for each batch lent: at least half of those counted as in use really are.
+        self.collect(2);
+        self.free.pop().unwrap_or_default()
+    }
+
+    /// Takes a batch whose parts are with workers.
+    pub(crate) fn sent(&mut self, batch: Arc<DescriptorBatch>) {
+        self.in_use.push_back(batch);
+    }
+
+    /// Returns how many batches may be with workers: at most twice as many as are, and a few.
+    pub(crate) fn in_use(&self) -> usize {
+        self.in_use.len()
+    }
+
+    /// Takes back all batches that no worker holds: their blocks can be filled again.
+    pub(crate) fn collect_all(&mut self) {
+        self.collect(self.in_use.len());
+    }
+
+    fn collect(&mut self, looks: usize) {
+        for _ in 0..looks {
+            // Workers write the reference count: the line of a later batch is prefetched meanwhile.
+            if let Some(later) = self.in_use.get(looks) {
+                prefetch::write(Arc::as_ptr(later).wrapping_byte_sub(prefetch::LINE_BYTES));
+            }
+            let Some(mut batch) = self.in_use.pop_front() else { break };
+            match Arc::get_mut(&mut batch) {
+                Some(empty) => {
+                    empty.block = None;
+                    empty.len = 0;
+                    self.free.push(batch);
+                }
+                None => self.in_use.push_back(batch),
+            }
+        }
+    }
+}
+
+/// What a worker has taken from its ring at a time.
+#[derive(Debug)]
+pub(crate) struct Received {
+    shares: Vec<BatchPart>,
+    /// BatchPart and place of each packet, in their order.
+    picks: Vec<(u8, u8)>,
+    packets_max: usize,
+}
+
+impl Received {
+    /// Returns an empty basket for at most so many packets, a batch at least and 255 at most.
+    pub(crate) fn new(packets_max: usize) -> Self {
+        assert!((BATCH_DESCRIPTORS..=255).contains(&packets_max), "a share fits, and a place is a byte");
+        Self {
+            shares: Vec::with_capacity(packets_max),
+            picks: Vec::with_capacity(packets_max),
+            packets_max,
+        }
+    }
+
+    /// Says whether the packets of a share find room.
+    pub(crate) fn has_room(&self, share: &BatchPart) -> bool {
+        self.picks.len() + share.mask.count_ones() as usize <= self.packets_max
+    }
+
+    /// Adds the packets of a share.
+    #[inline]
+    pub(crate) fn add(&mut self, share: BatchPart) {
+        let number = self.shares.len() as u8;
+        let mut mask = share.mask;
+        while mask != 0 {
+            let place = mask.trailing_zeros() as u8;
+            share.batch.fetch(usize::from(place));
+            self.picks.push((number, place));
+            mask &= mask - 1;
+        }
+        self.shares.push(share);
+    }
+
+    /// Lets go of everything.
+    pub(crate) fn clear(&mut self) {
+        self.picks.clear();
+        self.shares.clear();
+    }
+
+    /// Returns how many packets there are.
+    pub(crate) fn len(&self) -> usize {
+        self.picks.len()
+    }
+
+    /// Returns the bytes on the wire of all packets.
+    pub(crate) fn wire_bytes(&self) -> u64 {
+        (0..self.len()).map(|i| u64::from(self.descriptor(i).packet.wire)).sum()
+    }
+
+    /// Returns a packet's parcel.
+    #[inline(always)]
+    pub(crate) fn descriptor(&self, i: usize) -> PacketDescriptor {
+        let (share, place) = self.picks[i];
+        self.shares[usize::from(share)].batch.descriptor(usize::from(place))
+    }
+
+    /// Returns what a sequencer keeps of a packet that was sent to `worker`.
+    pub(crate) fn parked(&self, i: usize, worker: u16) -> Parked {
+        let (share, at) = self.picks[i];
+        Parked { batch: Arc::clone(&self.shares[usize::from(share)].batch), at, worker }
+    }
+
+    /// Opens the blocks that the packets lie in: once for each share, not for each packet.
+    #[inline]
+    pub(crate) fn open<const SHARES: usize>(&self) -> Open<'_, SHARES> {
+        let mut blocks: [&[u8]; SHARES] = [&[]; SHARES];
+        for (block, share) in blocks.iter_mut().zip(&self.shares) {
+            *block = share.batch.bytes();
+        }
+        Open { basket: self, blocks }
+    }
+}
+
+/// A basket with the blocks of its packets, whose shares are at most so many.
+pub(crate) struct Open<'a, const SHARES: usize> {
+    basket: &'a Received,
+    blocks: [&'a [u8]; SHARES],
+}
+
+impl<'a, const SHARES: usize> Open<'a, SHARES> {
+    /// Returns a packet as applications see it, and its number.
+    #[inline(always)]
+    pub(crate) fn view(&self, i: usize) -> (u64, PacketView<'a>) {
+        self.basket.descriptor(i).view(self.block(i))
+    }
+
+    /// Asks for the lines of a packet that an application may read first.
+    #[inline(always)]
+    pub(crate) fn request(&self, i: usize) {
+        self.basket.descriptor(i).request(self.block(i));
+    }
+
+    #[inline(always)]
+    fn block(&self, i: usize) -> &'a [u8] {
+        self.blocks[usize::from(self.basket.picks[i].0)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_is_used_again_only_when_nobody_has_it() {
+        let mut pool = BatchPool::default();
+        let batch = pool.lend();
+        let share = BatchPart { batch: Arc::clone(&batch), mask: 1 };
+        let first = Arc::as_ptr(&batch);
+        pool.sent(batch);
+        let second = pool.lend();
+        assert_ne!(Arc::as_ptr(&second), first, "a worker has the first");
+        pool.sent(second);
+        drop(share);
+        pool.collect_all();
+        assert_eq!((pool.in_use.len(), pool.free.len()), (0, 2));
+    }
+
+    #[test]
+    fn one_slow_worker_does_not_keep_the_pool_of_the_others() {
+        let mut pool = BatchPool::default();
+        let slow = pool.lend();
+        let held = BatchPart { batch: Arc::clone(&slow), mask: 1 };
+        pool.sent(slow);
+        for _ in 0..1000 {
+            let batch = pool.lend();
+            pool.sent(batch);
+        }
+        assert!(pool.in_use.len() + pool.free.len() <= 4, "{pool:?}");
+        drop(held);
+    }
+}

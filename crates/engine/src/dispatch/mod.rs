@@ -1,0 +1,19 @@
+//! The pipeline layout's input side: one thread reads, decodes and hands packets to workers.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`stage`] | the input stage: batches from the reader, decoded and dispatched in order |
+//! | [`push`] | a placement policy picks the worker of each packet |
+//! | [`pull`] | workers fetch packets from one pool by a pull policy |
+//! | [`ring`] | the single-producer ring to each worker |
+//! | [`policy`] | either kind of policy, as a run is given it |
+//! | [`sequencer`] | packets of a shard processed in arrival order, whichever workers have them |
+//! | [`progress`] | what a worker has completed |
+
+pub(crate) mod policy;
+pub(crate) mod progress;
+pub(crate) mod pull;
+pub(crate) mod push;
+pub(crate) mod ring;
+pub(crate) mod sequencer;
+pub(crate) mod stage;

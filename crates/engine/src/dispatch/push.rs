@@ -1,0 +1,261 @@
+//! Pipeline layout with a policy that decides: it says whose each packet of a tray is.
+
+use std::sync::Arc;
+
+use flowloom_packet::DropReason;
+use flowloom_scheduler::{Decision, LoadView, Placement, WorkerId};
+
+use crate::batch::packet::TURNS;
+use crate::batch::pool::{BATCH_DESCRIPTORS, BatchPool};
+use crate::control::Gauges;
+use crate::dispatch::ring::Outbox;
+use crate::dispatch::stage::{DecodedBatch, Dispatched, Dispatcher, FullCounts};
+use crate::egress::reorder::EgressNotices;
+use crate::ingest::decode::Losses;
+use crate::runtime::poll::Room;
+use crate::worker::shards::{ProcessedTime, shard_of};
+
+/// AppRunner packets to workers.
+pub(crate) struct PushDispatcher<'a> {
+    outboxes: Vec<Outbox>,
+    placement: &'a mut dyn Placement,
+    drop_when_full: bool,
+    given_out: Option<EgressNotices>,
+    /// The next turn of each shard; empty where packets need none.
+    turns: Vec<u32>,
+    block_number: Option<(u64, u32)>,
+    /// With more batches of descriptors in use, they are scarce.
+    batches_plenty: usize,
+    batches_in_use: usize,
+    decisions: Vec<Decision>,
+    sent: Vec<u64>,
+    completed: Vec<u64>,
+    sent_bytes: Vec<u64>,
+    completed_bytes: Vec<u64>,
+    /// Packets that the policy itself dropped.
+    unplaced: u64,
+    gauges: Arc<Gauges>,
+    /// A ring was full since that was published.
+    has_news: bool,
+    checkpoint: Option<Checkpoint>,
+    ended: bool,
+}
+
+/// A moment whose packets are waited for, to say how far everything is done. There is one at a time.
+struct Checkpoint {
+    done_up_to: Arc<ProcessedTime>,
+    /// Time of the latest packet handed on before it; `None` between two moments.
+    time_ns: Option<u64>,
+    /// Packets handed to each worker before it.
+    sent: Vec<u64>,
+}
+
+impl Checkpoint {
+    /// Looks whether all packets before the moment are done, and else takes another one.
+    fn pass(&mut self, completed: &[u64], outboxes: &[Outbox], latest_ns: u64) {
+        let Some(time_ns) = self.time_ns else {
+            self.sent.clear();
+            self.sent.extend(outboxes.iter().map(|outbox| outbox.sent));
+            self.time_ns = Some(latest_ns);
+            return;
+        };
+        if completed.iter().zip(&self.sent).all(|(completed, sent)| completed >= sent) {
+            self.done_up_to.publish(time_ns);
+            self.time_ns = None;
+        }
+    }
+}
+
+/// How packets are handed on, beside the policy.
+pub(crate) struct PushOptions {
+    pub(crate) drop_when_full: bool,
+    /// Packets that may be on the way to each worker.
+    pub(crate) slots: usize,
+    /// Shards whose turns are given out; 0 for none.
+    pub(crate) shards: usize,
+    pub(crate) given_out: Option<EgressNotices>,
+    /// Where flows are shared: who is told how far everything is done.
+    pub(crate) done_up_to: Option<Arc<ProcessedTime>>,
+    /// Where it is published how often rings are full.
+    pub(crate) gauges: Arc<Gauges>,
+}
+
+impl<'a> PushDispatcher<'a> {
+    pub(crate) fn new(
+        outboxes: Vec<Outbox>,
+        placement: &'a mut dyn Placement,
+        options: PushOptions,
+    ) -> Self {
+        let workers = outboxes.len();
+        Self {
+            outboxes,
+            placement,
+            drop_when_full: options.drop_when_full,
+            given_out: options.given_out,
+            turns: vec![0; options.shards],
+            block_number: None,
+            batches_in_use: 0,
+            // As many as twice the packets that may be on the way would lie on, were every tray full.
+            batches_plenty: 2 * (options.slots * workers).div_ceil(BATCH_DESCRIPTORS),
+            decisions: vec![Decision::Drop; BATCH_DESCRIPTORS],
+            sent: vec![0; workers],
+            completed: vec![0; workers],
+            sent_bytes: vec![0; workers],
+            completed_bytes: vec![0; workers],
+            unplaced: 0,
+            gauges: options.gauges,
+            has_news: false,
+            checkpoint: options.done_up_to.map(|done_up_to| Checkpoint {
+                done_up_to,
+                time_ns: None,
+                sent: Vec::with_capacity(workers),
+            }),
+            ended: false,
+        }
+    }
+
+    fn are_batches_scarce(&self) -> bool {
+        self.batches_in_use > self.batches_plenty
+    }
+
+    /// Returns how each worker's ring was full.
+    fn full(&self) -> impl Iterator<Item = FullCounts> {
+        self.outboxes.iter().map(|outbox| FullCounts { refused: outbox.refused, waits: outbox.full_waits })
+    }
+
+    fn look(&mut self) {
+        for (i, outbox) in self.outboxes.iter().enumerate() {
+            self.sent[i] = outbox.sent;
+            self.completed[i] = outbox.completed();
+            self.sent_bytes[i] = outbox.sent_bytes;
+            self.completed_bytes[i] = outbox.completed_bytes();
+        }
+    }
+}
+
+/// Ends the run: what a policy says of itself cannot be checked before.
+#[cold]
+fn nobody(policy: &str, worker: WorkerId, workers: usize) -> ! {
+    panic!("{policy} decided for worker {worker}, and the {workers} there are begin with 0")
+}
+
+impl Dispatcher for PushDispatcher<'_> {
+    fn room(&mut self, _: &mut Losses, packets: usize) -> Room {
+        let (mut is_full, mut is_gone) = (false, false);
+        let are_batches_scarce = self.are_batches_scarce();
+        for outbox in &mut self.outboxes {
+            is_gone |= outbox.is_abandoned();
+            // Where packets are dropped, each is judged by itself. Else all of the batch might be for this worker.
+            if !self.drop_when_full && !outbox.has_room(packets, are_batches_scarce) {
+                outbox.full_waits += 1;
+                is_full = true;
+            }
+        }
+        self.has_news |= is_full;
+        match (is_gone, is_full) {
+            (true, _) => Room::Gone,
+            (false, true) => Room::Full,
+            (false, false) => Room::Free,
+        }
+    }
+
+    fn dispatch(&mut self, losses: &mut Losses, batch: &mut DecodedBatch, pool: &mut BatchPool) {
+        for (reason, link) in batch.refused.drain(..) {
+            losses.refuse(reason, link);
+        }
+        let Some(mut descriptors) = batch.descriptors.take() else { return };
+        if let Some(given_out) = &mut self.given_out {
+            let is_new = self.block_number != Some(batch.block_number);
+            self.block_number = Some(batch.block_number);
+            let block = descriptors.block.as_ref().filter(|_| is_new).map(Arc::clone);
+            given_out.batch(batch.first, batch.len(), batch.mask, block);
+        }
+        let are_batches_scarce = self.are_batches_scarce();
+        self.look();
+        let items = &batch.items[..];
+        let load = LoadView {
+            sent: &self.sent,
+            completed: &self.completed,
+            sent_bytes: &self.sent_bytes,
+            completed_bytes: &self.completed_bytes,
+            busy: &[],
+        };
+        self.placement.place(items, &load, &mut self.decisions[..items.len()]);
+        let Self { outboxes, placement, decisions, turns, given_out, drop_when_full, .. } = self;
+        let (unplaced, has_news) = (&mut self.unplaced, &mut self.has_news);
+        let workers = outboxes.len();
+        // Where there are turns.
+        let mut exclusive = if turns.is_empty() { None } else { Arc::get_mut(&mut descriptors) };
+        let mut numbers = batch.mask;
+        for (i, (item, decision)) in items.iter().zip(&*decisions).enumerate() {
+            let number = batch.first + u64::from(numbers.trailing_zeros());
+            numbers &= numbers.wrapping_sub(1);
+            let outbox = match *decision {
+                Decision::To(worker) => {
+                    let Some(outbox) = outboxes.get_mut(worker.index()) else {
+                        nobody(placement.name(), worker, workers)
+                    };
+                    // Before the packet has a turn that others would wait for.
+                    if !*drop_when_full || outbox.has_room(1, are_batches_scarce) {
+                        Some(outbox)
+                    } else {
+                        outbox.refuse();
+                        None
+                    }
+                }
+                Decision::Drop => {
+                    *unplaced += 1;
+                    None
+                }
+            };
+            if let Some(outbox) = outbox {
+                if let Some(descriptors) = &mut exclusive {
+                    let shard = shard_of(descriptors.descriptor(i).packet.hash, turns.len());
+                    let turn = &mut turns[shard];
+                    descriptors.set_turn(i, *turn);
+                    *turn = (*turn + 1) % TURNS;
+                }
+                outbox.add(i, item.bytes);
+            } else {
+                if let Some(given_out) = given_out {
+                    given_out.dropped(number);
+                }
+                *has_news = true;
+                losses.lose(DropReason::RingFull, 1);
+            }
+        }
+        for outbox in outboxes {
+            outbox.send(&descriptors);
+        }
+        pool.sent(descriptors);
+        self.batches_in_use = pool.in_use();
+        if let Some(checkpoint) = &mut self.checkpoint {
+            checkpoint.pass(&self.completed, &self.outboxes, batch.latest_ns);
+        }
+    }
+
+    fn end(&mut self, _: &mut Losses) -> Room {
+        if !self.ended {
+            self.ended = true;
+            self.outboxes.iter_mut().for_each(Outbox::end);
+            // The egress stage would wait for more.
+            self.given_out = None;
+        }
+        Room::Free
+    }
+
+    fn discard(&mut self, _: &mut Losses) {}
+
+    fn publish(&mut self) {
+        if std::mem::take(&mut self.has_news) {
+            self.gauges.publish_full(self.full(), FullCounts { refused: self.unplaced, waits: 0 });
+        }
+    }
+
+    fn finish(&mut self, _: &mut Losses) -> Dispatched {
+        let sent: Vec<u64> = self.outboxes.iter().map(|outbox| outbox.sent).collect();
+        let rings = self.full().collect();
+        let unplaced = FullCounts { refused: self.unplaced, waits: 0 };
+        Dispatched { packets: sent.iter().sum(), sent, rings, unplaced }
+    }
+}

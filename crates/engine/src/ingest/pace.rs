@@ -1,0 +1,80 @@
+//! How fast packets are taken from the source: as fast as can be, in proportion to their times, or at a rate.
+
+use std::time::{Duration, Instant};
+
+use crate::runtime::clock;
+
+/// A pace. Its number is above zero, or the run does not start.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Pace {
+    /// As fast as the engine goes.
+    Max,
+    /// This many times as fast as the capture was recorded.
+    Times(f64),
+    /// This many packets a second.
+    PerSecond(f64),
+}
+
+/// The longest sleep at a time, so that a stop is noticed.
+const NAP: Duration = Duration::from_millis(20);
+/// Waits shorter than this are passed over: a sleep would take longer.
+const GRAIN: Duration = Duration::from_micros(50);
+
+/// Says how long to wait before each packet. Delays do not add up: every packet has an intended time.
+#[derive(Debug)]
+pub(crate) struct Pacer {
+    pace: Pace,
+    start: Instant,
+    first_ns: Option<u64>,
+    packets: u64,
+}
+
+impl Pacer {
+    /// Returns a pacer, or `None` where there is nothing to wait for.
+    pub(crate) fn new(pace: Pace) -> Option<Self> {
+        match pace {
+            Pace::Max => None,
+            pace => Some(Self { pace, start: clock::now(), first_ns: None, packets: 0 }),
+        }
+    }
+
+    /// Returns how long to wait before a packet of this time, at most [`NAP`]; ask again after that wait.
+    pub(crate) fn wait(&mut self, time_ns: u64) -> Option<Duration> {
+        let first_ns = *self.first_ns.get_or_insert(time_ns);
+        let seconds = match self.pace {
+            Pace::Max => return None,
+            Pace::Times(factor) => time_ns.saturating_sub(first_ns) as f64 / 1e9 / factor,
+            Pace::PerSecond(rate) => self.packets as f64 / rate,
+        };
+        let intended = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+        let wait = intended.saturating_sub(self.start.elapsed());
+        (wait > GRAIN).then_some(wait.min(NAP))
+    }
+
+    /// Counts a packet as taken.
+    pub(crate) fn took(&mut self) {
+        self.packets += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_packet_never_waits_and_later_ones_do() {
+        let mut pacer = Pacer::new(Pace::Times(1.0)).unwrap();
+        assert_eq!(pacer.wait(5_000_000_000), None);
+        assert_eq!(pacer.wait(65_000_000_000), Some(NAP));
+        assert!(Pacer::new(Pace::Max).is_none());
+    }
+
+    #[test]
+    fn an_absurd_pace_waits_in_naps() {
+        let mut pacer = Pacer::new(Pace::PerSecond(1e-300)).unwrap();
+        assert_eq!(pacer.wait(0), None);
+        pacer.took();
+        assert_eq!(pacer.wait(0), Some(NAP));
+    }
+}

@@ -1,0 +1,187 @@
+//! The front of the input stage: takes batches from the source, until there is a reason to stop.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use flowloom_packet::{BATCH_PACKETS, Fill, PacketBatch, PacketSource, SourceError};
+
+use crate::config::EngineConfig;
+use crate::control::ReaderPublisher;
+use crate::egress::reorder::Window;
+use crate::error::Fault;
+use crate::ingest::decode::{Arrivals, Losses};
+use crate::ingest::pace::Pacer;
+use crate::runtime::poll::Polled;
+use crate::runtime::shutdown::Halt;
+
+/// What came of asking for packets.
+pub(crate) enum Next {
+    /// These packets of the batch are taken in; the first has this number.
+    Packets {
+        /// The number of the first.
+        first: u64,
+        /// Where they are in the batch.
+        range: Range<usize>,
+    },
+    /// None now.
+    Not(Polled),
+    /// None any more.
+    Over,
+}
+
+/// Whatever has to happen in the order of the source, and nothing else.
+pub(crate) struct Reader<'a> {
+    source: &'a mut (dyn PacketSource + Send),
+    publisher: ReaderPublisher<'a>,
+    halt: Arc<Halt>,
+    pub(crate) batch: PacketBatch,
+    /// Packets of the batch that were taken in.
+    taken: usize,
+    pacer: Option<Pacer>,
+    left: u64,
+    /// Where there is a sink: which numbers may be given out.
+    window: Option<Window>,
+    pub(crate) is_over: bool,
+    pub(crate) interrupted: bool,
+    pub(crate) fault: Option<Fault>,
+    pub(crate) arrivals: Arrivals,
+    /// What the source withholds.
+    pub(crate) losses: Losses,
+    /// Number, pass, and address of the latest block.
+    latest: Option<((u64, u32), usize)>,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(
+        config: &EngineConfig,
+        source: &'a mut (dyn PacketSource + Send),
+        window: Option<Window>,
+        publisher: ReaderPublisher<'a>,
+        halt: Arc<Halt>,
+    ) -> Self {
+        Self {
+            source,
+            publisher,
+            halt,
+            batch: PacketBatch::new(),
+            taken: 0,
+            pacer: Pacer::new(config.pace),
+            left: config.packet_limit.unwrap_or(u64::MAX),
+            window,
+            is_over: false,
+            interrupted: false,
+            fault: None,
+            arrivals: Arrivals::default(),
+            losses: Losses::default(),
+            latest: None,
+        }
+    }
+
+    /// Takes in a batch, or the next packet of one where a pace is kept.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Next {
+        if self.is_over {
+            return Next::Over;
+        }
+        if self.halt.is_halted() || self.publisher.control.is_stopped() {
+            return self.end();
+        }
+        if self.taken == self.batch.packets.len()
+            && let Some(none) = self.fetch()
+        {
+            return none;
+        }
+        let mut range = self.taken..self.batch.packets.len();
+        if let Some(window) = &self.window
+            && !window.has_room(self.arrivals.yielded(), range.len())
+        {
+            return Next::Not(Polled::Idle);
+        }
+        if let Some(pacer) = &mut self.pacer {
+            // Packet by packet, each at its time.
+            if let Some(nap) = pacer.wait(self.batch.packets[range.start].time_ns) {
+                return Next::Not(Polled::Nap(nap));
+            }
+            range.end = range.start + 1;
+            pacer.took();
+        }
+        self.taken = range.end;
+        Next::Packets { first: self.arrivals.count(&mut self.batch.packets[range.clone()]), range }
+    }
+
+    /// Gets another batch from the source; says if there is none.
+    #[inline]
+    fn fetch(&mut self) -> Option<Next> {
+        if self.left == 0 {
+            return Some(self.end());
+        }
+        self.taken = 0;
+        self.batch.packets.clear();
+        let fill = self.source.next_batch(&mut self.batch);
+        self.arrivals.withhold(self.losses.withhold(&self.source.withheld()));
+        let error = match fill {
+            Ok(Fill::Packets) if !(1..=BATCH_PACKETS).contains(&self.batch.packets.len()) => {
+                let packets = self.batch.packets.len();
+                SourceError(
+                    format!("it yields a batch of {packets} packets, where 1 to {BATCH_PACKETS} can be")
+                        .into(),
+                )
+            }
+            Ok(Fill::Packets) if self.batch.block.is_none() => {
+                SourceError("it yields packets that lie in no block".into())
+            }
+            Ok(Fill::Packets) if self.is_misnumbered() => {
+                let number = self.batch.block_number;
+                SourceError(
+                    format!("it yields another block under the number of the one before, {number}").into(),
+                )
+            }
+            Ok(Fill::Packets) => {
+                self.batch.packets.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
+                self.left -= self.batch.packets.len() as u64;
+                return None;
+            }
+            Ok(Fill::Starved) => {
+                self.batch.packets.clear();
+                if let Some(window) = &mut self.window {
+                    window.starve(self.arrivals.yielded());
+                }
+                return Some(Next::Not(Polled::Starved));
+            }
+            Ok(Fill::End) => return Some(self.end()),
+            Err(error) => error,
+        };
+        self.fault = Some(Fault::Source { packets: self.arrivals.packets(), error });
+        Some(self.end())
+    }
+
+    /// Says whether the batch lies in another block than the one before, and has its number: other stages, who know blocks by their
+    /// numbers, would look for its packets in the wrong one.
+    fn is_misnumbered(&mut self) -> bool {
+        let PacketBatch { block, block_number, pass, .. } = &self.batch;
+        let address = block.as_ref().map_or(0, |block| Arc::as_ptr(block).addr());
+        let latest = self.latest.replace(((*block_number, *pass), address));
+        latest.is_some_and(|(number, at)| number == (*block_number, *pass) && at != address)
+    }
+
+    fn end(&mut self) -> Next {
+        // A source may end because of the stop that it was told of.
+        self.interrupted |= self.publisher.control.is_stopped();
+        // A last time: what the source holds and will not yield any more counts as taken in.
+        self.arrivals.withhold(self.losses.withhold(&self.source.withheld()));
+        self.is_over = true;
+        Next::Over
+    }
+
+    /// Publishes progress.
+    #[inline]
+    pub(crate) fn publish(&mut self) {
+        self.publisher.publish(self.arrivals.packets(), self.losses.dropped());
+    }
+
+    /// After a panic of anything called: takes in nothing more.
+    pub(crate) fn fail(&mut self, fault: impl FnOnce(u64) -> Fault) {
+        self.fault = Some(fault(self.arrivals.packets()));
+        self.is_over = true;
+    }
+}

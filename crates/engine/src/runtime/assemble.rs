@@ -1,0 +1,459 @@
+//! Everything that a run is made of, built before anything starts, and the report when all of it has ended. What happens
+//! in between is a matter of threads or of a schedule, see [`crate::runtime::threads`] and [`crate::runtime::simulate`].
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use flowloom_flow_key::FlowKey;
+use flowloom_flow_table::{FlowTable, MemoryReport, TableStats};
+use flowloom_packet::{DropReason, PacketSource};
+use flowloom_scheduler::{OrderGuarantee, WorkerId};
+
+use crate::app::App;
+use crate::config::{EngineConfig, Order, WhenFull};
+use crate::control::{Control, Publisher, ReaderPublisher};
+use crate::dispatch::policy::Discipline;
+use crate::dispatch::pull::{Pool, PullDispatcher};
+use crate::dispatch::push::{PushDispatcher, PushOptions};
+use crate::dispatch::ring::{Outbox, connect};
+use crate::dispatch::stage::{Dispatcher, FullCounts, InputEnd, InputStage};
+use crate::egress::reorder::{self, Egress, Ends, OutcomeSender, PacketSink, SinkCounters};
+use crate::error::{ConfigError, Fault, SinkError, StartError};
+use crate::ingest::decode::Decoder;
+use crate::ingest::reader::Reader;
+use crate::report::counters::WorkerCounters;
+use crate::report::results::{FlowRecord, FlowResults};
+use crate::report::{RunReport, SharedReport, WorkerReport};
+use crate::runtime::pin::Pinning;
+use crate::runtime::shutdown::Halt;
+use crate::worker::flows::{Flows, FlowsEnd};
+use crate::worker::inline::{InlineStage, Outlet};
+use crate::worker::private::PrivateWorker;
+use crate::worker::process::{Burst, FlowStage};
+use crate::worker::pull::PullWorker;
+use crate::worker::shards::SharedFlows;
+use crate::worker::shared::{InOrder, SharedRunner, SharedWorker};
+use crate::worker::{Worker, WorkerCounted, WorkerEnd, WorkerOutput};
+
+/// What a run is given beside its parameters, its tables and its applications.
+pub struct Parts<'a> {
+    /// Where packets come from.
+    pub source: &'a mut (dyn PacketSource + Send),
+    /// Which worker has a packet; not asked in the inline layout.
+    pub discipline: Discipline<'a>,
+    /// Where accepted packets go, if anywhere.
+    pub sink: Option<&'a mut (dyn PacketSink + Send)>,
+    /// The line to whoever watches.
+    pub control: &'a Control,
+}
+
+impl std::fmt::Debug for Parts<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Parts").field("discipline", &self.discipline).finish_non_exhaustive()
+    }
+}
+
+/// A thread's worth of work that has ended.
+#[derive(Debug)]
+pub(crate) struct Ended<R> {
+    pub(crate) result: R,
+    /// The message of a panic.
+    pub(crate) panic: Option<String>,
+    /// The packet in hand at that moment.
+    pub(crate) at: Option<u64>,
+    pub(crate) pinned: bool,
+    /// Processor time of its thread, until it was done.
+    pub(crate) cpu: Option<Duration>,
+}
+
+/// What the egress stage leaves.
+#[derive(Debug)]
+pub(crate) struct EgressEnd {
+    pub(crate) counters: SinkCounters,
+    pub(crate) failed: Option<SinkError>,
+}
+
+/// The stages of the pipeline layout.
+pub(crate) struct Assembly<'a, A: App, T> {
+    pub(crate) input: InputStage<'a>,
+    pub(crate) workers: Vec<Box<dyn Worker<A::Flow> + 'a>>,
+    pub(crate) egress: Option<Egress<'a>>,
+    pub(crate) shared: Option<Arc<SharedFlows<A::Flow, T>>>,
+}
+
+/// Builds the tables that a run needs.
+fn build<T, E>(count: usize, table: &mut impl FnMut(usize) -> Result<T, E>) -> Result<Vec<T>, StartError>
+where
+    E: std::error::Error + Send + Sync + 'static,
+{
+    (0..count).map(|i| table(i).map_err(|error| StartError::Table(Box::new(error)))).collect()
+}
+
+/// Builds the stages of the inline layout.
+pub(crate) fn inline<'a, A, T, E>(
+    config: &EngineConfig,
+    parts: Parts<'a>,
+    mut table: impl FnMut(usize) -> Result<T, E>,
+    mut app: impl FnMut(usize) -> A,
+    halt: &Arc<Halt>,
+) -> Result<InlineStage<'a, A, T>, StartError>
+where
+    A: App,
+    T: FlowTable<FlowKey, A::Flow>,
+    E: std::error::Error + Send + Sync + 'static,
+{
+    let table = table(0).map_err(|error| StartError::Table(Box::new(error)))?;
+    let flows = Flows::new(table, config.idle_timeout, config.records_max);
+    let gauges = parts.control.begin(1, 1);
+    let outlet = parts.sink.map(|sink| Outlet {
+        sink,
+        halt: Arc::clone(halt),
+        counters: SinkCounters::default(),
+        failed: None,
+        is_held: false,
+        is_asked: false,
+    });
+    Ok(InlineStage {
+        front: Reader::new(
+            config,
+            parts.source,
+            None,
+            ReaderPublisher::new(parts.control, &gauges, 0),
+            Arc::clone(halt),
+        ),
+        decoder: Decoder::new(config.decode, config.hasher.clone(), config.digest),
+        stage: FlowStage::new(app(0), flows),
+        burst: Burst::new(),
+        publisher: Publisher::new(parts.control, &gauges, 0),
+        outlet,
+    })
+}
+
+/// Builds the stages of the pipeline layout.
+pub(crate) fn pipeline<'a, A, T, E>(
+    config: &EngineConfig,
+    parts: Parts<'a>,
+    mut table: impl FnMut(usize) -> Result<T, E>,
+    mut app: impl FnMut(usize) -> A,
+    halt: &Arc<Halt>,
+) -> Result<Assembly<'a, A, T>, StartError>
+where
+    A: App + 'a,
+    T: FlowTable<FlowKey, A::Flow> + Send + 'a,
+    E: std::error::Error + Send + Sync + 'static,
+{
+    let Parts { source, discipline, sink, control } = parts;
+    let guarantee = discipline.order();
+    if config.order == Order::Internal && !guarantee.keeps_flow_order() {
+        return Err(ConfigError::NoOrder { policy: discipline.name() }.into());
+    }
+    let workers = config.layout.workers();
+    if let Some(made_for) = discipline.workers().filter(|&made_for| made_for != workers) {
+        return Err(ConfigError::PolicyWorkers { policy: discipline.name(), made_for, workers }.into());
+    }
+    let is_shared = guarantee != OrderGuarantee::Home || matches!(discipline, Discipline::Pull(_));
+    let is_sequenced = config.is_sequenced(guarantee);
+    let exact = config.order == Order::External || (config.order == Order::Internal && is_shared);
+
+    let count = if is_shared { crate::worker::shards::shards(workers, is_sequenced) } else { workers };
+    let mut tables = build(count, &mut table)?;
+    let gauges = control.begin(1, workers);
+    let (egress, window, given_out, mut ends) = match sink {
+        Some(sink) => {
+            let (egress, Ends { window, given_out, workers }) =
+                reorder::connect(sink, workers, exact, halt);
+            (Some(egress), Some(window), Some(given_out), workers.into_iter().map(Some).collect())
+        }
+        None => (None, None, None, Vec::new()),
+    };
+    ends.resize_with(workers, || None);
+    let mut desks = ends.into_iter().enumerate().map(|(i, done_with): (usize, Option<OutcomeSender>)| {
+        WorkerOutput { publisher: Publisher::new(control, &gauges, i), done_with }
+    });
+    let shared = is_shared.then(|| {
+        let tables = std::mem::take(&mut tables);
+        Arc::new(SharedFlows::new(tables, config.idle_timeout, config.records_max))
+    });
+    let drop_when_full = config.when_full == WhenFull::Drop;
+
+    let mut crew: Vec<Box<dyn Worker<A::Flow> + 'a>> = Vec::with_capacity(workers);
+    let dispatcher: Box<dyn Dispatcher + 'a> = match discipline {
+        Discipline::Pull(policy) => {
+            let done_up_to = shared.as_ref().map(|shared| shared.done_up_to()).unwrap_or_default();
+            let pool = Arc::new(Pool::new(policy, config.ring_slots, workers, done_up_to));
+            if let Some(shared) = &shared {
+                for (i, desk) in (0..workers as u16).zip(desks.by_ref()) {
+                    let clerk = SharedRunner::new(app(usize::from(i)), Arc::clone(shared), desk);
+                    let me = WorkerId::from(i);
+                    crew.push(Box::new(PullWorker::new(Arc::clone(&pool), me, clerk, Arc::clone(halt))));
+                }
+            }
+            Box::new(PullDispatcher::new(pool, drop_when_full, given_out, Arc::clone(&gauges)))
+        }
+        Discipline::Push(policy) => {
+            let (outboxes, inboxes): (Vec<_>, Vec<_>) =
+                (0..workers).map(|_| connect(config.ring_slots)).unzip();
+            let progress: Vec<_> = outboxes.iter().map(Outbox::progress).collect();
+            let mut tables = tables.into_iter();
+            for (i, (inbox, desk)) in inboxes.into_iter().zip(desks.by_ref()).enumerate() {
+                match (&shared, tables.next()) {
+                    (Some(shared), _) => {
+                        let clerk = SharedRunner::new(app(i), Arc::clone(shared), desk);
+                        let in_order = is_sequenced.then(|| InOrder::new(i as u16, progress.clone()));
+                        crew.push(Box::new(SharedWorker::new(inbox, clerk, in_order)));
+                    }
+                    (None, Some(table)) => {
+                        let flows = Flows::new(table, config.idle_timeout, config.records_max);
+                        let stage = FlowStage::new(app(i), flows);
+                        crew.push(Box::new(PrivateWorker::new(inbox, stage, desk)));
+                    }
+                    (None, None) => unreachable!("one table was built for each worker"),
+                }
+            }
+            let options = PushOptions {
+                drop_when_full,
+                slots: config.ring_slots,
+                shards: if is_sequenced { count } else { 0 },
+                given_out,
+                done_up_to: shared.as_ref().map(|shared| shared.done_up_to()),
+                gauges: Arc::clone(&gauges),
+            };
+            Box::new(PushDispatcher::new(outboxes, policy, options))
+        }
+    };
+    let publisher = ReaderPublisher::new(control, &gauges, 0);
+    let front = Reader::new(config, source, window, publisher, Arc::clone(halt));
+    let decoder = Decoder::new(config.decode, config.hasher.clone(), config.digest);
+    let input = InputStage::new(front, decoder, dispatcher, control);
+    Ok(Assembly { input, workers: crew, egress, shared })
+}
+
+/// Ends a worker; after a panic the others are told. What it counted is known also where its application panics when it is dropped.
+pub(crate) fn end_worker<F>(
+    worker: Box<dyn Worker<F> + '_>,
+    panic: Option<String>,
+    halt: &Halt,
+) -> Ended<WorkerEnd<F>> {
+    if panic.is_some() {
+        halt.halt();
+    }
+    let (at, counted) = (worker.at(), worker.counted());
+    let (flows, panic) = match caught(|| worker.end(panic.is_some())) {
+        Ok(flows) => (flows, panic),
+        // Whoever has come so far holds up nobody.
+        Err(message) => (None, panic.or(Some(message))),
+    };
+    Ended { result: WorkerEnd { counted, flows }, panic, at, pinned: false, cpu: None }
+}
+
+/// Ends the egress stage; after a panic of the sink the others are told.
+pub(crate) fn end_egress(egress: Egress<'_>, panic: Option<String>, halt: &Halt) -> Ended<EgressEnd> {
+    if panic.is_some() {
+        halt.halt();
+    }
+    let Egress { counters, failed, .. } = egress;
+    Ended { result: EgressEnd { counters, failed }, panic, at: None, pinned: false, cpu: None }
+}
+
+/// Returns the report of an inline run.
+pub(crate) fn inline_report<A: App, T: FlowTable<FlowKey, A::Flow>>(
+    ended: Ended<InlineStage<'_, A, T>>,
+    cpu: Option<u32>,
+    elapsed: Duration,
+) -> RunReport<A::Flow> {
+    let InlineStage { front, stage, outlet, .. } = ended.result;
+    let Reader { arrivals, losses, interrupted, mut fault, .. } = front;
+    let counters = stage.counters();
+    let (table, memory, records) = match caught(|| stage.finish()) {
+        Ok(FlowsEnd { records, table, memory, .. }) => (Some(table), Some(memory), records),
+        Err(message) => {
+            let processed = counters.processed;
+            fault.get_or_insert(Fault::WorkerPanicked { worker: 0, packet: None, processed, message });
+            (None, None, Vec::new())
+        }
+    };
+    let flows = caught(|| FlowResults::new(vec![records]));
+    let worker = WorkerReport {
+        cpu: cpu.filter(|_| ended.pinned),
+        sent: counters.done(),
+        taken_over: 0,
+        handed_over: 0,
+        counters,
+        table,
+        memory,
+        ring_full: 0,
+        full_waits: 0,
+        busy: ended.cpu,
+    };
+    let (sink, failed) = outlet.map_or((None, None), |outlet| (Some(outlet.counters), outlet.failed));
+    fault = fault.or(failed.map(|error| Fault::Sink { error }));
+    let flows = flows.unwrap_or_else(|message| {
+        fault.get_or_insert(Fault::ResultsPanicked { message });
+        FlowResults::new(Vec::new())
+    });
+    RunReport {
+        input: arrivals.finish(losses),
+        workers: vec![worker],
+        unplaced: 0,
+        pool_full_waits: 0,
+        shared: None,
+        sharded: None,
+        sink,
+        input_cpu: cpu.filter(|_| ended.pinned),
+        input_busy: ended.cpu,
+        elapsed,
+        flows,
+        interrupted,
+        fault,
+    }
+}
+
+/// Everything of a pipeline that has ended.
+pub(crate) struct Finished<'a, A: App, T> {
+    pub(crate) input: Ended<InputStage<'a>>,
+    pub(crate) workers: Vec<Ended<WorkerEnd<A::Flow>>>,
+    pub(crate) egress: Option<Ended<EgressEnd>>,
+    pub(crate) shared: Option<Arc<SharedFlows<A::Flow, T>>>,
+}
+
+impl<A: App, T: FlowTable<FlowKey, A::Flow>> Finished<'_, A, T> {
+    /// Returns the report.
+    pub(crate) fn report(self, pinning: &Pinning, elapsed: Duration) -> RunReport<A::Flow> {
+        let Self { input, workers, egress, shared } = self;
+        let (end, handed) = input.result.finish();
+        let InputEnd { counters: input_counters, interrupted, mut fault } = end;
+        let mut reports = Vec::with_capacity(workers.len());
+        let mut records: Vec<Vec<FlowRecord<A::Flow>>> = Vec::new();
+        let mut unsold = 0;
+        let processed_for: Vec<Vec<u64>> =
+            workers.iter().map(|worker| worker.result.counted.processed_for.clone()).collect();
+        // Packets of worker `to` that worker `by` processed.
+        let processed = |by: usize, to: usize| {
+            processed_for.get(by).and_then(|processed| processed.get(to)).copied().unwrap_or(0)
+        };
+        let count = workers.len();
+        let by_others = |i: usize, which: &dyn Fn(usize) -> u64| -> u64 {
+            (0..count).filter(|&other| other != i).map(which).sum()
+        };
+        for (i, ended) in workers.into_iter().enumerate() {
+            let WorkerEnd { counted: WorkerCounted { mut counters, fetched, refused, .. }, flows } =
+                ended.result;
+            unsold += refused;
+            let sent = handed.sent.get(i).copied().unwrap_or(fetched);
+            let taken_over = by_others(i, &|other| processed(i, other));
+            let handed_over = by_others(i, &|other| processed(other, i));
+            // In its ring, in its hands, or parked behind such a packet.
+            let lost = sent + taken_over - handed_over - counters.done();
+            counters.dropped.add(DropReason::WorkerLost, lost);
+            if let Some(message) = ended.panic {
+                let packet = ended.at.map(|number| number_near(number, input_counters.packets) + 1);
+                let processed = counters.processed;
+                // One that had a packet in hand says more than one that only was to end.
+                if packet.is_some() || !matches!(fault, Some(Fault::WorkerPanicked { .. })) {
+                    fault = Some(Fault::WorkerPanicked { worker: i, packet, processed, message });
+                }
+            }
+            let (mut table, mut memory) = (None, None);
+            if let Some(flows) = flows {
+                (table, memory) = (Some(flows.table), Some(flows.memory));
+                records.push(flows.records);
+            }
+            let FullCounts { refused: ring_full, waits: full_waits } =
+                handed.rings.get(i).copied().unwrap_or_default();
+            reports.push(WorkerReport {
+                cpu: pinning.workers.get(i).copied().flatten().filter(|_| ended.pinned),
+                sent,
+                taken_over,
+                handed_over,
+                counters,
+                table,
+                memory,
+                ring_full,
+                full_waits,
+                busy: ended.cpu,
+            });
+        }
+        let results = caught(|| {
+            let shared = shared.and_then(Arc::into_inner).map(|flows| shared_report(flows, &mut records));
+            (shared, FlowResults::new(records))
+        });
+        let sink = egress.map(|ended| {
+            let EgressEnd { mut counters, failed } = ended.result;
+            counters.refused += unsold;
+            let panicked = ended.panic.as_deref().map(SinkError::of_panic);
+            let failed = failed.or(panicked).map(|error| Fault::Sink { error });
+            fault = fault.take().or(failed);
+            counters
+        });
+        let (shared, flows) = results.unwrap_or_else(|message| {
+            fault.get_or_insert(Fault::ResultsPanicked { message });
+            (None, FlowResults::new(Vec::new()))
+        });
+        RunReport {
+            input: input_counters,
+            workers: reports,
+            unplaced: handed.unplaced.refused,
+            pool_full_waits: handed.unplaced.waits,
+            shared,
+            sharded: None,
+            sink,
+            input_cpu: pinning.input.filter(|_| input.pinned),
+            input_busy: input.cpu,
+            elapsed,
+            flows,
+            interrupted,
+            fault,
+        }
+    }
+}
+
+/// Returns what all shards leave, added up; their records go to `records`.
+fn shared_report<F, T>(flows: SharedFlows<F, T>, records: &mut Vec<Vec<FlowRecord<F>>>) -> SharedReport
+where
+    F: crate::app::FlowState,
+    T: FlowTable<FlowKey, F>,
+{
+    let mut sum: Option<(TableStats, MemoryReport)> = None;
+    let mut counters = WorkerCounters::default();
+    let mut shards = 0;
+    for end in flows.finish() {
+        shards += 1;
+        counters.add_flows(end.counts);
+        sum = Some(sum.map_or((end.table, end.memory), |(table, memory)| {
+            (table.and(end.table), memory.and(end.memory))
+        }));
+        records.push(end.records);
+    }
+    let (table, memory) = sum.unwrap_or_default();
+    SharedReport { shards, table, memory, counters }
+}
+
+/// Returns a packet's number from its lower bits: the latest that the source has yielded.
+fn number_near(low: u64, packets: u64) -> u64 {
+    let last = packets.saturating_sub(1);
+    last.wrapping_sub(last.wrapping_sub(low) & crate::batch::packet::PacketRef::NUMBERS)
+}
+
+/// Does what runs code of others, and returns what a panic in it said.
+pub(crate) fn caught<R>(work: impl FnOnce() -> R) -> Result<R, String> {
+    // Unwind safety: after a panic nothing is read but counters, which are whole at any moment.
+    catch_unwind(AssertUnwindSafe(work)).map_err(panic_message)
+}
+
+/// Returns what a panic said.
+pub(crate) fn panic_message(panic: Box<dyn Any + Send>) -> String {
+    let message = panic
+        .downcast_ref::<&str>()
+        .map(|text| String::from(*text))
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| String::from("no message"));
+    // What it carries may panic when it is dropped, and so may what that carries: then it is left.
+    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic)))
+        && let Err(third) = catch_unwind(AssertUnwindSafe(|| drop(another)))
+    {
+        std::mem::forget(third);
+    }
+    message
+}

@@ -1,0 +1,142 @@
+//! What stages tell each other, under every interleaving that loom finds: hand-over, sequencing, shutdown.
+//!
+//! ```console
+//! $ cargo xtask loom
+//! ```
+//!
+//! The counters, sequencers and flags are the engine's own, over loom's atomics. Rings are channels of loom's: the real one has
+//! its own proofs.
+
+use loom::sync::atomic::{AtomicU32, Ordering};
+use loom::sync::mpsc::{Receiver, Sender, channel};
+use loom::sync::{Arc, Mutex};
+use loom::thread;
+
+use crate::dispatch::progress::Progress;
+use crate::dispatch::sequencer::Sequencer;
+use crate::runtime::shutdown::Halt;
+
+/// Nothing for this worker.
+const END: u32 = 0;
+
+/// A flow's state: the number of its last packet. Read and written with Relaxed, so a thread sees it only if something has
+/// ordered the two.
+#[derive(Default)]
+struct State {
+    last: AtomicU32,
+    in_work: AtomicU32,
+}
+
+impl State {
+    /// Takes in a packet; returns the one before.
+    fn take(&self, packet: u32) -> u32 {
+        assert_eq!(self.in_work.fetch_add(1, Ordering::Relaxed), 0, "two threads have the flow");
+        let before = self.last.load(Ordering::Relaxed);
+        self.last.store(packet, Ordering::Relaxed);
+        self.in_work.fetch_sub(1, Ordering::Relaxed);
+        before
+    }
+}
+
+/// Packets of a shard, 1 to 3, whose state is behind the shard's lock: a worker parks what is not next.
+#[test]
+fn packets_of_a_shard_are_processed_once_and_in_their_order_by_whichever_worker_reaches_them() {
+    loom::model(|| {
+        let shard = Arc::new(Mutex::new((Sequencer::default(), Vec::new())));
+        let done = Arc::new(Progress::default());
+        // Packets 0 and 2 are with one worker, 1 with the other.
+        let threads: Vec<_> = [&[0, 2][..], &[1]]
+            .into_iter()
+            .map(|numbers| {
+                let (shard, done) = (Arc::clone(&shard), Arc::clone(&done));
+                thread::spawn(move || {
+                    for &number in numbers {
+                        let mut shard = shard.lock().unwrap();
+                        let (sequencer, processed) = &mut *shard;
+                        let before = processed.len();
+                        if sequencer.is_next(number) {
+                            sequencer.advance();
+                            processed.push(number);
+                        } else {
+                            sequencer.park(number, number);
+                        }
+                        processed.extend(std::iter::from_fn(|| sequencer.take()));
+                        done.add((processed.len() - before) as u64, 0);
+                    }
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert_eq!(shard.lock().unwrap().1, [0, 1, 2]);
+        assert_eq!(done.packets(), 3);
+    });
+}
+
+#[test]
+fn a_flow_that_moves_once_it_is_completed_takes_its_state_along() {
+    loom::model(|| {
+        let shared = Arc::new((Progress::default(), State::default()));
+        let (to_second, second): (Sender<u32>, Receiver<u32>) = channel();
+        let first = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                shared.1.take(1);
+                shared.0.publish(1, 60);
+            })
+        };
+        let other = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                let packet = second.recv().unwrap();
+                if packet != END {
+                    assert_eq!(shared.1.take(packet), 1, "the state as the first worker left it");
+                }
+            })
+        };
+        // The input stage moves the flow when none of its packets is in flight, else it leaves it.
+        let moves = shared.0.packets() == 1;
+        to_second.send(if moves { 2 } else { END }).unwrap();
+        first.join().unwrap();
+        other.join().unwrap();
+    });
+}
+
+#[test]
+fn a_thread_that_sees_the_halt_sees_what_was_done_before_it() {
+    loom::model(|| {
+        let shared = Arc::new((Halt::default(), State::default()));
+        let failing = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                shared.1.take(7);
+                shared.0.halt();
+            })
+        };
+        if shared.0.is_halted() {
+            assert_eq!(shared.1.take(8), 7);
+        }
+        failing.join().unwrap();
+    });
+}
+
+#[test]
+fn counts_that_are_published_are_never_ahead_of_what_was_done() {
+    loom::model(|| {
+        let progress = Arc::new(Progress::default());
+        let worker = {
+            let progress = Arc::clone(&progress);
+            thread::spawn(move || {
+                progress.publish(1, 60);
+                progress.publish(2, 120);
+            })
+        };
+        let packets = progress.packets();
+        // Bytes may be a chunk ahead, never behind.
+        assert!(progress.bytes() >= 60 * packets);
+        assert!(progress.packets() >= packets);
+        worker.join().unwrap();
+        assert_eq!((progress.packets(), progress.bytes()), (2, 120));
+    });
+}

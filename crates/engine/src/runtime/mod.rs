@@ -1,0 +1,12 @@
+//! What runs the stages: threads, or a seeded schedule; how they are assembled, pinned and ended.
+
+pub(crate) mod assemble;
+pub(crate) mod backoff;
+pub(crate) mod clock;
+#[cfg(all(test, loom))]
+mod loom;
+pub(crate) mod pin;
+pub(crate) mod poll;
+pub(crate) mod shutdown;
+pub(crate) mod simulate;
+pub(crate) mod threads;

@@ -1,0 +1,276 @@
+//! Runs the stages one step at a time on the calling thread, in an order that a seed decides: the same code as on threads,
+//! without threads. A run that goes wrong goes wrong again with the same seed.
+//!
+//! A step is a poll of one stage: a batch read, decoded and dispatched, a chunk of a worker, some releases. So schedules differ in
+//! who is ahead of whom and by how much, not in how single instructions interleave; the latter is what loom and
+//! sanitizers are for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use flowloom_flow_key::FlowKey;
+use flowloom_flow_table::FlowTable;
+
+use crate::app::App;
+use crate::config::{EngineConfig, Layout};
+use crate::dispatch::stage::InputStage;
+use crate::egress::reorder::Egress;
+use crate::error::{ConfigError, StartError};
+use crate::report::RunReport;
+use crate::runtime::assemble::{self, Assembly, Ended, Finished, Parts, caught};
+use crate::runtime::pin::Pinning;
+use crate::runtime::poll::Polled;
+use crate::runtime::shutdown::Halt;
+use crate::worker::inline::InlineStage;
+use crate::worker::{Worker, WorkerEnd};
+
+/// A seeded run without a report.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SeededError {
+    /// It could not start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// Every stage waits for another, or for a source that has had nothing for very long: on threads this would hang.
+    #[error(
+        "after {steps} steps every stage waits for another or for the source: seed {seed} shows it again"
+    )]
+    Stuck {
+        /// Steps done before.
+        steps: u64,
+        /// The seed.
+        seed: u64,
+    },
+}
+
+/// Steps between two draws of who is quick and who is slow.
+const PHASE_STEPS: u64 = 64;
+
+/// How often in a row a source may have nothing while nobody does anything.
+const STARVED_MAX: u64 = 10_000;
+
+/// Draws the next stage.
+struct Draw {
+    state: u64,
+    weights: Vec<u32>,
+    left: u64,
+}
+
+impl Draw {
+    fn new(seed: u64, stages: usize) -> Self {
+        Self { state: seed, weights: vec![1; stages], left: 0 }
+    }
+
+    /// Returns 64 bits [`SplitMix64`, Steele et al. 2014].
+    fn bits(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = (self.state ^ self.state >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ z >> 31
+    }
+
+    /// Returns a stage among those that `may` go on, quick ones more often.
+    fn stage(&mut self, may: &[bool]) -> Option<usize> {
+        if self.left == 0 {
+            self.left = PHASE_STEPS;
+            for i in 0..self.weights.len() {
+                self.weights[i] = [1, 1, 4, 64][(self.bits() & 3) as usize];
+            }
+        }
+        self.left -= 1;
+        let all: u32 =
+            self.weights.iter().zip(may).filter(|&(_, &may)| may).map(|(weight, _)| weight).sum();
+        let mut at = (self.bits() % u64::from(all.max(1))) as u32;
+        for (i, &weight) in self.weights.iter().enumerate() {
+            if may[i] {
+                if at < weight {
+                    return Some(i);
+                }
+                at -= weight;
+            }
+        }
+        None
+    }
+}
+
+/// A stage at work, or what is left of it.
+enum Slot<S, R> {
+    Live(S),
+    Ended(R),
+    Moving,
+}
+
+impl<S, R> Slot<S, R> {
+    /// Polls the stage; when it is done, or has panicked, `end` makes of it what is left.
+    fn step(
+        &mut self,
+        poll: impl FnOnce(&mut S) -> Polled,
+        end: impl FnOnce(S, Option<String>) -> R,
+    ) -> Polled {
+        let Self::Live(stage) = self else { return Polled::Done };
+        let (polled, panic) = match caught(|| poll(stage)) {
+            Ok(polled) => (polled, None),
+            Err(message) => (Polled::Done, Some(message)),
+        };
+        if polled == Polled::Done
+            && let Self::Live(stage) = std::mem::replace(self, Self::Moving)
+        {
+            *self = Self::Ended(end(stage, panic));
+        }
+        polled
+    }
+
+    fn into_ended(self) -> Option<R> {
+        match self {
+            Self::Ended(result) => Some(result),
+            Self::Live(_) | Self::Moving => None,
+        }
+    }
+}
+
+/// Runs as [`crate::run_parts`] does, on the calling thread and in an order that follows from `seed`. A pace is not kept:
+/// what would be waited for comes at once. `elapsed` is zero.
+///
+/// # Errors
+///
+/// [`SeededError`] when the run could not begin, or when every stage waits for another or for the source.
+pub fn run_seeded<'a, A, T, E>(
+    config: &EngineConfig,
+    parts: Parts<'a>,
+    table: impl FnMut(usize) -> Result<T, E>,
+    app: impl FnMut(usize) -> A,
+    seed: u64,
+) -> Result<RunReport<A::Flow>, SeededError>
+where
+    A: App + 'a,
+    T: FlowTable<FlowKey, A::Flow> + Send + 'a,
+    E: std::error::Error + Send + Sync + 'static,
+{
+    config.check().map_err(StartError::from)?;
+    if matches!(config.layout, Layout::Sharded { .. }) {
+        return Err(StartError::from(ConfigError::NotCut).into());
+    }
+    let halt = Arc::new(Halt::default());
+    let control = parts.control;
+    if config.layout == Layout::Inline {
+        let mut stage = assemble::inline(config, parts, table, app, &halt)?;
+        if let Some(message) = poll_out(&mut stage, seed, InlineStage::poll)? {
+            stage.settle(message);
+            if let Some(message) = poll_out(&mut stage, seed, InlineStage::poll)? {
+                stage.settle(message);
+            }
+        }
+        let ended = Ended { result: stage, panic: None, at: None, pinned: false, cpu: None };
+        let report = assemble::inline_report(ended, None, Duration::ZERO);
+        control.end(&report);
+        return Ok(report);
+    }
+    let Assembly { input, workers, egress, shared } = assemble::pipeline(config, parts, table, app, &halt)?;
+    let pinning = Pinning { input: None, workers: vec![None; workers.len()] };
+    let (input, workers, egress) = Stages::new(input, workers, egress).run(&halt, seed)?;
+    let report = Finished::<A, T> { input, workers, egress, shared }.report(&pinning, Duration::ZERO);
+    control.end(&report);
+    Ok(report)
+}
+
+/// Polls until there is nothing more to do; returns the message of a panic.
+fn poll_out<S>(
+    stage: &mut S,
+    seed: u64,
+    poll: impl Fn(&mut S) -> Polled,
+) -> Result<Option<String>, SeededError> {
+    let (mut steps, mut starved) = (0, 0);
+    let polled = caught(|| {
+        while starved <= STARVED_MAX {
+            steps += 1;
+            match poll(stage) {
+                Polled::Done => return Ok(None),
+                Polled::Starved => starved += 1,
+                Polled::Worked | Polled::Nap(_) | Polled::Idle => starved = 0,
+            }
+        }
+        Err(SeededError::Stuck { steps, seed })
+    });
+    polled.unwrap_or_else(|message| Ok(Some(message)))
+}
+
+type LiveWorker<'a, F> = Slot<Box<dyn Worker<F> + 'a>, Ended<WorkerEnd<F>>>;
+
+struct Stages<'a, F> {
+    input: Slot<InputStage<'a>, Ended<InputStage<'a>>>,
+    workers: Vec<LiveWorker<'a, F>>,
+    egress: Option<Slot<Egress<'a>, Ended<assemble::EgressEnd>>>,
+}
+
+type AllEnded<'a, F> =
+    (Ended<InputStage<'a>>, Vec<Ended<WorkerEnd<F>>>, Option<Ended<assemble::EgressEnd>>);
+
+impl<'a, F> Stages<'a, F> {
+    fn new(
+        input: InputStage<'a>,
+        workers: Vec<Box<dyn Worker<F> + 'a>>,
+        egress: Option<Egress<'a>>,
+    ) -> Self {
+        Self {
+            input: Slot::Live(input),
+            workers: workers.into_iter().map(Slot::Live).collect(),
+            egress: egress.map(Slot::Live),
+        }
+    }
+
+    /// Polls the first stage, which is the input; a worker; or the last, the egress stage.
+    fn step(&mut self, stage: usize, halt: &Halt) -> Polled {
+        match (stage.checked_sub(1), &mut self.egress) {
+            (None, _) => self.input.step(InputStage::poll, |input, panic| Ended {
+                result: input,
+                panic,
+                at: None,
+                pinned: false,
+                cpu: None,
+            }),
+            (Some(worker), _) if worker < self.workers.len() => self.workers[worker]
+                .step(|worker| worker.poll(), |worker, panic| assemble::end_worker(worker, panic, halt)),
+            (_, Some(egress)) => {
+                egress.step(Egress::poll, |egress, panic| assemble::end_egress(egress, panic, halt))
+            }
+            (_, None) => Polled::Done,
+        }
+    }
+
+    fn run(mut self, halt: &Halt, seed: u64) -> Result<AllEnded<'a, F>, SeededError> {
+        let stages = 1 + self.workers.len() + usize::from(self.egress.is_some());
+        let mut draw = Draw::new(seed, stages);
+        let mut live = vec![true; stages];
+        // Those that may have something to do: who found nothing is asked again when another has done something.
+        let mut may = live.clone();
+        let (mut steps, mut starved) = (0, 0);
+        while live.contains(&true) {
+            let Some(stage) = draw.stage(&may) else { return Err(SeededError::Stuck { steps, seed }) };
+            steps += 1;
+            match self.step(stage, halt) {
+                Polled::Starved if starved < STARVED_MAX => {
+                    if starved == 0 {
+                        // It is news: the egress stage flushes its sink.
+                        may.clone_from(&live);
+                    }
+                    starved += 1;
+                }
+                Polled::Starved => return Err(SeededError::Stuck { steps, seed }),
+                Polled::Worked | Polled::Nap(_) => {
+                    starved = 0;
+                    may.clone_from(&live);
+                }
+                Polled::Idle => may[stage] = false,
+                Polled::Done => {
+                    live[stage] = false;
+                    may.clone_from(&live);
+                }
+            }
+        }
+        let ended = (|| {
+            let workers = self.workers.into_iter().map(Slot::into_ended).collect::<Option<_>>()?;
+            Some((self.input.into_ended()?, workers, self.egress.and_then(Slot::into_ended)))
+        })();
+        Ok(ended.unwrap_or_else(|| unreachable!("the loop ends when every stage has")))
+    }
+}

@@ -1,0 +1,223 @@
+//! Runs the stages on threads, one each, and makes sure that whatever happens ends in a balanced report.
+
+use std::sync::Arc;
+use std::thread::{Builder, Scope, ScopedJoinHandle};
+use std::time::Instant;
+
+use flowloom_flow_key::FlowKey;
+use flowloom_flow_table::FlowTable;
+use flowloom_packet::PacketSource;
+
+use crate::app::App;
+use crate::config::{EngineConfig, Layout};
+use crate::control::Control;
+use crate::dispatch::policy::Discipline;
+use crate::dispatch::stage::InputStage;
+use crate::egress::reorder::Egress;
+use crate::error::{ConfigError, StartError};
+use crate::report::RunReport;
+use crate::runtime::assemble::{self, Assembly, EgressEnd, Ended, Finished, Parts, caught};
+use crate::runtime::backoff::Backoff;
+use crate::runtime::clock;
+use crate::runtime::pin::{Pinning, pin, plan};
+use crate::runtime::poll::Polled;
+use crate::runtime::shutdown::Halt;
+
+/// Runs packets from `source` through the stages until the source ends, the run is stopped, or a fault ends it.
+///
+/// `table` builds the flow tables, as many as [`EngineConfig::tables`] says, and `app` the application of each worker
+/// (of worker 0 in the inline layout). The policy is one for [as many workers](crate::Layout::workers) as the run has: one that says that
+/// it was made for another number is refused, one that decides for a worker that does not exist ends the run with a fault. In inline
+/// mode it is not asked, and any will do.
+///
+/// # Errors
+///
+/// [`StartError`] when the run could not begin. Whatever happens later is in the report, which is balanced all the same: also a panic
+/// of the source, the policy, the application, the sink, or a flow's state, as its [`fault`](RunReport::fault).
+///
+/// # Panics
+///
+/// Where `table` or `app` panics, before any thread is started.
+pub fn run<'a, A, T, E>(
+    config: &EngineConfig,
+    source: &'a mut (dyn PacketSource + Send),
+    policy: impl Into<Discipline<'a>>,
+    table: impl FnMut(usize) -> Result<T, E>,
+    app: impl FnMut(usize) -> A,
+    control: &'a Control,
+) -> Result<RunReport<A::Flow>, StartError>
+where
+    A: App + 'a,
+    T: FlowTable<FlowKey, A::Flow> + Send + 'a,
+    E: std::error::Error + Send + Sync + 'static,
+{
+    run_parts(config, Parts { source, discipline: policy.into(), sink: None, control }, table, app)
+}
+
+/// Runs packets as [`run`] does, with a sink for accepted packets.
+///
+/// # Errors
+///
+/// [`StartError`] when the run could not begin.
+///
+/// # Panics
+///
+/// As [`run`].
+pub fn run_parts<'a, A, T, E>(
+    config: &EngineConfig,
+    parts: Parts<'a>,
+    table: impl FnMut(usize) -> Result<T, E>,
+    app: impl FnMut(usize) -> A,
+) -> Result<RunReport<A::Flow>, StartError>
+where
+    A: App + 'a,
+    T: FlowTable<FlowKey, A::Flow> + Send + 'a,
+    E: std::error::Error + Send + Sync + 'static,
+{
+    config.check()?;
+    let pinning = plan(config)?;
+    let halt = Arc::new(Halt::default());
+    let control = parts.control;
+    let report = match config.layout {
+        Layout::Inline => run_inline(config, &pinning, parts, table, app, &halt),
+        Layout::Sharded { .. } => return Err(ConfigError::NotCut.into()),
+        Layout::Pipeline { .. } => {
+            let assembly = assemble::pipeline(config, parts, table, app, &halt)?;
+            run_pipeline(&pinning, assembly, &halt)
+        }
+    }?;
+    control.end(&report);
+    Ok(report)
+}
+
+fn run_inline<A, T, E>(
+    config: &EngineConfig,
+    pinning: &Pinning,
+    parts: Parts<'_>,
+    table: impl FnMut(usize) -> Result<T, E>,
+    app: impl FnMut(usize) -> A,
+    halt: &Arc<Halt>,
+) -> Result<RunReport<A::Flow>, StartError>
+where
+    A: App,
+    T: FlowTable<FlowKey, A::Flow> + Send,
+    E: std::error::Error + Send + Sync + 'static,
+{
+    let mut stage = assemble::inline(config, parts, table, app, halt)?;
+    let cpu = pinning.input;
+    let (ended, elapsed) = std::thread::scope(|scope| {
+        let thread = Builder::new().name("inline".into()).spawn_scoped(scope, move || {
+            let pinned = pin(cpu);
+            let begun = clock::now();
+            let panic = repeat(|| stage.poll());
+            if let Some(message) = panic {
+                stage.settle(message);
+                // The sink is finished all the same, and may panic then.
+                if let Some(message) = repeat(|| stage.poll()) {
+                    stage.settle(message);
+                }
+            }
+            let cpu = clock::thread_cpu();
+            (Ended { result: stage, panic: None, at: None, pinned, cpu }, begun.elapsed())
+        })?;
+        thread.join().map_err(|_| std::io::Error::other("the thread died outside its loop"))
+    })?;
+    Ok(assemble::inline_report(ended, cpu, elapsed))
+}
+
+type Handle<'scope, R> = ScopedJoinHandle<'scope, (Ended<R>, Instant)>;
+
+/// Starts a thread that polls a stage until it is done, and then makes of it what is left.
+fn start<'scope, S: Send + 'scope, R: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    name: String,
+    cpu: Option<u32>,
+    mut stage: S,
+    poll: impl Fn(&mut S) -> Polled + Send + 'scope,
+    end: impl FnOnce(S, Option<String>) -> Ended<R> + Send + 'scope,
+) -> std::io::Result<Handle<'scope, R>> {
+    Builder::new().name(name).spawn_scoped(scope, move || {
+        let pinned = pin(cpu);
+        let panic = repeat(|| poll(&mut stage));
+        let (done, cpu) = (clock::now(), clock::thread_cpu());
+        (Ended { pinned, cpu, ..end(stage, panic) }, done)
+    })
+}
+
+fn run_pipeline<A, T>(
+    pinning: &Pinning,
+    assembly: Assembly<'_, A, T>,
+    halt: &Arc<Halt>,
+) -> Result<RunReport<A::Flow>, StartError>
+where
+    A: App,
+    T: FlowTable<FlowKey, A::Flow> + Send,
+{
+    let Assembly { input, workers, egress, shared } = assembly;
+    let (input, workers, egress, elapsed) = std::thread::scope(|scope| {
+        let begin = || -> std::io::Result<_> {
+            let mut threads = Vec::with_capacity(workers.len());
+            for (i, (worker, &cpu)) in workers.into_iter().zip(&pinning.workers).enumerate() {
+                let halt = Arc::clone(halt);
+                let end = move |worker, panic| assemble::end_worker(worker, panic, &halt);
+                threads.push(start(
+                    scope,
+                    format!("worker-{i}"),
+                    cpu,
+                    worker,
+                    |worker| worker.poll(),
+                    end,
+                )?);
+            }
+            let egress = egress
+                .map(|egress| {
+                    let halt = Arc::clone(halt);
+                    let end = move |egress, panic| assemble::end_egress(egress, panic, &halt);
+                    start(scope, "egress".into(), None, egress, Egress::poll, end)
+                })
+                .transpose()?;
+            // The last one: no packet is taken before the other threads run. If one does not start, the input stage is
+            // dropped, and those that run find their rings abandoned.
+            let begun = clock::now();
+            let input =
+                start(scope, "input".into(), pinning.input, input, InputStage::poll, |input, panic| {
+                    Ended { result: input, panic, at: None, pinned: false, cpu: None }
+                })?;
+            Ok((threads, egress, input, begun))
+        };
+        let (threads, egress, input, begun) = begin().inspect_err(|_| halt.halt())?;
+        let died = |_| std::io::Error::other("a thread died outside its loop");
+        let (input, mut done) = input.join().map_err(died)?;
+        let mut ended = Vec::with_capacity(threads.len());
+        for thread in threads {
+            let (worker, at) = thread.join().map_err(died)?;
+            done = done.max(at);
+            ended.push(worker);
+        }
+        let egress: Option<Ended<EgressEnd>> = egress
+            .map(|thread| {
+                let (egress, at) = thread.join().map_err(died)?;
+                done = done.max(at);
+                Ok::<_, std::io::Error>(egress)
+            })
+            .transpose()?;
+        Ok::<_, StartError>((input, ended, egress, done - begun))
+    })?;
+    Ok(Finished::<A, T> { input, workers, egress, shared }.report(pinning, elapsed))
+}
+
+/// Polls until there is nothing more to do; returns the message of a panic.
+pub(crate) fn repeat(mut poll: impl FnMut() -> Polled) -> Option<String> {
+    let wait = Backoff::default();
+    let ended = caught(|| {
+        loop {
+            match poll() {
+                Polled::Worked => wait.reset(),
+                Polled::Idle | Polled::Starved => wait.snooze(),
+                Polled::Nap(nap) => std::thread::sleep(nap),
+                Polled::Done => return,
+            }
+        }
+    });
+    ended.err()
+}

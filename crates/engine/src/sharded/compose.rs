@@ -1,0 +1,267 @@
+//! Composes what consecutive parts know of their flows.
+
+use std::cmp::Ordering;
+
+use flowloom_flow_key::FlowKey;
+
+use crate::app::{Composed, FlowState};
+use crate::report::results::{FlowRecord, FlowResults, Place, Sorted, sort};
+use crate::time::IdleTimeout;
+use crate::worker::flows::Span;
+
+/// The records of one part, sorted.
+#[derive(Debug)]
+pub(crate) struct PartRecords<F> {
+    records: Vec<FlowRecord<F>>,
+    /// How many records, the first ones, have ended; the others live at the end of the part.
+    ended: usize,
+    /// The times of the records; empty where no timeout ends flows.
+    spans: Vec<Span>,
+    /// The records in the order of keys, those of one key in the order of time.
+    sorted: Vec<Sorted>,
+    /// Records that are part of a record in a later part, or were replaced.
+    removed: Vec<bool>,
+}
+
+impl<F> PartRecords<F> {
+    /// Sorts what a table has left.
+    pub(crate) fn new(records: Vec<FlowRecord<F>>, ended: usize, spans: Vec<Span>) -> Self {
+        let mut sorted: Vec<Sorted> = Sorted::all(&records, 0).collect();
+        sort(&mut sorted, |place| &records[place.at as usize].key);
+        let removed = vec![false; records.len()];
+        Self { records, ended, spans, sorted, removed }
+    }
+
+    /// Makes this chunk number `chunk` of the results.
+    fn numbered(mut self, chunk: usize) -> Self {
+        for entry in &mut self.sorted {
+            entry.set_chunk(chunk as u16);
+        }
+        self
+    }
+
+    fn is_live(&self, at: u32) -> bool {
+        at as usize >= self.ended
+    }
+
+    /// Returns the entries of the flows that live at the end.
+    fn live(&self) -> Vec<Sorted> {
+        self.sorted.iter().filter(|entry| self.is_live(entry.place().at)).copied().collect()
+    }
+}
+
+/// A flow whose summaries on both sides of a cut do not say what both come to.
+#[derive(Debug)]
+pub(crate) struct Unresolved<F> {
+    pub(crate) key: FlowKey,
+    pub(crate) span: Span,
+    pub(crate) state: F,
+}
+
+/// What came of joining a part.
+#[derive(Debug)]
+pub(crate) struct Joined<F> {
+    /// Flows that go on across the cut.
+    pub(crate) flows: u64,
+    /// Flows whose timeout lies across the cut.
+    pub(crate) expired: u64,
+    /// Flows that must be processed again in the part; their records there are removed.
+    pub(crate) unresolved: Vec<Unresolved<F>>,
+    /// Records that these flows had in the part.
+    pub(crate) records_removed: u64,
+    /// Timeouts that these flows had in the part.
+    pub(crate) timeouts_removed: u64,
+}
+
+/// The parts joined so far.
+#[derive(Debug)]
+pub(crate) struct Composer<F> {
+    chunks: Vec<PartRecords<F>>,
+    /// The flows that live after the last part, in the order of keys.
+    live: Vec<Sorted>,
+    idle_timeout: Option<IdleTimeout>,
+}
+
+impl<F: FlowState> Composer<F> {
+    pub(crate) fn new(idle_timeout: Option<IdleTimeout>) -> Self {
+        Self { chunks: Vec::new(), live: Vec::new(), idle_timeout }
+    }
+
+    fn key(&self, place: Place) -> &FlowKey {
+        &self.chunks[usize::from(place.chunk)].records[place.at as usize].key
+    }
+
+    fn state(&mut self, place: Place) -> &mut F {
+        &mut self.chunks[usize::from(place.chunk)].records[place.at as usize].state
+    }
+
+    fn span(&self, place: Place) -> Span {
+        let spans = &self.chunks[usize::from(place.chunk)].spans;
+        spans.get(place.at as usize).copied().unwrap_or_default()
+    }
+
+    fn remove(&mut self, place: Place) {
+        self.chunks[usize::from(place.chunk)].removed[place.at as usize] = true;
+    }
+
+    /// Returns how many of a key's records in a part were ended by the timeout.
+    fn timeouts(&self, group: &[Sorted]) -> u64 {
+        let Some(timeout) = self.idle_timeout else { return 0 };
+        let ended = |pair: &&[Sorted]| {
+            timeout.is_over(self.span(pair[0].place()).last, self.span(pair[1].place()).start)
+        };
+        let last = group[group.len() - 1].place();
+        let is_last_ended = !self.chunks[usize::from(last.chunk)].is_live(last.at);
+        group.windows(2).filter(ended).count() as u64 + u64::from(is_last_ended)
+    }
+
+    /// Adds the next part, and composes the flows that go on from the parts before.
+    ///
+    /// Where `keeps_unresolved`, flows that cannot be composed stay apart.
+    pub(crate) fn join(
+        &mut self,
+        part: PartRecords<F>,
+        keeps_unresolved: bool,
+        mut compose: impl FnMut(&mut F, &mut F) -> Composed,
+    ) -> Joined<F> {
+        let chunk = self.chunks.len();
+        self.chunks.push(part.numbered(chunk));
+        let mut joined = Joined {
+            flows: 0,
+            expired: 0,
+            unresolved: Vec::new(),
+            records_removed: 0,
+            timeouts_removed: 0,
+        };
+        if chunk == 0 {
+            self.live = self.chunks[0].live();
+            return joined;
+        }
+        let earlier = std::mem::take(&mut self.live);
+        let sorted = std::mem::take(&mut self.chunks[chunk].sorted);
+        let mut live = Vec::with_capacity(earlier.len().max(sorted.len()));
+        let mut before = earlier.iter().peekable();
+        let groups = sorted.chunk_by(|a, b| a.compare(b, |place| self.key(place)) == Ordering::Equal);
+        let mut both: Vec<(Sorted, &[Sorted])> = Vec::new();
+        for group in groups {
+            let (first, last) = (group[0], group[group.len() - 1]);
+            let mut same = None;
+            while let Some(&&entry) = before.peek() {
+                match entry.compare(&first, |place| self.key(place)) {
+                    Ordering::Less => live.push(entry),
+                    Ordering::Equal => same = Some(entry),
+                    Ordering::Greater => break,
+                }
+                before.next();
+            }
+            if let Some(entry) = same {
+                let (from, to) = (self.span(entry.place()), self.span(first.place()));
+                if self.idle_timeout.is_some_and(|timeout| timeout.is_over(from.last, to.start)) {
+                    joined.expired += 1;
+                } else {
+                    both.push((entry, group));
+                }
+            }
+            if self.chunks[chunk].is_live(last.place().at) {
+                live.push(last);
+            }
+        }
+        live.extend(before);
+        let mut replaced: Vec<Sorted> = Vec::new();
+        for (entry, group) in both {
+            let (from, to) = (entry.place(), group[0].place());
+            let mut state = std::mem::take(self.state(from));
+            let composed = compose(&mut state, self.state(to));
+            match composed {
+                Composed::Joined => {
+                    joined.flows += 1;
+                    *self.state(to) = state;
+                    self.remove(from);
+                    let start = self.span(from).start;
+                    if let Some(span) = self.chunks[chunk].spans.get_mut(to.at as usize) {
+                        span.start = start;
+                    }
+                }
+                Composed::NeedsPackets if !keeps_unresolved => {
+                    let (key, span) = (*self.key(from), self.span(from));
+                    self.remove(from);
+                    joined.records_removed += group.len() as u64;
+                    joined.timeouts_removed += self.timeouts(group);
+                    for entry in group {
+                        self.remove(entry.place());
+                    }
+                    let last = group[group.len() - 1];
+                    if self.chunks[chunk].is_live(last.place().at) {
+                        replaced.push(last);
+                    }
+                    joined.unresolved.push(Unresolved { key, span, state });
+                }
+                Composed::Apart | Composed::NeedsPackets => *self.state(from) = state,
+            }
+        }
+        // What is processed again says itself whether it lives.
+        let mut replaced = replaced.iter().map(Sorted::place).peekable();
+        live.retain(|entry| replaced.next_if_eq(&entry.place()).is_none());
+        self.chunks[chunk].sorted = sorted;
+        self.live = live;
+        joined
+    }
+
+    /// Adds the records of flows that were processed again in the last part.
+    pub(crate) fn replace(&mut self, again: PartRecords<F>) {
+        let again = again.numbered(self.chunks.len());
+        let mut added = again.live();
+        self.chunks.push(again);
+        added.append(&mut self.live);
+        sort(&mut added, |place| self.key(place));
+        self.live = added;
+    }
+
+    /// Returns the results of all parts.
+    pub(crate) fn finish(self) -> FlowResults<F> {
+        let Self { chunks, .. } = self;
+        let (mut records, mut lists) = (Vec::with_capacity(chunks.len()), Vec::new());
+        for chunk in chunks {
+            let PartRecords { records: of_chunk, sorted, removed, .. } = chunk;
+            records.push(of_chunk);
+            lists.push(sorted.into_iter().filter(|entry| !removed[entry.place().at as usize]).collect());
+        }
+        let key = |place: Place| &records[usize::from(place.chunk)][place.at as usize].key;
+        let sorted = merge_all(lists, &key);
+        FlowResults::of_sorted(records, sorted)
+    }
+}
+
+/// Merges sorted lists, each of a later chunk than those before it.
+fn merge_all<'a>(mut lists: Vec<Vec<Sorted>>, key: &impl Fn(Place) -> &'a FlowKey) -> Vec<Sorted> {
+    while lists.len() > 1 {
+        let mut merged = Vec::with_capacity(lists.len().div_ceil(2));
+        let mut pairs = lists.into_iter();
+        while let Some(first) = pairs.next() {
+            merged.push(match pairs.next() {
+                Some(second) => merge(&first, &second, key),
+                None => first,
+            });
+        }
+        lists = merged;
+    }
+    lists.pop().unwrap_or_default()
+}
+
+/// Merges two sorted lists; of equal keys those of the first list come first.
+fn merge<'a>(first: &[Sorted], second: &[Sorted], key: &impl Fn(Place) -> &'a FlowKey) -> Vec<Sorted> {
+    let mut merged = Vec::with_capacity(first.len() + second.len());
+    let (mut i, mut j) = (0, 0);
+    while let (Some(a), Some(b)) = (first.get(i), second.get(j)) {
+        if a.compare(b, key) == Ordering::Greater {
+            merged.push(*b);
+            j += 1;
+        } else {
+            merged.push(*a);
+            i += 1;
+        }
+    }
+    merged.extend_from_slice(&first[i..]);
+    merged.extend_from_slice(&second[j..]);
+    merged
+}

@@ -1,0 +1,220 @@
+//! A table of flows and what became of those that ended: what a worker holds alone, and a shard holds for all.
+
+use flowloom_flow_key::FlowKey;
+use flowloom_flow_table::{Cursor, FlowId, FlowTable, MemoryReport, TableStats, Tick, TimeoutClass};
+use flowloom_packet::PacketView;
+
+use crate::app::{App, FlowState, Verdict};
+use crate::report::results::FlowRecord;
+use crate::time::{IdleTimeout, tick_of};
+
+/// Wheel entries looked at per burst, so that ageing never makes a burst long.
+const EXPIRE_BUDGET: u32 = 32;
+
+/// What happened to flows.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FlowCounts {
+    pub(crate) begun: u64,
+    pub(crate) expired: u64,
+    pub(crate) forgotten: u64,
+}
+
+/// The ticks of a record's first and last packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) start: Tick,
+    pub(crate) last: Tick,
+}
+
+/// When records started, where parts of an input are composed: by the slot of a live flow, and of each ended record.
+#[derive(Debug, Default)]
+struct Starts {
+    live: Vec<Tick>,
+    ended: Vec<Span>,
+}
+
+impl Starts {
+    fn begin(&mut self, id: FlowId, now: Tick) {
+        let slot = id.slot() as usize;
+        if slot >= self.live.len() {
+            self.live.resize((slot + 1).next_power_of_two(), Tick(0));
+        }
+        self.live[slot] = now;
+    }
+
+    fn of(&self, id: FlowId) -> Tick {
+        self.live.get(id.slot() as usize).copied().unwrap_or_default()
+    }
+}
+
+/// Flows that are, and records of flows that were.
+#[derive(Debug)]
+pub(crate) struct Flows<F, T> {
+    pub(crate) table: T,
+    idle_timeout: Option<IdleTimeout>,
+    records_max: usize,
+    ended: Vec<FlowRecord<F>>,
+    starts: Option<Starts>,
+    counts: FlowCounts,
+}
+
+impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
+    pub(crate) fn new(table: T, idle_timeout: Option<IdleTimeout>, records_max: usize) -> Self {
+        Self {
+            table,
+            idle_timeout,
+            records_max,
+            ended: Vec::new(),
+            starts: None,
+            counts: FlowCounts::default(),
+        }
+    }
+
+    /// Keeps the times of records, which parts of an input need to be composed under a timeout.
+    pub(crate) fn with_spans(mut self) -> Self {
+        self.starts = self.idle_timeout.map(|_| Starts::default());
+        self
+    }
+
+    /// Puts in a flow that an earlier part of the input has begun; says whether there was room.
+    pub(crate) fn resume(&mut self, (key, hash): (FlowKey, u64), span: Span, state: F) -> bool {
+        let entry = self.table.entry_with(key, hash, TimeoutClass(0), span.last, || state);
+        let Ok(entry) = entry else { return false };
+        if let Some(starts) = &mut self.starts {
+            starts.begin(entry.id, span.start);
+        }
+        true
+    }
+
+    /// Runs the application on a packet and its flow, which is begun now where a lookup has not found it. `None` when the
+    /// table refuses a new flow.
+    #[inline(always)]
+    pub(crate) fn process<A: App<Flow = F>>(
+        &mut self,
+        app: &mut A,
+        found: Option<FlowId>,
+        (key, hash): (&FlowKey, u64),
+        time_ns: u64,
+        packet: &PacketView<'_>,
+    ) -> Option<Verdict> {
+        // Key and time are those of the packet: an application that looks at neither leaves the view unmade.
+        let now = tick_of(time_ns);
+        // To make room for another one of the burst.
+        let has_gone = T::LETS_GO && found.is_some_and(|id| self.table.get(id).is_none());
+        let (flow, is_new) = match found.filter(|_| !has_gone) {
+            Some(id) => (id, false),
+            None => self.begin(key, hash, now)?,
+        };
+        let Some((state, last_seen)) = self.table.get_mut_touch(flow, now) else {
+            unreachable!("the flow was found or made a moment ago, and nothing removes flows in between")
+        };
+        let was_idle = self.idle_timeout.is_some_and(|timeout| timeout.is_over(last_seen, now));
+        if was_idle || (!is_new && app.ends_before(packet, state)) {
+            // This packet begins another flow of the same key. Judged by the flow's own times, so the cut does not
+            // depend on workers or on when the wheel turns.
+            let ended = std::mem::take(state);
+            self.counts.expired += u64::from(was_idle);
+            self.counts.begun += 1;
+            let span = self.starts.as_mut().map(|starts| {
+                let start = starts.of(flow);
+                starts.begin(flow, now);
+                Span { start, last: last_seen }
+            });
+            let record = FlowRecord { key: *key, state: ended };
+            keep((&mut self.ended, self.records_max), self.starts.as_mut(), &mut self.counts, record, span);
+        }
+        Some(app.on_packet(packet, state))
+    }
+
+    /// Begins the flow of a key that a lookup has not found; says whether it is new.
+    #[inline(never)]
+    fn begin(&mut self, key: &FlowKey, hash: u64, now: Tick) -> Option<(FlowId, bool)> {
+        // An earlier packet of the burst may have begun the flow since the lookup.
+        let entry = self.table.entry_with(*key, hash, TimeoutClass(0), now, F::default).ok()?;
+        if entry.is_new {
+            self.counts.begun += 1;
+            if let Some(starts) = &mut self.starts {
+                starts.begin(entry.id, now);
+            }
+        }
+        Some((entry.id, entry.is_new))
+    }
+
+    /// Ends flows that were idle for too long, a few at a time.
+    pub(crate) fn expire(&mut self, time_ns: u64) {
+        if self.idle_timeout.is_none() {
+            return;
+        }
+        let Self { table, ended, records_max, starts, counts, .. } = self;
+        table.expire(tick_of(time_ns), EXPIRE_BUDGET, &mut |id, key, state| {
+            counts.expired += 1;
+            let span = starts.as_ref().map(|starts| Span { start: starts.of(id), last: Tick(0) });
+            keep((ended, *records_max), starts.as_mut(), counts, FlowRecord { key, state }, span);
+        });
+    }
+
+    pub(crate) fn counts(&self) -> FlowCounts {
+        self.counts
+    }
+
+    /// Returns one record per flow, oldest record of a key first, and the table's figures.
+    pub(crate) fn finish(mut self) -> FlowsEnd<F> {
+        let stats = self.table.stats();
+        let mut memory = self.table.memory();
+        if memory.pages.huge_requested {
+            memory.pages = self.table.pages_obtained();
+        }
+        let mut records = self.ended;
+        let ended = records.len();
+        records.reserve(self.table.len() as usize);
+        let mut spans = Vec::new();
+        if let Some(starts) = &mut self.starts {
+            spans = std::mem::take(&mut starts.ended);
+            spans.reserve(self.table.len() as usize);
+        }
+        // The table is dropped as a whole afterwards: taking the states out one by one would only write to it.
+        let mut cursor = Cursor::default();
+        while let Some((id, next)) = self.table.next_live(cursor) {
+            cursor = next;
+            if let Some(starts) = &self.starts {
+                let last = self.table.last_seen(id).unwrap_or_default();
+                spans.push(Span { start: starts.of(id), last });
+            }
+            if let (Some(key), Some(state)) = (self.table.key_of(id), self.table.get_mut(id)) {
+                records.push(FlowRecord { key, state: std::mem::take(state) });
+            }
+        }
+        FlowsEnd { records, ended, spans, table: stats, memory, counts: self.counts }
+    }
+}
+
+fn keep<F>(
+    (ended, records_max): (&mut Vec<FlowRecord<F>>, usize),
+    starts: Option<&mut Starts>,
+    counts: &mut FlowCounts,
+    record: FlowRecord<F>,
+    span: Option<Span>,
+) {
+    if ended.len() >= records_max {
+        counts.forgotten += 1;
+        return;
+    }
+    ended.push(record);
+    if let (Some(starts), Some(span)) = (starts, span) {
+        starts.ended.push(span);
+    }
+}
+
+/// What a table of flows leaves.
+#[derive(Debug)]
+pub(crate) struct FlowsEnd<F> {
+    /// Records of ended flows, then of those that live at the end.
+    pub(crate) records: Vec<FlowRecord<F>>,
+    /// How many have ended.
+    pub(crate) ended: usize,
+    /// The times of the records, where they are kept.
+    pub(crate) spans: Vec<Span>,
+    pub(crate) table: TableStats,
+    pub(crate) memory: MemoryReport,
+    pub(crate) counts: FlowCounts,
+}

@@ -1,0 +1,174 @@
+//! Inline layout: what the input stage admits is looked up and processed on the spot.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use flowloom_flow_key::FlowKey;
+use flowloom_flow_table::FlowTable;
+use flowloom_packet::DropReason;
+
+use crate::app::{App, Verdict};
+use crate::control::Publisher;
+use crate::egress::reorder::{PacketSink, Released, SinkCounters};
+use crate::error::{Fault, SinkError};
+use crate::ingest::decode::Decoder;
+use crate::ingest::reader::{Next, Reader};
+use crate::runtime::poll::Polled;
+use crate::runtime::shutdown::Halt;
+use crate::worker::process::{Burst, FlowStage};
+
+/// The whole path on one thread.
+pub(crate) struct InlineStage<'a, A: App, T> {
+    pub(crate) front: Reader<'a>,
+    pub(crate) decoder: Decoder,
+    pub(crate) stage: FlowStage<A, T>,
+    pub(crate) burst: Burst,
+    pub(crate) publisher: Publisher<'a>,
+    pub(crate) outlet: Option<Outlet<'a>>,
+}
+
+/// The way out of the inline layout: every order there is.
+pub(crate) struct Outlet<'a> {
+    pub(crate) sink: &'a mut (dyn PacketSink + Send),
+    pub(crate) halt: Arc<Halt>,
+    pub(crate) counters: SinkCounters,
+    pub(crate) failed: Option<SinkError>,
+    /// It has taken packets since it was flushed.
+    pub(crate) is_held: bool,
+    /// The sink has been called and has not come back.
+    pub(crate) is_asked: bool,
+}
+
+impl Outlet<'_> {
+    fn release(&mut self, packet: &Released<'_>) {
+        // Refused until it is taken: also should the sink panic.
+        self.counters.refused += 1;
+        if self.failed.is_some() {
+            return;
+        }
+        self.is_asked = true;
+        let taken = self.sink.take(packet);
+        self.is_asked = false;
+        match taken {
+            Ok(()) => {
+                self.counters.refused -= 1;
+                self.counters.taken += 1;
+                self.is_held = true;
+            }
+            Err(error) => self.fail(error),
+        }
+    }
+
+    /// Asks the sink to write out what it holds back for now, if it may hold something back.
+    fn flush(&mut self) {
+        if !std::mem::take(&mut self.is_held) || self.failed.is_some() {
+            return;
+        }
+        self.is_asked = true;
+        let flushed = self.sink.flush();
+        self.is_asked = false;
+        if let Err(error) = flushed {
+            self.fail(error);
+        }
+    }
+
+    fn fail(&mut self, error: SinkError) {
+        self.failed = Some(error);
+        self.halt.halt();
+    }
+
+    /// Asks the sink to write out what it holds back.
+    fn finish(&mut self) {
+        if self.failed.is_none() {
+            self.is_asked = true;
+            self.failed = self.sink.finish().err();
+            self.is_asked = false;
+        }
+    }
+}
+
+impl<A: App, T: FlowTable<FlowKey, A::Flow>> InlineStage<'_, A, T> {
+    /// Takes one batch, or a part of it, to its end.
+    pub(crate) fn poll(&mut self) -> Polled {
+        let polled = match self.front.next() {
+            Next::Packets { first, range } => {
+                self.process(first, range);
+                Polled::Worked
+            }
+            Next::Not(polled) => {
+                if polled == Polled::Starved
+                    && let Some(outlet) = &mut self.outlet
+                {
+                    outlet.flush();
+                }
+                polled
+            }
+            Next::Over => {
+                if let Some(outlet) = &mut self.outlet {
+                    outlet.finish();
+                }
+                Polled::Done
+            }
+        };
+        // First, so that what is done is never more than what was taken in.
+        self.front.publish();
+        self.publisher.publish(&self.stage.hands.counters);
+        polled
+    }
+
+    #[inline]
+    fn process(&mut self, first: u64, range: Range<usize>) {
+        let Self { front: Reader { batch, losses, .. }, decoder, stage, burst, .. } = self;
+        let Some(block) = &batch.block else { return };
+        let block = block.bytes();
+        let mut ahead = batch.lookahead();
+        let packets = &batch.packets[range];
+        for (number, raw) in (first..).zip(packets) {
+            ahead.request(block);
+            let admitted = decoder.admit((number, raw), block, batch.pass, |headers, hash, place| {
+                stage.prefetch(hash.table);
+                burst.push(hash.table, headers, place);
+            });
+            if let Err(reason) = admitted {
+                losses.refuse(reason, raw.link);
+            }
+        }
+        if !burst.is_empty() {
+            match &mut self.outlet {
+                None => stage.run(block, burst, &mut |_, _, _| {}),
+                Some(outlet) => stage.run(block, burst, &mut |packet, place, outcome| {
+                    if outcome == Some(Verdict::Accept) {
+                        let raw = &packets[(place.number - first) as usize];
+                        outlet.release(&Released {
+                            bytes: packet.bytes,
+                            wire_bytes: packet.wire_bytes,
+                            time_ns: packet.time_ns,
+                            link: raw.link,
+                            number: place.number,
+                        });
+                    }
+                }),
+            }
+        }
+    }
+
+    /// After a panic: what the application had seen before is known; the packet it panicked on and the rest of its burst are
+    /// lost. Names the packet, if an application had one in hand; the sink, if that was what panicked.
+    pub(crate) fn settle(&mut self, message: String) {
+        let counters = &mut self.stage.hands.counters;
+        let lost = self.front.arrivals.packets() - self.front.losses.dropped().total() - counters.done();
+        counters.dropped.add(DropReason::WorkerLost, lost);
+        if let Some(outlet) = self.outlet.as_mut().filter(|outlet| outlet.is_asked) {
+            outlet.failed = Some(SinkError::of_panic(&message));
+            self.front.is_over = true;
+            return;
+        }
+        let (at, processed) = (self.stage.hands.at(), self.stage.hands.counters.processed);
+        self.front.fail(|packets| match at {
+            Some(number) => {
+                Fault::WorkerPanicked { worker: 0, packet: Some(number + 1), processed, message }
+            }
+            None => Fault::InputPanicked { packets, message },
+        });
+    }
+}

@@ -1,0 +1,185 @@
+//! From a burst of keys to flows to the application: the same for inline layout and for workers with flows of their own.
+
+use flowloom_flow_key::FlowKey;
+use flowloom_flow_table::{FlowId, FlowTable};
+use flowloom_packet::arena::bytes_at;
+use flowloom_packet::{BATCH_PACKETS, Headers, PacketView};
+
+use crate::app::{App, Verdict};
+use crate::batch::packet::{HeaderFields, PacketPlace};
+use crate::batch::pool::BATCH_DESCRIPTORS;
+use crate::report::counters::WorkerCounters;
+use crate::worker::flows::{Flows, FlowsEnd};
+
+/// What a burst keeps of a packet beside its key.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    place: PacketPlace,
+    outline: HeaderFields,
+}
+
+impl Pending {
+    const NONE: Self = Self {
+        place: PacketPlace { position: 0, time_ns: 0, captured: 0, wire: 0, number: 0 },
+        outline: HeaderFields::NONE,
+    };
+}
+
+/// Packets that are looked up together, at most [`BATCH_PACKETS`].
+#[derive(Debug)]
+pub(crate) struct Burst {
+    len: usize,
+    keys: [FlowKey; BATCH_PACKETS],
+    hashes: [u64; BATCH_PACKETS],
+    packets: [Pending; BATCH_PACKETS],
+}
+
+impl Burst {
+    /// Returns an empty burst.
+    pub(crate) fn new() -> Self {
+        Self {
+            len: 0,
+            keys: [FlowKey::default(); BATCH_PACKETS],
+            hashes: [0; BATCH_PACKETS],
+            packets: [Pending::NONE; BATCH_PACKETS],
+        }
+    }
+
+    /// Adds a packet, each part of it written once and where it stays.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, hash: u64, headers: &Headers, place: PacketPlace) {
+        let at = self.len;
+        assert!(at < BATCH_PACKETS, "a burst is run before it is filled again");
+        self.len = at + 1;
+        self.keys[at] = headers.key;
+        self.hashes[at] = hash;
+        self.packets[at] = Pending { place, outline: HeaderFields::of(headers) };
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+/// What a stage did with a packet: an application's verdict, or none because the table was full.
+pub(crate) type Outcome = Option<Verdict>;
+
+/// The number that no packet has.
+const NO_PACKET: u64 = u64::MAX;
+
+/// An application, and what it did: all of a stage but the flows.
+#[derive(Debug)]
+pub(crate) struct AppRunner<A> {
+    app: A,
+    ids: [Option<FlowId>; BATCH_DESCRIPTORS],
+    pub(crate) counters: WorkerCounters,
+    /// The packet that the application has in hand.
+    at: u64,
+}
+
+impl<A: App> AppRunner<A> {
+    pub(crate) fn new(app: A) -> Self {
+        let counters = WorkerCounters::default();
+        Self { app, ids: [None; BATCH_DESCRIPTORS], counters, at: NO_PACKET }
+    }
+
+    /// Returns the application.
+    pub(crate) fn into_app(self) -> A {
+        self.app
+    }
+
+    /// Returns the number of the packet that the application has in hand.
+    pub(crate) fn at(&self) -> Option<u64> {
+        (self.at != NO_PACKET).then_some(self.at)
+    }
+
+    /// Finds the flow of each of at most [`BATCH_DESCRIPTORS`] packets, runs the application on it, and says so with the packet's place
+    /// among them. `packet` returns each with its number. The table was given their hashes ahead.
+    #[inline(always)]
+    pub(crate) fn work<'b, T: FlowTable<FlowKey, A::Flow>>(
+        &mut self,
+        flows: &mut Flows<A::Flow, T>,
+        (keys, hashes): (&[FlowKey], &[u64]),
+        packet: impl Fn(usize) -> (u64, PacketView<'b>),
+        mut done: impl FnMut(usize, &PacketView<'_>, Outcome),
+    ) {
+        let ids = &mut self.ids[..keys.len()];
+        flows.table.lookup_batch_prefetched(keys, hashes, ids, |_, _| {});
+        // A flow that is to begin writes to a state that nobody has touched for long: all such lines of the burst
+        // are asked for before the first is written.
+        for (i, found) in ids.iter().enumerate() {
+            if found.is_none() {
+                flows.table.prefetch_vacancy(&keys[i], hashes[i]);
+            }
+        }
+        for i in 0..keys.len() {
+            let (number, view) = packet(i);
+            self.at = number;
+            let outcome =
+                flows.process(&mut self.app, self.ids[i], (&keys[i], hashes[i]), view.time_ns, &view);
+            self.counters.count(outcome);
+            done(i, &view, outcome);
+        }
+        self.at = NO_PACKET;
+    }
+}
+
+/// One worker's table and application.
+#[derive(Debug)]
+pub(crate) struct FlowStage<A: App, T> {
+    pub(crate) hands: AppRunner<A>,
+    pub(crate) flows: Flows<A::Flow, T>,
+}
+
+impl<A: App, T: FlowTable<FlowKey, A::Flow>> FlowStage<A, T> {
+    pub(crate) fn new(app: A, flows: Flows<A::Flow, T>) -> Self {
+        Self { hands: AppRunner::new(app), flows }
+    }
+
+    /// Hints that a packet of this hash is about to be looked up.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, hash: u64) {
+        self.flows.table.prefetch(hash);
+    }
+
+    /// Finds the flow of each packet, runs the application on it, says so, and empties the burst.
+    #[inline]
+    pub(crate) fn run(
+        &mut self,
+        block: &[u8],
+        burst: &mut Burst,
+        done: &mut impl FnMut(&PacketView<'_>, PacketPlace, Outcome),
+    ) {
+        let count = std::mem::take(&mut burst.len);
+        let (keys, packets) = (&burst.keys[..count], &burst.packets[..count]);
+        self.hands.work(
+            &mut self.flows,
+            (keys, &burst.hashes[..count]),
+            |i| {
+                let place = packets[i].place;
+                let bytes = bytes_at(block, place.position, place.captured);
+                let headers = packets[i].outline.headers(keys[i]);
+                let view = PacketView::new(bytes, headers, place.time_ns, place.wire);
+                (place.number, view)
+            },
+            |i, view, outcome| done(view, packets[i].place, outcome),
+        );
+        if let Some(last) = packets.last() {
+            self.flows.expire(last.place.time_ns);
+        }
+    }
+
+    /// Returns the counters as they are.
+    pub(crate) fn counters(&self) -> WorkerCounters {
+        let mut counters = self.hands.counters.clone();
+        counters.add_flows(self.flows.counts());
+        counters
+    }
+
+    /// Ends the stage: returns its table's figures and one record per flow, oldest record of a key first.
+    pub(crate) fn finish(self) -> FlowsEnd<A::Flow> {
+        // The application goes first: should it panic, results that are there already would never be dropped.
+        drop(self.hands);
+        self.flows.finish()
+    }
+}

@@ -1,0 +1,171 @@
+//! Flows that every worker reaches, for policies that move flows from worker to worker.
+//!
+//! The flows are spread over shards by their hash, each behind a lock. While a policy keeps a flow with one worker at a
+//! time the locks are hardly ever waited for. Where it does not, and an order is asked for, the packets of a shard are
+//! **sequenced**: see [`Sequencer`].
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+
+use crossbeam_utils::CachePadded;
+use flowloom_cpu::prefetch;
+use flowloom_flow_key::FlowKey;
+use flowloom_flow_table::FlowTable;
+
+use crate::app::FlowState;
+use crate::batch::pool::DescriptorBatch;
+use crate::dispatch::sequencer::Sequencer;
+use crate::sync::{AtomicU64, Ordering};
+use crate::time::IdleTimeout;
+use crate::worker::flows::{Flows, FlowsEnd};
+
+/// Shards for each worker: few, so that of some hundred packets many lie in the same, which is entered once for all of them. Whoever
+/// enters fetches what the one before wrote, from another CPU's cache: the lock, and the table's own words where a flow began. Who finds
+/// somebody in a shard turns to the others first.
+const SHARDS_PER_WORKER: usize = 2;
+/// The same where shards are sequenced: an elephant flow shares its sequence with few others.
+const SHARDS_IN_ORDER: usize = 64;
+/// The most shards.
+const SHARDS_MAX: usize = 1024;
+
+/// Returns into how many shards flows are spread for so many workers.
+pub(crate) fn shards(workers: usize, in_order: bool) -> usize {
+    let each = if in_order { SHARDS_IN_ORDER } else { SHARDS_PER_WORKER };
+    (workers * each).next_power_of_two().min(SHARDS_MAX)
+}
+
+/// Returns the shard of a flow.
+#[inline]
+pub(crate) fn shard_of(hash: u64, shards: usize) -> usize {
+    // Tables take their line from the upper half of the bits and their signature from the lower; these are mixed anew, so
+    // that a shard's flows do not crowd in a part of its table.
+    (hash.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as usize & (shards - 1)
+}
+
+/// The time up to which everything is done: packets that are still to be processed are not older.
+///
+/// Flows are aged by it. By the time of whichever worker is ahead, a flow would end while its next packet waits with a slower one.
+#[derive(Debug, Default)]
+pub(crate) struct ProcessedTime(CachePadded<AtomicU64>);
+
+impl ProcessedTime {
+    /// Says that all packets before this time are done.
+    pub(crate) fn publish(&self, time_ns: u64) {
+        // Relaxed: the states themselves are behind locks.
+        self.0.store(time_ns, Ordering::Relaxed);
+    }
+
+    fn time_ns(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A packet that arrived before an earlier one of its shard was processed.
+#[derive(Debug)]
+pub(crate) struct Parked {
+    pub(crate) batch: Arc<DescriptorBatch>,
+    /// Which packet of the batch it is.
+    pub(crate) at: u8,
+    /// The worker that it was sent to.
+    pub(crate) worker: u16,
+}
+
+/// What a shard holds behind its lock.
+#[derive(Debug)]
+pub(crate) struct Shard<F, T> {
+    pub(crate) flows: Flows<F, T>,
+    pub(crate) sequencer: Sequencer<Parked>,
+}
+
+/// A shard that this thread has to itself.
+pub(crate) struct Entered<'a, F, T> {
+    pub(crate) shard: MutexGuard<'a, Shard<F, T>>,
+    done_up_to: &'a ProcessedTime,
+}
+
+impl<F: FlowState, T: FlowTable<FlowKey, F>> Entered<'_, F, T> {
+    /// Ends flows that were idle for too long, a few at a time.
+    pub(crate) fn expire(&mut self) {
+        self.shard.flows.expire(self.done_up_to.time_ns());
+    }
+}
+
+/// All flows of a run.
+#[derive(Debug)]
+pub(crate) struct SharedFlows<F, T> {
+    shards: Box<[CachePadded<Mutex<Shard<F, T>>>]>,
+    done_up_to: Arc<ProcessedTime>,
+}
+
+impl<F: FlowState, T: FlowTable<FlowKey, F>> SharedFlows<F, T> {
+    /// Takes a power of two of tables.
+    pub(crate) fn new(tables: Vec<T>, idle_timeout: Option<IdleTimeout>, records_max: usize) -> Self {
+        assert!(tables.len().is_power_of_two(), "shards are chosen by bits of a hash");
+        let records_max = records_max.div_ceil(tables.len());
+        let shards = tables
+            .into_iter()
+            .map(|table| {
+                let flows = Flows::new(table, idle_timeout, records_max);
+                CachePadded::new(Mutex::new(Shard { flows, sequencer: Sequencer::default() }))
+            })
+            .collect();
+        Self { shards, done_up_to: Arc::default() }
+    }
+
+    /// Returns where the input stage says how far everything is done.
+    pub(crate) fn done_up_to(&self) -> Arc<ProcessedTime> {
+        Arc::clone(&self.done_up_to)
+    }
+
+    /// Returns how many shards there are.
+    pub(crate) fn shards(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Asks for the line that says who is in a shard.
+    #[inline(always)]
+    pub(crate) fn request(&self, shard: usize) {
+        prefetch::read_at(&self.shards, shard);
+    }
+
+    /// Enters a shard, unless somebody is in it.
+    pub(crate) fn try_enter(&self, shard: usize) -> Option<Entered<'_, F, T>> {
+        match self.shards[shard].try_lock() {
+            Ok(shard) => Some(Entered { shard, done_up_to: &self.done_up_to }),
+            Err(TryLockError::Poisoned(shard)) => {
+                Some(Entered { shard: shard.into_inner(), done_up_to: &self.done_up_to })
+            }
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// Enters a shard, as soon as whoever is in it has left.
+    pub(crate) fn enter(&self, shard: usize) -> Entered<'_, F, T> {
+        // A worker that panicked left the state of one flow half changed, and the run is ending: its counts are whole.
+        let shard = self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner);
+        Entered { shard, done_up_to: &self.done_up_to }
+    }
+
+    /// Returns what each shard leaves.
+    pub(crate) fn finish(self) -> impl Iterator<Item = FlowsEnd<F>> {
+        self.shards.into_iter().map(|shard| {
+            let shard = CachePadded::into_inner(shard).into_inner();
+            shard.unwrap_or_else(PoisonError::into_inner).flows.finish()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shards_are_a_power_of_two_and_take_equal_shares() {
+        assert_eq!([1, 3, 4, 256].map(|workers| shards(workers, true)), [64, 256, 256, 1024]);
+        assert_eq!([1, 3, 4, 256].map(|workers| shards(workers, false)), [2, 8, 8, 512]);
+        let mut counts = [0_u32; 64];
+        for i in 0..64_000_u64 {
+            counts[shard_of(i << 7 ^ i << 40, 64)] += 1;
+        }
+        assert!(counts.iter().all(|&count| (700..1300).contains(&count)), "{counts:?}");
+    }
+}
