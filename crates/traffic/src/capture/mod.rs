@@ -7,14 +7,18 @@
 //!            ├─ map      plain file: mapped, walked in place
 //!            ├─ opening  pipe whose header may not have come
 //!            ├─ patient  pipe: waited for, as long as wanted
-//!            └─ stream   pipe, gzip, zstd: read into recycled blocks
+//!            └─ stream   pipe, gzip, zstd: read in pieces, which are walked in place
+//!                ├─ feed     pieces of a reader; by a thread of its own where that is a file
 //!                └─ unpack   decompression under a byte and a ratio limit; gzip by its members
 //!        └─ walk     records, with the lines ahead prefetched: the same code for both
 //!            ├─ pcap     classic records
 //!            └─ pcapng   blocks, sections, interfaces
 //! ```
 
+mod background;
 pub mod error;
+mod feed;
+mod feed_thread;
 mod format;
 mod gzip;
 mod links;

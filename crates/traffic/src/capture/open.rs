@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use flowloom_packet::{Fill, LinkType, PacketBatch, PacketSource, SharedBlock, SourceError};
 
+use super::background;
 use super::error::CaptureError;
 use super::format::{Format, Packing, SNIFF_BYTES};
 use super::map::map;
 use super::notice::Notice;
 use super::patient::{self, GiveUp, Patient};
-use super::stream::{Stream, StreamEnd, StreamFill};
+use super::stream::{Reading, Stream, StreamEnd, StreamFill};
 use super::unpack::{Counting, LimitBroken, UnpackLimits, unpack};
 use super::walk::{Joints, Stop, Walk};
 use super::{pcap, pcapng};
@@ -97,6 +98,7 @@ impl Capture {
         options: CaptureOptions,
     ) -> Result<Result<Self, File>, CaptureError> {
         let io = |source| CaptureError::Io { path: path.to_path_buf(), source };
+        background::remember_cpus();
         let mut file = patient::open(path).map_err(io)?;
         let metadata = file.metadata().map_err(io)?;
         if metadata.is_dir() {
@@ -112,10 +114,13 @@ impl Capture {
                 return Self::mapped(path, block).map(Ok);
             }
         }
-        Self::stream(path, prefix, file, options).map(Ok)
+        Self::stream(path, prefix, file, Reading::OwnThread, options).map(Ok)
     }
 
     /// Opens a capture that comes from `inner`, under the name `path` in messages.
+    ///
+    /// The thread that asks for batches also reads and decompresses: `inner` may be a pipe that has nothing for now. Files opened by
+    /// [`Capture::open`] are read and decompressed on a thread of their own.
     ///
     /// # Errors
     ///
@@ -127,7 +132,7 @@ impl Capture {
     ) -> Result<Self, CaptureError> {
         let prefix = read_up_to(&mut inner, SNIFF_BYTES)
             .map_err(|source| CaptureError::Io { path: path.to_path_buf(), source })?;
-        Self::stream(path, prefix, inner, options)
+        Self::stream(path, prefix, inner, Reading::Inline, options)
     }
 
     /// Opens a capture that is mapped already, to read it once more.
@@ -150,6 +155,7 @@ impl Capture {
         path: &Path,
         prefix: Vec<u8>,
         inner: impl Read + Send + 'static,
+        reading: Reading,
         options: CaptureOptions,
     ) -> Result<Self, CaptureError> {
         if prefix.is_empty() {
@@ -160,7 +166,7 @@ impl Capture {
         let Some(packing) = packing else {
             taken_bytes.store(prefix.len() as u64, Ordering::Relaxed);
             let inner = Counting::new(inner, Arc::clone(&taken_bytes));
-            return Self::unpacked(path, None, prefix, inner, taken_bytes);
+            return Self::unpacked(path, None, prefix, inner, reading, taken_bytes);
         };
         let damaged = |why: io::Error| {
             not_a_capture(
@@ -175,7 +181,7 @@ impl Capture {
         if unpacked.is_empty() {
             return Err(not_a_capture(path, &prefix, format!("{} of nothing", packing.name())));
         }
-        Self::unpacked(path, Some(packing), unpacked, inner, taken_bytes)
+        Self::unpacked(path, Some(packing), unpacked, inner, reading, taken_bytes)
     }
 
     fn unpacked(
@@ -183,10 +189,11 @@ impl Capture {
         packing: Option<Packing>,
         mut prefix: Vec<u8>,
         mut inner: impl Read + Send + 'static,
+        reading: Reading,
         taken_bytes: Arc<AtomicU64>,
     ) -> Result<Self, CaptureError> {
         let format = recognise(path, &prefix, packing)?;
-        // The library's reader wants the whole header in its first read.
+        // The walk begins with the whole header.
         let header_bytes = match format {
             Format::Pcap { .. } => pcap::FILE_HEADER_BYTES,
             Format::Pcapng => pcapng::section_header_bytes(&prefix).min(pcapng::DESCRIPTION_BYTES_MAX),
@@ -198,8 +205,7 @@ impl Capture {
         }
         let (walk, start) =
             Walk::begin(format, &prefix).map_err(|why| not_a_capture(path, &prefix, why))?;
-        let stream = Stream::new(format, prefix.clone(), start, inner)
-            .map_err(|why| not_a_capture(path, &prefix, why))?;
+        let stream = Stream::new(prefix, start, inner, reading);
         Ok(Self {
             path: path.to_path_buf(),
             format,

@@ -187,16 +187,17 @@ impl Walk {
         self.ahead.leave(from, to)
     }
 
-    /// Says that the bytes of the next step are others, which lie at `base` in the file: lines are requested from their first on.
-    pub(super) fn moved(&mut self, base: u64) {
-        self.ahead = Ahead::from(0);
+    /// Says that the bytes of the next step are others: position 0 lies at `base` in the file, and lines are requested from `from` on.
+    /// `base` wraps where the bytes before `from` would lie before the file.
+    pub(super) fn moved(&mut self, base: u64, from: usize) {
+        self.ahead = Ahead::from(from);
         self.base = base;
     }
 
     #[cold]
     fn note_joint(&mut self, at: usize) {
         if self.joints.count == 0 {
-            self.joints.first = self.base + at as u64;
+            self.joints.first = self.base.wrapping_add(at as u64);
         }
         self.joints.count += 1;
     }
