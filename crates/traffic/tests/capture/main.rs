@@ -18,6 +18,7 @@ use sets::notices_of;
 #[cfg(target_os = "linux")]
 mod cut_while_mapped;
 mod sets;
+mod streams;
 
 /// A packet as a reader saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
