@@ -116,6 +116,12 @@ impl Mapping {
         &self.head
     }
 
+    /// Returns the file.
+    #[cfg(target_os = "linux")]
+    pub(super) fn file(&self) -> &File {
+        &self.mapped.file
+    }
+
     /// Behaves as if the storage had failed at `offset`.
     #[cfg(all(test, target_os = "linux"))]
     pub(super) fn fail_at(&self, offset: usize) {
