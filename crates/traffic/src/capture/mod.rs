@@ -4,27 +4,39 @@
 //!  path, "-" or directory
 //!    └─ set      which files, in which order, how often
 //!        └─ open     what is it? (by content)
-//!            ├─ map      plain file: mapped, walked in place
+//!            ├─ mapped   plain file: walked in place, up to where it may have been cut meanwhile
+//!            │   ├─ map         the mapping
+//!            │   ├─ bus_error   what becomes of reads behind the end of a file that was cut
+//!            │   └─ read_ahead  a thread that makes pages present before the walk
 //!            ├─ opening  pipe whose header may not have come
 //!            ├─ patient  pipe: waited for, as long as wanted
-//!            └─ stream   pipe, gzip, zstd: read into recycled blocks
+//!            └─ stream   pipe, gzip, zstd: read in pieces, which are walked in place
+//!                ├─ feed     pieces of a reader; by a thread of its own where that is a file
 //!                └─ unpack   decompression under a byte and a ratio limit; gzip by its members
 //!        └─ walk     records, with the lines ahead prefetched: the same code for both
 //!            ├─ pcap     classic records
 //!            └─ pcapng   blocks, sections, interfaces
 //! ```
 
+mod background;
+#[cfg(target_os = "linux")]
+mod bus_error;
 pub mod error;
+mod feed;
+mod feed_thread;
 mod format;
 mod gzip;
 mod links;
 mod map;
+mod mapped;
 pub mod notice;
 mod open;
 mod opening;
 mod patient;
 mod pcap;
 mod pcapng;
+#[cfg(target_os = "linux")]
+mod read_ahead;
 pub mod set;
 mod stream;
 pub mod unpack;
@@ -33,6 +45,7 @@ mod walk;
 pub use error::CaptureError;
 pub use format::Format;
 pub use gzip::GzipReader;
+pub use map::guard_against_truncation;
 pub use notice::Notice;
 pub use open::{Capture, CaptureOptions};
 pub use patient::Patient;

@@ -6,14 +6,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use flowloom_packet::{Fill, LinkType, PacketBatch, PacketSource, SharedBlock, SourceError};
+use flowloom_packet::{Fill, LinkType, PacketBatch, PacketSource, SourceError};
 
+use super::background;
 use super::error::CaptureError;
 use super::format::{Format, Packing, SNIFF_BYTES};
-use super::map::map;
+use super::map::Mapping;
+use super::mapped::{Mapped, MappedFill};
 use super::notice::Notice;
 use super::patient::{self, GiveUp, Patient};
-use super::stream::{Stream, StreamEnd, StreamFill};
+use super::stream::{Reading, Stream, StreamEnd, StreamFill};
 use super::unpack::{Counting, LimitBroken, UnpackLimits, unpack};
 use super::walk::{Joints, Stop, Walk};
 use super::{pcap, pcapng};
@@ -69,7 +71,7 @@ pub struct Capture {
 
 #[derive(Debug)]
 enum Body {
-    Mapped { block: SharedBlock, at: usize, touched: usize, numbered: bool },
+    Mapped(Mapped),
     Stream(Stream),
     Done,
 }
@@ -97,6 +99,7 @@ impl Capture {
         options: CaptureOptions,
     ) -> Result<Result<Self, File>, CaptureError> {
         let io = |source| CaptureError::Io { path: path.to_path_buf(), source };
+        background::remember_cpus();
         let mut file = patient::open(path).map_err(io)?;
         let metadata = file.metadata().map_err(io)?;
         if metadata.is_dir() {
@@ -105,17 +108,22 @@ impl Capture {
         if !metadata.is_file() {
             return Ok(Err(file));
         }
-        let prefix = read_up_to(&mut file, SNIFF_BYTES).map_err(io)?;
-        if options.map && Format::of(&prefix).is_some() {
+        let mut prefix = read_up_to(&mut file, SNIFF_BYTES).map_err(io)?;
+        if let (true, Some(format)) = (options.map, Format::of(&prefix)) {
+            read_header(&mut file, format, &mut prefix).map_err(io)?;
             // A file system that cannot map is read as a stream.
-            if let Ok(block) = map(&file) {
-                return Self::mapped(path, block).map(Ok);
+            if let Ok(mapping) = file.try_clone().and_then(|file| Mapping::new(file, &prefix)) {
+                return Self::mapped(path, mapping).map(Ok);
             }
         }
-        Self::stream(path, prefix, file, options).map(Ok)
+        Self::stream(path, prefix, file, Reading::OwnThread, options).map(Ok)
     }
 
     /// Opens a capture that comes from `inner`, under the name `path` in messages.
+    ///
+    /// The thread that asks for batches also reads and decompresses: `inner` may be a pipe that has
+    /// nothing for now. Files opened by [`Capture::open`] are read and decompressed on a thread of
+    /// their own.
     ///
     /// # Errors
     ///
@@ -127,20 +135,20 @@ impl Capture {
     ) -> Result<Self, CaptureError> {
         let prefix = read_up_to(&mut inner, SNIFF_BYTES)
             .map_err(|source| CaptureError::Io { path: path.to_path_buf(), source })?;
-        Self::stream(path, prefix, inner, options)
+        Self::stream(path, prefix, inner, Reading::Inline, options)
     }
 
     /// Opens a capture that is mapped already, to read it once more.
-    pub(super) fn mapped(path: &Path, block: SharedBlock) -> Result<Self, CaptureError> {
-        let format = recognise(path, block.bytes(), None)?;
-        let (walk, at) =
-            Walk::begin(format, block.bytes()).map_err(|why| not_a_capture(path, block.bytes(), why))?;
+    pub(super) fn mapped(path: &Path, mapping: Mapping) -> Result<Self, CaptureError> {
+        let head = mapping.head();
+        let format = recognise(path, head, None)?;
+        let (walk, start) = Walk::begin(format, head).map_err(|why| not_a_capture(path, head, why))?;
         Ok(Self {
             path: path.to_path_buf(),
             format,
             packing: None,
             walk,
-            body: Body::Mapped { block, at, touched: 0, numbered: false },
+            body: Body::Mapped(Mapped::new(mapping, start)),
             taken_bytes: Arc::default(),
             notice: None,
         })
@@ -150,6 +158,7 @@ impl Capture {
         path: &Path,
         prefix: Vec<u8>,
         inner: impl Read + Send + 'static,
+        reading: Reading,
         options: CaptureOptions,
     ) -> Result<Self, CaptureError> {
         if prefix.is_empty() {
@@ -160,7 +169,7 @@ impl Capture {
         let Some(packing) = packing else {
             taken_bytes.store(prefix.len() as u64, Ordering::Relaxed);
             let inner = Counting::new(inner, Arc::clone(&taken_bytes));
-            return Self::unpacked(path, None, prefix, inner, taken_bytes);
+            return Self::unpacked(path, None, prefix, inner, reading, taken_bytes);
         };
         let damaged = |why: io::Error| {
             not_a_capture(
@@ -175,7 +184,7 @@ impl Capture {
         if unpacked.is_empty() {
             return Err(not_a_capture(path, &prefix, format!("{} of nothing", packing.name())));
         }
-        Self::unpacked(path, Some(packing), unpacked, inner, taken_bytes)
+        Self::unpacked(path, Some(packing), unpacked, inner, reading, taken_bytes)
     }
 
     fn unpacked(
@@ -183,23 +192,15 @@ impl Capture {
         packing: Option<Packing>,
         mut prefix: Vec<u8>,
         mut inner: impl Read + Send + 'static,
+        reading: Reading,
         taken_bytes: Arc<AtomicU64>,
     ) -> Result<Self, CaptureError> {
         let format = recognise(path, &prefix, packing)?;
-        // The library's reader wants the whole header in its first read.
-        let header_bytes = match format {
-            Format::Pcap { .. } => pcap::FILE_HEADER_BYTES,
-            Format::Pcapng => pcapng::section_header_bytes(&prefix).min(pcapng::DESCRIPTION_BYTES_MAX),
-        };
-        if header_bytes > prefix.len() {
-            let more = read_up_to(&mut inner, header_bytes - prefix.len())
-                .map_err(|source| CaptureError::Io { path: path.to_path_buf(), source })?;
-            prefix.extend_from_slice(&more);
-        }
+        read_header(&mut inner, format, &mut prefix)
+            .map_err(|source| CaptureError::Io { path: path.to_path_buf(), source })?;
         let (walk, start) =
             Walk::begin(format, &prefix).map_err(|why| not_a_capture(path, &prefix, why))?;
-        let stream = Stream::new(format, prefix.clone(), start, inner)
-            .map_err(|why| not_a_capture(path, &prefix, why))?;
+        let stream = Stream::new(prefix, start, inner, reading);
         Ok(Self {
             path: path.to_path_buf(),
             format,
@@ -224,27 +225,22 @@ impl Capture {
                 batch.block = None;
                 Ok(Fill::End)
             }
-            Body::Mapped { block, at, touched, numbered } => {
-                let bytes = block.bytes();
-                touch_ahead(bytes, *at, touched);
-                let (next, stop) = self.walk.step(bytes, *at, true, &mut batch.packets);
-                batch.ahead = self.walk.look_ahead(*at, next);
-                *at = next;
-                self.taken_bytes.store(next as u64, Ordering::Relaxed);
-                if !batch.packets.is_empty() {
-                    if !*numbered {
-                        *numbered = true;
-                        batch.block_number += 1;
-                    }
-                    // Mostly the one of the batch before: then nobody counts it anew.
-                    if !batch.block.as_ref().is_some_and(|known| Arc::ptr_eq(known, block)) {
-                        batch.block = Some(Arc::clone(block));
-                    }
+            Body::Mapped(mapped) => {
+                let fill = mapped.fill(&mut self.walk, batch);
+                let offset = mapped.offset() as u64;
+                self.taken_bytes.store(offset, Ordering::Relaxed);
+                if let MappedFill::Packets = fill {
                     return Ok(Fill::Packets);
                 }
                 batch.block = None;
-                let offset = next as u64;
-                self.stopped(stop, offset);
+                match fill {
+                    MappedFill::Packets => {}
+                    MappedFill::End(stop) => self.stopped(stop, offset),
+                    MappedFill::Error(error) => {
+                        self.body = Body::Done;
+                        return self.failed(error);
+                    }
+                }
                 Ok(Fill::End)
             }
             Body::Stream(stream) => {
@@ -345,9 +341,9 @@ impl Capture {
     }
 
     /// Returns the mapping of a mapped capture, to read it once more.
-    pub(super) fn mapping(&self) -> Option<&SharedBlock> {
+    pub(super) fn mapping(&self) -> Option<&Mapping> {
         match &self.body {
-            Body::Mapped { block, .. } => Some(block),
+            Body::Mapped(mapped) => Some(mapped.mapping()),
             _ => None,
         }
     }
@@ -392,16 +388,16 @@ fn not_a_capture(path: &Path, bytes: &[u8], why: String) -> CaptureError {
     CaptureError::NotACapture { path: path.to_path_buf(), first_bytes: first.join(" "), why }
 }
 
-/// Makes the pages that the walk comes to next present: a prefetch into a page that is not does nothing.
-///
-/// The kernel maps a run of pages around each fault; one touch per run, before the walk needs it, costs no further fault.
-#[inline]
-fn touch_ahead(bytes: &[u8], at: usize, touched: &mut usize) {
-    const RUN_BYTES: usize = 64 << 10;
-    while *touched < bytes.len() && *touched < at + 2 * RUN_BYTES {
-        std::hint::black_box(bytes[*touched]);
-        *touched += RUN_BYTES;
+/// Reads on until `prefix` has the whole file header or section header, or the input ends.
+fn read_header(reader: &mut impl Read, format: Format, prefix: &mut Vec<u8>) -> io::Result<()> {
+    let header_bytes = match format {
+        Format::Pcap { .. } => pcap::FILE_HEADER_BYTES,
+        Format::Pcapng => pcapng::section_header_bytes(prefix).min(pcapng::DESCRIPTION_BYTES_MAX),
+    };
+    if header_bytes > prefix.len() {
+        prefix.extend(read_up_to(reader, header_bytes - prefix.len())?);
     }
+    Ok(())
 }
 
 /// Reads until `count` bytes are there or the input ends.

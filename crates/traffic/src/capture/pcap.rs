@@ -131,7 +131,8 @@ impl PcapWalk {
         }
     }
 
-    fn header_bytes(&self) -> usize {
+    /// Returns the bytes of a record before its packet.
+    pub(super) fn header_bytes(&self) -> usize {
         RECORD_HEADER_BYTES + self.extra_bytes
     }
 

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use flowloom_packet::{Fill, LinkType, PacketBatch, PacketSource, SharedBlock, SourceError};
+use flowloom_packet::{Fill, LinkType, PacketBatch, PacketSource, SourceError};
 
 use super::error::{CaptureError, list};
+use super::map::Mapping;
 use super::notice::Notice;
 use super::open::{Capture, CaptureOptions};
 use super::opening::Opening;
@@ -123,7 +124,7 @@ impl FileSummary {
 struct Member {
     input: Input,
     /// The mapping, kept for the next pass.
-    mapping: Option<SharedBlock>,
+    mapping: Option<Mapping>,
 }
 
 /// A source that reads captures one after the other.
@@ -370,7 +371,7 @@ impl CaptureSet {
                 (path, stdin)
             }
             (Input::Path(path), Some(mapping)) => {
-                self.current = Some(Capture::mapped(path, Arc::clone(mapping))?);
+                self.current = Some(Capture::mapped(path, mapping.clone())?);
                 return Ok(Fill::Packets);
             }
             (Input::Path(path), None) => match Capture::open_unless_pipe(path, options)? {

@@ -1,25 +1,27 @@
-//! Pipes and compressed files: read into a pool of blocks that are refilled once every worker let go of them.
+//! Pipes and compressed files: read in pieces, which are walked in place.
 //!
-//! The library's streaming reader does the buffering; what it holds is copied into a block in one piece and walked
-//! there by the same code that walks a mapped file, so both ways yield the same packets.
+//! The code that walks a mapped file walks the pieces, so both ways yield the same packets. Of a
+//! record that straddles two pieces the first part is copied before the second piece; a record that
+//! does not fit there is gathered in a block of its own.
 
 use std::io::{self, Read};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::ops::Range;
+use std::sync::Arc;
 
 use flowloom_packet::{Block, PacketBatch, SharedBlock};
-use pcap_parser::traits::PcapReaderIterator;
-use pcap_parser::{LegacyPcapReader, PcapError, PcapNGReader};
 
-use super::format::Format;
+use super::RECORD_BYTES_MAX;
+use super::feed::{Fed, Feed, Filling, Piece, is_piece_buffer, new_buffer};
+use super::feed_thread::{FeedThread, Taken};
 use super::walk::{Stop, Walk};
-use super::{RECORD_BYTES_MAX, pcap};
 
-/// Bytes buffered to begin with; grown when a record is longer, up to [`BUFFER_BYTES_MAX`].
-const BUFFER_BYTES: usize = 256 << 10;
 /// Room for the largest record that is believed, with its header.
-const BUFFER_BYTES_MAX: usize = RECORD_BYTES_MAX + 4096;
-/// Blocks in the pool: one being walked, the others waiting for workers to let go.
-const POOL_BLOCKS: usize = 8;
+const RECORD_AND_HEADER_BYTES_MAX: usize = RECORD_BYTES_MAX + 4096;
+/// Buffers of a stream: one is walked, the others are filled ahead or wait for workers to release
+/// them.
+const BUFFERS: usize = 16;
+/// Blocks of long records that workers may hold at a time.
+const LONG_BLOCKS: usize = 8;
 
 /// What stopped a stream for good.
 #[derive(Debug)]
@@ -41,164 +43,310 @@ pub(super) enum StreamFill {
     End(StreamEnd),
 }
 
-/// Bytes already read, then the rest; keeps the error that the library's reader would forget.
-struct Remembering<R> {
-    prefix: io::Cursor<Vec<u8>>,
-    inner: R,
-    error: Arc<Mutex<Option<io::Error>>>,
+/// Which thread reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reading {
+    /// The one that walks: a pipe may have nothing now.
+    Inline,
+    /// One of its own, from the second piece on: a file always has something.
+    OwnThread,
 }
 
-impl<R: Read> Read for Remembering<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let bytes = self.prefix.read(buffer)?;
-        if bytes > 0 {
-            return Ok(bytes);
-        }
-        loop {
-            match self.inner.read(buffer) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => {
-                    let kind = error.kind();
-                    *self.error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-                    return Err(kind.into());
-                }
-                Ok(bytes) => return Ok(bytes),
-            }
-        }
-    }
-}
-
-/// A capture that is read from front to back.
-pub(super) struct Stream {
-    reader: Box<dyn PcapReaderIterator + Send>,
-    error: Arc<Mutex<Option<io::Error>>>,
-    pool: Vec<SharedBlock>,
-    /// The block being walked, and how far.
-    current: Option<(SharedBlock, usize)>,
-    capacity: usize,
-    /// Bytes that the next record has: a long one would be copied and looked at anew for each piece of it that comes.
-    wanted: usize,
-    /// Unpacked bytes before the current block.
+/// A block of the stream, the part of it that belongs to the file, and where that lies in the file.
+#[derive(Debug)]
+struct Current {
+    block: SharedBlock,
+    at: usize,
+    end: usize,
+    /// File offset of position 0 of the block. Wraps where the headroom would lie before the file.
     base: u64,
 }
 
-impl std::fmt::Debug for Stream {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Stream(at byte {})", self.base)
+impl Current {
+    fn offset(&self) -> u64 {
+        self.base.wrapping_add(self.at as u64)
     }
 }
 
+/// A record that is put together from several pieces.
+#[derive(Debug)]
+struct Gathered {
+    bytes: Vec<u8>,
+    /// Bytes the record needs.
+    need: usize,
+    /// File offset of its first byte.
+    offset: u64,
+}
+
+/// A capture that is read from front to back.
+#[derive(Debug)]
+pub(super) struct Stream {
+    source: Source,
+    /// The block that is walked; `None` while a record is gathered.
+    current: Option<Current>,
+    gathered: Option<Gathered>,
+    /// What follows a gathered record in the piece that completed it.
+    pending: Option<Piece>,
+    /// Nothing follows the current block, nor what is pending.
+    is_ended: bool,
+    /// Blocks that were walked, until no worker holds them.
+    walked: Vec<SharedBlock>,
+    /// The buffer of a long record, kept for the next one.
+    spare: Option<Vec<u8>>,
+}
+
 impl Stream {
-    /// Returns a stream whose first bytes are `prefix`; they hold the whole file header or section header.
+    /// Returns a stream whose first bytes are `prefix`; the first record begins at `start`, within
+    /// it or at its end.
     pub(super) fn new(
-        format: Format,
-        mut prefix: Vec<u8>,
+        prefix: Vec<u8>,
         start: usize,
         inner: impl Read + Send + 'static,
-    ) -> Result<Self, String> {
-        let error = Arc::new(Mutex::new(None));
-        if let (Format::Pcap { big_endian: true, .. }, Some(magic)) = (format, prefix.get_mut(..4)) {
-            // The library does not know the modified variant in this byte order. Here it only buffers.
-            magic.copy_from_slice(&0xA1B2_C3D4_u32.to_be_bytes());
-        }
-        let capacity = BUFFER_BYTES.max(prefix.len());
-        let remembering = Remembering { prefix: io::Cursor::new(prefix), inner, error: Arc::clone(&error) };
-        let broken = |error: PcapError<&[u8]>| format!("broken header: {error:?}");
-        let mut reader: Box<dyn PcapReaderIterator + Send> = match format {
-            Format::Pcap { .. } => Box::new(LegacyPcapReader::new(capacity, remembering).map_err(broken)?),
-            Format::Pcapng => Box::new(PcapNGReader::new(capacity, remembering).map_err(broken)?),
+        reading: Reading,
+    ) -> Self {
+        let filling = match reading {
+            Reading::Inline => Filling::OneRead,
+            Reading::OwnThread => Filling::Whole,
         };
-        debug_assert!(
-            start <= pcap::FILE_HEADER_BYTES,
-            "only a pcap file header precedes the first record"
-        );
-        reader.consume(start);
-        Ok(Self { reader, error, pool: Vec::new(), current: None, capacity, wanted: 0, base: start as u64 })
+        let end = prefix.len();
+        let block = Arc::new(Block::Owned(prefix));
+        Self {
+            source: Source::new(Feed::new(Box::new(inner), filling), reading),
+            current: Some(Current { block, at: start, end, base: 0 }),
+            gathered: None,
+            pending: None,
+            is_ended: false,
+            walked: Vec::new(),
+            spare: None,
+        }
     }
 
-    /// Returns the offset in the unpacked file of position `at` in the current block.
+    /// Returns the file offset of the first byte that was not walked.
     pub(super) fn offset(&self) -> u64 {
-        self.base + self.current.as_ref().map_or(0, |(_, at)| *at as u64)
+        match (&self.current, &self.gathered) {
+            (Some(current), _) => current.offset(),
+            (None, Some(gathered)) => gathered.offset,
+            (None, None) => unreachable!("either a block is walked or a record is gathered"),
+        }
     }
 
     /// Fills an empty batch with the next packets.
     pub(super) fn fill(&mut self, walk: &mut Walk, batch: &mut PacketBatch) -> StreamFill {
         loop {
-            if let Some((block, at)) = &mut self.current {
-                let (next, stop) =
-                    walk.step(block.bytes(), *at, self.reader.reader_exhausted(), &mut batch.packets);
-                *at = next;
+            let mut need = 0;
+            if let Some(current) = &mut self.current {
+                let last = self.is_ended && self.pending.is_none();
+                let bytes = &current.block.bytes()[..current.end];
+                let (next, stop) = walk.step(bytes, current.at, last, &mut batch.packets);
+                let from = std::mem::replace(&mut current.at, next);
                 if !batch.packets.is_empty() {
-                    batch.block = Some(Arc::clone(block));
+                    batch.ahead = walk.look_ahead(from, next);
+                    batch.block = Some(Arc::clone(&current.block));
                     return StreamFill::Packets;
                 }
                 match stop {
                     Stop::Full => unreachable!("a full batch has packets"),
-                    Stop::More { need } => {
-                        if need > self.capacity && !self.grow(need) {
-                            let why = format!(
-                                "a record needs {need} bytes of buffer, the cap is {BUFFER_BYTES_MAX}"
-                            );
-                            return StreamFill::End(StreamEnd::Stop(Stop::Corrupt(why)));
-                        }
-                        self.wanted = need;
+                    Stop::More { need: bytes } if bytes > RECORD_AND_HEADER_BYTES_MAX => {
+                        let why = format!(
+                            "a record needs {bytes} bytes of buffer, the cap is {RECORD_AND_HEADER_BYTES_MAX}"
+                        );
+                        return StreamFill::End(StreamEnd::Stop(Stop::Corrupt(why)));
                     }
+                    Stop::More { need: bytes } => need = bytes,
                     stop => return StreamFill::End(StreamEnd::Stop(stop)),
                 }
             }
-            // Starved is answered before anything is consumed, so that asking again repeats nothing.
-            let Some(mut block) = self.free_block() else { return StreamFill::Starved };
-            if let Some((walked, at)) = self.current.take() {
-                self.reader.consume(at);
-                self.base += at as u64;
-                self.pool.push(walked);
-            }
-            loop {
-                if self.reader.refill().is_err() {
-                    let error = self.error.lock().unwrap_or_else(PoisonError::into_inner).take();
-                    let error = error.unwrap_or_else(|| io::Error::other("reading failed"));
-                    if error.kind() == io::ErrorKind::WouldBlock {
-                        // What came of a record stays with the reader.
-                        self.pool.push(block);
-                        return StreamFill::Starved;
+            // Starved is answered before anything changes, so that asking again repeats nothing.
+            let piece = match self.next_piece() {
+                Taken::Piece(piece) => piece,
+                Taken::NoBuffer => return StreamFill::Starved,
+                Taken::Error(error) => return StreamFill::End(StreamEnd::Error(error)),
+                Taken::End => {
+                    self.is_ended = true;
+                    if let Some(gathered) = self.gathered.take() {
+                        self.walk_gathered(gathered, walk, batch);
                     }
-                    return StreamFill::End(StreamEnd::Error(error));
+                    continue;
                 }
-                if self.reader.data().len() >= self.wanted || self.reader.reader_exhausted() {
-                    break;
-                }
+            };
+            if let Some(gathered) = self.gathered.take() {
+                self.gather(gathered, piece, walk, batch);
+            } else {
+                self.follow(piece, need, walk, batch);
             }
-            self.wanted = 0;
-            if let Some(Block::Owned(bytes)) = Arc::get_mut(&mut block) {
-                bytes.clear();
-                bytes.extend_from_slice(self.reader.data());
-            }
-            walk.moved(self.base);
-            batch.block_number += 1;
-            self.current = Some((block, 0));
         }
     }
 
-    fn grow(&mut self, need: usize) -> bool {
-        let capacity = need.saturating_mul(2).min(BUFFER_BYTES_MAX);
-        if need > BUFFER_BYTES_MAX {
-            return false;
+    /// Returns what follows the current block.
+    fn next_piece(&mut self) -> Taken {
+        if let Some(piece) = self.pending.take() {
+            return Taken::Piece(piece);
         }
-        self.reader.grow(capacity);
-        self.capacity = capacity;
-        true
+        if self.is_ended {
+            return Taken::End;
+        }
+        self.reclaim();
+        let long = self.walked.iter().filter(|block| !is_piece_buffer(block.bytes())).count();
+        if long >= LONG_BLOCKS {
+            return Taken::NoBuffer;
+        }
+        self.source.take()
     }
 
-    /// Takes a block that nobody else holds out of the pool, or adds one while the pool may grow.
-    fn free_block(&mut self) -> Option<SharedBlock> {
-        if let Some(free) = self.pool.iter_mut().position(|block| Arc::get_mut(block).is_some()) {
-            return Some(self.pool.swap_remove(free));
+    /// Goes on from the current block, whose rest is part of a record of `need` bytes, to `piece`.
+    fn follow(&mut self, mut piece: Piece, need: usize, walk: &mut Walk, batch: &mut PacketBatch) {
+        let before = self.current.take().expect("no record is gathered, so a block is walked");
+        let rest = &before.block.bytes()[before.at..before.end];
+        let offset = before.offset();
+        let fits = rest.len() <= piece.start && rest.len() + piece.end - piece.start >= need;
+        if fits {
+            let at = piece.start - rest.len();
+            piece.buffer[at..piece.start].copy_from_slice(rest);
+            let base = offset.wrapping_sub(at as u64);
+            let end = piece.end;
+            self.walk_next(piece.buffer, at..end, base, walk, batch);
+        } else {
+            let mut bytes = self.spare.take().unwrap_or_default();
+            bytes.clear();
+            bytes.reserve_exact(need.max(rest.len()));
+            bytes.extend_from_slice(rest);
+            self.gather(Gathered { bytes, need, offset }, piece, walk, batch);
         }
-        let held = self.pool.len() + usize::from(self.current.is_some());
-        (held < POOL_BLOCKS).then(|| Arc::new(Block::Owned(Vec::with_capacity(self.capacity))))
+        self.walked.push(before.block);
+    }
+
+    /// Adds what `piece` has of the record.
+    fn gather(
+        &mut self,
+        mut gathered: Gathered,
+        mut piece: Piece,
+        walk: &mut Walk,
+        batch: &mut PacketBatch,
+    ) {
+        let missing = gathered.need.saturating_sub(gathered.bytes.len());
+        let end = piece.end.min(piece.start + missing);
+        gathered.bytes.extend_from_slice(&piece.buffer[piece.start..end]);
+        piece.start = end;
+        if piece.start < piece.end {
+            self.pending = Some(piece);
+        } else {
+            self.source.give_back(piece.buffer);
+        }
+        if gathered.bytes.len() < gathered.need {
+            self.gathered = Some(gathered);
+        } else {
+            self.walk_gathered(gathered, walk, batch);
+        }
+    }
+
+    fn walk_gathered(&mut self, gathered: Gathered, walk: &mut Walk, batch: &mut PacketBatch) {
+        let Gathered { bytes, offset, need: _ } = gathered;
+        let range = 0..bytes.len();
+        self.walk_next(bytes, range, offset, walk, batch);
+    }
+
+    fn walk_next(
+        &mut self,
+        buffer: Vec<u8>,
+        range: Range<usize>,
+        base: u64,
+        walk: &mut Walk,
+        batch: &mut PacketBatch,
+    ) {
+        walk.moved(base, range.start);
+        batch.block_number += 1;
+        let block = Arc::new(Block::Owned(buffer));
+        self.current = Some(Current { block, at: range.start, end: range.end, base });
+    }
+
+    /// Takes the buffers back that no worker holds any more.
+    fn reclaim(&mut self) {
+        let mut index = 0;
+        while let Some(block) = self.walked.get_mut(index) {
+            let Some(Block::Owned(buffer)) = Arc::get_mut(block) else {
+                index += 1;
+                continue;
+            };
+            let buffer = std::mem::take(buffer);
+            self.walked.swap_remove(index);
+            if is_piece_buffer(&buffer) {
+                self.source.give_back(buffer);
+            } else {
+                self.spare = Some(buffer);
+            }
+        }
     }
 }
 
+/// Where pieces come from.
+#[derive(Debug)]
+enum Source {
+    Inline {
+        feed: Feed,
+        free: Vec<Vec<u8>>,
+        unallocated: usize,
+        is_for_thread: bool,
+    },
+    Thread(FeedThread),
+    /// The feed is on its way to a thread.
+    Moving,
+}
+
+impl Source {
+    fn new(feed: Feed, reading: Reading) -> Self {
+        let is_for_thread = reading == Reading::OwnThread;
+        Self::Inline { feed, free: Vec::new(), unallocated: BUFFERS, is_for_thread }
+    }
+
+    fn take(&mut self) -> Taken {
+        match self {
+            Self::Thread(thread) => thread.take(),
+            Self::Inline { is_for_thread: true, unallocated, .. } if *unallocated < BUFFERS => {
+                self.move_to_thread();
+                self.take()
+            }
+            Self::Inline { feed, free, unallocated, .. } => {
+                let buffer = match free.pop() {
+                    Some(buffer) => buffer,
+                    None if *unallocated == 0 => return Taken::NoBuffer,
+                    None => {
+                        *unallocated -= 1;
+                        new_buffer()
+                    }
+                };
+                match feed.fill(buffer) {
+                    Fed::Piece(piece) => Taken::Piece(piece),
+                    Fed::Silent(buffer) => {
+                        free.push(buffer);
+                        Taken::NoBuffer
+                    }
+                    Fed::End => Taken::End,
+                    Fed::Error(error) => Taken::Error(error),
+                }
+            }
+            Self::Moving => unreachable!("a feed is moved within one call"),
+        }
+    }
+
+    /// Gives the feed to a thread; where none can be started it stays.
+    fn move_to_thread(&mut self) {
+        let Self::Inline { feed, free, unallocated, .. } = std::mem::replace(self, Self::Moving) else {
+            unreachable!("only an inline feed is moved");
+        };
+        *self = match FeedThread::start(feed, free, unallocated) {
+            Ok(thread) => Self::Thread(thread),
+            Err((feed, free)) => Self::Inline { feed, free, unallocated, is_for_thread: false },
+        };
+    }
+
+    fn give_back(&mut self, buffer: Vec<u8>) {
+        match self {
+            Self::Inline { free, .. } => free.push(buffer),
+            Self::Thread(thread) => thread.give_back(buffer),
+            Self::Moving => unreachable!("a feed is moved within one call"),
+        }
+    }
+}
 #[cfg(test)]
 mod tests {
     use std::path::Path;

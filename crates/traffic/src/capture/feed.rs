@@ -1,0 +1,175 @@
+//! A reader's bytes in pieces, each with free space before it.
+//!
+//! ```text
+//!  0                      HEADROOM_BYTES                end
+//!  ├──────────┬───────────┼──────────────────────────────┼────────┤
+//!  │ unused   │ rest of a │ bytes as the reader gave them │ unused │
+//!  │          │  record   │                              │        │
+//!  └──────────┴───────────┴──────────────────────────────┴────────┘
+//! ```
+//!
+//! A record that straddles two pieces is completed in the free space of the second one, so its
+//! first part is the only thing that is copied.
+
+use std::io::{self, Read};
+
+/// Free space before the bytes of a piece: room for the first part of all but the longest records.
+pub(super) const HEADROOM_BYTES: usize = 64 << 10;
+/// The most bytes in one piece. A few of them fit into a second-level cache.
+pub(super) const PIECE_BYTES: usize = 256 << 10;
+
+/// A buffer with bytes of the (unpacked) file.
+#[derive(Debug)]
+pub(super) struct Piece {
+    /// Always [`HEADROOM_BYTES`] + [`PIECE_BYTES`] long, so that no buffer is cleared between two
+    /// uses.
+    pub(super) buffer: Vec<u8>,
+    /// Where the bytes begin. Everything before may be overwritten.
+    pub(super) start: usize,
+    /// Where they end.
+    pub(super) end: usize,
+}
+
+/// Returns a buffer for a piece.
+pub(super) fn new_buffer() -> Vec<u8> {
+    vec![0; HEADROOM_BYTES + PIECE_BYTES]
+}
+
+/// Says whether a buffer is one of [`new_buffer`].
+pub(super) fn is_piece_buffer(buffer: &[u8]) -> bool {
+    buffer.len() == HEADROOM_BYTES + PIECE_BYTES
+}
+
+/// What a feed has to give.
+#[derive(Debug)]
+pub(super) enum Fed {
+    /// The next bytes, at least one.
+    Piece(Piece),
+    /// The reader has nothing now. The buffer comes back.
+    Silent(Vec<u8>),
+    /// The reader has ended.
+    End,
+    /// Reading failed; what came before was given.
+    Error(io::Error),
+}
+
+/// How much of a buffer a feed fills before it gives it away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Filling {
+    /// All of it, if there is so much: for files.
+    Whole,
+    /// What one read gives, so that nothing that came through a pipe waits for the rest of a piece.
+    OneRead,
+}
+
+/// Reads pieces.
+pub(super) struct Feed {
+    reader: Box<dyn Read + Send>,
+    filling: Filling,
+    /// What the reader said after the last byte it gave.
+    last_word: Option<io::Result<()>>,
+}
+
+impl std::fmt::Debug for Feed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Feed").field("filling", &self.filling).finish_non_exhaustive()
+    }
+}
+
+impl Feed {
+    pub(super) fn new(reader: Box<dyn Read + Send>, filling: Filling) -> Self {
+        Self { reader, filling, last_word: None }
+    }
+
+    /// Reads the next piece into `buffer`, one of [`new_buffer`].
+    pub(super) fn fill(&mut self, mut buffer: Vec<u8>) -> Fed {
+        let (start, mut end) = (HEADROOM_BYTES, HEADROOM_BYTES);
+        while self.last_word.is_none() && end < buffer.len() {
+            match self.reader.read(&mut buffer[end..]) {
+                Ok(0) => self.last_word = Some(Ok(())),
+                Ok(bytes) => {
+                    end += bytes;
+                    if self.filling == Filling::OneRead {
+                        break;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if end == start {
+                        return Fed::Silent(buffer);
+                    }
+                    break;
+                }
+                Err(error) => self.last_word = Some(Err(error)),
+            }
+        }
+        if end > start {
+            return Fed::Piece(Piece { buffer, start, end });
+        }
+        match self.last_word.replace(Ok(())) {
+            Some(Err(error)) => Fed::Error(error),
+            Some(Ok(())) | None => Fed::End,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives each part in one read, then what is behind them.
+    struct Parts(std::vec::IntoIter<io::Result<Vec<u8>>>);
+
+    impl Read for Parts {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let part = self.0.next().unwrap_or(Ok(Vec::new()))?;
+            buffer[..part.len()].copy_from_slice(&part);
+            Ok(part.len())
+        }
+    }
+
+    fn feed(parts: Vec<io::Result<Vec<u8>>>, filling: Filling) -> Feed {
+        Feed::new(Box::new(Parts(parts.into_iter())), filling)
+    }
+
+    fn bytes(fed: Fed) -> Vec<u8> {
+        match fed {
+            Fed::Piece(piece) => piece.buffer[piece.start..piece.end].to_vec(),
+            other => panic!("no piece: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_error_comes_after_the_bytes_before_it_and_once() {
+        let error = || Err(io::Error::other("bad"));
+        for filling in [Filling::Whole, Filling::OneRead] {
+            let mut feed = feed(vec![Ok(vec![1]), error()], filling);
+            assert_eq!(bytes(feed.fill(new_buffer())), [1]);
+            assert!(matches!(feed.fill(new_buffer()), Fed::Error(error) if error.to_string() == "bad"));
+            assert!(matches!(feed.fill(new_buffer()), Fed::End));
+            assert!(matches!(feed.fill(new_buffer()), Fed::End));
+        }
+    }
+
+    #[test]
+    fn a_piece_is_filled_by_many_reads_or_by_one() {
+        let parts = || vec![Ok(vec![1, 2]), Err(io::ErrorKind::Interrupted.into()), Ok(vec![3])];
+        let mut whole = feed(parts(), Filling::Whole);
+        assert_eq!(bytes(whole.fill(new_buffer())), [1, 2, 3]);
+        assert!(matches!(whole.fill(new_buffer()), Fed::End));
+        let mut one = feed(parts(), Filling::OneRead);
+        assert_eq!((bytes(one.fill(new_buffer())), bytes(one.fill(new_buffer()))), (vec![1, 2], vec![3]));
+        assert!(matches!(one.fill(new_buffer()), Fed::End));
+    }
+
+    #[test]
+    fn silence_is_told_apart_from_the_end_and_gives_what_came_first() {
+        let silent = || Err(io::ErrorKind::WouldBlock.into());
+        let mut feed = feed(vec![silent(), Ok(vec![1]), silent(), silent(), Ok(vec![2])], Filling::Whole);
+        assert!(matches!(feed.fill(new_buffer()), Fed::Silent(buffer) if is_piece_buffer(&buffer)));
+        assert_eq!(bytes(feed.fill(new_buffer())), [1]);
+        assert!(matches!(feed.fill(new_buffer()), Fed::Silent(_)));
+        assert_eq!(bytes(feed.fill(new_buffer())), [2]);
+        assert!(matches!(feed.fill(new_buffer()), Fed::End));
+    }
+}

@@ -1,0 +1,281 @@
+//! A feed on a thread of its own, so that reading and decompression overlap with the walk.
+//!
+//! Buffers go round: the thread fills a free one, the walk takes it from the queue, and it is free
+//! again when the last worker has released its block. The number of buffers bounds how far the
+//! thread is ahead.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use super::background;
+use super::feed::{Fed, Feed, Piece, new_buffer};
+
+/// A thread that fills buffers ahead of the walk. Dropping it ends the thread and waits for its
+/// read to return.
+#[derive(Debug)]
+pub(super) struct FeedThread {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    /// The walk waits here for a piece.
+    filled: Condvar,
+    /// The thread waits here for a buffer.
+    freed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    pieces: VecDeque<Piece>,
+    /// Buffers to fill. The one used last is taken first: it is most likely in a cache.
+    free: Vec<Vec<u8>>,
+    /// Buffers that may still be allocated.
+    unallocated: usize,
+    /// The thread fills a buffer now.
+    is_filling: bool,
+    /// How the reader ended, until the walk has taken it.
+    last_word: Option<io::Result<()>>,
+    is_ended: bool,
+    is_stopped: bool,
+}
+
+/// What a feed thread has for the walk.
+#[derive(Debug)]
+pub(super) enum Taken {
+    Piece(Piece),
+    /// All buffers are in blocks that were handed out.
+    NoBuffer,
+    End,
+    Error(io::Error),
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // No code that may panic runs under the lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl FeedThread {
+    /// Moves `feed` to a thread. `free` are buffers it may use, beside up to `unallocated` new
+    /// ones.
+    ///
+    /// # Errors
+    ///
+    /// Gives everything back where the system starts no thread.
+    pub(super) fn start(
+        feed: Feed,
+        free: Vec<Vec<u8>>,
+        unallocated: usize,
+    ) -> Result<Self, (Feed, Vec<Vec<u8>>)> {
+        let state = State {
+            pieces: VecDeque::new(),
+            free,
+            unallocated,
+            is_filling: false,
+            last_word: None,
+            is_ended: false,
+            is_stopped: false,
+        };
+        let shared =
+            Arc::new(Shared { state: Mutex::new(state), filled: Condvar::new(), freed: Condvar::new() });
+        // The feed is handed over when the thread runs, so that it is not lost where none starts.
+        let hand_over = Arc::new(Mutex::new(Some(feed)));
+        let thread = background::spawn("capture-feed", {
+            let (shared, hand_over) = (Arc::clone(&shared), Arc::clone(&hand_over));
+            move || {
+                let end = EndOnDrop(shared);
+                let feed = hand_over.lock().unwrap_or_else(PoisonError::into_inner).take();
+                if let Some(feed) = feed {
+                    run(&end.0, feed);
+                }
+            }
+        });
+        if let Ok(thread) = thread {
+            return Ok(Self { shared, thread: Some(thread) });
+        }
+        let feed = hand_over.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let free = std::mem::take(&mut shared.lock().free);
+        Err((feed.expect("only a thread that runs takes the feed"), free))
+    }
+
+    /// Returns the next piece; waits for it as long as the thread has a buffer to fill.
+    pub(super) fn take(&mut self) -> Taken {
+        let mut state = self.shared.lock();
+        loop {
+            if let Some(piece) = state.pieces.pop_front() {
+                return Taken::Piece(piece);
+            }
+            if let Some(last_word) = state.last_word.take() {
+                return last_word.map_or_else(Taken::Error, |()| Taken::End);
+            }
+            if state.is_ended {
+                return Taken::End;
+            }
+            if !state.is_filling && state.free.is_empty() && state.unallocated == 0 {
+                return Taken::NoBuffer;
+            }
+            state = self.shared.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Gives a buffer back to the thread.
+    pub(super) fn give_back(&mut self, buffer: Vec<u8>) {
+        let mut state = self.shared.lock();
+        state.free.push(buffer);
+        drop(state);
+        self.shared.freed.notify_one();
+    }
+}
+
+impl Drop for FeedThread {
+    fn drop(&mut self) {
+        self.shared.lock().is_stopped = true;
+        self.shared.freed.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread was already reported to the walk as an error.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Tells the walk that nothing more comes, however the thread ends.
+struct EndOnDrop(Arc<Shared>);
+
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        if !state.is_ended {
+            state.is_ended = true;
+            state.is_filling = false;
+            state.last_word.get_or_insert_with(|| Err(io::Error::other("the reading thread panicked")));
+        }
+        drop(state);
+        self.0.filled.notify_one();
+    }
+}
+
+/// Fills buffers until the reader ends or the walk wants no more.
+fn run(shared: &Shared, mut feed: Feed) {
+    loop {
+        let mut state = shared.lock();
+        let buffer = loop {
+            if state.is_stopped {
+                state.is_ended = true;
+                return;
+            }
+            if let Some(buffer) = state.free.pop() {
+                state.is_filling = true;
+                break Some(buffer);
+            }
+            if state.unallocated > 0 {
+                state.unallocated -= 1;
+                state.is_filling = true;
+                break None;
+            }
+            state = shared.freed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        };
+        drop(state);
+        let fed = feed.fill(buffer.unwrap_or_else(new_buffer));
+        let mut state = shared.lock();
+        state.is_filling = false;
+        match fed {
+            Fed::Piece(piece) => state.pieces.push_back(piece),
+            Fed::End => state.last_word = Some(Ok(())),
+            Fed::Error(error) => state.last_word = Some(Err(error)),
+            // Only files are read by a thread, and a file is never silent.
+            Fed::Silent(_) => state.last_word = Some(Err(io::ErrorKind::WouldBlock.into())),
+        }
+        state.is_ended = state.last_word.is_some();
+        let is_ended = state.is_ended;
+        drop(state);
+        shared.filled.notify_one();
+        if is_ended {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+    use crate::capture::feed::{Filling, PIECE_BYTES};
+
+    /// Gives so many bytes, each the number of its piece, and counts what it gave.
+    struct Numbers {
+        left: usize,
+        given: Arc<AtomicU64>,
+    }
+
+    impl Read for Numbers {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let bytes = buffer.len().min(self.left);
+            let given = self.given.fetch_add(bytes as u64, Ordering::Relaxed);
+            buffer[..bytes].fill((given / PIECE_BYTES as u64).to_le_bytes()[0]);
+            self.left -= bytes;
+            Ok(bytes)
+        }
+    }
+
+    fn numbers(pieces: usize) -> (Feed, Arc<AtomicU64>) {
+        let given = Arc::new(AtomicU64::new(0));
+        let reader = Numbers { left: pieces * PIECE_BYTES, given: Arc::clone(&given) };
+        (Feed::new(Box::new(reader), Filling::Whole), given)
+    }
+
+    #[test]
+    fn pieces_come_in_order_through_few_buffers_and_the_end_stays_one() {
+        let (feed, _) = numbers(9);
+        let mut thread = FeedThread::start(feed, vec![new_buffer()], 1).unwrap();
+        for number in 0..9 {
+            let Taken::Piece(piece) = thread.take() else { panic!("no piece {number}") };
+            assert_eq!((piece.buffer[piece.start], piece.buffer[piece.end - 1]), (number, number));
+            thread.give_back(piece.buffer);
+        }
+        assert!(matches!(thread.take(), Taken::End));
+        assert!(matches!(thread.take(), Taken::End));
+    }
+
+    #[test]
+    fn the_thread_stays_within_its_buffers_and_ends_when_it_is_dropped() {
+        let (feed, given) = numbers(9);
+        let mut thread = FeedThread::start(feed, Vec::new(), 3).unwrap();
+        let mut pieces = Vec::new();
+        loop {
+            match thread.take() {
+                Taken::Piece(piece) => pieces.push(piece),
+                Taken::NoBuffer => break,
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!((pieces.len(), given.load(Ordering::Relaxed)), (3, 3 * PIECE_BYTES as u64));
+        thread.give_back(pieces.pop().unwrap().buffer);
+        let Taken::Piece(piece) = thread.take() else { panic!("a buffer came back") };
+        assert_eq!(piece.buffer[piece.start], 3);
+        assert!(matches!(thread.take(), Taken::NoBuffer));
+        drop(thread);
+        assert_eq!(Arc::strong_count(&given), 1, "the thread and its reader are gone");
+    }
+
+    #[test]
+    fn a_panic_of_the_reader_is_an_error_and_no_endless_wait() {
+        struct Panics;
+        impl Read for Panics {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                panic!("a reader with a defect")
+            }
+        }
+        let feed = Feed::new(Box::new(Panics), Filling::Whole);
+        let mut thread = FeedThread::start(feed, Vec::new(), 2).unwrap();
+        assert!(matches!(thread.take(), Taken::Error(error) if error.to_string().contains("panicked")));
+        assert!(matches!(thread.take(), Taken::End));
+    }
+}
