@@ -13,9 +13,15 @@
 //!        └─ walk     records, with the lines ahead prefetched: the same code for both
 //!            ├─ pcap     classic records
 //!            └─ pcapng   blocks, sections, interfaces
+//!    └─ parts    the same cut into parts, for several threads
+//!        ├─ boundary where a record begins, found from any offset
+//!        ├─ part     one part as a source
+//!        └─ confirm  what the parts found, where they fit together
 //! ```
 
 mod background;
+mod boundary;
+mod confirm;
 pub mod error;
 mod feed;
 mod feed_thread;
@@ -23,24 +29,32 @@ mod format;
 mod gzip;
 mod links;
 mod map;
+mod members;
 pub mod notice;
 mod open;
 mod opening;
+mod part;
+pub mod parts;
 mod patient;
 mod pcap;
 mod pcapng;
 pub mod set;
 mod stream;
+mod summary;
 pub mod unpack;
 mod walk;
 
+pub use confirm::SetSummary;
 pub use error::CaptureError;
 pub use format::Format;
 pub use gzip::GzipReader;
 pub use notice::Notice;
 pub use open::{Capture, CaptureOptions};
+pub use part::{CapturePart, PartRead};
+pub use parts::{Boundary, CaptureParts, NotCuttable, PlanError};
 pub use patient::Patient;
-pub use set::{CaptureSet, FileSummary, Input, SetOptions, SetProgress};
+pub use set::{CaptureSet, Input, SetOptions, SetProgress};
+pub use summary::FileSummary;
 pub use unpack::UnpackLimits;
 
 /// The largest record that is believed: a longer one is a broken length field.

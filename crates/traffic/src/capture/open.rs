@@ -16,7 +16,7 @@ use super::notice::Notice;
 use super::patient::{self, GiveUp, Patient};
 use super::stream::{Reading, Stream, StreamEnd, StreamFill};
 use super::unpack::{Counting, LimitBroken, UnpackLimits, unpack};
-use super::walk::{Joints, Stop, Walk};
+use super::walk::{Joints, Stop, Walk, WalkState};
 use super::{pcap, pcapng};
 
 /// How captures are opened.
@@ -66,11 +66,20 @@ pub struct Capture {
     /// Bytes of the file as it lies on disk that were taken so far.
     taken_bytes: Arc<AtomicU64>,
     notice: Option<Notice>,
+    /// Where it stopped at a limit.
+    left_off: Option<Place>,
+}
+
+/// A place in a file, and what reading on from there depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) offset: u64,
+    pub(super) state: WalkState,
 }
 
 #[derive(Debug)]
 enum Body {
-    Mapped { block: SharedBlock, at: usize, touched: usize, numbered: bool },
+    Mapped { block: SharedBlock, at: usize, touched: usize, limit: usize, numbered: bool },
     Stream(Stream),
     Done,
 }
@@ -137,17 +146,37 @@ impl Capture {
 
     /// Opens a capture that is mapped already, to read it once more.
     pub(super) fn mapped(path: &Path, block: SharedBlock) -> Result<Self, CaptureError> {
+        Self::mapped_between(path, block, None, None)
+    }
+
+    /// Opens some of a capture that is mapped already: from `begin`, or its first record, on to the last record that
+    /// begins before offset `limit`, or to its end.
+    pub(super) fn mapped_between(
+        path: &Path,
+        block: SharedBlock,
+        begin: Option<Place>,
+        limit: Option<u64>,
+    ) -> Result<Self, CaptureError> {
         let format = recognise(path, block.bytes(), None)?;
-        let (walk, at) =
-            Walk::begin(format, block.bytes()).map_err(|why| not_a_capture(path, block.bytes(), why))?;
+        let (walk, at) = match begin {
+            Some(Place { offset, state }) => {
+                let at = in_file(offset, block.bytes());
+                (Walk::resume(state, at), at)
+            }
+            None => {
+                Walk::begin(format, block.bytes()).map_err(|why| not_a_capture(path, block.bytes(), why))?
+            }
+        };
+        let limit = limit.map_or(block.bytes().len(), |limit| in_file(limit, block.bytes()));
         Ok(Self {
             path: path.to_path_buf(),
             format,
             packing: None,
             walk,
-            body: Body::Mapped { block, at, touched: 0, numbered: false },
-            taken_bytes: Arc::default(),
+            body: Body::Mapped { block, at, touched: at, limit, numbered: false },
+            taken_bytes: Arc::new(AtomicU64::new(at as u64)),
             notice: None,
+            left_off: None,
         })
     }
 
@@ -214,6 +243,7 @@ impl Capture {
             body: Body::Stream(stream),
             taken_bytes,
             notice: None,
+            left_off: None,
         })
     }
 
@@ -230,10 +260,10 @@ impl Capture {
                 batch.block = None;
                 Ok(Fill::End)
             }
-            Body::Mapped { block, at, touched, numbered } => {
+            Body::Mapped { block, at, touched, limit, numbered } => {
                 let bytes = block.bytes();
                 touch_ahead(bytes, *at, touched);
-                let (next, stop) = self.walk.step(bytes, *at, true, &mut batch.packets);
+                let (next, stop) = self.walk.step_until(bytes, *at, *limit, &mut batch.packets);
                 batch.ahead = self.walk.look_ahead(*at, next);
                 *at = next;
                 self.taken_bytes.store(next as u64, Ordering::Relaxed);
@@ -250,6 +280,9 @@ impl Capture {
                 }
                 batch.block = None;
                 let offset = next as u64;
+                if stop == Stop::Limit {
+                    self.left_off = Some(Place { offset, state: self.walk.state_at(bytes, next) });
+                }
                 self.stopped(stop, offset);
                 Ok(Fill::End)
             }
@@ -281,7 +314,7 @@ impl Capture {
                 Some(Notice::CutRecord { path, packet, offset, have: have as u64, need: need as u64 })
             }
             Stop::Corrupt(why) => Some(Notice::Corrupt { path, packet, offset, why }),
-            Stop::Full | Stop::More { .. } | Stop::Joined | Stop::End => None,
+            Stop::Full | Stop::More { .. } | Stop::Joined | Stop::Limit | Stop::End => None,
         };
     }
 
@@ -336,8 +369,11 @@ impl Capture {
 
     /// Returns what is to be known of captures that were put one behind the other in this file, if there are any.
     pub fn joined(&self) -> Option<Notice> {
-        let Joints { count, first } = self.walk.joints();
-        (count > 0).then(|| Notice::Joined { path: self.path.clone(), captures: count + 1, offset: first })
+        self.walk.joints().notice(&self.path)
+    }
+
+    pub(super) fn joints(&self) -> Joints {
+        self.walk.joints()
     }
 
     /// Returns how many sections and interfaces the capture declared so far.
@@ -348,6 +384,16 @@ impl Capture {
     /// Returns how many bytes of the file, as it lies on disk, were taken so far.
     pub fn taken_bytes(&self) -> u64 {
         self.taken_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Returns where it stopped, if that was at the limit that it was opened with.
+    pub(super) fn left_off(&self) -> Option<&Place> {
+        self.left_off.as_ref()
+    }
+
+    /// Returns how what it found depends on what came before its first record.
+    pub(super) fn effects(&self) -> pcapng::Effects {
+        self.walk.effects()
     }
 
     /// Returns the mapping of a mapped capture, to read it once more.
@@ -396,6 +442,11 @@ fn foreign(bytes: &[u8]) -> Option<String> {
 fn not_a_capture(path: &Path, bytes: &[u8], why: String) -> CaptureError {
     let first: Vec<String> = bytes.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     CaptureError::NotACapture { path: path.to_path_buf(), first_bytes: first.join(" "), why }
+}
+
+/// Returns an offset as a position in the file's bytes, their end where it lies behind it.
+fn in_file(offset: u64, bytes: &[u8]) -> usize {
+    usize::try_from(offset).map_or(bytes.len(), |at| at.min(bytes.len()))
 }
 
 /// Makes the pages that the walk comes to next present: a prefetch into a page that is not does nothing.

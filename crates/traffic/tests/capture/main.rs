@@ -15,6 +15,7 @@ use proptest::prelude::*;
 
 use sets::notices_of;
 
+mod parts;
 mod sets;
 
 /// A packet as a reader saw it.
