@@ -95,10 +95,10 @@ impl CaptureParts {
                 open = Some((file.file, read));
             }
         }
-        let mut files = summary.files().to_vec();
-        files.extend(open.into_iter().map(|(_, read)| read.summary));
-        let open = files[summary.files().len()..].iter();
-        let check = summary.check_decodable(open.map(|file| (file.path.as_path(), file.links.as_slice())));
+        let open = open.map(|(_, read)| read.summary);
+        let check =
+            summary.check_decodable(open.iter().map(|file| (file.path.as_path(), file.links.as_slice())));
+        let files = summary.files_with(open.into_iter().map(|file| (usize::MAX, file)));
         let undecodable = match check {
             // What was not begun may be of any link type.
             Err(CaptureError::NothingDecodable { path, links })

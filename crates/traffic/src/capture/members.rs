@@ -1,13 +1,17 @@
 //! Which files a set of captures consists of, in which order.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
 use flowloom_packet::{PacketBatch, SharedBlock};
 
 use super::error::CaptureError;
 use super::notice::Notice;
 use super::open::{Capture, CaptureOptions};
-use super::set::{Input, SetOptions};
+use super::opening::Opening;
+use super::patient::{GiveUp, Patient};
+use super::set::{Input, SetOptions, SetOrder};
+use super::stream::Reading;
 use super::summary::is_undecodable;
 
 /// What standard input is called in reports.
@@ -23,6 +27,27 @@ pub(super) struct Member {
     pub(super) bytes: Option<u64>,
     /// The mapping, kept for the next pass.
     pub(super) mapping: Option<SharedBlock>,
+    /// Time of the first packet, 0 where there is none; `None` where it was not looked at.
+    pub(super) first_ns: Option<u64>,
+}
+
+/// How members are opened.
+#[derive(Clone, Debug)]
+pub(super) struct Opener {
+    pub(super) options: CaptureOptions,
+    /// Says when a pipe is not waited for any longer.
+    pub(super) give_up: GiveUp,
+    /// Files are read once more.
+    pub(super) keeps_mappings: bool,
+    pub(super) reading: Reading,
+}
+
+/// What a member is, once it is opened.
+#[derive(Debug)]
+pub(super) enum Opened {
+    Capture(Box<Capture>),
+    /// A pipe, whose header may not have come.
+    Pipe(Box<Opening>),
 }
 
 impl Member {
@@ -32,6 +57,32 @@ impl Member {
             Input::Stdin => Path::new(STDIN),
             Input::Path(path) => path,
         }
+    }
+
+    pub(super) fn open(&mut self, opener: &Opener) -> Result<Opened, CaptureError> {
+        let io = |path: &Path, source| CaptureError::Io { path: path.to_path_buf(), source };
+        let (path, pipe) = match &self.input {
+            Input::Stdin => {
+                let path = Path::new(STDIN);
+                let stdin = Patient::stdin_until(opener.give_up.clone());
+                (path, stdin.map_err(|source| io(path, source))?)
+            }
+            Input::Path(path) => {
+                if let Some(mapping) = &self.mapping {
+                    return Ok(Opened::Capture(Box::new(Capture::mapped(path, Arc::clone(mapping))?)));
+                }
+                match Capture::open_to_read(path, opener.options, opener.reading)? {
+                    Ok(capture) => {
+                        if opener.keeps_mappings {
+                            self.mapping = capture.mapping().cloned();
+                        }
+                        return Ok(Opened::Capture(Box::new(capture)));
+                    }
+                    Err(pipe) => (path.as_path(), Patient::new(pipe, opener.give_up.clone())),
+                }
+            }
+        };
+        Ok(Opened::Pipe(Box::new(Opening::new(path, pipe, opener.options))))
     }
 }
 
@@ -59,11 +110,7 @@ impl Members {
                         .map_err(|source| CaptureError::Io { path: path.clone(), source })?;
                     if metadata.is_dir() {
                         let captures = captures_of(path, options.capture, FILES_MAX, &mut members.notices)?;
-                        members.list.extend(captures.into_iter().map(|(path, bytes)| Member {
-                            input: Input::Path(path),
-                            bytes: Some(bytes),
-                            mapping: None,
-                        }));
+                        members.list.extend(captures);
                         continue;
                     }
                     if metadata.is_file() {
@@ -74,9 +121,22 @@ impl Members {
                     metadata.is_file().then_some(metadata.len())
                 }
             };
-            members.list.push(Member { input: input.clone(), bytes, mapping: None });
+            members.list.push(Member { input: input.clone(), bytes, mapping: None, first_ns: None });
+        }
+        if options.order == SetOrder::ByTime && members.list.len() > 1 {
+            members.look_at_first_times(options.capture)?;
         }
         Ok(members)
+    }
+
+    /// Finds out when each file begins that is no pipe.
+    fn look_at_first_times(&mut self, options: CaptureOptions) -> Result<(), CaptureError> {
+        for member in &mut self.list {
+            if member.bytes.is_some() && member.first_ns.is_none() {
+                member.first_ns = Some(first_time(member.path(), options)?);
+            }
+        }
+        Ok(())
     }
 
     /// Returns the bytes to be read over all passes; 0 where that is not known.
@@ -99,13 +159,13 @@ fn check_file(path: &Path, options: CaptureOptions, is_one_of_several: bool) -> 
     Ok(())
 }
 
-/// Returns the captures of a directory with their sizes, by first timestamp, then by name.
+/// Returns the captures of a directory, by first timestamp, then by name.
 fn captures_of(
     directory: &Path,
     options: CaptureOptions,
     files_max: usize,
     notices: &mut Vec<Notice>,
-) -> Result<Vec<(PathBuf, u64)>, CaptureError> {
+) -> Result<Vec<Member>, CaptureError> {
     let io = |source| CaptureError::Io { path: directory.to_path_buf(), source };
     let (mut files, mut folders) = (Vec::new(), 0);
     for entry in std::fs::read_dir(directory).map_err(io)? {
@@ -137,9 +197,10 @@ fn captures_of(
     notices.sort_by_key(ToString::to_string);
     Ok(captures
         .into_iter()
-        .map(|(_, path)| {
+        .map(|(first_ns, path)| {
             let bytes = std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
-            (path, bytes)
+            let first_ns = Some(first_ns);
+            Member { input: Input::Path(path), bytes: Some(bytes), mapping: None, first_ns }
         })
         .collect())
 }

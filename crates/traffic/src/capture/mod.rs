@@ -13,6 +13,7 @@
 //!        └─ walk     records, with the lines ahead prefetched: the same code for both
 //!            ├─ pcap     classic records
 //!            └─ pcapng   blocks, sections, interfaces
+//!    └─ merge    several files by time, one packet at a time or in long runs
 //!    └─ parts    the same cut into parts, for several threads
 //!        ├─ boundary where a record begins, found from any offset
 //!        ├─ part     one part as a source
@@ -22,6 +23,7 @@
 mod background;
 mod boundary;
 mod confirm;
+mod copies;
 pub mod error;
 mod feed;
 mod feed_thread;
@@ -30,6 +32,7 @@ mod gzip;
 mod links;
 mod map;
 mod members;
+mod merge;
 pub mod notice;
 mod open;
 mod opening;
@@ -53,7 +56,7 @@ pub use open::{Capture, CaptureOptions};
 pub use part::{CapturePart, PartRead};
 pub use parts::{Boundary, CaptureParts, NotCuttable, PlanError};
 pub use patient::Patient;
-pub use set::{CaptureSet, Input, SetOptions, SetProgress};
+pub use set::{CaptureSet, Input, SetOptions, SetOrder, SetProgress};
 pub use summary::FileSummary;
 pub use unpack::UnpackLimits;
 

@@ -106,6 +106,15 @@ impl Capture {
         path: &Path,
         options: CaptureOptions,
     ) -> Result<Result<Self, File>, CaptureError> {
+        Self::open_to_read(path, options, Reading::OwnThread)
+    }
+
+    /// Opens the capture at `path`, to be read like this if it is not mapped, or a pipe whose header may not have come.
+    pub(super) fn open_to_read(
+        path: &Path,
+        options: CaptureOptions,
+        reading: Reading,
+    ) -> Result<Result<Self, File>, CaptureError> {
         let io = |source| CaptureError::Io { path: path.to_path_buf(), source };
         background::remember_cpus();
         let mut file = patient::open(path).map_err(io)?;
@@ -123,7 +132,7 @@ impl Capture {
                 return Self::mapped(path, block).map(Ok);
             }
         }
-        Self::stream(path, prefix, file, Reading::OwnThread, options).map(Ok)
+        Self::stream(path, prefix, file, reading, options).map(Ok)
     }
 
     /// Opens a capture that comes from `inner`, under the name `path` in messages.

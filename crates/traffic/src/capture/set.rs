@@ -7,11 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use flowloom_packet::{Fill, PacketBatch, PacketSource, SourceError};
 
 use super::error::CaptureError;
-use super::members::{Member, Members, STDIN};
+use super::members::{Member, Members, Opened, Opener};
+use super::merge::{Context, MANY_FILES, Merge};
 use super::notice::Notice;
 use super::open::{Capture, CaptureOptions};
 use super::opening::Opening;
-use super::patient::{GiveUp, Patient};
+use super::patient::GiveUp;
+use super::stream::Reading;
 use super::summary::{FileRead, FileSummary, SummaryBuilder};
 
 /// Where a capture comes from.
@@ -39,11 +41,26 @@ pub struct SetOptions {
     pub capture: CaptureOptions,
     /// How often the whole set is read; `u32::MAX` stands for ever.
     pub passes: u32,
+    /// In which order packets of several inputs come.
+    pub order: SetOrder,
+}
+
+/// In which order packets of several inputs come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SetOrder {
+    /// Inputs one behind the other, as they are named; those of a directory by the time of their first packets.
+    #[default]
+    Concat,
+    /// Packets by time, those of equal times as the inputs are named. An input keeps its own order where its time goes back.
+    ///
+    /// A pipe among several inputs takes part from the beginning: nothing comes until its first packet has, nor later while
+    /// it says nothing.
+    ByTime,
 }
 
 impl Default for SetOptions {
     fn default() -> Self {
-        Self { capture: CaptureOptions::default(), passes: 1 }
+        Self { capture: CaptureOptions::default(), passes: 1, order: SetOrder::Concat }
     }
 }
 
@@ -102,7 +119,9 @@ impl SetProgress {
 pub struct CaptureSet {
     members: Vec<Member>,
     options: SetOptions,
-    give_up: GiveUp,
+    opener: Opener,
+    /// What merges several inputs by time.
+    merge: Option<Box<Merge>>,
     current: Option<Capture>,
     /// The next one, a pipe whose header has not come.
     opening: Option<Opening>,
@@ -131,10 +150,19 @@ impl CaptureSet {
         let members = Members::of(inputs, options)?;
         let progress = Arc::new(SetProgress::of_bytes(members.total_bytes(options.passes)));
         let Members { list: members, notices } = members;
+        let is_merged = options.order == SetOrder::ByTime && members.len() > 1;
+        let are_many = is_merged && members.len() >= MANY_FILES;
+        let opener = Opener {
+            options: options.capture,
+            give_up: GiveUp::default(),
+            keeps_mappings: options.passes > 1,
+            reading: if are_many { Reading::Frugal } else { Reading::OwnThread },
+        };
         Ok(Self {
+            merge: is_merged.then(|| Box::new(Merge::new(&members))),
             members,
             options,
-            give_up: GiveUp::default(),
+            opener,
             current: None,
             opening: None,
             next_member: 0,
@@ -154,7 +182,7 @@ impl CaptureSet {
     /// Asks `stopped` again and again while a pipe says nothing: once it says so, the pipe counts as ended where it is. A pipe that is silent
     /// is [`Fill::Starved`], with or without it, also one whose header has not come.
     pub fn stop_when(&mut self, stopped: impl Fn() -> bool + Send + Sync + 'static) {
-        self.give_up = GiveUp::when(stopped);
+        self.opener.give_up = GiveUp::when(stopped);
     }
 
     /// Returns the counters that a progress bar reads.
@@ -173,7 +201,12 @@ impl CaptureSet {
         if !self.whole_pass.is_empty() {
             return self.whole_pass.clone();
         }
-        self.summary.files().iter().cloned().chain(self.current.as_ref().map(FileSummary::of)).collect()
+        match &self.merge {
+            Some(merge) => self.summary.files_with(merge.open_files()),
+            None => {
+                self.summary.files_with(self.current.iter().map(|open| (usize::MAX, FileSummary::of(open))))
+            }
+        }
     }
 
     /// Fails where nothing of what was read can be decoded and no input is left that was not begun, nor a pipe whose header has not come: for
@@ -183,10 +216,21 @@ impl CaptureSet {
     ///
     /// [`CaptureError::NothingDecodable`] for the first input of a link type that is not decoded.
     pub fn check_decodable(&self) -> Result<(), CaptureError> {
-        if self.next_member < self.members.len() || self.opening.is_some() {
+        let (is_some_unknown, merged) = match &self.merge {
+            Some(merge) => (merge.is_some_unknown(), Some(merge.captures())),
+            None => (self.next_member < self.members.len() || self.opening.is_some(), None),
+        };
+        if is_some_unknown {
             return Ok(());
         }
-        self.summary.check_decodable(self.current.iter().map(|capture| (capture.path(), capture.links())))
+        let open = self.current.iter().chain(merged.into_iter().flatten());
+        self.summary.check_decodable(open.map(|capture| (capture.path(), capture.links())))
+    }
+
+    /// Returns how many inputs have packets between those of another, as far as the set was read; `None` where none has, or
+    /// where the set is not read [by time](SetOrder::ByTime).
+    pub fn overlapped(&self) -> Option<usize> {
+        self.merge.as_ref().map(|merge| merge.overlapping()).filter(|files| *files > 0)
     }
 
     /// Returns how many packets were yielded, over all passes. A run that stops early may leave some of the last
@@ -197,7 +241,9 @@ impl CaptureSet {
 
     /// Returns the paths of the set in reading order; standard input has its name in words.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
-        self.members.iter().map(Member::path)
+        let merged = self.merge.iter().flat_map(|merge| merge.order());
+        let concat = if self.merge.is_some() { 0..0 } else { 0..self.members.len() };
+        merged.chain(concat).map(|index| self.members[index].path())
     }
 
     /// Returns how many bytes of plain capture the set has on disk, as a bound for sizing tables: `None` where an
@@ -228,7 +274,7 @@ impl CaptureSet {
                     Ok(Fill::Starved)
                 }
                 // Nothing came before it was given up: what it is stays unknown.
-                Err(_) if self.give_up.is_stopped() => {
+                Err(_) if self.opener.give_up.is_stopped() => {
                     self.opening = Some(opening);
                     Ok(Fill::End)
                 }
@@ -238,33 +284,16 @@ impl CaptureSet {
         if self.next_member == self.members.len() && !self.next_pass() {
             return Ok(Fill::End);
         }
-        let options = self.options.capture;
         let member = &mut self.members[self.next_member];
         self.next_member += 1;
-        let (path, pipe) = match (&member.input, &member.mapping) {
-            (Input::Stdin, _) => {
-                let path = Path::new(STDIN);
-                let stdin = Patient::stdin_until(self.give_up.clone())
-                    .map_err(|source| CaptureError::Io { path: path.to_path_buf(), source })?;
-                (path, stdin)
+        match member.open(&self.opener)? {
+            Opened::Capture(capture) => self.current = Some(*capture),
+            Opened::Pipe(opening) => {
+                self.opening = Some(*opening);
+                return self.open_next();
             }
-            (Input::Path(path), Some(mapping)) => {
-                self.current = Some(Capture::mapped(path, Arc::clone(mapping))?);
-                return Ok(Fill::Packets);
-            }
-            (Input::Path(path), None) => match Capture::open_unless_pipe(path, options)? {
-                Ok(capture) => {
-                    if self.options.passes > 1 {
-                        member.mapping = capture.mapping().cloned();
-                    }
-                    self.current = Some(capture);
-                    return Ok(Fill::Packets);
-                }
-                Err(pipe) => (path.as_path(), Patient::new(pipe, self.give_up.clone())),
-            },
-        };
-        self.opening = Some(Opening::new(path, pipe, options));
-        self.open_next()
+        }
+        Ok(Fill::Packets)
     }
 
     /// Begins another pass, later by the span of the set and the mean gap between its packets. There is none where nothing was found, or
@@ -279,6 +308,9 @@ impl CaptureSet {
         self.shift_ns = self.shift_ns.saturating_add(span).saturating_add(gap);
         self.pass = self.pass.wrapping_add(1);
         self.next_member = 0;
+        if let Some(merge) = &mut self.merge {
+            merge.restart();
+        }
         self.packets_of_pass = 0;
         let files = self.summary.take_files();
         if self.whole_pass.is_empty() {
@@ -290,7 +322,7 @@ impl CaptureSet {
     /// Adds a capture that has ended to the summary.
     fn finish(&mut self, capture: &Capture) {
         let read = FileRead::of(capture);
-        self.summary.add(if self.give_up.is_stopped() { read.without_notice() } else { read });
+        self.summary.add(if self.opener.give_up.is_stopped() { read.without_notice() } else { read });
         self.done_bytes += capture.taken_bytes();
     }
 
@@ -308,7 +340,41 @@ impl CaptureSet {
         }
     }
 
+    /// Counts the packets of a batch, and gives it what depends on the pass.
+    fn account(&mut self, batch: &mut PacketBatch) {
+        batch.pass = self.pass;
+        self.packets_of_pass += batch.packets.len() as u64;
+        self.packets += batch.packets.len() as u64;
+        self.shift_times(batch);
+    }
+
+    /// Takes the next packets by time.
+    fn next_merged(&mut self, batch: &mut PacketBatch) -> Result<Fill, CaptureError> {
+        loop {
+            let Self { members, opener, summary, progress, merge: Some(merge), .. } = self else {
+                return Ok(Fill::End);
+            };
+            match merge.next(&mut Context { members, opener, summary, progress }, batch)? {
+                Fill::Packets => {
+                    self.account(batch);
+                    return Ok(Fill::Packets);
+                }
+                Fill::Starved => return Ok(Fill::Starved),
+                // Where it was stopped before a header came, what it is stays unknown.
+                Fill::End if merge.is_some_unknown() => return Ok(Fill::End),
+                Fill::End if self.next_pass() => {}
+                Fill::End => {
+                    self.summary.check_decodable(std::iter::empty())?;
+                    return Ok(Fill::End);
+                }
+            }
+        }
+    }
+
     fn next(&mut self, batch: &mut PacketBatch) -> Result<Fill, CaptureError> {
+        if self.merge.is_some() {
+            return self.next_merged(batch);
+        }
         loop {
             let Some(capture) = &mut self.current else {
                 let opened = self.open_next()?;
@@ -330,10 +396,7 @@ impl CaptureSet {
             match fill {
                 Fill::Starved => return Ok(Fill::Starved),
                 Fill::Packets => {
-                    batch.pass = self.pass;
-                    self.packets_of_pass += batch.packets.len() as u64;
-                    self.packets += batch.packets.len() as u64;
-                    self.shift_times(batch);
+                    self.account(batch);
                     return Ok(Fill::Packets);
                 }
                 Fill::End => {

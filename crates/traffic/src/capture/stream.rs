@@ -49,6 +49,8 @@ pub(super) enum Reading {
     Inline,
     /// One of its own, from the second piece on: a file always has something.
     OwnThread,
+    /// The one that walks, in small pieces: one of many files that are open at the same time.
+    Frugal,
 }
 
 /// A block of the stream, the part of it that belongs to the file, and where that lies in the file.
@@ -104,7 +106,7 @@ impl Stream {
     ) -> Self {
         let filling = match reading {
             Reading::Inline => Filling::OneRead,
-            Reading::OwnThread => Filling::Whole,
+            Reading::OwnThread | Reading::Frugal => Filling::Whole,
         };
         let end = prefix.len();
         let block = Arc::new(Block::Owned(prefix));
@@ -278,7 +280,12 @@ impl Stream {
 /// Where pieces come from.
 #[derive(Debug)]
 enum Source {
-    Inline { feed: Feed, free: Vec<Vec<u8>>, unallocated: usize, is_for_thread: bool },
+    Inline {
+        feed: Feed,
+        free: Vec<Vec<u8>>,
+        unallocated: usize,
+        is_for_thread: bool,
+    },
     Thread(FeedThread),
     /// The feed is on its way to a thread.
     Moving,

@@ -105,8 +105,8 @@ pub(super) struct SummaryBuilder {
     notices: Vec<Notice>,
     /// Notices of files that were read. Later passes, and a file named twice, do not repeat them.
     noticed: BTreeSet<Notice>,
-    /// Files of this pass that have ended.
-    files: Vec<FileSummary>,
+    /// Files of this pass that have ended, each with its place in the order in which they are told of.
+    files: Vec<(usize, FileSummary)>,
     decodable_files: usize,
     undecodable: Option<(PathBuf, Vec<LinkType>)>,
 }
@@ -123,8 +123,13 @@ impl SummaryBuilder {
         }
     }
 
-    /// Adds a file that has ended.
+    /// Adds a file that has ended, behind those before.
     pub(super) fn add(&mut self, read: FileRead) {
+        self.add_at(self.files.last().map_or(0, |(rank, _)| rank + 1), read);
+    }
+
+    /// Adds a file that has ended, of this place in the order in which files are told of.
+    pub(super) fn add_at(&mut self, rank: usize, read: FileRead) {
         let FileRead { summary, joints, notice } = read;
         let lying = (summary.lying_lengths > 0)
             .then(|| Notice::LyingLengths { path: summary.path.clone(), packets: summary.lying_lengths });
@@ -138,7 +143,8 @@ impl SummaryBuilder {
         } else {
             self.decodable_files += 1;
         }
-        self.files.push(summary);
+        let place = self.files.partition_point(|(other, _)| *other < rank);
+        self.files.insert(place, (rank, summary));
     }
 
     /// Returns the notices so far.
@@ -146,14 +152,16 @@ impl SummaryBuilder {
         &self.notices
     }
 
-    /// Returns the files that have ended.
-    pub(super) fn files(&self) -> &[FileSummary] {
-        &self.files
+    /// Returns the files that have ended and those that are open, each with its place in the order.
+    pub(super) fn files_with(&self, open: impl Iterator<Item = (usize, FileSummary)>) -> Vec<FileSummary> {
+        let mut files: Vec<_> = self.files.iter().cloned().chain(open).collect();
+        files.sort_by_key(|(rank, _)| *rank);
+        files.into_iter().map(|(_, summary)| summary).collect()
     }
 
     /// Takes the files that have ended, for another pass.
     pub(super) fn take_files(&mut self) -> Vec<FileSummary> {
-        std::mem::take(&mut self.files)
+        std::mem::take(&mut self.files).into_iter().map(|(_, summary)| summary).collect()
     }
 
     /// Says whether some file that has ended can be decoded, at least in part.

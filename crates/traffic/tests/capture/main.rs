@@ -15,6 +15,7 @@ use proptest::prelude::*;
 
 use sets::notices_of;
 
+mod merge;
 mod parts;
 mod sets;
 
