@@ -36,6 +36,7 @@ use crate::render::say_error;
 
 fn main() -> ExitCode {
     signals::outlive_full_files();
+    signals::outlive_cut_captures();
     match run() {
         Ok(status) => status.into(),
         // Whoever reads our output has had enough: that is a normal end.

@@ -66,6 +66,13 @@ pub(crate) fn outlive_full_files() {
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
 }
 
+/// Lets a capture that is cut short while it is mapped end there, with a notice, instead of ending
+/// the process.
+pub(crate) fn outlive_cut_captures() {
+    // Where it cannot be registered the signal keeps its meaning.
+    let _ = flowloom::traffic::capture::guard_against_truncation();
+}
+
 fn stop(control: &Control) {
     if control.is_stopped() {
         std::process::exit(Status::Interrupted as i32);

@@ -42,7 +42,7 @@ pub(crate) struct Inspect {
     #[arg(long)]
     pub(crate) strict: bool,
 
-    /// Read plain files instead of mapping them: for files that may be cut short meanwhile, which ends a program that maps them
+    /// Read plain files instead of mapping them
     #[arg(long)]
     pub(crate) no_mmap: bool,
 }

@@ -180,7 +180,7 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "N", value_parser = parse::whole::<u64>)]
     pub(crate) seed: Option<u64>,
 
-    /// Read plain files instead of mapping them: for files that may be cut short meanwhile, which ends a program that maps them
+    /// Read plain files instead of mapping them
     #[arg(long)]
     pub(crate) no_mmap: bool,
 

@@ -1,7 +1,8 @@
 //! Threads beside the engine's: they run on any CPU that the process may use.
 //!
-//! A thread inherits the CPUs of the one that starts it. The engine pins its input thread, and captures are opened on
-//! that thread: without a CPU set of its own, a read-ahead thread would share one CPU with the walk it serves.
+//! A thread inherits the CPUs of the one that starts it. The engine pins its input thread, and
+//! captures are opened on that thread: without a CPU set of its own, a read-ahead thread would
+//! share one CPU with the walk it serves.
 
 use std::io;
 use std::thread::{Builder, JoinHandle};
@@ -9,7 +10,8 @@ use std::thread::{Builder, JoinHandle};
 #[cfg(target_os = "linux")]
 static CPUS: std::sync::OnceLock<Option<rustix::thread::CpuSet>> = std::sync::OnceLock::new();
 
-/// Keeps the CPUs that the calling thread may use for threads that start later. The first call counts.
+/// Keeps the CPUs that the calling thread may use for threads that start later. The first call
+/// counts.
 pub(super) fn remember_cpus() {
     #[cfg(target_os = "linux")]
     CPUS.get_or_init(|| rustix::thread::sched_getaffinity(None).ok());

@@ -125,10 +125,10 @@ impl CaptureParts {
         }
         let mapping = self.shared().files.get(limit.file()).and_then(|file| file.mapping.as_ref());
         match (&limit.place, &truth.place, mapping) {
-            (Some(Place { offset, .. }), Some(Place { state, .. }), Some(block))
+            (Some(Place { offset, .. }), Some(Place { state, .. }), Some(mapping))
                 if truth.file() == limit.file() =>
             {
-                let rest = usize::try_from(*offset).ok().and_then(|at| block.bytes().get(at..));
+                let rest = usize::try_from(*offset).ok().and_then(|at| mapping.block().bytes().get(at..));
                 let state = state.clone().before(rest.unwrap_or_default());
                 Boundary::inside(limit.file(), Place { offset: *offset, state })
             }

@@ -8,8 +8,8 @@
 //!  └──────────┴───────────┴──────────────────────────────┴────────┘
 //! ```
 //!
-//! A record that straddles two pieces is completed in the free space of the second one, so its first part is the only
-//! thing that is copied.
+//! A record that straddles two pieces is completed in the free space of the second one, so its
+//! first part is the only thing that is copied.
 
 use std::io::{self, Read};
 
@@ -21,7 +21,8 @@ pub(super) const PIECE_BYTES: usize = 256 << 10;
 /// A buffer with bytes of the (unpacked) file.
 #[derive(Debug)]
 pub(super) struct Piece {
-    /// Always [`HEADROOM_BYTES`] + [`PIECE_BYTES`] long, so that no buffer is cleared between two uses.
+    /// Always [`HEADROOM_BYTES`] + [`PIECE_BYTES`] long, so that no buffer is cleared between two
+    /// uses.
     pub(super) buffer: Vec<u8>,
     /// Where the bytes begin. Everything before may be overwritten.
     pub(super) start: usize,

@@ -1,7 +1,8 @@
 //! A feed on a thread of its own, so that reading and decompression overlap with the walk.
 //!
-//! Buffers go round: the thread fills a free one, the walk takes it from the queue, and it is free again when the last
-//! worker has released its block. The number of buffers bounds how far the thread is ahead.
+//! Buffers go round: the thread fills a free one, the walk takes it from the queue, and it is free
+//! again when the last worker has released its block. The number of buffers bounds how far the
+//! thread is ahead.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,7 +12,8 @@ use std::thread::JoinHandle;
 use super::background;
 use super::feed::{Fed, Feed, Piece, new_buffer};
 
-/// A thread that fills buffers ahead of the walk. Dropping it ends the thread and waits for its read to return.
+/// A thread that fills buffers ahead of the walk. Dropping it ends the thread and waits for its
+/// read to return.
 #[derive(Debug)]
 pub(super) struct FeedThread {
     shared: Arc<Shared>,
@@ -60,7 +62,8 @@ impl Shared {
 }
 
 impl FeedThread {
-    /// Moves `feed` to a thread. `free` are buffers it may use, beside up to `unallocated` new ones.
+    /// Moves `feed` to a thread. `free` are buffers it may use, beside up to `unallocated` new
+    /// ones.
     ///
     /// # Errors
     ///
@@ -93,14 +96,12 @@ impl FeedThread {
                 }
             }
         });
-        match thread {
-            Ok(thread) => Ok(Self { shared, thread: Some(thread) }),
-            Err(_) => {
-                let feed = hand_over.lock().unwrap_or_else(PoisonError::into_inner).take();
-                let free = std::mem::take(&mut shared.lock().free);
-                Err((feed.expect("only a thread that runs takes the feed"), free))
-            }
+        if let Ok(thread) = thread {
+            return Ok(Self { shared, thread: Some(thread) });
         }
+        let feed = hand_over.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let free = std::mem::take(&mut shared.lock().free);
+        Err((feed.expect("only a thread that runs takes the feed"), free))
     }
 
     /// Returns the next piece; waits for it as long as the thread has a buffer to fill.

@@ -1,11 +1,11 @@
 //! Which files a set of captures consists of, in which order.
 
 use std::path::Path;
-use std::sync::Arc;
 
-use flowloom_packet::{PacketBatch, SharedBlock};
+use flowloom_packet::PacketBatch;
 
 use super::error::CaptureError;
+use super::map::Mapping;
 use super::notice::Notice;
 use super::open::{Capture, CaptureOptions};
 use super::opening::Opening;
@@ -26,7 +26,7 @@ pub(super) struct Member {
     /// Bytes on disk; `None` where it is no regular file.
     pub(super) bytes: Option<u64>,
     /// The mapping, kept for the next pass.
-    pub(super) mapping: Option<SharedBlock>,
+    pub(super) mapping: Option<Mapping>,
     /// Time of the first packet, 0 where there is none; `None` where it was not looked at.
     pub(super) first_ns: Option<u64>,
 }
@@ -69,7 +69,7 @@ impl Member {
             }
             Input::Path(path) => {
                 if let Some(mapping) = &self.mapping {
-                    return Ok(Opened::Capture(Box::new(Capture::mapped(path, Arc::clone(mapping))?)));
+                    return Ok(Opened::Capture(Box::new(Capture::mapped(path, mapping.clone())?)));
                 }
                 match Capture::open_to_read(path, opener.options, opener.reading)? {
                     Ok(capture) => {

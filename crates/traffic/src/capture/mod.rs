@@ -4,7 +4,10 @@
 //!  path, "-" or directory
 //!    └─ set      which files, in which order, how often
 //!        └─ open     what is it? (by content)
-//!            ├─ map      plain file: mapped, walked in place
+//!            ├─ mapped   plain file: walked in place, up to where it may have been cut meanwhile
+//!            │   ├─ map         the mapping
+//!            │   ├─ bus_error   what becomes of reads behind the end of a file that was cut
+//!            │   └─ read_ahead  a thread that makes pages present before the walk
 //!            ├─ opening  pipe whose header may not have come
 //!            ├─ patient  pipe: waited for, as long as wanted
 //!            └─ stream   pipe, gzip, zstd: read in pieces, which are walked in place
@@ -22,6 +25,8 @@
 
 mod background;
 mod boundary;
+#[cfg(target_os = "linux")]
+mod bus_error;
 mod confirm;
 mod copies;
 pub mod error;
@@ -31,6 +36,7 @@ mod format;
 mod gzip;
 mod links;
 mod map;
+mod mapped;
 mod members;
 mod merge;
 pub mod notice;
@@ -41,6 +47,8 @@ pub mod parts;
 mod patient;
 mod pcap;
 mod pcapng;
+#[cfg(target_os = "linux")]
+mod read_ahead;
 pub mod set;
 mod stream;
 mod summary;
@@ -51,6 +59,7 @@ pub use confirm::SetSummary;
 pub use error::CaptureError;
 pub use format::Format;
 pub use gzip::GzipReader;
+pub use map::guard_against_truncation;
 pub use notice::Notice;
 pub use open::{Capture, CaptureOptions};
 pub use part::{CapturePart, PartRead};

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use flowloom_packet::{Fill, LinkType, PacketBatch, PacketSource, SharedBlock, SourceError};
+use flowloom_packet::{Fill, LinkType, PacketBatch, PacketSource, SourceError};
 
 use super::background;
 use super::error::CaptureError;
 use super::format::{Format, Packing, SNIFF_BYTES};
-use super::map::map;
+use super::map::Mapping;
+use super::mapped::{Mapped, MappedFill};
 use super::notice::Notice;
 use super::patient::{self, GiveUp, Patient};
 use super::stream::{Reading, Stream, StreamEnd, StreamFill};
@@ -79,7 +80,7 @@ pub(super) struct Place {
 
 #[derive(Debug)]
 enum Body {
-    Mapped { block: SharedBlock, at: usize, touched: usize, limit: usize, numbered: bool },
+    Mapped(Mapped),
     Stream(Stream),
     Done,
 }
@@ -125,11 +126,12 @@ impl Capture {
         if !metadata.is_file() {
             return Ok(Err(file));
         }
-        let prefix = read_up_to(&mut file, SNIFF_BYTES).map_err(io)?;
-        if options.map && Format::of(&prefix).is_some() {
+        let mut prefix = read_up_to(&mut file, SNIFF_BYTES).map_err(io)?;
+        if let (true, Some(format)) = (options.map, Format::of(&prefix)) {
+            read_header(&mut file, format, &mut prefix).map_err(io)?;
             // A file system that cannot map is read as a stream.
-            if let Ok(block) = map(&file) {
-                return Self::mapped(path, block).map(Ok);
+            if let Ok(mapping) = file.try_clone().and_then(|file| Mapping::new(file, &prefix)) {
+                return Self::mapped(path, mapping).map(Ok);
             }
         }
         Self::stream(path, prefix, file, reading, options).map(Ok)
@@ -137,8 +139,9 @@ impl Capture {
 
     /// Opens a capture that comes from `inner`, under the name `path` in messages.
     ///
-    /// The thread that asks for batches also reads and decompresses: `inner` may be a pipe that has nothing for now. Files opened by
-    /// [`Capture::open`] are read and decompressed on a thread of their own.
+    /// The thread that asks for batches also reads and decompresses: `inner` may be a pipe that has
+    /// nothing for now. Files opened by [`Capture::open`] are read and decompressed on a thread of
+    /// their own.
     ///
     /// # Errors
     ///
@@ -154,36 +157,35 @@ impl Capture {
     }
 
     /// Opens a capture that is mapped already, to read it once more.
-    pub(super) fn mapped(path: &Path, block: SharedBlock) -> Result<Self, CaptureError> {
-        Self::mapped_between(path, block, None, None)
+    pub(super) fn mapped(path: &Path, mapping: Mapping) -> Result<Self, CaptureError> {
+        Self::mapped_between(path, mapping, None, None)
     }
 
     /// Opens some of a capture that is mapped already: from `begin`, or its first record, on to the last record that
     /// begins before offset `limit`, or to its end.
     pub(super) fn mapped_between(
         path: &Path,
-        block: SharedBlock,
+        mapping: Mapping,
         begin: Option<Place>,
         limit: Option<u64>,
     ) -> Result<Self, CaptureError> {
-        let format = recognise(path, block.bytes(), None)?;
-        let (walk, at) = match begin {
+        let head = mapping.head();
+        let format = recognise(path, head, None)?;
+        let (walk, start) = match begin {
             Some(Place { offset, state }) => {
-                let at = in_file(offset, block.bytes());
-                (Walk::resume(state, at), at)
+                let start = usize::try_from(offset).unwrap_or(usize::MAX);
+                (Walk::resume(state, start), start)
             }
-            None => {
-                Walk::begin(format, block.bytes()).map_err(|why| not_a_capture(path, block.bytes(), why))?
-            }
+            None => Walk::begin(format, head).map_err(|why| not_a_capture(path, head, why))?,
         };
-        let limit = limit.map_or(block.bytes().len(), |limit| in_file(limit, block.bytes()));
+        let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
         Ok(Self {
             path: path.to_path_buf(),
             format,
             packing: None,
             walk,
-            body: Body::Mapped { block, at, touched: at, limit, numbered: false },
-            taken_bytes: Arc::new(AtomicU64::new(at as u64)),
+            body: Body::Mapped(Mapped::new(mapping, start, limit)),
+            taken_bytes: Arc::default(),
             notice: None,
             left_off: None,
         })
@@ -231,16 +233,8 @@ impl Capture {
         taken_bytes: Arc<AtomicU64>,
     ) -> Result<Self, CaptureError> {
         let format = recognise(path, &prefix, packing)?;
-        // The walk begins with the whole header.
-        let header_bytes = match format {
-            Format::Pcap { .. } => pcap::FILE_HEADER_BYTES,
-            Format::Pcapng => pcapng::section_header_bytes(&prefix).min(pcapng::DESCRIPTION_BYTES_MAX),
-        };
-        if header_bytes > prefix.len() {
-            let more = read_up_to(&mut inner, header_bytes - prefix.len())
-                .map_err(|source| CaptureError::Io { path: path.to_path_buf(), source })?;
-            prefix.extend_from_slice(&more);
-        }
+        read_header(&mut inner, format, &mut prefix)
+            .map_err(|source| CaptureError::Io { path: path.to_path_buf(), source })?;
         let (walk, start) =
             Walk::begin(format, &prefix).map_err(|why| not_a_capture(path, &prefix, why))?;
         let stream = Stream::new(prefix, start, inner, reading);
@@ -269,30 +263,29 @@ impl Capture {
                 batch.block = None;
                 Ok(Fill::End)
             }
-            Body::Mapped { block, at, touched, limit, numbered } => {
-                let bytes = block.bytes();
-                touch_ahead(bytes, *at, touched);
-                let (next, stop) = self.walk.step_until(bytes, *at, *limit, &mut batch.packets);
-                batch.ahead = self.walk.look_ahead(*at, next);
-                *at = next;
-                self.taken_bytes.store(next as u64, Ordering::Relaxed);
-                if !batch.packets.is_empty() {
-                    if !*numbered {
-                        *numbered = true;
-                        batch.block_number += 1;
-                    }
-                    // Mostly the one of the batch before: then nobody counts it anew.
-                    if !batch.block.as_ref().is_some_and(|known| Arc::ptr_eq(known, block)) {
-                        batch.block = Some(Arc::clone(block));
-                    }
+            Body::Mapped(mapped) => {
+                let fill = mapped.fill(&mut self.walk, batch);
+                let offset = mapped.offset() as u64;
+                self.taken_bytes.store(offset, Ordering::Relaxed);
+                if let MappedFill::Packets = fill {
                     return Ok(Fill::Packets);
                 }
                 batch.block = None;
-                let offset = next as u64;
-                if stop == Stop::Limit {
-                    self.left_off = Some(Place { offset, state: self.walk.state_at(bytes, next) });
+                match fill {
+                    MappedFill::Packets => {}
+                    MappedFill::End(stop) => {
+                        if stop == Stop::Limit {
+                            let bytes = mapped.mapping().block().bytes();
+                            let state = self.walk.state_at(bytes, mapped.offset());
+                            self.left_off = Some(Place { offset, state });
+                        }
+                        self.stopped(stop, offset);
+                    }
+                    MappedFill::Error(error) => {
+                        self.body = Body::Done;
+                        return self.failed(error);
+                    }
                 }
-                self.stopped(stop, offset);
                 Ok(Fill::End)
             }
             Body::Stream(stream) => {
@@ -406,9 +399,9 @@ impl Capture {
     }
 
     /// Returns the mapping of a mapped capture, to read it once more.
-    pub(super) fn mapping(&self) -> Option<&SharedBlock> {
+    pub(super) fn mapping(&self) -> Option<&Mapping> {
         match &self.body {
-            Body::Mapped { block, .. } => Some(block),
+            Body::Mapped(mapped) => Some(mapped.mapping()),
             _ => None,
         }
     }
@@ -453,21 +446,16 @@ fn not_a_capture(path: &Path, bytes: &[u8], why: String) -> CaptureError {
     CaptureError::NotACapture { path: path.to_path_buf(), first_bytes: first.join(" "), why }
 }
 
-/// Returns an offset as a position in the file's bytes, their end where it lies behind it.
-fn in_file(offset: u64, bytes: &[u8]) -> usize {
-    usize::try_from(offset).map_or(bytes.len(), |at| at.min(bytes.len()))
-}
-
-/// Makes the pages that the walk comes to next present: a prefetch into a page that is not does nothing.
-///
-/// The kernel maps a run of pages around each fault; one touch per run, before the walk needs it, costs no further fault.
-#[inline]
-fn touch_ahead(bytes: &[u8], at: usize, touched: &mut usize) {
-    const RUN_BYTES: usize = 64 << 10;
-    while *touched < bytes.len() && *touched < at + 2 * RUN_BYTES {
-        std::hint::black_box(bytes[*touched]);
-        *touched += RUN_BYTES;
+/// Reads on until `prefix` has the whole file header or section header, or the input ends.
+fn read_header(reader: &mut impl Read, format: Format, prefix: &mut Vec<u8>) -> io::Result<()> {
+    let header_bytes = match format {
+        Format::Pcap { .. } => pcap::FILE_HEADER_BYTES,
+        Format::Pcapng => pcapng::section_header_bytes(prefix).min(pcapng::DESCRIPTION_BYTES_MAX),
+    };
+    if header_bytes > prefix.len() {
+        prefix.extend(read_up_to(reader, header_bytes - prefix.len())?);
     }
+    Ok(())
 }
 
 /// Reads until `count` bytes are there or the input ends.

@@ -137,7 +137,7 @@ impl CapturePart {
         let limit = (self.file == self.limit.file()).then(|| self.limit.offset());
         self.taken_bytes = place.as_ref().map_or(0, |place| place.offset);
         let capture = match &member.mapping {
-            Some(block) => Capture::mapped_between(member.path(), Arc::clone(block), place, limit)?,
+            Some(mapping) => Capture::mapped_between(member.path(), mapping.clone(), place, limit)?,
             None => {
                 Capture::open_unless_pipe(member.path(), self.plan.options.capture)?.map_err(|_pipe| {
                     let why = "it was a regular file when the parts were planned, and is none now";

@@ -327,8 +327,8 @@ fn place_from(
         };
         member.mapping = capture.mapping().cloned();
     }
-    let Some(block) = &member.mapping else { return Ok(None) };
-    let bytes = block.bytes();
+    let Some(mapping) = &member.mapping else { return Ok(None) };
+    let bytes = mapping.block().bytes();
     if head.as_ref().is_none_or(|(known, _)| *known != file) {
         *head = FileHead::of(bytes).map(|head| (file, head));
     }

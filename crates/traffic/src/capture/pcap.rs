@@ -186,7 +186,8 @@ impl PcapWalk {
         }
     }
 
-    fn header_bytes(&self) -> usize {
+    /// Returns the bytes of a record before its packet.
+    pub(super) fn header_bytes(&self) -> usize {
         self.state.header_bytes()
     }
 

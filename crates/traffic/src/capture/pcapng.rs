@@ -3,6 +3,8 @@
 //! Packet blocks are read here field by field: the library's parser would collect a block's options in a vector,
 //! an allocation per packet. Section headers and interface descriptions, which come once, go through it.
 
+use std::ops::Range;
+
 use flowloom_packet::{BATCH_PACKETS, LinkType, RawPacket};
 use pcap_parser::pcapng::{
     Block, OptionCode, PcapNGOption, SectionHeaderBlock, parse_block_be, parse_block_le,
@@ -19,6 +21,9 @@ const INTERFACE_DESCRIPTION: u32 = 1;
 const OBSOLETE_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const ENHANCED_PACKET: u32 = 6;
+
+/// Bytes of a block without a body.
+pub(super) const BLOCK_BYTES_MIN: usize = 12;
 
 /// The resolution of a clock of which nothing is said: a negative power of ten.
 const MICROSECONDS: u8 = 6;
@@ -238,6 +243,28 @@ impl PcapngWalk {
 
     pub(super) fn effects(&self) -> Effects {
         self.effects
+    }
+
+    /// Returns where the block lies that `position` is in, going on from the start of a block before
+    /// it. Where the end of a block is lost, that block has no end.
+    #[cold]
+    pub(super) fn block_of_packet(&self, bytes: &[u8], from: usize, position: usize) -> Range<usize> {
+        let mut at = from;
+        while let Some(head) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+            let stated = [head[4], head[5], head[6], head[7]];
+            // The byte order may have changed with a section meanwhile.
+            let lengths = [self.word(stated), self.word(stated).swap_bytes()].map(|length| length as usize);
+            let length = lengths.into_iter().find(|length| {
+                (BLOCK_BYTES_MIN..=RECORD_BYTES_MAX).contains(length)
+                    && bytes.get(at + length - 4..at + length) == Some(&stated)
+            });
+            match length {
+                Some(length) if position < at + length => return at..at + length,
+                Some(length) => at += length,
+                None => break,
+            }
+        }
+        at..usize::MAX
     }
 
     pub(super) fn links(&self) -> &[LinkType] {

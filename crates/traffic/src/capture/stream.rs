@@ -1,8 +1,8 @@
 //! Pipes and compressed files: read in pieces, which are walked in place.
 //!
-//! The code that walks a mapped file walks the pieces, so both ways yield the same packets. Of a record that straddles
-//! two pieces the first part is copied before the second piece; a record that does not fit there is gathered in a
-//! block of its own.
+//! The code that walks a mapped file walks the pieces, so both ways yield the same packets. Of a
+//! record that straddles two pieces the first part is copied before the second piece; a record that
+//! does not fit there is gathered in a block of its own.
 
 use std::io::{self, Read};
 use std::ops::Range;
@@ -17,7 +17,8 @@ use super::walk::{Stop, Walk};
 
 /// Room for the largest record that is believed, with its header.
 const RECORD_AND_HEADER_BYTES_MAX: usize = RECORD_BYTES_MAX + 4096;
-/// Buffers of a stream: one is walked, the others are filled ahead or wait for workers to release them.
+/// Buffers of a stream: one is walked, the others are filled ahead or wait for workers to release
+/// them.
 const BUFFERS: usize = 16;
 /// Blocks of long records that workers may hold at a time.
 const LONG_BLOCKS: usize = 8;
@@ -97,7 +98,8 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Returns a stream whose first bytes are `prefix`; the first record begins at `start`, within it or at its end.
+    /// Returns a stream whose first bytes are `prefix`; the first record begins at `start`, within
+    /// it or at its end.
     pub(super) fn new(
         prefix: Vec<u8>,
         start: usize,

@@ -16,7 +16,7 @@ use flowloom_packet::{BATCH_PACKETS, RawPacket};
 use super::format::Format;
 use super::notice::Notice;
 use super::pcap::{PcapState, PcapWalk};
-use super::pcapng::{Effects, PcapngState, PcapngWalk, other_capture};
+use super::pcapng::{self, Effects, PcapngState, PcapngWalk, other_capture};
 
 /// How far ahead of itself the walk makes sure of lines: a few records.
 const NEAR_BYTES: usize = 1024;
@@ -328,8 +328,9 @@ impl Walk {
         self.ahead.leave(from, to)
     }
 
-    /// Says that the bytes of the next step are others: position 0 lies at `base` in the file, and lines are requested from `from` on.
-    /// `base` wraps where the bytes before `from` would lie before the file.
+    /// Says that the bytes of the next step are others: position 0 lies at `base` in the file, and
+    /// lines are requested from `from` on. `base` wraps where the bytes before `from` would lie before
+    /// the file.
     pub(super) fn moved(&mut self, base: u64, from: usize) {
         self.ahead = Ahead::from(from);
         self.base = base;
@@ -341,6 +342,40 @@ impl Walk {
             self.joints.first = self.base.wrapping_add(at as u64);
         }
         self.joints.count += 1;
+    }
+
+    /// Takes back the packets of a step, which began at `from`, whose records do not end by `end`;
+    /// returns where the first of these records begins.
+    #[cold]
+    pub(super) fn take_back(
+        &mut self,
+        bytes: &[u8],
+        from: usize,
+        end: usize,
+        packets: &mut Vec<RawPacket>,
+    ) -> Option<usize> {
+        let record = |packet: &RawPacket| {
+            let position = usize::try_from(packet.position).unwrap_or(usize::MAX).min(bytes.len());
+            match &self.kind {
+                Kind::Pcap(walk) => {
+                    position.saturating_sub(walk.header_bytes())..position + packet.captured_bytes as usize
+                }
+                Kind::Pcapng(walk) => walk.block_of_packet(bytes, from, position),
+            }
+        };
+        let first = packets.iter().position(|packet| record(packet).end > end)?;
+        let start = record(&packets[first]).start;
+        self.packets -= (packets.len() - first) as u64;
+        packets.truncate(first);
+        Some(start)
+    }
+
+    /// Returns the bytes that a record has at least.
+    pub(super) fn record_header_bytes(&self) -> usize {
+        match &self.kind {
+            Kind::Pcap(walk) => walk.header_bytes(),
+            Kind::Pcapng(_) => pcapng::BLOCK_BYTES_MIN,
+        }
     }
 
     /// Returns where captures were joined into this one so far.

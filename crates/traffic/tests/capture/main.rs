@@ -15,6 +15,8 @@ use proptest::prelude::*;
 
 use sets::notices_of;
 
+#[cfg(target_os = "linux")]
+mod cut_while_mapped;
 mod merge;
 mod parts;
 mod sets;
@@ -138,25 +140,37 @@ fn open_bytes(bytes: Vec<u8>) -> Result<Capture, CaptureError> {
     Capture::read_from(Path::new("test"), Cursor::new(bytes), CaptureOptions::default())
 }
 
-/// Reads the same bytes mapped, as a stream, and as a trickle; all must agree. Returns packets and notice.
+/// What a reader finds in a capture: its packets, and what is to be known of it.
+type Found = (Vec<Seen>, Option<Notice>, Option<Notice>);
+
+fn found(capture: Result<Capture, CaptureError>) -> Option<Found> {
+    let mut capture = capture.ok()?;
+    let seen = drain(&mut capture).expect("memory and files have no read errors");
+    Some((seen, capture.notice().cloned(), capture.joined()))
+}
+
+/// Reads the same bytes mapped, read by a thread, decompressed by one, as a stream, and as a trickle; all must agree.
+/// Returns packets and notice.
 fn read_all_ways(bytes: &[u8]) -> Option<(Vec<Seen>, Option<Notice>)> {
     let directory = tempfile::tempdir().unwrap();
     let path = write_file(directory.path(), "test", bytes);
-    let mut mapped = Capture::open(&path, CaptureOptions::default()).ok();
-    let mapped_seen = mapped.as_mut().map(|capture| drain(capture).expect("a mapping has no read errors"));
-    for step in [usize::MAX, 7] {
+    let mapped = found(Capture::open(&path, CaptureOptions::default()));
+    let options = CaptureOptions { map: false, ..CaptureOptions::default() };
+    assert_eq!(mapped, found(Capture::open(&path, options)), "read");
+    for step in [usize::MAX, 1000, 7] {
         let trickle = Trickle { inner: Cursor::new(bytes.to_vec()), step };
-        let mut streamed = Capture::read_from(&path, trickle, CaptureOptions::default()).ok();
-        let streamed_seen =
-            streamed.as_mut().map(|capture| drain(capture).expect("memory has no read errors"));
-        assert_eq!(mapped_seen, streamed_seen, "read {step} bytes at a time");
-        let notices =
-            (mapped.as_ref().and_then(Capture::notice), streamed.as_ref().and_then(Capture::notice));
-        assert_eq!(notices.0, notices.1, "read {step} bytes at a time");
-        let joined = (mapped.as_ref().map(Capture::joined), streamed.as_ref().map(Capture::joined));
-        assert_eq!(joined.0, joined.1, "read {step} bytes at a time");
+        let streamed = found(Capture::read_from(&path, trickle, CaptureOptions::default()));
+        assert_eq!(mapped, streamed, "read {step} bytes at a time");
     }
-    Some((mapped_seen?, mapped?.notice().cloned()))
+    if mapped.is_some() && !bytes.starts_with(&[0x1F, 0x8B]) {
+        for (packing, packed) in [("gzip", gzip(bytes)), ("zstd", zstd::encode_all(bytes, 1).unwrap())] {
+            std::fs::write(&path, packed).unwrap();
+            let packed = found(Capture::open(&path, CaptureOptions::default()));
+            assert_eq!(mapped, packed, "{packing}");
+        }
+    }
+    let (seen, notice, _) = mapped?;
+    Some((seen, notice))
 }
 
 #[test]

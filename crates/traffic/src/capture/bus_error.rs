@@ -1,0 +1,264 @@
+//! Mapped files that another process cuts short: their lost pages become zeros, and the walk is
+//! told.
+//!
+//! A read of a mapped page beyond the end of its file raises SIGBUS, which ends the process. The
+//! handler here looks the address up among the mappings that are registered, maps pages of zeros
+//! over everything behind the new end, and notes where the end is. The read then goes on; the walk
+//! finds the note before it yields what it read.
+//!
+//! The handler calls `fstat`, `mmap`, `sigaction` and `raise` and touches atomics only: all of them
+//! may be used in a signal handler (on Linux `mmap` is nothing but the system call).
+#![expect(unsafe_code, reason = "a signal handler that maps pages; atomics and system calls only")]
+
+use std::ffi::{c_int, c_void};
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// No byte is lost.
+const NOTHING_LOST: u64 = u64::MAX;
+
+/// What the handler needs, set before it is installed.
+struct Installed {
+    /// What handled the signal before; addresses of no region are passed on to it.
+    before: libc::sigaction,
+    page_bytes: usize,
+}
+
+static INSTALLED: OnceLock<Installed> = OnceLock::new();
+
+/// The regions, a list that only grows: the handler may walk it at any time.
+static REGIONS: AtomicPtr<Region> = AtomicPtr::new(ptr::null_mut());
+
+/// Serialises registrations; the handler never takes it.
+static REGISTERING: Mutex<()> = Mutex::new(());
+
+/// A mapping of a file. Regions are never freed; the next registration uses one that is free.
+struct Region {
+    /// Address of the first byte; 0 while the region is free.
+    start: AtomicUsize,
+    bytes: AtomicUsize,
+    file: AtomicI32,
+    /// The file offset of the first byte that is lost.
+    lost_from: AtomicU64,
+    /// A page is lost that lies within the file: the storage failed.
+    is_unreadable: AtomicBool,
+    next: AtomicPtr<Region>,
+}
+
+/// A mapping for which the handler is responsible, until it is dropped.
+pub(super) struct Registration(&'static Region);
+
+impl std::fmt::Debug for Registration {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Registration").field("lost_from", &self.lost_from()).finish()
+    }
+}
+
+/// Installs the handler, once.
+///
+/// # Errors
+///
+/// Why the system installs none.
+pub(super) fn install() -> io::Result<()> {
+    let _one_at_a_time = REGISTERING.lock().unwrap_or_else(PoisonError::into_inner);
+    if INSTALLED.get().is_some() {
+        return Ok(());
+    }
+    // SAFETY: `sysconf` has no preconditions.
+    let page_bytes = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
+    // SAFETY: all-zero bytes are a valid `sigaction`: no flags, an empty mask and the default
+    // action.
+    let mut before: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: a null pointer for the new action only reads the old one, into a variable that
+    // outlives the call.
+    if unsafe { libc::sigaction(libc::SIGBUS, ptr::null(), &raw mut before) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    INSTALLED.get_or_init(|| Installed { before, page_bytes });
+    // SAFETY: as above.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = on_bus_error as *const () as usize;
+    // On the alternate stack where the thread has one: the handler before may need it for a stack
+    // overflow.
+    action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+    // SAFETY: `action` is a valid action whose handler has the signature that SA_SIGINFO asks for.
+    if unsafe { libc::sigaction(libc::SIGBUS, &raw const action, ptr::null_mut()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+impl Registration {
+    /// Makes the handler responsible for the mapping of all of `file` in `bytes`; `None` where it
+    /// is not installed.
+    ///
+    /// The mapping is not written through. `bytes` and the file outlive the registration: both lie
+    /// beside it in [`Mapping`](super::map::Mapping), which drops the registration first.
+    pub(super) fn new(file: &File, bytes: &[u8]) -> Option<Self> {
+        INSTALLED.get()?;
+        let _one_at_a_time = REGISTERING.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = REGIONS.load(Ordering::Relaxed);
+        // SAFETY: the list holds leaked regions only, which stay valid for ever.
+        while let Some(region) = unsafe { next.as_ref() } {
+            if region.start.load(Ordering::Relaxed) == 0 {
+                region.set(file, bytes);
+                return Some(Self(region));
+            }
+            next = region.next.load(Ordering::Relaxed);
+        }
+        let region = Box::new(Region {
+            start: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+            file: AtomicI32::new(-1),
+            lost_from: AtomicU64::new(NOTHING_LOST),
+            is_unreadable: AtomicBool::new(false),
+            next: AtomicPtr::new(REGIONS.load(Ordering::Relaxed)),
+        });
+        let region = Box::leak(region);
+        region.set(file, bytes);
+        // Release: the handler that finds the region, with Acquire, sees what was set.
+        REGIONS.store(region, Ordering::Release);
+        Some(Self(region))
+    }
+
+    /// Returns the file offset of the first byte that is lost, if a read has found one.
+    #[inline]
+    pub(super) fn lost_from(&self) -> Option<u64> {
+        // Relaxed: a thread sees what a handler did on that thread, and what others lost is found
+        // by its own reads.
+        let offset = self.0.lost_from.load(Ordering::Relaxed);
+        (offset != NOTHING_LOST).then_some(offset)
+    }
+
+    /// Says whether a read has found a page that the storage does not give, within the file.
+    pub(super) fn is_unreadable(&self) -> bool {
+        self.0.is_unreadable.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        // The lock orders this before the next registration of the region.
+        let _one_at_a_time = REGISTERING.lock().unwrap_or_else(PoisonError::into_inner);
+        self.0.start.store(0, Ordering::Release);
+    }
+}
+
+impl Region {
+    fn set(&self, file: &File, bytes: &[u8]) {
+        self.bytes.store(bytes.len(), Ordering::Relaxed);
+        self.file.store(file.as_raw_fd(), Ordering::Relaxed);
+        self.lost_from.store(NOTHING_LOST, Ordering::Relaxed);
+        self.is_unreadable.store(false, Ordering::Relaxed);
+        // Release: the handler that reads the address, with Acquire, sees the fields above.
+        self.start.store(bytes.as_ptr().addr(), Ordering::Release);
+    }
+
+    /// Maps zeros over what is lost, where `address` lies in this region; says whether the read can
+    /// go on.
+    fn replace(&self, address: usize, page_bytes: usize) -> bool {
+        let start = self.start.load(Ordering::Acquire);
+        let bytes = self.bytes.load(Ordering::Relaxed);
+        if start == 0 || address < start || address - start >= bytes.next_multiple_of(page_bytes) {
+            return false;
+        }
+        let mut offset = (address - start) / page_bytes * page_bytes;
+        let mut lost_from = offset as u64;
+        // SAFETY: all-zero bytes are a valid `stat`, which the call fills in; it fails for a file
+        // that is not open.
+        let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+        // SAFETY: `stat` outlives the call.
+        let has_stat = unsafe { libc::fstat(self.file.load(Ordering::Relaxed), &raw mut stat) } == 0;
+        if let (true, Ok(file_bytes)) = (has_stat, usize::try_from(stat.st_size))
+            && file_bytes <= offset
+        {
+            // Everything from the end of the file on is lost. Of the page it lies in, the kernel
+            // cleared the rest.
+            offset = file_bytes.next_multiple_of(page_bytes);
+            lost_from = file_bytes as u64;
+        } else {
+            self.is_unreadable.store(true, Ordering::Relaxed);
+        }
+        let lost_bytes = bytes.next_multiple_of(page_bytes) - offset;
+        // SAFETY: the range consists of whole pages of a registered mapping (`offset` is at most
+        // the faulting page, which is in it). Its owner only reads it, and keeps it mapped as long
+        // as it is registered: the faulting read is one of the owner's. The pages replaced have no
+        // contents that could be read, so no bytes change that were seen.
+        let mapped = unsafe {
+            libc::mmap(
+                ptr::with_exposed_provenance_mut(start + offset),
+                lost_bytes,
+                libc::PROT_READ,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if mapped == libc::MAP_FAILED {
+            return false;
+        }
+        self.lost_from.fetch_min(lost_from, Ordering::Relaxed);
+        true
+    }
+}
+
+/// Handles SIGBUS.
+extern "C" fn on_bus_error(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: the kernel passes a valid pointer to a handler with SA_SIGINFO.
+    let (code, address) = unsafe { ((*info).si_code, (*info).si_addr().addr()) };
+    let Some(installed) = INSTALLED.get() else { return };
+    // SAFETY: `errno` of this thread, which the interrupted code may be about to read.
+    let errno = unsafe { *libc::__errno_location() };
+    let is_replaced = code == libc::BUS_ADRERR && replace_lost_pages(address, installed.page_bytes);
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = errno };
+    if !is_replaced {
+        pass_on(&installed.before, signal, info, context);
+    }
+}
+
+fn replace_lost_pages(address: usize, page_bytes: usize) -> bool {
+    // Acquire: pairs with the registration that put a region at the head of the list.
+    let mut next = REGIONS.load(Ordering::Acquire);
+    // SAFETY: the list holds leaked regions only, which stay valid for ever.
+    while let Some(region) = unsafe { next.as_ref() } {
+        if region.replace(address, page_bytes) {
+            return true;
+        }
+        next = region.next.load(Ordering::Relaxed);
+    }
+    false
+}
+
+/// Does what would have been done without this handler.
+fn pass_on(before: &libc::sigaction, signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    match before.sa_sigaction {
+        libc::SIG_DFL | libc::SIG_IGN => {
+            // The signal is blocked while it is handled: it is delivered again on return and ends
+            // the process. The kernel does not let a fault be ignored either.
+            // SAFETY: `before` is the action that the system gave us, with its handler set to the
+            // default.
+            unsafe {
+                let mut default = *before;
+                default.sa_sigaction = libc::SIG_DFL;
+                libc::sigaction(signal, &raw const default, ptr::null_mut());
+                libc::raise(signal);
+            }
+        }
+        handler if before.sa_flags & libc::SA_SIGINFO != 0 => {
+            // SAFETY: whatever installed the handler promised this signature with SA_SIGINFO.
+            let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
+                unsafe { std::mem::transmute(handler) };
+            handler(signal, info, context);
+        }
+        handler => {
+            // SAFETY: whatever installed the handler promised this signature without SA_SIGINFO.
+            let handler: extern "C" fn(c_int) = unsafe { std::mem::transmute(handler) };
+            handler(signal);
+        }
+    }
+}

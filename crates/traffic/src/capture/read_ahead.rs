@@ -1,0 +1,191 @@
+//! A thread that makes the pages of a mapping present before the walk reads them.
+//!
+//! A walk that faults waits for the storage and computes nothing meanwhile. This thread faults
+//! first: the kernel sees sequential faults, reads in the largest requests that the device takes,
+//! and keeps the pages in large folios. `posix_fadvise` and `readahead(2)` are no substitute: they
+//! fill the page cache with single pages, which cost twice the processor time to map. Where the
+//! file is cached already, the thread takes over faults that the walk would have, so the processor
+//! time stays what it was.
+
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+
+use super::background;
+use super::map::Mapping;
+
+/// Bytes that are made present at a time.
+const PIECE_BYTES: usize = 1 << 20;
+/// How far the thread is ahead of the walk at most.
+const AHEAD_BYTES: usize = 32 << 20;
+
+/// Reads a range of a mapping ahead of its walk. Dropping it ends the thread and waits for its last
+/// piece.
+#[derive(Debug)]
+pub(super) struct ReadAhead {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// How far the walk is.
+    walked: AtomicUsize,
+    /// Where the thread wants to be woken.
+    wake_at: AtomicUsize,
+    is_stopped: AtomicBool,
+}
+
+impl ReadAhead {
+    /// Starts to read `range` of `mapping`; the walk is at its start.
+    ///
+    /// # Errors
+    ///
+    /// Where the system starts no thread.
+    pub(super) fn start(mapping: Mapping, range: Range<usize>) -> io::Result<Self> {
+        let shared = Arc::new(Shared {
+            walked: AtomicUsize::new(range.start),
+            wake_at: AtomicUsize::new(usize::MAX),
+            is_stopped: AtomicBool::new(false),
+        });
+        let thread = background::spawn("capture-ahead", {
+            let shared = Arc::clone(&shared);
+            move || run(&shared, &mapping, range)
+        })?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// Says how far the walk is. Costs one load where the thread need not be woken.
+    #[inline]
+    pub(super) fn walked_to(&self, offset: usize) {
+        // Relaxed: a thread that misses an offset is woken by the next one.
+        self.shared.walked.store(offset, Ordering::Relaxed);
+        if offset >= self.shared.wake_at.load(Ordering::Relaxed) {
+            self.wake();
+        }
+    }
+
+    #[cold]
+    fn wake(&self) {
+        self.shared.wake_at.store(usize::MAX, Ordering::Relaxed);
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
+    }
+}
+
+impl Drop for ReadAhead {
+    fn drop(&mut self) {
+        // Relaxed: unparking orders it before the thread's next look.
+        self.shared.is_stopped.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // The thread does nothing that panics; what it reads is a hint anyway.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(shared: &Shared, mapping: &Mapping, range: Range<usize>) {
+    // Whole pages: pieces are many of the largest pages there are.
+    let mut at = range.start / PIECE_BYTES * PIECE_BYTES;
+    while at < range.end {
+        // What the walk has passed is not needed any more.
+        let walked = shared.walked.load(Ordering::Relaxed);
+        at = at.max(walked / PIECE_BYTES * PIECE_BYTES);
+        while at > shared.walked.load(Ordering::Relaxed) + AHEAD_BYTES {
+            if shared.is_stopped.load(Ordering::Relaxed) {
+                return;
+            }
+            // Half of what is read ahead is left then.
+            let wake_at = at - AHEAD_BYTES / 2;
+            shared.wake_at.store(wake_at, Ordering::Relaxed);
+            if shared.walked.load(Ordering::Relaxed) < wake_at {
+                std::thread::park();
+            }
+        }
+        if shared.is_stopped.load(Ordering::Relaxed) {
+            return;
+        }
+        let piece = at..range.end.min(at + PIECE_BYTES);
+        at = piece.end;
+        if mapping.populate(piece).is_err() {
+            // The file was cut, or the kernel is older than the advice (5.14): the walk reads on by
+            // itself.
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::{IoSliceMut, Write};
+    use std::time::{Duration, Instant};
+
+    use rustix::io::{ReadWriteFlags, preadv2};
+
+    use super::*;
+
+    /// Says whether the last page of a piece is in memory.
+    fn is_cached(file: &File, piece: &Range<usize>) -> bool {
+        let offset = piece.end as u64 - 1;
+        preadv2(file, &mut [IoSliceMut::new(&mut [0])], offset, ReadWriteFlags::NOWAIT).is_ok()
+    }
+
+    fn mapped(bytes: usize) -> (Mapping, File) {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&vec![7; bytes]).unwrap();
+        file.sync_all().unwrap();
+        // Out of the page cache, so that there is something to read. A file system in memory keeps
+        // it.
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        (Mapping::new(file.try_clone().unwrap(), &[]).unwrap(), file)
+    }
+
+    fn wait_until(what: impl Fn() -> bool) {
+        let start = Instant::now();
+        while !what() {
+            assert!(start.elapsed() < Duration::from_secs(60), "it never comes true");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn pages_ahead_become_present_up_to_the_limit_and_then_as_the_walk_goes_on() {
+        const BYTES: usize = 3 * AHEAD_BYTES;
+        let (mapping, file) = mapped(BYTES);
+        let piece = |number: usize| number * PIECE_BYTES..(number + 1) * PIECE_BYTES;
+        let far = AHEAD_BYTES / PIECE_BYTES + 8;
+        let is_in_memory = is_cached(&file, &piece(far));
+        let ahead = ReadAhead::start(mapping, 0..BYTES).unwrap();
+        wait_until(|| ahead.shared.wake_at.load(Ordering::Relaxed) != usize::MAX);
+        assert!(is_cached(&file, &piece(0)) && is_cached(&file, &piece(AHEAD_BYTES / PIECE_BYTES - 1)));
+        if !is_in_memory {
+            // The kernel itself reads a window beyond what was asked for.
+            assert!(!is_cached(&file, &piece(BYTES / PIECE_BYTES - 1)), "the whole file was read");
+        }
+        ahead.walked_to(BYTES - 1);
+        wait_until(|| ahead.thread.as_ref().is_some_and(JoinHandle::is_finished));
+        assert!(is_cached(&file, &piece(BYTES / PIECE_BYTES - 1)));
+    }
+
+    #[test]
+    fn a_thread_that_waits_ends_when_it_is_dropped_and_releases_the_mapping() {
+        let (mapping, _file) = mapped(3 * AHEAD_BYTES);
+        let ahead = ReadAhead::start(mapping.clone(), PIECE_BYTES..3 * AHEAD_BYTES).unwrap();
+        wait_until(|| ahead.shared.wake_at.load(Ordering::Relaxed) != usize::MAX);
+        drop(ahead);
+        assert_eq!(mapping.users(), 1, "only the one here");
+    }
+
+    #[test]
+    fn a_file_that_was_cut_ends_the_thread() {
+        let (mapping, file) = mapped(AHEAD_BYTES);
+        file.set_len(10).unwrap();
+        let ahead = ReadAhead::start(mapping, 0..AHEAD_BYTES).unwrap();
+        wait_until(|| ahead.thread.as_ref().is_some_and(JoinHandle::is_finished));
+    }
+}
