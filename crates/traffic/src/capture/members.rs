@@ -39,7 +39,6 @@ pub(super) struct Opener {
     pub(super) give_up: GiveUp,
     /// Files are read once more.
     pub(super) keeps_mappings: bool,
-    pub(super) reading: Reading,
 }
 
 /// What a member is, once it is opened.
@@ -59,7 +58,8 @@ impl Member {
         }
     }
 
-    pub(super) fn open(&mut self, opener: &Opener) -> Result<Opened, CaptureError> {
+    /// Opens the member, to be read like this if it is neither mapped nor a pipe.
+    pub(super) fn open(&mut self, opener: &Opener, reading: Reading) -> Result<Opened, CaptureError> {
         let io = |path: &Path, source| CaptureError::Io { path: path.to_path_buf(), source };
         let (path, pipe) = match &self.input {
             Input::Stdin => {
@@ -71,7 +71,7 @@ impl Member {
                 if let Some(mapping) = &self.mapping {
                     return Ok(Opened::Capture(Box::new(Capture::mapped(path, mapping.clone())?)));
                 }
-                match Capture::open_to_read(path, opener.options, opener.reading)? {
+                match Capture::open_to_read(path, opener.options, reading)? {
                     Ok(capture) => {
                         if opener.keeps_mappings {
                             self.mapping = capture.mapping().cloned();

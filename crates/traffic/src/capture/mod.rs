@@ -49,6 +49,7 @@ mod pcap;
 mod pcapng;
 #[cfg(target_os = "linux")]
 mod read_ahead;
+mod reopened;
 pub mod set;
 mod stream;
 mod summary;

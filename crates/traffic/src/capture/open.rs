@@ -15,6 +15,7 @@ use super::map::Mapping;
 use super::mapped::{Mapped, MappedFill};
 use super::notice::Notice;
 use super::patient::{self, GiveUp, Patient};
+use super::reopened::Reopened;
 use super::stream::{Reading, Stream, StreamEnd, StreamFill};
 use super::unpack::{Counting, LimitBroken, UnpackLimits, unpack};
 use super::walk::{Joints, Stop, Walk, WalkState};
@@ -110,7 +111,8 @@ impl Capture {
         Self::open_to_read(path, options, Reading::OwnThread)
     }
 
-    /// Opens the capture at `path`, to be read like this if it is not mapped, or a pipe whose header may not have come.
+    /// Opens the capture at `path`, or a pipe whose header may not have come. It is mapped, or else read like this; one of
+    /// many files is not mapped and takes no file descriptor.
     pub(super) fn open_to_read(
         path: &Path,
         options: CaptureOptions,
@@ -127,6 +129,10 @@ impl Capture {
             return Ok(Err(file));
         }
         let mut prefix = read_up_to(&mut file, SNIFF_BYTES).map_err(io)?;
+        if reading == Reading::Frugal {
+            let rest = Reopened::new(path, &metadata, prefix.len() as u64);
+            return Self::stream(path, prefix, rest, reading, options).map(Ok);
+        }
         if let (true, Some(format)) = (options.map, Format::of(&prefix)) {
             read_header(&mut file, format, &mut prefix).map_err(io)?;
             // A file system that cannot map is read as a stream.
@@ -216,7 +222,9 @@ impl Capture {
             )
         };
         let joined = io::Cursor::new(prefix.clone()).chain(inner);
-        let mut inner = unpack(packing, joined, &taken_bytes, options.limits).map_err(damaged)?;
+        let buffer_bytes = if reading == Reading::Frugal { 32 << 10 } else { 128 << 10 };
+        let mut inner =
+            unpack(packing, joined, &taken_bytes, options.limits, buffer_bytes).map_err(damaged)?;
         let unpacked = read_up_to(&mut inner, SNIFF_BYTES).map_err(damaged)?;
         if unpacked.is_empty() {
             return Err(not_a_capture(path, &prefix, format!("{} of nothing", packing.name())));
@@ -396,6 +404,11 @@ impl Capture {
     /// Returns how what it found depends on what came before its first record.
     pub(super) fn effects(&self) -> pcapng::Effects {
         self.walk.effects()
+    }
+
+    /// Says whether it is compressed.
+    pub(super) fn is_packed(&self) -> bool {
+        self.packing.is_some()
     }
 
     /// Returns the mapping of a mapped capture, to read it once more.

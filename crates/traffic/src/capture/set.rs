@@ -8,7 +8,7 @@ use flowloom_packet::{Fill, PacketBatch, PacketSource, SourceError};
 
 use super::error::CaptureError;
 use super::members::{Member, Members, Opened, Opener};
-use super::merge::{Context, MANY_FILES, Merge};
+use super::merge::{Context, Merge};
 use super::notice::Notice;
 use super::open::{Capture, CaptureOptions};
 use super::opening::Opening;
@@ -151,12 +151,10 @@ impl CaptureSet {
         let progress = Arc::new(SetProgress::of_bytes(members.total_bytes(options.passes)));
         let Members { list: members, notices } = members;
         let is_merged = options.order == SetOrder::ByTime && members.len() > 1;
-        let are_many = is_merged && members.len() >= MANY_FILES;
         let opener = Opener {
             options: options.capture,
             give_up: GiveUp::default(),
             keeps_mappings: options.passes > 1,
-            reading: if are_many { Reading::Frugal } else { Reading::OwnThread },
         };
         Ok(Self {
             merge: is_merged.then(|| Box::new(Merge::new(&members))),
@@ -286,7 +284,7 @@ impl CaptureSet {
         }
         let member = &mut self.members[self.next_member];
         self.next_member += 1;
-        match member.open(&self.opener)? {
+        match member.open(&self.opener, Reading::OwnThread)? {
             Opened::Capture(capture) => self.current = Some(*capture),
             Opened::Pipe(opening) => {
                 self.opening = Some(*opening);
