@@ -56,6 +56,17 @@ pub enum CaptureError {
         /// The most that will do.
         files_max: usize,
     },
+    /// More files overlap in time than are open at a time.
+    #[error(
+        "cannot open {}: {files_max} files that overlap it in time are open\n  merge some of them first, or read the files one behind the other",
+        path.display()
+    )]
+    TooManyOpen {
+        /// The file that was next.
+        path: PathBuf,
+        /// The most files that are open at a time: fewer where they are compressed or not mapped.
+        files_max: usize,
+    },
     /// Packets are there, but none of a link type that is decoded.
     #[error(
         "no interface of {} can be decoded: link type {}\n  supported: {}",

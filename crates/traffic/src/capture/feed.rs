@@ -18,6 +18,9 @@ pub(super) const HEADROOM_BYTES: usize = 64 << 10;
 /// The most bytes in one piece. A few of them fit into a second-level cache.
 pub(super) const PIECE_BYTES: usize = 256 << 10;
 
+/// The most bytes in one piece of a file of which many are read at the same time.
+pub(super) const SMALL_PIECE_BYTES: usize = 64 << 10;
+
 /// A buffer with bytes of the (unpacked) file.
 #[derive(Debug)]
 pub(super) struct Piece {
@@ -35,9 +38,14 @@ pub(super) fn new_buffer() -> Vec<u8> {
     vec![0; HEADROOM_BYTES + PIECE_BYTES]
 }
 
-/// Says whether a buffer is one of [`new_buffer`].
+/// Returns a buffer for a small piece.
+pub(super) fn new_small_buffer() -> Vec<u8> {
+    vec![0; HEADROOM_BYTES + SMALL_PIECE_BYTES]
+}
+
+/// Says whether a buffer is one of [`new_buffer`] or [`new_small_buffer`].
 pub(super) fn is_piece_buffer(buffer: &[u8]) -> bool {
-    buffer.len() == HEADROOM_BYTES + PIECE_BYTES
+    [PIECE_BYTES, SMALL_PIECE_BYTES].contains(&buffer.len().wrapping_sub(HEADROOM_BYTES))
 }
 
 /// What a feed has to give.
@@ -81,7 +89,7 @@ impl Feed {
         Self { reader, filling, last_word: None }
     }
 
-    /// Reads the next piece into `buffer`, one of [`new_buffer`].
+    /// Reads the next piece into `buffer`, one of [`new_buffer`] or [`new_small_buffer`].
     pub(super) fn fill(&mut self, mut buffer: Vec<u8>) -> Fed {
         let (start, mut end) = (HEADROOM_BYTES, HEADROOM_BYTES);
         while self.last_word.is_none() && end < buffer.len() {

@@ -50,6 +50,8 @@ pub(super) struct Mapped {
     end: usize,
     /// Why the capture ends before the mapping does.
     loss: Option<Loss>,
+    /// What begins here or behind it is not walked.
+    limit: usize,
     /// Where the length of the file is asked for again.
     trusted_to: usize,
     touched: usize,
@@ -60,8 +62,8 @@ pub(super) struct Mapped {
 }
 
 impl Mapped {
-    /// Returns a walk whose first record begins at `start`.
-    pub(super) fn new(mapping: Mapping, start: usize) -> Self {
+    /// Returns a walk whose first record begins at `start`, and its last before `limit`.
+    pub(super) fn new(mapping: Mapping, start: usize, limit: usize) -> Self {
         let end = mapping.block().bytes().len();
         Self {
             mapping,
@@ -69,9 +71,10 @@ impl Mapped {
             at: start.min(end),
             end,
             loss: (start > end).then_some(Loss::Cut),
+            limit,
             // Also a capture that is mapped already may have been cut since.
             trusted_to: 0,
-            touched: 0,
+            touched: start.min(end),
             is_begun: false,
             is_numbered: false,
             #[cfg(target_os = "linux")]
@@ -98,7 +101,7 @@ impl Mapped {
         loop {
             let bytes = &self.mapping.block().bytes()[..self.end];
             touch_ahead(bytes, self.at, &mut self.touched);
-            let (next, stop) = walk.step(bytes, self.at, true, &mut batch.packets);
+            let (next, stop) = walk.step_until(bytes, self.at, self.limit, &mut batch.packets);
             // Any other stop than a full batch comes once a file.
             let is_dubious =
                 stop != Stop::Full || is_zero(bytes, next) || self.mapping.is_lost_before(self.end);
@@ -164,9 +167,12 @@ impl Mapped {
     fn read_ahead(&mut self) {
         if let Some(read_ahead) = &self.read_ahead {
             read_ahead.walked_to(self.at);
-        } else if self.is_begun && self.end - self.at >= READ_AHEAD_FROM_BYTES {
+            return;
+        }
+        let end = self.end.min(self.limit);
+        if self.is_begun && end.saturating_sub(self.at) >= READ_AHEAD_FROM_BYTES {
             // Where no thread can be started the walk reads by itself.
-            self.read_ahead = ReadAhead::start(self.mapping.clone(), self.at..self.end).ok();
+            self.read_ahead = ReadAhead::start(self.mapping.clone(), self.at..end).ok();
         }
         self.is_begun = true;
     }
@@ -223,7 +229,7 @@ mod tests {
         let mapping = Mapping::new(file, &bytes[..24]).unwrap();
         let format = Format::of(&bytes).unwrap();
         let (mut walk, start) = Walk::begin(format, &bytes).unwrap();
-        let mut mapped = Mapped::new(mapping.clone(), start);
+        let mut mapped = Mapped::new(mapping.clone(), start, usize::MAX);
         let mut batch = PacketBatch::new();
         assert!(matches!(mapped.fill(&mut walk, &mut batch), MappedFill::Packets));
         let mut packets = batch.packets.len();

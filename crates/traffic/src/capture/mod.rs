@@ -16,11 +16,19 @@
 //!        └─ walk     records, with the lines ahead prefetched: the same code for both
 //!            ├─ pcap     classic records
 //!            └─ pcapng   blocks, sections, interfaces
+//!    └─ merge    several files by time, one packet at a time or in long runs
+//!    └─ parts    the same cut into parts, for several threads
+//!        ├─ boundary where a record begins, found from any offset
+//!        ├─ part     one part as a source
+//!        └─ confirm  what the parts found, where they fit together
 //! ```
 
 mod background;
+mod boundary;
 #[cfg(target_os = "linux")]
 mod bus_error;
+mod confirm;
+mod copies;
 pub mod error;
 mod feed;
 mod feed_thread;
@@ -29,27 +37,37 @@ mod gzip;
 mod links;
 mod map;
 mod mapped;
+mod members;
+mod merge;
 pub mod notice;
 mod open;
 mod opening;
+mod part;
+pub mod parts;
 mod patient;
 mod pcap;
 mod pcapng;
 #[cfg(target_os = "linux")]
 mod read_ahead;
+mod reopened;
 pub mod set;
 mod stream;
+mod summary;
 pub mod unpack;
 mod walk;
 
+pub use confirm::SetSummary;
 pub use error::CaptureError;
 pub use format::Format;
 pub use gzip::GzipReader;
 pub use map::guard_against_truncation;
 pub use notice::Notice;
 pub use open::{Capture, CaptureOptions};
+pub use part::{CapturePart, PartRead};
+pub use parts::{Boundary, CaptureParts, NotCuttable, PlanError};
 pub use patient::Patient;
-pub use set::{CaptureSet, FileSummary, Input, SetOptions, SetProgress};
+pub use set::{CaptureSet, Input, SetOptions, SetOrder, SetProgress};
+pub use summary::FileSummary;
 pub use unpack::UnpackLimits;
 
 /// The largest record that is believed: a longer one is a broken length field.

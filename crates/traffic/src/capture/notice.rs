@@ -70,6 +70,19 @@ pub enum Notice {
 }
 
 impl Notice {
+    /// Returns the notice with so many more packets before the place that it tells of.
+    pub(super) fn behind(mut self, packets: u64) -> Self {
+        match &mut self {
+            Self::CutRecord { packet, .. }
+            | Self::Corrupt { packet, .. }
+            | Self::DamagedStream { packet, .. } => {
+                *packet += packets;
+            }
+            _ => {}
+        }
+        self
+    }
+
     /// Says whether part of an input could not be used, which the strict take for an error.
     pub fn is_partial_input(&self) -> bool {
         !matches!(self, Self::NotACapture { .. } | Self::Joined { .. })

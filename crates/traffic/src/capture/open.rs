@@ -15,9 +15,10 @@ use super::map::Mapping;
 use super::mapped::{Mapped, MappedFill};
 use super::notice::Notice;
 use super::patient::{self, GiveUp, Patient};
+use super::reopened::Reopened;
 use super::stream::{Reading, Stream, StreamEnd, StreamFill};
 use super::unpack::{Counting, LimitBroken, UnpackLimits, unpack};
-use super::walk::{Joints, Stop, Walk};
+use super::walk::{Joints, Stop, Walk, WalkState};
 use super::{pcap, pcapng};
 
 /// How captures are opened.
@@ -67,6 +68,15 @@ pub struct Capture {
     /// Bytes of the file as it lies on disk that were taken so far.
     taken_bytes: Arc<AtomicU64>,
     notice: Option<Notice>,
+    /// Where it stopped at a limit.
+    left_off: Option<Place>,
+}
+
+/// A place in a file, and what reading on from there depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) offset: u64,
+    pub(super) state: WalkState,
 }
 
 #[derive(Debug)]
@@ -98,6 +108,16 @@ impl Capture {
         path: &Path,
         options: CaptureOptions,
     ) -> Result<Result<Self, File>, CaptureError> {
+        Self::open_to_read(path, options, Reading::OwnThread)
+    }
+
+    /// Opens the capture at `path`, or a pipe whose header may not have come. It is mapped, or else read like this; one of
+    /// many files is not mapped and takes no file descriptor.
+    pub(super) fn open_to_read(
+        path: &Path,
+        options: CaptureOptions,
+        reading: Reading,
+    ) -> Result<Result<Self, File>, CaptureError> {
         let io = |source| CaptureError::Io { path: path.to_path_buf(), source };
         background::remember_cpus();
         let mut file = patient::open(path).map_err(io)?;
@@ -109,6 +129,10 @@ impl Capture {
             return Ok(Err(file));
         }
         let mut prefix = read_up_to(&mut file, SNIFF_BYTES).map_err(io)?;
+        if reading == Reading::Frugal {
+            let rest = Reopened::new(path, &metadata, prefix.len() as u64);
+            return Self::stream(path, prefix, rest, reading, options).map(Ok);
+        }
         if let (true, Some(format)) = (options.map, Format::of(&prefix)) {
             read_header(&mut file, format, &mut prefix).map_err(io)?;
             // A file system that cannot map is read as a stream.
@@ -116,7 +140,7 @@ impl Capture {
                 return Self::mapped(path, mapping).map(Ok);
             }
         }
-        Self::stream(path, prefix, file, Reading::OwnThread, options).map(Ok)
+        Self::stream(path, prefix, file, reading, options).map(Ok)
     }
 
     /// Opens a capture that comes from `inner`, under the name `path` in messages.
@@ -140,17 +164,36 @@ impl Capture {
 
     /// Opens a capture that is mapped already, to read it once more.
     pub(super) fn mapped(path: &Path, mapping: Mapping) -> Result<Self, CaptureError> {
+        Self::mapped_between(path, mapping, None, None)
+    }
+
+    /// Opens some of a capture that is mapped already: from `begin`, or its first record, on to the last record that
+    /// begins before offset `limit`, or to its end.
+    pub(super) fn mapped_between(
+        path: &Path,
+        mapping: Mapping,
+        begin: Option<Place>,
+        limit: Option<u64>,
+    ) -> Result<Self, CaptureError> {
         let head = mapping.head();
         let format = recognise(path, head, None)?;
-        let (walk, start) = Walk::begin(format, head).map_err(|why| not_a_capture(path, head, why))?;
+        let (walk, start) = match begin {
+            Some(Place { offset, state }) => {
+                let start = usize::try_from(offset).unwrap_or(usize::MAX);
+                (Walk::resume(state, start), start)
+            }
+            None => Walk::begin(format, head).map_err(|why| not_a_capture(path, head, why))?,
+        };
+        let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
         Ok(Self {
             path: path.to_path_buf(),
             format,
             packing: None,
             walk,
-            body: Body::Mapped(Mapped::new(mapping, start)),
+            body: Body::Mapped(Mapped::new(mapping, start, limit)),
             taken_bytes: Arc::default(),
             notice: None,
+            left_off: None,
         })
     }
 
@@ -179,7 +222,9 @@ impl Capture {
             )
         };
         let joined = io::Cursor::new(prefix.clone()).chain(inner);
-        let mut inner = unpack(packing, joined, &taken_bytes, options.limits).map_err(damaged)?;
+        let buffer_bytes = if reading == Reading::Frugal { 32 << 10 } else { 128 << 10 };
+        let mut inner =
+            unpack(packing, joined, &taken_bytes, options.limits, buffer_bytes).map_err(damaged)?;
         let unpacked = read_up_to(&mut inner, SNIFF_BYTES).map_err(damaged)?;
         if unpacked.is_empty() {
             return Err(not_a_capture(path, &prefix, format!("{} of nothing", packing.name())));
@@ -209,6 +254,7 @@ impl Capture {
             body: Body::Stream(stream),
             taken_bytes,
             notice: None,
+            left_off: None,
         })
     }
 
@@ -235,7 +281,14 @@ impl Capture {
                 batch.block = None;
                 match fill {
                     MappedFill::Packets => {}
-                    MappedFill::End(stop) => self.stopped(stop, offset),
+                    MappedFill::End(stop) => {
+                        if stop == Stop::Limit {
+                            let bytes = mapped.mapping().block().bytes();
+                            let state = self.walk.state_at(bytes, mapped.offset());
+                            self.left_off = Some(Place { offset, state });
+                        }
+                        self.stopped(stop, offset);
+                    }
                     MappedFill::Error(error) => {
                         self.body = Body::Done;
                         return self.failed(error);
@@ -271,7 +324,7 @@ impl Capture {
                 Some(Notice::CutRecord { path, packet, offset, have: have as u64, need: need as u64 })
             }
             Stop::Corrupt(why) => Some(Notice::Corrupt { path, packet, offset, why }),
-            Stop::Full | Stop::More { .. } | Stop::Joined | Stop::End => None,
+            Stop::Full | Stop::More { .. } | Stop::Joined | Stop::Limit | Stop::End => None,
         };
     }
 
@@ -326,8 +379,11 @@ impl Capture {
 
     /// Returns what is to be known of captures that were put one behind the other in this file, if there are any.
     pub fn joined(&self) -> Option<Notice> {
-        let Joints { count, first } = self.walk.joints();
-        (count > 0).then(|| Notice::Joined { path: self.path.clone(), captures: count + 1, offset: first })
+        self.walk.joints().notice(&self.path)
+    }
+
+    pub(super) fn joints(&self) -> Joints {
+        self.walk.joints()
     }
 
     /// Returns how many sections and interfaces the capture declared so far.
@@ -338,6 +394,21 @@ impl Capture {
     /// Returns how many bytes of the file, as it lies on disk, were taken so far.
     pub fn taken_bytes(&self) -> u64 {
         self.taken_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Returns where it stopped, if that was at the limit that it was opened with.
+    pub(super) fn left_off(&self) -> Option<&Place> {
+        self.left_off.as_ref()
+    }
+
+    /// Returns how what it found depends on what came before its first record.
+    pub(super) fn effects(&self) -> pcapng::Effects {
+        self.walk.effects()
+    }
+
+    /// Says whether it is compressed.
+    pub(super) fn is_packed(&self) -> bool {
+        self.packing.is_some()
     }
 
     /// Returns the mapping of a mapped capture, to read it once more.

@@ -52,17 +52,62 @@ impl Lengths {
     }
 }
 
-/// The state of a walk through a classic file.
-#[derive(Debug)]
-pub(super) struct PcapWalk {
-    /// Link types so far.
-    links: Links,
-    /// That of the records now.
+/// What a file header says of the records behind it: all that reading them depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PcapState {
     link: LinkType,
     big_endian: bool,
     extra_bytes: usize,
     lengths: Lengths,
     ns_per_unit: u64,
+    snaplen: u32,
+}
+
+/// The header of one record.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RecordHeader {
+    pub(super) seconds: u32,
+    /// Microseconds or nanoseconds, as the file header says.
+    pub(super) fraction: u32,
+    pub(super) captured: u32,
+    pub(super) wire: u32,
+}
+
+impl PcapState {
+    /// Bytes before the packet of each record.
+    pub(super) fn header_bytes(&self) -> usize {
+        RECORD_HEADER_BYTES + self.extra_bytes
+    }
+
+    /// Returns the most packet bytes that a record should have, 0 where the file does not say.
+    pub(super) fn snaplen(&self) -> u32 {
+        self.snaplen
+    }
+
+    /// Returns how many units of time make a second.
+    pub(super) fn units_per_second(&self) -> u64 {
+        1_000_000_000 / self.ns_per_unit
+    }
+
+    /// Reads the header of the record at the start of `rest`, if it is all there.
+    pub(super) fn header(&self, rest: &[u8]) -> Option<RecordHeader> {
+        let header = rest.first_chunk::<RECORD_HEADER_BYTES>()?;
+        let (captured, wire) = self.lengths.order(self.word(header, 8), self.word(header, 12));
+        Some(RecordHeader { seconds: self.word(header, 0), fraction: self.word(header, 4), captured, wire })
+    }
+
+    fn word(&self, header: &[u8; RECORD_HEADER_BYTES], at: usize) -> u32 {
+        let bytes = [header[at], header[at + 1], header[at + 2], header[at + 3]];
+        if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
+    }
+}
+
+/// The state of a walk through a classic file.
+#[derive(Debug)]
+pub(super) struct PcapWalk {
+    /// Link types so far.
+    links: Links,
+    state: PcapState,
 }
 
 impl PcapWalk {
@@ -84,16 +129,26 @@ impl PcapWalk {
         let lengths = Lengths::of_version(header.version_major, header.version_minor)?;
         // The upper half of the field holds the length of a frame check sequence, not the link type.
         let link = LinkType(u16::try_from(header.network.0 & 0xFFFF).unwrap_or(u16::MAX));
-        let mut walk = Self {
-            links: Links::default(),
+        let mut links = Links::default();
+        links.add(link);
+        let state = PcapState {
             link,
             big_endian,
             extra_bytes: if modified { MODIFIED_EXTRA_BYTES } else { 0 },
             lengths,
             ns_per_unit: if nanoseconds { 1 } else { 1000 },
+            snaplen: header.snaplen,
         };
-        walk.links.add(link);
-        Ok((walk, FILE_HEADER_BYTES))
+        Ok((Self { links, state }, FILE_HEADER_BYTES))
+    }
+
+    /// Goes on where another walk was. It has named the link type of the records that come next.
+    pub(super) fn resume(state: PcapState) -> Self {
+        Self { links: Links::default(), state }
+    }
+
+    pub(super) fn state(&self) -> PcapState {
+        self.state
     }
 
     /// Goes on with another capture, whose file header `bytes` begin with; returns the offset of its first record.
@@ -103,7 +158,7 @@ impl PcapWalk {
         };
         let (mut walk, start) = Self::begin(bytes, big_endian, nanoseconds, modified)?;
         walk.links = std::mem::take(&mut self.links);
-        walk.links.add(walk.link);
+        walk.links.add(walk.state.link);
         *self = walk;
         Ok(start)
     }
@@ -133,7 +188,7 @@ impl PcapWalk {
 
     /// Returns the bytes of a record before its packet.
     pub(super) fn header_bytes(&self) -> usize {
-        RECORD_HEADER_BYTES + self.extra_bytes
+        self.state.header_bytes()
     }
 
     /// Appends the records from offset `from` on, up to the first that is not usual; returns its offset.
@@ -144,7 +199,7 @@ impl PcapWalk {
         ahead: &mut Ahead,
         out: &mut Vec<RawPacket>,
     ) -> usize {
-        match (self.lengths, self.big_endian, self.extra_bytes) {
+        match (self.state.lengths, self.state.big_endian, self.state.extra_bytes) {
             (Lengths::CapturedFirst, false, 0) => {
                 self.records(bytes, from, ahead, out, |rest| parse_pcap_frame(rest).map(|(_, frame)| frame))
             }
@@ -165,7 +220,7 @@ impl PcapWalk {
         parse: impl Fn(&'a [u8]) -> Result<LegacyPcapBlock<'a>, ParseError<'a>>,
     ) -> usize {
         let header_bytes = self.header_bytes();
-        let (link, ns_per_unit) = (self.link, self.ns_per_unit);
+        let (link, ns_per_unit) = (self.state.link, self.state.ns_per_unit);
         // Places for a whole batch, and all that changes with a record in registers: where the next record begins is what
         // everything waits for.
         let before = out.len();
@@ -206,8 +261,8 @@ impl PcapWalk {
         let Some(header) = rest.first_chunk::<RECORD_HEADER_BYTES>() else {
             return Err(Stop::More { need: header_bytes });
         };
-        let word = |at: usize| self.word(header, at);
-        let (captured, wire_bytes) = self.lengths.order(word(8), word(12));
+        let word = |at: usize| self.state.word(header, at);
+        let (captured, wire_bytes) = self.state.lengths.order(word(8), word(12));
         let captured = captured as usize;
         if captured > RECORD_BYTES_MAX {
             return Err(match Format::of(header) {
@@ -224,25 +279,19 @@ impl PcapWalk {
                 _ => Stop::More { need: FILE_HEADER_BYTES },
             });
         }
-        let time_ns = u64::from(word(0)) * 1_000_000_000 + u64::from(word(4)) * self.ns_per_unit;
-        Ok(RawPacket { time_ns, wire_bytes, link: self.link, ..NO_PACKET })
+        let time_ns = u64::from(word(0)) * 1_000_000_000 + u64::from(word(4)) * self.state.ns_per_unit;
+        Ok(RawPacket { time_ns, wire_bytes, link: self.state.link, ..NO_PACKET })
     }
 
     /// Reads a record whatever the variant: the usual header, perhaps eight more bytes, then the packet.
     fn frame<'a>(&self, rest: &'a [u8]) -> Result<LegacyPcapBlock<'a>, ParseError<'a>> {
         let incomplete = || pcap_parser::nom::Err::Incomplete(pcap_parser::nom::Needed::Unknown);
-        let header = rest.first_chunk::<RECORD_HEADER_BYTES>().ok_or_else(incomplete)?;
-        let word = |at: usize| self.word(header, at);
-        let (caplen, origlen) = self.lengths.order(word(8), word(12));
+        let RecordHeader { seconds, fraction, captured, wire } =
+            self.state.header(rest).ok_or_else(incomplete)?;
         // The stated length may be longer than the address space of a machine of 32 bits.
-        let data = rest.get(self.header_bytes()..).and_then(|data| data.get(..caplen as usize));
+        let data = rest.get(self.header_bytes()..).and_then(|data| data.get(..captured as usize));
         let data = data.ok_or_else(incomplete)?;
-        Ok(LegacyPcapBlock { ts_sec: word(0), ts_usec: word(4), caplen, origlen, data })
-    }
-
-    fn word(&self, header: &[u8; RECORD_HEADER_BYTES], at: usize) -> u32 {
-        let bytes = [header[at], header[at + 1], header[at + 2], header[at + 3]];
-        if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
+        Ok(LegacyPcapBlock { ts_sec: seconds, ts_usec: fraction, caplen: captured, origlen: wire, data })
     }
 
     pub(super) fn links(&self) -> &[LinkType] {

@@ -35,7 +35,7 @@ const INTERFACES_MAX: usize = 1 << 16;
 /// options in a vector, eight bytes and more for each byte of them.
 pub(super) const DESCRIPTION_BYTES_MAX: usize = 1 << 20;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Interface {
     link: LinkType,
     snaplen: u32,
@@ -99,6 +99,102 @@ impl Clock {
     }
 }
 
+/// What reading blocks depends on: the section that they are in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct PcapngState {
+    pub(super) big_endian: bool,
+    interfaces: Vec<Interface>,
+    /// Time of the packet before, which a simple packet takes over.
+    last_time_ns: u64,
+    /// A section header comes next, so that the section before has no effect.
+    is_before_section: bool,
+}
+
+/// How what a walk found depends on what came before it, and what comes behind it on what it found.
+#[expect(clippy::struct_excessive_bools, reason = "four facts that may hold in any combination")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Effects {
+    /// A section was begun (or another classic capture): interfaces from before have no effect on what comes behind.
+    pub(super) has_section: bool,
+    /// There was a packet with a time of its own.
+    pub(super) has_time: bool,
+    /// More interfaces declared before would have changed what was found.
+    pub(super) needs_interfaces: bool,
+    /// Another time of the packet before would have changed what was found.
+    pub(super) needs_time: bool,
+}
+
+impl PcapngState {
+    /// Returns the state in a section without interfaces.
+    pub(super) fn of_order(big_endian: bool) -> Self {
+        Self { big_endian, ..Self::default() }
+    }
+
+    /// Returns the state before the section header that comes next.
+    pub(super) fn before_section(self) -> Self {
+        Self { last_time_ns: self.last_time_ns, is_before_section: true, ..Self::default() }
+    }
+
+    /// Says whether a walk that began in this state found what one that began in `truth` would have found. `effects` are
+    /// those of the walk.
+    pub(super) fn stands_for(&self, truth: &Self, effects: Effects) -> bool {
+        self.big_endian == truth.big_endian
+            && self.is_before_section == truth.is_before_section
+            && truth.interfaces.starts_with(&self.interfaces)
+            && (!effects.needs_interfaces || truth.interfaces.len() == self.interfaces.len())
+            && (!effects.needs_time || truth.last_time_ns == self.last_time_ns)
+    }
+
+    /// Returns this state, in which a walk ended, as it would be had the walk begun in `truth` and not in `assumed`.
+    pub(super) fn rebased(mut self, assumed: &Self, truth: &Self, effects: Effects) -> Self {
+        if !effects.has_section && !self.is_before_section {
+            let declared = self.interfaces.get(assumed.interfaces.len()..).unwrap_or_default();
+            self.interfaces = [&truth.interfaces[..], declared].concat();
+            self.big_endian = truth.big_endian;
+        }
+        if !effects.has_time {
+            self.last_time_ns = truth.last_time_ns;
+        }
+        self
+    }
+
+    /// Reads the first words of the block at the start of `rest`, if they are there.
+    pub(super) fn header(&self, rest: &[u8]) -> Option<BlockHeader> {
+        let head = rest.first_chunk::<12>()?;
+        Some(BlockHeader { kind: self.word_at(head, 0)?, length: self.word_at(head, 4)? })
+    }
+
+    /// Reads the word at offset `at`, if it is there.
+    pub(super) fn word_at(&self, bytes: &[u8], at: usize) -> Option<u32> {
+        let word = *bytes.get(at..)?.first_chunk::<4>()?;
+        Some(if self.big_endian { u32::from_be_bytes(word) } else { u32::from_le_bytes(word) })
+    }
+}
+
+/// What a block begins with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BlockHeader {
+    pub(super) kind: u32,
+    /// Bytes of the whole block.
+    pub(super) length: u32,
+}
+
+impl BlockHeader {
+    /// Says whether the block is a packet that has a time of its own.
+    pub(super) fn has_time(self) -> bool {
+        matches!(self.kind, ENHANCED_PACKET | OBSOLETE_PACKET)
+    }
+
+    /// Says whether the block is a packet.
+    pub(super) fn is_packet(self) -> bool {
+        self.has_time() || self.kind == SIMPLE_PACKET
+    }
+
+    pub(super) fn is_section(self) -> bool {
+        self.kind == SECTION_HEADER
+    }
+}
+
 /// The state of a walk through blocks.
 #[derive(Debug)]
 pub(super) struct PcapngWalk {
@@ -106,6 +202,7 @@ pub(super) struct PcapngWalk {
     interfaces: Vec<Interface>,
     links: Links,
     last_time_ns: u64,
+    effects: Effects,
     lying_lengths: u64,
     sections: u64,
     interfaces_seen: u64,
@@ -117,15 +214,35 @@ impl PcapngWalk {
         let (_, section) = parse_sectionheaderblock(bytes)
             .map_err(|_| String::from("pcapng magic number, but no whole section header behind it"))?;
         check_version(&section)?;
-        Ok(Self {
-            big_endian: false,
-            interfaces: Vec::new(),
+        Ok(Self::resume(PcapngState::default()))
+    }
+
+    /// Goes on where another walk was.
+    pub(super) fn resume(state: PcapngState) -> Self {
+        let PcapngState { big_endian, interfaces, last_time_ns, is_before_section: _ } = state;
+        Self {
+            big_endian,
+            interfaces,
             links: Links::default(),
-            last_time_ns: 0,
+            last_time_ns,
+            effects: Effects::default(),
             lying_lengths: 0,
             sections: 0,
             interfaces_seen: 0,
-        })
+        }
+    }
+
+    pub(super) fn state(&self) -> PcapngState {
+        PcapngState {
+            big_endian: self.big_endian,
+            interfaces: self.interfaces.clone(),
+            last_time_ns: self.last_time_ns,
+            is_before_section: false,
+        }
+    }
+
+    pub(super) fn effects(&self) -> Effects {
+        self.effects
     }
 
     /// Returns where the block lies that `position` is in, going on from the start of a block before
@@ -207,9 +324,7 @@ impl PcapngWalk {
                 );
                 return (at, other_capture(head).unwrap_or(Stop::Corrupt(why)));
             }
-            let Some(block) = rest.get(..length) else {
-                return (at, other_capture(head).unwrap_or(Stop::More { need: length }));
-            };
+            let Some(block) = rest.get(..length) else { return (at, Stop::More { need: length }) };
             if self.word([block[length - 4], block[length - 3], block[length - 2], block[length - 1]])
                 as usize
                 != length
@@ -257,9 +372,12 @@ impl PcapngWalk {
                     (_, false) => first & 0xFFFF,
                 };
                 let interface = self.interfaces.get(interface as usize).copied();
-                let (link, clock) = interface
-                    .map_or((LinkType::UNDECLARED, Clock::new(MICROSECONDS, 0)), |i| (i.link, i.clock));
+                let (link, clock) = match interface {
+                    Some(interface) => (interface.link, interface.clock),
+                    None => self.undeclared(),
+                };
                 let time_ns = clock.nanoseconds(u64::from(high) << 32 | u64::from(low));
+                self.effects.has_time = true;
                 self.packet(at + 28, captured, body.len() - 20, wire, time_ns, link, out);
             }
             SIMPLE_PACKET => {
@@ -267,9 +385,12 @@ impl PcapngWalk {
                     return Err(String::from("a simple packet block has no room for its length"));
                 };
                 // It has neither interface nor time: the first interface, and the time of the packet before.
-                let (link, snaplen) =
-                    self.interfaces.first().map_or((LinkType::UNDECLARED, 0), |i| (i.link, i.snaplen));
+                let (link, snaplen) = match self.interfaces.first() {
+                    Some(interface) => (interface.link, interface.snaplen),
+                    None => (self.undeclared().0, 0),
+                };
                 let captured = if snaplen == 0 { wire } else { wire.min(snaplen) };
+                self.effects.needs_time |= !self.effects.has_time;
                 self.packet(at + 12, captured, body.len() - 4, wire, self.last_time_ns, link, out);
             }
             SECTION_HEADER => {
@@ -278,6 +399,7 @@ impl PcapngWalk {
                     parse_sectionheaderblock(block).map_err(|e| format!("broken section header: {e:?}"))?;
                 check_version(&section)?;
                 self.interfaces.clear();
+                self.effects.has_section = true;
                 self.sections += 1;
             }
             INTERFACE_DESCRIPTION => self.interface(block)?,
@@ -313,9 +435,17 @@ impl PcapngWalk {
         });
     }
 
+    /// Returns link type and clock of a packet whose interface was not declared.
+    #[cold]
+    fn undeclared(&mut self) -> (LinkType, Clock) {
+        self.effects.needs_interfaces |= !self.effects.has_section;
+        (LinkType::UNDECLARED, Clock::new(MICROSECONDS, 0))
+    }
+
     #[cold]
     fn interface(&mut self, block: &[u8]) -> Result<(), String> {
         check_description(block.len())?;
+        self.effects.needs_interfaces |= !self.effects.has_section;
         let parsed = if self.big_endian { parse_block_be(block) } else { parse_block_le(block) };
         let Ok((_, Block::InterfaceDescription(description))) = parsed else {
             return Err(format!("an interface description of {} bytes cannot be read", block.len()));
@@ -367,7 +497,7 @@ fn check_version(section: &SectionHeaderBlock<'_>) -> Result<(), String> {
 
 /// Says so where what should be a block is the beginning of a classic capture.
 #[cold]
-fn other_capture(head: &[u8]) -> Option<Stop> {
+pub(super) fn other_capture(head: &[u8]) -> Option<Stop> {
     matches!(Format::of(head), Some(Format::Pcap { .. })).then(|| other_format("pcap"))
 }
 

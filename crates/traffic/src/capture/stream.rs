@@ -11,7 +11,7 @@ use std::sync::Arc;
 use flowloom_packet::{Block, PacketBatch, SharedBlock};
 
 use super::RECORD_BYTES_MAX;
-use super::feed::{Fed, Feed, Filling, Piece, is_piece_buffer, new_buffer};
+use super::feed::{Fed, Feed, Filling, Piece, is_piece_buffer, new_buffer, new_small_buffer};
 use super::feed_thread::{FeedThread, Taken};
 use super::walk::{Stop, Walk};
 
@@ -50,6 +50,8 @@ pub(super) enum Reading {
     Inline,
     /// One of its own, from the second piece on: a file always has something.
     OwnThread,
+    /// The one that walks, in small pieces: one of many files that are open at the same time.
+    Frugal,
 }
 
 /// A block of the stream, the part of it that belongs to the file, and where that lies in the file.
@@ -106,7 +108,7 @@ impl Stream {
     ) -> Self {
         let filling = match reading {
             Reading::Inline => Filling::OneRead,
-            Reading::OwnThread => Filling::Whole,
+            Reading::OwnThread | Reading::Frugal => Filling::Whole,
         };
         let end = prefix.len();
         let block = Arc::new(Block::Owned(prefix));
@@ -285,6 +287,7 @@ enum Source {
         feed: Feed,
         free: Vec<Vec<u8>>,
         unallocated: usize,
+        new_buffer: fn() -> Vec<u8>,
         is_for_thread: bool,
     },
     Thread(FeedThread),
@@ -295,7 +298,8 @@ enum Source {
 impl Source {
     fn new(feed: Feed, reading: Reading) -> Self {
         let is_for_thread = reading == Reading::OwnThread;
-        Self::Inline { feed, free: Vec::new(), unallocated: BUFFERS, is_for_thread }
+        let new_buffer = if reading == Reading::Frugal { new_small_buffer } else { new_buffer };
+        Self::Inline { feed, free: Vec::new(), unallocated: BUFFERS, new_buffer, is_for_thread }
     }
 
     fn take(&mut self) -> Taken {
@@ -305,7 +309,7 @@ impl Source {
                 self.move_to_thread();
                 self.take()
             }
-            Self::Inline { feed, free, unallocated, .. } => {
+            Self::Inline { feed, free, unallocated, new_buffer, .. } => {
                 let buffer = match free.pop() {
                     Some(buffer) => buffer,
                     None if *unallocated == 0 => return Taken::NoBuffer,
@@ -335,7 +339,7 @@ impl Source {
         };
         *self = match FeedThread::start(feed, free, unallocated) {
             Ok(thread) => Self::Thread(thread),
-            Err((feed, free)) => Self::Inline { feed, free, unallocated, is_for_thread: false },
+            Err((feed, free)) => Self::Inline { feed, free, unallocated, new_buffer, is_for_thread: false },
         };
     }
 

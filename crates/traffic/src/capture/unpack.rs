@@ -89,14 +89,15 @@ impl<R: Read> Read for Limited<R> {
     }
 }
 
-/// Returns a reader of the unpacked bytes. `packed` counts the packed bytes taken from `inner`.
+/// Returns a reader of the unpacked bytes. `packed` counts the packed bytes taken from `inner`, `buffer_bytes` at a time.
 pub(super) fn unpack<'a>(
     packing: Packing,
     inner: impl Read + Send + 'a,
     packed: &Arc<AtomicU64>,
     limits: UnpackLimits,
+    buffer_bytes: usize,
 ) -> io::Result<Box<dyn Read + Send + 'a>> {
-    let counted = BufReader::with_capacity(128 << 10, Counting::new(inner, Arc::clone(packed)));
+    let counted = BufReader::with_capacity(buffer_bytes, Counting::new(inner, Arc::clone(packed)));
     let packed = Arc::clone(packed);
     Ok(match packing {
         Packing::Gzip => {

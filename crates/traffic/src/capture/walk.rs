@@ -8,13 +8,15 @@
 //! at the same time; the walk itself asks for what that missed.
 
 use std::ops::Range;
+use std::path::Path;
 
 use flowloom_cpu::prefetch::{self, LINE_BYTES};
 use flowloom_packet::{BATCH_PACKETS, RawPacket};
 
 use super::format::Format;
-use super::pcap::PcapWalk;
-use super::pcapng::{self, PcapngWalk};
+use super::notice::Notice;
+use super::pcap::{PcapState, PcapWalk};
+use super::pcapng::{self, Effects, PcapngState, PcapngWalk, other_capture};
 
 /// How far ahead of itself the walk makes sure of lines: a few records.
 const NEAR_BYTES: usize = 1024;
@@ -36,6 +38,8 @@ pub(super) enum Stop {
     End,
     /// The bytes end inside a record, and no more will come.
     Cut { have: usize, need: usize },
+    /// The next record begins at the limit or behind it.
+    Limit,
     /// Here another capture begins, of classic records like this one.
     Joined,
     /// The record contradicts itself.
@@ -113,6 +117,8 @@ pub(super) struct Walk {
     /// Where the bytes of a step lie in the (unpacked) file.
     base: u64,
     joints: Joints,
+    /// Another walk has read the beginning of the file.
+    is_resumed: bool,
 }
 
 /// Where one capture was put behind another in one file.
@@ -121,6 +127,58 @@ pub(super) struct Joints {
     pub(super) count: u64,
     /// Offset of the first in the (unpacked) file.
     pub(super) first: u64,
+}
+
+impl Joints {
+    /// Returns these and those that come later in the file.
+    pub(super) fn and(self, later: Self) -> Self {
+        let first = if self.count > 0 { self.first } else { later.first };
+        Self { count: self.count + later.count, first }
+    }
+
+    /// Returns what is to be known of captures that were put one behind the other in this file, if there are any.
+    pub(super) fn notice(self, path: &Path) -> Option<Notice> {
+        let Self { count, first } = self;
+        (count > 0).then(|| Notice::Joined { path: path.to_path_buf(), captures: count + 1, offset: first })
+    }
+}
+
+/// What reading the next records of a file depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum WalkState {
+    Pcap(PcapState),
+    Pcapng(PcapngState),
+}
+
+impl WalkState {
+    /// Forgets what has no effect on `rest`, which comes next.
+    pub(super) fn before(self, rest: &[u8]) -> Self {
+        match self {
+            Self::Pcapng(state) if Format::of(rest) == Some(Format::Pcapng) => {
+                Self::Pcapng(state.before_section())
+            }
+            state => state,
+        }
+    }
+
+    /// Says whether a walk that began in this state found what one that began in `truth` would have found.
+    pub(super) fn stands_for(&self, truth: &Self, effects: Effects) -> bool {
+        match (self, truth) {
+            (Self::Pcapng(assumed), Self::Pcapng(truth)) => assumed.stands_for(truth, effects),
+            (assumed, truth) => assumed == truth,
+        }
+    }
+
+    /// Returns this state, in which a walk ended, as it would be had the walk begun in `truth` and not in `assumed`.
+    pub(super) fn rebased(self, assumed: &Self, truth: &Self, effects: Effects) -> Self {
+        match (self, assumed, truth) {
+            (Self::Pcapng(end), Self::Pcapng(assumed), Self::Pcapng(truth)) => {
+                Self::Pcapng(end.rebased(assumed, truth, effects))
+            }
+            (end, ..) if effects.has_section => end,
+            (_, _, truth) => truth.clone(),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -140,7 +198,14 @@ impl Walk {
             Format::Pcapng => (Kind::Pcapng(PcapngWalk::begin(bytes)?), 0),
         };
         Ok((
-            Self { kind, ahead: Ahead::from(start), packets: 0, base: 0, joints: Joints::default() },
+            Self {
+                kind,
+                ahead: Ahead::from(start),
+                packets: 0,
+                base: 0,
+                joints: Joints::default(),
+                is_resumed: false,
+            },
             start,
         ))
     }
@@ -176,10 +241,86 @@ impl Walk {
         self.packets += (out.len() - before) as u64;
         let stop = match stop {
             Stop::More { need: _ } if last && next == bytes.len() => Stop::End,
-            Stop::More { need } if last => Stop::Cut { have: bytes.len() - next, need },
+            Stop::More { need } if last => {
+                self.other_format_at(&bytes[next..]).unwrap_or(Stop::Cut { have: bytes.len() - next, need })
+            }
             stop => stop,
         };
         (next, stop)
+    }
+
+    /// Does what [`step`](Self::step) does, but leaves alone the records that begin at offset `limit` or behind it.
+    ///
+    /// Nothing follows `bytes`.
+    pub(super) fn step_until(
+        &mut self,
+        bytes: &[u8],
+        from: usize,
+        limit: usize,
+        out: &mut Vec<RawPacket>,
+    ) -> (usize, Stop) {
+        if limit >= bytes.len() {
+            return self.step(bytes, from, true, out);
+        }
+        // Whole records in front of the limit first, then the bytes of the record that spans it, once they are known.
+        let (mut at, mut end) = (from, limit);
+        loop {
+            if at >= limit {
+                return (at, Stop::Limit);
+            }
+            match self.step(&bytes[..end], at, false, out) {
+                (next, Stop::More { need }) if next < limit => {
+                    at = next;
+                    end = next.saturating_add(need);
+                    if end > bytes.len() {
+                        return self.step(bytes, at, true, out);
+                    }
+                }
+                (next, Stop::More { need: _ }) => return (next, Stop::Limit),
+                end => return end,
+            }
+        }
+    }
+
+    /// Says so where the record that is not all there is the beginning of a capture of another format.
+    fn other_format_at(&self, rest: &[u8]) -> Option<Stop> {
+        match &self.kind {
+            Kind::Pcap(_) => None,
+            Kind::Pcapng(_) => rest.first_chunk::<12>().and_then(|head| other_capture(head)),
+        }
+    }
+
+    /// Returns what reading the records from offset `at` of `bytes` on depends on, where this walk has come to them.
+    pub(super) fn state_at(&self, bytes: &[u8], at: usize) -> WalkState {
+        let state = match &self.kind {
+            Kind::Pcap(walk) => WalkState::Pcap(walk.state()),
+            Kind::Pcapng(walk) => WalkState::Pcapng(walk.state()),
+        };
+        state.before(bytes.get(at..).unwrap_or_default())
+    }
+
+    /// Goes on where another walk was.
+    pub(super) fn resume(state: WalkState, at: usize) -> Self {
+        let kind = match state {
+            WalkState::Pcap(state) => Kind::Pcap(PcapWalk::resume(state)),
+            WalkState::Pcapng(state) => Kind::Pcapng(PcapngWalk::resume(state)),
+        };
+        Self {
+            kind,
+            ahead: Ahead::from(at),
+            packets: 0,
+            base: 0,
+            joints: Joints::default(),
+            is_resumed: true,
+        }
+    }
+
+    /// Returns how what this walk found depends on what came before its first record.
+    pub(super) fn effects(&self) -> Effects {
+        match &self.kind {
+            Kind::Pcap(_) => Effects { has_section: self.joints.count > 0, ..Effects::default() },
+            Kind::Pcapng(walk) => walk.effects(),
+        }
     }
 
     /// Returns the bytes to be requested by whoever decodes the batch that the last step, from `from` to `to`, filled.
@@ -266,7 +407,10 @@ impl Walk {
     /// Returns how many interfaces and sections the capture has declared so far.
     pub(super) fn sections_and_interfaces(&self) -> (u64, u64) {
         match &self.kind {
-            Kind::Pcap(_) => (1 + self.joints.count, 1 + self.joints.count),
+            Kind::Pcap(_) => {
+                let captures = u64::from(!self.is_resumed) + self.joints.count;
+                (captures, captures)
+            }
             Kind::Pcapng(walk) => walk.sections_and_interfaces(),
         }
     }

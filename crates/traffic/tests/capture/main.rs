@@ -17,6 +17,8 @@ use sets::notices_of;
 
 #[cfg(target_os = "linux")]
 mod cut_while_mapped;
+mod merge;
+mod parts;
 mod sets;
 mod streams;
 

@@ -94,8 +94,8 @@ fn passes_are_numbered_and_time_goes_on() {
     let directory = tempfile::tempdir().unwrap();
     let path = write_file(directory.path(), "a.pcap", &pcap(100));
     for map in [true, false] {
-        let options =
-            SetOptions { capture: CaptureOptions { map, ..CaptureOptions::default() }, passes: 3 };
+        let capture = CaptureOptions { map, ..CaptureOptions::default() };
+        let options = SetOptions { capture, passes: 3, ..SetOptions::default() };
         let mut set = CaptureSet::open(&[Input::Path(path.clone())], options).unwrap();
         let seen = drain_set(&mut set);
         assert_eq!(seen.len(), 300);

@@ -469,6 +469,7 @@ fn table<V: Send + 'static>(
 fn layout(mode: Layout) -> String {
     match mode {
         Layout::Inline => String::from("inline"),
+        Layout::Sharded { workers } => format!("{workers} sharded"),
         Layout::Pipeline { workers: 1 } => String::from("1 worker"),
         Layout::Pipeline { workers } => format!("{workers} workers"),
     }

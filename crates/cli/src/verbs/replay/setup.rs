@@ -39,6 +39,7 @@ pub(super) fn set_options(arguments: &Replay) -> SetOptions {
     SetOptions {
         capture: CaptureOptions { map: !arguments.no_mmap, limits },
         passes: if arguments.forever { u32::MAX } else { arguments.passes },
+        ..SetOptions::default()
     }
 }
 

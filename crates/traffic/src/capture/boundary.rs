@@ -1,0 +1,214 @@
+//! Where a record begins, found from any offset of a file.
+//!
+//! Neither format marks the beginning of a record, so the search looks for a *chain*: a plausible record header, which
+//! says where the next header is, which is plausible too, and so on. A payload may hold images of records (a capture of
+//! captures sent over a network), but such a chain breaks where the packet around it ends. A chain is therefore believed
+//! once it is longer than the longest usual packet, or when it meets the end of the file.
+//!
+//! What is found is an assumption. [`CaptureParts`](super::CaptureParts) reads on from it and compares.
+//!
+//! Cost: the headers of some 128 KiB of records, a few pages, for each search. A search gives up after
+//! [`WINDOW_BYTES`] or [`HEADERS_MAX`] headers.
+
+use super::RECORD_BYTES_MAX;
+use super::format::Format;
+use super::pcap::{PcapState, RecordHeader};
+use super::pcapng::{BlockHeader, PcapngState, section_header_bytes};
+use super::walk::{Stop, Walk, WalkState};
+
+/// Bytes behind the starting offset in which a record must begin.
+const WINDOW_BYTES: usize = 1 << 20;
+/// Headers looked at in one search.
+const HEADERS_MAX: u32 = 1 << 20;
+/// Bytes that a chain covers: more than a packet that offloading made, which may hold a chain of its own.
+const CHAIN_BYTES: usize = 128 << 10;
+/// Records that a chain has at least, unless it meets the end of the file.
+const CHAIN_RECORDS: u32 = 8;
+/// Whole records in front of one that the end of the file cuts.
+const CHAIN_RECORDS_CUT: u32 = 3;
+/// Bytes at the start of a file in which descriptions come before the first packet.
+const DESCRIPTIONS_BYTES: usize = 4 << 20;
+/// Seconds between a record and the next at most, in either direction: twelve days.
+const GAP_SECONDS_MAX: u32 = 1 << 20;
+/// Bytes that a packet may have more than it had on the wire: what adapters put around it.
+const EXTRA_BYTES_MAX: u32 = 64;
+/// A snap length that is less is taken for this one: some writers do not keep to what their header says.
+const SNAPLEN_MIN: u32 = 65_535;
+
+/// A file as its beginning describes it.
+#[derive(Debug)]
+pub(super) struct FileHead {
+    /// What reading a record depends on before the first packet.
+    state: WalkState,
+    /// Where the first record begins, or the first packet of blocks.
+    first: usize,
+}
+
+impl FileHead {
+    /// Reads the beginning of a file; `None` where it is no capture.
+    pub(super) fn of(bytes: &[u8]) -> Option<Self> {
+        let (mut walk, start) = Walk::begin(Format::of(bytes)?, bytes).ok()?;
+        let end = bytes.len().min(DESCRIPTIONS_BYTES);
+        let (mut at, mut state) = (start, walk.state_at(&[], 0));
+        while let WalkState::Pcapng(section) = &state {
+            let Some(header) = section.header(&bytes[at..end]) else { break };
+            let length = if header.is_section() {
+                section_header_bytes(&bytes[at..end])
+            } else {
+                header.length as usize
+            };
+            let Some(next) = at.checked_add(length).filter(|next| *next <= end) else { break };
+            let mut packets = Vec::new();
+            if header.is_packet() || length == 0 {
+                break;
+            }
+            match walk.step(&bytes[..next], at, false, &mut packets) {
+                (reached, Stop::More { .. }) if reached == next && packets.is_empty() => {
+                    (at, state) = (reached, walk.state_at(&[], 0));
+                }
+                _ => break,
+            }
+        }
+        Some(Self { state, first: at })
+    }
+
+    /// Returns the state in which reading goes on at `at`, if neither sections nor interfaces began since the first packet.
+    pub(super) fn state_at(&self, bytes: &[u8], at: usize) -> WalkState {
+        self.state.clone().before(bytes.get(at..).unwrap_or_default())
+    }
+
+    /// Returns an offset, `from` or one behind it, at which a record seems to begin.
+    pub(super) fn record_from(&self, bytes: &[u8], from: usize) -> Option<usize> {
+        let from = from.max(self.first);
+        let end = bytes.len().min(from.saturating_add(WINDOW_BYTES));
+        let mut chain = Chain { bytes, headers_left: HEADERS_MAX };
+        match &self.state {
+            WalkState::Pcap(state) => (from..end).find(|&at| chain.holds_records(*state, at)),
+            WalkState::Pcapng(state) => {
+                let aligned = || (from.next_multiple_of(4)..end).step_by(4);
+                let orders = [state.big_endian, !state.big_endian];
+                let mut block_from = |big_endian, is_first: fn(BlockHeader) -> bool| {
+                    let state = PcapngState::of_order(big_endian);
+                    aligned().find(|&at| {
+                        state.header(&bytes[at..]).is_some_and(is_first) && chain.holds_blocks(&state, at)
+                    })
+                };
+                // A packet that has its own time depends on less than a simple one.
+                let timed = |header: BlockHeader| header.has_time() || header.is_section();
+                block_from(orders[0], timed)
+                    .or_else(|| block_from(orders[1], timed))
+                    .or_else(|| block_from(orders[0], BlockHeader::is_packet))
+                    .or_else(|| block_from(orders[1], BlockHeader::is_packet))
+            }
+        }
+    }
+}
+
+/// Follows chains through a file.
+struct Chain<'a> {
+    bytes: &'a [u8],
+    /// Headers that may still be looked at: a hostile file may hold any number of long chains that break in the end.
+    headers_left: u32,
+}
+
+impl Chain<'_> {
+    /// Says whether the next header may be looked at.
+    fn goes_on(&mut self) -> bool {
+        self.headers_left = self.headers_left.saturating_sub(1);
+        self.headers_left > 0
+    }
+
+    /// Says whether a chain of classic records begins at `start`.
+    fn holds_records(&mut self, state: PcapState, start: usize) -> bool {
+        let (mut at, mut records, mut before) = (start, 0, None);
+        while self.goes_on() {
+            let rest = &self.bytes[at..];
+            if rest.is_empty() {
+                return records > 0;
+            }
+            let Some(header) = state.header(rest) else { return records >= CHAIN_RECORDS_CUT };
+            if !is_plausible(state, header, before) {
+                return false;
+            }
+            let length = state.header_bytes() + header.captured as usize;
+            if rest.len() < length {
+                return records >= CHAIN_RECORDS_CUT;
+            }
+            (at, records, before) = (at + length, records + 1, Some(header.seconds));
+            if records >= CHAIN_RECORDS && at - start >= CHAIN_BYTES {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Says whether a chain of blocks begins at `start`.
+    fn holds_blocks(&mut self, state: &PcapngState, start: usize) -> bool {
+        let mut state = PcapngState::of_order(state.big_endian);
+        let (mut at, mut blocks) = (start, 0);
+        while self.goes_on() {
+            let rest = &self.bytes[at..];
+            if rest.is_empty() {
+                return blocks > 0;
+            }
+            let Some(mut header) = state.header(rest) else { return blocks >= CHAIN_RECORDS_CUT };
+            if header.is_section() {
+                match rest[8..12] {
+                    [0x4D, 0x3C, 0x2B, 0x1A] => state.big_endian = false,
+                    [0x1A, 0x2B, 0x3C, 0x4D] => state.big_endian = true,
+                    _ => return false,
+                }
+                let Some(reread) = state.header(rest) else { return false };
+                header = reread;
+            }
+            let length = header.length as usize;
+            if !is_plausible_block(header) {
+                return false;
+            }
+            let Some(block) = rest.get(..length) else { return blocks >= CHAIN_RECORDS_CUT };
+            let ends_as_it_begins = state.word_at(block, length - 4) == Some(header.length);
+            let fits = !header.has_time()
+                || state.word_at(block, 20).is_some_and(|captured| captured as usize <= length - 32);
+            if !ends_as_it_begins || !fits {
+                return false;
+            }
+            (at, blocks) = (at + length, blocks + 1);
+            if blocks >= CHAIN_RECORDS && at - start >= CHAIN_BYTES {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// Says whether this may be the header of a record whose predecessor is of second `before`.
+fn is_plausible(state: PcapState, header: RecordHeader, before: Option<u32>) -> bool {
+    let longest = match state.snaplen() {
+        0 => u32::MAX,
+        snaplen => snaplen.max(SNAPLEN_MIN),
+    };
+    let RecordHeader { seconds, fraction, captured, wire } = header;
+    // Records of packets of no bytes are valid, and so would be all zeros: they are not taken for a beginning.
+    wire > 0
+        && wire as usize <= RECORD_BYTES_MAX
+        && captured <= longest
+        && captured <= wire + EXTRA_BYTES_MAX
+        && u64::from(fraction) < state.units_per_second()
+        && before.is_none_or(|before| seconds.abs_diff(before) <= GAP_SECONDS_MAX)
+}
+
+/// Says whether this may be the header of a block: of a length that blocks have and a type that is in use.
+fn is_plausible_block(header: BlockHeader) -> bool {
+    /// Types up to here are those of the standard and those that it reserved for other programs.
+    const KIND_MAX: u32 = 0x0FFF;
+    /// From here on types are for local use.
+    const LOCAL_KIND_MIN: u32 = 0x8000_0000;
+    /// Blocks that programs made up, not to be copied where they change.
+    const CUSTOM: u32 = 0x4000_0BAD;
+    let length = header.length;
+    let length_min = if header.has_time() { 32 } else { 12 };
+    length.is_multiple_of(4)
+        && length >= length_min
+        && length as usize <= RECORD_BYTES_MAX
+        && (matches!(header.kind, 1..=KIND_MAX | LOCAL_KIND_MIN.. | CUSTOM) || header.is_section())
+}

@@ -1,0 +1,236 @@
+//! Which files a set of captures consists of, in which order.
+
+use std::path::Path;
+
+use flowloom_packet::PacketBatch;
+
+use super::error::CaptureError;
+use super::map::Mapping;
+use super::notice::Notice;
+use super::open::{Capture, CaptureOptions};
+use super::opening::Opening;
+use super::patient::{GiveUp, Patient};
+use super::set::{Input, SetOptions, SetOrder};
+use super::stream::Reading;
+use super::summary::is_undecodable;
+
+/// What standard input is called in reports.
+pub(super) const STDIN: &str = "standard input";
+/// The most files taken from one directory: more would hold too many names in memory.
+const FILES_MAX: usize = 1 << 20;
+
+/// One input of a set: standard input, a pipe or a file.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) input: Input,
+    /// Bytes on disk; `None` where it is no regular file.
+    pub(super) bytes: Option<u64>,
+    /// The mapping, kept for the next pass.
+    pub(super) mapping: Option<Mapping>,
+    /// Time of the first packet, 0 where there is none; `None` where it was not looked at.
+    pub(super) first_ns: Option<u64>,
+}
+
+/// How members are opened.
+#[derive(Clone, Debug)]
+pub(super) struct Opener {
+    pub(super) options: CaptureOptions,
+    /// Says when a pipe is not waited for any longer.
+    pub(super) give_up: GiveUp,
+    /// Files are read once more.
+    pub(super) keeps_mappings: bool,
+}
+
+/// What a member is, once it is opened.
+#[derive(Debug)]
+pub(super) enum Opened {
+    Capture(Box<Capture>),
+    /// A pipe, whose header may not have come.
+    Pipe(Box<Opening>),
+}
+
+impl Member {
+    /// Returns its path; standard input has its name in words.
+    pub(super) fn path(&self) -> &Path {
+        match &self.input {
+            Input::Stdin => Path::new(STDIN),
+            Input::Path(path) => path,
+        }
+    }
+
+    /// Opens the member, to be read like this if it is neither mapped nor a pipe.
+    pub(super) fn open(&mut self, opener: &Opener, reading: Reading) -> Result<Opened, CaptureError> {
+        let io = |path: &Path, source| CaptureError::Io { path: path.to_path_buf(), source };
+        let (path, pipe) = match &self.input {
+            Input::Stdin => {
+                let path = Path::new(STDIN);
+                let stdin = Patient::stdin_until(opener.give_up.clone());
+                (path, stdin.map_err(|source| io(path, source))?)
+            }
+            Input::Path(path) => {
+                if let Some(mapping) = &self.mapping {
+                    return Ok(Opened::Capture(Box::new(Capture::mapped(path, mapping.clone())?)));
+                }
+                match Capture::open_to_read(path, opener.options, reading)? {
+                    Ok(capture) => {
+                        if opener.keeps_mappings {
+                            self.mapping = capture.mapping().cloned();
+                        }
+                        return Ok(Opened::Capture(Box::new(capture)));
+                    }
+                    Err(pipe) => (path.as_path(), Patient::new(pipe, opener.give_up.clone())),
+                }
+            }
+        };
+        Ok(Opened::Pipe(Box::new(Opening::new(path, pipe, opener.options))))
+    }
+}
+
+/// The members of a set, and what was found out when they were listed.
+#[derive(Debug, Default)]
+pub(super) struct Members {
+    pub(super) list: Vec<Member>,
+    pub(super) notices: Vec<Notice>,
+}
+
+impl Members {
+    /// Lists the members of a set. Every regular file is looked at, so that a mistake shows before the run.
+    pub(super) fn of(inputs: &[Input], options: SetOptions) -> Result<Self, CaptureError> {
+        let mut members = Self::default();
+        if inputs.iter().filter(|input| **input == Input::Stdin).count() > 1
+            || (inputs.contains(&Input::Stdin) && options.passes > 1)
+        {
+            return Err(CaptureError::ReadOnce { path: STDIN.into() });
+        }
+        for input in inputs {
+            let bytes = match input {
+                Input::Stdin => None,
+                Input::Path(path) => {
+                    let metadata = std::fs::metadata(path)
+                        .map_err(|source| CaptureError::Io { path: path.clone(), source })?;
+                    if metadata.is_dir() {
+                        let captures = captures_of(path, options.capture, FILES_MAX, &mut members.notices)?;
+                        members.list.extend(captures);
+                        continue;
+                    }
+                    if metadata.is_file() {
+                        check_file(path, options.capture, inputs.len() > 1)?;
+                    } else if options.passes > 1 {
+                        return Err(CaptureError::ReadOnce { path: path.clone() });
+                    }
+                    metadata.is_file().then_some(metadata.len())
+                }
+            };
+            members.list.push(Member { input: input.clone(), bytes, mapping: None, first_ns: None });
+        }
+        if options.order == SetOrder::ByTime && members.list.len() > 1 {
+            members.look_at_first_times(options.capture)?;
+        }
+        Ok(members)
+    }
+
+    /// Finds out when each file begins that is no pipe.
+    fn look_at_first_times(&mut self, options: CaptureOptions) -> Result<(), CaptureError> {
+        for member in &mut self.list {
+            if member.bytes.is_some() && member.first_ns.is_none() {
+                member.first_ns = Some(first_time(member.path(), options)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the bytes to be read over all passes; 0 where that is not known.
+    pub(super) fn total_bytes(&self, passes: u32) -> u64 {
+        let bytes: Option<u64> = self.list.iter().map(|member| member.bytes).sum();
+        match (bytes, passes) {
+            (Some(bytes), passes) if passes != u32::MAX => bytes.saturating_mul(u64::from(passes.max(1))),
+            _ => 0,
+        }
+    }
+}
+
+/// Fails where a file is no capture or, as the only input, of link types that are not decoded.
+fn check_file(path: &Path, options: CaptureOptions, is_one_of_several: bool) -> Result<(), CaptureError> {
+    let capture = Capture::open(path, options)?;
+    let links = capture.links();
+    if !is_one_of_several && is_undecodable(links) {
+        return Err(CaptureError::NothingDecodable { path: path.to_path_buf(), links: links.to_vec() });
+    }
+    Ok(())
+}
+
+/// Returns the captures of a directory, by first timestamp, then by name.
+fn captures_of(
+    directory: &Path,
+    options: CaptureOptions,
+    files_max: usize,
+    notices: &mut Vec<Notice>,
+) -> Result<Vec<Member>, CaptureError> {
+    let io = |source| CaptureError::Io { path: directory.to_path_buf(), source };
+    let (mut files, mut folders) = (Vec::new(), 0);
+    for entry in std::fs::read_dir(directory).map_err(io)? {
+        let path = entry.map_err(io)?.path();
+        if path.is_file() {
+            if files.len() == files_max {
+                return Err(CaptureError::TooManyFiles { path: directory.to_path_buf(), files_max });
+            }
+            files.push(path);
+        } else {
+            folders += usize::from(path.is_dir());
+        }
+    }
+    let looked_at = files.len();
+    let mut captures = Vec::new();
+    for path in files {
+        match first_time(&path, options) {
+            Ok(first_ns) => captures.push((first_ns, path)),
+            Err(CaptureError::NotACapture { .. } | CaptureError::Empty { .. }) => {
+                notices.push(Notice::NotACapture { path });
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    if captures.is_empty() {
+        return Err(CaptureError::NoCaptures { path: directory.to_path_buf(), files: looked_at, folders });
+    }
+    captures.sort();
+    notices.sort_by_key(ToString::to_string);
+    Ok(captures
+        .into_iter()
+        .map(|(first_ns, path)| {
+            let bytes = std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
+            let first_ns = Some(first_ns);
+            Member { input: Input::Path(path), bytes: Some(bytes), mapping: None, first_ns }
+        })
+        .collect())
+}
+
+/// Returns the time of a capture's first packet; one without packets comes first.
+fn first_time(path: &Path, options: CaptureOptions) -> Result<u64, CaptureError> {
+    let mut capture = Capture::open(path, options)?;
+    let mut batch = PacketBatch::new();
+    capture.next_batch(&mut batch)?;
+    Ok(batch.packets.first().map_or(0, |packet| packet.time_ns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_of_more_files_than_are_taken_is_refused_and_not_cut() {
+        let folder = tempfile::tempdir().unwrap();
+        for number in 0..3 {
+            // A classic capture without packets.
+            let mut header = vec![0xD4, 0xC3, 0xB2, 0xA1, 2, 0, 4, 0];
+            header.extend([0; 8]);
+            header.extend([0, 0, 1, 0, 1, 0, 0, 0]);
+            std::fs::write(folder.path().join(format!("{number}.pcap")), header).unwrap();
+        }
+        let captures = |most| captures_of(folder.path(), CaptureOptions::default(), most, &mut Vec::new());
+        assert_eq!(captures(3).unwrap().len(), 3);
+        let refused = captures(2).unwrap_err();
+        assert!(matches!(refused, CaptureError::TooManyFiles { files_max: 2, .. }), "{refused}");
+        assert!(refused.to_string().contains("more than 2 files"), "{refused}");
+    }
+}

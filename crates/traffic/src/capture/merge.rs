@@ -1,0 +1,345 @@
+//! Captures that overlap in time, as one source in the order of time stamps.
+//!
+//! ```text
+//!  a.pcap   1  2     5  6  7                     copied: 1 2 3 4 | passed on: 5 6 7 ... | passed on: 30 31 ...
+//!  b.pcap         3                   30 31      into one block  | block of a.pcap      | block of b.pcap
+//!  c.pcap            4
+//! ```
+//!
+//! The next packet is always the one with the least time among the next packets of all files; of equal times, the one
+//! of the file that was named first. A file keeps its own order: where its time goes back, the packet comes at once.
+//!
+//! A batch holds packets of one block. Where one file runs alone for [`RUN_PACKETS`] packets or more, its batches are
+//! passed on without a copy; where files alternate, packets are copied into blocks of the merge.
+//!
+//! A file is opened when the time of its first packet is reached, and closed at its end. Captures of which none
+//! overlaps another are read as one behind the other, in the order of time. A pipe has no first time to look at before:
+//! it is opened at the beginning, and nothing comes until its first packet has, nor later while it says nothing.
+//!
+//! # Memory
+//!
+//! The first [`MAPPED_FILES`] files that are open at a time are read as a single file is. Those beyond take no file
+//! descriptor and no thread, but at most two buffers of 128 KiB each, and compressed ones what their decompressor needs:
+//! 0.1 MiB for gzip, and for zstd the window of the file, 2 MiB as `zstd` compresses by default and 8 MiB at its level 19.
+//! Measured for 1024 files of records of 1 KiB that all overlap: 80 MiB plain, 230 MiB in gzip. A record that is longer
+//! than a buffer takes its own length more, [`RECORD_BYTES_MAX`](super::RECORD_BYTES_MAX) at most, while it is read.
+//!
+//! More than [`OPEN_FILES_MAX`] files that overlap, or [`OPEN_PACKED_MAX`] compressed ones, are an error.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+
+use flowloom_packet::{BATCH_PACKETS, Fill, PacketBatch, RawPacket};
+
+use super::copies::{Copied, Copies};
+use super::error::CaptureError;
+use super::members::{Member, Opened, Opener};
+use super::open::Capture;
+use super::opening::Opening;
+use super::set::SetProgress;
+use super::stream::Reading;
+use super::summary::{FileRead, FileSummary, SummaryBuilder};
+
+/// Packets of one file in a row that are passed on without a copy.
+const RUN_PACKETS: usize = 8;
+/// Files that are mapped, or read by a thread, at a time. Those beyond are read frugally.
+const MAPPED_FILES: usize = 8;
+/// Files that may be open at a time.
+const OPEN_FILES_MAX: usize = 4096;
+/// Compressed files that may be open at a time.
+const OPEN_PACKED_MAX: usize = 1024;
+
+/// What files are ordered by: the time of the next packet, then their place in the set.
+type Key = (u64, usize);
+
+/// What a merge works with.
+#[derive(Debug)]
+pub(super) struct Context<'a> {
+    pub(super) members: &'a mut [Member],
+    pub(super) opener: &'a Opener,
+    pub(super) summary: &'a mut SummaryBuilder,
+    pub(super) progress: &'a SetProgress,
+}
+
+/// An open file, and those of its packets that come next.
+#[derive(Debug)]
+struct OpenFile {
+    capture: Capture,
+    batch: PacketBatch,
+    /// Packets of the batch that were taken.
+    taken: usize,
+    taken_bytes: u64,
+    /// Its place in the order of first times.
+    rank: usize,
+    /// It is compressed.
+    is_packed: bool,
+}
+
+impl OpenFile {
+    fn new(capture: Capture, rank: usize) -> Self {
+        let is_packed = capture.is_packed();
+        Self { capture, batch: PacketBatch::new(), taken: 0, taken_bytes: 0, rank, is_packed }
+    }
+
+    /// Returns the packets that come next.
+    fn rest(&self) -> &[RawPacket] {
+        &self.batch.packets[self.taken..]
+    }
+
+    /// Gives `batch`, which is empty, the next `run` packets where they lie.
+    fn pass_on(&mut self, run: usize, batch: &mut PacketBatch) {
+        let is_all = run == self.rest().len();
+        if is_all {
+            batch.ahead = self.batch.ahead.clone();
+        }
+        if is_all && self.taken == 0 {
+            std::mem::swap(&mut batch.packets, &mut self.batch.packets);
+            batch.block = self.batch.block.take();
+        } else {
+            batch.packets.extend_from_slice(&self.rest()[..run]);
+            batch.block.clone_from(&self.batch.block);
+            self.taken += run;
+        }
+    }
+}
+
+/// Merges the files of a set.
+#[derive(Debug)]
+pub(super) struct Merge {
+    /// All files by first time.
+    schedule: Vec<Key>,
+    /// How many of the schedule were opened.
+    begun: usize,
+    /// A pipe whose header has not come, and its place in the schedule.
+    opening: Option<(usize, Opening)>,
+    open: BTreeMap<usize, OpenFile>,
+    open_packed: usize,
+    /// The next packets of open files.
+    heads: BinaryHeap<Reverse<Key>>,
+    /// A file whose next packet is not known.
+    unknown: Option<usize>,
+    /// The file that the latest packet was of.
+    latest: Option<usize>,
+    overlapping: BTreeSet<usize>,
+    /// The file whose block was passed on last, and the number that it has there.
+    passed_on: Option<(usize, u64)>,
+    copies: Copies,
+    /// What is wrong behind the packets that were yielded.
+    failed: Option<CaptureError>,
+}
+
+impl Merge {
+    pub(super) fn new(members: &[Member]) -> Self {
+        let mut schedule: Vec<Key> =
+            members.iter().map(|member| member.first_ns.unwrap_or(0)).zip(0..).collect();
+        schedule.sort_unstable();
+        Self {
+            schedule,
+            begun: 0,
+            opening: None,
+            open: BTreeMap::new(),
+            open_packed: 0,
+            heads: BinaryHeap::new(),
+            unknown: None,
+            latest: None,
+            overlapping: BTreeSet::new(),
+            passed_on: None,
+            copies: Copies::default(),
+            failed: None,
+        }
+    }
+
+    /// Begins anew, with the first file, once all have ended.
+    pub(super) fn restart(&mut self) {
+        debug_assert!(self.open.is_empty(), "a pass ends with its last file");
+        (self.begun, self.latest, self.passed_on) = (0, None, None);
+    }
+
+    /// Returns the indexes of the files in the order of their first times.
+    pub(super) fn order(&self) -> impl Iterator<Item = usize> {
+        self.schedule.iter().map(|(_, index)| *index)
+    }
+
+    /// Returns how many files have packets between those of another, of what was read.
+    pub(super) fn overlapping(&self) -> usize {
+        self.overlapping.len()
+    }
+
+    /// Says whether a file was not begun, or its header has not come.
+    pub(super) fn is_some_unknown(&self) -> bool {
+        self.begun < self.schedule.len() || self.opening.is_some()
+    }
+
+    /// Returns the files that are open, with their places in the order of first times.
+    pub(super) fn open_files(&self) -> impl Iterator<Item = (usize, FileSummary)> {
+        self.open.values().map(|file| (file.rank, FileSummary::of(&file.capture)))
+    }
+
+    /// Returns the captures that are open.
+    pub(super) fn captures(&self) -> impl Iterator<Item = &Capture> {
+        self.open.values().map(|file| &file.capture)
+    }
+
+    /// Fills a batch with the next packets of all files. [`Fill::End`] is the end of the pass.
+    pub(super) fn next(
+        &mut self,
+        context: &mut Context<'_>,
+        batch: &mut PacketBatch,
+    ) -> Result<Fill, CaptureError> {
+        batch.packets.clear();
+        batch.block = None;
+        batch.ahead = 0..0;
+        let fill = self.failed.take().map_or_else(|| self.gather(context, batch), Err);
+        if self.copies.finish(batch) {
+            // What is wrong comes behind what was found.
+            self.failed = fill.err();
+            self.passed_on = None;
+            return Ok(Fill::Packets);
+        }
+        fill
+    }
+
+    /// Copies packets until there is a batch of them, or passes those of one file on.
+    fn gather(&mut self, context: &mut Context<'_>, batch: &mut PacketBatch) -> Result<Fill, CaptureError> {
+        loop {
+            let ready = self.find_next(context)?;
+            if ready != Fill::Packets {
+                return Ok(ready);
+            }
+            let Some(Reverse((_, index))) = self.heads.pop() else { return Ok(Fill::End) };
+            let bound = self.bound();
+            let file = self.open.get_mut(&index).expect("the file of a head is open");
+            let rest = &file.batch.packets[file.taken..];
+            let run = rest.iter().take_while(|packet| (packet.time_ns, index) < bound).count().max(1);
+            // The end of a longer run may be short.
+            let goes_on = self.latest == Some(index) && file.taken == 0 && run == rest.len();
+            let copied = match &file.batch.block {
+                Some(block) if run < RUN_PACKETS && !goes_on => {
+                    self.copies.take_in(&rest[..run], block.bytes(), batch)
+                }
+                _ => Copied::None,
+            };
+            let fill = match copied {
+                Copied::Packets(packets) => {
+                    file.taken += packets;
+                    None
+                }
+                Copied::NoBlock => Some(Fill::Starved),
+                // The packets that were copied come first.
+                Copied::None if self.copies.is_filling() => Some(Fill::Packets),
+                Copied::None => {
+                    file.pass_on(run, batch);
+                    let number = Some((index, file.batch.block_number));
+                    batch.block_number += u64::from(self.passed_on != number);
+                    self.passed_on = number;
+                    Some(Fill::Packets)
+                }
+            };
+            let next = file.rest().first().map(|packet| packet.time_ns);
+            match next {
+                Some(time_ns) => self.heads.push(Reverse((time_ns, index))),
+                None => self.unknown = Some(index),
+            }
+            if fill != Some(Fill::Starved) {
+                self.note_latest(index);
+            }
+            match fill {
+                Some(fill) => return Ok(fill),
+                None if batch.packets.len() == BATCH_PACKETS => return Ok(Fill::Packets),
+                None => {}
+            }
+        }
+    }
+
+    /// Returns what comes next but for the file whose head was taken off.
+    fn bound(&self) -> Key {
+        let waiting = self.schedule.get(self.begun).copied();
+        let head = self.heads.peek().map(|Reverse(head)| *head);
+        waiting.into_iter().chain(head).min().unwrap_or((u64::MAX, usize::MAX))
+    }
+
+    /// Notes which file a packet was of: the one before overlaps it, unless it has ended.
+    fn note_latest(&mut self, index: usize) {
+        if let Some(latest) = self.latest.replace(index)
+            && latest != index
+            && self.open.contains_key(&latest)
+        {
+            self.overlapping.extend([latest, index]);
+        }
+    }
+
+    /// Makes sure that the least key is known: `Packets` when it is, or when there is none.
+    fn find_next(&mut self, context: &mut Context<'_>) -> Result<Fill, CaptureError> {
+        loop {
+            if let Some(index) = self.unknown {
+                let file = self.open.get_mut(&index).expect("a file is closed when it has ended");
+                let fill = file.capture.next_batch(&mut file.batch)?;
+                file.taken = 0;
+                let taken_bytes = file.capture.taken_bytes();
+                context.progress.add(taken_bytes.saturating_sub(file.taken_bytes));
+                file.taken_bytes = taken_bytes;
+                match (fill, file.rest().first()) {
+                    (Fill::Packets, Some(next)) => self.heads.push(Reverse((next.time_ns, index))),
+                    (Fill::End, _) => self.close(index, context),
+                    (Fill::Starved | Fill::Packets, _) => return Ok(Fill::Starved),
+                }
+                self.unknown = None;
+            } else if let Some((rank, mut opening)) = self.opening.take() {
+                match opening.poll() {
+                    Ok(Some(capture)) => self.begin(rank, capture)?,
+                    Ok(None) => {
+                        self.opening = Some((rank, opening));
+                        return Ok(Fill::Starved);
+                    }
+                    // Nothing came before it was given up: what it is stays unknown.
+                    Err(_) if context.opener.give_up.is_stopped() => {
+                        self.opening = Some((rank, opening));
+                        return Ok(Fill::End);
+                    }
+                    Err(error) => return Err(error),
+                }
+            } else {
+                let Some(key) = self.schedule.get(self.begun) else { return Ok(Fill::Packets) };
+                if self.heads.peek().is_some_and(|Reverse(head)| head < key) {
+                    return Ok(Fill::Packets);
+                }
+                let rank = self.begun;
+                let reading =
+                    if self.open.len() < MAPPED_FILES { Reading::OwnThread } else { Reading::Frugal };
+                match context.members[key.1].open(context.opener, reading)? {
+                    Opened::Capture(capture) => self.begin(rank, *capture)?,
+                    Opened::Pipe(opening) => self.opening = Some((rank, *opening)),
+                }
+                self.begun += 1;
+            }
+        }
+    }
+
+    /// Takes in a file that was opened, of this place in the schedule.
+    fn begin(&mut self, rank: usize, capture: Capture) -> Result<(), CaptureError> {
+        let file = OpenFile::new(capture, rank);
+        let packed = self.open_packed + usize::from(file.is_packed);
+        for (open, files_max) in [(self.open.len() + 1, OPEN_FILES_MAX), (packed, OPEN_PACKED_MAX)] {
+            if open > files_max {
+                return Err(CaptureError::TooManyOpen {
+                    path: file.capture.path().to_path_buf(),
+                    files_max,
+                });
+            }
+        }
+        let (_, index) = self.schedule[rank];
+        self.open_packed = packed;
+        self.open.insert(index, file);
+        self.unknown = Some(index);
+        Ok(())
+    }
+
+    /// Adds a file that has ended to the summary.
+    fn close(&mut self, index: usize, context: &mut Context<'_>) {
+        let Some(OpenFile { capture, rank, is_packed, .. }) = self.open.remove(&index) else { return };
+        self.open_packed -= usize::from(is_packed);
+        let read = FileRead::of(&capture);
+        let is_stopped = context.opener.give_up.is_stopped();
+        context.summary.add_at(rank, if is_stopped { read.without_notice() } else { read });
+    }
+}

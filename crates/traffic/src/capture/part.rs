@@ -1,0 +1,218 @@
+//! One part of a set of captures, as a source.
+
+use std::sync::Arc;
+
+use flowloom_packet::{Fill, PacketBatch, PacketSource, SourceError};
+
+use super::error::CaptureError;
+use super::open::Capture;
+use super::parts::{Boundary, Plan};
+use super::patient::GiveUp;
+use super::pcapng::Effects;
+use super::set::SetProgress;
+use super::summary::FileRead;
+
+/// A source that reads one part of a set of captures, cut by [`CaptureParts`](super::CaptureParts), which has an
+/// example.
+///
+/// Its packets, batches aside, are those that a [`CaptureSet`](super::CaptureSet) yields between two boundaries.
+#[derive(Debug)]
+pub struct CapturePart {
+    plan: Arc<Plan>,
+    begin: Boundary,
+    /// What begins here is the next part's.
+    limit: Boundary,
+    end: Option<Boundary>,
+    current: Option<Capture>,
+    /// The file that is open, or the next one.
+    file: usize,
+    /// Bytes of the current file that count as read.
+    taken_bytes: u64,
+    files: Vec<PartFile>,
+    packets: u64,
+    progress: Option<Arc<SetProgress>>,
+    give_up: GiveUp,
+}
+
+/// What a part read of one file.
+#[derive(Clone, Debug)]
+pub(super) struct PartFile {
+    pub(super) file: usize,
+    pub(super) read: FileRead,
+    /// The file has ended, or cannot be read any further.
+    pub(super) is_over: bool,
+    pub(super) effects: Effects,
+}
+
+/// What a part found, without its packets.
+#[derive(Clone, Debug)]
+pub struct PartRead {
+    pub(super) begin: Boundary,
+    pub(super) end: Option<Boundary>,
+    pub(super) files: Vec<PartFile>,
+    packets: u64,
+}
+
+impl PartRead {
+    /// Returns where the part began.
+    pub fn begin(&self) -> &Boundary {
+        &self.begin
+    }
+
+    /// Returns where the part really ended; `None` where it was left before.
+    pub fn end(&self) -> Option<&Boundary> {
+        self.end.as_ref()
+    }
+
+    /// Returns how many packets it yielded.
+    pub fn packets(&self) -> u64 {
+        self.packets
+    }
+}
+
+impl CapturePart {
+    pub(super) fn new(
+        plan: Arc<Plan>,
+        part: usize,
+        begin: Boundary,
+        progress: Option<Arc<SetProgress>>,
+    ) -> Result<Self, CaptureError> {
+        let limit = plan.limit(part);
+        let mut part = Self {
+            plan,
+            file: begin.file(),
+            begin,
+            limit,
+            end: None,
+            current: None,
+            taken_bytes: 0,
+            files: Vec::new(),
+            packets: 0,
+            progress,
+            give_up: GiveUp::default(),
+        };
+        if part.begin.position() >= part.limit.position() {
+            // An earlier part has read what was this one's.
+            part.end = Some(part.begin.clone());
+        } else {
+            part.open_file()?;
+        }
+        Ok(part)
+    }
+
+    /// Asks `stopped` before each batch: once it says so, the part ends where it is, and has no [`end`](Self::end).
+    pub fn stop_when(&mut self, stopped: impl Fn() -> bool + Send + Sync + 'static) {
+        self.give_up = GiveUp::when(stopped);
+    }
+
+    /// Returns where the part begins.
+    pub fn begin(&self) -> &Boundary {
+        &self.begin
+    }
+
+    /// Returns where the part really ended, once it has: `None` before, and where it was stopped.
+    pub fn end(&self) -> Option<&Boundary> {
+        self.end.as_ref()
+    }
+
+    /// Returns how many packets were yielded.
+    pub fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    /// Returns what the part found, as far as it was read.
+    #[must_use]
+    pub fn finish(mut self) -> PartRead {
+        if let Some(capture) = self.current.take() {
+            self.close(&capture, false);
+        }
+        let Self { begin, end, files, packets, .. } = self;
+        PartRead { begin, end, files, packets }
+    }
+
+    /// Opens the next file.
+    fn open_file(&mut self) -> Result<(), CaptureError> {
+        let member = &self.plan.files[self.file];
+        let place = self.begin.place.clone().filter(|_| self.file == self.begin.file());
+        let limit = (self.file == self.limit.file()).then(|| self.limit.offset());
+        self.taken_bytes = place.as_ref().map_or(0, |place| place.offset);
+        let capture = match &member.mapping {
+            Some(mapping) => Capture::mapped_between(member.path(), mapping.clone(), place, limit)?,
+            None => {
+                Capture::open_unless_pipe(member.path(), self.plan.options.capture)?.map_err(|_pipe| {
+                    let why = "it was a regular file when the parts were planned, and is none now";
+                    CaptureError::Io {
+                        path: member.path().to_path_buf(),
+                        source: std::io::Error::other(why),
+                    }
+                })?
+            }
+        };
+        self.current = Some(capture);
+        Ok(())
+    }
+
+    /// Notes what was read of the current file.
+    fn close(&mut self, capture: &Capture, is_over: bool) {
+        self.files.push(PartFile {
+            file: self.file,
+            read: FileRead::of(capture),
+            is_over,
+            effects: capture.effects(),
+        });
+    }
+
+    fn next(&mut self, batch: &mut PacketBatch) -> Result<Fill, CaptureError> {
+        loop {
+            if self.give_up.is_stopped()
+                && let Some(capture) = self.current.take()
+            {
+                self.close(&capture, false);
+            }
+            let Some(capture) = &mut self.current else {
+                let is_stopped = self.end.is_none() && self.files.last().is_some_and(|file| !file.is_over);
+                if self.end.is_none() && !is_stopped {
+                    if self.file < self.limit.file()
+                        || self.limit.offset() > 0 && self.file == self.limit.file()
+                    {
+                        self.open_file()?;
+                        continue;
+                    }
+                    self.end = Some(Boundary::start_of(self.file));
+                }
+                batch.packets.clear();
+                batch.block = None;
+                batch.ahead = 0..0;
+                return Ok(Fill::End);
+            };
+            let fill = capture.next_batch(batch)?;
+            let taken_bytes = capture.taken_bytes();
+            if let Some(progress) = &self.progress {
+                progress.add(taken_bytes - self.taken_bytes.min(taken_bytes));
+            }
+            self.taken_bytes = taken_bytes;
+            match fill {
+                Fill::Starved => return Ok(Fill::Starved),
+                Fill::Packets => {
+                    self.packets += batch.packets.len() as u64;
+                    return Ok(Fill::Packets);
+                }
+                Fill::End => {
+                    let Some(capture) = self.current.take() else { continue };
+                    let left_off = capture.left_off().cloned();
+                    self.close(&capture, left_off.is_none());
+                    match left_off {
+                        Some(place) => self.end = Some(Boundary::inside(self.file, place)),
+                        None => self.file += 1,
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl PacketSource for CapturePart {
+    fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
+        self.next(batch).map_err(|error| SourceError(Box::new(error)))
+    }
+}

@@ -1,0 +1,194 @@
+//! What a set of captures turned out to be: its files, and what a reader of the result should know about them.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use flowloom_packet::LinkType;
+
+use super::error::{CaptureError, list};
+use super::links::Links;
+use super::notice::Notice;
+use super::open::Capture;
+use super::walk::Joints;
+
+/// One file of a set, as far as it is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FileSummary {
+    /// Its path, or `standard input`.
+    pub path: PathBuf,
+    /// Format, in words.
+    pub format: String,
+    /// Link types, each once.
+    pub links: Vec<LinkType>,
+    /// Sections.
+    pub sections: u64,
+    /// Interfaces.
+    pub interfaces: u64,
+    /// Packets read from it in one pass.
+    pub packets: u64,
+    /// Packets whose stated captured length does not fit into their record.
+    pub lying_lengths: u64,
+}
+
+impl FileSummary {
+    /// Returns the summary of an input that is no file, such as an interface: of no section, and with no packet read yet.
+    #[must_use]
+    pub fn of_interface(name: impl Into<PathBuf>, format: String, link: LinkType) -> Self {
+        Self {
+            path: name.into(),
+            format,
+            links: vec![link],
+            sections: 0,
+            interfaces: 1,
+            packets: 0,
+            lying_lengths: 0,
+        }
+    }
+
+    pub(super) fn of(capture: &Capture) -> Self {
+        let (sections, interfaces) = capture.sections_and_interfaces();
+        Self {
+            path: capture.path().to_path_buf(),
+            format: capture.describe(),
+            links: capture.links().to_vec(),
+            sections,
+            interfaces,
+            packets: capture.packets(),
+            lying_lengths: capture.lying_lengths(),
+        }
+    }
+}
+
+/// What was read of one file: all of it, or what one of several readers read.
+#[derive(Clone, Debug)]
+pub(super) struct FileRead {
+    pub(super) summary: FileSummary,
+    joints: Joints,
+    /// Why reading stopped before the end of the file.
+    notice: Option<Notice>,
+}
+
+impl FileRead {
+    pub(super) fn of(capture: &Capture) -> Self {
+        Self {
+            summary: FileSummary::of(capture),
+            joints: capture.joints(),
+            notice: capture.notice().cloned(),
+        }
+    }
+
+    /// Adds what was read of the same file from where this reading ended.
+    pub(super) fn append(&mut self, later: Self) {
+        let summary = &mut self.summary;
+        let packets_before = summary.packets;
+        let mut links = Links::default();
+        summary.links.iter().chain(&later.summary.links).for_each(|link| links.add(*link));
+        summary.links = links.as_slice().to_vec();
+        summary.sections += later.summary.sections;
+        summary.interfaces += later.summary.interfaces;
+        summary.packets += later.summary.packets;
+        summary.lying_lengths += later.summary.lying_lengths;
+        self.joints = self.joints.and(later.joints);
+        self.notice = later.notice.map(|notice| notice.behind(packets_before));
+    }
+
+    /// Forgets why reading stopped early: stopping was asked for.
+    pub(super) fn without_notice(self) -> Self {
+        Self { notice: None, ..self }
+    }
+}
+
+/// Collects what is to be known of the files of a set, in the order in which they end.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SummaryBuilder {
+    notices: Vec<Notice>,
+    /// Notices of files that were read. Later passes, and a file named twice, do not repeat them.
+    noticed: BTreeSet<Notice>,
+    /// Files of this pass that have ended, each with its place in the order in which they are told of.
+    files: Vec<(usize, FileSummary)>,
+    decodable_files: usize,
+    undecodable: Option<(PathBuf, Vec<LinkType>)>,
+}
+
+impl SummaryBuilder {
+    /// Returns a builder that knows `notices` from planning the set.
+    pub(super) fn new(notices: Vec<Notice>) -> Self {
+        Self { notices, ..Self::default() }
+    }
+
+    fn note(&mut self, notice: Notice) {
+        if self.noticed.insert(notice.clone()) {
+            self.notices.push(notice);
+        }
+    }
+
+    /// Adds a file that has ended, behind those before.
+    pub(super) fn add(&mut self, read: FileRead) {
+        self.add_at(self.files.last().map_or(0, |(rank, _)| rank + 1), read);
+    }
+
+    /// Adds a file that has ended, of this place in the order in which files are told of.
+    pub(super) fn add_at(&mut self, rank: usize, read: FileRead) {
+        let FileRead { summary, joints, notice } = read;
+        let lying = (summary.lying_lengths > 0)
+            .then(|| Notice::LyingLengths { path: summary.path.clone(), packets: summary.lying_lengths });
+        for notice in joints.notice(&summary.path).into_iter().chain(notice).chain(lying) {
+            self.note(notice);
+        }
+        if is_undecodable(&summary.links) {
+            self.undecodable.get_or_insert_with(|| (summary.path.clone(), summary.links.clone()));
+            let links = list(&summary.links);
+            self.note(Notice::Undecodable { path: summary.path.clone(), links });
+        } else {
+            self.decodable_files += 1;
+        }
+        let place = self.files.partition_point(|(other, _)| *other < rank);
+        self.files.insert(place, (rank, summary));
+    }
+
+    /// Returns the notices so far.
+    pub(super) fn notices(&self) -> &[Notice] {
+        &self.notices
+    }
+
+    /// Returns the files that have ended and those that are open, each with its place in the order.
+    pub(super) fn files_with(&self, open: impl Iterator<Item = (usize, FileSummary)>) -> Vec<FileSummary> {
+        let mut files: Vec<_> = self.files.iter().cloned().chain(open).collect();
+        files.sort_by_key(|(rank, _)| *rank);
+        files.into_iter().map(|(_, summary)| summary).collect()
+    }
+
+    /// Takes the files that have ended, for another pass.
+    pub(super) fn take_files(&mut self) -> Vec<FileSummary> {
+        std::mem::take(&mut self.files).into_iter().map(|(_, summary)| summary).collect()
+    }
+
+    /// Says whether some file that has ended can be decoded, at least in part.
+    pub(super) fn is_decodable(&self) -> bool {
+        self.decodable_files > 0
+    }
+
+    /// Fails where no file that has ended, nor one of those in `open` (path and link types so far), can be decoded.
+    pub(super) fn check_decodable<'a>(
+        &self,
+        open: impl Iterator<Item = (&'a Path, &'a [LinkType])>,
+    ) -> Result<(), CaptureError> {
+        if self.is_decodable() {
+            return Ok(());
+        }
+        let mut first = self.undecodable.clone();
+        for (path, links) in open.filter(|(_, links)| !links.is_empty()) {
+            if !is_undecodable(links) {
+                return Ok(());
+            }
+            first.get_or_insert_with(|| (path.to_path_buf(), links.to_vec()));
+        }
+        first.map_or(Ok(()), |(path, links)| Err(CaptureError::NothingDecodable { path, links }))
+    }
+}
+
+/// Says whether link types are known, and none of them is decoded.
+pub(super) fn is_undecodable(links: &[LinkType]) -> bool {
+    !links.is_empty() && !links.iter().any(|link| link.is_supported())
+}
