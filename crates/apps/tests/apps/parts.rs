@@ -58,19 +58,16 @@ impl PacketSource for Part {
 }
 
 impl PartSource for Part {
-    type Boundary = usize;
+    type Read = (usize, usize);
 
-    fn begin(&self) -> usize {
-        self.begin
-    }
-
-    fn end(&self) -> usize {
-        self.memory.at()
+    fn finish(self) -> (usize, usize) {
+        (self.begin, self.memory.at())
     }
 }
 
 impl CutSource for Cuts<'_> {
     type Boundary = usize;
+    type Read = (usize, usize);
     type Part = Part;
 
     fn parts(&self) -> usize {
@@ -78,11 +75,21 @@ impl CutSource for Cuts<'_> {
     }
 
     fn open(&self, part: usize) -> Result<Part, SourceError> {
-        self.open_at(part, &self.begins[part])
+        self.open_at(part, self.begins[part])
     }
 
-    fn open_at(&self, part: usize, &begin: &usize) -> Result<Part, SourceError> {
+    fn open_at(&self, part: usize, begin: usize) -> Result<Part, SourceError> {
         Ok(Part { memory: self.memory.between(begin, self.ends[part]), begin })
+    }
+
+    fn begin(&self, &(begin, _): &(usize, usize)) -> usize {
+        begin
+    }
+
+    fn unconfirmed(&self, reads: &[(usize, usize)]) -> Vec<(usize, usize)> {
+        let ends = std::iter::once(0).chain(reads.iter().map(|&(_, end)| end));
+        let wrong = reads.iter().zip(ends).enumerate().filter(|(_, ((begin, _), end))| begin != end);
+        wrong.map(|(part, (_, end))| (part, end)).collect()
     }
 }
 

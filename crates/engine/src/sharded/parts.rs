@@ -1,13 +1,18 @@
-//! What the sharded layout needs of an input: consecutive parts, and how to tell that they join.
+//! What the sharded layout needs of an input: consecutive parts, and which of them were read from the true state.
 
 use flowloom_packet::{PacketSource, SourceError};
 
 /// An input in consecutive parts.
+///
+/// Where a part begins may be assumed. Each part says at its end what it read, and from that the input tells which parts
+/// did not begin where the one before them ended: these are read again.
 pub trait CutSource: Sync {
-    /// The state of the input between two packets: where it is, and whatever later packets depend on.
-    type Boundary: Clone + PartialEq + Send + Sync;
+    /// The state of the input between two packets: where it is, and what later packets depend on.
+    type Boundary: Clone + Send + Sync;
+    /// What a part read, without its packets.
+    type Read: Send;
     /// One part.
-    type Part: PartSource<Boundary = Self::Boundary>;
+    type Part: PartSource<Read = Self::Read>;
 
     /// Returns the number of parts, at least one.
     fn parts(&self) -> usize;
@@ -19,22 +24,26 @@ pub trait CutSource: Sync {
     /// When it cannot be opened.
     fn open(&self, part: usize) -> Result<Self::Part, SourceError>;
 
-    /// Opens a part where the part before really ended.
+    /// Opens a part at another boundary.
     ///
     /// # Errors
     ///
     /// When it cannot be opened.
-    fn open_at(&self, part: usize, boundary: &Self::Boundary) -> Result<Self::Part, SourceError>;
+    fn open_at(&self, part: usize, begin: Self::Boundary) -> Result<Self::Part, SourceError>;
+
+    /// Returns where a part that was read began.
+    fn begin(&self, read: &Self::Read) -> Self::Boundary;
+
+    /// Returns which of the first parts were not read from the state that the part before them ended in, and where each
+    /// is to begin. The first one returned is right once it is read again; the others should begin where they probably do.
+    fn unconfirmed(&self, reads: &[Self::Read]) -> Vec<(usize, Self::Boundary)>;
 }
 
-/// A part of an input.
+/// A part of an input, as a source.
 pub trait PartSource: PacketSource + Send {
-    /// The state of the input between two packets.
-    type Boundary;
+    /// What it read.
+    type Read;
 
-    /// Returns the state it begins in.
-    fn begin(&self) -> Self::Boundary;
-
-    /// Returns the state it ended in, once it has ended: where the next part begins.
-    fn end(&self) -> Self::Boundary;
+    /// Returns what it read, once it has ended or is left.
+    fn finish(self) -> Self::Read;
 }

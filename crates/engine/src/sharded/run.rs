@@ -33,16 +33,15 @@ use crate::worker::process::{Burst, FlowStage};
 #[derive(Debug)]
 #[must_use = "what went wrong after the start is in the report's `fault`"]
 #[non_exhaustive]
-pub struct ShardedRun<F, P> {
+pub struct ShardedRun<F, R> {
     /// The report, as of a run over the whole input.
     pub report: RunReport<F>,
-    /// The parts that count, in order, as far as they were read.
-    pub parts: Vec<P>,
+    /// What the parts that count have read, in order.
+    pub reads: Vec<R>,
 }
 
 /// A part that was read and processed.
-struct PartRun<A: App, P> {
-    part: P,
+struct PartRun<A: App> {
     /// `None` after a panic while they were taken from the table.
     records: Option<PartRecords<A::Flow>>,
     /// `None` once it is dropped.
@@ -50,6 +49,8 @@ struct PartRun<A: App, P> {
     input: InputCounters,
     /// The time of its first packet as the source has it.
     first_ns: Option<u64>,
+    /// The latest time before it, as it was told.
+    begin_ns: u64,
     counters: WorkerCounters,
     table: Option<(TableStats, MemoryReport)>,
     interrupted: bool,
@@ -58,21 +59,50 @@ struct PartRun<A: App, P> {
     busy: Option<Duration>,
 }
 
+impl<A: App> PartRun<A> {
+    /// Returns the packets that the source yielded.
+    fn yielded(&self) -> u64 {
+        self.input.packets - self.input.dropped.withheld()
+    }
+
+    /// Drops a run whose packets do not count, or are read again.
+    fn discard(mut self) {
+        // A panic here is of an application whose counts are taken back.
+        let _ = caught(|| {
+            if let Some(mut app) = self.app.take() {
+                app.retract();
+            }
+        });
+    }
+}
+
+/// A part's run and what it read; the error where it could not be opened.
+type Outcome<A, R> = Result<(PartRun<A>, R), SourceError>;
+
+/// The state of the input before a part, where it is not the assumed one.
+#[derive(Clone)]
+struct Begin<B> {
+    boundary: B,
+    /// The latest time before it.
+    last_ns: u64,
+}
+
 /// What every part of a run has in common.
 struct Common<'a, C> {
     config: &'a EngineConfig,
     cut: &'a C,
     control: &'a Control,
     gauges: Arc<Gauges>,
+    cpus: Vec<Option<u32>>,
 }
 
 /// Runs each part of `cut` on a worker of its own, and composes what they know: the report is that of one thread over
 /// the whole input.
 ///
-/// `config` is one for [as many workers](crate::Layout::workers) as there are parts; `table` builds the flow table and
-/// `app` the application of each, and further ones where a part is read again. Each worker keeps at most
-/// [`records_max`](EngineConfig::records_max) records, and its table's limits count for it alone: only where one of
-/// these is reached may the results differ from those of another layout.
+/// There are as many workers as parts; `table` builds the flow table and `app` the application of each, and further ones
+/// where a part is read again. Each worker keeps at most [`records_max`](EngineConfig::records_max) records, and its
+/// table's limits count for it alone: only where one of these is reached may the results differ from those of another
+/// layout.
 ///
 /// A run that is stopped composes what each worker has seen until then.
 ///
@@ -90,7 +120,7 @@ pub fn run_sharded<A, T, E, C>(
     mut table: impl FnMut(usize) -> Result<T, E>,
     mut app: impl FnMut(usize) -> A,
     control: &Control,
-) -> Result<ShardedRun<A::Flow, C::Part>, StartError>
+) -> Result<ShardedRun<A::Flow, C::Read>, StartError>
 where
     A: App,
     T: FlowTable<FlowKey, A::Flow> + Send,
@@ -105,76 +135,172 @@ where
         return Err(ConfigError::Sharded { why: "a pace is kept by one reader" }.into());
     }
     let parts = cut.parts();
-    let pinning =
-        plan(&EngineConfig { layout: crate::Layout::Sharded { workers: parts }, ..config.clone() })?;
-    let mut table = |i| table(i).map_err(|error| StartError::Table(Box::new(error)));
-    let tables = (0..parts).map(&mut table).collect::<Result<Vec<T>, _>>()?;
-    let apps: Vec<A> = (0..parts).map(&mut app).collect();
-    let common = Common { config, cut, control, gauges: control.begin(parts, parts) };
-    let halts: Vec<Arc<Halt>> = (0..parts).map(|_| Arc::default()).collect();
+    let layout = crate::Layout::Sharded { workers: parts };
+    let cpus = plan(&EngineConfig { layout, ..config.clone() })?.workers;
+    let mut build =
+        Build { table: |i| table(i).map_err(|e| StartError::Table(Box::new(e))), app: &mut app };
+    let common = Common { config, cut, control, gauges: control.begin(parts, parts), cpus };
+    let all = build.each((0..parts).map(|i| (i, None)))?;
     let begun = clock::now();
-    let runs = std::thread::scope(|scope| {
-        let (common, halts) = (&common, &halts);
-        let mut threads = Vec::with_capacity(parts);
-        for (i, (table, app)) in tables.into_iter().zip(apps).enumerate() {
-            let cpu = pinning.workers.get(i).copied().flatten();
-            let work = move || {
-                let pinned = pin(cpu);
-                let run = common.read(i, None, (table, app), &halts[i]);
-                if run.as_ref().is_err() || run.as_ref().is_ok_and(|run| run.fault.is_some()) {
-                    // What follows a part that broke does not count.
-                    halts[i + 1..].iter().for_each(|halt| halt.halt());
-                }
-                run.map(|run| PartRun { pinned, busy: clock::thread_cpu(), ..run })
-            };
-            let thread = Builder::new().name(format!("worker-{i}")).spawn_scoped(scope, work);
-            threads.push(thread.inspect_err(|_| halts.iter().for_each(|halt| halt.halt()))?);
-        }
-        let died = |_| std::io::Error::other("a thread died outside its loop");
-        let ended = threads.into_iter().map(|thread| thread.join().map_err(died));
-        ended.collect::<Result<Vec<_>, _>>().map_err(StartError::from)
-    })?;
-    let mut assembly = Assembly::new(&common, pinning.workers);
-    for (i, run) in runs.into_iter().enumerate() {
-        assembly.add(i, run, (&mut table, &mut app))?;
+    let mut outcomes: Vec<Outcome<A, C::Read>> = common.read_all(all)?;
+    let reread = common.confirm(&mut outcomes, &mut build)?;
+    let mut composed = Composed::new(&common);
+    for (i, outcome) in outcomes.into_iter().enumerate() {
+        composed.add(i, outcome, &mut build)?;
     }
-    let run = assembly.finish(begun.elapsed());
+    let run = composed.finish(reread, begun.elapsed());
     control.end(&run.report);
     Ok(run)
 }
 
-/// The state of the input before a part, where it is not the assumed one.
-struct Begin<B> {
-    boundary: B,
-    /// The latest time before it.
-    last_ns: u64,
-    /// Packets that may still be taken.
-    packets_left: Option<u64>,
+/// Builds tables and applications.
+struct Build<F, G> {
+    table: F,
+    app: G,
+}
+
+/// A part to be read: which, from where if not from the assumed boundary, and its table and application.
+type Work<B, T, A> = (usize, Option<Begin<B>>, (T, A));
+
+impl<T, A, F, G> Build<F, G>
+where
+    F: FnMut(usize) -> Result<T, StartError>,
+    G: FnMut(usize) -> A,
+{
+    fn one(&mut self, part: usize) -> Result<(T, A), StartError> {
+        Ok(((self.table)(part)?, (self.app)(part)))
+    }
+
+    fn each<B>(
+        &mut self,
+        parts: impl Iterator<Item = (usize, Option<Begin<B>>)>,
+    ) -> Result<Vec<Work<B, T, A>>, StartError> {
+        parts.map(|(part, begin)| Ok((part, begin, self.one(part)?))).collect()
+    }
 }
 
 impl<C: CutSource> Common<'_, C> {
+    /// Reads and processes parts, each on a thread of its own.
+    fn read_all<A, T>(
+        &self,
+        work: Vec<Work<C::Boundary, T, A>>,
+    ) -> Result<Vec<Outcome<A, C::Read>>, StartError>
+    where
+        A: App,
+        T: FlowTable<FlowKey, A::Flow> + Send,
+    {
+        let halts: Vec<Arc<Halt>> = work.iter().map(|_| Arc::default()).collect();
+        std::thread::scope(|scope| {
+            let halts = &halts;
+            let mut threads = Vec::with_capacity(work.len());
+            for (nth, (part, begin, parts)) in work.into_iter().enumerate() {
+                let work = move || {
+                    let pinned = pin(self.cpus.get(part).copied().flatten());
+                    let outcome = self.read(part, begin, parts, &halts[nth]);
+                    if outcome.as_ref().map_or(true, |(run, _)| run.fault.is_some()) {
+                        // What follows a part that broke does not count.
+                        halts[nth + 1..].iter().for_each(|halt| halt.halt());
+                    }
+                    let busy = clock::thread_cpu();
+                    outcome.map(|(run, read)| (PartRun { pinned, busy, ..run }, read))
+                };
+                let thread = Builder::new().name(format!("worker-{part}")).spawn_scoped(scope, work);
+                threads.push(thread.inspect_err(|_| halts.iter().for_each(|halt| halt.halt()))?);
+            }
+            let died = |_| std::io::Error::other("a thread died outside its loop");
+            let ended = threads.into_iter().map(|thread| thread.join().map_err(died));
+            ended.collect::<Result<Vec<_>, _>>().map_err(StartError::from)
+        })
+    }
+
+    /// Reads parts again until each began in the state that the one before it ended in. Returns how many were.
+    fn confirm<A, T, F, G>(
+        &self,
+        outcomes: &mut [Outcome<A, C::Read>],
+        build: &mut Build<F, G>,
+    ) -> Result<usize, StartError>
+    where
+        A: App,
+        T: FlowTable<FlowKey, A::Flow> + Send,
+        F: FnMut(usize) -> Result<T, StartError>,
+        G: FnMut(usize) -> A,
+    {
+        let mut reread = 0;
+        loop {
+            // What was stopped is not confirmed, nor is what follows a part that broke.
+            let is_broken = |outcome: &Outcome<A, C::Read>| {
+                outcome.as_ref().map_or(true, |(run, _)| run.interrupted || run.fault.is_some())
+            };
+            let whole = outcomes.iter().position(is_broken).unwrap_or(outcomes.len());
+            if outcomes[whole..].iter().flatten().any(|(run, _)| run.interrupted) {
+                return Ok(reread);
+            }
+            let mut last_ns = 0;
+            let mut last = Vec::with_capacity(outcomes.len());
+            let (mut reads, mut runs) = (Vec::new(), Vec::new());
+            for outcome in outcomes.iter_mut().take(whole + 1) {
+                last.push(last_ns);
+                if outcome.is_err() {
+                    break;
+                }
+                let taken = std::mem::replace(outcome, Err(SourceError("it is looked at".into())));
+                let Ok((run, read)) = taken else { break };
+                if run.input.packets > 0 {
+                    last_ns = last_ns.max(run.input.last_ns);
+                }
+                reads.push(read);
+                runs.push(run);
+            }
+            let mut again = self.cut.unconfirmed(&reads);
+            for (part, run) in runs.iter().enumerate() {
+                // Times are kept from going back, below the latest one before.
+                let is_right = run.begin_ns == last[part]
+                    || run.first_ns.is_none_or(|first_ns| first_ns >= last[part].max(run.begin_ns));
+                if !is_right && again.iter().all(|(other, _)| *other != part) {
+                    again.push((part, self.cut.begin(&reads[part])));
+                }
+            }
+            for (outcome, both) in outcomes.iter_mut().zip(runs.into_iter().zip(reads)) {
+                *outcome = Ok(both);
+            }
+            if again.is_empty() {
+                return Ok(reread);
+            }
+            reread += again.len();
+            let begins = again.into_iter().map(|(part, boundary)| {
+                (part, Some(Begin { boundary, last_ns: last.get(part).copied().unwrap_or(0) }))
+            });
+            let work = build.each(begins)?;
+            let parts: Vec<usize> = work.iter().map(|(part, ..)| *part).collect();
+            for (part, outcome) in parts.into_iter().zip(self.read_all(work)?) {
+                if let Ok((run, _)) = std::mem::replace(&mut outcomes[part], outcome) {
+                    run.discard();
+                }
+            }
+        }
+    }
+
     /// Reads and processes a part, from the assumed boundary unless another is given.
     fn read<A, T>(
         &self,
         i: usize,
-        begin: Option<&Begin<C::Boundary>>,
+        begin: Option<Begin<C::Boundary>>,
         (table, app): (T, A),
         halt: &Arc<Halt>,
-    ) -> Result<PartRun<A, C::Part>, SourceError>
+    ) -> Outcome<A, C::Read>
     where
         A: App,
         T: FlowTable<FlowKey, A::Flow>,
     {
+        let begin_ns = begin.as_ref().map_or(0, |begin| begin.last_ns);
         let mut part = match begin {
             None => self.cut.open(i)?,
-            Some(begin) => self.cut.open_at(i, &begin.boundary)?,
+            Some(Begin { boundary, .. }) => self.cut.open_at(i, boundary)?,
         };
-        let limit = begin.map_or(self.config.packet_limit, |begin| begin.packets_left);
-        let config = EngineConfig { packet_limit: limit, ..self.config.clone() };
-        let mut front = self.reader(&config, i, &mut part, halt);
-        if let Some(begin) = begin {
-            front.arrivals.begin_at(begin.last_ns);
-        }
+        let config = self.config;
+        let publisher = ReaderPublisher::new(self.control, &self.gauges, i);
+        let mut front = Reader::new(config, &mut part, None, publisher, Arc::clone(halt));
+        front.arrivals.begin_at(begin_ns);
         let flows = Flows::new(table, config.idle_timeout, config.records_max).with_spans();
         let mut stage = InlineStage {
             front,
@@ -205,38 +331,27 @@ impl<C: CutSource> Common<'_, C> {
         };
         let first_ns = arrivals.first_ns();
         let input = arrivals.finish(losses);
-        let app = Some(hands.into_app());
-        Ok(PartRun {
-            part,
+        let run = PartRun {
             records,
-            app,
+            app: Some(hands.into_app()),
             input,
             first_ns,
+            begin_ns,
             counters,
             table,
             interrupted,
             fault,
             pinned: false,
             busy: None,
-        })
-    }
-
-    fn reader<'s>(
-        &'s self,
-        config: &EngineConfig,
-        i: usize,
-        part: &'s mut C::Part,
-        halt: &Arc<Halt>,
-    ) -> Reader<'s> {
-        let publisher = ReaderPublisher::new(self.control, &self.gauges, i);
-        Reader::new(config, part, None, publisher, Arc::clone(halt))
+        };
+        Ok((run, part.finish()))
     }
 
     /// Processes the packets of some flows of a part again, from the states they had before it.
     fn process_again<A, T>(
         &self,
         i: usize,
-        begin: &Begin<C::Boundary>,
+        begin: Begin<C::Boundary>,
         packets: u64,
         (undo, (table, app)): (Option<(T, A)>, (T, A)),
         unresolved: Vec<Unresolved<A::Flow>>,
@@ -245,7 +360,7 @@ impl<C: CutSource> Common<'_, C> {
         A: App,
         T: FlowTable<FlowKey, A::Flow>,
     {
-        let mut part = self.cut.open_at(i, &begin.boundary)?;
+        let mut part = self.cut.open_at(i, begin.boundary)?;
         let halt = Arc::default();
         // Packets that the source withholds do not count against the limit here either.
         let config = EngineConfig { packet_limit: Some(packets), ..self.config.clone() };
@@ -366,152 +481,129 @@ impl Wanted {
     }
 }
 
-/// Parts that are confirmed and composed, one after the other.
-struct Assembly<'c, 'a, A: App, C: CutSource> {
+/// Parts composed one after the other.
+struct Composed<'c, 'a, A: App, C: CutSource> {
     common: &'c Common<'a, C>,
-    cpus: Vec<Option<u32>>,
     composer: Composer<A::Flow>,
     report: ShardedReport,
     input: InputCounters,
     workers: Vec<WorkerReport>,
-    parts: Vec<C::Part>,
-    /// Where the next part begins; `None` before the first.
-    boundary: Option<C::Boundary>,
+    reads: Vec<C::Read>,
     interrupted: bool,
     fault: Option<Fault>,
 }
 
-impl<'c, 'a, A: App, C: CutSource> Assembly<'c, 'a, A, C> {
-    fn new(common: &'c Common<'a, C>, cpus: Vec<Option<u32>>) -> Self {
+impl<'c, 'a, A: App, C: CutSource> Composed<'c, 'a, A, C> {
+    fn new(common: &'c Common<'a, C>) -> Self {
         Self {
             common,
-            cpus,
             composer: Composer::new(common.config.idle_timeout),
             report: ShardedReport::default(),
             input: InputCounters::default(),
             workers: Vec::new(),
-            parts: Vec::new(),
-            boundary: None,
+            reads: Vec::new(),
             interrupted: false,
             fault: None,
         }
     }
 
-    /// Returns the packets that the limit leaves.
-    fn packets_left(&self) -> Option<u64> {
-        // What a source withholds does not count.
-        let yielded = self.input.packets - self.input.dropped.withheld();
-        self.common.config.packet_limit.map(|limit| limit.saturating_sub(yielded))
-    }
-
-    /// Adds the next part: reads it again where it was not read from the true state.
-    fn add<T>(
+    /// Adds the next part.
+    fn add<T, F, G>(
         &mut self,
         i: usize,
-        run: Result<PartRun<A, C::Part>, SourceError>,
-        (table, app): (&mut impl FnMut(usize) -> Result<T, StartError>, &mut impl FnMut(usize) -> A),
+        outcome: Outcome<A, C::Read>,
+        build: &mut Build<F, G>,
     ) -> Result<(), StartError>
     where
-        T: FlowTable<FlowKey, A::Flow>,
+        T: FlowTable<FlowKey, A::Flow> + Send,
+        F: FnMut(usize) -> Result<T, StartError>,
+        G: FnMut(usize) -> A,
     {
-        let left = self.packets_left();
-        if self.fault.is_some() || (left == Some(0) && !self.parts.is_empty()) {
-            discard(run.ok());
+        let yielded = self.input.packets - self.input.dropped.withheld();
+        let left = self.common.config.packet_limit.map(|limit| limit.saturating_sub(yielded));
+        if self.fault.is_some() || left == Some(0) {
+            if let Ok((run, _)) = outcome {
+                run.discard();
+            }
             self.workers.push(self.worker(i, None));
             return Ok(());
         }
-        let mut run = match run {
-            Ok(run) => run,
+        let outcome = match (outcome, left) {
+            (Ok((run, read)), Some(left)) if run.yielded() > left => {
+                // The limit lies in this part: it is read again up to there.
+                let begin = Begin { boundary: self.common.cut.begin(&read), last_ns: self.input.last_ns };
+                run.discard();
+                let config = EngineConfig { packet_limit: Some(left), ..self.common.config.clone() };
+                let gauges = Arc::clone(&self.common.gauges);
+                let Common { cut, control, .. } = *self.common;
+                let limited = Common { config: &config, cut, control, gauges, cpus: Vec::new() };
+                limited.read(i, Some(begin), build.one(i)?, &Arc::default())
+            }
+            (outcome, _) => outcome,
+        };
+        let (mut run, read) = match outcome {
+            Ok(both) => both,
             Err(error) => {
                 self.fault = Some(Fault::Source { packets: self.input.packets, error });
                 self.workers.push(self.worker(i, None));
                 return Ok(());
             }
         };
-        let begin = self.boundary.take().map(|boundary| Begin {
-            boundary,
-            last_ns: self.input.last_ns,
-            packets_left: left,
-        });
-        if let Some(begin) = &begin
-            && !self.interrupted
-            && !run.interrupted
-        {
-            let taken = run.input.packets - run.input.dropped.withheld();
-            let is_confirmed = run.part.begin() == begin.boundary
-                && run.first_ns.is_none_or(|first_ns| first_ns >= begin.last_ns)
-                && left.is_none_or(|left| taken <= left);
-            if !is_confirmed {
-                let (pinned, busy) = (run.pinned, run.busy);
-                discard(Some(run));
-                self.report.parts_reread += 1;
-                match self.common.read(i, Some(begin), (table(i)?, app(i)), &Arc::default()) {
-                    Ok(again) => run = PartRun { pinned, busy, ..again },
-                    Err(error) => {
-                        self.fault = Some(Fault::Source { packets: self.input.packets, error });
-                        self.workers.push(self.worker(i, None));
-                        return Ok(());
-                    }
-                }
-            }
-        }
         self.interrupted |= run.interrupted;
         self.fault = run.fault.take().map(|fault| fault.in_part(self.input.packets, i));
-        let is_whole = !self.interrupted && self.fault.is_none();
         if let Some(records) = run.records.take() {
-            let mut composer_app = run.app.take().unwrap_or_else(|| app(i));
-            let joined = caught(|| {
-                self.composer
-                    .join(records, !is_whole, |earlier, later| composer_app.compose(earlier, later))
-            });
-            match joined {
-                Ok(joined) => {
-                    self.report.flows_joined += joined.flows;
-                    run.counters.flows_begun -= joined.flows;
-                    run.counters.flows_expired += joined.expired;
-                    run.counters.flows_begun -= joined.records_removed;
-                    run.counters.flows_expired -= joined.timeouts_removed;
-                    if let (false, Some(begin)) = (joined.unresolved.is_empty(), &begin) {
-                        self.resolve(i, begin, &mut run, joined.unresolved, (table, app))?;
-                    }
-                }
-                Err(message) => self.fault = Some(Fault::ResultsPanicked { message }),
-            }
-            run.app = Some(composer_app);
+            self.compose(i, records, (&mut run, &read), build)?;
         }
         if let Err(message) = caught(|| drop(run.app.take())) {
             let processed = run.counters.processed;
             let fault = Fault::WorkerPanicked { worker: i, packet: None, processed, message };
             self.fault.get_or_insert(fault);
         }
-        self.boundary = Some(run.part.end());
         self.input.append(std::mem::take(&mut run.input));
-        self.workers.push(self.worker(i, Some(&mut run)));
-        self.parts.push(run.part);
+        self.workers.push(self.worker(i, Some(run)));
+        self.reads.push(read);
         Ok(())
     }
 
-    /// Processes flows of part `i` again, from the states they had at its beginning.
-    fn resolve<T>(
+    /// Composes the flows of a part with those before it.
+    fn compose<T, F, G>(
         &mut self,
         i: usize,
-        begin: &Begin<C::Boundary>,
-        run: &mut PartRun<A, C::Part>,
-        unresolved: Vec<Unresolved<A::Flow>>,
-        (table, app): (&mut impl FnMut(usize) -> Result<T, StartError>, &mut impl FnMut(usize) -> A),
+        records: PartRecords<A::Flow>,
+        (run, read): (&mut PartRun<A>, &C::Read),
+        build: &mut Build<F, G>,
     ) -> Result<(), StartError>
     where
         T: FlowTable<FlowKey, A::Flow>,
+        F: FnMut(usize) -> Result<T, StartError>,
+        G: FnMut(usize) -> A,
     {
-        let flows = unresolved.len() as u64;
-        self.report.flows_reprocessed += flows;
-        let packets = run.input.packets - run.input.dropped.withheld();
+        let is_whole = !self.interrupted && self.fault.is_none();
+        let Some(app) = &mut run.app else { return Ok(()) };
+        let composer = &mut self.composer;
+        let joined = caught(|| composer.join(records, !is_whole, |flow, later| app.compose(flow, later)));
+        let joined = match joined {
+            Ok(joined) => joined,
+            Err(message) => {
+                self.fault.get_or_insert(Fault::ResultsPanicked { message });
+                return Ok(());
+            }
+        };
+        self.report.flows_joined += joined.flows;
+        run.counters.flows_begun -= joined.flows + joined.records_removed;
+        run.counters.flows_expired += joined.expired;
+        run.counters.flows_expired -= joined.timeouts_removed;
+        if joined.unresolved.is_empty() {
+            return Ok(());
+        }
+        self.report.flows_reprocessed += joined.unresolved.len() as u64;
+        let begin = Begin { boundary: self.common.cut.begin(read), last_ns: self.input.last_ns };
         // Verdicts may change, and with them what was counted.
         let has_counts = A::KEEPS_TOTALS || run.counters.denied > 0;
-        let undo = if has_counts { Some((table(i)?, app(i))) } else { None };
-        let redo = (table(i)?, app(i));
-        let again = caught(|| self.common.process_again(i, begin, packets, (undo, redo), unresolved));
-        match again {
+        let undo = if has_counts { Some(build.one(i)?) } else { None };
+        let (redo, packets) = (build.one(i)?, run.yielded());
+        let common = self.common;
+        match caught(|| common.process_again(i, begin, packets, (undo, redo), joined.unresolved)) {
             Ok(Ok(again)) => {
                 self.composer.replace(again.records);
                 run.counters.flows_begun += again.counts.begun;
@@ -524,14 +616,13 @@ impl<'c, 'a, A: App, C: CutSource> Assembly<'c, 'a, A, C> {
         Ok(())
     }
 
-    fn worker(&self, i: usize, run: Option<&mut PartRun<A, C::Part>>) -> WorkerReport {
-        let cpu = self.cpus.get(i).copied().flatten();
+    fn worker(&self, i: usize, run: Option<PartRun<A>>) -> WorkerReport {
         let (counters, table, pinned, busy) = match run {
-            Some(run) => (std::mem::take(&mut run.counters), run.table, run.pinned, run.busy),
+            Some(PartRun { counters, table, pinned, busy, .. }) => (counters, table, pinned, busy),
             None => (WorkerCounters::default(), None, false, None),
         };
         WorkerReport {
-            cpu: cpu.filter(|_| pinned),
+            cpu: self.common.cpus.get(i).copied().flatten().filter(|_| pinned),
             sent: counters.done(),
             taken_over: 0,
             handed_over: 0,
@@ -544,9 +635,9 @@ impl<'c, 'a, A: App, C: CutSource> Assembly<'c, 'a, A, C> {
         }
     }
 
-    fn finish(self, elapsed: Duration) -> ShardedRun<A::Flow, C::Part> {
-        let Self { composer, mut report, input, workers, parts, interrupted, mut fault, .. } = self;
-        report.parts = parts.len();
+    fn finish(self, parts_reread: usize, elapsed: Duration) -> ShardedRun<A::Flow, C::Read> {
+        let Self { composer, report, input, workers, reads, interrupted, mut fault, .. } = self;
+        let report = ShardedReport { parts: reads.len(), parts_reread, ..report };
         let flows = caught(|| composer.finish()).unwrap_or_else(|message| {
             fault.get_or_insert(Fault::ResultsPanicked { message });
             FlowResults::new(Vec::new())
@@ -566,17 +657,6 @@ impl<'c, 'a, A: App, C: CutSource> Assembly<'c, 'a, A, C> {
             interrupted,
             fault,
         };
-        ShardedRun { report, parts }
+        ShardedRun { report, reads }
     }
-}
-
-/// Drops a part whose packets do not count, or are read again.
-fn discard<A: App, P>(run: Option<PartRun<A, P>>) {
-    let Some(mut run) = run else { return };
-    // A panic here is of an application whose counts are taken back.
-    let _ = caught(|| {
-        if let Some(mut app) = run.app.take() {
-            app.retract();
-        }
-    });
 }

@@ -104,7 +104,8 @@ fn run_app<R: Role>(
     let control = Arc::new(Control::default());
     source.stop_with(&control);
     let reload = rules.and_then(|rules| rules.reload(arguments, common.quiet > 1));
-    let reloads = attend::start(&control, config.layout.workers(), rules.map(Rules::live), reload, listener)?;
+    let reloads =
+        attend::start(&control, config.layout.workers(), rules.map(Rules::live), reload, listener)?;
     let defrag = arguments.defrag.then_some(config.decode);
     let input = arguments.live.iface.clone().unwrap_or_else(|| label(&arguments.inputs));
     let label = format!("replay  {input}");
