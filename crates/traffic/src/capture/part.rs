@@ -28,6 +28,8 @@ pub struct CapturePart {
     file: usize,
     /// Bytes of the current file that count as read.
     taken_bytes: u64,
+    /// Times of the first and the latest packet of the current file.
+    times: Option<(u64, u64)>,
     files: Vec<PartFile>,
     packets: u64,
     progress: Option<Arc<SetProgress>>,
@@ -42,6 +44,8 @@ pub(super) struct PartFile {
     /// The file has ended, or cannot be read any further.
     pub(super) is_over: bool,
     pub(super) effects: Effects,
+    /// Times of its first packet and of its latest, where that is to be known and there are packets.
+    pub(super) times: Option<(u64, u64)>,
 }
 
 /// What a part found, without its packets.
@@ -86,6 +90,7 @@ impl CapturePart {
             end: None,
             current: None,
             taken_bytes: 0,
+            times: None,
             files: Vec::new(),
             packets: 0,
             progress,
@@ -159,6 +164,7 @@ impl CapturePart {
             read: FileRead::of(capture),
             is_over,
             effects: capture.effects(),
+            times: self.times.take(),
         });
     }
 
@@ -195,6 +201,12 @@ impl CapturePart {
                 Fill::Starved => return Ok(Fill::Starved),
                 Fill::Packets => {
                     self.packets += batch.packets.len() as u64;
+                    if self.plan.is_by_time {
+                        let (first_ns, last_ns) = self.times.unwrap_or((batch.packets[0].time_ns, 0));
+                        let latest =
+                            batch.packets.iter().fold(last_ns, |last, packet| last.max(packet.time_ns));
+                        self.times = Some((first_ns, latest));
+                    }
                     return Ok(Fill::Packets);
                 }
                 Fill::End => {

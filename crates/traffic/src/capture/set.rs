@@ -16,6 +16,9 @@ use super::patient::GiveUp;
 use super::stream::Reading;
 use super::summary::{FileRead, FileSummary, SummaryBuilder};
 
+/// Files whose mappings are kept for the next pass, each with its descriptor: of more, each is opened anew.
+const MAPPINGS_KEPT: usize = 256;
+
 /// Where a capture comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
@@ -154,7 +157,7 @@ impl CaptureSet {
         let opener = Opener {
             options: options.capture,
             give_up: GiveUp::default(),
-            keeps_mappings: options.passes > 1,
+            keeps_mappings: options.passes > 1 && members.len() <= MAPPINGS_KEPT,
         };
         Ok(Self {
             merge: is_merged.then(|| Box::new(Merge::new(&members))),
