@@ -9,7 +9,7 @@
 //!
 //! Plain files are cut inside, compressed ones only between each other. Where a record begins in the middle of a file
 //! is not marked, so the [plan](CaptureParts::plan) assumes it, and each part says where it really
-//! [ended](PartRead::end). A part reads every record that begins before the next part's assumed begin; when it ends
+//! [ended](super::PartRead::end). A part reads every record that begins before the next part's assumed begin; when it ends
 //! exactly there, in the state that the next part assumed, both have read what one reader would have read. Otherwise the
 //! next part is [read again](CaptureParts::unconfirmed) from where the one before it ended. So the result never depends
 //! on the assumptions, only the time does.
