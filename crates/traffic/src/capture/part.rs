@@ -15,7 +15,8 @@ use super::summary::FileRead;
 /// A source that reads one part of a set of captures, cut by [`CaptureParts`](super::CaptureParts), which has an
 /// example.
 ///
-/// Its packets, batches aside, are those that a [`CaptureSet`](super::CaptureSet) yields between two boundaries.
+/// Its packets, batches aside, are those that a [`CaptureSet`](super::CaptureSet) yields between two boundaries. Where
+/// that one would fail, the part fails: later parts count no more.
 #[derive(Debug)]
 pub struct CapturePart {
     plan: Arc<Plan>,
@@ -142,7 +143,9 @@ impl CapturePart {
         let limit = (self.file == self.limit.file()).then(|| self.limit.offset());
         self.taken_bytes = place.as_ref().map_or(0, |place| place.offset);
         let capture = match &member.mapping {
-            Some(mapping) => Capture::mapped_between(member.path(), mapping.clone(), place, limit)?,
+            Some(mapping) => {
+                Capture::mapped_between(member.path(), mapping.with_own_block(), place, limit)?
+            }
             None => {
                 Capture::open_unless_pipe(member.path(), self.plan.options.capture)?.map_err(|_pipe| {
                     let why = "it was a regular file when the parts were planned, and is none now";

@@ -1,4 +1,4 @@
-//! Several captures as one source: files in order, directories by first timestamp, any number of passes.
+//! Several captures as one source: files in order or merged by time, directories by first timestamp, any number of passes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -58,6 +58,34 @@ pub enum SetOrder {
     ///
     /// A pipe among several inputs takes part from the beginning: nothing comes until its first packet has, nor later while
     /// it says nothing.
+    ///
+    /// # Examples
+    ///
+    /// Two captures of the same hour, from two interfaces:
+    ///
+    /// ```
+    /// # use flowloom_traffic::write::{PcapOptions, PcapWriter};
+    /// use flowloom_traffic::capture::{CaptureSet, Input, SetOptions, SetOrder};
+    /// use flowloom_traffic::packet::{Fill, PacketBatch, PacketSource};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let paths = ["eth0.pcap", "eth1.pcap"].map(|name| directory.path().join(name));
+    /// # for (seconds, path) in [[1, 4], [2, 3]].into_iter().zip(&paths) {
+    /// #     let mut writer = PcapWriter::new(std::fs::File::create(path)?, PcapOptions::default())?;
+    /// #     for second in seconds {
+    /// #         writer.write(second * 1_000_000_000, 60, &[0; 60])?;
+    /// #     }
+    /// #     writer.finish()?;
+    /// # }
+    /// let inputs = paths.map(Input::Path);
+    /// let options = SetOptions { order: SetOrder::ByTime, ..SetOptions::default() };
+    /// let (mut set, mut batch, mut seconds) = (CaptureSet::open(&inputs, options)?, PacketBatch::new(), vec![]);
+    /// while set.next_batch(&mut batch)? != Fill::End {
+    ///     seconds.extend(batch.packets.iter().map(|packet| packet.time_ns / 1_000_000_000));
+    /// }
+    /// assert_eq!((seconds, set.overlapped()), (vec![1, 2, 3, 4], Some(2)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ByTime,
 }
 
@@ -96,7 +124,7 @@ impl SetProgress {
     }
 }
 
-/// A source that reads captures one after the other.
+/// A source that reads captures one after the other, or [merges them by time](SetOrder::ByTime).
 ///
 /// # Examples
 ///
