@@ -18,8 +18,8 @@ use super::walk::{Stop, Walk, WalkState};
 
 /// Bytes behind the starting offset in which a record must begin.
 const WINDOW_BYTES: usize = 1 << 20;
-/// Headers looked at in one search.
-const HEADERS_MAX: u32 = 1 << 20;
+/// Headers looked at in one search: one for each byte of the window, and as many again for chains.
+const HEADERS_MAX: u32 = 2 << 20;
 /// Bytes that a chain covers: more than a packet that offloading made, which may hold a chain of its own.
 const CHAIN_BYTES: usize = 128 << 10;
 /// Records that a chain has at least, unless it meets the end of the file.
@@ -211,4 +211,90 @@ fn is_plausible_block(header: BlockHeader) -> bool {
         && length >= length_min
         && length as usize <= RECORD_BYTES_MAX
         && (matches!(header.kind, 1..=KIND_MAX | LOCAL_KIND_MIN.. | CUSTOM) || header.is_section())
+}
+
+#[cfg(test)]
+mod tests {
+    use flowloom_packet::LinkType;
+
+    use super::*;
+    use crate::write::{Interface, PcapOptions, PcapWriter, PcapngWriter};
+
+    /// Returns a capture of each format, and where its records begin.
+    fn captures(packets: u64, packet: impl Fn(u64) -> Vec<u8>) -> [(Vec<u8>, Vec<usize>); 2] {
+        let interface = Interface { link: LinkType::ETHERNET, ..Interface::default() };
+        let mut pcap = PcapWriter::new(Vec::new(), PcapOptions::default()).unwrap();
+        let mut pcapng = PcapngWriter::new(Vec::new(), vec![interface]).unwrap();
+        let (mut classic, mut blocks) = (vec![24], Vec::new());
+        for i in 0..packets {
+            let bytes = packet(i);
+            pcap.write(i * 1000, 3000, &bytes).unwrap();
+            pcapng.write(0, i * 1000, 3000, &bytes).unwrap();
+            classic.push(classic.last().unwrap() + 16 + bytes.len());
+            blocks.push(32 + bytes.len().next_multiple_of(4));
+        }
+        let pcapng = pcapng.finish().unwrap();
+        let first = pcapng.len() - blocks.iter().sum::<usize>();
+        let blocks = blocks.iter().scan(first, |at, bytes| {
+            let begin = *at;
+            *at += bytes;
+            Some(begin)
+        });
+        let blocks = blocks.collect();
+        classic.pop();
+        [(pcap.finish().unwrap(), classic), (pcapng, blocks)]
+    }
+
+    #[test]
+    fn from_any_offset_the_next_record_is_found() {
+        for (bytes, records) in
+            captures(300, |i| (0..40 + i % 700).map(|byte| (byte * i).to_le_bytes()[0]).collect())
+        {
+            let head = FileHead::of(&bytes).unwrap();
+            assert_eq!(head.first, records[0]);
+            for from in 0..bytes.len() {
+                let expected = records.iter().copied().find(|record| *record >= from);
+                assert_eq!(head.record_from(&bytes, from), expected, "from {from}");
+            }
+        }
+    }
+
+    #[test]
+    fn zeros_and_noise_hold_no_record() {
+        let noise = |i: u64| {
+            (0..3000).map(|byte| (i * 3000 + byte).wrapping_mul(0x9E37_79B9).to_le_bytes()[2]).collect()
+        };
+        for packet in [&(|_| vec![0_u8; 3000]) as &dyn Fn(u64) -> Vec<u8>, &noise] {
+            for (mut bytes, records) in captures(40, packet) {
+                let head = FileHead::of(&bytes).unwrap();
+                for pair in records.windows(2) {
+                    assert_eq!(head.record_from(&bytes, pair[0] + 1), Some(pair[1]));
+                }
+                let last = records[records.len() - 1];
+                assert_eq!(head.record_from(&bytes, last + 1), None);
+                bytes.truncate(last + 3000);
+                assert_eq!(head.record_from(&bytes, last + 1), None, "cut");
+            }
+        }
+    }
+
+    #[test]
+    fn a_search_gives_up() {
+        // Chains of records of no bytes that all break in the end.
+        let mut bytes = captures(0, |_| Vec::new())[0].0.clone();
+        let record = [[5, 0, 0, 0], [5, 0, 0, 0], [0; 4], [5, 0, 0, 0]].concat();
+        bytes.extend(record.repeat(WINDOW_BYTES / 16));
+        let chain = bytes.len();
+        for at in (chain - CHAIN_BYTES / 2..chain).step_by(4096) {
+            bytes[at] = 0xFF;
+            bytes[at + 1] = 0xFF;
+        }
+        bytes.extend(vec![0xFF; WINDOW_BYTES]);
+        let head = FileHead::of(&bytes).unwrap();
+        let mut search = Chain { bytes: &bytes, headers_left: 100 };
+        let WalkState::Pcap(state) = &head.state else { panic!("a classic capture") };
+        assert!(!search.holds_records(*state, 24), "no headers are left");
+        assert_eq!(search.headers_left, 0);
+        assert_eq!(head.record_from(&bytes, chain - CHAIN_BYTES / 2), None);
+    }
 }

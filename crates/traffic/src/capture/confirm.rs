@@ -7,6 +7,7 @@ use flowloom_packet::LinkType;
 use super::error::CaptureError;
 use super::notice::Notice;
 use super::open::Place;
+use super::overlap::{Times, overlapping};
 use super::part::PartRead;
 use super::parts::{Boundary, CaptureParts};
 use super::pcapng::Effects;
@@ -24,6 +25,7 @@ pub struct SetSummary {
     pub packets: u64,
     /// The first file, where nothing can be decoded.
     undecodable: Option<(PathBuf, Vec<LinkType>)>,
+    overlapping: usize,
 }
 
 impl SetSummary {
@@ -37,6 +39,15 @@ impl SetSummary {
             Some((path, links)) => Err(CaptureError::NothingDecodable { path, links }),
             None => Ok(()),
         }
+    }
+}
+
+impl SetSummary {
+    /// Returns how many files overlap in time, although they were planned to be read [by
+    /// time](super::SetOrder::ByTime) and one behind the other; `None` where none does. Then the packets did not come by
+    /// time: a [`CaptureSet`](super::CaptureSet) merges them.
+    pub fn overlapped(&self) -> Option<usize> {
+        Some(self.overlapping).filter(|files| *files > 0)
     }
 }
 
@@ -109,7 +120,24 @@ impl CaptureParts {
             _ => None,
         };
         let packets = reads.iter().map(PartRead::packets).sum();
-        SetSummary { notices: summary.notices().to_vec(), files, packets, undecodable }
+        let overlapping = overlapping(&self.times(reads));
+        SetSummary { notices: summary.notices().to_vec(), files, packets, undecodable, overlapping }
+    }
+
+    /// Returns the times of the files that have packets, where they are to be known.
+    fn times(&self, reads: &[PartRead]) -> Vec<Times> {
+        let mut files: Vec<(usize, Times)> = Vec::new();
+        for file in reads.iter().flat_map(|read| &read.files) {
+            let Some((first_ns, last_ns)) = file.times else { continue };
+            match files.last_mut() {
+                Some((index, times)) if *index == file.file => times.last_ns = times.last_ns.max(last_ns),
+                _ => {
+                    let named = self.shared().files[file.file].named;
+                    files.push((file.file, Times { named, first_ns, last_ns }));
+                }
+            }
+        }
+        files.into_iter().map(|(_, times)| times).collect()
     }
 
     /// Returns where a part that is to be read again from `truth` will probably end.

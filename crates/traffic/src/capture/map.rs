@@ -106,6 +106,12 @@ impl Mapping {
         Ok(Self { block, mapped, head: head.into() })
     }
 
+    /// Returns the same mapping with a block of its own: threads that count users of one block would wait for each other.
+    pub(super) fn with_own_block(&self) -> Self {
+        let block = Arc::new(Block::Foreign(Box::new(Bytes(Arc::clone(&self.mapped)))));
+        Self { block, ..self.clone() }
+    }
+
     /// Returns the block that the file is.
     pub(super) fn block(&self) -> &SharedBlock {
         &self.block

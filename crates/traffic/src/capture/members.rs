@@ -29,6 +29,8 @@ pub(super) struct Member {
     pub(super) mapping: Option<Mapping>,
     /// Time of the first packet, 0 where there is none; `None` where it was not looked at.
     pub(super) first_ns: Option<u64>,
+    /// Its place among all members as they were named.
+    pub(super) named: usize,
 }
 
 /// How members are opened.
@@ -121,7 +123,16 @@ impl Members {
                     metadata.is_file().then_some(metadata.len())
                 }
             };
-            members.list.push(Member { input: input.clone(), bytes, mapping: None, first_ns: None });
+            members.list.push(Member {
+                input: input.clone(),
+                bytes,
+                mapping: None,
+                first_ns: None,
+                named: 0,
+            });
+        }
+        for (named, member) in members.list.iter_mut().enumerate() {
+            member.named = named;
         }
         if options.order == SetOrder::ByTime && members.list.len() > 1 {
             members.look_at_first_times(options.capture)?;
@@ -200,7 +211,7 @@ fn captures_of(
         .map(|(first_ns, path)| {
             let bytes = std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
             let first_ns = Some(first_ns);
-            Member { input: Input::Path(path), bytes: Some(bytes), mapping: None, first_ns }
+            Member { input: Input::Path(path), bytes: Some(bytes), mapping: None, first_ns, named: 0 }
         })
         .collect())
 }

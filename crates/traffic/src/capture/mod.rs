@@ -20,6 +20,7 @@
 //!    └─ parts    the same cut into parts, for several threads
 //!        ├─ boundary where a record begins, found from any offset
 //!        ├─ part     one part as a source
+//!        ├─ overlap  whether files overlap in time
 //!        └─ confirm  what the parts found, where they fit together
 //! ```
 
@@ -42,6 +43,7 @@ mod merge;
 pub mod notice;
 mod open;
 mod opening;
+mod overlap;
 mod part;
 pub mod parts;
 mod patient;
@@ -63,6 +65,7 @@ pub use gzip::GzipReader;
 pub use map::guard_against_truncation;
 pub use notice::Notice;
 pub use open::{Capture, CaptureOptions};
+pub use overlap::Overlap;
 pub use part::{CapturePart, PartRead};
 pub use parts::{Boundary, CaptureParts, NotCuttable, PlanError};
 pub use patient::Patient;

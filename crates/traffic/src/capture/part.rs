@@ -15,7 +15,8 @@ use super::summary::FileRead;
 /// A source that reads one part of a set of captures, cut by [`CaptureParts`](super::CaptureParts), which has an
 /// example.
 ///
-/// Its packets, batches aside, are those that a [`CaptureSet`](super::CaptureSet) yields between two boundaries.
+/// Its packets, batches aside, are those that a [`CaptureSet`](super::CaptureSet) yields between two boundaries. Where
+/// that one would fail, the part fails: later parts count no more.
 #[derive(Debug)]
 pub struct CapturePart {
     plan: Arc<Plan>,
@@ -28,6 +29,8 @@ pub struct CapturePart {
     file: usize,
     /// Bytes of the current file that count as read.
     taken_bytes: u64,
+    /// Times of the first and the latest packet of the current file.
+    times: Option<(u64, u64)>,
     files: Vec<PartFile>,
     packets: u64,
     progress: Option<Arc<SetProgress>>,
@@ -42,6 +45,8 @@ pub(super) struct PartFile {
     /// The file has ended, or cannot be read any further.
     pub(super) is_over: bool,
     pub(super) effects: Effects,
+    /// Times of its first packet and of its latest, where that is to be known and there are packets.
+    pub(super) times: Option<(u64, u64)>,
 }
 
 /// What a part found, without its packets.
@@ -86,6 +91,7 @@ impl CapturePart {
             end: None,
             current: None,
             taken_bytes: 0,
+            times: None,
             files: Vec::new(),
             packets: 0,
             progress,
@@ -137,7 +143,9 @@ impl CapturePart {
         let limit = (self.file == self.limit.file()).then(|| self.limit.offset());
         self.taken_bytes = place.as_ref().map_or(0, |place| place.offset);
         let capture = match &member.mapping {
-            Some(mapping) => Capture::mapped_between(member.path(), mapping.clone(), place, limit)?,
+            Some(mapping) => {
+                Capture::mapped_between(member.path(), mapping.with_own_block(), place, limit)?
+            }
             None => {
                 Capture::open_unless_pipe(member.path(), self.plan.options.capture)?.map_err(|_pipe| {
                     let why = "it was a regular file when the parts were planned, and is none now";
@@ -159,6 +167,7 @@ impl CapturePart {
             read: FileRead::of(capture),
             is_over,
             effects: capture.effects(),
+            times: self.times.take(),
         });
     }
 
@@ -195,6 +204,12 @@ impl CapturePart {
                 Fill::Starved => return Ok(Fill::Starved),
                 Fill::Packets => {
                     self.packets += batch.packets.len() as u64;
+                    if self.plan.is_by_time {
+                        let (first_ns, last_ns) = self.times.unwrap_or((batch.packets[0].time_ns, 0));
+                        let latest =
+                            batch.packets.iter().fold(last_ns, |last, packet| last.max(packet.time_ns));
+                        self.times = Some((first_ns, latest));
+                    }
                     return Ok(Fill::Packets);
                 }
                 Fill::End => {

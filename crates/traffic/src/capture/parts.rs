@@ -9,7 +9,7 @@
 //!
 //! Plain files are cut inside, compressed ones only between each other. Where a record begins in the middle of a file
 //! is not marked, so the [plan](CaptureParts::plan) assumes it, and each part says where it really
-//! [ended](PartRead::end). A part reads every record that begins before the next part's assumed begin; when it ends
+//! [ended](super::PartRead::end). A part reads every record that begins before the next part's assumed begin; when it ends
 //! exactly there, in the state that the next part assumed, both have read what one reader would have read. Otherwise the
 //! next part is [read again](CaptureParts::unconfirmed) from where the one before it ended. So the result never depends
 //! on the assumptions, only the time does.
@@ -35,8 +35,9 @@ use super::error::CaptureError;
 use super::members::{Member, Members};
 use super::notice::Notice;
 use super::open::{Capture, Place};
+use super::overlap::{estimate, sort_by_first_time};
 use super::part::CapturePart;
-use super::set::{Input, SetOptions, SetProgress};
+use super::set::{Input, SetOptions, SetOrder, SetProgress};
 
 /// Why a set of captures is not read in parts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -62,6 +63,12 @@ pub enum NotCuttable {
     NotMapped {
         /// The file.
         path: PathBuf,
+    },
+    /// Files overlap in time and are to be [merged](SetOrder::ByTime).
+    #[error("{files} files overlap in time, and are merged by one reader")]
+    Overlapping {
+        /// The files that overlap another, as far as their first and last packets tell.
+        files: usize,
     },
     /// No record was found to begin in the middle.
     #[error("{} has no place to be cut: it is too short, or its records are too long or unusual", path.display())]
@@ -176,6 +183,8 @@ pub(super) struct Plan {
     /// The files. Those that are cut inside are mapped.
     pub(super) files: Vec<Member>,
     pub(super) options: SetOptions,
+    /// There are several files, which must not overlap in time.
+    pub(super) is_by_time: bool,
     pub(super) notices: Vec<Notice>,
     /// Where each part is assumed to begin.
     pub(super) begins: Vec<Boundary>,
@@ -195,6 +204,10 @@ impl CaptureParts {
     /// The files are those of [`CaptureSet::open`](super::CaptureSet::open), in the same order. There are fewer parts
     /// where no record seems to begin near a cut.
     ///
+    /// To be read [by time](SetOrder::ByTime), files that do not overlap are read one behind the other, in the order of their
+    /// first times. Whether they overlap is [estimated](Self::overlap) now; that they did not, is to be asked
+    /// of [`SetSummary::overlapped`](super::SetSummary::overlapped) at the end.
+    ///
     /// # Errors
     ///
     /// [`PlanError::Capture`] for inputs that cannot be read; [`PlanError::NotCuttable`] where more than one part was
@@ -209,11 +222,19 @@ impl CaptureParts {
         }
         let progress = Arc::new(SetProgress::of_bytes(members.total_bytes(1)));
         let Members { list: mut files, notices } = members;
+        let is_by_time = options.order == SetOrder::ByTime && files.len() > 1;
+        if is_by_time {
+            sort_by_first_time(&mut files);
+            let overlap = estimate(&files, options.capture)?;
+            if overlap.files > 0 && parts > 1 {
+                return Err(NotCuttable::Overlapping { files: overlap.files }.into());
+            }
+        }
         let begins = cut(&mut files, options, parts)?;
         if begins.len() == 1 && parts > 1 {
             return Err(reason(&files, options).into());
         }
-        Ok(Self { plan: Arc::new(Plan { files, options, notices, begins, progress }) })
+        Ok(Self { plan: Arc::new(Plan { files, options, is_by_time, notices, begins, progress }) })
     }
 
     /// Returns how many parts there are, one at least.

@@ -1,4 +1,4 @@
-//! Several captures as one source: files in order, directories by first timestamp, any number of passes.
+//! Several captures as one source: files in order or merged by time, directories by first timestamp, any number of passes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,6 +15,9 @@ use super::opening::Opening;
 use super::patient::GiveUp;
 use super::stream::Reading;
 use super::summary::{FileRead, FileSummary, SummaryBuilder};
+
+/// Files whose mappings are kept for the next pass, each with its descriptor: of more, each is opened anew.
+const MAPPINGS_KEPT: usize = 256;
 
 /// Where a capture comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +58,34 @@ pub enum SetOrder {
     ///
     /// A pipe among several inputs takes part from the beginning: nothing comes until its first packet has, nor later while
     /// it says nothing.
+    ///
+    /// # Examples
+    ///
+    /// Two captures of the same hour, from two interfaces:
+    ///
+    /// ```
+    /// # use flowloom_traffic::write::{PcapOptions, PcapWriter};
+    /// use flowloom_traffic::capture::{CaptureSet, Input, SetOptions, SetOrder};
+    /// use flowloom_traffic::packet::{Fill, PacketBatch, PacketSource};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let paths = ["eth0.pcap", "eth1.pcap"].map(|name| directory.path().join(name));
+    /// # for (seconds, path) in [[1, 4], [2, 3]].into_iter().zip(&paths) {
+    /// #     let mut writer = PcapWriter::new(std::fs::File::create(path)?, PcapOptions::default())?;
+    /// #     for second in seconds {
+    /// #         writer.write(second * 1_000_000_000, 60, &[0; 60])?;
+    /// #     }
+    /// #     writer.finish()?;
+    /// # }
+    /// let inputs = paths.map(Input::Path);
+    /// let options = SetOptions { order: SetOrder::ByTime, ..SetOptions::default() };
+    /// let (mut set, mut batch, mut seconds) = (CaptureSet::open(&inputs, options)?, PacketBatch::new(), vec![]);
+    /// while set.next_batch(&mut batch)? != Fill::End {
+    ///     seconds.extend(batch.packets.iter().map(|packet| packet.time_ns / 1_000_000_000));
+    /// }
+    /// assert_eq!((seconds, set.overlapped()), (vec![1, 2, 3, 4], Some(2)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ByTime,
 }
 
@@ -93,7 +124,7 @@ impl SetProgress {
     }
 }
 
-/// A source that reads captures one after the other.
+/// A source that reads captures one after the other, or [merges them by time](SetOrder::ByTime).
 ///
 /// # Examples
 ///
@@ -154,7 +185,7 @@ impl CaptureSet {
         let opener = Opener {
             options: options.capture,
             give_up: GiveUp::default(),
-            keeps_mappings: options.passes > 1,
+            keeps_mappings: options.passes > 1 && members.len() <= MAPPINGS_KEPT,
         };
         Ok(Self {
             merge: is_merged.then(|| Box::new(Merge::new(&members))),

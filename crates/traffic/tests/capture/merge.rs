@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use flowloom_packet::{Fill, PacketBatch, PacketSource, SharedBlock};
-use flowloom_traffic::capture::{CaptureOptions, CaptureSet, Input, Notice, SetOptions, SetOrder};
+use flowloom_traffic::capture::{
+    CaptureOptions, CaptureParts, CaptureSet, Input, NotCuttable, Notice, PlanError, SetOptions, SetOrder,
+};
 use proptest::prelude::*;
 
 use crate::parts::{drain, seen, whole};
@@ -315,6 +317,63 @@ fn a_pipe_takes_part_by_its_next_packet() {
     assert_eq!(take(&mut set), (vec![9], Fill::End));
 }
 
+/// Reads files by time in parts, one behind the other; returns the packets and whether the files overlap.
+fn in_parts(inputs: &[Input], parts: usize) -> Result<(Vec<Seen>, Option<usize>), NotCuttable> {
+    let plan = match CaptureParts::plan(inputs, BY_TIME, parts) {
+        Ok(plan) => plan,
+        Err(PlanError::NotCuttable(why)) => return Err(why),
+        Err(error) => panic!("{error}"),
+    };
+    let (packets, reads): (Vec<_>, Vec<_>) = (0..plan.len())
+        .map(|part| {
+            let mut part = plan.open(part).unwrap();
+            let (packets, error) = drain(&mut part);
+            assert_eq!(error, None);
+            (packets, part.finish())
+        })
+        .unzip();
+    assert!(plan.unconfirmed(&reads).is_empty(), "these files have no pitfalls");
+    Ok((packets.concat(), plan.summary(&reads).overlapped()))
+}
+
+#[test]
+fn files_that_do_not_overlap_have_parts_and_others_say_why_not() {
+    let directory = tempfile::tempdir().unwrap();
+    let times = |from: u32| (from..from + 1000).collect::<Vec<u32>>();
+    let files = [capture(0, &times(5000)), capture(1, &times(1000)), capture(2, &times(3000))];
+    let inputs = write_all(directory.path(), &files);
+    let overlap = CaptureParts::overlap(&inputs, SetOptions::default()).unwrap();
+    assert_eq!((overlap.files, overlap.unknown), (0, 0));
+    let (expected, _) = packets_by_time(&inputs);
+    for parts in 1..=8 {
+        let (found, overlapped) = in_parts(&inputs, parts).unwrap();
+        assert!(found == expected, "{parts} parts");
+        assert_eq!(overlapped, None);
+    }
+    let overlapping = [capture(0, &times(1500)), capture(1, &times(1000)), capture(2, &times(3000))];
+    let inputs = write_all(directory.path(), &overlapping);
+    assert_eq!(CaptureParts::overlap(&inputs, SetOptions::default()).unwrap().files, 2);
+    assert_eq!(in_parts(&inputs, 4).unwrap_err(), NotCuttable::Overlapping { files: 2 });
+}
+
+#[test]
+fn an_estimate_that_is_wrong_is_told_at_the_end() {
+    let directory = tempfile::tempdir().unwrap();
+    // A time in the middle is beyond the end, and what is compressed has an end that is not known.
+    let mut jumps: Vec<u32> = (1000..9000).collect();
+    jumps[4000] = 50_000;
+    let files = [capture(0, &jumps), capture(1, &(20_000..21_000).collect::<Vec<_>>())];
+    let inputs = write_all(directory.path(), &files);
+    assert_eq!(CaptureParts::overlap(&inputs, SetOptions::default()).unwrap().files, 0);
+    let (_, overlapped) = in_parts(&inputs, 4).unwrap();
+    assert_eq!(overlapped, Some(2));
+    let inputs = write_all(directory.path(), &[gzip(&files[0]), gzip(&files[1])]);
+    let overlap = CaptureParts::overlap(&inputs, SetOptions::default()).unwrap();
+    assert_eq!((overlap.files, overlap.unknown), (0, 2));
+    let (_, overlapped) = in_parts(&inputs, 2).unwrap();
+    assert_eq!(overlapped, Some(2));
+}
+
 /// Times that mostly go on, with ties, and go back now and then.
 fn times() -> impl Strategy<Value = Vec<u32>> {
     let step = prop_oneof![6 => 0_i64..4, 2 => 0_i64..200, 1 => -50_i64..0];
@@ -350,6 +409,10 @@ proptest! {
         by_first.sort();
         let in_order: Vec<Input> = by_first.iter().map(|(_, i)| inputs[*i].clone()).collect();
         let concat = each(&in_order).concat();
+        if let Ok((found, in_parts)) = in_parts(&inputs, 5) {
+            prop_assert!(found == concat);
+            prop_assert_eq!(in_parts.is_none(), concat == expected, "{:?}", in_parts);
+        }
         prop_assert_eq!(overlapped.is_none(), concat == expected, "{:?}", overlapped);
         if files.iter().all(|(times, _)| times.is_sorted()) {
             let mut sorted = each(&inputs).concat();

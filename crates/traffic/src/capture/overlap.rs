@@ -1,0 +1,140 @@
+//! Whether captures overlap in time, estimated from their first and last records.
+
+use super::boundary::FileHead;
+use super::error::CaptureError;
+use super::members::{Member, Members};
+use super::open::{Capture, CaptureOptions};
+use super::parts::CaptureParts;
+use super::set::{Input, SetOptions, SetOrder};
+use super::walk::{Stop, Walk};
+
+/// Bytes at the end of a file in which the last times are looked for.
+const TAIL_BYTES: usize = 64 << 10;
+
+/// How captures overlap in time, as far as their first and last records tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Overlap {
+    /// Files that overlap another.
+    pub files: usize,
+    /// Files whose last time is not known without reading them: compressed ones, and those whose last records are not
+    /// found. Each counts as ending with its first packet.
+    pub unknown: usize,
+}
+
+impl CaptureParts {
+    /// Estimates how the files of a set overlap in time, from their first packets and their last 64 KiB.
+    ///
+    /// A time that goes back inside a file may make the estimate wrong;
+    /// [`SetSummary::overlapped`](super::SetSummary::overlapped) and
+    /// [`CaptureSet::overlapped`](super::CaptureSet::overlapped) are exact, after the run. Pipes count as unknown.
+    ///
+    /// # Errors
+    ///
+    /// As [`CaptureSet::open`](super::CaptureSet::open).
+    pub fn overlap(inputs: &[Input], options: SetOptions) -> Result<Overlap, CaptureError> {
+        let options = SetOptions { order: SetOrder::ByTime, ..options };
+        let mut members = Members::of(inputs, options)?.list;
+        sort_by_first_time(&mut members);
+        estimate(&members, options.capture)
+    }
+}
+
+/// Sorts files as a merge opens them: by first time, then as they were named.
+pub(super) fn sort_by_first_time(files: &mut [Member]) {
+    files.sort_by_key(|file| (file.first_ns, file.named));
+}
+
+/// Estimates how files overlap that are sorted by their first times.
+pub(super) fn estimate(files: &[Member], options: CaptureOptions) -> Result<Overlap, CaptureError> {
+    let mut times = Vec::with_capacity(files.len());
+    let mut unknown = 0;
+    for file in files {
+        let last_ns = match file.bytes {
+            Some(_) if files.len() > 1 => last_time(file, options)?,
+            _ => None,
+        };
+        unknown += usize::from(last_ns.is_none());
+        let first_ns = file.first_ns.unwrap_or(0);
+        times.push(Times { named: file.named, first_ns, last_ns: last_ns.unwrap_or(0).max(first_ns) });
+    }
+    Ok(Overlap { files: overlapping(&times), unknown })
+}
+
+/// The times of one file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    /// Its place among the files as they were named.
+    pub(super) named: usize,
+    /// Time of its first packet.
+    pub(super) first_ns: u64,
+    /// The latest time in it.
+    pub(super) last_ns: u64,
+}
+
+/// Counts the files, sorted by their first times, that overlap one before them, and those that they overlap: 0 where a
+/// merge of them is one behind the other.
+pub(super) fn overlapping(times: &[Times]) -> usize {
+    let mut overlaps = vec![false; times.len()];
+    // The file so far that lasts longest.
+    let mut longest: Option<usize> = None;
+    for (file, next) in times.iter().enumerate() {
+        if let Some(before) = longest
+            && (times[before].last_ns, times[before].named) > (next.first_ns, next.named)
+        {
+            (overlaps[before], overlaps[file]) = (true, true);
+        }
+        let last = |file: usize| (times[file].last_ns, times[file].named);
+        if longest.is_none_or(|before| last(before) < last(file)) {
+            longest = Some(file);
+        }
+    }
+    overlaps.into_iter().filter(|overlaps| *overlaps).count()
+}
+
+/// Returns the latest time among the last records of a plain file; `None` where they are not found.
+fn last_time(file: &Member, options: CaptureOptions) -> Result<Option<u64>, CaptureError> {
+    let Ok(capture) = Capture::open_unless_pipe(file.path(), options)? else { return Ok(None) };
+    let Some(mapping) = capture.mapping() else { return Ok(None) };
+    let bytes = mapping.block().bytes();
+    let Some(head) = FileHead::of(bytes) else { return Ok(None) };
+    let Some(start) = head.record_from(bytes, bytes.len().saturating_sub(TAIL_BYTES)) else {
+        return Ok(None);
+    };
+    let mut walk = Walk::resume(head.state_at(bytes, start), start);
+    let (mut at, mut packets, mut latest_ns) = (start, Vec::new(), None);
+    loop {
+        packets.clear();
+        let (next, stop) = walk.step(bytes, at, true, &mut packets);
+        latest_ns = latest_ns.max(packets.iter().map(|packet| packet.time_ns).max());
+        at = next;
+        if stop != Stop::Full {
+            return Ok(latest_ns);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(files: &[(u64, u64)]) -> Vec<Times> {
+        (0..).zip(files).map(|(named, &(first_ns, last_ns))| Times { named, first_ns, last_ns }).collect()
+    }
+
+    #[test]
+    fn files_overlap_where_one_lasts_beyond_the_beginning_of_another() {
+        assert_eq!(overlapping(&times(&[])), 0);
+        assert_eq!(overlapping(&times(&[(0, 9)])), 0);
+        assert_eq!(
+            overlapping(&times(&[(0, 4), (4, 8), (9, 9)])),
+            0,
+            "of equal times the first named comes first"
+        );
+        assert_eq!(overlapping(&times(&[(0, 5), (4, 8), (9, 9)])), 2);
+        assert_eq!(overlapping(&times(&[(0, 9), (1, 2), (3, 4), (9, 9)])), 3, "one spans two");
+        let mut swapped = times(&[(0, 4), (4, 8)]);
+        (swapped[0].named, swapped[1].named) = (1, 0);
+        assert_eq!(overlapping(&swapped), 2, "the other was named first");
+    }
+}
