@@ -21,7 +21,7 @@ pub(crate) const RING: usize = 16_384;
 #[command(after_help = "\
 Examples:
   flowloom replay edge.pcap --flows flows.csv        one line per flow
-  flowloom replay edge.pcap --workers 2 --verify     two workers, checked by an oracle
+  flowloom replay edge.pcap --workers 2 --verify     two workers, each on half of the file, checked by an oracle
   flowloom replay captures/ --passes 3 --seed 1      a directory, three times
   flowloom replay edge.pcap --rules acl.rules        a firewall: what is denied, and by which rule
   flowloom replay --iface eth0 --filter 'tcp'        what arrives, until Ctrl-C (built with --features live)
@@ -42,18 +42,22 @@ Signals:
 #[command(group(ArgGroup::new("packets_from").required(true)))]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub(crate) struct Replay {
-    /// Captures, read one after the other: files, directories by first timestamp, or - for standard input
+    /// Captures: files, directories, or - for standard input; several are merged by the times of their packets
     #[arg(value_name = "FILE", group = "packets_from")]
     pub(crate) inputs: Vec<PathBuf>,
+
+    /// Read several captures one after the other, as they are named (directories by first timestamp), not by time
+    #[arg(long)]
+    pub(crate) concat: bool,
 
     #[command(flatten)]
     pub(crate) live: Live,
 
-    /// One thread for everything, or input and workers [default: inline, or pipeline with --workers]
+    /// How threads share the work [default: inline; with --workers sharded, or pipeline where that cannot be]
     #[arg(long, value_enum)]
-    pub(crate) mode: Option<ModeName>,
+    pub(crate) layout: Option<LayoutName>,
 
-    /// Worker threads of pipeline mode [default: one per further CPU]
+    /// Worker threads of the sharded and the pipeline layout [default: one per CPU, or further CPU]
     #[arg(long, value_name = "N", value_parser = parse::whole::<usize>)]
     pub(crate) workers: Option<usize>,
 
@@ -90,21 +94,23 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "SECONDS", value_parser = parse::seconds)]
     pub(crate) active_timeout: Option<u64>,
 
-    /// Who gets a packet; flows keep their worker with dh, hrw, hrw3, rss, fixed, crc, dst and hrw3-2009, else all workers share the flows
-    #[arg(long, value_enum, default_value_t = SchedulerName::Dh)]
-    pub(crate) scheduler: SchedulerName,
+    /// Which worker of the pipeline gets a packet; flows keep their worker with dh, hrw, hrw3, rss, fixed, crc, dst and
+    /// hrw3-2009, else all workers share the flows [default: dh]
+    #[arg(long, value_enum)]
+    pub(crate) scheduler: Option<SchedulerName>,
 
-    /// Order of packets: none, of each flow by its scheduler, or of all, whatever the scheduler
-    #[arg(long, value_enum, default_value_t = OrderName::Internal)]
-    pub(crate) order: OrderName,
+    /// Order of packets in the pipeline: none, of each flow by its scheduler, or of all, whatever the scheduler [default:
+    /// internal]
+    #[arg(long, value_enum)]
+    pub(crate) order: Option<OrderName>,
 
-    /// When a worker's ring is full: wait for it, or drop the packet and count it
-    #[arg(long, value_enum, default_value_t = FullName::Block)]
-    pub(crate) full: FullName,
+    /// When a worker's ring in the pipeline is full: wait for it, or drop the packet and count it [default: block]
+    #[arg(long, value_enum)]
+    pub(crate) full: Option<FullName>,
 
-    /// Descriptors per ring, a power of two
-    #[arg(long, value_name = "N", default_value_t = RING, value_parser = parse::whole::<usize>)]
-    pub(crate) ring: usize,
+    /// Descriptors per ring of the pipeline, a power of two [default: 16384]
+    #[arg(long, value_name = "N", value_parser = parse::whole::<usize>)]
+    pub(crate) ring: Option<usize>,
 
     /// Follow tunnels to the innermost headers
     #[arg(long)]
@@ -205,8 +211,12 @@ pub(crate) struct Replay {
 
 /// Layout on threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ModeName {
+pub(crate) enum LayoutName {
+    /// One thread does everything
     Inline,
+    /// Each worker reads a part of the input, and flows are composed at the end: the quickest on files
+    Sharded,
+    /// One thread reads, and a ring leads to each worker: for schedulers, orders and live input
     Pipeline,
 }
 

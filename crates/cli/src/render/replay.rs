@@ -88,7 +88,13 @@ pub(crate) struct TcbCacheFigures {
 /// How the run was set up.
 #[derive(Debug, Serialize)]
 pub(crate) struct RunFigures {
-    pub(crate) mode: &'static str,
+    pub(crate) layout: &'static str,
+    /// Why it is not the layout that was to be expected.
+    pub(crate) why: Option<String>,
+    /// Captures that overlap in time, which were merged by it.
+    pub(crate) merged: Option<usize>,
+    /// How parts were put together, in the sharded layout.
+    pub(crate) sharded: Option<ShardedFigures>,
     pub(crate) workers: usize,
     pub(crate) input_cpu: Option<u32>,
     pub(crate) app: &'static str,
@@ -107,6 +113,15 @@ pub(crate) struct RunFigures {
     pub(crate) idle_timeout_ns: Option<u64>,
     pub(crate) active_timeout_ns: Option<u64>,
     pub(crate) mapped: bool,
+}
+
+/// How the parts of a sharded run were put together.
+#[derive(Debug, Serialize)]
+pub(crate) struct ShardedFigures {
+    pub(crate) parts: usize,
+    pub(crate) parts_reread: usize,
+    pub(crate) flows_joined: u64,
+    pub(crate) flows_reprocessed: u64,
 }
 
 /// One capture.
@@ -174,7 +189,7 @@ impl ReplayResult {
     fn header(&self) -> String {
         let run = &self.run;
         let cpu = |cpu: Option<u32>| cpu.map_or(String::from("unpinned"), |cpu| format!("CPU {cpu}"));
-        let layout = if run.mode == "inline" {
+        let layout = if run.layout == "inline" {
             format!("inline, {}", cpu(run.input_cpu))
         } else {
             let is_pinned =
@@ -185,10 +200,10 @@ impl ReplayResult {
             } else {
                 format!("{}, not pinned", counted(self.workers.len() as u64, "worker"))
             };
-            if is_pinned {
-                format!("pipeline, input {}, {workers}", cpu(run.input_cpu))
-            } else {
-                format!("pipeline, input and {workers}")
+            match (run.layout, is_pinned) {
+                ("sharded", _) => format!("sharded, {workers}"),
+                (_, true) => format!("pipeline, input {}, {workers}", cpu(run.input_cpu)),
+                (_, false) => format!("pipeline, input and {workers}"),
             }
         };
         format!("{}   {} {}   {layout}", self.tool, std::env::consts::ARCH, self.host.isa)
@@ -237,6 +252,24 @@ impl ReplayResult {
         }
         if self.inputs.len() > 8 {
             lines.push(format!("… and {}", counted(self.inputs.len() as u64 - 8, "more capture")));
+        }
+        if let Some(files) = self.run.merged {
+            lines.push(format!(
+                "{} overlap in time and were merged by it",
+                counted(files as u64, "capture")
+            ));
+        }
+        if let Some(why) = &self.run.why {
+            lines.push(format!("Layout      {}, since {why}", self.run.layout));
+        }
+        if let Some(sharded) = &self.run.sharded {
+            lines.push(format!(
+                "Parts       {}   read again {}   flows joined {}   processed again {}",
+                sharded.parts,
+                sharded.parts_reread,
+                grouped(sharded.flows_joined),
+                grouped(sharded.flows_reprocessed)
+            ));
         }
     }
 
@@ -451,7 +484,7 @@ impl Report for ReplayResult {
             self.flows_expired.to_string(),
             self.seconds.to_string(),
             self.digest.clone(),
-            self.run.mode.to_owned(),
+            self.run.layout.to_owned(),
             self.run.workers.to_string(),
             self.run.app.to_owned(),
             self.run.table.to_owned(),

@@ -9,8 +9,8 @@ use super::source::Source;
 use crate::args::replay::Replay;
 use crate::host::{Host, Tool};
 use crate::render::replay::{
-    InputFigures, L7Figures, ReplayResult, RunFigures, TableFigures, TcbCacheFigures, VerifyFigures,
-    WorkerFigures, WrittenFigures,
+    InputFigures, L7Figures, ReplayResult, RunFigures, ShardedFigures, TableFigures, TcbCacheFigures,
+    VerifyFigures, WorkerFigures, WrittenFigures,
 };
 use crate::render::verdicts::FirewallFigures;
 
@@ -21,6 +21,7 @@ pub(super) struct Run<'a, F> {
     pub(super) config: &'a EngineConfig,
     pub(super) isa: Isa,
     pub(super) scheduler: &'static str,
+    pub(super) why: Option<String>,
     pub(super) source: &'a Source,
     pub(super) report: &'a RunReport<F>,
     pub(super) verified: Option<VerifyFigures>,
@@ -35,7 +36,7 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
     let Run { arguments, config, source, report, .. } = run;
     let input = &report.input;
     let totals = report.worker_totals();
-    let pipeline = config.layout != Layout::Inline;
+    let pipeline = matches!(config.layout, Layout::Pipeline { .. });
     let seconds = report.elapsed.as_secs_f64();
     let dropped: BTreeMap<&'static str, u64> =
         report.dropped().nonzero().map(|(reason, packets)| (reason.name(), packets)).collect();
@@ -50,7 +51,19 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
         tool: Tool::THIS,
         host: Host::with_isa(run.isa),
         run: RunFigures {
-            mode: if pipeline { "pipeline" } else { "inline" },
+            layout: match config.layout {
+                Layout::Inline => "inline",
+                Layout::Sharded { .. } => "sharded",
+                Layout::Pipeline { .. } => "pipeline",
+            },
+            why: run.why,
+            merged: source.overlapped(),
+            sharded: report.sharded.map(|sharded| ShardedFigures {
+                parts: sharded.parts,
+                parts_reread: sharded.parts_reread,
+                flows_joined: sharded.flows_joined,
+                flows_reprocessed: sharded.flows_reprocessed,
+            }),
             workers: report.workers.len(),
             input_cpu: report.input_cpu,
             app: run.app,

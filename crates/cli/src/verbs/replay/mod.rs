@@ -4,6 +4,7 @@ mod charts;
 mod figures;
 mod firewall;
 mod l7;
+mod layout;
 mod outputs;
 mod probe;
 mod role;
@@ -16,7 +17,8 @@ use std::sync::Arc;
 
 use flowloom::apps::accounting::{EndReason, end_reasons};
 use flowloom::engine::{
-    App, Control, Discipline, EngineConfig, Fault, IdleTimeout, Parts, RunReport, run_parts,
+    App, Control, Discipline, EngineConfig, Fault, IdleTimeout, Parts, RunReport, ShardedRun, run_parts,
+    run_sharded,
 };
 use flowloom::packet::PacketSource;
 use flowloom::traffic::capture::{CaptureSet, Input, Notice};
@@ -35,14 +37,15 @@ use crate::{attend, flow_file, verify};
 
 use figures::{Run, figures};
 use firewall::Rules;
+use layout::Planned;
 use outputs::Outputs;
 use probe::Probe;
 use role::{AccountingRole, Beside, L7Role, NullRole, Role, TrackerRole};
 use setup::{
-    Tables, check_application, check_verifiable, engine_config, keeps_flow_order, policy, set_options,
-    warn_without_workers,
+    Tables, check_application, check_verifiable, engine_config, keeps_flow_order, policy, scheduler,
+    set_options, warn_outside_pipeline,
 };
-use source::{Source, feed};
+use source::{Cut, Source, feed};
 
 /// Runs the verb.
 pub(crate) fn run(arguments: &Replay, common: &Common) -> Result<Status, Failure> {
@@ -86,19 +89,19 @@ fn run_app<R: Role>(
     role: &R,
 ) -> Result<Status, Failure> {
     check_application(arguments)?;
-    let config = engine_config(arguments)?;
-    warn_without_workers(arguments, &config, common);
-    let mut policy = policy(arguments, &config)?;
-    let order = policy.order();
-    let isa = isa_named(&arguments.isa)?;
     let inputs: Vec<Input> = arguments.inputs.iter().map(|path| Input::from_argument(path)).collect();
+    let options = set_options(arguments);
+    let isa = isa_named(&arguments.isa)?;
     if arguments.verify {
         check_verifiable(arguments, &inputs)?;
     }
-    let options = set_options(arguments);
-    let mut source = Source::open(arguments, &inputs, options)?;
-    let mut outputs = Outputs::open(arguments, source.captures())?;
-    let tables = Tables::plan(arguments, &config, order, source.captures(), options, isa)?;
+    let Planned { layout, mut source, why } = layout::plan(arguments, &inputs, options, R::App::PARTS)?;
+    let config = engine_config(arguments, layout)?;
+    warn_outside_pipeline(arguments, &config, common);
+    let mut policy = policy(arguments, &config)?;
+    let order = policy.order();
+    let mut outputs = Outputs::open(arguments, &source.paths())?;
+    let tables = Tables::plan(arguments, &config, order, &source, options, isa)?;
 
     let listener = listener(arguments, common)?;
     let control = Arc::new(Control::default());
@@ -111,20 +114,28 @@ fn run_app<R: Role>(
     let label = format!("replay  {input}");
     let progress = Progress::start(label, source.progress(), Arc::clone(&control), common.quiet > 0);
     let pace = arguments.save.save.is_some().then(|| Pace::start(Arc::clone(&control))).flatten();
-    let mut fed = feed(&mut source, defrag);
-    let parts = Parts {
-        source: &mut *fed,
-        discipline: Discipline::of(&mut policy),
-        sink: outputs.sink.as_mut().map(|sink| sink as _),
-        control: &control,
+    let report = if let Source::Parts(parts, summary) = &mut source {
+        let cut = Cut(parts);
+        let run = run_sharded(&config, &cut, |_| tables.linehash::<FlowOf<R>>(), |_| role.app(), &control);
+        run.map(|ShardedRun { report, reads, .. }| {
+            *summary = Some(parts.summary(&reads));
+            report
+        })
+    } else {
+        let mut fed = feed(&mut source, defrag);
+        let parts = Parts {
+            source: &mut *fed,
+            discipline: Discipline::of(&mut policy),
+            sink: outputs.sink.as_mut().map(|sink| sink as _),
+            control: &control,
+        };
+        let app_of = |_| role.app();
+        match arguments.table {
+            TableName::Linehash => run_parts(&config, parts, |_| tables.linehash::<FlowOf<R>>(), app_of),
+            TableName::Dhash => run_parts(&config, parts, |_| tables.dhash::<FlowOf<R>>(), app_of),
+            TableName::Sighash => run_parts(&config, parts, |_| tables.sighash::<FlowOf<R>>(), app_of),
+        }
     };
-    let app_of = |_| role.app();
-    let report = match arguments.table {
-        TableName::Linehash => run_parts(&config, parts, |_| tables.linehash::<FlowOf<R>>(), app_of),
-        TableName::Dhash => run_parts(&config, parts, |_| tables.dhash::<FlowOf<R>>(), app_of),
-        TableName::Sighash => run_parts(&config, parts, |_| tables.sighash::<FlowOf<R>>(), app_of),
-    };
-    drop(fed);
     let read_share = match source.progress().total_bytes() {
         0 => None,
         total => Some(source.progress().done_bytes() as f64 / total as f64),
@@ -135,8 +146,15 @@ fn run_app<R: Role>(
     if let Some(Fault::Source { packets, error }) = &report.fault {
         check_decodable(*packets, error)?;
     }
-    if let (Some(set), Some(_), None) = (source.captures(), arguments.limit, &report.fault) {
-        set.check_decodable()?;
+    let is_parts = matches!(source, Source::Parts(..));
+    if report.fault.is_none() && (is_parts || arguments.limit.is_some()) {
+        source.check_decodable()?;
+    }
+    if let (true, Some(files)) = (is_parts, source.overlapped()) {
+        return Err(Failure::Input(format!(
+            "{files} captures overlap in time, which their first and last packets did not show\n  \
+             use --layout inline or pipeline, which merge them, or --concat"
+        )));
     }
 
     // Taken now: the oracle runs an application, and a probe, of its own.
@@ -156,7 +174,8 @@ fn run_app<R: Role>(
         app: R::NAME,
         config: &config,
         isa,
-        scheduler: arguments.scheduler.name(),
+        scheduler: scheduler(arguments).name(),
+        why,
         source: &source,
         report: &report,
         verified,

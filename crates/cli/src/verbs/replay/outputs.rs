@@ -4,7 +4,6 @@ use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use flowloom::apps::CaptureSink;
-use flowloom::traffic::capture::CaptureSet;
 
 use crate::args::replay::Replay;
 use crate::exit::Failure;
@@ -30,7 +29,7 @@ impl Outputs {
     /// # Errors
     ///
     /// [`Failure`] for what cannot be written, is an input of the run, or is one file for two things.
-    pub(super) fn open(arguments: &Replay, captures: Option<&CaptureSet>) -> Result<Self, Failure> {
+    pub(super) fn open(arguments: &Replay, captures: &[&Path]) -> Result<Self, Failure> {
         check_inputs(arguments, captures)?;
         let open = |option: &str, what: &str, path: Option<&Path>| {
             let Some(path) = path else { return Ok(None) };
@@ -84,11 +83,11 @@ fn saved_files(arguments: &Replay) -> impl Iterator<Item = PathBuf> {
 }
 
 /// Refuses to write over what the run reads.
-fn check_inputs(arguments: &Replay, captures: Option<&CaptureSet>) -> Result<(), Failure> {
+fn check_inputs(arguments: &Replay, captures: &[&Path]) -> Result<(), Failure> {
     let outputs = [("--write", &arguments.write), ("--flows", &arguments.flows)];
     let outputs = outputs.into_iter().filter_map(|(option, path)| Some((option, path.clone()?)));
     for (option, path) in outputs.chain(saved_files(arguments).map(|path| ("--save", path))) {
-        let inputs = captures.into_iter().flat_map(CaptureSet::paths);
+        let inputs = captures.iter().copied();
         let stdin = arguments.inputs.iter().any(|input| input.as_os_str() == "-");
         let others =
             stdin.then_some(Path::new("/dev/stdin")).into_iter().chain(arguments.firewall.rules.as_deref());

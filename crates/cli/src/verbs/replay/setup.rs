@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use flowloom::cpu::features::Isa;
 use flowloom::cpu::memory;
 use flowloom::cpu::pages::HugePages;
-use flowloom::cpu::topology::{allowed_cpus, parse_cpu_list};
+use flowloom::cpu::topology::parse_cpu_list;
 use flowloom::engine::{Cores, EngineConfig, IdleTimeout, Layout, Order, PlacementDigest, WhenFull};
 use flowloom::flow_key::{FlowHasher, FlowKey};
 use flowloom::flow_table::segments::GrowthLimits;
@@ -17,15 +17,17 @@ use flowloom::packet::{DecodeOptions, Fill, PacketBatch, decode};
 use flowloom::scheduler::sim::Scheme;
 use flowloom::scheduler::sim::schemes::Policy;
 use flowloom::scheduler::{OrderGuarantee, SetupError, Topology, WorkerCount};
-use flowloom::traffic::capture::{Capture, CaptureOptions, CaptureSet, Input, SetOptions, UnpackLimits};
+use flowloom::traffic::capture::{Capture, CaptureOptions, Input, SetOptions, SetOrder, UnpackLimits};
 
 use crate::args::Common;
 use crate::args::replay::{
-    AppName, FullName, HugePagesName, ModeName, OrderName, RING, Replay, SchedulerName, TableName,
+    AppName, FullName, HugePagesName, OrderName, RING, Replay, SchedulerName, TableName,
 };
 use crate::exit::Failure;
 use crate::flow_file;
 use crate::render::{some_of, warn};
+
+use super::source::Source;
 
 /// Packets looked at to guess how many flows a capture has.
 const SAMPLE_PACKETS: u64 = 4096;
@@ -39,25 +41,12 @@ pub(super) fn set_options(arguments: &Replay) -> SetOptions {
     SetOptions {
         capture: CaptureOptions { map: !arguments.no_mmap, limits },
         passes: if arguments.forever { u32::MAX } else { arguments.passes },
-        ..SetOptions::default()
+        order: if arguments.concat { SetOrder::Concat } else { SetOrder::ByTime },
     }
 }
 
-pub(super) fn engine_config(arguments: &Replay) -> Result<EngineConfig, Failure> {
-    let mode = match (arguments.mode, arguments.workers) {
-        (Some(ModeName::Inline), Some(_)) => {
-            return Err(Failure::Usage(String::from(
-                "--mode inline has no workers\n  leave --workers away, or use --mode pipeline",
-            )));
-        }
-        (Some(ModeName::Inline) | None, None) => Layout::Inline,
-        (Some(ModeName::Pipeline) | None, Some(workers)) => Layout::Pipeline { workers },
-        (Some(ModeName::Pipeline), None) => {
-            let cpus = allowed_cpus().map_or(2, |cpus| cpus.len());
-            Layout::Pipeline { workers: cpus.saturating_sub(1).clamp(1, 16) }
-        }
-    };
-    let mut config = EngineConfig::new(mode);
+pub(super) fn engine_config(arguments: &Replay, layout: Layout) -> Result<EngineConfig, Failure> {
+    let mut config = EngineConfig::new(layout);
     config.cores = if arguments.no_pin {
         Cores::Unpinned
     } else if arguments.cores == "auto" {
@@ -72,20 +61,20 @@ pub(super) fn engine_config(arguments: &Replay) -> Result<EngineConfig, Failure>
         config.hasher = FlowHasher::with_seed(seed);
     }
     config.decode = DecodeOptions::new().with_decap(arguments.decap);
-    config.ring_slots = arguments.ring;
+    config.ring_slots = arguments.ring.unwrap_or(RING);
     config.when_full = match arguments.full {
-        FullName::Block => WhenFull::Block,
-        FullName::Drop => WhenFull::Drop,
+        Some(FullName::Block) | None => WhenFull::Block,
+        Some(FullName::Drop) => WhenFull::Drop,
     };
     config.digest = match arguments.scheduler {
-        SchedulerName::Crc => PlacementDigest::Crc,
-        SchedulerName::Dst => PlacementDigest::Destination,
+        Some(SchedulerName::Crc) => PlacementDigest::Crc,
+        Some(SchedulerName::Dst) => PlacementDigest::Destination,
         _ => PlacementDigest::Keyed,
     };
     config.order = match arguments.order {
-        OrderName::None => Order::None,
-        OrderName::Internal => Order::Internal,
-        OrderName::External => Order::External,
+        Some(OrderName::None) => Order::None,
+        Some(OrderName::Internal) | None => Order::Internal,
+        Some(OrderName::External) => Order::External,
     };
     config.idle_timeout = arguments.timeout.map(IdleTimeout::from_ns);
     config.packet_limit = arguments.limit;
@@ -94,20 +83,26 @@ pub(super) fn engine_config(arguments: &Replay) -> Result<EngineConfig, Failure>
     Ok(config)
 }
 
-/// Says which options were asked for that mean nothing where one thread does everything.
-pub(super) fn warn_without_workers(arguments: &Replay, config: &EngineConfig, common: &Common) {
+/// Says which options of the pipeline were asked for and mean nothing in another layout.
+pub(super) fn warn_outside_pipeline(arguments: &Replay, config: &EngineConfig, common: &Common) {
     let options = [
-        ("--scheduler", arguments.scheduler != SchedulerName::Dh),
-        ("--full", arguments.full != FullName::Block),
-        ("--ring", arguments.ring != RING),
+        ("--scheduler", arguments.scheduler.is_some()),
+        ("--order", arguments.order.is_some()),
+        ("--full", arguments.full.is_some()),
+        ("--ring", arguments.ring.is_some()),
     ];
     let idle: Vec<&str> =
         options.iter().filter(|(_, asked_for)| *asked_for).map(|(name, _)| *name).collect();
-    if config.layout == Layout::Inline && !idle.is_empty() {
+    if !matches!(config.layout, Layout::Pipeline { .. }) && !idle.is_empty() {
         let verb = if idle.len() == 1 { "changes" } else { "change" };
         let names = some_of(&idle, ", ");
-        warn(&format!("without workers {names} {verb} nothing; --workers N asks for some"), common);
+        warn(&format!("{names} {verb} nothing but in the pipeline; --layout pipeline asks for it"), common);
     }
+}
+
+/// Returns the scheduler that was asked for.
+pub(super) fn scheduler(arguments: &Replay) -> SchedulerName {
+    arguments.scheduler.unwrap_or(SchedulerName::Dh)
 }
 
 /// Returns the policy that was asked for.
@@ -115,7 +110,7 @@ pub(super) fn policy(arguments: &Replay, config: &EngineConfig) -> Result<Policy
     let usage = |error: SetupError| Failure::Usage(error.to_string());
     let topology = Topology::flat(WorkerCount::new(config.layout.workers()).map_err(usage)?);
     let seed = arguments.seed.unwrap_or(1);
-    let Some(scheme) = Scheme::named(arguments.scheduler.name()) else {
+    let Some(scheme) = Scheme::named(scheduler(arguments).name()) else {
         unreachable!("the names of the option are those of schemes")
     };
     scheme.policy(&topology, seed).map_err(usage)
@@ -123,7 +118,9 @@ pub(super) fn policy(arguments: &Replay, config: &EngineConfig) -> Result<Policy
 
 /// Says whether a flow's packets meet its state in the order they came in.
 pub(super) fn keeps_flow_order(config: &EngineConfig, policy: OrderGuarantee) -> bool {
-    config.layout == Layout::Inline || config.order != Order::None || policy.keeps_flow_order()
+    !matches!(config.layout, Layout::Pipeline { .. })
+        || config.order != Order::None
+        || policy.keeps_flow_order()
 }
 
 /// Refuses options of an application that was not asked for.
@@ -143,7 +140,7 @@ pub(super) fn check_application(arguments: &Replay) -> Result<(), Failure> {
 }
 
 pub(super) fn check_verifiable(arguments: &Replay, inputs: &[Input]) -> Result<(), Failure> {
-    if arguments.full == FullName::Drop {
+    if arguments.full == Some(FullName::Drop) {
         return Err(Failure::Usage(String::from(
             "--verify needs every packet, --full drop loses some\n  use --full block",
         )));
@@ -164,10 +161,11 @@ pub(super) fn check_verifiable(arguments: &Replay, inputs: &[Input]) -> Result<(
 }
 
 /// Guesses how many flows a set of captures has, from its first packets and its size.
-fn guess_flows(source: &CaptureSet, options: SetOptions, decode_options: DecodeOptions) -> u64 {
+fn guess_flows(source: &Source, options: SetOptions, decode_options: DecodeOptions) -> u64 {
     let guess = || -> Option<u64> {
         let total = source.bytes_on_disk()?;
-        let first = source.paths().next()?;
+        let paths = source.paths();
+        let first = paths.first()?;
         let mut capture = Capture::open(first, options.capture).ok()?;
         let mut batch = PacketBatch::new();
         let mut keys = HashSet::new();
@@ -220,7 +218,7 @@ impl Tables {
         arguments: &Replay,
         config: &EngineConfig,
         order: OrderGuarantee,
-        captures: Option<&CaptureSet>,
+        source: &Source,
         options: SetOptions,
         isa: Isa,
     ) -> Result<Self, Failure> {
@@ -232,8 +230,12 @@ impl Tables {
         };
         check_flows("--table-flows", arguments.table_flows.unwrap_or(0), tables, first_max)?;
         check_flows("--flows-max", arguments.flows_max, tables, DHashConfig::FLOWS_MAX)?;
-        let guess = || captures.map_or(FLOWS_UNKNOWN, |set| guess_flows(set, options, config.decode));
-        let flows = arguments.table_flows.unwrap_or_else(guess);
+        let guess = || guess_flows(source, options, config.decode);
+        let mut flows = arguments.table_flows.unwrap_or_else(guess);
+        if let (Layout::Sharded { workers }, None) = (config.layout, arguments.table_flows) {
+            // A part has a share of the packets and, as flows go on across parts, more than a share of the flows.
+            flows = flows.max(1) / (workers as u64).isqrt().max(1) * workers as u64;
+        }
         // Many small tables do not get equal shares: four standard deviations more hold nearly always.
         let share = |flows: u64| {
             let equal = flows.div_ceil(tables);

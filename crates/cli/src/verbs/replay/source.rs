@@ -1,10 +1,14 @@
 //! What a run takes its packets from: captures, or an interface.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use flowloom::engine::Control;
+use flowloom::engine::{Control, CutSource, PartSource};
 use flowloom::packet::{DecodeOptions, DropCounts, Fill, PacketBatch, PacketSource, SourceError};
-use flowloom::traffic::capture::{CaptureSet, FileSummary, Input, Notice, SetOptions, SetProgress};
+use flowloom::traffic::capture::{
+    Boundary, CaptureError, CapturePart, CaptureParts, CaptureSet, FileSummary, Input, Notice, PartRead,
+    SetOptions, SetProgress, SetSummary,
+};
 use flowloom::traffic::defrag::{Defrag, DefragLimits};
 #[cfg(feature = "live")]
 use flowloom::traffic::live::{LiveOptions, LiveSource};
@@ -12,9 +16,11 @@ use flowloom::traffic::live::{LiveOptions, LiveSource};
 use crate::args::replay::Replay;
 use crate::exit::Failure;
 
-/// Captures, or an interface.
+/// Captures, whole or in parts, or an interface.
 pub(super) enum Source {
     Captures(Box<CaptureSet>),
+    /// What the parts found is known once they have been read.
+    Parts(Box<CaptureParts>, Option<SetSummary>),
     #[cfg(feature = "live")]
     Live(LiveSource),
 }
@@ -32,6 +38,14 @@ impl Source {
             ))),
             Some(interface) => Self::live(interface, arguments),
         }
+    }
+
+    /// Takes captures in parts.
+    pub(super) fn of_parts(arguments: &Replay, parts: CaptureParts) -> Result<Self, Failure> {
+        if let Some(option) = arguments.live.idle_option() {
+            return Err(Failure::Usage(format!("{option} is for captures on an interface, with --iface")));
+        }
+        Ok(Self::Parts(Box::new(parts), None))
     }
 
     #[cfg(feature = "live")]
@@ -64,35 +78,78 @@ impl Source {
         let control = Arc::clone(control);
         match self {
             Self::Captures(set) => set.stop_when(move || control.is_stopped()),
+            // The engine looks after each batch, and a file is never silent.
+            Self::Parts(..) => {}
             #[cfg(feature = "live")]
             Self::Live(_) => {}
         }
     }
 
-    /// Returns the captures, where they are the source.
-    #[cfg_attr(not(feature = "live"), expect(clippy::unnecessary_wraps, reason = "an interface is none"))]
-    pub(super) fn captures(&self) -> Option<&CaptureSet> {
+    /// Returns the paths of captures in reading order.
+    pub(super) fn paths(&self) -> Vec<&Path> {
         match self {
-            Self::Captures(set) => Some(set),
+            Self::Captures(set) => set.paths().collect(),
+            Self::Parts(parts, _) => parts.paths().collect(),
+            #[cfg(feature = "live")]
+            Self::Live(_) => Vec::new(),
+        }
+    }
+
+    /// Returns how many bytes captures have on disk; `None` where an input is a pipe or an interface.
+    pub(super) fn bytes_on_disk(&self) -> Option<u64> {
+        match self {
+            Self::Captures(set) => set.bytes_on_disk(),
+            Self::Parts(parts, _) => Some(parts.bytes_on_disk()),
             #[cfg(feature = "live")]
             Self::Live(_) => None,
         }
     }
 
+    /// Returns how many captures overlap in time and were merged by it.
+    pub(super) fn overlapped(&self) -> Option<usize> {
+        match self {
+            Self::Captures(set) => set.overlapped(),
+            Self::Parts(_, summary) => summary.as_ref().and_then(SetSummary::overlapped),
+            #[cfg(feature = "live")]
+            Self::Live(_) => None,
+        }
+    }
+
+    /// Fails where nothing that was read can be decoded.
+    pub(super) fn check_decodable(&self) -> Result<(), CaptureError> {
+        match self {
+            Self::Captures(set) => set.check_decodable(),
+            Self::Parts(_, summary) => summary.as_ref().map_or(Ok(()), SetSummary::check_decodable),
+            #[cfg(feature = "live")]
+            Self::Live(_) => Ok(()),
+        }
+    }
+
     /// Returns the counters that a progress bar reads; nothing is known of what an interface will bring.
     pub(super) fn progress(&self) -> Arc<SetProgress> {
-        self.captures().map_or_else(Arc::default, CaptureSet::progress)
+        match self {
+            Self::Captures(set) => set.progress(),
+            Self::Parts(parts, _) => parts.progress(),
+            #[cfg(feature = "live")]
+            Self::Live(_) => Arc::default(),
+        }
     }
 
     /// Returns what is to be known about the inputs.
     pub(super) fn notices(&self) -> &[Notice] {
-        self.captures().map_or(&[], CaptureSet::notices)
+        match self {
+            Self::Captures(set) => set.notices(),
+            Self::Parts(_, summary) => summary.as_ref().map_or(&[], |summary| &summary.notices),
+            #[cfg(feature = "live")]
+            Self::Live(_) => &[],
+        }
     }
 
     /// Returns the files in reading order, or the interface.
     pub(super) fn files(&self) -> Vec<FileSummary> {
         match self {
             Self::Captures(set) => set.files(),
+            Self::Parts(_, summary) => summary.as_ref().map_or(Vec::new(), |summary| summary.files.clone()),
             #[cfg(feature = "live")]
             Self::Live(live) => {
                 let format = format!("interface, at most {} bytes a packet", live.snaplen_bytes());
@@ -108,6 +165,7 @@ impl PacketSource for Source {
     fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
         match self {
             Self::Captures(set) => set.next_batch(batch),
+            Self::Parts(..) => unreachable!("parts are read by the sharded layout, each by itself"),
             #[cfg(feature = "live")]
             Self::Live(live) => live.next_batch(batch),
         }
@@ -116,9 +174,56 @@ impl PacketSource for Source {
     fn withheld(&mut self) -> DropCounts {
         match self {
             Self::Captures(set) => set.withheld(),
+            Self::Parts(..) => DropCounts::default(),
             #[cfg(feature = "live")]
             Self::Live(live) => live.withheld(),
         }
+    }
+}
+
+/// Captures in parts, as the engine takes them.
+pub(super) struct Cut<'a>(pub(super) &'a CaptureParts);
+
+/// One of these parts.
+pub(super) struct Part(CapturePart);
+
+impl PacketSource for Part {
+    fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
+        self.0.next_batch(batch)
+    }
+}
+
+impl PartSource for Part {
+    type Read = PartRead;
+
+    fn finish(self) -> PartRead {
+        self.0.finish()
+    }
+}
+
+impl CutSource for Cut<'_> {
+    type Boundary = Boundary;
+    type Read = PartRead;
+    type Part = Part;
+
+    fn parts(&self) -> usize {
+        self.0.len()
+    }
+
+    fn open(&self, part: usize) -> Result<Part, SourceError> {
+        self.0.open(part).map(Part).map_err(|error| SourceError(Box::new(error)))
+    }
+
+    fn open_at(&self, part: usize, begin: Boundary) -> Result<Part, SourceError> {
+        self.0.open_at(part, begin).map(Part).map_err(|error| SourceError(Box::new(error)))
+    }
+
+    fn begin(&self, read: &PartRead) -> Boundary {
+        read.begin().clone()
+    }
+
+    fn unconfirmed(&self, reads: &[PartRead]) -> Vec<(usize, Boundary)> {
+        self.0.unconfirmed(reads)
     }
 }
 

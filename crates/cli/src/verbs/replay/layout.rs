@@ -1,0 +1,108 @@
+//! Which layout a run has, and why.
+
+use flowloom::cpu::topology::allowed_cpus;
+use flowloom::engine::{ConfigError, Layout, Pace, PartSupport};
+use flowloom::traffic::capture::{CaptureParts, Input, NotCuttable, PlanError, SetOptions};
+
+use super::source::Source;
+use crate::args::replay::{LayoutName, Replay, TableName};
+use crate::exit::Failure;
+
+/// The layout of a run with its input.
+pub(super) struct Planned {
+    pub(super) layout: Layout,
+    pub(super) source: Source,
+    /// Why it is not the layout that the arguments would usually have.
+    pub(super) why: Option<String>,
+}
+
+/// Opens the input in the layout that was asked for, or that suits it.
+pub(super) fn plan(
+    arguments: &Replay,
+    inputs: &[Input],
+    options: SetOptions,
+    support: PartSupport,
+) -> Result<Planned, Failure> {
+    let cpus = allowed_cpus().map_or(2, |cpus| cpus.len());
+    let one = |layout, why| {
+        let source = Source::open(arguments, inputs, options)?;
+        Ok(Planned { layout, source, why })
+    };
+    let pipeline = |why| {
+        let workers = arguments.workers.unwrap_or(cpus.saturating_sub(1).clamp(1, 16));
+        one(Layout::Pipeline { workers }, why)
+    };
+    match (arguments.layout, arguments.workers) {
+        (Some(LayoutName::Inline), Some(_)) => Err(Failure::Usage(String::from(
+            "--layout inline has no workers\n  leave --workers away, or name another layout",
+        ))),
+        (Some(LayoutName::Inline) | None, None) => one(Layout::Inline, None),
+        (Some(LayoutName::Pipeline), _) => pipeline(None),
+        (asked, workers) => {
+            let is_explicit = asked.is_some();
+            let refused = |why: String| {
+                if is_explicit {
+                    return Err(Failure::Usage(format!(
+                        "--layout sharded cannot be used: {why}\n  use --layout pipeline, or inline"
+                    )));
+                }
+                pipeline(Some(why))
+            };
+            if let Some(why) = obstacle(arguments, support) {
+                return refused(why);
+            }
+            let one_part = |why: NotCuttable| match CaptureParts::plan(inputs, options, 1) {
+                Ok(parts) => Ok(Planned {
+                    layout: Layout::Sharded { workers: 1 },
+                    source: Source::of_parts(arguments, parts)?,
+                    why: Some(why.to_string()),
+                }),
+                Err(PlanError::Capture(error)) => Err(error.into()),
+                Err(error) => Err(Failure::Input(error.to_string())),
+            };
+            let workers = workers.unwrap_or(cpus);
+            if workers == 0 || workers > Layout::WORKERS_MAX {
+                let max = Layout::WORKERS_MAX;
+                return Err(Failure::Usage(ConfigError::Workers { workers, max }.to_string()));
+            }
+            match CaptureParts::plan(inputs, options, workers) {
+                Ok(parts) => {
+                    let workers = parts.len();
+                    Ok(Planned {
+                        layout: Layout::Sharded { workers },
+                        source: Source::of_parts(arguments, parts)?,
+                        why: None,
+                    })
+                }
+                // One part is as quick as a short input can be read.
+                Err(PlanError::NotCuttable(why @ NotCuttable::NoBoundary { .. })) => one_part(why),
+                Err(PlanError::NotCuttable(why @ NotCuttable::Compressed { .. })) if is_explicit => {
+                    one_part(why)
+                }
+                Err(PlanError::NotCuttable(why)) => refused(why.to_string()),
+                Err(PlanError::Capture(error)) => Err(error.into()),
+                Err(error) => Err(Failure::Input(error.to_string())),
+            }
+        }
+    }
+}
+
+/// Returns what stands against the sharded layout, whatever the input.
+fn obstacle(arguments: &Replay, support: PartSupport) -> Option<String> {
+    if let PartSupport::Never(why) = support {
+        return Some(String::from(why));
+    }
+    let asked = [
+        (arguments.live.iface.is_some(), "an interface is read by one thread"),
+        (arguments.scheduler.is_some(), "--scheduler is for the pipeline"),
+        (arguments.order.is_some(), "--order is for the pipeline"),
+        (arguments.full.is_some(), "--full is for the pipeline"),
+        (arguments.ring.is_some(), "--ring is for the pipeline"),
+        (arguments.write.is_some(), "--write needs the packets of all parts in one sequence"),
+        (arguments.speed != Pace::Max, "--speed is kept by one reader"),
+        (arguments.defrag, "--defrag joins fragments in one sequence"),
+        (arguments.firewall.watch_rules, "--watch-rules may replace rules between the parts"),
+        (arguments.table != TableName::Linehash, "it has tables of --table linehash only"),
+    ];
+    asked.into_iter().find(|(is_asked, _)| *is_asked).map(|(_, why)| String::from(why))
+}
