@@ -16,6 +16,7 @@ mod args;
 mod attend;
 mod exit;
 mod flow_file;
+mod flow_table;
 mod host;
 mod output;
 mod pace;

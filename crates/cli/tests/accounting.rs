@@ -12,13 +12,8 @@ fn records_are_cut_by_both_timeouts_in_every_layout_and_the_oracle_agrees() {
     let trace = folder.trace("t.pcap", &["--flows", "300", "--packets", "5000", "--rate", "5k"]);
     let whole = replay(&[&trace]);
     let mut digests = Vec::new();
-    let layouts = [
-        &[][..],
-        &["--workers", "1"],
-        &["--workers", "3"],
-        &["--workers", "3", "--scheduler", "lfb"],
-        &["--tcb-cache", "8k"],
-    ];
+    let layouts =
+        [&[][..], &["--workers", "1"], &["--workers", "3"], &["--workers", "3", "--scheduler", "lfb"]];
     for (i, layout) in layouts.iter().enumerate() {
         let flows = folder.path(&format!("{i}.jsonl"));
         let base = [trace.as_str(), "--app", "accounting", "--timeout", "0.1", "--active-timeout", "0.3"];
@@ -81,7 +76,7 @@ fn records_go_to_ipfix_too() {
     let (flows, again) = (folder.path("flows.ipfix"), folder.path("again.ipfix"));
     let base = [trace.as_str(), "--app", "accounting", "--flows"];
     let document = replay(&[&base[..], &[&flows]].concat());
-    replay(&[&base[..], &[&again, "--workers", "2", "--tcb-cache", "8k"]].concat());
+    replay(&[&base[..], &[&again, "--workers", "2"]].concat());
     let bytes = std::fs::read(&flows).unwrap();
     assert!(bytes == std::fs::read(&again).unwrap(), "the same records in every layout");
     // Messages: version 10, a length, a sequence number that counts the records before.

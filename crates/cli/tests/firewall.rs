@@ -42,7 +42,6 @@ fn every_packet_and_flow_is_accepted_or_denied_and_the_oracle_agrees() {
         &["--per-packet"],
         &["--default", "accept", "--action", "deny"],
         &["--timeout", "0.01"],
-        &["--tcb-cache", "8k"],
     ] {
         let mut digests = Vec::new();
         // Where flows move, a worker that is ahead may end one by its timeout.
@@ -175,8 +174,18 @@ fn mistakes_of_usage_are_found_before_anything_runs() {
 /// A run that goes on until it is interrupted.
 struct Running {
     command: Command,
-    child: Child,
+    child: Option<Child>,
     stderr: std::path::PathBuf,
+}
+
+impl Drop for Running {
+    /// A test that fails leaves no process behind.
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
 }
 
 impl Running {
@@ -186,12 +195,15 @@ impl Running {
             [&["replay", "--loop", "--speed", "20k", "--no-pin", "--format", "json"], arguments].concat(),
         );
         command.stdout(Stdio::piped()).stderr(std::fs::File::create(&stderr).unwrap());
-        let child = command.spawn().unwrap();
+        let child = Some(command.spawn().unwrap());
         Self { command, child, stderr }
     }
 
     fn send(&self, signal: &str) {
-        let status = Command::new("kill").args([signal, &self.child.id().to_string()]).status().unwrap();
+        let status = Command::new("kill")
+            .args([signal, &self.child.as_ref().unwrap().id().to_string()])
+            .status()
+            .unwrap();
         assert!(status.success());
     }
 
@@ -215,7 +227,27 @@ impl Running {
 
     fn stop(self) -> Outcome {
         self.send("-INT");
-        Outcome::of(&self.command, self.child.wait_with_output().unwrap()).ends(130)
+        self.end()
+    }
+
+    /// Waits for the end of an interrupted run.
+    fn end(mut self) -> Outcome {
+        let output = self.child.take().unwrap().wait_with_output().unwrap();
+        Outcome::of(&self.command, output).ends(130)
+    }
+}
+
+/// Waits until a counter is above a number, however slow the machine is; returns the page.
+#[track_caller]
+fn page_with(address: &str, name: &str, above: u64) -> String {
+    let begun = Instant::now();
+    loop {
+        let page = get(address, "/metrics");
+        if metric(&page, name) > above {
+            return page;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "{name} stays at {above} or below: {page}");
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 
@@ -293,10 +325,13 @@ fn a_watched_file_is_loaded_when_it_changes_and_not_when_it_is_bad_or_too_much()
     let bench = folder.path("bench");
     flowloom(["generate", "rules", "-q", "--rules", "2000", "-o", &bench]).ends(0);
     flowloom(["rules", "convert", &bench, "-q", "--to", "toml", "-o", &large]).ends(0);
-    let running =
-        Running::start(&folder, &[&trace, "--rules", &rules, "--watch-rules", "--rules-memory", "20k"]);
+    let running = Running::start(
+        &folder,
+        &[&trace, "--rules", &rules, "--watch-rules", "--rules-memory", "20k", "--listen", "127.0.0.1:0"],
+    );
+    let address = running.says("statistics at http://127.0.0.1:", 1);
     std::thread::sleep(Duration::from_millis(600));
-    assert_eq!(running.said(), "", "nothing has changed");
+    assert_eq!(running.said().lines().count(), 1, "nothing has changed");
     std::fs::copy(&large, &rules).unwrap();
     let said = running.says("the limit is 20000", 1);
     assert!(
@@ -307,7 +342,8 @@ fn a_watched_file_is_loaded_when_it_changes_and_not_when_it_is_bad_or_too_much()
     running.says("the rules stay as they were", 2);
     folder.write("rules.toml", ALL.as_bytes());
     running.says("rules loaded again", 1);
-    std::thread::sleep(Duration::from_millis(300));
+    page_with(&address, "flowloom_verdict_packets_total{verdict=\"deny\"}", 0);
+    page_with(&address, "flowloom_verdict_packets_total{verdict=\"accept\"}", 0);
     let document = running.stop().json();
     let firewall = &document["firewall"];
     assert_eq!((number(firewall, "reloads"), number(firewall, "reloads_failed")), (1, 2));
@@ -318,8 +354,9 @@ fn a_watched_file_is_loaded_when_it_changes_and_not_when_it_is_bad_or_too_much()
 fn a_line_of_statistics_comes_when_it_is_asked_for() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &[]);
-    let running = Running::start(&folder, &[&trace, "--workers", "2"]);
-    std::thread::sleep(Duration::from_millis(400));
+    let running = Running::start(&folder, &[&trace, "--workers", "2", "--listen", "127.0.0.1:0"]);
+    let address = running.says("statistics at http://127.0.0.1:", 1);
+    page_with(&address, "flowloom_processed_total", 0);
     running.send("-USR1");
     let said = running.says("packets/s)   processed ", 1);
     let figure: u64 = said
@@ -335,7 +372,7 @@ fn a_line_of_statistics_comes_when_it_is_asked_for() {
     assert!(figure > 0, "{said}");
     assert!(!said.contains("processed 0 "), "{said}");
     running.send("-USR1");
-    assert_eq!(running.says("packets/s)   processed ", 2).lines().count(), 2);
+    assert_eq!(running.says("packets/s)   processed ", 2).lines().count(), 3, "and the address");
     check_balance(&running.stop().json());
 }
 
@@ -343,17 +380,17 @@ fn a_line_of_statistics_comes_when_it_is_asked_for() {
 fn a_hang_up_ends_a_run_without_rules_as_it_does_any_other_command() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &[]);
-    let mut running = Running::start(&folder, &[&trace]);
-    std::thread::sleep(Duration::from_millis(400));
+    let mut running = Running::start(&folder, &[&trace, "--listen", "127.0.0.1:0"]);
+    let address = running.says("statistics at http://127.0.0.1:", 1);
+    page_with(&address, "flowloom_processed_total", 0);
     running.send("-HUP");
     // Tests that are run with `nohup` hand on to the command that it is not to heed hang-ups.
     if hang_ups_are_ignored() {
         std::thread::sleep(Duration::from_millis(400));
-        assert_eq!(running.child.try_wait().unwrap(), None);
+        assert_eq!(running.child.as_mut().unwrap().try_wait().unwrap(), None);
         running.send("-INT");
     }
-    let outcome = Outcome::of(&running.command, running.child.wait_with_output().unwrap()).ends(130);
-    assert_eq!(outcome.json()["interrupted"], true);
+    assert_eq!(running.end().json()["interrupted"], true);
 }
 
 /// Says whether this process, and so what it starts, ignores SIGHUP.
@@ -369,8 +406,7 @@ fn statistics_are_served_while_a_run_lasts_and_a_slow_reader_does_not_hold_it_up
     let trace = folder.trace("t.pcap", &[]);
     let running = Running::start(&folder, &[&trace, "--workers", "2", "--listen", "127.0.0.1:0"]);
     let address = running.says("statistics at http://127.0.0.1:", 1);
-    std::thread::sleep(Duration::from_millis(300));
-    let page = get(&address, "/metrics");
+    let page = page_with(&address, "flowloom_processed_total", 0);
     assert!(page.starts_with("HTTP/1.1 200 OK\r\n"), "{page}");
     let first = metric(&page, "flowloom_packets_total");
     let dropped: u64 = page
@@ -391,9 +427,9 @@ fn statistics_are_served_while_a_run_lasts_and_a_slow_reader_does_not_hold_it_up
     let port = address.split("127.0.0.1:").nth(1).unwrap().split('/').next().unwrap().to_owned();
     let _mute = std::net::TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
     let begun = Instant::now();
-    assert!(metric(&get(&address, "/metrics"), "flowloom_packets_total") > first);
-    assert!(begun.elapsed() < Duration::from_secs(4));
+    page_with(&address, "flowloom_packets_total", first);
+    assert!(begun.elapsed() < Duration::from_secs(15), "a silent connection holds up others");
     let begun = Instant::now();
     check_balance(&running.stop().json());
-    assert!(begun.elapsed() < Duration::from_secs(3), "an open connection does not keep the run");
+    assert!(begun.elapsed() < Duration::from_secs(15), "an open connection keeps the run");
 }

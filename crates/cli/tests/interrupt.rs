@@ -39,7 +39,7 @@ fn an_interrupted_run_prints_a_balanced_result() {
                 let begun = Instant::now();
                 send(signal, &child);
                 let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130);
-                assert!(begun.elapsed() < Duration::from_secs(5), "{layout:?}");
+                assert!(begun.elapsed() < Duration::from_secs(20), "{layout:?}");
                 let document = outcome.json();
                 check_balance(&document);
                 assert_eq!(document["interrupted"], true, "{layout:?}");
@@ -105,7 +105,7 @@ fn an_inspection_is_interrupted_while_it_digests_a_file() {
     let begun = Instant::now();
     send("-INT", &child);
     let document = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130).json();
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     assert_eq!(
         (&document["packets"], &document["files"][0]["sha256"]),
         (&5.into(), &serde_json::Value::Null)
@@ -156,7 +156,7 @@ fn a_named_pipe_is_waited_for_from_before_somebody_writes() {
         let begun = Instant::now();
         send("-INT", &child);
         let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130);
-        assert!(begun.elapsed() < Duration::from_secs(5), "{arguments:?}");
+        assert!(begun.elapsed() < Duration::from_secs(20), "{arguments:?}");
         assert_eq!(number(&outcome.json(), "packets"), 0, "{arguments:?}");
         // Who is let wait gets all there is.
         let (command, child) = start(&arguments);
@@ -177,7 +177,7 @@ fn a_log_from_a_named_pipe_is_waited_for_until_an_interrupt() {
     let begun = Instant::now();
     send("-INT", &child);
     let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130).silent();
-    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert!(begun.elapsed() < Duration::from_secs(20));
     assert!(!std::fs::exists(&picture).unwrap(), "there is nothing to draw");
     let document = outcome.json();
     assert_eq!(document["interrupted"], true, "{document:#}");
@@ -265,7 +265,9 @@ fn what_comes_before_a_named_pipe_that_nobody_writes_to_is_dealt_with() {
         ("replay", &["--workers", "2", "--order", "external"]),
         ("inspect", &[]),
     ] {
-        let arguments = [&[verb, &file, &path, "--format", "json"], layout].concat();
+        // Merged by time, the packets of the file would wait for the first one of the pipe.
+        let order: &[&str] = if verb == "replay" { &["--concat"] } else { &[] };
+        let arguments = [&[verb, &file, &path, "--format", "json"], order, layout].concat();
         if verb == "replay" {
             let mut seen = WAITS.into_iter().map(|wait| {
                 let (command, child) = start_for(&arguments, wait);
@@ -288,7 +290,7 @@ fn what_comes_before_a_named_pipe_that_nobody_writes_to_is_dealt_with() {
         let begun = Instant::now();
         send("-INT", &child);
         child.wait().unwrap();
-        assert!(begun.elapsed() < Duration::from_secs(5), "{arguments:?}");
+        assert!(begun.elapsed() < Duration::from_secs(20), "{arguments:?}");
         let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130);
         assert_eq!(number(&outcome.json(), "packets"), 1_234, "{arguments:?}");
         // What is no capture is told as ever.
@@ -372,7 +374,7 @@ fn interrupted_at_a_silent_pipe(bytes: &[u8], layout: &[&str], wait: Duration) -
     send("-INT", &child);
     let outcome = Outcome::of(&command, child.wait_with_output().unwrap()).ends(130);
     drop(stdin);
-    assert!(begun.elapsed() < Duration::from_secs(5), "{layout:?}");
+    assert!(begun.elapsed() < Duration::from_secs(20), "{layout:?}");
     let document = outcome.json();
     check_balance(&document);
     assert_eq!(document["interrupted"], true, "{layout:?}");

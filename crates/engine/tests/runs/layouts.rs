@@ -265,7 +265,7 @@ fn a_worker_that_panics_is_named_and_its_packets_are_counted() {
                 other => panic!("{other:?}"),
             }
             assert!(report.dropped().of(DropReason::WorkerLost) > 0);
-            assert!(begun.elapsed() < Duration::from_secs(5), "no hang");
+            assert!(begun.elapsed() < Duration::from_secs(20), "no hang");
         }
     }
 }

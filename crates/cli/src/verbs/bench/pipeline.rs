@@ -15,7 +15,7 @@ use flowloom::engine::{
 };
 use flowloom::flow_key::{FlowHasher, FlowKey};
 use flowloom::flow_table::segments::GrowthLimits;
-use flowloom::flow_table::{BuildError, FlowTable, Growing, LineHash, LineHashConfig};
+use flowloom::flow_table::{BuildError, FlowTable, LineHashConfig, Timeouts};
 use flowloom::packet::PacketSource;
 use flowloom::scheduler::sim::Scheme;
 use flowloom::scheduler::sim::schemes::Policy;
@@ -35,6 +35,7 @@ use crate::args::Common;
 use crate::args::bench::pipeline::{PathApp, Pipeline};
 use crate::args::rules::RuleOptions;
 use crate::exit::{Failure, Status};
+use crate::flow_table::{SegmentOptions, growing_linehash};
 use crate::render::bench::BenchResult;
 use crate::render::counted;
 use crate::rule_file;
@@ -459,11 +460,14 @@ fn table<V: Send + 'static>(
 ) -> Result<impl FlowTable<FlowKey, V> + Send + use<V>, BuildError> {
     let share = (1_u32 << 17).div_ceil(u32::try_from(tables).unwrap_or(u32::MAX)).max(64);
     let limits = GrowthLimits { first_flows: share, flows_max: 1 << 28, memory_max_bytes: 4 << 30 };
-    Growing::try_new(limits, |flows| {
-        let mut table = LineHash::<FlowKey, V>::try_new(&LineHashConfig::for_flows(flows))?;
-        table.prefault();
-        Ok(table)
-    })
+    let options = SegmentOptions {
+        timeouts: Timeouts::NEVER,
+        isa: Isa::detect(),
+        huge_pages: LineHashConfig::for_flows(share).huge_pages,
+        memory_limit_bytes: limits.memory_max_bytes,
+        prefault: true,
+    };
+    growing_linehash(limits, options)
 }
 
 fn layout(mode: Layout) -> String {

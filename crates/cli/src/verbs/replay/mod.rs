@@ -17,14 +17,13 @@ use std::sync::Arc;
 
 use flowloom::apps::accounting::{EndReason, end_reasons};
 use flowloom::engine::{
-    App, Control, Discipline, EngineConfig, Fault, IdleTimeout, Parts, RunReport, ShardedRun, run_parts,
-    run_sharded,
+    App, Control, Discipline, EngineConfig, Fault, IdleTimeout, Parts, RunReport, ShardedRun, run_sharded,
 };
 use flowloom::packet::PacketSource;
 use flowloom::traffic::capture::{CaptureSet, Input, Notice};
 
 use crate::args::Common;
-use crate::args::replay::{AppName, Replay, TableName};
+use crate::args::replay::{AppName, Replay};
 use crate::exit::{Failure, Status, check_decodable};
 use crate::host::isa_named;
 use crate::output::OutputFile;
@@ -40,7 +39,7 @@ use firewall::Rules;
 use layout::Planned;
 use outputs::Outputs;
 use probe::Probe;
-use role::{AccountingRole, Beside, L7Role, NullRole, Role, TrackerRole};
+use role::{AccountingRole, Beside, FlowOf, L7Role, NullRole, Role, TrackerRole};
 use setup::{
     Tables, check_application, check_verifiable, engine_config, keeps_flow_order, policy, scheduler,
     set_options, warn_outside_pipeline,
@@ -50,36 +49,31 @@ use source::{Cut, Source, feed};
 /// Runs the verb.
 pub(crate) fn run(arguments: &Replay, common: &Common) -> Result<Status, Failure> {
     let rules = Rules::of(arguments)?;
+    check_application(arguments)?;
     if let Some(rules) = &rules {
-        return run_role(arguments, common, Some(rules), rules.role());
+        return run_app(arguments, common, None, Some(rules), &rules.role());
     }
     let l7 = l7::plan(arguments)?;
-    match arguments.app {
-        AppName::Null => run_role(arguments, common, None, NullRole),
-        AppName::TcpTracker => run_role(arguments, common, None, TrackerRole),
-        AppName::Accounting => run_role(arguments, common, None, AccountingRole(arguments.active_timeout)),
-        AppName::L7 => {
-            let plan = l7.as_ref().expect("the plan is made for this application");
-            run_role(arguments, common, None, L7Role(plan))
+    let probe = arguments.tcb_cache.map(|bytes| Probe::new(bytes, arguments.tcb_policy)).transpose()?;
+    match (arguments.app, &probe) {
+        (AppName::Null, None) => run_app(arguments, common, None, None, &NullRole),
+        (AppName::Null, Some(probe)) => {
+            run_app(arguments, common, Some(probe), None, &Beside(NullRole, probe))
         }
-        AppName::Firewall => unreachable!("a firewall without rules is refused before"),
+        (AppName::TcpTracker, Some(probe)) => {
+            run_app(arguments, common, Some(probe), None, &Beside(TrackerRole, probe))
+        }
+        (AppName::TcpTracker, None) => run_app(arguments, common, None, None, &TrackerRole),
+        (AppName::Accounting, _) => {
+            run_app(arguments, common, None, None, &AccountingRole(arguments.active_timeout))
+        }
+        (AppName::L7, _) => {
+            let plan = l7.as_ref().expect("the plan is made for this application");
+            run_app(arguments, common, None, None, &L7Role(plan))
+        }
+        (AppName::Firewall, _) => unreachable!("a firewall without rules is refused before"),
     }
 }
-
-fn run_role<R: Role>(
-    arguments: &Replay,
-    common: &Common,
-    rules: Option<&Rules>,
-    role: R,
-) -> Result<Status, Failure> {
-    match arguments.tcb_cache.map(|bytes| Probe::new(bytes, arguments.tcb_policy)).transpose()? {
-        None => run_app(arguments, common, None, rules, &role),
-        Some(probe) => run_app(arguments, common, Some(&probe), rules, &Beside(role, &probe)),
-    }
-}
-
-/// What a role's application keeps per flow.
-type FlowOf<R> = <<R as Role>::App as App>::Flow;
 
 fn run_app<R: Role>(
     arguments: &Replay,
@@ -88,7 +82,6 @@ fn run_app<R: Role>(
     rules: Option<&Rules>,
     role: &R,
 ) -> Result<Status, Failure> {
-    check_application(arguments)?;
     let inputs: Vec<Input> = arguments.inputs.iter().map(|path| Input::from_argument(path)).collect();
     let options = set_options(arguments);
     let isa = isa_named(&arguments.isa)?;
@@ -129,12 +122,7 @@ fn run_app<R: Role>(
             sink: outputs.sink.as_mut().map(|sink| sink as _),
             control: &control,
         };
-        let app_of = |_| role.app();
-        match arguments.table {
-            TableName::Linehash => run_parts(&config, parts, |_| tables.linehash::<FlowOf<R>>(), app_of),
-            TableName::Dhash => run_parts(&config, parts, |_| tables.dhash::<FlowOf<R>>(), app_of),
-            TableName::Sighash => run_parts(&config, parts, |_| tables.sighash::<FlowOf<R>>(), app_of),
-        }
+        role.run(arguments.table, &config, parts, tables)
     };
     let read_share = match source.progress().total_bytes() {
         0 => None,

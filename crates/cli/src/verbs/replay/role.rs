@@ -1,14 +1,16 @@
 //! What differs from application to application in a run.
 
 use flowloom::apps::accounting::Accounted;
-use flowloom::apps::{Accounting, CacheProbe, L7Filter, L7Plan, Null, Probed, TcpTracker};
-use flowloom::engine::App;
+use flowloom::apps::{Accounting, CacheProbe, L7Filter, L7Plan, Null, TcpTracker};
+use flowloom::engine::{App, EngineConfig, Parts, RunReport, StartError, run_parts};
 
 use super::probe::Probe;
+use super::setup::Tables;
+use crate::args::replay::TableName;
 use crate::verify::Sums;
 
 /// An application of `replay`.
-pub(super) trait Role {
+pub(super) trait Role: Sized {
     /// What each worker runs.
     type App: App;
 
@@ -32,8 +34,43 @@ pub(super) trait Role {
     }
 
     /// Returns the accounting record in a flow's state, of an application that keeps one.
-    fn account(_flow: &<Self::App as App>::Flow) -> Option<&Accounted> {
+    fn account(_flow: &FlowOf<Self>) -> Option<&Accounted> {
         None
+    }
+
+    /// Runs the application in the inline or the pipeline layout. The papers' tables are for the applications of
+    /// comparisons: the engine is compiled for each pair of a table and an application.
+    fn run<'a>(
+        &self,
+        table: TableName,
+        config: &EngineConfig,
+        parts: Parts<'a>,
+        tables: Tables,
+    ) -> Result<RunReport<FlowOf<Self>>, StartError>
+    where
+        Self::App: 'a,
+    {
+        assert!(table == TableName::Linehash, "other tables are refused before");
+        run_parts(config, parts, |_| tables.linehash::<FlowOf<Self>>(), |_| self.app())
+    }
+}
+
+/// What a role's application keeps per flow.
+pub(super) type FlowOf<R> = <<R as Role>::App as App>::Flow;
+
+/// Runs a role's application with any table.
+fn run_with_any_table<'a, R: Role<App: 'a>>(
+    role: &R,
+    table: TableName,
+    config: &EngineConfig,
+    parts: Parts<'a>,
+    tables: Tables,
+) -> Result<RunReport<FlowOf<R>>, StartError> {
+    let app = |_| role.app();
+    match table {
+        TableName::Linehash => run_parts(config, parts, |_| tables.linehash::<FlowOf<R>>(), app),
+        TableName::Dhash => run_parts(config, parts, |_| tables.dhash::<FlowOf<R>>(), app),
+        TableName::Sighash => run_parts(config, parts, |_| tables.sighash::<FlowOf<R>>(), app),
     }
 }
 
@@ -47,6 +84,19 @@ impl Role for NullRole {
 
     fn app(&self) -> Null {
         Null
+    }
+
+    fn run<'a>(
+        &self,
+        table: TableName,
+        config: &EngineConfig,
+        parts: Parts<'a>,
+        tables: Tables,
+    ) -> Result<RunReport<FlowOf<Self>>, StartError>
+    where
+        Self::App: 'a,
+    {
+        run_with_any_table(self, table, config, parts, tables)
     }
 }
 
@@ -67,6 +117,19 @@ impl Role for TrackerRole {
 
     fn app(&self) -> TcpTracker {
         TcpTracker
+    }
+
+    fn run<'a>(
+        &self,
+        table: TableName,
+        config: &EngineConfig,
+        parts: Parts<'a>,
+        tables: Tables,
+    ) -> Result<RunReport<FlowOf<Self>>, StartError>
+    where
+        Self::App: 'a,
+    {
+        run_with_any_table(self, table, config, parts, tables)
     }
 }
 
@@ -113,7 +176,7 @@ impl Role for L7Role<'_> {
     }
 }
 
-/// Any of them, with a simulated cache beside it.
+/// Another application, with a simulated cache beside it.
 pub(super) struct Beside<'a, R>(pub(super) R, pub(super) &'a Probe);
 
 impl<R: Role> Role for Beside<'_, R> {
@@ -127,13 +190,5 @@ impl<R: Role> Role for Beside<'_, R> {
 
     fn oracle(&self) -> Self::App {
         self.1.beside(self.0.oracle())
-    }
-
-    fn l7(&self) -> Option<&L7Plan> {
-        self.0.l7()
-    }
-
-    fn account(flow: &Probed<<R::App as App>::Flow>) -> Option<&Accounted> {
-        R::account(flow.inner())
     }
 }

@@ -10,8 +10,7 @@ use flowloom::engine::{Cores, EngineConfig, IdleTimeout, Layout, Order, Placemen
 use flowloom::flow_key::{FlowHasher, FlowKey};
 use flowloom::flow_table::segments::GrowthLimits;
 use flowloom::flow_table::{
-    BuildError, DHash, DHashConfig, FlowTable, Growing, LineHash, LineHashConfig, SigHash, SigHashConfig,
-    Timeouts,
+    BuildError, DHash, DHashConfig, FlowTable, Growing, SigHash, SigHashConfig, Timeouts,
 };
 use flowloom::packet::{DecodeOptions, Fill, PacketBatch, decode};
 use flowloom::scheduler::sim::Scheme;
@@ -25,6 +24,7 @@ use crate::args::replay::{
 };
 use crate::exit::Failure;
 use crate::flow_file;
+use crate::flow_table::{SegmentOptions, growing_linehash};
 use crate::render::{some_of, warn};
 
 use super::source::Source;
@@ -128,6 +128,18 @@ pub(super) fn check_application(arguments: &Replay) -> Result<(), Failure> {
     if arguments.active_timeout.is_some() && arguments.app != AppName::Accounting {
         return Err(Failure::Usage(String::from(
             "--active-timeout is for --app accounting\n  other applications keep one record for each flow",
+        )));
+    }
+    let compares = matches!(arguments.app, AppName::Null | AppName::TcpTracker);
+    if arguments.table != TableName::Linehash && (!compares || arguments.tcb_cache.is_some()) {
+        return Err(Failure::Usage(format!(
+            "--table {} is for --app null and tcp-tracker without --tcb-cache: the papers' tables are there to be compared",
+            arguments.table.name()
+        )));
+    }
+    if arguments.tcb_cache.is_some() && !compares {
+        return Err(Failure::Usage(String::from(
+            "--tcb-cache is for --app null and tcp-tracker\n  what a cache sees does not depend on the application",
         )));
     }
     let is_ipfix = arguments.flows.as_ref().is_some_and(|path| flow_file::is_ipfix(path));
@@ -260,16 +272,9 @@ impl Tables {
     }
 
     pub(super) fn linehash<V: Send + 'static>(self) -> Built<impl FlowTable<FlowKey, V> + Send + use<V>> {
-        let Self { timeouts, isa, huge_pages, memory_limit_bytes, .. } = self;
-        Growing::try_new(self.limits, move |flows| {
-            let room = LineHashConfig { isa: Some(isa), ..LineHashConfig::for_flows(flows) };
-            LineHash::<FlowKey, V>::try_new(&LineHashConfig {
-                timeouts,
-                huge_pages,
-                memory_limit_bytes,
-                ..room
-            })
-        })
+        let Self { limits, timeouts, isa, huge_pages, memory_limit_bytes } = self;
+        let options = SegmentOptions { timeouts, isa, huge_pages, memory_limit_bytes, prefault: false };
+        growing_linehash(limits, options)
     }
 
     pub(super) fn dhash<V: Send + 'static>(self) -> Built<impl FlowTable<FlowKey, V> + Send + use<V>> {
