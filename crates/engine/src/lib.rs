@@ -130,7 +130,8 @@ pub use runtime::pin::Pinning;
 pub use runtime::simulate::{SeededError, run_seeded};
 pub use runtime::threads::{run, run_parts};
 pub use sharded::parts::{CutSource, PartSource};
-pub use sharded::run::{ShardedRun, run_sharded};
+pub use sharded::run::{ShardedRun, run_sharded, run_sharded_then};
+pub use sharded::saved::{MergeError, MergedParts, PartRecord, SavedPart, merge_parts};
 pub use time::IdleTimeout;
 
 #[cfg(doctest)]

@@ -217,6 +217,20 @@ impl<F: FlowState> Composer<F> {
         self.live = added;
     }
 
+    /// Shows each record in the order of keys, those of one key in the order of time: its span, and whether it lives.
+    pub(crate) fn each(&self, mut show: impl FnMut(&FlowRecord<F>, Span, bool)) {
+        let lists = self.chunks.iter().map(|chunk| {
+            let is_there = |entry: &&Sorted| !chunk.removed[entry.place().at as usize];
+            chunk.sorted.iter().filter(is_there).copied().collect()
+        });
+        let mut live = self.live.iter().map(Sorted::place).peekable();
+        for entry in merge_all(lists.collect(), &|place| self.key(place)) {
+            let place = entry.place();
+            let record = &self.chunks[usize::from(place.chunk)].records[place.at as usize];
+            show(record, self.span(place), live.next_if_eq(&place).is_some());
+        }
+    }
+
     /// Returns the results of all parts.
     pub(crate) fn finish(self) -> FlowResults<F> {
         let Self { chunks, .. } = self;

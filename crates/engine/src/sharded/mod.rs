@@ -17,3 +17,4 @@ pub(crate) mod parts;
 
 pub(crate) mod compose;
 pub(crate) mod run;
+pub(crate) mod saved;

@@ -16,7 +16,7 @@ use crate::ingest::decode::Decoder;
 use crate::ingest::pace::Pace;
 use crate::ingest::reader::{Next, Reader};
 use crate::report::counters::{InputCounters, WorkerCounters};
-use crate::report::results::FlowResults;
+use crate::report::results::{FlowRecord, FlowResults};
 use crate::report::{RunReport, ShardedReport, WorkerReport};
 use crate::runtime::assemble::caught;
 use crate::runtime::clock;
@@ -117,9 +117,40 @@ struct Common<'a, C> {
 pub fn run_sharded<A, T, E, C>(
     config: &EngineConfig,
     cut: &C,
+    table: impl FnMut(usize) -> Result<T, E>,
+    app: impl FnMut(usize) -> A,
+    control: &Control,
+) -> Result<ShardedRun<A::Flow, C::Read>, StartError>
+where
+    A: App,
+    T: FlowTable<FlowKey, A::Flow> + Send,
+    E: std::error::Error + Send + Sync + 'static,
+    C: CutSource,
+{
+    run_sharded_then(config, cut, table, app, control, None)
+}
+
+/// What sees a part's records before they become results: each with the ticks of its first and last packet, and whether
+/// it lives at the end.
+pub(crate) type Show<'s, F> = &'s mut dyn FnMut(&FlowRecord<F>, [u64; 2], bool);
+
+/// Runs as [`run_sharded`] does, and shows all records before they become results: to be kept as a
+/// [part](crate::SavedPart) of a larger input.
+///
+/// # Errors
+///
+/// [`StartError`] when the run could not begin.
+///
+/// # Panics
+///
+/// As [`run_sharded`].
+pub fn run_sharded_then<A, T, E, C>(
+    config: &EngineConfig,
+    cut: &C,
     mut table: impl FnMut(usize) -> Result<T, E>,
     mut app: impl FnMut(usize) -> A,
     control: &Control,
+    show: Option<Show<'_, A::Flow>>,
 ) -> Result<ShardedRun<A::Flow, C::Read>, StartError>
 where
     A: App,
@@ -147,6 +178,11 @@ where
     let mut composed = Composed::new(&common);
     for (i, outcome) in outcomes.into_iter().enumerate() {
         composed.add(i, outcome, &mut build)?;
+    }
+    if let Some(show) = show {
+        composed.composer.each(|record, span, is_live| {
+            show(record, [span.start.0, span.last.0], is_live);
+        });
     }
     let run = composed.finish(reread, begun.elapsed());
     control.end(&run.report);

@@ -26,6 +26,12 @@ pub(crate) struct Span {
     pub(crate) last: Tick,
 }
 
+impl Span {
+    pub(crate) fn of_ticks(start: u64, last: u64) -> Self {
+        Self { start: Tick(start), last: Tick(last) }
+    }
+}
+
 /// When records started, where parts of an input are composed: by the slot of a live flow, and of each ended record.
 #[derive(Debug, Default)]
 struct Starts {

@@ -1,0 +1,145 @@
+//! Parts that were processed elsewhere, or earlier: what is known of them, apart from any file format.
+
+use flowloom_flow_key::FlowKey;
+
+use crate::app::{App, FlowState, PartSupport};
+use crate::report::counters::{InputCounters, WorkerCounters};
+use crate::report::results::{FlowRecord, FlowResults};
+use crate::runtime::assemble::caught;
+use crate::sharded::compose::{Composer, PartRecords};
+use crate::time::IdleTimeout;
+use crate::worker::flows::Span;
+
+/// A record of a part, with what composing it needs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PartRecord<F> {
+    /// The flow.
+    pub key: FlowKey,
+    /// The [ticks](crate::time::tick_of) of its first and last packet; zeros where no timeout ends flows.
+    pub ticks: [u64; 2],
+    /// The record goes on at the end of the part.
+    pub is_live: bool,
+    /// What the application knows of it.
+    pub state: F,
+}
+
+impl<F> PartRecord<F> {
+    /// Returns a record.
+    pub fn new(key: FlowKey, ticks: [u64; 2], is_live: bool, state: F) -> Self {
+        Self { key, ticks, is_live, state }
+    }
+}
+
+/// What is known of a part of an input.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct SavedPart<F> {
+    /// What its reader counted.
+    pub input: InputCounters,
+    /// What its workers counted.
+    pub counters: WorkerCounters,
+    /// Its records; those of one key in the order of time.
+    pub records: Vec<PartRecord<F>>,
+}
+
+impl<F> SavedPart<F> {
+    /// Returns a part.
+    pub fn new(input: InputCounters, counters: WorkerCounters, records: Vec<PartRecord<F>>) -> Self {
+        Self { input, counters, records }
+    }
+}
+
+/// Parts merged into the result of the whole.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct MergedParts<F> {
+    /// What the readers counted.
+    pub input: InputCounters,
+    /// What the workers counted.
+    pub counters: WorkerCounters,
+    /// One record per distinct key, or all records of it.
+    pub flows: FlowResults<F>,
+    /// Flows that go on from one part to another.
+    pub flows_joined: u64,
+}
+
+/// Why parts cannot be merged.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MergeError {
+    /// A part begins before the one before it has ended, in packet time.
+    #[error("part {part} begins {by_ns} ns of packet time before part {before} ends", before = part - 1)]
+    Overlap {
+        /// The later part, counted from 1.
+        part: usize,
+        /// By how much.
+        by_ns: u64,
+    },
+    /// Some flows that go on across a cut can be composed only from their packets.
+    #[error(
+        "{flows} flows that go on into part {part} need its packets to be composed exactly\n  \
+         process the captures in one run, which reads these packets again"
+    )]
+    NeedsPackets {
+        /// The later part, counted from 1.
+        part: usize,
+        /// How many flows.
+        flows: usize,
+    },
+    /// The application needs all packets in one sequence.
+    #[error("the parts cannot be merged: {0}")]
+    Unsupported(&'static str),
+    /// The application panicked while it composed flows.
+    #[error("the application panicked while flows were composed: {0}")]
+    Panicked(String),
+}
+
+/// Merges parts, given in order, into the result of one run over all of them.
+///
+/// # Errors
+///
+/// [`MergeError`] where the result would not be exact.
+pub fn merge_parts<A: App>(
+    parts: Vec<SavedPart<A::Flow>>,
+    idle_timeout: Option<IdleTimeout>,
+    mut app: A,
+) -> Result<MergedParts<A::Flow>, MergeError> {
+    if let PartSupport::Never(why) = A::PARTS {
+        return Err(MergeError::Unsupported(why));
+    }
+    let mut composer = Composer::new(idle_timeout);
+    let (mut input, mut counters) = (InputCounters::default(), WorkerCounters::default());
+    let mut flows_joined = 0;
+    for (part, SavedPart { input: of_part, counters: mut counted, records }) in (1..).zip(parts) {
+        if input.packets > 0 && of_part.packets > 0 && of_part.first_ns < input.last_ns {
+            return Err(MergeError::Overlap { part, by_ns: input.last_ns - of_part.first_ns });
+        }
+        let records = part_records(records, idle_timeout.is_some());
+        let joined = caught(|| composer.join(records, false, |flow, later| app.compose(flow, later)))
+            .map_err(MergeError::Panicked)?;
+        if !joined.unresolved.is_empty() {
+            return Err(MergeError::NeedsPackets { part, flows: joined.unresolved.len() });
+        }
+        counted.flows_begun -= joined.flows.min(counted.flows_begun);
+        counted.flows_expired += joined.expired;
+        flows_joined += joined.flows;
+        counters.merge(&counted);
+        input.append(of_part);
+    }
+    let flows = caught(|| composer.finish()).map_err(MergeError::Panicked)?;
+    Ok(MergedParts { input, counters, flows, flows_joined })
+}
+
+/// Returns records as they are composed: those that have ended before those that live.
+fn part_records<F: FlowState>(records: Vec<PartRecord<F>>, has_timeout: bool) -> PartRecords<F> {
+    let (live, ended): (Vec<_>, Vec<_>) = records.into_iter().partition(|record| record.is_live);
+    let count = ended.len();
+    let all = ended.into_iter().chain(live);
+    let (records, spans): (Vec<_>, Vec<_>) = all
+        .map(|PartRecord { key, ticks: [start, last], state, .. }| {
+            (FlowRecord { key, state }, Span::of_ticks(start, last))
+        })
+        .unzip();
+    PartRecords::new(records, count, if has_timeout { spans } else { Vec::new() })
+}
