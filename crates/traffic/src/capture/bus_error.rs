@@ -134,6 +134,13 @@ impl Registration {
         (offset != NOTHING_LOST).then_some(offset)
     }
 
+    /// Does what the handler does at a fault at `address`.
+    #[cfg(test)]
+    pub(super) fn lose(&self, address: usize) {
+        let installed = INSTALLED.get().expect("there are registrations only where it is installed");
+        assert!(self.0.replace(address, installed.page_bytes));
+    }
+
     /// Says whether a read has found a page that the storage does not give, within the file.
     pub(super) fn is_unreadable(&self) -> bool {
         self.0.is_unreadable.load(Ordering::Relaxed)
@@ -260,5 +267,62 @@ fn pass_on(before: &libc::sigaction, signal: c_int, info: *mut libc::siginfo_t, 
             let handler: extern "C" fn(c_int) = unsafe { std::mem::transmute(handler) };
             handler(signal);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::process::Command;
+
+    use super::*;
+    use crate::capture::map::Mapping;
+
+    fn mapped(bytes: usize) -> (Mapping, File) {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&vec![7; bytes]).unwrap();
+        (Mapping::new(file.try_clone().unwrap(), &[]).unwrap(), file)
+    }
+
+    #[test]
+    fn each_mapping_is_told_of_its_own_loss_and_regions_are_used_again() {
+        install().unwrap();
+        install().unwrap();
+        for round in 0..20 {
+            let (first, first_file) = mapped(100_000);
+            let (second, second_file) = mapped(100_000);
+            first_file.set_len(50_000).unwrap();
+            assert_eq!(first.block().bytes()[99_999], 0, "round {round}");
+            assert!(first.is_lost_before(50_001) && !first.is_lost_before(50_000));
+            assert!(!second.is_lost_before(usize::MAX));
+            second_file.set_len(0).unwrap();
+            assert_eq!(second.block().bytes()[4096], 0);
+            assert_eq!((first.left().bytes, second.left().bytes), (50_000, 0));
+            assert!(!first.left().is_unreadable && !second.left().is_unreadable);
+            assert_eq!(first.block().bytes()[49_999], 7, "what is left is untouched");
+        }
+    }
+
+    #[test]
+    fn a_fault_outside_of_all_mappings_ends_the_process_as_before() {
+        const CHILD: &str = "a_fault_outside_of_all_mappings_ends_the_process_as_before";
+        // The child is this test, told apart by its argument.
+        if std::env::args().any(|argument| argument == "--skip=none") {
+            install().unwrap();
+            let (_mapping, _file) = mapped(10_000);
+            let file = tempfile::tempfile().unwrap();
+            file.set_len(10_000).unwrap();
+            // SAFETY: nothing writes through the mapping; the fault at its lost page is what is tested.
+            let unknown = unsafe { memmap2::Mmap::map(&file) }.unwrap();
+            file.set_len(0).unwrap();
+            std::process::exit(i32::from(unknown[5000]));
+        }
+        let status = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", &format!("{}::{CHILD}", module_path!().split_once("::").unwrap().1)])
+            .args(["--skip=none", "--nocapture"])
+            .output()
+            .unwrap()
+            .status;
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(libc::SIGBUS), "{status}");
     }
 }

@@ -14,7 +14,7 @@ use super::bus_error::Registration;
 
 /// A mapping of a whole file, as long as the file was when it was mapped.
 ///
-/// Another process may cut the file short meanwhile. [`Mapping::bytes_now`] says how much is left;
+/// Another process may cut the file short meanwhile. [`Mapping::left`] says how much is left;
 /// reads behind it find zeros where [`guard_against_truncation`](super::guard_against_truncation)
 /// was called, and end the process otherwise.
 #[derive(Clone, Debug)]
@@ -34,6 +34,15 @@ struct MappedFile {
     registration: Option<Registration>,
     map: Mmap,
     file: File,
+}
+
+/// What is left of a mapped file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Left {
+    /// Bytes up to the first one that is lost.
+    pub(super) bytes: usize,
+    /// What is lost lies within the file: the storage failed.
+    pub(super) is_unreadable: bool,
 }
 
 /// The bytes of a mapping, as a block keeps them.
@@ -113,6 +122,19 @@ impl Mapping {
         &self.head
     }
 
+    /// Returns the file.
+    #[cfg(target_os = "linux")]
+    pub(super) fn file(&self) -> &File {
+        &self.mapped.file
+    }
+
+    /// Behaves as if the storage had failed at `offset`.
+    #[cfg(all(test, target_os = "linux"))]
+    pub(super) fn fail_at(&self, offset: usize) {
+        let registration = self.mapped.registration.as_ref().expect("the handler is installed");
+        registration.lose(self.block.bytes()[offset..].as_ptr().addr());
+    }
+
     /// Returns how many handles of the mapping there are.
     #[cfg(test)]
     pub(super) fn users(&self) -> usize {
@@ -140,21 +162,15 @@ impl Mapping {
         false
     }
 
-    /// Returns how many bytes of the mapping are still those of the file.
-    ///
-    /// # Errors
-    ///
-    /// Where a page of the file cannot be read.
-    pub(super) fn bytes_now(&self) -> io::Result<usize> {
+    /// Returns what of the mapping is still that of the file.
+    pub(super) fn left(&self) -> Left {
         let mapped_bytes = self.mapped.map.len();
-        let file_bytes = self.mapped.file.metadata()?.len();
-        let file_bytes = usize::try_from(file_bytes).unwrap_or(usize::MAX).min(mapped_bytes);
-        match self.lost_from() {
-            Some(offset) if self.is_unreadable() => {
-                Err(io::Error::other(format!("the storage fails to deliver byte {offset} of the file")))
-            }
-            Some(offset) => Ok(file_bytes.min(usize::try_from(offset).unwrap_or(usize::MAX))),
-            None => Ok(file_bytes),
+        // A file system that cannot tell the length leaves it to the reads to find out.
+        let file_bytes = self.mapped.file.metadata().map_or(u64::MAX, |metadata| metadata.len());
+        let bytes = file_bytes.min(self.lost_from().unwrap_or(u64::MAX));
+        Left {
+            bytes: usize::try_from(bytes).unwrap_or(usize::MAX).min(mapped_bytes),
+            is_unreadable: self.is_unreadable(),
         }
     }
 

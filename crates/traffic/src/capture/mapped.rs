@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use flowloom_packet::PacketBatch;
 
-use super::map::Mapping;
+use super::map::{Left, Mapping};
 #[cfg(target_os = "linux")]
 use super::read_ahead::ReadAhead;
 use super::walk::{Stop, Walk};
@@ -32,6 +32,15 @@ pub(super) enum MappedFill {
     Error(io::Error),
 }
 
+/// Why bytes of a mapping are lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Loss {
+    /// The file was cut after it was mapped.
+    Cut,
+    /// The storage fails to deliver them.
+    Unreadable,
+}
+
 /// Where a walk through a mapping is.
 #[derive(Debug)]
 pub(super) struct Mapped {
@@ -39,8 +48,8 @@ pub(super) struct Mapped {
     at: usize,
     /// Where the capture ends: the length of the mapping, or less once the file was cut.
     end: usize,
-    /// The file was cut after it was mapped.
-    is_cut: bool,
+    /// Why the capture ends before the mapping does.
+    loss: Option<Loss>,
     /// What begins here or behind it is not walked.
     limit: usize,
     /// Where the length of the file is asked for again.
@@ -61,7 +70,7 @@ impl Mapped {
             // It may have been cut while it was opened.
             at: start.min(end),
             end,
-            is_cut: start > end,
+            loss: (start > end).then_some(Loss::Cut),
             limit,
             // Also a capture that is mapped already may have been cut since.
             trusted_to: 0,
@@ -85,10 +94,8 @@ impl Mapped {
 
     /// Fills an empty batch with the next packets.
     pub(super) fn fill(&mut self, walk: &mut Walk, batch: &mut PacketBatch) -> MappedFill {
-        if self.at >= self.trusted_to
-            && let Err(error) = self.ask_length()
-        {
-            return MappedFill::Error(error);
+        if self.at >= self.trusted_to {
+            self.ask_length();
         }
         self.read_ahead();
         loop {
@@ -99,8 +106,8 @@ impl Mapped {
             let is_dubious =
                 stop != Stop::Full || is_zero(bytes, next) || self.mapping.is_lost_before(self.end);
             let (before, end) = (self.at, self.end);
-            if is_dubious && let Err(error) = self.ask_length() {
-                return MappedFill::Error(error);
+            if is_dubious {
+                self.ask_length();
             }
             self.at = next;
             if self.end < end {
@@ -112,11 +119,17 @@ impl Mapped {
                 }
             }
             if batch.packets.is_empty() {
-                return MappedFill::End(match stop {
+                return match (stop, self.loss) {
+                    (_, Some(Loss::Unreadable)) => {
+                        let why = format!("the storage does not deliver byte {} of the file", self.end);
+                        MappedFill::Error(io::Error::other(why))
+                    }
                     // It was cut where a record ends: there were more.
-                    Stop::End if self.is_cut => Stop::Cut { have: 0, need: walk.record_header_bytes() },
-                    stop => stop,
-                });
+                    (Stop::End, Some(Loss::Cut)) => {
+                        MappedFill::End(Stop::Cut { have: 0, need: walk.record_header_bytes() })
+                    }
+                    (stop, _) => MappedFill::End(stop),
+                };
             }
             batch.ahead = walk.look_ahead(before, self.at);
             self.yield_block(batch);
@@ -138,14 +151,14 @@ impl Mapped {
     }
 
     /// Asks how long the file is now.
-    fn ask_length(&mut self) -> io::Result<()> {
-        let end = self.mapping.bytes_now()?;
-        if end < self.end {
-            (self.end, self.is_cut) = (end, true);
-            self.at = self.at.min(end);
+    fn ask_length(&mut self) {
+        let Left { bytes, is_unreadable } = self.mapping.left();
+        if bytes < self.end {
+            self.end = bytes;
+            self.loss = Some(if is_unreadable { Loss::Unreadable } else { Loss::Cut });
+            self.at = self.at.min(bytes);
         }
         self.trusted_to = self.at.saturating_add(TRUSTED_BYTES);
-        Ok(())
     }
 
     /// Starts reading ahead with the second batch, so that a capture whose first packet is looked
@@ -190,5 +203,48 @@ fn touch_ahead(bytes: &[u8], at: usize, touched: &mut usize) {
     while *touched < bytes.len() && *touched < at + 2 * RUN_BYTES {
         std::hint::black_box(bytes[*touched]);
         *touched += RUN_BYTES;
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use flowloom_packet::LinkType;
+
+    use super::*;
+    use crate::capture::format::Format;
+    use crate::capture::guard_against_truncation;
+    use crate::write::{PcapOptions, PcapWriter};
+
+    #[test]
+    fn packets_before_a_failure_of_the_storage_are_yielded_and_then_it_is_an_error() {
+        guard_against_truncation().unwrap();
+        let options = PcapOptions { link: LinkType::RAW, ..PcapOptions::default() };
+        let mut writer = PcapWriter::new(Vec::new(), options).unwrap();
+        for second in 0..1000 {
+            writer.write(second * 1_000_000_000, 84, &[1; 84]).unwrap();
+        }
+        let bytes = writer.finish().unwrap();
+        let mut file = tempfile::tempfile().unwrap();
+        io::Write::write_all(&mut file, &bytes).unwrap();
+        let mapping = Mapping::new(file, &bytes[..24]).unwrap();
+        let format = Format::of(&bytes).unwrap();
+        let (mut walk, start) = Walk::begin(format, &bytes).unwrap();
+        let mut mapped = Mapped::new(mapping.clone(), start, usize::MAX);
+        let mut batch = PacketBatch::new();
+        assert!(matches!(mapped.fill(&mut walk, &mut batch), MappedFill::Packets));
+        let mut packets = batch.packets.len();
+        let lost_from = 40_960;
+        mapping.fail_at(lost_from + 5000);
+        mapping.fail_at(lost_from);
+        let error = loop {
+            batch.packets.clear();
+            match mapped.fill(&mut walk, &mut batch) {
+                MappedFill::Packets => packets += batch.packets.len(),
+                MappedFill::Error(error) => break error.to_string(),
+                MappedFill::End(stop) => panic!("{stop:?}"),
+            }
+        };
+        assert_eq!((packets, walk.packets()), ((lost_from - 24) / 100, packets as u64));
+        assert!(error.contains("byte 40960"), "{error}");
     }
 }

@@ -140,8 +140,9 @@ impl Stream {
                 let last = self.is_ended && self.pending.is_none();
                 let bytes = &current.block.bytes()[..current.end];
                 let (next, stop) = walk.step(bytes, current.at, last, &mut batch.packets);
-                current.at = next;
+                let from = std::mem::replace(&mut current.at, next);
                 if !batch.packets.is_empty() {
+                    batch.ahead = walk.look_ahead(from, next);
                     batch.block = Some(Arc::clone(&current.block));
                     return StreamFill::Packets;
                 }

@@ -21,6 +21,7 @@ mod cut_while_mapped;
 mod merge;
 mod parts;
 mod sets;
+mod streams;
 
 /// A packet as a reader saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
