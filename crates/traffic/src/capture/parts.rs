@@ -278,9 +278,12 @@ impl CaptureParts {
     ///
     /// # Panics
     ///
-    /// As [`open`](Self::open).
+    /// As [`open`](Self::open), and where the boundary is of another plan.
     pub fn open_at(&self, part: usize, begin: Boundary) -> Result<CapturePart, CaptureError> {
         assert!(part < self.len(), "part {part} of {}", self.len());
+        let file = self.plan.files.get(begin.file());
+        let is_known = begin.place.is_none() || file.is_some_and(|file| file.mapping.is_some());
+        assert!(is_known, "a boundary inside of a file that this plan does not cut");
         CapturePart::new(Arc::clone(&self.plan), part, begin, None)
     }
 
