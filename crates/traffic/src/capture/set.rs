@@ -7,12 +7,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use flowloom_packet::{Fill, LinkType, PacketBatch, PacketSource, SourceError};
 
+use super::background;
 use super::error::{CaptureError, list};
 use super::map::Mapping;
 use super::notice::Notice;
 use super::open::{Capture, CaptureOptions};
 use super::opening::Opening;
 use super::patient::{GiveUp, Patient};
+use super::stream::Reading;
 
 /// What standard input is called in reports.
 const STDIN: &str = "standard input";
@@ -185,6 +187,7 @@ impl CaptureSet {
     ///
     /// [`CaptureError`] for the first input that cannot be read, is no capture, or cannot be decoded at all.
     pub fn open(inputs: &[Input], options: SetOptions) -> Result<Self, CaptureError> {
+        background::remember_cpus();
         let mut members = Vec::new();
         let mut notices = Vec::new();
         let mut total_bytes = Some(0_u64);
@@ -368,6 +371,10 @@ impl CaptureSet {
                 let path = Path::new(STDIN);
                 let stdin = Patient::stdin_until(self.give_up.clone())
                     .map_err(|source| CaptureError::Io { path: path.to_path_buf(), source })?;
+                if stdin.is_file() {
+                    self.current = Some(Capture::read_by(path, stdin, Reading::OwnThread, options)?);
+                    return Ok(Fill::Packets);
+                }
                 (path, stdin)
             }
             (Input::Path(path), Some(mapping)) => {
