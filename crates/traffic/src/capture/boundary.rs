@@ -20,6 +20,8 @@ use super::walk::{Stop, Walk, WalkState};
 const WINDOW_BYTES: usize = 1 << 20;
 /// Headers looked at in one search: one for each byte of the window, and as many again for chains.
 const HEADERS_MAX: u32 = 2 << 20;
+/// Headers looked at in all searches of a plan: half a second.
+const HEADERS_OF_PLAN_MAX: u32 = 64 << 20;
 /// Bytes that a chain covers: more than a packet that offloading made, which may hold a chain of its own.
 const CHAIN_BYTES: usize = 128 << 10;
 /// Records that a chain has at least, unless it meets the end of the file.
@@ -34,6 +36,18 @@ const GAP_SECONDS_MAX: u32 = 1 << 20;
 const EXTRA_BYTES_MAX: u32 = 64;
 /// A snap length that is less is taken for this one: some writers do not keep to what their header says.
 const SNAPLEN_MIN: u32 = 65_535;
+
+/// What searches may still cost: a hostile file may hold any number of long chains that break in the end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Budget {
+    headers: u32,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self { headers: HEADERS_OF_PLAN_MAX }
+    }
+}
 
 /// A file as its beginning describes it.
 #[derive(Debug)]
@@ -72,16 +86,29 @@ impl FileHead {
         Some(Self { state, first: at })
     }
 
+    /// Returns where the first record begins, or the first packet of blocks.
+    pub(super) fn first(&self) -> usize {
+        self.first
+    }
+
     /// Returns the state in which reading goes on at `at`, if neither sections nor interfaces began since the first packet.
     pub(super) fn state_at(&self, bytes: &[u8], at: usize) -> WalkState {
         self.state.clone().before(bytes.get(at..).unwrap_or_default())
     }
 
     /// Returns an offset, `from` or one behind it, at which a record seems to begin.
-    pub(super) fn record_from(&self, bytes: &[u8], from: usize) -> Option<usize> {
+    pub(super) fn record_from(&self, bytes: &[u8], from: usize, budget: &mut Budget) -> Option<usize> {
+        let headers = HEADERS_MAX.min(budget.headers);
+        let mut chain = Chain { bytes, headers_left: headers };
+        let found = self.find(&mut chain, from);
+        budget.headers -= headers - chain.headers_left;
+        found
+    }
+
+    fn find(&self, chain: &mut Chain<'_>, from: usize) -> Option<usize> {
+        let bytes = chain.bytes;
         let from = from.max(self.first);
         let end = bytes.len().min(from.saturating_add(WINDOW_BYTES));
-        let mut chain = Chain { bytes, headers_left: HEADERS_MAX };
         match &self.state {
             WalkState::Pcap(state) => (from..end).find(|&at| chain.holds_records(*state, at)),
             WalkState::Pcapng(state) => {
@@ -107,7 +134,7 @@ impl FileHead {
 /// Follows chains through a file.
 struct Chain<'a> {
     bytes: &'a [u8],
-    /// Headers that may still be looked at: a hostile file may hold any number of long chains that break in the end.
+    /// Headers that may still be looked at.
     headers_left: u32,
 }
 
@@ -254,7 +281,7 @@ mod tests {
             assert_eq!(head.first, records[0]);
             for from in 0..bytes.len() {
                 let expected = records.iter().copied().find(|record| *record >= from);
-                assert_eq!(head.record_from(&bytes, from), expected, "from {from}");
+                assert_eq!(head.record_from(&bytes, from, &mut Budget::default()), expected, "from {from}");
             }
         }
     }
@@ -268,12 +295,15 @@ mod tests {
             for (mut bytes, records) in captures(40, packet) {
                 let head = FileHead::of(&bytes).unwrap();
                 for pair in records.windows(2) {
-                    assert_eq!(head.record_from(&bytes, pair[0] + 1), Some(pair[1]));
+                    assert_eq!(
+                        head.record_from(&bytes, pair[0] + 1, &mut Budget::default()),
+                        Some(pair[1])
+                    );
                 }
                 let last = records[records.len() - 1];
-                assert_eq!(head.record_from(&bytes, last + 1), None);
+                assert_eq!(head.record_from(&bytes, last + 1, &mut Budget::default()), None);
                 bytes.truncate(last + 3000);
-                assert_eq!(head.record_from(&bytes, last + 1), None, "cut");
+                assert_eq!(head.record_from(&bytes, last + 1, &mut Budget::default()), None, "cut");
             }
         }
     }
@@ -295,6 +325,9 @@ mod tests {
         let WalkState::Pcap(state) = &head.state else { panic!("a classic capture") };
         assert!(!search.holds_records(*state, 24), "no headers are left");
         assert_eq!(search.headers_left, 0);
-        assert_eq!(head.record_from(&bytes, chain - CHAIN_BYTES / 2), None);
+        let mut budget = Budget { headers: 100 };
+        assert_eq!(head.record_from(&bytes, 25, &mut budget), None, "the plan has none left");
+        assert_eq!(budget.headers, 0);
+        assert_eq!(head.record_from(&bytes, chain - CHAIN_BYTES / 2, &mut Budget::default()), None);
     }
 }

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io;
+#[cfg(target_os = "linux")]
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -136,7 +137,7 @@ impl Mapping {
     }
 
     /// Returns how many handles of the mapping there are.
-    #[cfg(test)]
+    #[cfg(all(test, target_os = "linux"))]
     pub(super) fn users(&self) -> usize {
         Arc::strong_count(&self.block)
     }

@@ -55,8 +55,9 @@ pub(super) struct Mapped {
     /// Where the length of the file is asked for again.
     trusted_to: usize,
     touched: usize,
-    is_begun: bool,
     is_numbered: bool,
+    #[cfg(target_os = "linux")]
+    is_begun: bool,
     #[cfg(target_os = "linux")]
     read_ahead: Option<ReadAhead>,
 }
@@ -75,8 +76,9 @@ impl Mapped {
             // Also a capture that is mapped already may have been cut since.
             trusted_to: 0,
             touched: start.min(end),
-            is_begun: false,
             is_numbered: false,
+            #[cfg(target_os = "linux")]
+            is_begun: false,
             #[cfg(target_os = "linux")]
             read_ahead: None,
         }
@@ -97,6 +99,7 @@ impl Mapped {
         if self.at >= self.trusted_to {
             self.ask_length();
         }
+        #[cfg(target_os = "linux")]
         self.read_ahead();
         loop {
             let bytes = &self.mapping.block().bytes()[..self.end];
@@ -174,11 +177,6 @@ impl Mapped {
             // Where no thread can be started the walk reads by itself.
             self.read_ahead = ReadAhead::start(self.mapping.clone(), self.at..end).ok();
         }
-        self.is_begun = true;
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn read_ahead(&mut self) {
         self.is_begun = true;
     }
 }

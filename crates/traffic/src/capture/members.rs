@@ -67,7 +67,12 @@ impl Member {
             Input::Stdin => {
                 let path = Path::new(STDIN);
                 let stdin = Patient::stdin_until(opener.give_up.clone());
-                (path, stdin.map_err(|source| io(path, source))?)
+                let stdin = stdin.map_err(|source| io(path, source))?;
+                if stdin.is_file() {
+                    let capture = Capture::read_by(path, stdin, reading, opener.options)?;
+                    return Ok(Opened::Capture(Box::new(capture)));
+                }
+                (path, stdin)
             }
             Input::Path(path) => {
                 if let Some(mapping) = &self.mapping {

@@ -21,13 +21,13 @@
 //! The first [`MAPPED_FILES`] files that are open at a time are read as a single file is. Those beyond take no file
 //! descriptor and no thread, but at most two buffers of 128 KiB each, and compressed ones what their decompressor needs:
 //! 0.1 MiB for gzip, and for zstd the window of the file, 2 MiB as `zstd` compresses by default and 8 MiB at its level 19.
-//! Measured for 1024 files of records of 1 KiB that all overlap: 80 MiB plain, 230 MiB in gzip. A record that is longer
+//! Measured for 1024 files of records of 1 KiB that all overlap: 90 MiB plain, 230 MiB in gzip. A record that is longer
 //! than a buffer takes its own length more, [`RECORD_BYTES_MAX`](super::RECORD_BYTES_MAX) at most, while it is read.
 //!
 //! More than [`OPEN_FILES_MAX`] files that overlap, or [`OPEN_PACKED_MAX`] compressed ones, are an error.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::BinaryHeap;
 
 use flowloom_packet::{BATCH_PACKETS, Fill, PacketBatch, RawPacket};
 
@@ -73,12 +73,22 @@ struct OpenFile {
     rank: usize,
     /// It is compressed.
     is_packed: bool,
+    /// Another file has packets between those of this one, or this one between those of another.
+    overlaps: bool,
 }
 
 impl OpenFile {
     fn new(capture: Capture, rank: usize) -> Self {
         let is_packed = capture.is_packed();
-        Self { capture, batch: PacketBatch::new(), taken: 0, taken_bytes: 0, rank, is_packed }
+        Self {
+            capture,
+            batch: PacketBatch::new(),
+            taken: 0,
+            taken_bytes: 0,
+            rank,
+            is_packed,
+            overlaps: false,
+        }
     }
 
     /// Returns the packets that come next.
@@ -112,7 +122,9 @@ pub(super) struct Merge {
     begun: usize,
     /// A pipe whose header has not come, and its place in the schedule.
     opening: Option<(usize, Opening)>,
-    open: BTreeMap<usize, OpenFile>,
+    /// The files that are open, each at its index.
+    open: Vec<Option<Box<OpenFile>>>,
+    open_files: usize,
     open_packed: usize,
     /// The next packets of open files.
     heads: BinaryHeap<Reverse<Key>>,
@@ -120,7 +132,9 @@ pub(super) struct Merge {
     unknown: Option<usize>,
     /// The file that the latest packet was of.
     latest: Option<usize>,
-    overlapping: BTreeSet<usize>,
+    /// Files of the first pass that overlap another.
+    overlapping: usize,
+    is_first_pass: bool,
     /// The file whose block was passed on last, and the number that it has there.
     passed_on: Option<(usize, u64)>,
     copies: Copies,
@@ -137,12 +151,14 @@ impl Merge {
             schedule,
             begun: 0,
             opening: None,
-            open: BTreeMap::new(),
+            open: members.iter().map(|_| None).collect(),
+            open_files: 0,
             open_packed: 0,
             heads: BinaryHeap::new(),
             unknown: None,
             latest: None,
-            overlapping: BTreeSet::new(),
+            overlapping: 0,
+            is_first_pass: true,
             passed_on: None,
             copies: Copies::default(),
             failed: None,
@@ -151,7 +167,8 @@ impl Merge {
 
     /// Begins anew, with the first file, once all have ended.
     pub(super) fn restart(&mut self) {
-        debug_assert!(self.open.is_empty(), "a pass ends with its last file");
+        debug_assert!(self.open_files == 0, "a pass ends with its last file");
+        self.is_first_pass = false;
         (self.begun, self.latest, self.passed_on) = (0, None, None);
     }
 
@@ -162,7 +179,7 @@ impl Merge {
 
     /// Returns how many files have packets between those of another, of what was read.
     pub(super) fn overlapping(&self) -> usize {
-        self.overlapping.len()
+        self.overlapping
     }
 
     /// Says whether a file was not begun, or its header has not come.
@@ -172,12 +189,12 @@ impl Merge {
 
     /// Returns the files that are open, with their places in the order of first times.
     pub(super) fn open_files(&self) -> impl Iterator<Item = (usize, FileSummary)> {
-        self.open.values().map(|file| (file.rank, FileSummary::of(&file.capture)))
+        self.open.iter().flatten().map(|file| (file.rank, FileSummary::of(&file.capture)))
     }
 
     /// Returns the captures that are open.
     pub(super) fn captures(&self) -> impl Iterator<Item = &Capture> {
-        self.open.values().map(|file| &file.capture)
+        self.open.iter().flatten().map(|file| &file.capture)
     }
 
     /// Fills a batch with the next packets of all files. [`Fill::End`] is the end of the pass.
@@ -208,7 +225,7 @@ impl Merge {
             }
             let Some(Reverse((_, index))) = self.heads.pop() else { return Ok(Fill::End) };
             let bound = self.bound();
-            let file = self.open.get_mut(&index).expect("the file of a head is open");
+            let file = self.open[index].as_mut().expect("the file of a head is open");
             let rest = &file.batch.packets[file.taken..];
             let run = rest.iter().take_while(|packet| (packet.time_ns, index) < bound).count().max(1);
             // The end of a longer run may be short.
@@ -259,12 +276,17 @@ impl Merge {
     }
 
     /// Notes which file a packet was of: the one before overlaps it, unless it has ended.
+    #[inline]
     fn note_latest(&mut self, index: usize) {
-        if let Some(latest) = self.latest.replace(index)
-            && latest != index
-            && self.open.contains_key(&latest)
-        {
-            self.overlapping.extend([latest, index]);
+        let Some(latest) = self.latest.replace(index).filter(|latest| *latest != index) else { return };
+        if self.open[latest].is_some() {
+            for file in [latest, index] {
+                if let Some(file) = &mut self.open[file]
+                    && !std::mem::replace(&mut file.overlaps, true)
+                {
+                    self.overlapping += usize::from(self.is_first_pass);
+                }
+            }
         }
     }
 
@@ -272,7 +294,7 @@ impl Merge {
     fn find_next(&mut self, context: &mut Context<'_>) -> Result<Fill, CaptureError> {
         loop {
             if let Some(index) = self.unknown {
-                let file = self.open.get_mut(&index).expect("a file is closed when it has ended");
+                let file = self.open[index].as_mut().expect("a file is closed when it has ended");
                 let fill = file.capture.next_batch(&mut file.batch)?;
                 file.taken = 0;
                 let taken_bytes = file.capture.taken_bytes();
@@ -305,7 +327,7 @@ impl Merge {
                 }
                 let rank = self.begun;
                 let reading =
-                    if self.open.len() < MAPPED_FILES { Reading::OwnThread } else { Reading::Frugal };
+                    if self.open_files < MAPPED_FILES { Reading::OwnThread } else { Reading::Frugal };
                 match context.members[key.1].open(context.opener, reading)? {
                     Opened::Capture(capture) => self.begin(rank, *capture)?,
                     Opened::Pipe(opening) => self.opening = Some((rank, *opening)),
@@ -319,7 +341,7 @@ impl Merge {
     fn begin(&mut self, rank: usize, capture: Capture) -> Result<(), CaptureError> {
         let file = OpenFile::new(capture, rank);
         let packed = self.open_packed + usize::from(file.is_packed);
-        for (open, files_max) in [(self.open.len() + 1, OPEN_FILES_MAX), (packed, OPEN_PACKED_MAX)] {
+        for (open, files_max) in [(self.open_files + 1, OPEN_FILES_MAX), (packed, OPEN_PACKED_MAX)] {
             if open > files_max {
                 return Err(CaptureError::TooManyOpen {
                     path: file.capture.path().to_path_buf(),
@@ -329,14 +351,17 @@ impl Merge {
         }
         let (_, index) = self.schedule[rank];
         self.open_packed = packed;
-        self.open.insert(index, file);
+        self.open_files += 1;
+        self.open[index] = Some(Box::new(file));
         self.unknown = Some(index);
         Ok(())
     }
 
     /// Adds a file that has ended to the summary.
     fn close(&mut self, index: usize, context: &mut Context<'_>) {
-        let Some(OpenFile { capture, rank, is_packed, .. }) = self.open.remove(&index) else { return };
+        let Some(file) = self.open[index].take() else { return };
+        let OpenFile { capture, rank, is_packed, .. } = *file;
+        self.open_files -= 1;
         self.open_packed -= usize::from(is_packed);
         let read = FileRead::of(&capture);
         let is_stopped = context.opener.give_up.is_stopped();

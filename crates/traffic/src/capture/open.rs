@@ -154,12 +154,22 @@ impl Capture {
     /// As [`Capture::open`].
     pub fn read_from(
         path: &Path,
+        inner: impl Read + Send + 'static,
+        options: CaptureOptions,
+    ) -> Result<Self, CaptureError> {
+        Self::read_by(path, inner, Reading::Inline, options)
+    }
+
+    /// Opens a capture that comes from `inner`, read as `reading` says.
+    pub(super) fn read_by(
+        path: &Path,
         mut inner: impl Read + Send + 'static,
+        reading: Reading,
         options: CaptureOptions,
     ) -> Result<Self, CaptureError> {
         let prefix = read_up_to(&mut inner, SNIFF_BYTES)
             .map_err(|source| CaptureError::Io { path: path.to_path_buf(), source })?;
-        Self::stream(path, prefix, inner, Reading::Inline, options)
+        Self::stream(path, prefix, inner, reading, options)
     }
 
     /// Opens a capture that is mapped already, to read it once more.

@@ -1,6 +1,6 @@
 //! Whether captures overlap in time, estimated from their first and last records.
 
-use super::boundary::FileHead;
+use super::boundary::{Budget, FileHead};
 use super::error::CaptureError;
 use super::members::{Member, Members};
 use super::open::{Capture, CaptureOptions};
@@ -48,10 +48,10 @@ pub(super) fn sort_by_first_time(files: &mut [Member]) {
 /// Estimates how files overlap that are sorted by their first times.
 pub(super) fn estimate(files: &[Member], options: CaptureOptions) -> Result<Overlap, CaptureError> {
     let mut times = Vec::with_capacity(files.len());
-    let mut unknown = 0;
+    let (mut unknown, mut budget) = (0, Budget::default());
     for file in files {
         let last_ns = match file.bytes {
-            Some(_) if files.len() > 1 => last_time(file, options)?,
+            Some(_) if files.len() > 1 => last_time(file, options, &mut budget)?,
             _ => None,
         };
         unknown += usize::from(last_ns.is_none());
@@ -93,12 +93,16 @@ pub(super) fn overlapping(times: &[Times]) -> usize {
 }
 
 /// Returns the latest time among the last records of a plain file; `None` where they are not found.
-fn last_time(file: &Member, options: CaptureOptions) -> Result<Option<u64>, CaptureError> {
+fn last_time(
+    file: &Member,
+    options: CaptureOptions,
+    budget: &mut Budget,
+) -> Result<Option<u64>, CaptureError> {
     let Ok(capture) = Capture::open_unless_pipe(file.path(), options)? else { return Ok(None) };
     let Some(mapping) = capture.mapping() else { return Ok(None) };
     let bytes = mapping.block().bytes();
     let Some(head) = FileHead::of(bytes) else { return Ok(None) };
-    let Some(start) = head.record_from(bytes, bytes.len().saturating_sub(TAIL_BYTES)) else {
+    let Some(start) = head.record_from(bytes, bytes.len().saturating_sub(TAIL_BYTES), budget) else {
         return Ok(None);
     };
     let mut walk = Walk::resume(head.state_at(bytes, start), start);

@@ -30,7 +30,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::boundary::FileHead;
+use super::boundary::{Budget, FileHead};
 use super::error::CaptureError;
 use super::members::{Member, Members};
 use super::notice::Notice;
@@ -38,6 +38,9 @@ use super::open::{Capture, Place};
 use super::overlap::{estimate, sort_by_first_time};
 use super::part::CapturePart;
 use super::set::{Input, SetOptions, SetOrder, SetProgress};
+
+/// The most parts of a set: each takes a search, and its first file a descriptor.
+const PARTS_MAX: usize = 1024;
 
 /// Why a set of captures is not read in parts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -199,7 +202,7 @@ impl Plan {
 }
 
 impl CaptureParts {
-    /// Cuts a set of captures into at most `parts` consecutive parts of about as many bytes each.
+    /// Cuts a set of captures into at most `parts` consecutive parts of about as many bytes each, and at most 1024.
     ///
     /// The files are those of [`CaptureSet::open`](super::CaptureSet::open), in the same order. There are fewer parts
     /// where no record seems to begin near a cut.
@@ -275,9 +278,12 @@ impl CaptureParts {
     ///
     /// # Panics
     ///
-    /// As [`open`](Self::open).
+    /// As [`open`](Self::open), and where the boundary is of another plan.
     pub fn open_at(&self, part: usize, begin: Boundary) -> Result<CapturePart, CaptureError> {
         assert!(part < self.len(), "part {part} of {}", self.len());
+        let file = self.plan.files.get(begin.file());
+        let is_known = begin.place.is_none() || file.is_some_and(|file| file.mapping.is_some());
+        assert!(is_known, "a boundary inside of a file that this plan does not cut");
         CapturePart::new(Arc::clone(&self.plan), part, begin, None)
     }
 
@@ -301,13 +307,22 @@ impl CaptureParts {
     }
 }
 
+/// What is kept from one search to the next.
+#[derive(Debug, Default)]
+struct Search {
+    /// The beginning of the file that was searched last, and its index.
+    head: Option<(usize, FileHead)>,
+    budget: Budget,
+}
+
 /// Returns where parts begin. Files that are cut inside are mapped.
 fn cut(files: &mut [Member], options: SetOptions, parts: usize) -> Result<Vec<Boundary>, CaptureError> {
     let bytes_of = |file: &Member| file.bytes.unwrap_or(0);
     let total: u64 = files.iter().map(bytes_of).sum();
     let mut begins = vec![Boundary::start_of(0)];
     let (mut file, mut bytes_before) = (0, 0);
-    let mut head: Option<(usize, FileHead)> = None;
+    let mut search = Search::default();
+    let parts = parts.min(PARTS_MAX);
     for part in 1..parts {
         let goal = u128::from(total) * part as u128 / parts as u128;
         let goal = u64::try_from(goal).expect("a share of the bytes is not more than all of them");
@@ -319,7 +334,7 @@ fn cut(files: &mut [Member], options: SetOptions, parts: usize) -> Result<Vec<Bo
             break;
         }
         let offset = goal - bytes_before;
-        let boundary = match place_from(&mut files[file], file, offset, options, &mut head)? {
+        let boundary = match place_from(&mut files[file], file, offset, options, &mut search)? {
             _ if offset == 0 => Boundary::start_of(file),
             Some(place) => Boundary::inside(file, place),
             None if offset <= bytes_of(&files[file]) / 2 => Boundary::start_of(file),
@@ -339,7 +354,7 @@ fn place_from(
     file: usize,
     offset: u64,
     options: SetOptions,
-    head: &mut Option<(usize, FileHead)>,
+    search: &mut Search,
 ) -> Result<Option<Place>, CaptureError> {
     if member.mapping.is_none() {
         let capture = match Capture::open_unless_pipe(member.path(), options.capture)? {
@@ -350,11 +365,16 @@ fn place_from(
     }
     let Some(mapping) = &member.mapping else { return Ok(None) };
     let bytes = mapping.block().bytes();
+    let Search { head, budget } = search;
     if head.as_ref().is_none_or(|(known, _)| *known != file) {
         *head = FileHead::of(bytes).map(|head| (file, head));
     }
     let (Some((_, head)), Ok(from)) = (head, usize::try_from(offset)) else { return Ok(None) };
-    Ok(head.record_from(bytes, from).map(|at| Place { offset: at as u64, state: head.state_at(bytes, at) }))
+    Ok(head
+        .record_from(bytes, from, budget)
+        // In front of the first record is the beginning of the file.
+        .filter(|at| *at > head.first())
+        .map(|at| Place { offset: at as u64, state: head.state_at(bytes, at) }))
 }
 
 /// Returns why a set has only one part.

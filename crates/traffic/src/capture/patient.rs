@@ -113,6 +113,11 @@ impl Patient {
         Ok(Self::new(File::from(stdin), give_up))
     }
 
+    /// Says whether it is a regular file, which is never silent.
+    pub(super) fn is_file(&self) -> bool {
+        self.file.metadata().is_ok_and(|metadata| metadata.is_file())
+    }
+
     /// Returns what says, once it is set, that whoever reads will ask again: then a pipe that is silent is no longer waited for.
     pub(super) fn asks_again(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.asks_again)

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use flowloom_packet::{Fill, PacketBatch, PacketSource, SourceError};
 
+use super::background;
 use super::error::CaptureError;
 use super::members::{Member, Members, Opened, Opener};
 use super::merge::{Context, Merge};
@@ -178,6 +179,7 @@ impl CaptureSet {
     ///
     /// [`CaptureError`] for the first input that cannot be read, is no capture, or cannot be decoded at all.
     pub fn open(inputs: &[Input], options: SetOptions) -> Result<Self, CaptureError> {
+        background::remember_cpus();
         let members = Members::of(inputs, options)?;
         let progress = Arc::new(SetProgress::of_bytes(members.total_bytes(options.passes)));
         let Members { list: members, notices } = members;

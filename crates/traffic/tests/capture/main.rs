@@ -15,6 +15,7 @@ use proptest::prelude::*;
 
 use sets::notices_of;
 
+mod any_parts;
 #[cfg(target_os = "linux")]
 mod cut_while_mapped;
 mod merge;
