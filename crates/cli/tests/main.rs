@@ -24,3 +24,4 @@ mod schema;
 mod simulate;
 mod support;
 mod tcb_cache;
+mod truncation;

@@ -21,9 +21,6 @@ use super::map::Mapping;
 
 /// Bytes that are made present at a time.
 const PIECE_BYTES: usize = 1 << 20;
-/// Pieces that are made present without a look after one that was not cached: a look at a page that
-/// is not cached makes the kernel read it alone.
-const PIECES_WITHOUT_LOOK: usize = 16;
 /// How far the thread is ahead of the walk at most.
 const AHEAD_BYTES: usize = 32 << 20;
 
@@ -97,7 +94,9 @@ impl Drop for ReadAhead {
 fn run(shared: &Shared, mapping: &Mapping, range: Range<usize>) {
     // Whole pages: pieces are many of the largest pages there are.
     let mut at = range.start / PIECE_BYTES * PIECE_BYTES;
-    let mut without_look = 0;
+    // A look at a page that is not cached makes the kernel read it alone, and disturbs what it reads
+    // ahead: after the first such page all pieces are made present without one.
+    let mut is_cold = false;
     while at < range.end {
         // What the walk has passed is not needed any more.
         let walked = shared.walked.load(Ordering::Relaxed);
@@ -118,13 +117,10 @@ fn run(shared: &Shared, mapping: &Mapping, range: Range<usize>) {
         }
         let piece = at..range.end.min(at + PIECE_BYTES);
         at = piece.end;
-        if without_look == 0 {
-            if is_cached(mapping.file(), piece.end - 1) {
-                continue;
-            }
-            without_look = PIECES_WITHOUT_LOOK;
+        is_cold = is_cold || !is_cached(mapping.file(), piece.end - 1);
+        if !is_cold {
+            continue;
         }
-        without_look -= 1;
         if mapping.populate(piece).is_err() {
             // The file was cut, or the kernel is older than the advice (5.14): the walk reads on by
             // itself.
