@@ -46,6 +46,7 @@ pub mod capture_sink;
 pub mod firewall;
 pub mod l7_filter;
 pub mod null;
+pub mod save_state;
 pub mod tcp_tracker;
 
 pub use flowloom_classifier as classifier;
@@ -60,6 +61,7 @@ pub use capture_sink::CaptureSink;
 pub use firewall::Firewall;
 pub use l7_filter::{L7Error, L7Filter, L7Flow, L7Options, L7Plan, L7State, L7Totals};
 pub use null::{NoState, Null};
+pub use save_state::SaveState;
 pub use tcp_tracker::{TcpFlow, TcpState, TcpTracker};
 
 #[cfg(doctest)]

@@ -3,6 +3,8 @@
 use flowloom_engine::{App, Composed, FlowState, FlowValue, Verdict};
 use flowloom_packet::PacketView;
 
+use crate::save_state::SaveState;
+
 /// Looks at nothing and accepts everything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Null;
@@ -20,6 +22,16 @@ impl FlowState for NoState {
 
     fn compose(&mut self, _later: &mut Self) -> Composed {
         Composed::Joined
+    }
+}
+
+impl SaveState for NoState {
+    const BYTES: usize = 0;
+
+    fn save(&self, _out: &mut Vec<u8>) {}
+
+    fn load(_bytes: &[u8]) -> Option<Self> {
+        Some(Self)
     }
 }
 

@@ -3,6 +3,8 @@
 use flowloom_engine::{App, Composed, FlowState, FlowValue, Verdict};
 use flowloom_packet::PacketView;
 
+use crate::save_state::{SaveState, put, words};
+
 const FIN: u8 = 1;
 const SYN: u8 = 2;
 const RST: u8 = 4;
@@ -34,6 +36,17 @@ pub enum TcpState {
 }
 
 impl TcpState {
+    const ALL: [Self; 8] = [
+        Self::NotTcp,
+        Self::Midstream,
+        Self::SynSent,
+        Self::SynReceived,
+        Self::Established,
+        Self::HalfClosed,
+        Self::Closed,
+        Self::Reset,
+    ];
+
     /// Returns the state's name in flow files.
     pub fn name(self) -> &'static str {
         match self {
@@ -235,6 +248,24 @@ impl FlowState for TcpFlow {
         self.facts = if later.facts & OPENED != 0 { later.facts } else { self.facts | later.facts };
         self.add(later);
         Composed::Joined
+    }
+}
+
+impl SaveState for TcpFlow {
+    const BYTES: usize = 60;
+
+    fn save(&self, out: &mut Vec<u8>) {
+        let Self { packets, bytes, first_ns, last_ns, order, flags, state, facts } = self;
+        put(out, &[packets[0], packets[1], bytes[0], bytes[1], *first_ns, *last_ns, *order]);
+        out.extend_from_slice(&[flags[0], flags[1], *state as u8, *facts]);
+    }
+
+    fn load(bytes: &[u8]) -> Option<Self> {
+        let ([a, b, c, d, first_ns, last_ns, order], rest) = words(bytes)?;
+        let &[low_flags, high_flags, state, facts] = rest else { return None };
+        let state = TcpState::ALL.into_iter().find(|known| *known as u8 == state)?;
+        let (packets, bytes, flags) = ([a, b], [c, d], [low_flags, high_flags]);
+        Some(Self { packets, bytes, first_ns, last_ns, order, flags, state, facts })
     }
 }
 

@@ -20,11 +20,13 @@ mod flow_table;
 mod host;
 mod output;
 mod pace;
+mod part_file;
 mod profile;
 mod progress;
 mod render;
 mod rule_file;
 mod signals;
+mod topology;
 mod unpacked;
 mod verbs;
 mod verify;
@@ -58,6 +60,7 @@ fn run() -> Result<Status, Failure> {
         Verb::Classify(verb) => verbs::classify::run(verb, &arguments.common),
         Verb::Rules(verb) => verbs::rules::run(verb, &arguments.common),
         Verb::Generate(verb) => verbs::generate::run(verb, &arguments.common),
+        Verb::Merge(verb) => verbs::merge::run(verb, &arguments.common),
         Verb::Simulate(verb) => verbs::simulate::run(verb, &arguments.common),
         Verb::Bench(verb) => verbs::bench::run(verb, &arguments.common),
         Verb::Reproduce(verb) => verbs::reproduce::run(verb, &arguments.common),

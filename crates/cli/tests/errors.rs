@@ -58,9 +58,11 @@ fn what_is_no_capture_cannot_be_read() {
     }
     flowloom_fed(["replay", "-", "--workers", "2"], b"GIF89a").ends(3);
     let good = folder.write("good.pcap", &pcap(3));
-    let outcome = flowloom_fed(["replay", &good, "-", "--format", "json"], b"GIF89a").ends(6);
+    let outcome = flowloom_fed(["replay", &good, "-", "--concat", "--format", "json"], b"GIF89a").ends(6);
     check_balance(&outcome.json());
     assert_eq!(number(&outcome.json(), "packets"), 3, "what was processed is not lost");
+    // To be merged by time, all are opened before the first packet.
+    flowloom_fed(["replay", &good, "-"], b"GIF89a").ends(3).says(&["standard input is not a capture file"]);
 }
 
 #[test]
@@ -396,8 +398,14 @@ fn arguments_that_cannot_be_met_are_refused_with_the_reason() {
         (&["--cores", "x,y"], &["`x` is not a CPU number", "[exit 2]"]),
         (&["--cores", "5-2"], &["5-2 runs backwards"]),
         (&["--cores", "0", "--workers", "2"], &["1 for 2 threads", "one for each worker"]),
-        (&["--cores", "0", "--workers", "1"], &["1 for 2 threads", "one for the input"]),
-        (&["--mode", "inline", "--workers", "2"], &["--mode inline has no workers", "--mode pipeline"]),
+        (
+            &["--cores", "0", "--layout", "pipeline", "--workers", "1"],
+            &["1 for 2 threads", "one for the input"],
+        ),
+        (
+            &["--layout", "inline", "--workers", "2"],
+            &["--layout inline has no workers", "name another layout"],
+        ),
         (&["--workers", "0"], &["0 workers cannot be run", "between 1 and"]),
         (&["--workers", "100000"], &["100000 workers cannot be run"]),
         (&["--workers", "1", "--ring", "100"], &["ring of 100 slots", "power of two"]),

@@ -69,9 +69,7 @@ fn every_packet_and_flow_is_accepted_or_denied_and_the_oracle_agrees() {
         assert!(digests.windows(2).all(|pair| pair[0] == pair[1]), "{how:?}");
         seen.push(digests.pop().unwrap());
     }
-    let (first, last) = (&seen[0], &seen[5]);
-    assert_eq!(first, last, "a cache beside it changes nothing");
-    for (i, digest) in seen[1..5].iter().enumerate() {
+    for (i, digest) in seen[1..].iter().enumerate() {
         assert!(!seen[..=i].contains(digest), "options change what is found");
     }
 }

@@ -15,6 +15,7 @@ mod interrupt;
 mod l7;
 mod limits;
 mod memory;
+mod parts;
 mod plurals;
 mod real;
 mod replay;

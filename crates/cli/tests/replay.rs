@@ -164,7 +164,8 @@ fn the_digest_depends_on_the_packets_alone() {
         &["--workers", "2", "--seed", "2", &trace],
         &["--workers", "4", "--scheduler", "hrw", &trace],
         &["--workers", "2", "--ring", "64", &trace],
-        &["--mode", "pipeline", &trace],
+        &["--layout", "pipeline", &trace],
+        &["--layout", "sharded", &trace],
         &["--seed", "7", &trace],
         &["--no-mmap", &trace],
         &["--no-mmap", "--workers", "2", &trace],
@@ -404,10 +405,13 @@ fn inputs_of_a_loop_are_said_as_a_whole_pass_found_them() {
 }
 
 #[test]
-fn captures_that_overlap_in_time_are_said_to_need_merging() {
+fn captures_that_overlap_in_time_are_merged_or_said_to_need_it() {
     let folder = Folder::new();
     let (first, second) = (folder.trace("a.pcap", &[]), folder.trace("b.pcap", &[]));
-    flowloom(["replay", &first, &second]).ends(0).shows(&[
+    let merged = flowloom(["replay", &first, &second]).ends(0);
+    assert!(!merged.text().contains("time goes backwards"));
+    merged.shows(&["2 captures overlap in time and were merged by it"]);
+    flowloom(["replay", &first, &second, "--concat"]).ends(0).shows(&[
         "time goes backwards, by ",
         " s at most",
         "mergecap",
@@ -586,19 +590,19 @@ fn every_table_gives_the_same_flows() {
 }
 
 #[test]
-fn what_changes_nothing_without_workers_is_told() {
+fn what_changes_nothing_outside_the_pipeline_is_told() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &[]);
-    let warning = "changes nothing; --workers N";
+    let warning = "changes nothing but in the pipeline";
     let for_workers = [["--scheduler", "flowpin"], ["--full", "drop"], ["--ring", "256"]];
     for option in for_workers {
         let inline = flowloom([&["replay", &trace][..], &option].concat()).ends(0);
-        inline.says(&["warning: without workers", option[0], warning]);
+        inline.says(&["warning: ", option[0], warning]);
         let said = flowloom([&["replay", &trace, "--workers", "1"][..], &option].concat()).ends(0).stderr;
         assert!(!said.contains(warning), "{said}");
     }
-    let said = flowloom(["replay", &trace, "--order", "external", "--cores", "0"]).ends(0).stderr;
+    let said = flowloom(["replay", &trace, "--cores", "0"]).ends(0).stderr;
     assert!(!said.contains("warning"), "{said}");
     let all = flowloom([&["replay", &trace][..], &for_workers.concat()].concat()).ends(0);
-    all.says(&["without workers --scheduler, --full, --ring change nothing"]);
+    all.says(&["--scheduler, --full, --ring change nothing but in the pipeline"]);
 }

@@ -48,7 +48,7 @@ fn every_application_has_pictures_and_a_run_of_nothing_too() {
     let trace = folder.trace("t.pcap", &[]);
     for app in ["null", "accounting", "l7"] {
         let run = folder.path(app);
-        flowloom(["replay", &trace, "--app", app, "--mode", "inline", "--no-pin", "-q", "--save", &run])
+        flowloom(["replay", &trace, "--app", app, "--layout", "inline", "--no-pin", "-q", "--save", &run])
             .ends(0);
         let has = |name: &str| fs::exists(format!("{run}/{name}")).unwrap();
         assert!(has("report.html") && has("packets.svg"), "{app}");

@@ -25,6 +25,8 @@ use flowloom_engine::{App, Composed, FlowState, FlowValue, Verdict};
 use flowloom_flow_key::Direction;
 use flowloom_packet::PacketView;
 
+use crate::save_state::{SaveState, put, words};
+
 pub use end::{EndReason, end_reasons};
 
 const FIN: u8 = 1;
@@ -164,6 +166,22 @@ impl FlowState for Accounted {
         }
         self.merge(std::mem::take(later));
         Composed::Joined
+    }
+}
+
+impl SaveState for Accounted {
+    const BYTES: usize = 64;
+
+    fn save(&self, out: &mut Vec<u8>) {
+        let Self { seen, bytes, ip_bytes, first_ns, last_ns } = self;
+        let [seen, bytes, ip_bytes] = [seen, bytes, ip_bytes].map(|[there, back]| (*there, *back));
+        put(out, &[seen.0, seen.1, bytes.0, bytes.1, ip_bytes.0, ip_bytes.1, *first_ns, *last_ns]);
+    }
+
+    fn load(bytes: &[u8]) -> Option<Self> {
+        let ([a, b, c, d, e, f, first_ns, last_ns], rest) = words(bytes)?;
+        let (seen, bytes, ip_bytes) = ([a, b], [c, d], [e, f]);
+        rest.is_empty().then_some(Self { seen, bytes, ip_bytes, first_ns, last_ns })
     }
 }
 

@@ -7,6 +7,7 @@ pub(crate) mod firewall;
 pub(crate) mod generate;
 pub(crate) mod inspect;
 pub(crate) mod live;
+pub(crate) mod merge;
 pub(crate) mod parse;
 pub(crate) mod replay;
 pub(crate) mod reproduce;
@@ -129,6 +130,8 @@ fn with_negative_numbers(command: Command) -> Command {
 pub(crate) enum Verb {
     /// Run the engine over captures and say what happened and how fast
     Replay(Box<replay::Replay>),
+    /// Combine what several runs know of their parts of an input
+    Merge(merge::Merge),
     /// Say what is in a capture
     Inspect(inspect::Inspect),
     /// Say which rules packets hit

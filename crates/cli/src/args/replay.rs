@@ -8,6 +8,8 @@ use clap::{ArgGroup, Args, ValueEnum};
 use flowloom::engine::Pace;
 use flowloom::tcb_cache::Policy;
 
+use crate::part_file::PartNumber;
+
 use super::firewall::FirewallOptions;
 use super::live::Live;
 use super::parse;
@@ -99,6 +101,11 @@ pub(crate) struct Replay {
     #[arg(long, value_enum)]
     pub(crate) scheduler: Option<SchedulerName>,
 
+    /// Sockets, cores, pipelines, threads of the pipeline's workers, as in 2x4x2, or `host` for this machine's: what hrw3,
+    /// hrw3-2009 and adaptive descend [default: flat]
+    #[arg(long, value_name = "TREE")]
+    pub(crate) topology: Option<String>,
+
     /// Order of packets in the pipeline: none, of each flow by its scheduler, or of all, whatever the scheduler [default:
     /// internal]
     #[arg(long, value_enum)]
@@ -138,6 +145,15 @@ pub(crate) struct Replay {
 
     #[command(flatten)]
     pub(crate) save: Save,
+
+    /// Keep what is known of the flows as a part, for `flowloom merge` to combine with others (of --app null, tcp-tracker
+    /// and accounting)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) save_part: Option<PathBuf>,
+
+    /// With --save-part: this input is part K of N, which `flowloom merge` checks to be all there
+    #[arg(long, value_name = "K/N", requires = "save_part", value_parser = parse::from_str::<PartNumber>)]
+    pub(crate) part: Option<PartNumber>,
 
     /// Write one record per flow, of all its times where --timeout ended it between; JSON lines for .jsonl and .json, IPFIX for .ipfix (of --app accounting), CSV for .csv and names without an ending
     #[arg(long, value_name = "FILE")]

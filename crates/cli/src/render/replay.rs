@@ -325,13 +325,16 @@ impl ReplayResult {
             for (i, worker) in self.workers.iter().enumerate() {
                 let flows =
                     worker.flows.map_or(String::new(), |flows| format!("   {}", counted(flows, "flow")));
-                lines.push(format!(
-                    "Worker {i:<4} {} ({}){flows}   ring full {}{}",
+                let mut line = format!(
+                    "Worker {i:<4} {} ({}){flows}",
                     counted(worker.processed, "packet"),
-                    percent(worker.processed, self.processed),
-                    counted(worker.full_waits, "time"),
-                    dropped_there(worker.ring_full)
-                ));
+                    percent(worker.processed, self.processed)
+                );
+                if self.run.layout == "pipeline" {
+                    let waits = counted(worker.full_waits, "time");
+                    line += &format!("   ring full {waits}{}", dropped_there(worker.ring_full));
+                }
+                lines.push(line);
             }
         }
         if self.pool_full_waits > 0 || self.unplaced > 0 {

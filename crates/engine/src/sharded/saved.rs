@@ -64,6 +64,14 @@ pub struct MergedParts<F> {
     pub flows_joined: u64,
 }
 
+impl<F: FlowState> MergedParts<F> {
+    /// Returns the digest of the per-flow results: that of one run over all parts.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        self.flows.digest()
+    }
+}
+
 /// Why parts cannot be merged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

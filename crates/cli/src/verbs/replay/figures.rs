@@ -161,7 +161,9 @@ fn worker_figures<F>(report: &RunReport<F>) -> Vec<WorkerFigures> {
 fn table_figures<F: FlowState>(report: &RunReport<F>) -> TableFigures {
     let (stats, memory) = report.tables();
     TableFigures {
-        flows_at_end: u64::from(stats.len),
+        // A flow that goes on from part to part is in the tables of both.
+        flows_at_end: u64::from(stats.len)
+            .saturating_sub(report.sharded.map_or(0, |sharded| sharded.flows_joined)),
         inserted: stats.inserted,
         refused: stats.refused,
         displaced: u64::from(stats.displaced),

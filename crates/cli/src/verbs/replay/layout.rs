@@ -36,14 +36,20 @@ pub(super) fn plan(
         (Some(LayoutName::Inline), Some(_)) => Err(Failure::Usage(String::from(
             "--layout inline has no workers\n  leave --workers away, or name another layout",
         ))),
-        (Some(LayoutName::Inline) | None, None) => one(Layout::Inline, None),
+        (Some(LayoutName::Inline | LayoutName::Pipeline), _) if arguments.save_part.is_some() => Err(
+            Failure::Usage(String::from("--save-part is for the sharded layout\n  leave --layout away")),
+        ),
+        (Some(LayoutName::Inline), None) => one(Layout::Inline, None),
+        (None, None) if arguments.save_part.is_none() => one(Layout::Inline, None),
         (Some(LayoutName::Pipeline), _) => pipeline(None),
         (asked, workers) => {
-            let is_explicit = asked.is_some();
+            let is_explicit = asked.is_some() || arguments.save_part.is_some();
+            let workers = workers.or(asked.is_none().then_some(1));
             let refused = |why: String| {
                 if is_explicit {
                     return Err(Failure::Usage(format!(
-                        "--layout sharded cannot be used: {why}\n  use --layout pipeline, or inline"
+                        "{} cannot be used: {why}\n  use --layout pipeline, or inline",
+                        if arguments.save_part.is_some() { "--save-part" } else { "--layout sharded" }
                     )));
                 }
                 pipeline(Some(why))
@@ -96,6 +102,7 @@ fn obstacle(arguments: &Replay, support: PartSupport) -> Option<String> {
         (arguments.live.iface.is_some(), "an interface is read by one thread"),
         (arguments.scheduler.is_some(), "--scheduler is for the pipeline"),
         (arguments.order.is_some(), "--order is for the pipeline"),
+        (arguments.topology.is_some(), "--topology is for the pipeline"),
         (arguments.full.is_some(), "--full is for the pipeline"),
         (arguments.ring.is_some(), "--ring is for the pipeline"),
         (arguments.write.is_some(), "--write needs the packets of all parts in one sequence"),

@@ -17,7 +17,8 @@ use std::sync::Arc;
 
 use flowloom::apps::accounting::{EndReason, end_reasons};
 use flowloom::engine::{
-    App, Control, Discipline, EngineConfig, Fault, IdleTimeout, Parts, RunReport, ShardedRun, run_sharded,
+    App, Control, Discipline, EngineConfig, Fault, FlowRecord, FlowState, IdleTimeout, Parts, RunReport,
+    ShardedRun, run_sharded_then,
 };
 use flowloom::packet::PacketSource;
 use flowloom::traffic::capture::{CaptureSet, Input, Notice};
@@ -28,6 +29,7 @@ use crate::exit::{Failure, Status, check_decodable};
 use crate::host::isa_named;
 use crate::output::OutputFile;
 use crate::pace::Pace;
+use crate::part_file::{self, Header, Records, Settings};
 use crate::progress::{Progress, label};
 use crate::render::replay::{ReplayResult, VerifyFigures};
 use crate::render::save::save;
@@ -107,9 +109,17 @@ fn run_app<R: Role>(
     let label = format!("replay  {input}");
     let progress = Progress::start(label, source.progress(), Arc::clone(&control), common.quiet > 0);
     let pace = arguments.save.save.is_some().then(|| Pace::start(Arc::clone(&control))).flatten();
+    let mut kept = arguments.save_part.as_ref().map(|_| Records::default());
     let report = if let Source::Parts(parts, summary) = &mut source {
         let cut = Cut(parts);
-        let run = run_sharded(&config, &cut, |_| tables.linehash::<FlowOf<R>>(), |_| role.app(), &control);
+        let (table, app) = (|_| tables.linehash::<FlowOf<R>>(), |_| role.app());
+        let mut keep = |record: &FlowRecord<_>, ticks, is_live| {
+            if let (Some(records), Some(save)) = (&mut kept, R::save_with()) {
+                records.add(record, ticks, is_live, save);
+            }
+        };
+        let show = arguments.save_part.as_ref().map(|_| &mut keep as _);
+        let run = run_sharded_then(&config, &cut, table, app, &control, show);
         run.map(|ShardedRun { report, reads, .. }| {
             *summary = Some(parts.summary(&reads));
             report
@@ -181,6 +191,10 @@ fn run_app<R: Role>(
         write_flows::<R>(path, file, &report, config.idle_timeout)
             .map_err(|error| Failure::Output(format!("cannot write flows to {}: {error}", path.display())))
     });
+    let kept = arguments.save_part.as_ref().zip(outputs.part.take()).zip(kept);
+    let kept = kept.map_or(Ok(()), |((path, file), records)| {
+        save_part(arguments, R::NAME, &report, &records, file, path)
+    });
     let saved = arguments.save.save.as_ref().map_or(Ok(()), |folder| {
         let title = format!("replay of {input}");
         save(folder, &title, &result, &charts::charts(&result, &report.flows, &looks), common)
@@ -191,6 +205,7 @@ fn run_app<R: Role>(
         printed?;
     }
     written?;
+    kept?;
     saved?;
     // The fault is the writing of packets.
     let is_output = matches!(report.fault, Some(Fault::Sink { .. }));
@@ -227,6 +242,33 @@ fn oracle_says<R: Role>(
         let difference = compared.err();
         VerifyFigures { flows, in_order, agrees: difference.is_none(), difference }
     }))
+}
+
+/// Writes what is known of the flows as a part.
+fn save_part<F: FlowState>(
+    arguments: &Replay,
+    app: &'static str,
+    report: &RunReport<F>,
+    records: &Records,
+    file: OutputFile,
+    path: &Path,
+) -> Result<(), Failure> {
+    if report.interrupted || report.fault.is_some() {
+        return Err(Failure::Output(format!(
+            "no part is kept in {}: the run did not come to its end",
+            path.display()
+        )));
+    }
+    let settings = Settings {
+        app: app.to_owned(),
+        idle_timeout_ns: arguments.timeout,
+        active_timeout_ns: arguments.active_timeout,
+        decap: arguments.decap,
+    };
+    let inputs = arguments.inputs.iter().map(|path| path.display().to_string()).collect();
+    let header = Header::new(settings, arguments.part, inputs, &report.input, &report.worker_totals());
+    part_file::write(file, &header, records)
+        .map_err(|error| Failure::Output(format!("cannot write the part to {}: {error}", path.display())))
 }
 
 /// Writes a record per flow; of an application that keeps account, with the reason for its end.

@@ -19,6 +19,8 @@ pub(super) struct Outputs {
     pub(super) flows: Option<OutputFile>,
     /// Where accepted packets go.
     pub(super) sink: Option<CaptureSink<BufWriter<OutputFile>>>,
+    /// Where the part is kept.
+    pub(super) part: Option<OutputFile>,
     /// Where the result is kept.
     _saved: Option<OutputFolder>,
 }
@@ -55,16 +57,21 @@ impl Outputs {
         if let Some(path) = &arguments.flows {
             flow_file::check_name(path).map_err(Failure::Usage)?;
         }
+        let part = open("--save-part", "the part", arguments.save_part.as_deref())?;
         let saved = arguments.save.open()?;
         check_saved(arguments)?;
         let sink = packets.map(|file| CaptureSink::new(BufWriter::with_capacity(1 << 18, file)));
-        Ok(Self { flows, sink, _saved: saved })
+        Ok(Self { flows, sink, part, _saved: saved })
     }
 }
 
 /// Refuses to keep the result in a file that the run writes something else to.
 fn check_saved(arguments: &Replay) -> Result<(), Failure> {
-    let others = [("--write", &arguments.write), ("--flows", &arguments.flows)];
+    let others = [
+        ("--write", &arguments.write),
+        ("--flows", &arguments.flows),
+        ("--save-part", &arguments.save_part),
+    ];
     for (option, other) in others.into_iter().filter_map(|(option, path)| Some((option, path.as_deref()?)))
     {
         if let Some(path) = saved_files(arguments).find(|path| is_one_file(path, other)) {
@@ -84,7 +91,11 @@ fn saved_files(arguments: &Replay) -> impl Iterator<Item = PathBuf> {
 
 /// Refuses to write over what the run reads.
 fn check_inputs(arguments: &Replay, captures: &[&Path]) -> Result<(), Failure> {
-    let outputs = [("--write", &arguments.write), ("--flows", &arguments.flows)];
+    let outputs = [
+        ("--write", &arguments.write),
+        ("--flows", &arguments.flows),
+        ("--save-part", &arguments.save_part),
+    ];
     let outputs = outputs.into_iter().filter_map(|(option, path)| Some((option, path.clone()?)));
     for (option, path) in outputs.chain(saved_files(arguments).map(|path| ("--save", path))) {
         let inputs = captures.iter().copied();

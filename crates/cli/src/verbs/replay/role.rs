@@ -1,12 +1,15 @@
 //! What differs from application to application in a run.
 
 use flowloom::apps::accounting::Accounted;
-use flowloom::apps::{Accounting, CacheProbe, L7Filter, L7Plan, Null, TcpTracker};
+use flowloom::apps::{
+    Accounting, CacheProbe, L7Filter, L7Plan, NoState, Null, SaveState, TcpFlow, TcpTracker,
+};
 use flowloom::engine::{App, EngineConfig, Parts, RunReport, StartError, run_parts};
 
 use super::probe::Probe;
 use super::setup::Tables;
 use crate::args::replay::TableName;
+use crate::part_file::SaveWith;
 use crate::verify::Sums;
 
 /// An application of `replay`.
@@ -35,6 +38,11 @@ pub(super) trait Role: Sized {
 
     /// Returns the accounting record in a flow's state, of an application that keeps one.
     fn account(_flow: &FlowOf<Self>) -> Option<&Accounted> {
+        None
+    }
+
+    /// Returns how a flow's state is kept in a part file, of an application whose parts can be merged later.
+    fn save_with() -> Option<SaveWith<FlowOf<Self>>> {
         None
     }
 
@@ -98,6 +106,10 @@ impl Role for NullRole {
     {
         run_with_any_table(self, table, config, parts, tables)
     }
+
+    fn save_with() -> Option<SaveWith<NoState>> {
+        Some(NoState::save)
+    }
 }
 
 /// Connection tracking.
@@ -131,6 +143,10 @@ impl Role for TrackerRole {
     {
         run_with_any_table(self, table, config, parts, tables)
     }
+
+    fn save_with() -> Option<SaveWith<TcpFlow>> {
+        Some(TcpFlow::save)
+    }
 }
 
 /// Accounting, with an active timeout or without.
@@ -156,6 +172,10 @@ impl Role for AccountingRole {
 
     fn account(flow: &Accounted) -> Option<&Accounted> {
         Some(flow)
+    }
+
+    fn save_with() -> Option<SaveWith<Accounted>> {
+        Some(Accounted::save)
     }
 }
 

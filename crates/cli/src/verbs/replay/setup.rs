@@ -25,7 +25,8 @@ use crate::args::replay::{
 use crate::exit::Failure;
 use crate::flow_file;
 use crate::flow_table::{SegmentOptions, growing_linehash};
-use crate::render::{some_of, warn};
+use crate::render::{counted, some_of, warn};
+use crate::topology;
 
 use super::source::Source;
 
@@ -88,6 +89,7 @@ pub(super) fn warn_outside_pipeline(arguments: &Replay, config: &EngineConfig, c
     let options = [
         ("--scheduler", arguments.scheduler.is_some()),
         ("--order", arguments.order.is_some()),
+        ("--topology", arguments.topology.is_some()),
         ("--full", arguments.full.is_some()),
         ("--ring", arguments.ring.is_some()),
     ];
@@ -105,10 +107,25 @@ pub(super) fn scheduler(arguments: &Replay) -> SchedulerName {
     arguments.scheduler.unwrap_or(SchedulerName::Dh)
 }
 
+/// Returns the tree of workers that schedulers descend, flat unless another was asked for.
+fn topology(arguments: &Replay, workers: WorkerCount) -> Result<Topology, Failure> {
+    let Some(name) = &arguments.topology else { return Ok(Topology::flat(workers)) };
+    let topology = topology::named(name)?;
+    if topology.workers() != workers {
+        return Err(Failure::Usage(format!(
+            "--topology {name} has {} threads, and the pipeline has {}\n  --workers {} takes them all",
+            topology.workers().get(),
+            counted(u64::from(workers.get()), "worker"),
+            topology.workers().get()
+        )));
+    }
+    Ok(topology)
+}
+
 /// Returns the policy that was asked for.
 pub(super) fn policy(arguments: &Replay, config: &EngineConfig) -> Result<Policy, Failure> {
     let usage = |error: SetupError| Failure::Usage(error.to_string());
-    let topology = Topology::flat(WorkerCount::new(config.layout.workers()).map_err(usage)?);
+    let topology = topology(arguments, WorkerCount::new(config.layout.workers()).map_err(usage)?)?;
     let seed = arguments.seed.unwrap_or(1);
     let Some(scheme) = Scheme::named(scheduler(arguments).name()) else {
         unreachable!("the names of the option are those of schemes")
@@ -140,6 +157,12 @@ pub(super) fn check_application(arguments: &Replay) -> Result<(), Failure> {
     if arguments.tcb_cache.is_some() && !compares {
         return Err(Failure::Usage(String::from(
             "--tcb-cache is for --app null and tcp-tracker\n  what a cache sees does not depend on the application",
+        )));
+    }
+    let is_kept = matches!(arguments.app, AppName::Null | AppName::TcpTracker | AppName::Accounting);
+    if arguments.save_part.is_some() && (!is_kept || arguments.tcb_cache.is_some()) {
+        return Err(Failure::Usage(String::from(
+            "--save-part is for --app null, tcp-tracker and accounting\n  other applications' flows cannot be merged later",
         )));
     }
     let is_ipfix = arguments.flows.as_ref().is_some_and(|path| flow_file::is_ipfix(path));

@@ -1,7 +1,5 @@
 //! Schedulers on a machine in virtual time.
 
-use flowloom::cpu::topology::Topology as HostTopology;
-use flowloom::scheduler::Topology;
 use flowloom::scheduler::sim::{Machine, Offered, Pace, Report, Scheme, WhenFull};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
@@ -11,6 +9,7 @@ use crate::exit::{Failure, Status};
 use crate::render::print;
 use crate::render::save::{Named, print_and_save};
 use crate::render::simulate::schedule::{ScheduleResult, SchemeFigures, SchemeList};
+use crate::topology;
 
 use super::traffic::offer;
 
@@ -94,19 +93,11 @@ pub(super) fn schemes(names: &[String]) -> Result<Vec<Scheme>, Failure> {
 }
 
 fn machine(arguments: &Schedule) -> Result<Machine, Failure> {
-    let topology = match arguments.topology.as_deref() {
-        Some("host") => host_topology()?,
-        Some(text) => {
-            text.parse().map_err(|error| Failure::Usage(format!("--topology {text}: {error}")))?
-        }
-        None => {
-            let usual = match arguments.machine {
-                MachineName::Xeon => "8",
-                MachineName::Niagara => "8x2x4,-0",
-            };
-            usual.parse().map_err(|error| Failure::Usage(format!("{usual}: {error}")))?
-        }
+    let usual = match arguments.machine {
+        MachineName::Xeon => "8",
+        MachineName::Niagara => "8x2x4,-0",
     };
+    let topology = topology::named(arguments.topology.as_deref().unwrap_or(usual))?;
     let mut machine = match arguments.machine {
         MachineName::Xeon => Machine::xeon(topology),
         MachineName::Niagara => Machine::niagara(topology),
@@ -119,17 +110,6 @@ fn machine(arguments: &Schedule) -> Result<Machine, Failure> {
         FullName::Drop => WhenFull::Drop,
     };
     Ok(machine)
-}
-
-/// Returns this machine's packages, cores and hardware threads.
-fn host_topology() -> Result<Topology, Failure> {
-    let host = HostTopology::read().map_err(|error| Failure::Usage(error.to_string()))?;
-    let places = host.cpus.iter().map(|cpu| {
-        // A core is named after the first of its threads.
-        let core = cpu.siblings.first().copied().unwrap_or(cpu.id);
-        (vec![cpu.package, core, cpu.id], flowloom::scheduler::topology::CAPACITY_FULL)
-    });
-    Topology::from_places(places.collect()).map_err(|error| Failure::Usage(error.to_string()))
 }
 
 fn charts(name: &str, machine: &Machine, reports: &[(Scheme, Report)]) -> Vec<Named> {

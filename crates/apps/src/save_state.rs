@@ -1,0 +1,32 @@
+//! Flow states as bytes, for parts of an input that are kept in files.
+
+use flowloom_engine::FlowState;
+
+/// A flow state that a fixed number of bytes holds, the same on every machine.
+pub trait SaveState: FlowState {
+    /// The number of bytes.
+    const BYTES: usize;
+
+    /// Appends the bytes.
+    fn save(&self, out: &mut Vec<u8>);
+
+    /// Returns the state that [`BYTES`](Self::BYTES) bytes hold; `None` where they hold none.
+    fn load(bytes: &[u8]) -> Option<Self>;
+}
+
+/// Reads little-endian words from the front of `bytes`.
+pub(crate) fn words<const N: usize>(bytes: &[u8]) -> Option<([u64; N], &[u8])> {
+    let (front, rest) = bytes.split_at_checked(8 * N)?;
+    let mut words = [0; N];
+    for (word, bytes) in words.iter_mut().zip(front.chunks_exact(8)) {
+        *word = u64::from_le_bytes(bytes.try_into().ok()?);
+    }
+    Some((words, rest))
+}
+
+/// Appends words in little-endian order.
+pub(crate) fn put(out: &mut Vec<u8>, words: &[u64]) {
+    for word in words {
+        out.extend_from_slice(&word.to_le_bytes());
+    }
+}

@@ -1,0 +1,355 @@
+//! Part files: what is known of the flows of a part of an input, to be merged with other parts.
+//!
+//! ```text
+//!  8 bytes   FLWPART1: the format and its version
+//!  4 bytes   length of the header
+//!  …         the header, JSON: application, settings, counts, inputs
+//!  8 bytes   number of records
+//!  …         records: key (48), first and last tick (16), lives at the end (1), the application's state
+//!  32 bytes  SHA-256 of everything before
+//! ```
+//!
+//! Numbers are little-endian. Records of one key stand in the order of time.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::path::Path;
+use std::str::FromStr;
+
+use flowloom::apps::SaveState;
+use flowloom::engine::counters::{InputCounters, WorkerCounters};
+use flowloom::engine::{FlowRecord, PartRecord, SavedPart};
+use flowloom::flow_key::FlowKey;
+use flowloom::packet::{DropCounts, DropReason, LinkType};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::output::OutputFile;
+
+const MAGIC: &[u8; 8] = b"FLWPART1";
+/// The longest header that is read.
+const HEADER_BYTES_MAX: u32 = 16 << 20;
+/// Bytes of a record before the application's state.
+const RECORD_BYTES: usize = 48 + 16 + 1;
+const DIGEST_BYTES: u64 = 32;
+
+/// Which part of how many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct PartNumber {
+    pub(crate) part: u32,
+    pub(crate) of: u32,
+}
+
+impl FromStr for PartNumber {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |text: &str| text.parse::<u32>().ok();
+        match text.split_once('/').and_then(|(part, of)| Some((number(part)?, number(of)?))) {
+            Some((part, of)) if (1..=of).contains(&part) => Ok(Self { part, of }),
+            _ => Err(String::from("a part is K/N, with K from 1 to N")),
+        }
+    }
+}
+
+impl fmt::Display for PartNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.part, self.of)
+    }
+}
+
+/// What parts that are merged must agree in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Settings {
+    pub(crate) app: String,
+    pub(crate) idle_timeout_ns: Option<u64>,
+    pub(crate) active_timeout_ns: Option<u64>,
+    pub(crate) decap: bool,
+}
+
+/// What a part file says beside its records.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Header {
+    pub(crate) tool: String,
+    pub(crate) settings: Settings,
+    pub(crate) part: Option<PartNumber>,
+    pub(crate) inputs: Vec<String>,
+    packets: u64,
+    bytes_on_wire: u64,
+    bytes_captured: u64,
+    decoded: u64,
+    dropped: Vec<(String, u64)>,
+    time_backwards: u64,
+    time_backwards_ns_max: u64,
+    captured_over_wire: u64,
+    unsupported_links: Vec<(u16, u64)>,
+    pub(crate) first_ns: u64,
+    pub(crate) last_ns: u64,
+    processed: u64,
+    denied: u64,
+    flows_begun: u64,
+    flows_expired: u64,
+    records_forgotten: u64,
+    dropped_by_workers: Vec<(String, u64)>,
+}
+
+fn named(counts: &DropCounts) -> Vec<(String, u64)> {
+    counts.nonzero().map(|(reason, packets)| (reason.name().to_owned(), packets)).collect()
+}
+
+fn counted(named: &[(String, u64)]) -> Result<DropCounts, String> {
+    let mut counts = DropCounts::default();
+    for (name, packets) in named {
+        let reason = DropReason::ALL.iter().find(|reason| reason.name() == name);
+        counts.add(*reason.ok_or_else(|| format!("unknown drop reason '{name}'"))?, *packets);
+    }
+    Ok(counts)
+}
+
+impl Header {
+    /// Returns the header of a run.
+    pub(crate) fn new(
+        settings: Settings,
+        part: Option<PartNumber>,
+        inputs: Vec<String>,
+        input: &InputCounters,
+        workers: &WorkerCounters,
+    ) -> Self {
+        Self {
+            tool: format!("flowloom {}", env!("CARGO_PKG_VERSION")),
+            settings,
+            part,
+            inputs,
+            packets: input.packets,
+            bytes_on_wire: input.bytes_on_wire,
+            bytes_captured: input.bytes_captured,
+            decoded: input.decoded,
+            dropped: named(&input.dropped),
+            time_backwards: input.time_backwards,
+            time_backwards_ns_max: input.time_backwards_ns_max,
+            captured_over_wire: input.captured_over_wire,
+            unsupported_links: input.unsupported_links.iter().map(|(link, n)| (link.0, *n)).collect(),
+            first_ns: input.first_ns,
+            last_ns: input.last_ns,
+            processed: workers.processed,
+            denied: workers.denied,
+            flows_begun: workers.flows_begun,
+            flows_expired: workers.flows_expired,
+            records_forgotten: workers.records_forgotten,
+            dropped_by_workers: named(&workers.dropped),
+        }
+    }
+
+    fn input(&self) -> Result<InputCounters, String> {
+        let mut input = InputCounters::default();
+        input.packets = self.packets;
+        input.bytes_on_wire = self.bytes_on_wire;
+        input.bytes_captured = self.bytes_captured;
+        input.decoded = self.decoded;
+        input.dropped = counted(&self.dropped)?;
+        input.time_backwards = self.time_backwards;
+        input.time_backwards_ns_max = self.time_backwards_ns_max;
+        input.captured_over_wire = self.captured_over_wire;
+        input.unsupported_links =
+            self.unsupported_links.iter().map(|&(link, n)| (LinkType(link), n)).collect();
+        input.first_ns = self.first_ns;
+        input.last_ns = self.last_ns;
+        Ok(input)
+    }
+
+    fn workers(&self) -> Result<WorkerCounters, String> {
+        let mut workers = WorkerCounters::default();
+        workers.processed = self.processed;
+        workers.denied = self.denied;
+        workers.dropped = counted(&self.dropped_by_workers)?;
+        workers.flows_begun = self.flows_begun;
+        workers.flows_expired = self.flows_expired;
+        workers.records_forgotten = self.records_forgotten;
+        Ok(workers)
+    }
+}
+
+/// Writes a flow's state.
+pub(crate) type SaveWith<F> = fn(&F, &mut Vec<u8>);
+
+/// The records of a part, as they will stand in the file.
+#[derive(Debug, Default)]
+pub(crate) struct Records {
+    bytes: Vec<u8>,
+    count: u64,
+}
+
+impl Records {
+    /// Adds a record.
+    pub(crate) fn add<F>(
+        &mut self,
+        record: &FlowRecord<F>,
+        ticks: [u64; 2],
+        is_live: bool,
+        save: SaveWith<F>,
+    ) {
+        for word in record.key.words().iter().chain(&ticks) {
+            self.bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        self.bytes.push(u8::from(is_live));
+        save(&record.state, &mut self.bytes);
+        self.count += 1;
+    }
+}
+
+/// Writes a part file.
+pub(crate) fn write(file: OutputFile, header: &Header, records: &Records) -> io::Result<()> {
+    let header = serde_json::to_vec(header)?;
+    let mut hash = Sha256::new();
+    let mut out = BufWriter::new(file);
+    let lengths = (u32::try_from(header.len()).map_err(io::Error::other)?, records.count);
+    let (header_bytes, count) = (lengths.0.to_le_bytes(), lengths.1.to_le_bytes());
+    for bytes in [&MAGIC[..], &header_bytes, &header, &count, &records.bytes] {
+        hash.update(bytes);
+        out.write_all(bytes)?;
+    }
+    out.write_all(&hash.finalize())?;
+    out.flush()
+}
+
+/// A part file whose checksum is right, of an application that is not known yet.
+pub(crate) struct PartFile {
+    pub(crate) header: Header,
+    count: u64,
+    records: Vec<u8>,
+}
+
+/// Reads a part file whole, and checks it.
+pub(crate) fn read(path: &Path) -> Result<PartFile, String> {
+    let io_error = |error: io::Error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => String::from("the file is cut: it ends before its contents do"),
+        _ => error.to_string(),
+    };
+    let file = File::open(path).map_err(io_error)?;
+    let metadata = file.metadata().map_err(io_error)?;
+    if !metadata.is_file() {
+        return Err(String::from("it is no regular file"));
+    }
+    let mut left = metadata.len();
+    let mut hash = Sha256::new();
+    let mut reader = BufReader::new(file);
+    let mut take = |bytes: u64| -> Result<Vec<u8>, String> {
+        let is_there = left.checked_sub(bytes).inspect(|rest| left = *rest).is_some();
+        if !is_there {
+            return Err(io_error(io::ErrorKind::UnexpectedEof.into()));
+        }
+        let mut buffer = vec![0; usize::try_from(bytes).map_err(|error| error.to_string())?];
+        reader.read_exact(&mut buffer).map_err(io_error)?;
+        Ok(buffer)
+    };
+    let magic = take(8)?;
+    if magic[..7] != MAGIC[..7] {
+        return Err(String::from("it is no part file: replay --save-part writes them"));
+    }
+    if magic != MAGIC {
+        let version = char::from(magic[7]);
+        return Err(format!("its format has version {version:?}, and this flowloom reads version 1"));
+    }
+    let length = take(4)?;
+    let header_bytes = u32::from_le_bytes(length[..].try_into().expect("four bytes were read"));
+    if header_bytes > HEADER_BYTES_MAX {
+        return Err(format!("its header would have {header_bytes} bytes, {HEADER_BYTES_MAX} are read"));
+    }
+    let header = take(u64::from(header_bytes))?;
+    let count_bytes = take(8)?;
+    let count = u64::from_le_bytes(count_bytes[..].try_into().expect("eight bytes were read"));
+    let records_bytes = metadata.len().saturating_sub(20 + u64::from(header_bytes) + DIGEST_BYTES);
+    let records = take(records_bytes)?;
+    let expected = take(DIGEST_BYTES)?;
+    for bytes in [&magic, &length, &header, &count_bytes, &records] {
+        hash.update(bytes);
+    }
+    if hash.finalize()[..] != expected[..] {
+        return Err(String::from("it is damaged or cut: its checksum is not that of its contents"));
+    }
+    let header =
+        serde_json::from_slice(&header).map_err(|error| format!("its header is not read: {error}"))?;
+    Ok(PartFile { header, count, records })
+}
+
+impl PartFile {
+    /// Returns the part with the states of its application.
+    pub(crate) fn into_part<F: SaveState>(self) -> Result<SavedPart<F>, String> {
+        let bytes = RECORD_BYTES + F::BYTES;
+        if self.count.checked_mul(bytes as u64) != Some(self.records.len() as u64) {
+            let length = self.records.len();
+            return Err(format!(
+                "{} records of {bytes} bytes are not the {length} bytes it has",
+                self.count
+            ));
+        }
+        let word = |at: &[u8]| u64::from_le_bytes(at.try_into().expect("eight bytes each"));
+        let mut records = Vec::with_capacity(self.records.len() / bytes);
+        for (i, record) in self.records.chunks_exact(bytes).enumerate() {
+            let mut words = record[..64].chunks_exact(8).map(word);
+            let mut next = || words.next().unwrap_or_default();
+            let key = FlowKey::from_words(std::array::from_fn(|_| next()));
+            let ticks = [next(), next()];
+            let state = F::load(&record[RECORD_BYTES..])
+                .ok_or_else(|| format!("record {} has no state of {}", i + 1, self.header.settings.app))?;
+            records.push(PartRecord::new(key, ticks, record[64] != 0, state));
+        }
+        Ok(SavedPart::new(self.header.input()?, self.header.workers()?, records))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flowloom::apps::NoState;
+
+    use super::*;
+
+    fn part() -> Vec<u8> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("part");
+        let settings =
+            Settings { app: "null".into(), idle_timeout_ns: None, active_timeout_ns: None, decap: false };
+        let counters = (InputCounters::default(), WorkerCounters::default());
+        let header = Header::new(settings, None, vec!["a.pcap".into()], &counters.0, &counters.1);
+        let mut records = Records::default();
+        let mut record = FlowRecord::<NoState>::default();
+        record.key = FlowKey::from_v4(1, 2, 3, 4, 6).0;
+        records.add(&record, [5, 6], true, NoState::save);
+        write(OutputFile::open(&path).unwrap(), &header, &records).unwrap();
+        std::fs::read(&path).unwrap()
+    }
+
+    fn read_bytes(bytes: &[u8]) -> Result<SavedPart<NoState>, String> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), bytes).unwrap();
+        read(file.path())?.into_part()
+    }
+
+    #[test]
+    fn a_part_comes_back_as_it_was_written() {
+        let read = read_bytes(&part()).unwrap();
+        let key = FlowKey::from_v4(1, 2, 3, 4, 6).0;
+        assert_eq!(read.records, [PartRecord::new(key, [5, 6], true, NoState)]);
+    }
+
+    #[test]
+    fn a_part_that_is_cut_or_changed_anywhere_is_an_error() {
+        let bytes = part();
+        for at in 0..bytes.len() {
+            assert!(read_bytes(&bytes[..at]).is_err(), "cut at {at}");
+            let mut changed = bytes.clone();
+            changed[at] ^= 0x10;
+            assert!(read_bytes(&changed).is_err(), "changed at {at}");
+        }
+        assert!(read_bytes(&[&bytes[..], &[0]].concat()).is_err(), "longer");
+    }
+
+    #[test]
+    fn numbers_of_parts_are_from_one_to_their_count() {
+        assert_eq!("2/4".parse(), Ok(PartNumber { part: 2, of: 4 }));
+        for text in ["0/4", "5/4", "4", "a/b", "-1/2", "1/"] {
+            assert!(text.parse::<PartNumber>().is_err(), "{text}");
+        }
+    }
+}

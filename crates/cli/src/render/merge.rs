@@ -1,0 +1,119 @@
+//! The result of `merge`.
+
+use std::collections::BTreeMap;
+
+use flowloom::engine::{FlowState, MergedParts};
+use serde::Serialize;
+
+use super::{Report, counted, grouped};
+use crate::host::Tool;
+use crate::part_file::Settings;
+
+/// What merged parts come to.
+#[derive(Debug, Serialize)]
+pub(crate) struct MergeResult {
+    schema: &'static str,
+    tool: Tool,
+    app: String,
+    idle_timeout_ns: Option<u64>,
+    active_timeout_ns: Option<u64>,
+    decap: bool,
+    parts: Vec<PartFigures>,
+    packets: u64,
+    bytes_on_wire: u64,
+    bytes_captured: u64,
+    decoded: u64,
+    processed: u64,
+    dropped: BTreeMap<&'static str, u64>,
+    flows: u64,
+    flows_begun: u64,
+    flows_joined: u64,
+    first_ns: u64,
+    last_ns: u64,
+    digest: String,
+}
+
+/// One part.
+#[derive(Debug, Serialize)]
+pub(crate) struct PartFigures {
+    pub(crate) path: String,
+    pub(crate) part: Option<String>,
+    pub(crate) inputs: Vec<String>,
+    pub(crate) packets: u64,
+    pub(crate) first_ns: u64,
+    pub(crate) last_ns: u64,
+}
+
+impl MergeResult {
+    pub(crate) fn new<F: FlowState>(
+        settings: &Settings,
+        parts: Vec<PartFigures>,
+        merged: &MergedParts<F>,
+    ) -> Self {
+        let (input, workers) = (&merged.input, &merged.counters);
+        let mut dropped = input.dropped;
+        dropped.merge(&workers.dropped);
+        Self {
+            schema: "flowloom/merge/1",
+            tool: Tool::THIS,
+            app: settings.app.clone(),
+            idle_timeout_ns: settings.idle_timeout_ns,
+            active_timeout_ns: settings.active_timeout_ns,
+            decap: settings.decap,
+            parts,
+            packets: input.packets,
+            bytes_on_wire: input.bytes_on_wire,
+            bytes_captured: input.bytes_captured,
+            decoded: input.decoded,
+            processed: workers.processed,
+            dropped: dropped.nonzero().map(|(reason, packets)| (reason.name(), packets)).collect(),
+            flows: merged.flows.len() as u64,
+            flows_begun: workers.flows_begun,
+            flows_joined: merged.flows_joined,
+            first_ns: input.first_ns,
+            last_ns: input.last_ns,
+            digest: merged.digest(),
+        }
+    }
+}
+
+impl Report for MergeResult {
+    fn lines(&self) -> Vec<String> {
+        let mut lines = vec![format!("{}   app {}", self.tool, self.app)];
+        for part in &self.parts {
+            let number = part.part.as_ref().map_or(String::new(), |part| format!("   part {part}"));
+            lines.push(format!("{}{number}   {}", part.path, counted(part.packets, "packet")));
+        }
+        lines.push(String::new());
+        let dropped: u64 = self.dropped.values().sum();
+        lines.push(format!(
+            "Packets     {}   decoded {}   processed {}   dropped {}",
+            grouped(self.packets),
+            grouped(self.decoded),
+            grouped(self.processed),
+            grouped(dropped)
+        ));
+        lines.push(format!(
+            "Flows       {}   joined across parts {}",
+            grouped(self.flows),
+            grouped(self.flows_joined)
+        ));
+        for (reason, packets) in &self.dropped {
+            lines.push(format!("Dropped     {reason} {}", grouped(*packets)));
+        }
+        lines.push(format!("Digest      {}", self.digest));
+        lines.push(String::new());
+        lines.push(format!(
+            "{} of {} merged",
+            counted(self.flows, "flow"),
+            counted(self.parts.len() as u64, "part")
+        ));
+        lines
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        let header = ["packets", "processed", "flows", "flows_joined", "digest"];
+        let row = [self.packets, self.processed, self.flows, self.flows_joined].map(|n| n.to_string());
+        vec![header.map(String::from).to_vec(), row.into_iter().chain([self.digest.clone()]).collect()]
+    }
+}

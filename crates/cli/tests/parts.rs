@@ -1,0 +1,141 @@
+//! The sharded layout, and parts that are kept and merged.
+
+use crate::support::{Folder, flowloom, number, replay};
+
+/// Returns what must not depend on the layout.
+fn found(document: &serde_json::Value) -> Vec<serde_json::Value> {
+    let names = [
+        "digest",
+        "packets",
+        "processed",
+        "flows",
+        "flows_begun",
+        "dropped",
+        "first_ns",
+        "last_ns",
+        "notices",
+    ];
+    names.iter().map(|name| document[name].clone()).collect()
+}
+
+#[test]
+fn workers_on_a_file_have_parts_of_it_and_find_what_one_thread_finds() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &["--flows", "300", "--packets", "20000"]);
+    for how in [
+        &[][..],
+        &["--timeout", "0.005"],
+        &["--app", "accounting", "--timeout", "0.01", "--active-timeout", "0.008"],
+        &["--app", "l7"],
+        &["--app", "null", "--decap", "--limit", "12345"],
+    ] {
+        let inline = replay(&[&[trace.as_str()], how].concat());
+        for workers in ["2", "3", "16"] {
+            let sharded = replay(&[&[trace.as_str(), "--workers", workers, "--verify"], how].concat());
+            assert_eq!(sharded["run"]["layout"], "sharded");
+            assert_eq!(
+                number(&sharded["run"]["sharded"], "parts"),
+                workers.parse::<u64>().unwrap(),
+                "{how:?}"
+            );
+            assert_eq!(sharded["verify"]["agrees"], true, "{how:?}");
+            assert_eq!(found(&sharded), found(&inline), "{how:?} {workers}");
+        }
+    }
+}
+
+#[test]
+fn the_layout_that_suits_is_chosen_and_said() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &["--packets", "20000"]);
+    let packed = folder.trace("t.pcap.gz", &["--packets", "20000"]);
+    for (arguments, layout, why) in [
+        (&[trace.as_str()][..], "inline", None),
+        (&[&trace, "--workers", "2"], "sharded", None),
+        (&[&trace, "--workers", "2", "--scheduler", "dh"], "pipeline", Some("--scheduler")),
+        (&[&trace, "--workers", "2", "--order", "external"], "pipeline", Some("--order")),
+        (&[&packed, "--workers", "2"], "pipeline", Some("compressed")),
+        (&[&trace, "--workers", "2", "--passes", "2"], "pipeline", Some("several times")),
+        (&[&trace, "--workers", "2", "--tcb-cache", "8k"], "pipeline", Some("one sequence")),
+        (&[&packed, "--layout", "sharded", "--workers", "2"], "sharded", Some("compressed")),
+    ] {
+        let document = replay(arguments);
+        assert_eq!(document["run"]["layout"], layout, "{arguments:?}");
+        let told = document["run"]["why"].as_str();
+        assert_eq!(told.is_some(), why.is_some(), "{arguments:?} {told:?}");
+        assert!(told.unwrap_or_default().contains(why.unwrap_or_default()), "{arguments:?} {told:?}");
+    }
+    let refused = ["replay", &trace, "--layout", "sharded", "--scheduler", "dh"];
+    flowloom(refused).ends(2).says(&["--layout sharded cannot be used: --scheduler is for the pipeline"]);
+}
+
+#[test]
+fn parts_that_are_kept_merge_to_the_result_of_the_whole() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &["--flows", "300", "--packets", "20000"]);
+    // The halves of the records, by the capture's own limit and what follows it.
+    let bytes = std::fs::read(&trace).unwrap();
+    let mut at = 24;
+    for _ in 0..9_000 {
+        let captured: [u8; 4] = bytes[at + 8..at + 12].try_into().unwrap();
+        at += 16 + u32::from_le_bytes(captured) as usize;
+    }
+    let first = folder.write("first.pcap", &bytes[..at]);
+    let second = folder.write("second.pcap", &[&bytes[..24], &bytes[at..]].concat());
+    for how in [&["--app", "tcp-tracker"][..], &["--app", "accounting", "--timeout", "0.005"]] {
+        let whole = replay(&[&[trace.as_str()], how].concat());
+        let (a, b) = (folder.path("a.part"), folder.path("b.part"));
+        for (input, part, number) in [(&first, &a, "1/2"), (&second, &b, "2/2")] {
+            replay(&[&[input.as_str(), "--save-part", part, "--part", number], how].concat());
+        }
+        let flows = folder.path("flows.csv");
+        let merged = flowloom(["merge", &b, &a, "--format", "json", "--flows", &flows]).ends(0).json();
+        for name in ["digest", "packets", "processed", "flows", "flows_begun", "dropped"] {
+            assert_eq!(merged[name], whole[name], "{name} {how:?}");
+        }
+        assert!(number(&merged, "flows_joined") > 0);
+        let lines = std::fs::read_to_string(&flows).unwrap().lines().count() as u64;
+        assert_eq!(lines, 1 + number(&whole, "flows"));
+        flowloom(["merge", &a]).ends(3).says(&["1 of 2 parts are missing: 2", "--incomplete"]);
+        flowloom(["merge", &a, "--incomplete"]).ends(0);
+        flowloom(["merge", &a, &a, &b]).ends(3).says(&["parts overlap", "both part 1/2"]);
+        let mut damaged = std::fs::read(&b).unwrap();
+        let middle = damaged.len() / 2;
+        damaged[middle] ^= 1;
+        let damaged = folder.write("damaged.part", &damaged);
+        flowloom(["merge", &a, &damaged]).ends(3).says(&["damaged.part", "checksum"]);
+    }
+    let other = folder.path("other.part");
+    replay(&[&second, "--save-part", &other]);
+    flowloom(["merge", &folder.path("a.part"), &other]).ends(3).says(&["parts of different runs"]);
+    flowloom(["merge", &trace]).ends(3).says(&["it is no part file"]);
+    flowloom(["replay", &trace, "--app", "l7", "--save-part", &other])
+        .ends(2)
+        .says(&["--save-part is for"]);
+    flowloom(["replay", &trace, "--layout", "pipeline", "--save-part", &other]).ends(2);
+}
+
+#[test]
+fn parts_whose_times_overlap_are_refused() {
+    let folder = Folder::new();
+    let (first, second) = (folder.trace("a.pcap", &[]), folder.trace("b.pcap", &["--seed", "9"]));
+    let (a, b) = (folder.path("a.part"), folder.path("b.part"));
+    replay(&[&first, "--save-part", &a]);
+    replay(&[&second, "--save-part", &b]);
+    flowloom(["merge", &a, &b]).ends(3).says(&["part 2 begins", "before part 1 ends"]);
+}
+
+#[test]
+fn schedulers_that_descend_a_tree_have_one() {
+    let folder = Folder::new();
+    let trace = folder.trace("t.pcap", &[]);
+    let base = [trace.as_str(), "--workers", "4", "--scheduler", "hrw3", "--verify"];
+    let document = replay(&[&base[..], &["--topology", "2x2"]].concat());
+    assert_eq!(document["verify"]["agrees"], true);
+    flowloom([&["replay"], &base[..], &["--topology", "2x4"]].concat()).ends(2).says(&[
+        "--topology 2x4 has 8 threads",
+        "4 workers",
+        "--workers 8",
+    ]);
+    flowloom([&["replay"], &base[..], &["--topology", "tree"]].concat()).ends(2).says(&["--topology tree"]);
+}
