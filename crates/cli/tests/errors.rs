@@ -438,7 +438,7 @@ fn arguments_that_cannot_be_met_are_refused_with_the_reason() {
     }
     flowloom(["replay"]).ends(2).says(&[
         "<FILE|--iface <INTERFACE>>",
-        "tip: FILE  Captures, read one after the other: files, directories by first timestamp, or - for",
+        "tip: FILE  Captures: files, directories, or - for standard input",
         "tip: --iface  Capture on this interface",
     ]);
     flowloom(["rules", "check"]).ends(2).says(&["tip: RULES  ", "iptables-save"]);

@@ -33,11 +33,10 @@ fn workers_on_a_file_have_parts_of_it_and_find_what_one_thread_finds() {
         for workers in ["2", "3", "16"] {
             let sharded = replay(&[&[trace.as_str(), "--workers", workers, "--verify"], how].concat());
             assert_eq!(sharded["run"]["layout"], "sharded");
-            assert_eq!(
-                number(&sharded["run"]["sharded"], "parts"),
-                workers.parse::<u64>().unwrap(),
-                "{how:?}"
-            );
+            // A limit leaves parts behind it away.
+            let parts = workers.parse::<u64>().unwrap();
+            let counted = number(&sharded["run"]["sharded"], "parts");
+            assert!(counted == parts || how.contains(&"--limit"), "{counted} of {parts}, {how:?}");
             assert_eq!(sharded["verify"]["agrees"], true, "{how:?}");
             assert_eq!(found(&sharded), found(&inline), "{how:?} {workers}");
         }

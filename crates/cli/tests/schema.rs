@@ -182,7 +182,7 @@ fn the_validator_sees_mistakes() {
     assert_eq!(spoiled("/packets", "many".into()).len(), 1);
     assert_eq!(spoiled("/packets", (-1).into()).len(), 1);
     assert_eq!(spoiled("/packets", 1.5.into()).len(), 1);
-    assert_eq!(spoiled("/run/mode", "both".into()).len(), 1);
+    assert_eq!(spoiled("/run/layout", "both".into()).len(), 1);
     assert_eq!(spoiled("/schema", "flowloom/replay/2".into()).len(), 1);
     assert_eq!(spoiled("/workers/0", Value::Array(Vec::new())).len(), 1);
     assert!(spoiled("/table", serde_json::json!({ "new": 1 })).len() > 1);

@@ -14,4 +14,5 @@ mod layouts;
 mod load;
 mod named;
 mod order;
+mod sharded;
 mod window;

@@ -1,0 +1,217 @@
+//! The sharded layout: parts of an input, whatever happens in one of them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use flowloom_engine::{
+    App, ConfigError, Control, CutSource, EngineConfig, Fault, Layout, Pace, PartSource, PartSupport,
+    RunReport, StartError, Verdict, run_sharded,
+};
+use flowloom_packet::{DropReason, Fill, PacketBatch, PacketSource, PacketView, SourceError};
+use flowloom_scheduler::{DirectHash, WorkerCount};
+
+use crate::common::{Memory, Recorder, Seen, config, mix, small_table};
+
+/// Parts of packets in memory, by the numbers of their packets.
+struct Cut {
+    memory: Memory,
+    ends: Vec<usize>,
+    /// The part that cannot be opened.
+    unopened: Option<usize>,
+    /// The part that fails, or panics, after so many packets.
+    fails: Option<(usize, u64)>,
+    panics: Option<(usize, u64)>,
+}
+
+impl Cut {
+    fn new(memory: Memory, cuts: &[usize]) -> Self {
+        let packets = memory.blocks.iter().map(|(_, packets)| packets.len()).sum();
+        let ends = cuts.iter().copied().chain([packets]).collect();
+        Self { memory, ends, unopened: None, fails: None, panics: None }
+    }
+
+    fn between(&self, begin: usize, end: usize) -> Memory {
+        let mut at = 0;
+        let mut blocks = Vec::new();
+        for (block, packets) in &self.memory.blocks {
+            let (from, to) = (begin.clamp(at, at + packets.len()), end.clamp(at, at + packets.len()));
+            if from < to {
+                blocks.push((Arc::clone(block), packets[from - at..to - at].to_vec()));
+            }
+            at += packets.len();
+        }
+        Memory { blocks, ..self.memory.clone() }
+    }
+}
+
+struct Part(Memory, usize, usize);
+
+impl PacketSource for Part {
+    fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
+        self.0.next_batch(batch)
+    }
+}
+
+impl PartSource for Part {
+    type Read = (usize, usize);
+
+    fn finish(self) -> (usize, usize) {
+        (self.1, self.2)
+    }
+}
+
+impl CutSource for Cut {
+    type Boundary = usize;
+    type Read = (usize, usize);
+    type Part = Part;
+
+    fn parts(&self) -> usize {
+        self.ends.len()
+    }
+
+    fn open(&self, part: usize) -> Result<Part, SourceError> {
+        let begin = part.checked_sub(1).map_or(0, |before| self.ends[before]);
+        self.open_at(part, begin)
+    }
+
+    fn open_at(&self, part: usize, begin: usize) -> Result<Part, SourceError> {
+        if self.unopened == Some(part) {
+            return Err(SourceError("told not to open".into()));
+        }
+        let of_part =
+            |which: Option<(usize, u64)>| which.filter(|(at, _)| *at == part).map(|(_, after)| after);
+        let end = self.ends[part];
+        let memory = Memory {
+            fail_after: of_part(self.fails),
+            panic_after: of_part(self.panics),
+            ..self.between(begin, end)
+        };
+        Ok(Part(memory, begin, end))
+    }
+
+    fn begin(&self, read: &(usize, usize)) -> usize {
+        read.0
+    }
+
+    fn unconfirmed(&self, _: &[(usize, usize)]) -> Vec<(usize, usize)> {
+        Vec::new()
+    }
+}
+
+fn go<A: App<Flow = Seen>>(cut: &Cut, app: impl FnMut(usize) -> A, control: &Control) -> RunReport<Seen> {
+    let config = config(Layout::Sharded { workers: cut.parts() });
+    let report = run_sharded(&config, cut, |_| small_table(), app, control).unwrap().report;
+    assert!(report.is_balanced(), "{report:?}");
+    assert_eq!(report.workers.len(), cut.parts());
+    report
+}
+
+/// Returns the report of one thread over the first packets.
+fn inline(memory: &Memory, packets: Option<u64>) -> RunReport<Seen> {
+    let config = EngineConfig { packet_limit: packets, ..config(Layout::Inline) };
+    let mut policy = DirectHash::new(WorkerCount::new(1).unwrap());
+    let (mut memory, control) = (memory.clone(), Control::default());
+    let app = |_| Recorder::default();
+    flowloom_engine::run(&config, &mut memory, &mut policy, |_| small_table(), app, &control).unwrap()
+}
+
+#[test]
+fn a_state_that_does_not_compose_comes_out_as_one_thread_has_it() {
+    let memory = Memory::of(mix(5_000, 100));
+    let report = go(
+        &Cut::new(memory.clone(), &[0, 1_700, 1_701, 4_000]),
+        |_| Recorder::default(),
+        &Control::default(),
+    );
+    let whole = inline(&memory, None);
+    assert_eq!(report.digest(), whole.digest());
+    assert_eq!(report.input, whole.input);
+    let sharded = report.sharded.unwrap();
+    assert!(sharded.flows_joined == 0 && sharded.flows_reprocessed > 50, "{sharded:?}");
+}
+
+#[test]
+fn what_follows_a_part_that_broke_does_not_count() {
+    let memory = Memory::of(mix(5_000, 100));
+    let cut = || Cut::new(memory.clone(), &[1_000, 3_000]);
+    let first = inline(&memory, Some(1_000));
+    let app = |_| Recorder::default();
+    let report = go(&Cut { unopened: Some(1), ..cut() }, app, &Control::default());
+    assert!(matches!(report.fault, Some(Fault::Source { packets: 1_000, .. })), "{:?}", report.fault);
+    assert_eq!(report.digest(), first.digest());
+    let report = go(&Cut { fails: Some((1, 500)), ..cut() }, app, &Control::default());
+    let Some(Fault::Source { packets, .. }) = report.fault else { panic!("{:?}", report.fault) };
+    assert!((1_500..1_600).contains(&packets), "{packets}");
+    assert_eq!(report.input.packets, packets);
+    let report = go(&Cut { panics: Some((1, 500)), ..cut() }, app, &Control::default());
+    assert!(
+        matches!(report.fault, Some(Fault::InputPanicked { packets: 1_500.., .. })),
+        "{:?}",
+        report.fault
+    );
+}
+
+#[test]
+fn a_panic_of_an_application_names_the_part_and_the_packet_of_the_whole() {
+    let memory = Memory::of(mix(5_000, 100));
+    let cut = Cut::new(memory, &[1_000, 3_000]);
+    let app = |worker| Recorder { panic_at: (worker == 1).then_some(700), ..Recorder::default() };
+    let report = go(&cut, app, &Control::default());
+    let Some(Fault::WorkerPanicked { worker: 1, packet: Some(packet), processed: 699, .. }) = report.fault
+    else {
+        panic!("{:?}", report.fault)
+    };
+    assert!((1_700..1_800).contains(&packet), "{packet}, with those that have no flow");
+    assert!(report.dropped().of(DropReason::WorkerLost) > 0);
+    assert!(report.input.packets < 3_000, "the third part does not count");
+}
+
+/// Stops the run at its first packet.
+struct Stops(Arc<Control>, Arc<AtomicU64>);
+
+impl App for Stops {
+    type Flow = Seen;
+
+    fn on_packet(&mut self, _: &PacketView<'_>, flow: &mut Seen) -> Verdict {
+        self.0.stop();
+        self.1.fetch_add(1, Ordering::Relaxed);
+        flow.packets += 1;
+        Verdict::Accept
+    }
+}
+
+#[test]
+fn a_run_that_is_stopped_has_what_each_worker_has_seen() {
+    let (control, seen) = (Arc::new(Control::default()), Arc::new(AtomicU64::new(0)));
+    let cut = Cut::new(Memory::of(mix(50_000, 100)), &[10_000, 30_000]);
+    let report = go(&cut, |_| Stops(Arc::clone(&control), Arc::clone(&seen)), &control);
+    assert!(report.interrupted && report.fault.is_none());
+    assert_eq!(report.processed(), seen.load(Ordering::Relaxed));
+    let in_flows: u64 = report.flows.iter().map(|flow| flow.state.packets).sum();
+    assert_eq!(in_flows, report.processed());
+    assert_eq!(control.snapshot().packets, report.input.packets);
+}
+
+struct Sequential;
+
+impl App for Sequential {
+    type Flow = Seen;
+    const PARTS: PartSupport = PartSupport::Never("it counts on one sequence");
+
+    fn on_packet(&mut self, _: &PacketView<'_>, _: &mut Seen) -> Verdict {
+        Verdict::Accept
+    }
+}
+
+#[test]
+fn what_cannot_be_exact_is_refused_with_the_reason() {
+    let cut = Cut::new(Memory::of(mix(500, 10)), &[100]);
+    let usual = config(Layout::Sharded { workers: 2 });
+    let control = Control::default();
+    let error = run_sharded(&usual, &cut, |_| small_table(), |_| Sequential, &control).unwrap_err();
+    assert!(error.to_string().contains("it counts on one sequence"), "{error}");
+    let paced = EngineConfig { pace: Pace::Times(1.0), ..usual };
+    let error =
+        run_sharded(&paced, &cut, |_| small_table(), |_| Recorder::default(), &control).unwrap_err();
+    assert!(matches!(error, StartError::Config(ConfigError::Sharded { .. })), "{error}");
+}
