@@ -174,7 +174,7 @@ impl TcpFlow {
         let has_fin = |facts: u8, way: usize| facts >> way & 1 != 0;
         match (self.state, later.state) {
             _ if later.facts & OPENED != 0 => later.state,
-            (state, NotTcp) => state,
+            (_, NotTcp) => self.state,
             (_, Reset) | (Reset, _) => Reset,
             // The last FIN of these packets closes the connection if the other side has sent one before.
             (_, HalfClosed | Closed) => {
@@ -182,12 +182,11 @@ impl TcpFlow {
                 let is_closed = (0..2).any(|way| has_fin(later.facts, way) && has_fin(others, 1 - way));
                 if is_closed { Closed } else { HalfClosed }
             }
-            (state @ (Established | HalfClosed | Closed), _) => state,
             (SynReceived, _) if later.facts & ACKED != 0 => Established,
-            (SynReceived, _) => SynReceived,
-            (SynSent, Midstream) => SynSent,
-            (Midstream, Midstream) | (NotTcp, Midstream) => Midstream,
-            (_, state) => state,
+            (Established | HalfClosed | Closed | SynReceived, _) | (SynSent | Midstream, Midstream) => {
+                self.state
+            }
+            _ => later.state,
         }
     }
 }

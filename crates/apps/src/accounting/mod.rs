@@ -179,8 +179,9 @@ impl SaveState for Accounted {
     }
 
     fn load(bytes: &[u8]) -> Option<Self> {
-        let ([a, b, c, d, e, f, first_ns, last_ns], rest) = words(bytes)?;
-        let (seen, bytes, ip_bytes) = ([a, b], [c, d], [e, f]);
+        let (words, rest) = words::<8>(bytes)?;
+        let pair = |at: usize| [words[at], words[at + 1]];
+        let (seen, bytes, ip_bytes, [first_ns, last_ns]) = (pair(0), pair(2), pair(4), pair(6));
         rest.is_empty().then_some(Self { seen, bytes, ip_bytes, first_ns, last_ns })
     }
 }

@@ -325,16 +325,17 @@ impl ReplayResult {
             for (i, worker) in self.workers.iter().enumerate() {
                 let flows =
                     worker.flows.map_or(String::new(), |flows| format!("   {}", counted(flows, "flow")));
-                let mut line = format!(
-                    "Worker {i:<4} {} ({}){flows}",
+                let ring = if self.run.layout == "pipeline" {
+                    let waits = counted(worker.full_waits, "time");
+                    format!("   ring full {waits}{}", dropped_there(worker.ring_full))
+                } else {
+                    String::new()
+                };
+                lines.push(format!(
+                    "Worker {i:<4} {} ({}){flows}{ring}",
                     counted(worker.processed, "packet"),
                     percent(worker.processed, self.processed)
-                );
-                if self.run.layout == "pipeline" {
-                    let waits = counted(worker.full_waits, "time");
-                    line += &format!("   ring full {waits}{}", dropped_there(worker.ring_full));
-                }
-                lines.push(line);
+                ));
             }
         }
         if self.pool_full_waits > 0 || self.unplaced > 0 {

@@ -145,7 +145,7 @@ impl BatchPool {
 #[derive(Debug)]
 pub(crate) struct Received {
     shares: Vec<BatchPart>,
-    /// BatchPart and place of each packet, in their order.
+    /// The part and the place of each packet, in their order.
     picks: Vec<(u8, u8)>,
     packets_max: usize,
 }

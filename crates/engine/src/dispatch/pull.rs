@@ -145,7 +145,7 @@ impl<'a> Pool<'a> {
     }
 }
 
-/// AppRunner packets to the pool.
+/// Hands packets to the pool.
 pub(crate) struct PullDispatcher<'a> {
     pool: Arc<Pool<'a>>,
     drop_when_full: bool,
@@ -188,7 +188,7 @@ impl<'a> PullDispatcher<'a> {
         }
     }
 
-    /// AppRunner on what is held, as far as there is room.
+    /// Hands on what is held, as far as there is room.
     fn flush(&mut self, losses: &mut Losses) -> Room {
         let Some((_, block)) = &self.block else { return Room::Free };
         if self.held.is_empty() {

@@ -15,7 +15,7 @@ use crate::ingest::decode::Losses;
 use crate::runtime::poll::Room;
 use crate::worker::shards::{ProcessedTime, shard_of};
 
-/// AppRunner packets to workers.
+/// Hands packets to workers.
 pub(crate) struct PushDispatcher<'a> {
     outboxes: Vec<Outbox>,
     placement: &'a mut dyn Placement,

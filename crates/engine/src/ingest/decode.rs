@@ -152,7 +152,7 @@ impl Decoder {
         Self { options, hasher, digest }
     }
 
-    /// AppRunner on a packet with its headers, hash and place, unless it has no key, for which it says why.
+    /// Hands on a packet with its headers, hash and place, unless it has no key, for which it says why.
     ///
     /// The headers are read where they were made: a copy would wait for their single bytes to reach memory, behind whatever else
     /// is being written.

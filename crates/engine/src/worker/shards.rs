@@ -76,6 +76,9 @@ pub(crate) struct Shard<F, T> {
     pub(crate) sequencer: Sequencer<Parked>,
 }
 
+/// A shard behind its lock, on cache lines of its own.
+type LockedShard<F, T> = CachePadded<Mutex<Shard<F, T>>>;
+
 /// A shard that this thread has to itself.
 pub(crate) struct Entered<'a, F, T> {
     pub(crate) shard: MutexGuard<'a, Shard<F, T>>,
@@ -92,7 +95,7 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Entered<'_, F, T> {
 /// All flows of a run.
 #[derive(Debug)]
 pub(crate) struct SharedFlows<F, T> {
-    shards: Box<[CachePadded<Mutex<Shard<F, T>>>]>,
+    shards: Box<[LockedShard<F, T>]>,
     done_up_to: Arc<ProcessedTime>,
 }
 

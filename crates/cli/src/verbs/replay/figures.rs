@@ -33,10 +33,9 @@ pub(super) struct Run<'a, F> {
 
 /// Returns the document of a run.
 pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
-    let Run { arguments, config, source, report, .. } = run;
+    let Run { arguments, source, report, .. } = run;
     let input = &report.input;
     let totals = report.worker_totals();
-    let pipeline = matches!(config.layout, Layout::Pipeline { .. });
     let seconds = report.elapsed.as_secs_f64();
     let dropped: BTreeMap<&'static str, u64> =
         report.dropped().nonzero().map(|(reason, packets)| (reason.name(), packets)).collect();
@@ -50,44 +49,7 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
         schema: "flowloom/replay/1",
         tool: Tool::THIS,
         host: Host::with_isa(run.isa),
-        run: RunFigures {
-            layout: match config.layout {
-                Layout::Inline => "inline",
-                Layout::Sharded { .. } => "sharded",
-                Layout::Pipeline { .. } => "pipeline",
-            },
-            why: run.why,
-            merged: source.overlapped(),
-            sharded: report.sharded.map(|sharded| ShardedFigures {
-                parts: sharded.parts,
-                parts_reread: sharded.parts_reread,
-                flows_joined: sharded.flows_joined,
-                flows_reprocessed: sharded.flows_reprocessed,
-            }),
-            workers: report.workers.len(),
-            input_cpu: report.input_cpu,
-            app: run.app,
-            table: arguments.table.name(),
-            scheduler: pipeline.then_some(run.scheduler),
-            order: pipeline.then_some(match config.order {
-                Order::None => "none",
-                Order::Internal => "internal",
-                Order::External => "external",
-            }),
-            tables: report.shared.as_ref().map_or(report.workers.len(), |shared| shared.shards),
-            when_full: match config.when_full {
-                WhenFull::Block => "block",
-                WhenFull::Drop => "drop",
-            },
-            ring_slots: pipeline.then_some(config.ring_slots),
-            seed: arguments.seed,
-            passes: (!arguments.forever).then_some(arguments.passes),
-            decap: config.decode.decap,
-            defrag: arguments.defrag,
-            idle_timeout_ns: arguments.timeout,
-            active_timeout_ns: arguments.active_timeout,
-            mapped: !arguments.no_mmap,
-        },
+        run: run_figures(&run),
         inputs: files
             .iter()
             .map(|file| InputFigures {
@@ -142,6 +104,50 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
         fault: report.fault.as_ref().map(ToString::to_string),
         balanced: report.is_balanced(),
         complete: !report.interrupted && report.fault.is_none(),
+    }
+}
+
+/// Returns how a run was set up.
+fn run_figures<F: FlowState>(run: &Run<'_, F>) -> RunFigures {
+    let Run { arguments, config, source, report, .. } = run;
+    let pipeline = matches!(config.layout, Layout::Pipeline { .. });
+    RunFigures {
+        layout: match config.layout {
+            Layout::Inline => "inline",
+            Layout::Sharded { .. } => "sharded",
+            Layout::Pipeline { .. } => "pipeline",
+        },
+        why: run.why.clone(),
+        merged: source.overlapped(),
+        sharded: report.sharded.map(|sharded| ShardedFigures {
+            parts: sharded.parts,
+            parts_reread: sharded.parts_reread,
+            flows_joined: sharded.flows_joined,
+            flows_reprocessed: sharded.flows_reprocessed,
+        }),
+        workers: report.workers.len(),
+        input_cpu: report.input_cpu,
+        app: run.app,
+        table: arguments.table.name(),
+        scheduler: pipeline.then_some(run.scheduler),
+        order: pipeline.then_some(match config.order {
+            Order::None => "none",
+            Order::Internal => "internal",
+            Order::External => "external",
+        }),
+        tables: report.shared.as_ref().map_or(report.workers.len(), |shared| shared.shards),
+        when_full: match config.when_full {
+            WhenFull::Block => "block",
+            WhenFull::Drop => "drop",
+        },
+        ring_slots: pipeline.then_some(config.ring_slots),
+        seed: arguments.seed,
+        passes: (!arguments.forever).then_some(arguments.passes),
+        decap: config.decode.decap,
+        defrag: arguments.defrag,
+        idle_timeout_ns: arguments.timeout,
+        active_timeout_ns: arguments.active_timeout,
+        mapped: !arguments.no_mmap,
     }
 }
 

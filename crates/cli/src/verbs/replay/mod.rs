@@ -18,9 +18,10 @@ use std::sync::Arc;
 use flowloom::apps::accounting::{EndReason, end_reasons};
 use flowloom::engine::{
     App, Control, Discipline, EngineConfig, Fault, FlowRecord, FlowState, IdleTimeout, Parts, RunReport,
-    ShardedRun, run_sharded_then,
+    ShardedRun, StartError, run_sharded_then,
 };
 use flowloom::packet::PacketSource;
+use flowloom::scheduler::sim::schemes::Policy;
 use flowloom::traffic::capture::{CaptureSet, Input, Notice};
 
 use crate::args::Common;
@@ -108,36 +109,13 @@ fn run_app<R: Role>(
     let reload = rules.and_then(|rules| rules.reload(arguments, common.quiet > 1));
     let reloads =
         attend::start(&control, config.layout.workers(), rules.map(Rules::live), reload, listener)?;
-    let defrag = arguments.defrag.then_some(config.decode);
     let input = arguments.live.iface.clone().unwrap_or_else(|| label(&arguments.inputs));
     let label = format!("replay  {input}");
     let progress = Progress::start(label, source.progress(), Arc::clone(&control), common.quiet > 0);
     let pace = arguments.save.save.is_some().then(|| Pace::start(Arc::clone(&control))).flatten();
     let mut kept = arguments.save_part.as_ref().map(|_| Records::default());
-    let report = if let Source::Parts(parts, summary) = &mut source {
-        let cut = Cut(parts);
-        let (table, app) = (|_| tables.linehash::<FlowOf<R>>(), |_| role.app());
-        let mut keep = |record: &FlowRecord<_>, ticks, is_live| {
-            if let (Some(records), Some(save)) = (&mut kept, R::save_with()) {
-                records.add(record, ticks, is_live, save);
-            }
-        };
-        let show = arguments.save_part.as_ref().map(|_| &mut keep as _);
-        let run = run_sharded_then(&config, &cut, table, app, &control, show);
-        run.map(|ShardedRun { report, reads, .. }| {
-            *summary = Some(parts.summary(&reads));
-            report
-        })
-    } else {
-        let mut fed = feed(&mut source, defrag);
-        let parts = Parts {
-            source: &mut *fed,
-            discipline: Discipline::of(&mut policy),
-            sink: outputs.sink.as_mut().map(|sink| sink as _),
-            control: &control,
-        };
-        role.run(arguments.table, &config, parts, tables)
-    };
+    let run = Prepared { arguments, config: &config, tables, control: &control };
+    let report = run.run(role, &mut source, &mut policy, &mut outputs, kept.as_mut());
     let read_share = match source.progress().total_bytes() {
         0 => None,
         total => Some(source.progress().done_bytes() as f64 / total as f64),
@@ -152,11 +130,8 @@ fn run_app<R: Role>(
     if report.fault.is_none() && (is_parts || arguments.limit.is_some()) {
         source.check_decodable()?;
     }
-    if let (true, Some(files)) = (is_parts, source.overlapped()) {
-        return Err(Failure::Input(format!(
-            "{files} captures overlap in time, which their first and last packets did not show\n  \
-             use --layout inline or pipeline, which merge them, or --concat"
-        )));
+    if is_parts {
+        check_apart(&source)?;
     }
 
     // Taken now: the oracle runs an application, and a probe, of its own.
@@ -166,6 +141,7 @@ fn run_app<R: Role>(
     let verified = if arguments.verify {
         let mut again = CaptureSet::open(&inputs, options)?;
         let in_order = keeps_flow_order(&config, order);
+        let defrag = arguments.defrag.then_some(config.decode);
         oracle_says(role, &report, &mut *feed(&mut again, defrag), (&config, in_order), &control)?
     } else {
         None
@@ -219,6 +195,61 @@ fn run_app<R: Role>(
     } else {
         status(arguments, &source, &result, is_output, common)
     })
+}
+
+/// Refuses parts of captures that overlap in time, against what their ends showed.
+fn check_apart(source: &Source) -> Result<(), Failure> {
+    let Some(files) = source.overlapped() else { return Ok(()) };
+    Err(Failure::Input(format!(
+        "{files} captures overlap in time, which their first and last packets did not show\n  \
+         use --layout inline or pipeline, which merge them, or --concat"
+    )))
+}
+
+/// A run that is set up.
+struct Prepared<'a> {
+    arguments: &'a Replay,
+    config: &'a EngineConfig,
+    tables: Tables,
+    control: &'a Control,
+}
+
+impl Prepared<'_> {
+    /// Runs in the layout of the source; the records of a part go to `kept`.
+    fn run<R: Role>(
+        &self,
+        role: &R,
+        source: &mut Source,
+        policy: &mut Policy,
+        outputs: &mut Outputs,
+        mut kept: Option<&mut Records>,
+    ) -> Result<RunReport<FlowOf<R>>, StartError> {
+        let Self { arguments, config, tables, control } = *self;
+        let Source::Parts(parts, summary) = source else {
+            let defrag = arguments.defrag.then_some(config.decode);
+            let mut fed = feed(source, defrag);
+            let parts = Parts {
+                source: &mut *fed,
+                discipline: Discipline::of(policy),
+                sink: outputs.sink.as_mut().map(|sink| sink as _),
+                control,
+            };
+            return role.run(arguments.table, config, parts, tables);
+        };
+        let keeps = kept.is_some();
+        let mut keep = |record: &FlowRecord<_>, ticks, is_live| {
+            if let (Some(records), Some(save)) = (&mut kept, R::save_with()) {
+                records.add(record, ticks, is_live, save);
+            }
+        };
+        let show = keeps.then_some(&mut keep as _);
+        let (table, app) = (|_| tables.linehash::<FlowOf<R>>(), |_| role.app());
+        let run = run_sharded_then(config, &Cut(parts), table, app, control, show);
+        run.map(|ShardedRun { report, reads, .. }| {
+            *summary = Some(parts.summary(&reads));
+            report
+        })
+    }
 }
 
 /// Compares the results with those of plain maps over the same input, or without order what does not depend on it; `None` if that was
