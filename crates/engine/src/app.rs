@@ -11,6 +11,9 @@ pub enum Verdict {
     Deny,
 }
 
+/// What became of a packet: an application's verdict, or none because the table was full.
+pub(crate) type Outcome = Option<Verdict>;
+
 /// What a worker does with each packet. One instance per worker.
 ///
 /// Where the policy keeps a flow with its worker ([`OrderGuarantee::Home`]), no other instance sees the flow. Elsewhere its packets may

@@ -8,8 +8,8 @@ use flowloom_packet::DropReason;
 use flowloom_packet::reason::DropCounts;
 
 use crate::app::FlowState;
-use crate::dispatch::stage::FullCounts;
 use crate::report::RunReport;
+use crate::report::counters::FullCounts;
 use crate::report::counters::WorkerCounters;
 
 const REASONS: usize = DropReason::ALL.len();

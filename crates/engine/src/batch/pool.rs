@@ -16,7 +16,6 @@ use flowloom_cpu::stream::{self, Writer};
 use flowloom_packet::{BATCH_PACKETS, PacketView, SharedBlock};
 
 use crate::batch::packet::{PacketDescriptor, PacketRef};
-use crate::worker::shards::Parked;
 
 /// Packets that a batch has room for. What is told from CPU to CPU is told once a batch, so it has room for more than a batch.
 pub(crate) const BATCH_DESCRIPTORS: usize = 2 * BATCH_PACKETS;
@@ -139,6 +138,16 @@ impl BatchPool {
             }
         }
     }
+}
+
+/// A packet that arrived before an earlier one of its shard was processed.
+#[derive(Debug)]
+pub(crate) struct Parked {
+    pub(crate) batch: Arc<DescriptorBatch>,
+    /// Which packet of the batch it is.
+    pub(crate) at: u8,
+    /// The worker that it was sent to.
+    pub(crate) worker: u16,
 }
 
 /// What a worker has taken from its ring at a time.

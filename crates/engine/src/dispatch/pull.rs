@@ -13,9 +13,10 @@ use flowloom_scheduler::{Intake as PullPolicy, WorkItem, WorkerId};
 use crate::batch::packet::PacketDescriptor;
 use crate::batch::pool::BatchPool;
 use crate::control::Gauges;
-use crate::dispatch::stage::{DecodedBatch, Dispatched, Dispatcher, FullCounts};
+use crate::dispatch::stage::{DecodedBatch, Dispatched, Dispatcher};
 use crate::egress::reorder::EgressNotices;
 use crate::ingest::decode::Losses;
+use crate::report::counters::FullCounts;
 use crate::runtime::poll::Room;
 use crate::worker::shards::ProcessedTime;
 

@@ -9,9 +9,10 @@ use crate::batch::packet::TURNS;
 use crate::batch::pool::{BATCH_DESCRIPTORS, BatchPool};
 use crate::control::Gauges;
 use crate::dispatch::ring::Outbox;
-use crate::dispatch::stage::{DecodedBatch, Dispatched, Dispatcher, FullCounts};
+use crate::dispatch::stage::{DecodedBatch, Dispatched, Dispatcher};
 use crate::egress::reorder::EgressNotices;
 use crate::ingest::decode::Losses;
+use crate::report::counters::FullCounts;
 use crate::runtime::poll::Room;
 use crate::worker::shards::{ProcessedTime, shard_of};
 

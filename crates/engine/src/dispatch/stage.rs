@@ -17,8 +17,8 @@ use crate::control::Control;
 use crate::error::Fault;
 use crate::ingest::decode::{Decoder, Losses};
 use crate::ingest::reader::{Next, Reader};
-use crate::report::counters::InputCounters;
-use crate::runtime::assemble::caught;
+use crate::report::counters::{FullCounts, InputCounters};
+use crate::runtime::panics::caught;
 use crate::runtime::poll::{Polled, Room};
 
 /// Packets between the one being decoded and the one whose first line is prefetched.
@@ -55,15 +55,6 @@ pub(crate) struct Dispatched {
     pub(crate) rings: Vec<FullCounts>,
     /// How the pool was full, where there is one; what a policy dropped itself is counted here too.
     pub(crate) unplaced: FullCounts,
-}
-
-/// How a ring, or the pool, was full.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct FullCounts {
-    /// Packets dropped because it was full.
-    pub(crate) refused: u64,
-    /// Times it was waited for; where packets are dropped, batches of which some were.
-    pub(crate) waits: u64,
 }
 
 /// One or two batches of one block, from the reader to the rings.

@@ -12,10 +12,7 @@ use flowloom_packet::{DecodeOptions, DropReason, Headers, LinkType, RawPacket, d
 
 use crate::batch::packet::PacketPlace;
 use crate::config::PlacementDigest;
-use crate::report::counters::InputCounters;
-
-/// The most link types that are counted by name; further ones are only in the total.
-pub(crate) const LINKS_MAX: usize = 64;
+use crate::report::counters::{InputCounters, LINKS_MAX};
 
 /// Numbers and counts packets, and keeps their times from going back.
 #[derive(Debug, Default)]

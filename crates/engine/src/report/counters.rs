@@ -3,10 +3,20 @@
 use flowloom_packet::DropReason;
 use flowloom_packet::reason::DropCounts;
 
-use crate::app::Verdict;
-use crate::ingest::decode::LINKS_MAX;
+use crate::app::{Outcome, Verdict};
 use crate::worker::flows::FlowCounts;
-use crate::worker::process::Outcome;
+
+/// The most link types that are counted by name; further ones are only in the total.
+pub(crate) const LINKS_MAX: usize = 64;
+
+/// How a ring, or the pool, was full.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FullCounts {
+    /// Packets dropped because it was full.
+    pub(crate) refused: u64,
+    /// Times it was waited for; where packets are dropped, batches of which some were.
+    pub(crate) waits: u64,
+}
 
 /// Counted by the input stage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,8 +1,6 @@
 //! Everything that a run is made of, built before anything starts, and the report when all of it has ended. What happens
-//! in between is a matter of threads or of a schedule, see [`crate::runtime::threads`] and [`crate::runtime::simulate`].
+//! in between is a matter of threads or of a schedule, see `threads` and `simulate`.
 
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,14 +16,16 @@ use crate::dispatch::policy::Discipline;
 use crate::dispatch::pull::{Pool, PullDispatcher};
 use crate::dispatch::push::{PushDispatcher, PushOptions};
 use crate::dispatch::ring::{Outbox, connect};
-use crate::dispatch::stage::{Dispatcher, FullCounts, InputEnd, InputStage};
+use crate::dispatch::stage::{Dispatcher, InputEnd, InputStage};
 use crate::egress::reorder::{self, Egress, Ends, OutcomeSender, PacketSink, SinkCounters};
 use crate::error::{ConfigError, Fault, SinkError, StartError};
 use crate::ingest::decode::Decoder;
 use crate::ingest::reader::Reader;
+use crate::report::counters::FullCounts;
 use crate::report::counters::WorkerCounters;
 use crate::report::results::{FlowRecord, FlowResults};
 use crate::report::{RunReport, SharedReport, WorkerReport};
+use crate::runtime::panics::caught;
 use crate::runtime::pin::Pinning;
 use crate::runtime::shutdown::Halt;
 use crate::worker::flows::{Flows, FlowsEnd};
@@ -434,26 +434,4 @@ where
 fn number_near(low: u64, packets: u64) -> u64 {
     let last = packets.saturating_sub(1);
     last.wrapping_sub(last.wrapping_sub(low) & crate::batch::packet::PacketRef::NUMBERS)
-}
-
-/// Does what runs code of others, and returns what a panic in it said.
-pub(crate) fn caught<R>(work: impl FnOnce() -> R) -> Result<R, String> {
-    // Unwind safety: after a panic nothing is read but counters, which are whole at any moment.
-    catch_unwind(AssertUnwindSafe(work)).map_err(panic_message)
-}
-
-/// Returns what a panic said.
-pub(crate) fn panic_message(panic: Box<dyn Any + Send>) -> String {
-    let message = panic
-        .downcast_ref::<&str>()
-        .map(|text| String::from(*text))
-        .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| String::from("no message"));
-    // What it carries may panic when it is dropped, and so may what that carries: then it is left.
-    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic)))
-        && let Err(third) = catch_unwind(AssertUnwindSafe(|| drop(another)))
-    {
-        std::mem::forget(third);
-    }
-    message
 }

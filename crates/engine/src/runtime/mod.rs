@@ -5,6 +5,7 @@ pub(crate) mod backoff;
 pub(crate) mod clock;
 #[cfg(all(test, loom))]
 mod loom;
+pub(crate) mod panics;
 pub(crate) mod pin;
 pub(crate) mod poll;
 pub(crate) mod shutdown;

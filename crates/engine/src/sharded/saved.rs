@@ -5,7 +5,7 @@ use flowloom_flow_key::FlowKey;
 use crate::app::{App, FlowState, PartSupport};
 use crate::report::counters::{InputCounters, WorkerCounters};
 use crate::report::results::{FlowRecord, FlowResults};
-use crate::runtime::assemble::caught;
+use crate::runtime::panics::caught;
 use crate::sharded::compose::{Composer, PartRecords};
 use crate::time::IdleTimeout;
 use crate::worker::flows::Span;

@@ -18,13 +18,13 @@ pub(crate) mod pull;
 pub(crate) mod shards;
 pub(crate) mod shared;
 
+use crate::app::Outcome;
 use crate::batch::packet::PacketDescriptor;
 use crate::control::Publisher;
 use crate::egress::reorder::OutcomeSender;
 use crate::report::counters::WorkerCounters;
 use crate::runtime::poll::Polled;
 use crate::worker::flows::FlowsEnd;
-use crate::worker::process::Outcome;
 
 /// A worker, whatever its kind. Asked once per chunk.
 pub(crate) trait Worker<F>: Send {

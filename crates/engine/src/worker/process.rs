@@ -5,7 +5,7 @@ use flowloom_flow_table::{FlowId, FlowTable};
 use flowloom_packet::arena::bytes_at;
 use flowloom_packet::{BATCH_PACKETS, Headers, PacketView};
 
-use crate::app::{App, Verdict};
+use crate::app::{App, Outcome};
 use crate::batch::packet::{HeaderFields, PacketPlace};
 use crate::batch::pool::BATCH_DESCRIPTORS;
 use crate::report::counters::WorkerCounters;
@@ -60,9 +60,6 @@ impl Burst {
         self.len == 0
     }
 }
-
-/// What a stage did with a packet: an application's verdict, or none because the table was full.
-pub(crate) type Outcome = Option<Verdict>;
 
 /// The number that no packet has.
 const NO_PACKET: u64 = u64::MAX;

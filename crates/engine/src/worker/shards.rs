@@ -12,7 +12,7 @@ use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::FlowTable;
 
 use crate::app::FlowState;
-use crate::batch::pool::DescriptorBatch;
+use crate::batch::pool::Parked;
 use crate::dispatch::sequencer::Sequencer;
 use crate::sync::{AtomicU64, Ordering};
 use crate::time::IdleTimeout;
@@ -57,16 +57,6 @@ impl ProcessedTime {
     fn time_ns(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
-}
-
-/// A packet that arrived before an earlier one of its shard was processed.
-#[derive(Debug)]
-pub(crate) struct Parked {
-    pub(crate) batch: Arc<DescriptorBatch>,
-    /// Which packet of the batch it is.
-    pub(crate) at: u8,
-    /// The worker that it was sent to.
-    pub(crate) worker: u16,
 }
 
 /// What a shard holds behind its lock.

@@ -9,12 +9,12 @@ use flowloom_packet::PacketView;
 use super::{Worker, WorkerCounted, WorkerOutput};
 use crate::app::App;
 use crate::batch::packet::PacketDescriptor;
-use crate::batch::pool::{BATCH_DESCRIPTORS, Open, Received};
+use crate::batch::pool::{BATCH_DESCRIPTORS, Open, Parked, Received};
 use crate::dispatch::ring::{Completed, Inbox};
 use crate::runtime::poll::Polled;
 use crate::worker::flows::FlowsEnd;
 use crate::worker::process::AppRunner;
-use crate::worker::shards::{Entered, Parked, Shard, SharedFlows, shard_of};
+use crate::worker::shards::{Entered, Shard, SharedFlows, shard_of};
 
 /// Packets taken at a time, those of a shard dealt with together.
 const CHUNK: usize = 255;
