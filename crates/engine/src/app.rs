@@ -82,6 +82,16 @@ pub trait App: Send {
         flow.compose(later)
     }
 
+    /// Completes a flow whose packets in a later part are processed again, where the packets to come would only add to
+    /// counts: `first` is the record that the part has of the flow by itself, of whose packets `again` have been
+    /// processed from the true state up to now. Says whether `flow` now stands for all of them; processing ends when
+    /// every such flow does.
+    ///
+    /// Not asked of an application that [keeps totals](Self::KEEPS_TOTALS).
+    fn complete(&mut self, _flow: &mut Self::Flow, _first: &Self::Flow, _again: Again) -> bool {
+        false
+    }
+
     /// Takes back what this instance has added to totals that the application keeps beside the flows. Called before it
     /// is dropped, where the packets it has seen are processed again by another.
     fn retract(&mut self) {}
@@ -93,6 +103,16 @@ pub trait App: Send {
     /// Says whether the application keeps totals beside the flows. Where it does, the packets of a flow that is
     /// processed again are also shown to an instance that is then [cancelled](Self::cancel).
     const KEEPS_TOTALS: bool = false;
+}
+
+/// Packets of a flow that were processed again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Again {
+    /// Packets.
+    pub packets: u64,
+    /// Their bytes on the wire.
+    pub bytes: u64,
 }
 
 /// How an application runs on parts of an input.

@@ -114,7 +114,7 @@ pub use flowloom_flow_table as flow_table;
 pub use flowloom_packet as packet;
 pub use flowloom_scheduler as scheduler;
 
-pub use app::{App, Composed, FlowState, FlowValue, PartSupport, Verdict};
+pub use app::{Again, App, Composed, FlowState, FlowValue, PartSupport, Verdict};
 pub use config::{Cores, EngineConfig, Layout, Order, PlacementDigest, WhenFull};
 pub use control::{Control, Snapshot, WorkerSnapshot};
 pub use dispatch::policy::Discipline;

@@ -50,12 +50,15 @@ impl<F> PartRecords<F> {
     }
 }
 
-/// A flow whose summaries on both sides of a cut do not say what both come to.
+/// A flow that goes on across a cut and is not composed yet.
 #[derive(Debug)]
-pub(crate) struct Unresolved<F> {
+pub(crate) struct Crossing {
     pub(crate) key: FlowKey,
+    /// The times of its record before the cut.
     pub(crate) span: Span,
-    pub(crate) state: F,
+    from: Place,
+    /// Its records in the part.
+    group: Vec<Place>,
 }
 
 /// What came of joining a part.
@@ -65,12 +68,17 @@ pub(crate) struct Joined<F> {
     pub(crate) flows: u64,
     /// Flows whose timeout lies across the cut.
     pub(crate) expired: u64,
-    /// Flows that must be processed again in the part; their records there are removed.
-    pub(crate) unresolved: Vec<Unresolved<F>>,
-    /// Records that these flows had in the part.
-    pub(crate) records_removed: u64,
-    /// Timeouts that these flows had in the part.
-    pub(crate) timeouts_removed: u64,
+    /// Flows whose summaries do not say what both sides of the cut come to, with their states before it.
+    pub(crate) unresolved: Vec<(Crossing, F)>,
+}
+
+/// What replacing the records of flows takes away.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Removed {
+    /// Records that the flows had in the part.
+    pub(crate) records: u64,
+    /// Timeouts that they had in the part.
+    pub(crate) timeouts: u64,
 }
 
 /// The parts joined so far.
@@ -105,12 +113,10 @@ impl<F: FlowState> Composer<F> {
     }
 
     /// Returns how many of a key's records in a part were ended by the timeout.
-    fn timeouts(&self, group: &[Sorted]) -> u64 {
+    fn timeouts(&self, group: &[Place]) -> u64 {
         let Some(timeout) = self.idle_timeout else { return 0 };
-        let ended = |pair: &&[Sorted]| {
-            timeout.is_over(self.span(pair[0].place()).last, self.span(pair[1].place()).start)
-        };
-        let last = group[group.len() - 1].place();
+        let ended = |pair: &&[Place]| timeout.is_over(self.span(pair[0]).last, self.span(pair[1]).start);
+        let last = group[group.len() - 1];
         let is_last_ended = !self.chunks[usize::from(last.chunk)].is_live(last.at);
         group.windows(2).filter(ended).count() as u64 + u64::from(is_last_ended)
     }
@@ -126,13 +132,7 @@ impl<F: FlowState> Composer<F> {
     ) -> Joined<F> {
         let chunk = self.chunks.len();
         self.chunks.push(part.numbered(chunk));
-        let mut joined = Joined {
-            flows: 0,
-            expired: 0,
-            unresolved: Vec::new(),
-            records_removed: 0,
-            timeouts_removed: 0,
-        };
+        let mut joined = Joined { flows: 0, expired: 0, unresolved: Vec::new() };
         if chunk == 0 {
             self.live = self.chunks[0].live();
             return joined;
@@ -167,7 +167,6 @@ impl<F: FlowState> Composer<F> {
             }
         }
         live.extend(before);
-        let mut replaced: Vec<Sorted> = Vec::new();
         for (entry, group) in both {
             let (from, to) = (entry.place(), group[0].place());
             let mut state = std::mem::take(self.state(from));
@@ -184,37 +183,54 @@ impl<F: FlowState> Composer<F> {
                 }
                 Composed::NeedsPackets if !keeps_unresolved => {
                     let (key, span) = (*self.key(from), self.span(from));
-                    self.remove(from);
-                    joined.records_removed += group.len() as u64;
-                    joined.timeouts_removed += self.timeouts(group);
-                    for entry in group {
-                        self.remove(entry.place());
-                    }
-                    let last = group[group.len() - 1];
-                    if self.chunks[chunk].is_live(last.place().at) {
-                        replaced.push(last);
-                    }
-                    joined.unresolved.push(Unresolved { key, span, state });
+                    let group = group.iter().map(Sorted::place).collect();
+                    joined.unresolved.push((Crossing { key, span, from, group }, state));
                 }
                 Composed::Apart | Composed::NeedsPackets => *self.state(from) = state,
             }
         }
-        // What is processed again says itself whether it lives.
-        let mut replaced = replaced.iter().map(Sorted::place).peekable();
-        live.retain(|entry| replaced.next_if_eq(&entry.place()).is_none());
         self.chunks[chunk].sorted = sorted;
         self.live = live;
         joined
     }
 
-    /// Adds the records of flows that were processed again in the last part.
-    pub(crate) fn replace(&mut self, again: PartRecords<F>) {
+    /// Returns the state of a flow's first record in the part.
+    pub(crate) fn first(&self, flow: &Crossing) -> &F {
+        let place = flow.group[0];
+        &self.chunks[usize::from(place.chunk)].records[place.at as usize].state
+    }
+
+    /// Makes `state` the record of both sides of the cut.
+    pub(crate) fn complete(&mut self, flow: &Crossing, state: F) {
+        let first = flow.group[0];
+        *self.state(first) = state;
+        self.remove(flow.from);
+        let spans = &mut self.chunks[usize::from(first.chunk)].spans;
+        if let Some(span) = spans.get_mut(first.at as usize) {
+            span.start = flow.span.start;
+        }
+    }
+
+    /// Puts the records of flows that were processed again in the place of those that they had in the last part.
+    pub(crate) fn replace(&mut self, flows: &[Crossing], again: PartRecords<F>) -> Removed {
+        let mut removed = Removed::default();
+        let mut gone = Vec::with_capacity(flows.len());
+        for Crossing { from, group, .. } in flows {
+            removed.records += group.len() as u64;
+            removed.timeouts += self.timeouts(group);
+            self.remove(*from);
+            group.iter().for_each(|place| self.remove(*place));
+            gone.push(group[group.len() - 1]);
+        }
+        gone.sort_unstable();
+        self.live.retain(|entry| gone.binary_search(&entry.place()).is_err());
         let again = again.numbered(self.chunks.len());
         let mut added = again.live();
         self.chunks.push(again);
         added.append(&mut self.live);
         sort(&mut added, |place| self.key(place));
         self.live = added;
+        removed
     }
 
     /// Shows each record in the order of keys, those of one key in the order of time: its span, and whether it lives.

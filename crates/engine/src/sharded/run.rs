@@ -8,7 +8,7 @@ use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::{FlowTable, MemoryReport, TableStats};
 use flowloom_packet::SourceError;
 
-use crate::app::{App, PartSupport};
+use crate::app::{Again, App, PartSupport};
 use crate::config::EngineConfig;
 use crate::control::{Control, Gauges, Publisher, ReaderPublisher};
 use crate::error::{ConfigError, Fault, StartError};
@@ -23,7 +23,7 @@ use crate::runtime::panics::caught;
 use crate::runtime::pin::{pin, plan};
 use crate::runtime::shutdown::Halt;
 use crate::runtime::threads::repeat;
-use crate::sharded::compose::{Composer, PartRecords, Unresolved};
+use crate::sharded::compose::{Composer, Crossing, PartRecords};
 use crate::sharded::parts::{CutSource, PartSource};
 use crate::worker::flows::{FlowCounts, Flows, FlowsEnd};
 use crate::worker::inline::InlineStage;
@@ -383,47 +383,48 @@ impl<C: CutSource> Common<'_, C> {
         Ok((run, part.finish()))
     }
 
-    /// Processes the packets of some flows of a part again, from the states they had before it.
-    fn process_again<A, T>(
+    /// Processes the packets of some flows of a part again, from the states they had before it. `first` is the record that
+    /// the part has of a flow by itself.
+    fn process_again<'f, A, T>(
         &self,
-        i: usize,
-        begin: Begin<C::Boundary>,
-        packets: u64,
+        (i, begin, packets): (usize, Begin<C::Boundary>, u64),
         (undo, (table, app)): (Option<(T, A)>, (T, A)),
-        unresolved: Vec<Unresolved<A::Flow>>,
-    ) -> Result<Again<A::Flow>, SourceError>
+        unresolved: Vec<(Crossing, A::Flow)>,
+        first: impl Fn(&Crossing) -> &'f A::Flow,
+    ) -> Result<Reprocessed<A::Flow>, SourceError>
     where
-        A: App,
+        A: App<Flow: 'f>,
         T: FlowTable<FlowKey, A::Flow>,
     {
         let mut part = self.cut.open_at(i, begin.boundary)?;
-        let halt = Arc::default();
         // Packets that the source withholds do not count against the limit here either.
         let config = EngineConfig { packet_limit: Some(packets), ..self.config.clone() };
         let again = Control::default();
         let publisher = ReaderPublisher::new(&again, &again.begin(1, 1), 0);
-        let mut reader = Reader::new(&config, &mut part, None, publisher, halt);
+        let mut reader = Reader::new(&config, &mut part, None, publisher, Arc::default());
         reader.arrivals.begin_at(begin.last_ns);
         let decoder = Decoder::new(config.decode, config.hasher.clone(), config.digest);
         let mut flows = Flows::new(table, config.idle_timeout, config.records_max).with_spans();
         let mut wanted = Wanted::new(unresolved.len());
-        for Unresolved { key, span, state } in unresolved {
-            let hash = config.hasher.hash(&key).table;
-            wanted.add(hash, key);
-            if !flows.resume((key, hash), span, state) {
+        for (flow, state) in unresolved {
+            let hash = config.hasher.hash(&flow.key).table;
+            if !flows.resume((flow.key, hash), flow.span, state) {
                 return Err(SourceError(
                     "the flow table has no room for flows that are processed again".into(),
                 ));
             }
+            wanted.add(hash, flow);
         }
+        wanted.sort();
         let mut stage = FlowStage::new(app, flows);
         // Sees the same packets as in the first pass, without the states, to take back what was counted there.
         let mut undo = undo.map(|(table, app)| {
             FlowStage::new(app, Flows::new(table, config.idle_timeout, config.records_max))
         });
         let (mut burst, mut undo_burst) = (Burst::new(), Burst::new());
-        loop {
-            let (first, range) = match reader.next() {
+        let mut completed = Vec::new();
+        'packets: loop {
+            let (number, range) = match reader.next() {
                 Next::Packets { first, range } => (first, range),
                 Next::Not(_) => continue,
                 Next::Over => break,
@@ -432,22 +433,39 @@ impl<C: CutSource> Common<'_, C> {
             let Some(block) = &batch.block else { continue };
             let block = block.bytes();
             let mut ahead = batch.lookahead();
-            for (number, raw) in (first..).zip(&batch.packets[range]) {
+            for (number, raw) in (number..).zip(&batch.packets[range]) {
                 ahead.request(block);
+                let mut found = None;
                 // Packets without a key were counted the first time.
                 let _ = decoder.admit((number, raw), block, batch.pass, |headers, hash, place| {
-                    if wanted.has(hash.table, &headers.key) {
+                    found = wanted.find(hash.table, &headers.key);
+                    if found.is_some() {
                         burst.push(hash.table, headers, place);
                         if undo.is_some() {
                             undo_burst.push(hash.table, headers, place);
                         }
                     }
                 });
-            }
-            if !burst.is_empty() {
+                let Some(at) = found else { continue };
                 stage.run(block, &mut burst, &mut |_, _, _| {});
                 if let Some(undo) = &mut undo {
                     undo.run(block, &mut undo_burst, &mut |_, _, _| {});
+                    continue;
+                }
+                let FlowStage { hands, flows } = &mut stage;
+                let (hash, flow, seen) = wanted.flow(at);
+                seen.packets += 1;
+                seen.bytes += u64::from(raw.wire_bytes);
+                if let Some(id) = flows.table.lookup(&flow.key, hash)
+                    && let Some(state) = flows.table.get_mut(id)
+                    && hands.app_mut().complete(state, first(flow), *seen)
+                {
+                    let state = std::mem::take(state);
+                    flows.table.remove(id);
+                    completed.push((wanted.take(at), state));
+                    if wanted.is_empty() {
+                        break 'packets;
+                    }
                 }
             }
         }
@@ -462,12 +480,16 @@ impl<C: CutSource> Common<'_, C> {
         let (counts, denied) = (stage.flows.counts(), stage.hands.counters.denied);
         let FlowsEnd { records, ended, spans, .. } = stage.finish();
         let records = PartRecords::new(records, ended, spans);
-        Ok(Again { records, counts, denied, denied_before })
+        Ok(Reprocessed { completed, replaced: wanted.rest(), records, counts, denied, denied_before })
     }
 }
 
 /// What came of processing flows of a part again.
-struct Again<F> {
+struct Reprocessed<F> {
+    /// Flows that were completed by what the first pass knows of them.
+    completed: Vec<(Crossing, F)>,
+    /// The others, whose records are those that follow.
+    replaced: Vec<Crossing>,
     records: PartRecords<F>,
     counts: FlowCounts,
     /// Packets of these flows that were denied.
@@ -476,17 +498,17 @@ struct Again<F> {
     denied_before: u64,
 }
 
-/// Flows that are processed again: a bit for each hash that may be theirs, and their keys.
+/// Flows that are processed again: a bit for each hash that may be theirs, then the flows by hash and key.
 struct Wanted {
     bits: Vec<u64>,
-    keys: Vec<(u64, FlowKey)>,
-    is_sorted: bool,
+    flows: Vec<(u64, Option<Crossing>, Again)>,
+    left: usize,
 }
 
 impl Wanted {
     fn new(flows: usize) -> Self {
         let words = (flows / 4).next_power_of_two().clamp(64, 1 << 20);
-        Self { bits: vec![0; words], keys: Vec::with_capacity(flows), is_sorted: false }
+        Self { bits: vec![0; words], flows: Vec::with_capacity(flows), left: 0 }
     }
 
     fn bit(&self, hash: u64) -> (usize, u64) {
@@ -494,26 +516,50 @@ impl Wanted {
         (at, 1 << (hash & 63))
     }
 
-    fn add(&mut self, hash: u64, key: FlowKey) {
+    fn add(&mut self, hash: u64, flow: Crossing) {
         let (at, bit) = self.bit(hash);
         self.bits[at] |= bit;
-        self.keys.push((hash, key));
-        self.is_sorted = false;
+        self.flows.push((hash, Some(flow), Again::default()));
+        self.left += 1;
     }
 
+    fn sort(&mut self) {
+        self.flows.sort_unstable_by_key(|(hash, ..)| *hash);
+    }
+
+    /// Returns where the flow of a packet is, if it is wanted still.
     #[inline]
-    fn has(&mut self, hash: u64, key: &FlowKey) -> bool {
+    fn find(&self, hash: u64, key: &FlowKey) -> Option<usize> {
         let (at, bit) = self.bit(hash);
-        self.bits[at] & bit != 0 && self.has_key(hash, key)
+        if self.bits[at] & bit == 0 { None } else { self.find_key(hash, key) }
     }
 
     #[cold]
-    fn has_key(&mut self, hash: u64, key: &FlowKey) -> bool {
-        if !self.is_sorted {
-            self.keys.sort_unstable();
-            self.is_sorted = true;
-        }
-        self.keys.binary_search(&(hash, *key)).is_ok()
+    fn find_key(&self, hash: u64, key: &FlowKey) -> Option<usize> {
+        let from = self.flows.partition_point(|(other, ..)| *other < hash);
+        let alike = self.flows[from..].iter().take_while(|(other, ..)| *other == hash);
+        alike
+            .enumerate()
+            .find(|(_, (_, flow, _))| flow.as_ref().is_some_and(|flow| flow.key == *key))
+            .map(|(nth, _)| from + nth)
+    }
+
+    fn flow(&mut self, at: usize) -> (u64, &Crossing, &mut Again) {
+        let (hash, flow, again) = &mut self.flows[at];
+        (*hash, flow.as_ref().expect("a flow that was found is there"), again)
+    }
+
+    fn take(&mut self, at: usize) -> Crossing {
+        self.left -= 1;
+        self.flows[at].1.take().expect("a flow that was found is there")
+    }
+
+    fn is_empty(&self) -> bool {
+        self.left == 0
+    }
+
+    fn rest(self) -> Vec<Crossing> {
+        self.flows.into_iter().filter_map(|(_, flow, _)| flow).collect()
     }
 }
 
@@ -626,9 +672,8 @@ impl<'c, 'a, A: App, C: CutSource> Composed<'c, 'a, A, C> {
             }
         };
         self.report.flows_joined += joined.flows;
-        run.counters.flows_begun -= joined.flows + joined.records_removed;
+        run.counters.flows_begun -= joined.flows;
         run.counters.flows_expired += joined.expired;
-        run.counters.flows_expired -= joined.timeouts_removed;
         if joined.unresolved.is_empty() {
             return Ok(());
         }
@@ -637,14 +682,22 @@ impl<'c, 'a, A: App, C: CutSource> Composed<'c, 'a, A, C> {
         // Verdicts may change, and with them what was counted.
         let has_counts = A::KEEPS_TOTALS || run.counters.denied > 0;
         let undo = if has_counts { Some(build.one(i)?) } else { None };
-        let (redo, packets) = (build.one(i)?, run.yielded());
-        let common = self.common;
-        match caught(|| common.process_again(i, begin, packets, (undo, redo), joined.unresolved)) {
+        let (redo, part) = (build.one(i)?, (i, begin, run.yielded()));
+        let (common, composer) = (self.common, &self.composer);
+        let again = caught(|| {
+            common.process_again(part, (undo, redo), joined.unresolved, |flow| composer.first(flow))
+        });
+        match again {
             Ok(Ok(again)) => {
-                self.composer.replace(again.records);
-                run.counters.flows_begun += again.counts.begun;
-                run.counters.flows_expired += again.counts.expired;
-                run.counters.denied = run.counters.denied + again.denied - again.denied_before;
+                let counters = &mut run.counters;
+                counters.flows_begun -= again.completed.len() as u64;
+                for (flow, state) in again.completed {
+                    self.composer.complete(&flow, state);
+                }
+                let removed = self.composer.replace(&again.replaced, again.records);
+                counters.flows_begun = counters.flows_begun + again.counts.begun - removed.records;
+                counters.flows_expired = counters.flows_expired + again.counts.expired - removed.timeouts;
+                counters.denied = counters.denied + again.denied - again.denied_before;
             }
             Ok(Err(error)) => self.fault = Some(Fault::Source { packets: self.input.packets, error }),
             Err(message) => self.fault = Some(Fault::ResultsPanicked { message }),

@@ -80,6 +80,11 @@ impl<A: App> AppRunner<A> {
         Self { app, ids: [None; BATCH_DESCRIPTORS], counters, at: NO_PACKET }
     }
 
+    /// Returns the application, for what it is asked beside packets.
+    pub(crate) fn app_mut(&mut self) -> &mut A {
+        &mut self.app
+    }
+
     /// Returns the application.
     pub(crate) fn into_app(self) -> A {
         self.app
