@@ -12,7 +12,7 @@ use crate::flowcuts::plan::Plan;
 use crate::flowcuts::tune::{self, Limits, Tuned};
 use crate::image::{self, ImageError, Part};
 use crate::key::{AnyKey, Key, KeyV4, KeyV6, Match};
-use crate::lookup::{Reads, classify_counting};
+use crate::lookup::{Candidates, Reads, classify_counting};
 use crate::rule_set::{Flat, RuleSet};
 
 /// How to search.
@@ -232,6 +232,14 @@ impl Classifier {
     /// Returns the first rule that matches a key, and what the lookup read. Slow.
     pub fn classify_counting<K: ClassifierKey>(&self, key: &K) -> (Match, Reads) {
         classify_counting(K::program(self), key)
+    }
+
+    /// Returns the rules that match a key, in order: at least all of them through the first one that is not
+    /// [conditional](crate::Rule::is_conditional).
+    ///
+    /// Walks the trees once, and compares leaf blocks as far as the iterator is asked. Allocates nothing.
+    pub fn candidates<K: ClassifierKey>(&self, key: &K) -> Candidates<'_, K> {
+        Candidates::new(K::program(self), *key)
     }
 
     /// Returns the instruction set that lookups use.

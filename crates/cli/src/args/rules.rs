@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use flowloom::classifier::ProtocolMatch;
 use flowloom::classifier::load;
+use flowloom::classifier::policy::{Assume, ConnectionState};
 
 use super::parse;
 
@@ -25,14 +26,74 @@ pub(crate) enum Rules {
 /// Where rules come from.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RuleOptions {
-    /// Rules: a ClassBench filter file, TOML, or what iptables-save writes, plain or packed with gzip or zstd; - for standard
+    /// Rules: what iptables-save writes, TOML, or a ClassBench filter file, plain or packed with gzip or zstd; - for standard
     /// input
     #[arg(value_name = "RULES")]
     pub(crate) rules: PathBuf,
 
-    /// Chain of an iptables file [default: INPUT]
-    #[arg(long, value_name = "NAME")]
+    #[command(flatten)]
+    pub(crate) file: FileOptions,
+}
+
+/// What to read of a file of rules.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct FileOptions {
+    /// Chain that packets enter, of a form that has chains [default: INPUT]
+    #[arg(long, value_name = "NAME", requires = "rules")]
     pub(crate) chain: Option<String>,
+
+    /// Table of an iptables file [default: filter]
+    #[arg(long, value_name = "NAME", requires = "rules")]
+    pub(crate) table: Option<String>,
+
+    /// Address family of the packets that a file is about, where it does not say
+    #[arg(long, value_enum, value_name = "FAMILY", requires = "rules")]
+    pub(crate) family: Option<FamilyName>,
+
+    /// Sets that rules of iptables refer to: what ipset save writes
+    #[arg(long, value_name = "FILE", requires = "rules")]
+    pub(crate) sets: Option<PathBuf>,
+}
+
+/// Address families.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FamilyName {
+    Ipv4,
+    Ipv6,
+}
+
+/// What is not in packets, and what to do where it is not known.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct EnforceOptions {
+    /// Interface that the packets come in by, for rules that name one
+    #[arg(long = "in", value_name = "NAME", requires = "rules")]
+    pub(crate) input: Option<String>,
+
+    /// Interface that the packets leave by, for rules that name one
+    #[arg(long = "out", value_name = "NAME", requires = "rules")]
+    pub(crate) output: Option<String>,
+
+    /// What to take of rules that cannot be decided, such as those with a limit; without it they are refused
+    #[arg(long, value_enum, value_name = "OUTCOME", requires = "rules")]
+    pub(crate) assume: Option<AssumeName>,
+}
+
+/// Outcomes of what cannot be known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AssumeName {
+    /// They match
+    Match,
+    /// They do not match
+    NoMatch,
+}
+
+impl AssumeName {
+    pub(crate) fn assume(self) -> Assume {
+        match self {
+            Self::Match => Assume::Match,
+            Self::NoMatch => Assume::NoMatch,
+        }
+    }
 }
 
 /// Arguments of `rules check`.
@@ -87,9 +148,62 @@ pub(crate) struct Explain {
     #[arg(value_name = "PROTOCOL", value_parser = protocol)]
     pub(crate) protocol: u8,
 
+    /// Interface that the packet comes in by
+    #[arg(long = "in", value_name = "NAME")]
+    pub(crate) input: Option<String>,
+
+    /// Interface that the packet leaves by
+    #[arg(long = "out", value_name = "NAME")]
+    pub(crate) output: Option<String>,
+
+    /// State of its connection: new, established, related, invalid or untracked
+    #[arg(long, value_name = "STATE", value_parser = state)]
+    pub(crate) state: Option<ConnectionState>,
+
+    /// Flags of TCP, such as SYN,ACK or NONE
+    #[arg(long, value_name = "FLAGS", value_parser = flags)]
+    pub(crate) tcp_flags: Option<u8>,
+
+    /// Type of ICMP and its code, such as 8 or 3/4
+    #[arg(long, value_name = "TYPE", value_parser = icmp)]
+    pub(crate) icmp_type: Option<(u8, u8)>,
+
+    /// Which part of a datagram it is
+    #[arg(long, value_enum, default_value_t = FragmentName::Whole, value_name = "PART")]
+    pub(crate) fragment: FragmentName,
+
+    /// Bytes of the IP packet
+    #[arg(long, value_name = "BYTES", value_parser = parse::whole::<u32>)]
+    pub(crate) length: Option<u32>,
+
     /// Matching rules to list at most
     #[arg(long, default_value_t = 20, value_name = "N", value_parser = parse::whole::<usize>)]
     pub(crate) top: usize,
+}
+
+/// Parts of a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FragmentName {
+    Whole,
+    First,
+    Later,
+}
+
+fn state(text: &str) -> Result<ConnectionState, String> {
+    ConnectionState::from_name(text)
+        .ok_or_else(|| format!("'{text}' is no state: new, established, related, invalid or untracked"))
+}
+
+fn flags(text: &str) -> Result<u8, String> {
+    load::tcp_flags(text).ok_or_else(|| format!("'{text}' are no flags: such as SYN,ACK, ALL or NONE"))
+}
+
+fn icmp(text: &str) -> Result<(u8, u8), String> {
+    let (kind, code) = text.split_once('/').unwrap_or((text, "0"));
+    let numbers = kind.parse().ok().zip(code.parse().ok());
+    numbers.ok_or_else(|| {
+        format!("'{text}' is no ICMP type: a type such as 8, or a type and a code such as 3/4")
+    })
 }
 
 /// Arguments of `rules convert`.

@@ -1,104 +1,154 @@
 //! Flowloom's own form of rules.
 //!
 //! ```toml
+//! rules = 2                          # how many rules the file has: a file that was cut short is an error
+//! default_action = "none"            # for rules without an action of their own: "accept", "deny", or "none"
+//!
 //! [[rule]]
-//! source = "10.0.0.0/8"              # or "2001:db8::/32", or "any", which is also what a missing field means
+//! source = "10.0.0.0/8"              # or "2001:db8::/32", "192.0.2.1-192.0.2.9", "!10.1.0.0/16", a list of these, or "any"
 //! destination = "192.0.2.7"
-//! source_ports = "1024-65535"        # or a number
-//! destination_ports = 443
-//! protocol = "tcp"                   # or a number, or "0x06/0x0f" for a value under a mask
+//! source_ports = "1024-65535"        # or a number, or a list
+//! destination_ports = [80, 443]
+//! protocol = "tcp"                   # or a number, or "0x06/0x0f" for a value under a mask, or a list
 //! priority = 10                      # higher goes first; 0 where it is missing
 //! value = 1                          # the caller's own
-//! action = "deny"                    # or "accept"; whoever asks decides where it is missing
+//! action = "deny"                    # or "accept"; "skip" with skip = N passes over the next N rules
 //! ```
+//!
+//! A rule may ask for more: `family`, `tcp_flags = "SYN/SYN,ACK,RST,FIN"`, `icmp_type`, `icmpv6_type`, `fragment`, `state`,
+//! `in_interface`, `out_interface`, `vlan`, `dscp`, `length`, `source_mac`, `flags` (the column of ClassBench), and `may_match`
+//! for a condition that no packet shows. A mark `!` before the value negates these.
+//!
+//! A rule without an action, in a file without `default_action`, is an error: it would accept whatever it matches, as the loader's user prefers.
+
+mod fields;
 
 use alloc::borrow::ToOwned;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::net::IpAddr;
-use core::ops::Range;
 
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{LoadError, LoadErrorKind, LoadLimits, Located, line_of};
-use crate::rule::{Action, Addresses, PortRange, Prefix, ProtocolMatch, Rule, decimal};
+use super::{LoadError, LoadErrorKind, LoadErrors, LoadLimits, Located, line_of};
+use crate::policy::{Conditions, Entry, Outcome, Policy, Source};
+use crate::rule::{Action, Rule};
 
-#[derive(Deserialize)]
+/// The part of a file that is no rule.
+#[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct Head {
+    rules: Option<Spanned<i64>>,
+    default_action: Option<Spanned<String>>,
     #[serde(default)]
-    rule: Vec<Spanned<Entry>>,
+    rule: Vec<Spanned<fields::Fields>>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Entry {
-    source: Option<Spanned<String>>,
-    destination: Option<Spanned<String>>,
-    source_ports: Option<Spanned<NumberOrText>>,
-    destination_ports: Option<Spanned<NumberOrText>>,
-    protocol: Option<Spanned<NumberOrText>>,
-    priority: Option<Spanned<i64>>,
-    value: Option<Spanned<i64>>,
-    action: Option<Spanned<String>>,
+/// A rule as it is read.
+struct Read {
+    rule: Rule,
+    /// Its conditions, where a box does not say them.
+    conditions: Option<Conditions>,
+    skip: Option<u32>,
+    has_action: bool,
+    line: usize,
+    /// First byte in the text.
+    place: usize,
 }
 
-#[derive(Deserialize)]
-#[serde(
-    untagged,
-    expecting = "expected a number or a text; several ports that are no range take a rule each"
-)]
-enum NumberOrText {
-    Number(i64),
-    Text(String),
-}
-
-/// Reads all rules of a text, in its order. A rule without a value gets its place in the file.
+/// Reads all rules of a text, in its order, where each is a box of the five fields. A rule without a value gets its
+/// place in the file.
 ///
 /// # Errors
 ///
-/// [`LoadError`] where the text is no TOML, or a field is not right, or a limit is passed.
+/// The first of what [`load`] finds wrong, or a rule that asks for more than five fields.
 ///
 /// # Examples
 ///
 /// ```
 /// use flowloom_classifier::load::{LoadLimits, toml};
-/// let text = "[[rule]]\nsource = '10.0.0.0/8'\ndestination_ports = 443\nprotocol = 'tcp'\n";
+/// let text = "[[rule]]\nsource = '10.0.0.0/8'\ndestination_ports = 443\nprotocol = 'tcp'\naction = 'deny'\n";
 /// let rules = toml::parse(text, LoadLimits::default())?;
 /// assert_eq!(rules[0].to_string(), "10.0.0.0/8 0.0.0.0/0 0 : 65535 443 : 443 0x06/0xff");
 /// # Ok::<(), flowloom_classifier::load::LoadError>(())
 /// ```
 pub fn parse(text: &str, limits: LoadLimits) -> Result<Vec<Rule>, LoadError> {
-    Ok(parse_located(text, limits)?.into_iter().map(|located| located.rule).collect())
+    let first = |errors: LoadErrors| errors.errors.into_iter().next();
+    let read = match read(text, limits) {
+        Ok(read) => read,
+        Err(errors) => return first(errors).map_or(Ok(Vec::new()), Err),
+    };
+    let plain = |read: Read| {
+        if read.conditions.is_some() || read.skip.is_some() {
+            let kind =
+                LoadErrorKind::Unsupported("a rule of several boxes here; load the file as a policy");
+            return Err(at(text, read.place, kind));
+        }
+        Ok(read.rule)
+    };
+    read.into_iter().map(plain).collect()
 }
 
-/// Reads what [`parse`] does, each rule with its line.
+/// Reads the rules of a text as a policy.
 ///
 /// # Errors
 ///
-/// Those of [`parse`].
-pub fn parse_located(text: &str, limits: LoadLimits) -> Result<Vec<Located>, LoadError> {
-    if text.len() > limits.bytes_max {
-        let kind = LoadErrorKind::TooMuch { what: "bytes", limit: limits.bytes_max };
-        return Err(LoadError::new(1, "", 0, kind));
-    }
-    let file: File = ::toml::from_str(text).map_err(|error| {
-        let place = error.span().map_or(0, |span| span.start);
-        at(text, place, LoadErrorKind::Form(error.message().to_owned()))
-    })?;
-    if let Some(entry) = file.rule.get(limits.rules_max) {
-        let kind = LoadErrorKind::TooMuch { what: "rules", limit: limits.rules_max };
-        return Err(at(text, entry.span().start, kind));
-    }
-    let (mut line, mut counted) = (1, 0);
-    let mut located = |(index, entry): (usize, Spanned<Entry>)| {
-        let start = entry.span().start;
-        line += text.get(counted..start).unwrap_or("").matches('\n').count();
-        counted = start;
-        Ok(Located { rule: rule(text, index, entry)?, line })
+/// [`LoadErrors`] where the text is no TOML, a field is not right, a rule has no action, rules are missing, or a limit is
+/// passed.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_classifier::load::{LoadLimits, toml};
+/// let text = "[[rule]]\nsource = ['10.0.0.0/8', '192.168.0.0/16']\ndestination_ports = [80, 443]\naction = 'accept'\n";
+/// let policy = toml::load(text, LoadLimits::default())?;
+/// assert_eq!((policy.len(), policy.set().len()), (1, 4));
+/// let error = toml::load("[[rule]]\nsource = '10.0.0.0/8'\n", LoadLimits::default()).unwrap_err();
+/// assert!(error.to_string().contains("no action"));
+/// # Ok::<(), flowloom_classifier::load::LoadErrors>(())
+/// ```
+pub fn load(text: &str, limits: LoadLimits) -> Result<Policy, LoadErrors> {
+    let mut read = read(text, limits)?;
+    let too_many = |error: crate::rule_set::TooManyRules| {
+        LoadErrors::from(at(text, 0, LoadErrorKind::Form(alloc::format!("{error}"))))
     };
-    file.rule.into_iter().enumerate().map(&mut located).collect()
+    if read.iter().all(|read| read.conditions.is_none() && read.skip.is_none()) {
+        let located = read.into_iter().map(|read| Located { rule: read.rule, line: read.line });
+        return Policy::plain(located.collect()).map_err(too_many);
+    }
+    // Entries stand in the order of matching, sources in that of the file.
+    let sources =
+        read.iter().map(|read| Source { line: read.line, ..Source::default() }).collect::<Vec<_>>();
+    let mut order: Vec<usize> = (0..read.len()).collect();
+    if let Some(skip) = read.iter().find(|read| read.skip.is_some())
+        && let Some(other) = read.iter().find(|read| read.rule.priority != 0)
+    {
+        let place = skip.place.max(other.place);
+        let kind =
+            LoadErrorKind::Unsupported("priorities in a file that passes over rules; order the rules");
+        return Err(at(text, place, kind).into());
+    }
+    order.sort_by_key(|&index| core::cmp::Reverse(read[index].rule.priority));
+    let count = read.len();
+    let mut entries = Vec::with_capacity(count);
+    for (place, index) in order.into_iter().enumerate() {
+        let one = &mut read[index];
+        let conditions = one.conditions.take().unwrap_or_else(|| crate::policy::conditions_of(&one.rule));
+        let outcome = match one.skip {
+            Some(skip) => {
+                let to = (place + 1).saturating_add(skip as usize);
+                if to > count {
+                    let kind = LoadErrorKind::Expected("a number of rules to pass over that are there");
+                    return Err(at(text, one.place, kind).into());
+                }
+                Outcome::Skip { to: to as u32 }
+            }
+            None => Outcome::Decide { action: one.rule.action, value: one.rule.value },
+        };
+        entries.push(Entry { conditions: Arc::new(conditions), outcome, source: index as u32 });
+    }
+    Policy::new(entries, sources, Vec::new()).map_err(too_many)
 }
 
 fn at(text: &str, place: usize, kind: LoadErrorKind) -> LoadError {
@@ -106,208 +156,156 @@ fn at(text: &str, place: usize, kind: LoadErrorKind) -> LoadError {
     LoadError::new(line, content, place - start, kind)
 }
 
-fn rule(text: &str, index: usize, entry: Spanned<Entry>) -> Result<Rule, LoadError> {
-    let place = entry.span();
-    let entry = entry.into_inner();
-    let priority = whole(text, entry.priority, "a priority from -2147483648 to 2147483647")?;
-    let value = whole(text, entry.value, "a value from 0 to 4294967295")?;
-    let (priority, value) = (priority.unwrap_or(0), value.unwrap_or(index as u32));
-    let mut rule = Rule { priority, value, ..Rule::ANY };
-    rule.addresses = addresses(text, place, entry.source, entry.destination)?;
-    if let Some(ports) = entry.source_ports {
-        rule.source_ports = port_range(text, ports)?;
-    }
-    if let Some(ports) = entry.destination_ports {
-        rule.destination_ports = port_range(text, ports)?;
-    }
-    if let Some(protocol) = entry.protocol {
-        rule.protocol = protocol_match(text, protocol)?;
-    }
-    rule.action = entry.action.map(|field| action(text, &field)).transpose()?;
-    Ok(rule)
-}
-
-/// Narrows a number that is there.
-fn whole<T: TryFrom<i64>>(
-    text: &str,
-    field: Option<Spanned<i64>>,
-    expected: &'static str,
-) -> Result<Option<T>, LoadError> {
-    let narrow = |field: Spanned<i64>| {
-        T::try_from(*field.get_ref())
-            .map_err(|_| at(text, field.span().start, LoadErrorKind::Expected(expected)))
-    };
-    field.map(narrow).transpose()
-}
-
-fn action(text: &str, field: &Spanned<String>) -> Result<Action, LoadError> {
-    [Action::Accept, Action::Deny].into_iter().find(|action| action.name() == field.get_ref()).ok_or_else(
-        || {
-            let kind = LoadErrorKind::Expected("an action: \"accept\" or \"deny\"");
-            at(text, field.span().start, kind)
-        },
-    )
-}
-
-/// An address and a length, not yet of a family.
-struct Network {
-    address: IpAddr,
-    length: u32,
-    place: Range<usize>,
-}
-
-fn addresses(
-    text: &str,
-    place: Range<usize>,
-    source: Option<Spanned<String>>,
-    destination: Option<Spanned<String>>,
-) -> Result<Addresses, LoadError> {
-    let source = source.map(|field| network(text, field)).transpose()?.flatten();
-    let destination = destination.map(|field| network(text, field)).transpose()?.flatten();
-    let is_v6 = match (&source, &destination) {
-        (None, None) => return Ok(Addresses::Any),
-        (Some(one), None) | (None, Some(one)) => one.address.is_ipv6(),
-        (Some(one), Some(other)) if one.address.is_ipv6() == other.address.is_ipv6() => {
-            one.address.is_ipv6()
+/// Reads all rules.
+fn read(text: &str, limits: LoadLimits) -> Result<Vec<Read>, LoadErrors> {
+    limits.check_bytes(text)?;
+    match in_parts(text, limits) {
+        Ok(read) => Ok(read),
+        // A header of a rule may stand inside a text of several lines: only the whole file says.
+        Err(errors) if text.contains("\"\"\"") || text.contains("'''") => {
+            whole(text, limits).or(Err(errors))
         }
-        (Some(_), Some(_)) => {
-            let kind = LoadErrorKind::Expected("source and destination of one family; write two rules");
-            return Err(at(text, place.start, kind));
+        Err(errors) => Err(errors),
+    }
+}
+
+/// Reads a file whose rules are tables of their own, one after the other: the memory is that of the rules, not of the text's tree.
+fn in_parts(text: &str, limits: LoadLimits) -> Result<Vec<Read>, LoadErrors> {
+    let mut errors = Vec::new();
+    let mut rules = Vec::new();
+    let mut starts = Vec::new();
+    let mut place = 0;
+    for line in text.split_inclusive('\n') {
+        let words = line.trim_start();
+        if words.strip_prefix("[[").is_some_and(|rest| rest.trim_start().starts_with("rule")) {
+            starts.push(place);
         }
-    };
-    Ok(if is_v6 {
-        Addresses::V6 { source: prefix(text, source)?, destination: prefix(text, destination)? }
-    } else {
-        Addresses::V4 { source: prefix(text, source)?, destination: prefix(text, destination)? }
+        place += line.len();
+    }
+    let head_end = starts.first().copied().unwrap_or(text.len());
+    let head: Head = parse_part(text, 0, head_end).map_err(LoadErrors::from)?;
+    let default = default_action(text, head.default_action.as_ref())?;
+    let (mut line, mut counted) = (1, 0);
+    for entry in head.rule {
+        push(text, 0, entry, limits, &mut rules, &mut errors, (&mut line, &mut counted))?;
+    }
+    for (index, &start) in starts.iter().enumerate() {
+        let end = starts.get(index + 1).copied().unwrap_or(text.len());
+        match parse_part::<Head>(text, start, end) {
+            Ok(part) => {
+                for (field, what) in [
+                    (part.rules.map(|f| f.span()), "rules"),
+                    (part.default_action.map(|f| f.span()), "default_action"),
+                ] {
+                    if let Some(span) = field {
+                        let text_of =
+                            alloc::format!("'{what}' behind a rule; write it before the first one");
+                        errors.push(at(text, start + span.start, LoadErrorKind::Refused(text_of)));
+                    }
+                }
+                for entry in part.rule {
+                    push(text, start, entry, limits, &mut rules, &mut errors, (&mut line, &mut counted))?;
+                }
+            }
+            Err(error) => errors.push(error),
+        }
+    }
+    finish(text, rules, errors, default, head.rules.as_ref())
+}
+
+/// Reads a file at once.
+fn whole(text: &str, limits: LoadLimits) -> Result<Vec<Read>, LoadErrors> {
+    let head: Head = parse_part(text, 0, text.len()).map_err(LoadErrors::from)?;
+    let default = default_action(text, head.default_action.as_ref())?;
+    let (mut errors, mut rules) = (Vec::new(), Vec::new());
+    let (mut line, mut counted) = (1, 0);
+    for entry in head.rule {
+        push(text, 0, entry, limits, &mut rules, &mut errors, (&mut line, &mut counted))?;
+    }
+    finish(text, rules, errors, default, head.rules.as_ref())
+}
+
+fn parse_part<T: for<'de> Deserialize<'de>>(text: &str, start: usize, end: usize) -> Result<T, LoadError> {
+    ::toml::from_str(&text[start..end]).map_err(|error| {
+        let place = start + error.span().map_or(0, |span| span.start);
+        at(text, place, LoadErrorKind::Form(error.message().to_owned()))
     })
 }
 
-fn network(text: &str, field: Spanned<String>) -> Result<Option<Network>, LoadError> {
-    let place = field.span();
-    let word = field.into_inner();
-    if word == "any" {
-        return Ok(None);
+/// Reads a rule; what is wrong with it is kept, and beyond the limit nothing is read any more.
+fn push(
+    text: &str,
+    start: usize,
+    entry: Spanned<fields::Fields>,
+    limits: LoadLimits,
+    rules: &mut Vec<Read>,
+    errors: &mut Vec<LoadError>,
+    (line, counted): (&mut usize, &mut usize),
+) -> Result<(), LoadErrors> {
+    let place = start + entry.span().start;
+    if rules.len() + errors.len() >= limits.rules_max {
+        let kind = LoadErrorKind::TooMuch { what: "rules", limit: limits.rules_max };
+        return Err(at(text, place, kind).into());
     }
-    let (address, length) = word.split_once('/').map_or((word.as_str(), None), |(a, l)| (a, Some(l)));
-    let wrong = || {
-        let kind =
-            LoadErrorKind::Expected("a prefix such as 192.0.2.0/24 or 2001:db8::/32, an address, or any");
-        at(text, place.start, kind)
-    };
-    let address: IpAddr = address.parse().map_err(|_| wrong())?;
-    let whole = if address.is_ipv6() { 128 } else { 32 };
-    let length = length.map_or(Some(whole), decimal).ok_or_else(wrong)?;
-    Ok(Some(Network { address, length, place }))
+    *line += text.get(*counted..place).unwrap_or("").matches('\n').count();
+    *counted = place;
+    match fields::rule(text, start, rules.len(), entry, *line) {
+        Ok(read) => rules.push(read),
+        Err(error) => errors.push(error),
+    }
+    Ok(())
 }
 
-fn prefix<const BITS: u32>(text: &str, network: Option<Network>) -> Result<Prefix<BITS>, LoadError> {
-    let Some(Network { address, length, place }) = network else { return Ok(Prefix::ANY) };
-    let bits = match address {
-        IpAddr::V4(v4) => u128::from(v4.to_bits()),
-        IpAddr::V6(v6) => v6.to_bits(),
-    };
-    Prefix::new(bits, length).map_err(|error| at(text, place.start, LoadErrorKind::Rule(error)))
-}
-
-fn port_range(text: &str, field: Spanned<NumberOrText>) -> Result<PortRange, LoadError> {
-    let place = field.span().start;
-    let wrong = || {
-        at(
-            text,
-            place,
-            LoadErrorKind::Expected("a port from 0 to 65535, a range such as \"1024-65535\", or \"any\""),
-        )
-    };
-    match field.into_inner() {
-        NumberOrText::Number(port) => u16::try_from(port).map(PortRange::exact).map_err(|_| wrong()),
-        NumberOrText::Text(word) if word == "any" => Ok(PortRange::ANY),
-        NumberOrText::Text(word) => {
-            let (low, high) = word.split_once(['-', ':']).unwrap_or((&word, &word));
-            let (low, high) =
-                (decimal(low.trim()).ok_or_else(wrong)?, decimal(high.trim()).ok_or_else(wrong)?);
-            PortRange::new(low, high).map_err(|error| at(text, place, LoadErrorKind::Rule(error)))
+fn default_action(
+    text: &str,
+    field: Option<&Spanned<String>>,
+) -> Result<Option<Option<Action>>, LoadErrors> {
+    let Some(field) = field else { return Ok(None) };
+    match field.get_ref().as_str() {
+        "none" => Ok(Some(None)),
+        "accept" => Ok(Some(Some(Action::Accept))),
+        "deny" => Ok(Some(Some(Action::Deny))),
+        _ => {
+            let kind = LoadErrorKind::Expected("\"accept\", \"deny\" or \"none\"");
+            Err(at(text, field.span().start, kind).into())
         }
     }
 }
 
-fn protocol_match(text: &str, field: Spanned<NumberOrText>) -> Result<ProtocolMatch, LoadError> {
-    let place = field.span().start;
-    let wrong = || {
-        let kind =
-            LoadErrorKind::Expected("a protocol: tcp, udp, icmp, a number, \"0x06/0xff\", or \"any\"");
-        at(text, place, kind)
-    };
-    match field.into_inner() {
-        NumberOrText::Number(number) => u8::try_from(number).map(ProtocolMatch::exact).map_err(|_| wrong()),
-        NumberOrText::Text(word) => super::protocol(&word).ok_or_else(wrong),
+/// Checks what concerns all rules.
+fn finish(
+    text: &str,
+    mut rules: Vec<Read>,
+    mut errors: Vec<LoadError>,
+    default: Option<Option<Action>>,
+    count: Option<&Spanned<i64>>,
+) -> Result<Vec<Read>, LoadErrors> {
+    for read in rules.iter_mut().filter(|read| !read.has_action) {
+        match default {
+            Some(action) => read.rule.action = action,
+            None => errors.push(at(
+                text,
+                read.place,
+                LoadErrorKind::Unsupported(
+                    "this rule has no action: write action = \"accept\" or \"deny\", or default_action before the first rule; \
+                     behind the last rule the file may be cut short",
+                ),
+            )),
+        }
+    }
+    if let Some(count) = count.filter(|count| errors.is_empty() && *count.get_ref() != rules.len() as i64) {
+        let found = rules.len();
+        let message = alloc::format!(
+            "{} rules are announced and {found} are there; the file may be cut short, or the number is old",
+            count.get_ref()
+        );
+        errors.push(at(text, count.span().start, LoadErrorKind::Refused(message)));
+    }
+    match LoadErrors::of(errors) {
+        Some(errors) => Err(errors),
+        None => Ok(rules),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn one(text: &str) -> Result<Rule, LoadError> {
-        parse(&alloc::format!("[[rule]]\n{text}\n"), LoadLimits::default()).map(|rules| rules[0])
-    }
-
-    #[test]
-    fn fields_have_several_forms() {
-        let rule =
-            one("source = '2001:db8::1'\nsource_ports = '5-7'\nprotocol = '0x06/0x0f'\npriority = 3")
-                .unwrap();
-        assert_eq!(rule.to_string(), "2001:db8::1/128 ::/0 5 : 7 0 : 65535 0x06/0x0f");
-        assert_eq!((rule.priority, rule.value, rule.action), (3, 0, None));
-        assert_eq!(one("action = 'deny'").unwrap().action, Some(Action::Deny));
-        assert_eq!(one("protocol = 'any'\nsource = 'any'").unwrap().to_string(), Rule::ANY.to_string());
-        assert!(parse("", LoadLimits::default()).unwrap().is_empty());
-    }
-
-    #[test]
-    fn rules_know_their_lines() {
-        let text = "# first\n\n[[rule]]\nprotocol = 'tcp'\n\n[[rule]]\n[[rule]]\n";
-        let located = parse_located(text, LoadLimits::default()).unwrap();
-        assert_eq!(located.iter().map(|rule| rule.line).collect::<Vec<_>>(), [3, 6, 7]);
-        let inline = parse_located("rule = [\n  {},\n  {}, {} ]", LoadLimits::default()).unwrap();
-        assert_eq!(inline.iter().map(|rule| rule.line).collect::<Vec<_>>(), [2, 3, 3]);
-    }
-
-    #[test]
-    fn an_empty_line_is_not_shown() {
-        let error = parse("\"\"\"\n", LoadLimits::default()).unwrap_err();
-        assert_eq!((error.line, error.column), (2, 1), "{error}");
-        assert!(error.text.is_empty() && !error.to_string().contains('^'), "{error}");
-    }
-
-    #[test]
-    fn what_is_wrong_has_its_place() {
-        for (text, column, part) in [
-            ("source = '10.0.0.0/33'", 10, "above 32"),
-            ("source = 'ten'", 10, "a prefix such as"),
-            ("source = '10.0.0.0/+8'", 10, "a prefix such as"),
-            ("destination_ports = '+80'", 21, "a port from"),
-            ("destination_ports = '80-+90'", 21, "a port from"),
-            ("protocol = '+6'", 12, "a protocol"),
-            ("protocol = '0x+6'", 12, "a protocol"),
-            ("protocol = '6/+15'", 12, "a protocol"),
-            ("destination_ports = 70000", 21, "a port from"),
-            ("destination_ports = '9-5'", 21, "ends before"),
-            ("protocol = 'tpc'", 12, "a protocol"),
-            ("destination_ports = [80, 443]", 21, "several ports that are no range take a rule each"),
-            ("protocol = true", 12, "a number or a text"),
-            ("priority = 2147483648", 12, "a priority from"),
-            ("value = -1", 9, "a value from 0"),
-            ("action = 'drop'", 10, "\"accept\" or \"deny\""),
-            ("sauce = 'x'", 1, "unknown field"),
-            ("source = ", 10, ""),
-        ] {
-            let error = one(text).unwrap_err();
-            assert_eq!((error.line, error.column), (2, column), "{text}: {error}");
-            assert!(error.to_string().contains(part), "{error}");
-        }
-        let error = one("source = '10.0.0.1'\ndestination = '::1'").unwrap_err();
-        assert!(error.to_string().contains("one family"), "{error}");
-        let limits = LoadLimits { rules_max: 1, ..LoadLimits::default() };
-        assert_eq!(parse("[[rule]]\n[[rule]]\n", limits).unwrap_err().line, 2);
-    }
-}
+mod tests;

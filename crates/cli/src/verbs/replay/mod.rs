@@ -46,7 +46,7 @@ use source::{Source, feed};
 
 /// Runs the verb.
 pub(crate) fn run(arguments: &Replay, common: &Common) -> Result<Status, Failure> {
-    let rules = Rules::of(arguments)?;
+    let rules = Rules::of(arguments, common)?;
     if let Some(rules) = &rules {
         return run_role(arguments, common, Some(rules), rules.role());
     }
