@@ -35,7 +35,6 @@ fn walk(chains: &Chains, chain: &Chain, packet: &Packet<'_>, assume: Assume) -> 
                     return Walk::Decided(line);
                 }
             }
-            other => panic!("no such target: {other:?}"),
         }
     }
     Walk::Returned

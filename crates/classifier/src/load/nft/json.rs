@@ -235,7 +235,11 @@ fn value(json: &Json) -> Result<Value, String> {
     }
     match json {
         Json::Bool(is_there) => Ok(if *is_there { Value::Any } else { Value::Word("missing".into()) }),
-        Json::Array(_) => Ok(Value::Set(elements(json)?)),
+        // Bits: one of them. A set is an object.
+        Json::Array(list) => match list.iter().map(word).collect() {
+            Some(words) => Ok(Value::Flags(words)),
+            None => Ok(Value::Set(elements(json)?)),
+        },
         Json::Object(_) => {
             let (kind, body) = entry(json).ok_or("a value is expected")?;
             let two = || match body.as_array().map(Vec::as_slice) {

@@ -478,7 +478,7 @@ fn tcp_flags(table: &Table, op: Op, value: &Value) -> Result<Conditions, Refusal
             conditions.ask(Test::new(TestKind::TcpFlags { mask, value }, not));
         }
         // Nothing but names: one of the bits is set.
-        Value::Word(_) if op == Op::In => {
+        Value::Word(_) | Value::Flags(_) if op == Op::In => {
             conditions.ask(Test::new(TestKind::TcpFlags { mask: flag_bits(value)?, value: 0 }, true));
         }
         Value::Set(_) | Value::Named(_) => {

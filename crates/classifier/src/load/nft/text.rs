@@ -715,16 +715,21 @@ impl<'a> Parser<'a> {
     fn value(&mut self, depth: usize) -> Result<Value, LoadError> {
         let first = self.single(depth)?;
         // Bits with commas between them: one of them.
+        let mut first = first;
         if depth == 0 && self.is_sign(",") {
-            let mut all = Vec::from([(first, None)]);
-            while self.take_sign(",") {
-                all.push((self.single(depth)?, None));
+            let mut names = Vec::new();
+            loop {
+                match first {
+                    Value::Word(word) => names.push(word),
+                    Value::Flags(words) => names.extend(words),
+                    _ => return Err(self.expected("flags with commas between them, or a set in braces")),
+                }
+                if !self.take_sign(",") {
+                    break;
+                }
+                first = self.single(depth)?;
             }
-            if self.take_sign("/") {
-                let mask = self.value(depth)?;
-                return Ok(Value::Slash(Box::new(Value::Set(all)), Box::new(mask)));
-            }
-            return Ok(Value::Set(all));
+            first = Value::Flags(names);
         }
         if self.take_sign("/") {
             let mask = self.value(depth)?;
