@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use flowloom::apps::firewall::Enforcement;
-use flowloom::classifier::load::{self, Form, LoadOptions, ipset, iptables, nft};
+use flowloom::classifier::load::{self, Form, LoadOptions, cisco, ipset, iptables, nft};
 use flowloom::classifier::policy::{Families, Field, Knowledge, Policy};
 use flowloom::classifier::{Rule, RuleId, RuleSet};
 
@@ -16,8 +16,7 @@ use crate::render::{counted, some_of, warn};
 use crate::unpacked::{plain_name, unpack};
 
 /// Behind an error in the first line of what has no other form: it may be something else altogether.
-const FORMS: &str =
-    "\n  a rule file is a ClassBench filter file, TOML, or what iptables-save or nft list ruleset writes";
+const FORMS: &str = "\n  a rule file is a ClassBench filter file, TOML, access lists of Cisco, or what iptables-save or\n  nft list ruleset writes";
 
 /// Returns the first line that says something, and its number from one.
 fn first_line(text: &str) -> Option<(usize, &str)> {
@@ -132,9 +131,9 @@ impl RuleFile {
 }
 
 /// Returns the options for a loader.
-fn load_options(options: &FileOptions) -> Result<LoadOptions, Failure> {
+fn load_options(options: &FileOptions, table: Option<&String>) -> Result<LoadOptions, Failure> {
     let mut asked = LoadOptions {
-        table: options.table.clone(),
+        table: table.cloned(),
         chain: options.chain.clone(),
         families: options.family.map(|family| match family {
             FamilyName::Ipv4 => Families::V4,
@@ -185,10 +184,16 @@ pub(crate) fn check_inputs(rules: &Path, inputs: &[PathBuf]) -> Result<(), Failu
     Ok(())
 }
 
+/// Returns the form of the rules that options name.
+pub(crate) fn form_of(options: &RuleOptions) -> Result<Form, Failure> {
+    let text = read_text(&options.rules, LoadOptions::default().limits.bytes_max, FORMS)?;
+    Ok(Form::of(&plain_name(&options.rules), &text))
+}
+
 /// Reads the rules that options name.
 pub(crate) fn read(options: &RuleOptions) -> Result<RuleFile, Failure> {
     let path = &options.rules;
-    let asked = load_options(&options.file)?;
+    let asked = load_options(&options.file, options.table.as_ref())?;
     let text = read_text(path, asked.limits.bytes_max, FORMS)?;
     let form = Form::of(&plain_name(path), &text);
     if !form.has_chains() {
@@ -220,6 +225,12 @@ pub(crate) fn read(options: &RuleOptions) -> Result<RuleFile, Failure> {
             (Some(chain), Form::Nft) => {
                 let others = nft::chains(&text);
                 format!(" in chain or hook {chain}\n  --chain names another: {}", some_of(&others, ", "))
+            }
+            (Some(_), Form::Cisco) => {
+                format!(
+                    "\n  --chain names one of its access lists: {}",
+                    some_of(&cisco::lists(&text), ", ")
+                )
             }
             (Some(chain), _) => no_chain(chain, asked.table.as_deref().unwrap_or("filter"), &text),
             (None, _) => String::new(),

@@ -142,6 +142,8 @@ fn schemas_are_closed_described_and_of_known_words() {
         "rules-stats-1.json",
         "rules-explain-1.json",
         "rules-convert-1.json",
+        "rules-diff-1.json",
+        "rules-minimise-1.json",
         "generate-lines-1.json",
         "simulate-schedule-1.json",
         "simulate-ordering-1.json",

@@ -5,6 +5,7 @@
 //! | [`classbench`] | filter files of research |
 //! | `toml` | our own form |
 //! | [`iptables`] | a chain of a saved firewall, with the chains it leads to |
+//! | [`cisco`] | an access list of Cisco IOS or ASA |
 //! | `nft` | a ruleset of nftables, as text or as JSON |
 //! | [`ipset`] | sets that rules of iptables refer to |
 //! | [`trace`] | headers |
@@ -12,6 +13,7 @@
 //! Loaders are iterative and bounded: a line, a file and a list have limits, and what is wrong is said with its line, its
 //! column and what would be right.
 
+pub mod cisco;
 pub mod classbench;
 mod cursor;
 mod error;
@@ -21,6 +23,7 @@ pub mod ipset;
 pub mod iptables;
 #[cfg(feature = "std")]
 pub mod nft;
+mod services;
 #[cfg(feature = "std")]
 pub mod toml;
 pub mod trace;

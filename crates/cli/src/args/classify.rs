@@ -25,6 +25,10 @@ pub(crate) struct Classify {
     #[arg(short, long, value_name = "RULES")]
     pub(crate) rules: PathBuf,
 
+    /// Table of an iptables or nftables file [default: filter of iptables, all of nftables]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) table: Option<String>,
+
     #[command(flatten)]
     pub(crate) file: FileOptions,
 

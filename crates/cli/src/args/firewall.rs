@@ -16,6 +16,10 @@ pub(crate) struct FirewallOptions {
     #[arg(long, value_name = "RULES")]
     pub(crate) rules: Option<PathBuf>,
 
+    /// Table of an iptables or nftables file [default: filter of iptables, all of nftables]
+    #[arg(long, value_name = "NAME", requires = "rules")]
+    pub(crate) rules_table: Option<String>,
+
     #[command(flatten)]
     pub(crate) file: FileOptions,
 

@@ -8,6 +8,7 @@ use flowloom::classifier::ProtocolMatch;
 use flowloom::classifier::load;
 use flowloom::classifier::policy::{Assume, ConnectionState};
 
+use super::firewall::VerdictName;
 use super::parse;
 
 /// What to do with a rule set.
@@ -21,6 +22,12 @@ pub(crate) enum Rules {
     Explain(Explain),
     /// Write a rule set in another form
     Convert(Convert),
+    /// Leave out rules that change nothing: those that no packet reaches, and those that the rules behind them repeat
+    Minimise(Minimise),
+    /// List packets that two rule sets decide differently, one for each pair of rules; exit with 1 if there are any
+    Diff(Diff),
+    /// Say whether two rule sets decide every packet alike; exit with 1 and show a packet if they do not
+    Equivalent(Diff),
 }
 
 /// Where rules come from.
@@ -30,6 +37,10 @@ pub(crate) struct RuleOptions {
     /// input
     #[arg(value_name = "RULES")]
     pub(crate) rules: PathBuf,
+
+    /// Table of an iptables or nftables file [default: filter of iptables, all of nftables]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) table: Option<String>,
 
     #[command(flatten)]
     pub(crate) file: FileOptions,
@@ -41,10 +52,6 @@ pub(crate) struct FileOptions {
     /// Chain that packets enter, of a form that has chains [default: INPUT]
     #[arg(long, value_name = "NAME", requires = "rules")]
     pub(crate) chain: Option<String>,
-
-    /// Table of an iptables file [default: filter]
-    #[arg(long, value_name = "NAME", requires = "rules")]
-    pub(crate) table: Option<String>,
 
     /// Address family of the packets that a file is about, where it does not say
     #[arg(long, value_enum, value_name = "FAMILY", requires = "rules")]
@@ -219,6 +226,56 @@ pub(crate) struct Convert {
     /// Where to write; - is standard output, and the default
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+}
+
+/// Arguments of `rules minimise`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Minimise {
+    #[command(flatten)]
+    pub(crate) options: RuleOptions,
+
+    /// Where to write the rules that are left, as TOML; - is standard output; without it they are counted alone
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Rules to list at most
+    #[arg(long, default_value_t = 20, value_name = "N", value_parser = parse::whole::<usize>)]
+    pub(crate) top: usize,
+
+    /// Comparisons of regions at most; rules that are undecided then are kept
+    #[arg(long, default_value = "2G", value_name = "N", value_parser = parse::positive)]
+    pub(crate) steps_max: u64,
+}
+
+/// Arguments of `rules diff` and `rules equivalent`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Diff {
+    #[command(flatten)]
+    pub(crate) options: RuleOptions,
+
+    /// The rules to compare with, in any form
+    #[arg(value_name = "OTHER")]
+    pub(crate) other: PathBuf,
+
+    /// Chain of the other file [default: that of the first]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) other_chain: Option<String>,
+
+    /// What becomes of packets that no rule matches
+    #[arg(long = "default", value_enum, default_value_t = VerdictName::Deny, value_name = "VERDICT")]
+    pub(crate) unmatched: VerdictName,
+
+    /// What rules do that name no action of their own
+    #[arg(long = "action", value_enum, default_value_t = VerdictName::Accept, value_name = "VERDICT")]
+    pub(crate) no_action: VerdictName,
+
+    /// Packets to list at most
+    #[arg(long, default_value_t = 20, value_name = "N", value_parser = parse::whole::<usize>)]
+    pub(crate) top: usize,
+
+    /// Steps at most; packets that were not compared then are said to be undecided
+    #[arg(long, default_value = "200M", value_name = "N", value_parser = parse::positive)]
+    pub(crate) steps_max: u64,
 }
 
 /// Forms that can be written.

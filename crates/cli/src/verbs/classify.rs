@@ -37,7 +37,11 @@ const BATCH: usize = 256;
 /// Runs the verb.
 pub(crate) fn run(arguments: &Classify, common: &Common) -> Result<Status, Failure> {
     rule_file::check_inputs(&arguments.rules, &arguments.inputs)?;
-    let options = RuleOptions { rules: arguments.rules.clone(), file: arguments.file.clone() };
+    let options = RuleOptions {
+        rules: arguments.rules.clone(),
+        table: arguments.table.clone(),
+        file: arguments.file.clone(),
+    };
     let mut file = rule_file::read(&options)?;
     let is_trace = is_trace(&arguments.inputs[0]);
     let flags = file.with_flags();

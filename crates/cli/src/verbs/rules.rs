@@ -23,6 +23,8 @@ use crate::render::rules::{
 use crate::render::{counted, print, warn};
 use crate::rule_file::{self, RuleFile};
 
+mod compare;
+
 /// Runs the verb.
 pub(crate) fn run(arguments: &Rules, common: &Common) -> Result<Status, Failure> {
     match arguments {
@@ -30,6 +32,9 @@ pub(crate) fn run(arguments: &Rules, common: &Common) -> Result<Status, Failure>
         Rules::Stats(stats) => run_stats(stats, common),
         Rules::Explain(explain) => run_explain(explain, common),
         Rules::Convert(convert) => run_convert(convert, common),
+        Rules::Minimise(minimise) => compare::minimise(minimise, common),
+        Rules::Diff(diff) => compare::diff(diff, common, diff.top),
+        Rules::Equivalent(diff) => compare::diff(diff, common, 1),
     }
 }
 

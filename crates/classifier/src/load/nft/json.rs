@@ -189,7 +189,7 @@ fn statement(json: &Json) -> Result<Statement, String> {
         "queue" => Statement::Refused("queue hands the decision to a program; leave the rule out".into()),
         "xt" => {
             return Err(
-                "unsupported statement 'xt': it stems from iptables; use what iptables-save writes".into()
+                "unsupported statement 'xt': it stems from iptables; use what iptables-save writes".into(),
             );
         }
         "limit" | "quota" | "ct count" | "meter" => Statement::Unknowable(format!("{kind} {body}")),

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use super::super::iptables::{dscp_class, icmp, mac};
+use super::super::services::service;
 use super::super::{ipset, protocol};
 use super::ast::{Expr, Op, Set, Table, Value, Verdict};
 use crate::policy::{Conditions, ConnectionState, Families, InterfacePattern, Ranges, Test, TestKind};
@@ -307,54 +308,8 @@ fn protocol_number(word: &str) -> Option<u128> {
         .map(|found| u128::from(found.value()))
 }
 
-/// Names of ports that scripts use.
-const PORTS: [(&str, u16); 42] = [
-    ("ftp-data", 20),
-    ("ftp", 21),
-    ("ssh", 22),
-    ("telnet", 23),
-    ("smtp", 25),
-    ("time", 37),
-    ("domain", 53),
-    ("bootps", 67),
-    ("bootpc", 68),
-    ("tftp", 69),
-    ("http", 80),
-    ("kerberos", 88),
-    ("pop3", 110),
-    ("sunrpc", 111),
-    ("auth", 113),
-    ("nntp", 119),
-    ("ntp", 123),
-    ("epmap", 135),
-    ("netbios-ns", 137),
-    ("netbios-dgm", 138),
-    ("netbios-ssn", 139),
-    ("imap2", 143),
-    ("imap", 143),
-    ("snmp", 161),
-    ("snmp-trap", 162),
-    ("bgp", 179),
-    ("ldap", 389),
-    ("https", 443),
-    ("microsoft-ds", 445),
-    ("submissions", 465),
-    ("isakmp", 500),
-    ("syslog", 514),
-    ("dhcpv6-client", 546),
-    ("dhcpv6-server", 547),
-    ("submission", 587),
-    ("ldaps", 636),
-    ("imaps", 993),
-    ("pop3s", 995),
-    ("openvpn", 1194),
-    ("mysql", 3306),
-    ("ipsec-nat-t", 4500),
-    ("mdns", 5353),
-];
-
 fn port(word: &str) -> Option<u128> {
-    number(word).or_else(|| PORTS.iter().find(|(name, _)| *name == word).map(|&(_, port)| u128::from(port)))
+    number(word).or_else(|| service(word).map(u128::from))
 }
 
 /// Reads an address, a prefix or a range.

@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: &Classify, common: &Common) -> Result<Status, Failu
 
 fn sets(arguments: &Classify) -> Result<Vec<(String, RuleSet)>, Failure> {
     if let Some(path) = &arguments.rules {
-        let options = RuleOptions { rules: path.clone(), file: arguments.file.clone() };
+        let options = RuleOptions { rules: path.clone(), table: None, file: arguments.file.clone() };
         return Ok(vec![(path.display().to_string(), rule_file::read(&options)?.policy.set().clone())]);
     }
     let (profile, name) = match arguments.profile {

@@ -144,7 +144,7 @@ fn rules(arguments: &Pipeline) -> Result<Option<RuleSet>, Failure> {
         let set = synth::rules(Profile::Acl, RULES, SEED, false);
         return set.map(Some).map_err(|error| Failure::Experiment(error.to_string()));
     };
-    let options = RuleOptions { rules: path.clone(), file: arguments.file.clone() };
+    let options = RuleOptions { rules: path.clone(), table: None, file: arguments.file.clone() };
     rule_file::read(&options).map(|file| Some(file.policy.set().clone()))
 }
 

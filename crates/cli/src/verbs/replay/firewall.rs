@@ -82,7 +82,11 @@ impl Rules {
             )));
         }
         let loader = Loader {
-            file: RuleOptions { rules: path.clone(), file: options.file.clone() },
+            file: RuleOptions {
+                rules: path.clone(),
+                table: options.rules_table.clone(),
+                file: options.file.clone(),
+            },
             enforce: options.enforce.clone(),
             defaults: defaults(options),
             memory_bytes_max: usize::try_from(options.rules_memory).unwrap_or(usize::MAX),
