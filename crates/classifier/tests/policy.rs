@@ -303,6 +303,45 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn what_is_written_and_read_again_decides_alike(chains in chains()) {
+        use flowloom_classifier::load::{LoadLimits, iptables, nft, toml};
+        use flowloom_classifier::write;
+        let policy = policy_of(&chains);
+        let alike = |other: &Policy, defaults| {
+            let comparison = policy.compare(other, defaults, 1 << 24, 3);
+            prop_assume!(!comparison.is_undecided);
+            for one in &comparison.differences {
+                prop_assert!(false, "{} {:?} {:?}", one.witness, one.first, one.second);
+            }
+            Ok(())
+        };
+        if let Ok(text) = write::toml::write(&policy) {
+            let again = toml::load(&text, LoadLimits::default());
+            prop_assert!(again.is_ok() || policy.is_empty(), "{}\n{:?}", text, again);
+            alike(&again.unwrap_or_default(), CompareDefaults::default())?;
+        }
+        // What no rule decides is accepted by a chain with that policy.
+        let accepting = CompareDefaults { unmatched: Action::Accept, ..CompareDefaults::default() };
+        if let Ok(text) = write::nft::write(&policy) {
+            let again = nft::load(&text, &nft::Options::default());
+            prop_assert!(again.is_ok(), "{}\n{:?}", text, again);
+            alike(&again.unwrap_or_default(), accepting)?;
+        }
+        if let (Ok(v4), Ok(v6)) =
+            (write::iptables::write(&policy, Families::V4), write::iptables::write(&policy, Families::V6))
+        {
+            let text = v4 + &v6;
+            let again = iptables::load(&text, &iptables::Options::default());
+            prop_assert!(again.is_ok(), "{}\n{:?}", text, again);
+            alike(&again.unwrap_or_default(), accepting)?;
+        }
+    }
+}
+
 #[test]
 fn chains_are_as_deep_as_the_kernel_allows() {
     let chain = |index: usize| Chain {

@@ -21,7 +21,7 @@ fn a_file_of_rules_or_headers_that_is_no_text_is_told_what_it_should_be() {
     let rules = folder.write("one.rules", b"@0.0.0.0/0 0.0.0.0/0 0 : 65535 0 : 65535 0x00/0x00\n");
     flowloom(["rules", "check", &bytes])
         .ends(3)
-        .says(&["byte 1 is not UTF-8", "a ClassBench filter file, TOML, or"]);
+        .says(&["byte 1 is not UTF-8", "a ClassBench filter file, TOML, access lists"]);
     flowloom(["classify", &bytes, "--rules", &rules])
         .ends(3)
         .says(&["byte 1 is not UTF-8", "five numbers a line"]);

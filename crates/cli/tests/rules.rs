@@ -84,7 +84,7 @@ fn chains_are_explained_to_the_line_that_decides() {
     assert_eq!(ask("172.16.0.1:9", "192.0.2.1:23", &["--in", "lo"]), (String::from("accept"), 5));
     assert_eq!(ask("172.16.0.1:9", "192.0.2.1:23", &[]), (String::from("open"), 0));
     flowloom(["rules", "explain", &rules, "172.16.0.1:9", "192.0.2.1:23", "tcp"]).ends(0).shows(&[
-        "passes on  #1 (line 6) [lan]",
+        "passes on  #2 (line 6) [lan]",
         "may win",
         "say more of the packet",
     ]);

@@ -1,6 +1,11 @@
 //! Writing policies, so that another program, or we again, can read them.
 
+mod blocks;
 mod expand;
+pub mod iptables;
+#[cfg(feature = "std")]
+pub mod json;
+pub mod nft;
 pub mod toml;
 
 use alloc::string::String;

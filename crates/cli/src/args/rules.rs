@@ -219,7 +219,7 @@ pub(crate) struct Convert {
     #[command(flatten)]
     pub(crate) options: RuleOptions,
 
-    /// Form to write [default: that of the output's name: toml for .toml, else classbench]
+    /// Form to write [default: that of the output's name: .toml, .nft or .json, else classbench]
     #[arg(long, value_enum)]
     pub(crate) to: Option<TargetForm>,
 
@@ -283,8 +283,14 @@ pub(crate) struct Diff {
 pub(crate) enum TargetForm {
     /// A ClassBench filter file; values, priorities and actions are lost, rules of both address families become IPv4's
     Classbench,
-    /// TOML, with everything but the flags column
+    /// TOML, which says everything
     Toml,
+    /// A script for nft -f
+    Nft,
+    /// What iptables-save would write, for IPv4, or for IPv6 with --family ipv6
+    Iptables,
+    /// JSON, for other programs
+    Json,
 }
 
 fn endpoint(text: &str) -> Result<SocketAddr, String> {

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use flowloom::classifier::analysis::Oddity;
 use flowloom::classifier::load::classbench;
-use flowloom::classifier::policy::{Fragment, Packet, Possible, Truth};
+use flowloom::classifier::policy::{Families, Fragment, Packet, Possible, Truth};
 use flowloom::classifier::write;
 use flowloom::classifier::{Action, Addresses, ClassifierBuilder, PortRange, ProtocolMatch, Rule, RuleId};
 use flowloom::flow_key::FiveTuple;
 
 use crate::args::Common;
-use crate::args::rules::{Check, Convert, Explain, FragmentName, Rules, Stats, TargetForm};
+use crate::args::rules::{Check, Convert, Explain, FamilyName, FragmentName, Rules, Stats, TargetForm};
 use crate::exit::{Failure, Status, stdout_failure};
 use crate::output::is_one_file;
 use crate::progress::Steps;
@@ -53,6 +53,7 @@ pub(crate) fn line(file: &RuleFile, id: RuleId) -> RuleLine {
 
 fn run_check(arguments: &Check, common: &Common) -> Result<Status, Failure> {
     let file = rule_file::read(&arguments.options)?;
+    file.warn_of_notes(common);
     let done = Arc::new(AtomicU64::new(0));
     let steps = Steps::start("rules", file.policy.len() as u64, Arc::clone(&done), common.quiet > 0);
     let watch = |decided| done.store(u64::from(decided), Ordering::Relaxed);
@@ -199,8 +200,13 @@ fn run_convert(arguments: &Convert, common: &Common) -> Result<Status, Failure> 
             path.display()
         )));
     }
-    let is_toml = |path: &Path| path.extension().is_some_and(|extension| extension == "toml");
-    let named = if output.is_some_and(is_toml) { TargetForm::Toml } else { TargetForm::Classbench };
+    let ending = output.and_then(Path::extension).and_then(|ending| ending.to_str());
+    let named = match ending {
+        Some("toml") => TargetForm::Toml,
+        Some("nft") => TargetForm::Nft,
+        Some("json") => TargetForm::Json,
+        _ => TargetForm::Classbench,
+    };
     let form = arguments.to.unwrap_or(named);
     let text = match form {
         TargetForm::Classbench if !file.policy.is_plain() && file.with_tests() > 0 => {
@@ -214,6 +220,18 @@ fn run_convert(arguments: &Convert, common: &Common) -> Result<Status, Failure> 
         TargetForm::Toml => {
             write::toml::write(&file.policy).map_err(|error| Failure::Usage(error.to_string()))?
         }
+        TargetForm::Nft => {
+            write::nft::write(&file.policy).map_err(|error| Failure::Usage(error.to_string()))?
+        }
+        TargetForm::Iptables => {
+            let family = match arguments.options.file.family {
+                Some(FamilyName::Ipv6) => Families::V6,
+                _ => Families::V4,
+            };
+            write::iptables::write(&file.policy, family)
+                .map_err(|error| Failure::Usage(error.to_string()))?
+        }
+        TargetForm::Json => write::json::write(&file.policy),
     };
     if let Some(loss) = loss(&file, form) {
         warn(&loss, common);
@@ -248,7 +266,7 @@ fn loss(file: &RuleFile, form: TargetForm) -> Option<String> {
             (count(&|rule| rule.action.is_some()), "without action"),
             (count(&|rule| rule.addresses == Addresses::Any), "for IPv4 only, which were for IPv6 too"),
         ],
-        TargetForm::Toml => return None,
+        _ => return None,
     };
     let lost: Vec<String> = lost
         .iter()
