@@ -3,7 +3,9 @@
 use alloc::string::ToString;
 
 use super::ipset::Sets;
-use super::{LoadError, LoadErrorKind, LoadErrors, LoadLimits, cisco, classbench, iptables, nft, toml};
+use super::{
+    LoadError, LoadErrorKind, LoadErrors, LoadLimits, aws, cisco, classbench, iptables, nft, toml,
+};
 use crate::policy::{Families, Policy};
 
 /// A form of rules.
@@ -20,6 +22,8 @@ pub enum Form {
     Nft,
     /// A configuration with access lists of Cisco IOS or ASA.
     Cisco,
+    /// Security groups or network access lists of AWS, as JSON.
+    Aws,
 }
 
 /// What to read of a text.
@@ -50,6 +54,9 @@ impl Form {
         if nft::is_nft(text) {
             return Self::Nft;
         }
+        if aws::is_aws(text) {
+            return Self::Aws;
+        }
         match first_line(text) {
             Some((_, line)) if line.starts_with('*') => Self::Iptables,
             Some((_, line)) if line.starts_with("[[") || is_toml_key(line) => Self::Toml,
@@ -68,6 +75,7 @@ impl Form {
             Self::Iptables => "iptables",
             Self::Nft => "nft",
             Self::Cisco => "cisco",
+            Self::Aws => "aws",
         }
     }
 
@@ -80,13 +88,14 @@ impl Form {
             Self::Iptables => "what iptables-save writes",
             Self::Nft => "a ruleset of nftables",
             Self::Cisco => "access lists of Cisco",
+            Self::Aws => "security groups of AWS",
         }
     }
 
     /// Returns whether rules stand in chains.
     #[must_use]
     pub const fn has_chains(self) -> bool {
-        matches!(self, Self::Iptables | Self::Nft | Self::Cisco)
+        matches!(self, Self::Iptables | Self::Nft | Self::Cisco | Self::Aws)
     }
 }
 
@@ -148,6 +157,10 @@ pub fn load(text: &str, form: Form, options: &LoadOptions) -> Result<Policy, Loa
             nft::load(text, &options)
         }
         Form::Cisco => cisco::load(text, options.chain.as_deref(), options.limits),
+        Form::Aws => {
+            let chain = options.chain.as_deref().unwrap_or("ingress");
+            aws::load(text, &aws::Options { chain, limits: options.limits })
+        }
     }
 }
 
@@ -171,6 +184,7 @@ mod tests {
             Form::of("a", "hostname r1\nip access-list extended A\n permit ip any any\n"),
             Form::Cisco
         );
+        assert_eq!(Form::of("a", "{\"SecurityGroups\": []}"), Form::Aws);
         assert_eq!(Form::of("a", "{\"nftables\": []}"), Form::Nft);
         let listed = load("-P INPUT DROP\n", Form::ClassBench, &LoadOptions::default()).unwrap_err();
         assert!(listed.to_string().contains("iptables-save writes"), "{listed}");

@@ -5,6 +5,7 @@
 //! | [`classbench`] | filter files of research |
 //! | `toml` | our own form |
 //! | [`iptables`] | a chain of a saved firewall, with the chains it leads to |
+//! | `aws` | a security group or a network list of AWS, as JSON |
 //! | [`cisco`] | an access list of Cisco IOS or ASA |
 //! | `nft` | a ruleset of nftables, as text or as JSON |
 //! | [`ipset`] | sets that rules of iptables refer to |
@@ -13,6 +14,8 @@
 //! Loaders are iterative and bounded: a line, a file and a list have limits, and what is wrong is said with its line, its
 //! column and what would be right.
 
+#[cfg(feature = "std")]
+pub mod aws;
 pub mod cisco;
 pub mod classbench;
 mod cursor;

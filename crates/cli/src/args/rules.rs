@@ -198,7 +198,7 @@ pub(crate) enum FragmentName {
 
 fn state(text: &str) -> Result<ConnectionState, String> {
     ConnectionState::from_name(text)
-        .ok_or_else(|| format!("'{text}' is no state: new, established, related, invalid or untracked"))
+        .ok_or_else(|| format!("'{text}' is no state of a connection, such as new, established or related"))
 }
 
 fn flags(text: &str) -> Result<u8, String> {
