@@ -14,8 +14,8 @@ fn shuffled<T>(mut list: Vec<T>) -> Vec<T> {
 
 fn rule(addresses: Rule, from: (u16, u16), to: (u16, u16)) -> Rule {
     Rule {
-        source_ports: PortRange::new(from.0, from.1).unwrap(),
-        destination_ports: PortRange::new(to.0, to.1).unwrap(),
+        source_ports: PortRange::new(from.0, from.1).expect("a set that is right"),
+        destination_ports: PortRange::new(to.0, to.1).expect("a set that is right"),
         protocol: ProtocolMatch::exact(6),
         ..addresses
     }
@@ -25,24 +25,28 @@ fn rule(addresses: Rule, from: (u16, u16), to: (u16, u16)) -> Rule {
 fn staircase(count: u16) -> RuleSet {
     let step = u16::MAX / count;
     let rules = (0..count).map(|i| rule(Rule::ANY, (0, i * step), (0, u16::MAX - i * step)));
-    RuleSet::new(shuffled(rules.collect())).unwrap()
+    RuleSet::new(shuffled(rules.collect())).expect("a set that is right")
 }
 
 /// Nested ranges between two hosts, nearly all of them dead behind a few wide ones.
 fn nested(count: u16) -> RuleSet {
-    let hosts = Rule::v4(PrefixV4::new(0x0a00_0001, 32).unwrap(), PrefixV4::new(0x0a00_0002, 32).unwrap());
+    let hosts = Rule::v4(
+        PrefixV4::new(0x0a00_0001, 32).expect("a set that is right"),
+        PrefixV4::new(0x0a00_0002, 32).expect("a set that is right"),
+    );
     let step = 0x7fff / count;
     let rules = (0..count).map(|i| {
         let low = i.wrapping_mul(7).wrapping_mul(step) % 0x8000;
         rule(hosts, (i * step, u16::MAX - i * step), (low, u16::MAX - low))
     });
-    RuleSet::new(shuffled(rules.collect())).unwrap()
+    RuleSet::new(shuffled(rules.collect())).expect("a set that is right")
 }
 
 fn check(set: &RuleSet, blocks_max: u32) {
-    let classifier = ClassifierBuilder::new().build(set).unwrap();
+    let classifier = ClassifierBuilder::new().build(set).expect("a set that is right");
     let worst = classifier.stats().v4.worst;
     let mut state = 9_u64;
+    #[expect(clippy::cast_possible_truncation, reason = "parts of a random number")]
     for _ in 0..3000 {
         state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
         let ports = ((state >> 20) as u16, (state >> 40) as u16);

@@ -93,10 +93,18 @@ fn conditions() -> impl Strategy<Value = Conditions> {
                 conditions.ask_address(true, *is_v6, &set);
             }
         }
-        protocols.iter().for_each(|set| conditions.ask_protocol(set));
-        from.iter().for_each(|set| conditions.ask_port(false, set));
-        to.iter().for_each(|set| conditions.ask_port(true, set));
-        tests.into_iter().for_each(|test| conditions.ask(test));
+        if let Some(set) = &protocols {
+            conditions.ask_protocol(set);
+        }
+        if let Some(set) = &from {
+            conditions.ask_port(false, set);
+        }
+        if let Some(set) = &to {
+            conditions.ask_port(true, set);
+        }
+        for test in tests {
+            conditions.ask(test);
+        }
         conditions
     })
 }

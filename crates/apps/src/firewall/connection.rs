@@ -49,18 +49,18 @@ fn role(packet: &Packet<'_>) -> Role {
         (6, Some(flags), _) => match flags & (SYN | ACK | FIN | RST) {
             // A pick-up in the middle is what the kernel does too (nf_conntrack_tcp_loose).
             SYN | ACK => Role::Opens,
-            flags if flags == SYN | ACK || flags == FIN | ACK => Role::Follows,
-            RST => Role::Follows,
-            flags if flags == RST | ACK => Role::Follows,
+            flags if [SYN | ACK, FIN | ACK, RST, RST | ACK].contains(&flags) => Role::Follows,
             _ => Role::Invalid,
         },
         (1, _, Some((8 | 13 | 15 | 17, _))) | (58, _, Some((128, _))) => Role::Opens,
         (1, _, Some((0 | 14 | 16 | 18, _))) | (58, _, Some((129, _))) => Role::Follows,
-        (1, _, Some((3 | 4 | 5 | 11 | 12, _))) | (58, _, Some((1..=127, _))) => Role::Unknown,
+        // An error is about another flow; of what is cut nothing is known.
+        (1, _, Some((3 | 4 | 5 | 11 | 12, _)) | None)
+        | (58, _, Some((1..=127, _)) | None)
+        | (6, None, _) => Role::Unknown,
         // Neighbour discovery and multicast listeners.
         (58, _, Some((130..=137 | 143, _))) => Role::Untracked,
         (1 | 58, _, Some(_)) => Role::Invalid,
-        (6, None, _) | (1 | 58, _, None) => Role::Unknown,
         _ => Role::Opens,
     }
 }
@@ -104,9 +104,9 @@ mod tests {
 
     #[test]
     fn a_connection_is_new_until_it_is_answered() {
+        use ConnectionState::{Established, Invalid, New};
         let mut connection = Connection::default();
         let mut take = |flags, direction| connection.take(&tcp(flags), direction);
-        use ConnectionState::{Established, Invalid, New};
         assert_eq!(take(SYN, FORTH), Some(New));
         assert_eq!(take(SYN, FORTH), Some(New), "sent again");
         assert_eq!(take(SYN | ACK, BACK), Some(Established));

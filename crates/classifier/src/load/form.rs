@@ -1,7 +1,5 @@
 //! Which form a text of rules has, and reading it whichever it is.
 
-use alloc::string::ToString;
-
 use super::ipset::Sets;
 use super::{
     LoadError, LoadErrorKind, LoadErrors, LoadLimits, aws, cisco, classbench, iptables, nft, toml,
@@ -131,7 +129,7 @@ pub fn load(text: &str, form: Form, options: &LoadOptions) -> Result<Policy, Loa
             if let Some((number, line)) = first_line(text).filter(|(_, line)| is_list(line)) {
                 let message =
                     "unsupported listing: iptables -S names no table; use what iptables-save writes";
-                let error = LoadError::new(number, line, 0, LoadErrorKind::Refused(message.to_string()));
+                let error = LoadError::new(number, line, 0, LoadErrorKind::Refused(message.to_owned()));
                 return Err(error.into());
             }
             classbench::load(text, options.limits)

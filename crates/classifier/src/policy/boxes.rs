@@ -97,9 +97,9 @@ fn add(conditions: &Conditions, rule: Rule, family: Option<bool>, boxes: &mut Bo
                     for &destination_ports in &to {
                         boxes.rules.push(Rule {
                             addresses,
-                            protocol,
                             source_ports,
                             destination_ports,
+                            protocol,
                             ..rule
                         });
                     }

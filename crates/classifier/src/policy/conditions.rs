@@ -72,7 +72,7 @@ impl Default for Conditions {
     }
 }
 
-fn both(a: &mut Option<Ranges>, b: &Option<Ranges>) {
+fn both(a: &mut Option<Ranges>, b: Option<&Ranges>) {
     match (&*a, b) {
         (_, None) => {}
         (None, Some(b)) => *a = Some(b.clone()),
@@ -83,20 +83,20 @@ fn both(a: &mut Option<Ranges>, b: &Option<Ranges>) {
 impl Conditions {
     /// Asks that a protocol is one of these too.
     pub fn ask_protocol(&mut self, protocols: &Ranges) {
-        both(&mut self.protocols, &Some(protocols.clone()));
+        both(&mut self.protocols, Some(protocols));
     }
 
     /// Asks that the sender, or the receiver, is one of these addresses of a family too.
     pub fn ask_address(&mut self, is_destination: bool, is_v6: bool, addresses: &Ranges) {
         self.families = self.families.and(if is_v6 { Families::V6 } else { Families::V4 });
         let field = if is_destination { &mut self.destination } else { &mut self.source };
-        both(field, &Some(addresses.clone()));
+        both(field, Some(addresses));
     }
 
     /// Asks that the sender's port, or the receiver's, is one of these too.
     pub fn ask_port(&mut self, is_destination: bool, ports: &Ranges) {
         let field = if is_destination { &mut self.destination_ports } else { &mut self.source_ports };
-        both(field, &Some(ports.clone()));
+        both(field, Some(ports));
     }
 
     /// Asks something else too. What was asked already is not asked twice.
@@ -112,11 +112,11 @@ impl Conditions {
     pub fn and(&self, other: &Self) -> Self {
         let mut all = self.clone();
         all.families = all.families.and(other.families);
-        both(&mut all.source, &other.source);
-        both(&mut all.destination, &other.destination);
-        both(&mut all.protocols, &other.protocols);
-        both(&mut all.source_ports, &other.source_ports);
-        both(&mut all.destination_ports, &other.destination_ports);
+        both(&mut all.source, other.source.as_ref());
+        both(&mut all.destination, other.destination.as_ref());
+        both(&mut all.protocols, other.protocols.as_ref());
+        both(&mut all.source_ports, other.source_ports.as_ref());
+        both(&mut all.destination_ports, other.destination_ports.as_ref());
         for test in &other.tests {
             all.ask(test.clone());
         }

@@ -67,6 +67,7 @@ pub struct Witness {
     told: Told,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "a set of fields, by name")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Told {
     flags: bool,
@@ -315,12 +316,9 @@ impl Policy {
         let way = |is_v6| Way { region: Region::all(is_v6, &names), next: [0, 0], decided: [None, None] };
         let mut ways = Vec::from([way(true), way(false)]);
         while let Some(mut way) = ways.pop() {
-            match go(&cuttings, &mut way, &mut ways, &mut steps) {
-                Ok(()) => {}
-                Err(TooMuch) => {
-                    comparison.is_undecided = true;
-                    return comparison;
-                }
+            if go(&cuttings, &mut way, &mut ways, &mut steps).is_err() {
+                comparison.is_undecided = true;
+                return comparison;
             }
             let [Some(first), Some(second)] = way.decided else { continue };
             let action = |side: usize, entry: usize| match cuttings[side]
@@ -352,8 +350,8 @@ impl Policy {
 
 /// Takes a part of all packets through both policies; what leaves the way goes on by itself.
 fn go(cuttings: &[Cutting; 2], way: &mut Way, ways: &mut Vec<Way>, steps: &mut u64) -> Result<(), TooMuch> {
-    for side in 0..2 {
-        let entries = &cuttings[side].entries;
+    for (side, cutting) in cuttings.iter().enumerate() {
+        let entries = &cutting.entries;
         while way.decided[side].is_none() {
             let at = way.next[side];
             let Some(part) = entries.get(at) else {

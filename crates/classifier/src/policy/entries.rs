@@ -131,7 +131,7 @@ impl Policy {
                     (None, 0)
                 }
             };
-            let boxes = boxes_of(&entry.conditions, Rule { action, value, ..Rule::ANY });
+            let boxes = boxes_of(&entry.conditions, Rule { value, action, ..Rule::ANY });
             let is_conditional = boxes.are_larger
                 || can_be_skipped[index]
                 || !entry.conditions.tests.is_empty()
@@ -235,13 +235,11 @@ impl Policy {
     /// Returns what follows when the rule of the set matches.
     #[inline]
     pub(super) fn outcome(&self, id: RuleId) -> Outcome {
-        match self.entries.get(self.entry_of(id)) {
-            Some(entry) => entry.outcome,
-            None => {
-                let rule = &self.set.rules()[id.index()];
-                Outcome::Decide { action: rule.action, value: rule.value }
-            }
+        if let Some(entry) = self.entries.get(self.entry_of(id)) {
+            return entry.outcome;
         }
+        let rule = &self.set.rules()[id.index()];
+        Outcome::Decide { action: rule.action, value: rule.value }
     }
 
     /// Returns whether a packet that lies in the box of a rule of the set meets everything else that the rule asks.

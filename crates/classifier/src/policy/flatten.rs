@@ -132,7 +132,7 @@ impl FlattenError {
 
 impl core::error::Error for FlattenError {}
 
-/// Chains on a path of jumps, at most: the kernel's bound for nf_tables.
+/// Chains on a path of jumps, at most: the kernel's bound for `nf_tables`.
 const DEPTH_MAX: usize = 16;
 
 /// What a flattening has made so far.

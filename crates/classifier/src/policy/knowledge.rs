@@ -28,6 +28,7 @@ pub enum Field {
 }
 
 /// What is known of every packet that a policy is asked about.
+#[expect(clippy::struct_excessive_bools, reason = "a set of fields, by name")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Knowledge {
     /// TCP flags, and ICMP's type and code.
@@ -142,7 +143,9 @@ fn ask(conditions: &Conditions, known: Knowledge, found: &mut dyn FnMut(Field, &
             TestKind::Unknowable(_) => Field::Nothing,
             TestKind::Fragment(_) | TestKind::Address { .. } | TestKind::EitherPort(_) => continue,
             TestKind::AnyOf(all) => {
-                all.iter().for_each(|one| ask(one, known, found));
+                for one in all {
+                    ask(one, known, found);
+                }
                 continue;
             }
         };

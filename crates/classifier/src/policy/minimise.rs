@@ -82,7 +82,7 @@ impl Policy {
         } else {
             undecided = entries.len() as u32;
         }
-        self.without_entries(entries, &keep, &why, undecided)
+        self.without_entries(&entries, &keep, &why, undecided)
     }
 
     /// Returns whether the entries behind one decide all its packets as it does.
@@ -131,7 +131,7 @@ impl Policy {
 
     fn without_entries(
         &self,
-        entries: Vec<Entry>,
+        entries: &[Entry],
         keep: &[bool],
         why: &[LeftOut],
         undecided: u32,

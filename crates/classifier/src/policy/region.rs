@@ -322,7 +322,9 @@ fn with_ports(pieces: Vec<Region>) -> Result<Vec<Region>, TooMuch> {
 
 /// Returns the parts of pieces that have a transport header.
 fn not_later(mut pieces: Vec<Region>) -> Vec<Region> {
-    pieces.iter_mut().for_each(|piece| piece.sets[FRAGMENT] &= 3);
+    for piece in &mut pieces {
+        piece.sets[FRAGMENT] &= 3;
+    }
     pieces.retain(|piece| piece.sets[FRAGMENT] != 0);
     pieces
 }
@@ -336,7 +338,9 @@ fn asked(
 ) -> Result<Vec<Region>, TooMuch> {
     let not = test.is_negated;
     let set = |mut pieces: Vec<Region>, field: usize, bits: u128| {
-        pieces.iter_mut().for_each(|piece| piece.sets[field] &= if not { !bits } else { bits });
+        for piece in &mut pieces {
+            piece.sets[field] &= if not { !bits } else { bits };
+        }
         pieces.retain(|piece| piece.sets[field] != 0);
         Ok(pieces)
     };

@@ -97,7 +97,7 @@ pub enum TestKind {
     Column(FlagsColumn),
     /// ICMP's type in the upper byte and its code in the lower.
     Icmp {
-        /// Of ICMPv6, else of ICMP.
+        /// Of `ICMPv6`, else of ICMP.
         is_v6: bool,
         /// Types and codes.
         codes: Ranges,

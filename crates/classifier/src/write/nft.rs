@@ -3,6 +3,7 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::fmt::Write as _;
 
 use super::Unwritable;
 use super::blocks::{Block, Step, blocks};
@@ -70,7 +71,7 @@ fn chain(policy: &Policy, index: usize, block: &Block<'_>) -> Result<String, Unw
         let unwritable = |text: String| Unwritable { line, text };
         let asked =
             conditions.map_or(Ok(String::new()), |conditions| asks(conditions)).map_err(unwritable)?;
-        text.push_str(&format!("\t\t{asked}{what}\n"));
+        let _ = writeln!(text, "\t\t{asked}{what}");
     }
     text.push_str("\t}\n");
     Ok(text)
@@ -94,14 +95,14 @@ fn asks(conditions: &Conditions) -> Result<String, String> {
                     _ => format!("{first}-{last}"),
                 }
             });
-            text.push_str(&format!("{family} {side} {} ", braces(parts.collect())));
+            let _ = write!(text, "{family} {side} {} ", braces(&parts.collect::<Vec<_>>()));
         }
     }
     if !says_family && conditions.families != Families::BOTH {
         text.push_str(if is_v6 { "meta nfproto ipv6 " } else { "meta nfproto ipv4 " });
     }
     if let Some(set) = &conditions.protocols {
-        text.push_str(&format!("meta l4proto {} ", numbers(set)));
+        let _ = write!(text, "meta l4proto {} ", numbers(set));
     }
     let names_ports = conditions.names_ports()
         || conditions.tests.iter().any(|test| matches!(test.kind, TestKind::EitherPort(_)));
@@ -109,12 +110,12 @@ fn asks(conditions: &Conditions) -> Result<String, String> {
         // `th` reads whatever lies there: only protocols with ports may come so far.
         let allowed = Ranges::of(crate::policy::WITH_PORTS.map(|p| (u128::from(p), u128::from(p))));
         if !conditions.protocols.as_ref().is_some_and(|set| allowed.covers(set)) {
-            text.push_str(&format!("meta l4proto {} ", numbers(&allowed)));
+            let _ = write!(text, "meta l4proto {} ", numbers(&allowed));
         }
     }
     for (side, field) in [("sport", &conditions.source_ports), ("dport", &conditions.destination_ports)] {
         if let Some(set) = field {
-            text.push_str(&format!("th {side} {} ", numbers(set)));
+            let _ = write!(text, "th {side} {} ", numbers(set));
         }
     }
     for test in &conditions.tests {
@@ -149,7 +150,7 @@ fn ask(test: &Test, family: &str) -> Result<String, String> {
             } else {
                 format!(
                     "{header} type {not}{}",
-                    braces(parts.iter().map(|(kind, ..)| kind.to_string()).collect())
+                    braces(&parts.iter().map(|(kind, ..)| kind.to_string()).collect::<Vec<_>>())
                 )
             }
         }
@@ -159,15 +160,15 @@ fn ask(test: &Test, family: &str) -> Result<String, String> {
         }
         TestKind::State(states) => {
             let names = ConnectionState::ALL.iter().filter(|state| states & state.bit() != 0);
-            let names = names.map(|state| state.name().to_ascii_lowercase()).collect();
-            format!("ct state {not}{}", braces(names))
+            let names: Vec<String> = names.map(|state| state.name().to_ascii_lowercase()).collect();
+            format!("ct state {not}{}", braces(&names))
         }
         TestKind::Input(names) | TestKind::Output(names) => {
             let key = if matches!(test.kind, TestKind::Input(_)) { "iifname" } else { "oifname" };
             let name = |pattern: &crate::policy::InterfacePattern| {
                 format!("\"{}{}\"", pattern.name, if pattern.is_prefix { "*" } else { "" })
             };
-            format!("{key} {not}{}", braces(names.iter().map(name).collect()))
+            format!("{key} {not}{}", braces(&names.iter().map(name).collect::<Vec<_>>()))
         }
         TestKind::Vlan(set) => format!("vlan id {not}{}", numbers(set)),
         TestKind::Dscp(set) => format!("{family} dscp {not}{}", numbers(set)),
@@ -185,11 +186,11 @@ fn ask(test: &Test, family: &str) -> Result<String, String> {
 fn numbers(set: &Ranges) -> String {
     let text =
         |&(low, high): &(u128, u128)| if low == high { low.to_string() } else { format!("{low}-{high}") };
-    braces(set.as_slice().iter().map(text).collect())
+    braces(&set.as_slice().iter().map(text).collect::<Vec<_>>())
 }
 
-fn braces(parts: Vec<String>) -> String {
-    match &parts[..] {
+fn braces(parts: &[String]) -> String {
+    match parts {
         [one] => one.clone(),
         all => format!("{{ {} }}", all.join(", ")),
     }

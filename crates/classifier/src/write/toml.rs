@@ -83,7 +83,7 @@ fn fields(conditions: &Conditions) -> Vec<(&'static str, String)> {
                 _ => format!("{first}-{last}"),
             }
         });
-        list(texts.collect())
+        list(&texts.collect::<Vec<_>>())
     };
     let mut says_family = false;
     for (name, field) in [("source", &conditions.source), ("destination", &conditions.destination)] {
@@ -107,7 +107,7 @@ fn fields(conditions: &Conditions) -> Vec<(&'static str, String)> {
         [("source_ports", &conditions.source_ports), ("destination_ports", &conditions.destination_ports)]
     {
         if let Some(set) = field {
-            fields.push((name, list(numbers(set))));
+            fields.push((name, list(&numbers(set))));
         }
     }
     if let Some(set) = &conditions.protocols {
@@ -119,7 +119,7 @@ fn fields(conditions: &Conditions) -> Vec<(&'static str, String)> {
                 format!("0x{value:02x}/0x{:02x}", 0xff_u8.checked_shl(8 - length).unwrap_or(0))
             });
         }
-        fields.push(("protocol", list(names)));
+        fields.push(("protocol", list(&names)));
     }
     let mut unknowable = Vec::new();
     let mut flags = Vec::new();
@@ -133,10 +133,10 @@ fn fields(conditions: &Conditions) -> Vec<(&'static str, String)> {
         }
     }
     if !flags.is_empty() {
-        fields.push(("tcp_flags", list(flags)));
+        fields.push(("tcp_flags", list(&flags)));
     }
     if !unknowable.is_empty() {
-        fields.push(("may_match", list(unknowable)));
+        fields.push(("may_match", list(&unknowable)));
     }
     fields
 }
@@ -157,7 +157,7 @@ fn field(test: &Test) -> Option<(&'static str, String)> {
             for &(low, high) in codes.as_slice() {
                 for kind in low >> 8..=high >> 8 {
                     let (first, last) = (low.max(kind << 8), high.min(kind << 8 | 0xff));
-                    if first & 0xff == 0 && last & 0xff == 0xff {
+                    if first.trailing_zeros() >= 8 && last & 0xff == 0xff {
                         texts.push(kind.to_string());
                     } else {
                         texts.extend((first..=last).map(|code| format!("{kind}/{}", code & 0xff)));
@@ -168,7 +168,7 @@ fn field(test: &Test) -> Option<(&'static str, String)> {
         }
         TestKind::Fragment(parts) => {
             let names =
-                [(1, "whole"), (2, "first"), (4, "later")].map(|(bit, name)| (bit, name.to_string()));
+                [(1, "whole"), (2, "first"), (4, "later")].map(|(bit, name)| (bit, name.to_owned()));
             ("fragment", bits(*parts, &names))
         }
         TestKind::State(states) => {
@@ -206,7 +206,7 @@ fn marked(test: &Test, mut texts: Vec<String>) -> String {
     {
         first.insert(0, '!');
     }
-    list(texts)
+    list(&texts)
 }
 
 fn numbers(set: &Ranges) -> Vec<String> {
@@ -216,8 +216,8 @@ fn numbers(set: &Ranges) -> Vec<String> {
 }
 
 /// Returns one value, or a list of several, as TOML.
-fn list(texts: Vec<String>) -> String {
-    match &texts[..] {
+fn list(texts: &[String]) -> String {
+    match texts {
         [one] => quoted(one),
         all => format!("[{}]", all.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(", ")),
     }
@@ -230,7 +230,9 @@ fn quoted(text: &str) -> String {
         match c {
             '"' => quoted.push_str("\\\""),
             '\\' => quoted.push_str("\\\\"),
-            c if c.is_control() => quoted.push_str(&format!("\\u{:04X}", u32::from(c))),
+            c if c.is_control() => {
+                let _ = write!(quoted, "\\u{:04X}", u32::from(c));
+            }
             c => quoted.push(c),
         }
     }

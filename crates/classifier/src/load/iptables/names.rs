@@ -48,7 +48,7 @@ const ICMP: [(&str, u8, Option<u8>); 40] = [
     ("address-mask-reply", 18, None),
 ];
 
-/// ICMPv6 types by name.
+/// `ICMPv6` types by name.
 const ICMPV6: [(&str, u8, Option<u8>); 29] = [
     ("destination-unreachable", 1, None),
     ("no-route", 1, Some(0)),

@@ -1,7 +1,7 @@
 //! One rule of `iptables-save`: its options, and what they ask of a packet.
 
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
@@ -247,7 +247,7 @@ impl<'a> Reader<'a> {
                     self.module = None;
                 } else {
                     self.module = Some(word.text.clone());
-                    self.unknowable(word.text.clone(), word.at);
+                    self.unknowable(word.text.clone());
                 }
             }
             "-j" | "--jump" => {
@@ -264,10 +264,10 @@ impl<'a> Reader<'a> {
                 }
             }
             "-4" | "--ipv4" => {
-                self.conditions.families = self.conditions.families.and(crate::policy::Families::V4)
+                self.conditions.families = self.conditions.families.and(crate::policy::Families::V4);
             }
             "-6" | "--ipv6" => {
-                self.conditions.families = self.conditions.families.and(crate::policy::Families::V6)
+                self.conditions.families = self.conditions.families.and(crate::policy::Families::V6);
             }
             "--comment" => {
                 self.argument(option, "a comment")?;
@@ -393,7 +393,7 @@ impl<'a> Reader<'a> {
                     .tests
                     .retain(|test| !matches!(&test.kind, TestKind::Unknowable(text) if *text == module));
                 let joined = format!("{module} {text}");
-                self.unknowable(joined.clone(), start);
+                self.unknowable(joined.clone());
                 self.module = Some(joined);
             }
             // These are known options of matches that are read otherwise.
@@ -415,7 +415,7 @@ impl<'a> Reader<'a> {
                         | "--bytes-gt"
                 ) =>
             {
-                self.unknowable(text, start);
+                self.unknowable(text);
             }
             None => {
                 return Err(self.refuse(
@@ -430,7 +430,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn unknowable(&mut self, text: String, _at: usize) {
+    fn unknowable(&mut self, text: String) {
         self.conditions.ask(TestKind::Unknowable(text));
     }
 
@@ -561,7 +561,7 @@ impl<'a> Reader<'a> {
             if ranges.len() == PORTS_MAX {
                 let text =
                     "a list of more than 15 ports; iptables does not take it either: write another rule";
-                return Err(self.refuse(at, text.to_string()));
+                return Err(self.refuse(at, text.to_owned()));
             }
             // An end of a range may be missing: then it is that of all ports.
             let (low, high) = part.split_once(':').unwrap_or((part, part));
@@ -589,7 +589,7 @@ impl<'a> Reader<'a> {
         for name in word.text.split(',') {
             if matches!(name.to_ascii_uppercase().as_str(), "SNAT" | "DNAT") {
                 let text = format!("{}{} {}", if not { "! " } else { "" }, option.text, word.text);
-                self.unknowable(text, at);
+                self.unknowable(text);
                 return Ok(());
             }
             states |= ConnectionState::from_name(name).ok_or_else(|| self.expected(at, what))?.bit();
@@ -614,12 +614,11 @@ impl<'a> Reader<'a> {
         let Some(sides) = sides else {
             return Err(self.expected(flags.at, "src, dst, or several with commas between them"));
         };
-        match self.sets.test(&name.text, &sides, not) {
-            Some(conditions) => self.conditions = self.conditions.and(&conditions),
-            None => {
-                let not = if not { "! " } else { "" };
-                self.unknowable(format!("{not}set {} {}", name.text, flags.text), name.at);
-            }
+        if let Some(conditions) = self.sets.test(&name.text, &sides, not) {
+            self.conditions = self.conditions.and(&conditions);
+        } else {
+            let not = if not { "! " } else { "" };
+            self.unknowable(format!("{not}set {} {}", name.text, flags.text));
         }
         Ok(())
     }

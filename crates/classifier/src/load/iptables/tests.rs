@@ -1,3 +1,5 @@
+use core::fmt::Write as _;
+
 use super::*;
 use crate::policy::{Assume, ConnectionState, Fragment, Packet};
 use flowloom_flow_key::FiveTuple;
@@ -80,9 +82,9 @@ fn chains_that_go_in_circles_or_explode_are_refused() {
     assert_eq!(error.errors[0].line, 5, "{error}");
     let mut bomb = String::from("*filter\n:INPUT DROP [0:0]\n-A INPUT -j c0\n");
     for level in 0..14 {
-        bomb.push_str(&format!(":c{level} - [0:0]\n"));
+        let _ = writeln!(bomb, ":c{level} - [0:0]");
         for _ in 0..20 {
-            bomb.push_str(&format!("-A c{level} -j c{}\n", level + 1));
+            let _ = writeln!(bomb, "-A c{level} -j c{}", level + 1);
         }
     }
     bomb.push_str(":c14 - [0:0]\nCOMMIT\n");
@@ -144,7 +146,8 @@ fn what_no_packet_shows_may_match() {
     assert_eq!((at(Assume::Match), at(Assume::NoMatch)), (Some(3), Some(2)));
     let found = policy.outcomes(&packet);
     assert_eq!((found.deciders.len(), found.decided(), found.unmatched), (2, None, None));
-    let missing = policy.undecidable(crate::policy::Knowledge { state: true, ..Default::default() });
+    let missing =
+        policy.undecidable(crate::policy::Knowledge { state: true, ..crate::policy::Knowledge::default() });
     assert_eq!(missing[0].text, "[limit --limit 3/min --limit-burst 5]");
     for rule in [
         "-m recent --update --seconds 60 --hitcount 4 --name SSH --rsource -j DROP",
@@ -157,7 +160,7 @@ fn what_no_packet_shows_may_match() {
         "-m conntrack ! --ctdir REPLY -j DROP",
     ] {
         let policy = of_rule(rule).unwrap_or_else(|error| panic!("{rule}: {error}"));
-        assert_eq!(policy.undecidable(Default::default()).len(), 1, "{rule}");
+        assert_eq!(policy.undecidable(crate::policy::Knowledge::default()).len(), 1, "{rule}");
     }
 }
 

@@ -61,7 +61,7 @@ pub(super) fn parse(text: &str, limits: LoadLimits) -> (Vec<Table>, Vec<LoadErro
             "set" | "map" => {
                 let flags = body.get("flags").map(ToString::to_string).unwrap_or_default();
                 let is_dynamic = flags.contains("dynamic") || flags.contains("timeout");
-                let elements = body.get("elem").map_or_else(|| Ok(Vec::new()), |elem| elements(elem));
+                let elements = body.get("elem").map_or_else(|| Ok(Vec::new()), elements);
                 match elements {
                     Ok(elements) => {
                         table.sets.insert(text_of("name").into(), Set { elements, is_dynamic });
@@ -69,9 +69,9 @@ pub(super) fn parse(text: &str, limits: LoadLimits) -> (Vec<Table>, Vec<LoadErro
                     Err(message) => errors.push(super::error(text, 0, LoadErrorKind::Refused(message))),
                 }
             }
-            "element" => match body.get("elem").map_or_else(|| Ok(Vec::new()), |elem| elements(elem)) {
+            "element" => match body.get("elem").map_or_else(|| Ok(Vec::new()), elements) {
                 Ok(elements) => {
-                    table.sets.entry(text_of("name").into()).or_default().elements.extend(elements)
+                    table.sets.entry(text_of("name").into()).or_default().elements.extend(elements);
                 }
                 Err(message) => errors.push(super::error(text, 0, LoadErrorKind::Refused(message))),
             },
@@ -87,7 +87,7 @@ pub(super) fn parse(text: &str, limits: LoadLimits) -> (Vec<Table>, Vec<LoadErro
                 let list = body.get("expr").and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
                 match list.iter().map(statement).collect() {
                     Ok(statements) => {
-                        table.chain(text_of("chain")).rules.push(Rule { statements, line, number, at })
+                        table.chain(text_of("chain")).rules.push(Rule { statements, line, number, at });
                     }
                     Err(message) => errors.push(super::error(text, at, LoadErrorKind::Refused(message))),
                 }

@@ -1,7 +1,7 @@
 //! From what nftables compares to conditions.
 
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
@@ -119,6 +119,7 @@ fn values<'a>(table: &'a Table, value: &'a Value) -> Result<Vec<&'a Value>, Refu
     })
 }
 
+#[expect(clippy::too_many_lines, reason = "one arm for each field of nftables")]
 fn single(table: &Table, expr: &Expr, op: Op, value: &Value) -> Result<Conditions, Refusal> {
     let mut conditions = needs(core::slice::from_ref(expr));
     let not = op == Op::NotEqual;
@@ -148,7 +149,7 @@ fn single(table: &Table, expr: &Expr, op: Op, value: &Value) -> Result<Condition
                 conditions.ask_address(field == "daddr", is_v6, &set);
             }
             ("ip", "protocol") | ("ip6", "nexthdr") => {
-                conditions.ask_protocol(&numbers(255, &protocol_number)?)
+                conditions.ask_protocol(&numbers(255, &protocol_number)?);
             }
             ("ip" | "ip6", "dscp") => {
                 let read = |word: &str| dscp_class(word).map(u128::from).or_else(|| number(word));
@@ -233,8 +234,7 @@ fn single(table: &Table, expr: &Expr, op: Op, value: &Value) -> Result<Condition
             }
             conditions.ask(Test::new(TestKind::State(states), not));
         }
-        Expr::Ct(_) => return unknowable(conditions),
-        Expr::Concat(_) | Expr::Masked(..) | Expr::Other(_) => return unknowable(conditions),
+        Expr::Ct(_) | Expr::Concat(_) | Expr::Masked(..) | Expr::Other(_) => return unknowable(conditions),
     }
     Ok(conditions)
 }
@@ -393,7 +393,7 @@ fn family(
 ) -> Result<Conditions, Refusal> {
     let mut asked = Families { v4: false, v6: false };
     for one in values(table, value)? {
-        let Value::Word(word) = one else { return Err("a family such as ipv4 is expected".to_string()) };
+        let Value::Word(word) = one else { return Err("a family such as ipv4 is expected".to_owned()) };
         match word.as_str() {
             "ipv4" | "ip" | "2" | "0x0800" => asked.v4 = true,
             "ipv6" | "ip6" | "10" | "0x86dd" => asked.v6 = true,
@@ -419,7 +419,7 @@ fn flag_bits(value: &Value) -> Result<u8, Refusal> {
         Value::Word(word) => one(word),
         Value::Flags(words) => words.iter().try_fold(0, |bits, word| Ok(bits | one(word)?)),
         Value::Set(all) => all.iter().try_fold(0, |bits, (value, _)| Ok(bits | flag_bits(value)?)),
-        _ => Err("flags such as syn,ack are expected".to_string()),
+        _ => Err("flags such as syn,ack are expected".to_owned()),
     }
 }
 
@@ -509,13 +509,13 @@ pub(super) fn map(
             }
             &set.elements
         }
-        _ => return Err("a map in braces, or @ and its name, is expected".to_string()),
+        _ => return Err("a map in braces, or @ and its name, is expected".to_owned()),
     };
     let mut all = Vec::with_capacity(elements.len());
     let mut rest = None;
     for (key, verdict) in elements {
         let Some(verdict) = verdict.clone() else {
-            return Err("a map of verdicts is expected".to_string());
+            return Err("a map of verdicts is expected".to_owned());
         };
         if *key == Value::Any {
             rest = Some(verdict);

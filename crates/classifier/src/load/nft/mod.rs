@@ -7,6 +7,7 @@
 mod ast;
 mod json;
 mod lower;
+mod statement;
 mod text;
 mod tokens;
 
@@ -127,17 +128,17 @@ pub fn chains(text: &str) -> Vec<String> {
 #[must_use]
 pub fn is_nft(text: &str) -> bool {
     if text.trim_start().starts_with('{') {
-        return text.get(..text.floor_char_boundary(4096)).unwrap_or(text).contains("\"nftables\"");
+        // What nft prints says so at once.
+        return text.find("\"nftables\"").is_some_and(|at| at < 4096);
     }
     super::form::first_line(text).is_some_and(|(_, line)| {
         let mut words = line.split_whitespace();
         match words.next() {
-            Some("table") => true,
             Some("flush") => words.next() == Some("ruleset") || words.next().is_some(),
             Some("add" | "create" | "delete" | "destroy") => {
                 matches!(words.next(), Some("table" | "chain" | "rule" | "set" | "map" | "element"))
             }
-            Some("define" | "include") => true,
+            Some("table" | "define" | "include") => true,
             _ => false,
         }
     })

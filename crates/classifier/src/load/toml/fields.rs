@@ -105,6 +105,7 @@ impl Place<'_> {
 const EMPTY: &str = "a value in this list: an empty one would match nothing";
 
 /// Returns the rule of an entry; `index` is its place in the file, `start` the byte that spans count from.
+#[expect(clippy::too_many_lines, reason = "one call for each field of a rule")]
 pub(super) fn rule(
     text: &str,
     start: usize,
@@ -212,14 +213,13 @@ pub(super) fn rule(
         };
         rule.flags = Some(column.ok_or_else(|| here.expected("flags such as \"0x0200/0x0200\""))?);
     }
-    let conditions = match boxed(&conditions, &mut rule) {
-        true => None,
-        false => {
-            if let Some(column) = rule.flags.filter(|column| column.mask != 0) {
-                conditions.ask(TestKind::Column(column));
-            }
-            Some(conditions)
+    let conditions = if boxed(&conditions, &mut rule) {
+        None
+    } else {
+        if let Some(column) = rule.flags.filter(|column| column.mask != 0) {
+            conditions.ask(TestKind::Column(column));
         }
+        Some(conditions)
     };
     Ok(Read { rule, conditions, skip, has_action, line, place })
 }
@@ -466,7 +466,9 @@ impl Asked<'_> {
                 tests.push(Test::new(read(word).ok_or_else(|| here.expected(what))?, not));
             }
         }
-        tests.into_iter().for_each(|test| self.conditions.ask(test));
+        for test in tests {
+            self.conditions.ask(test);
+        }
         Ok(())
     }
 
@@ -489,7 +491,9 @@ impl Asked<'_> {
             }
             test = Some(Test::new(kind(set), is_negated));
         }
-        test.into_iter().for_each(|test| self.conditions.ask(test));
+        if let Some(test) = test {
+            self.conditions.ask(test);
+        }
         Ok(())
     }
 
@@ -511,7 +515,9 @@ impl Asked<'_> {
             }
             test = Some(Test::new(kind(set), is_negated));
         }
-        test.into_iter().for_each(|test| self.conditions.ask(test));
+        if let Some(test) = test {
+            self.conditions.ask(test);
+        }
         Ok(())
     }
 
@@ -530,7 +536,9 @@ impl Asked<'_> {
             }
             test = Some(Test::new(kind(names), is_negated));
         }
-        test.into_iter().for_each(|test| self.conditions.ask(test));
+        if let Some(test) = test {
+            self.conditions.ask(test);
+        }
         Ok(())
     }
 }

@@ -36,13 +36,23 @@ use crate::policy::{Conditions, Entry, Outcome, Policy, Source};
 use crate::rule::{Action, Rule};
 
 /// The part of a file that is no rule.
-#[derive(Deserialize, Default)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Head {
     rules: Option<Spanned<i64>>,
     default_action: Option<Spanned<String>>,
     #[serde(default)]
     rule: Vec<Spanned<fields::Fields>>,
+}
+
+/// What a file says of rules without an action.
+#[derive(Clone, Copy)]
+enum Default {
+    /// Nothing: each rule needs one.
+    Missing,
+    /// They have none, and the defaults of the command that uses the rules hold.
+    Silent,
+    Does(Action),
 }
 
 /// A rule as it is read.
@@ -256,15 +266,12 @@ fn push(
     Ok(())
 }
 
-fn default_action(
-    text: &str,
-    field: Option<&Spanned<String>>,
-) -> Result<Option<Option<Action>>, LoadErrors> {
-    let Some(field) = field else { return Ok(None) };
+fn default_action(text: &str, field: Option<&Spanned<String>>) -> Result<Default, LoadErrors> {
+    let Some(field) = field else { return Ok(Default::Missing) };
     match field.get_ref().as_str() {
-        "none" => Ok(Some(None)),
-        "accept" => Ok(Some(Some(Action::Accept))),
-        "deny" => Ok(Some(Some(Action::Deny))),
+        "none" => Ok(Default::Silent),
+        "accept" => Ok(Default::Does(Action::Accept)),
+        "deny" => Ok(Default::Does(Action::Deny)),
         _ => {
             let kind = LoadErrorKind::Expected("\"accept\", \"deny\" or \"none\"");
             Err(at(text, field.span().start, kind).into())
@@ -277,13 +284,14 @@ fn finish(
     text: &str,
     mut rules: Vec<Read>,
     mut errors: Vec<LoadError>,
-    default: Option<Option<Action>>,
+    default: Default,
     count: Option<&Spanned<i64>>,
 ) -> Result<Vec<Read>, LoadErrors> {
     for read in rules.iter_mut().filter(|read| !read.has_action) {
         match default {
-            Some(action) => read.rule.action = action,
-            None => errors.push(at(
+            Default::Does(action) => read.rule.action = Some(action),
+            Default::Silent => {}
+            Default::Missing => errors.push(at(
                 text,
                 read.place,
                 LoadErrorKind::Unsupported(
