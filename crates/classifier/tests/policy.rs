@@ -319,6 +319,8 @@ proptest! {
         use flowloom_classifier::load::{LoadLimits, iptables, nft, toml};
         use flowloom_classifier::write;
         let policy = policy_of(&chains);
+        // Writing a rule as several repeats its limit, and each of them counts by itself.
+        prop_assume!(!has_unknowable(&policy));
         let alike = |other: &Policy, defaults| {
             let comparison = policy.compare(other, defaults, 1 << 24, 3);
             prop_assume!(!comparison.is_undecided);

@@ -1,5 +1,6 @@
 //! Policies as `iptables-save` and `ip6tables-save` would write them.
 
+use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -131,8 +132,11 @@ fn asks(conditions: &Conditions, is_v6: bool) -> Result<Vec<String>, String> {
         for protocol in &protocols {
             let option = match protocol {
                 None => String::new(),
-                // iptables takes this number for every protocol.
-                Some(0) => continue,
+                Some(0) => {
+                    return Err(
+                        "iptables takes protocol 0 for every protocol; write nft or TOML".to_owned()
+                    );
+                }
                 Some(value) => format!("-p {} ", crate::policy::protocol_name(*value)),
             };
             options.push(option);

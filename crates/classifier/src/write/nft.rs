@@ -119,13 +119,14 @@ fn asks(conditions: &Conditions) -> Result<String, String> {
         }
     }
     for test in &conditions.tests {
-        text.push_str(&ask(test, family)?);
+        text.push_str(&ask(test, conditions.families)?);
         text.push(' ');
     }
     Ok(text)
 }
 
-fn ask(test: &Test, family: &str) -> Result<String, String> {
+fn ask(test: &Test, families: Families) -> Result<String, String> {
+    let family = if families == Families::V6 { "ip6" } else { "ip" };
     let not = if test.is_negated { "!= " } else { "" };
     Ok(match &test.kind {
         TestKind::TcpFlags { mask, value } => {
@@ -154,7 +155,7 @@ fn ask(test: &Test, family: &str) -> Result<String, String> {
                 )
             }
         }
-        TestKind::Fragment(4) if family == "ip" => {
+        TestKind::Fragment(4) if families == Families::V4 => {
             let op = if test.is_negated { "==" } else { "!=" };
             format!("ip frag-off & 0x1fff {op} 0")
         }
@@ -171,7 +172,7 @@ fn ask(test: &Test, family: &str) -> Result<String, String> {
             format!("{key} {not}{}", braces(&names.iter().map(name).collect::<Vec<_>>()))
         }
         TestKind::Vlan(set) => format!("vlan id {not}{}", numbers(set)),
-        TestKind::Dscp(set) => format!("{family} dscp {not}{}", numbers(set)),
+        TestKind::Dscp(set) if families != Families::BOTH => format!("{family} dscp {not}{}", numbers(set)),
         TestKind::Length(set) => format!("meta length {not}{}", numbers(set)),
         TestKind::Address { is_destination, value, mask } => {
             let is_v6 = family == "ip6";

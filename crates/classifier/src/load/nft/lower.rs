@@ -45,6 +45,9 @@ pub(super) fn compare(table: &Table, expr: &Expr, op: Op, value: &Value) -> Resu
         }
         // What the parts need for being there holds for the negation too.
         conditions = needs(parts);
+        if not {
+            conditions = conditions.and(&has_headers(parts));
+        }
         conditions.ask(Test::new(TestKind::AnyOf(all), not));
         return Ok(conditions);
     }
@@ -72,6 +75,17 @@ pub(super) fn concat(table: &Table, parts: &[Expr], element: &Value) -> Result<C
         }
     }
     Ok(all)
+}
+
+/// Returns that a packet is no later fragment, where expressions read its transport header: it has none then, and no comparison
+/// holds, negated or not.
+fn has_headers(parts: &[Expr]) -> Conditions {
+    let mut all = Conditions::default();
+    let reads = |part: &Expr| matches!(part, Expr::Payload(header, _) if header == "th" || transport(header).is_some());
+    if parts.iter().any(reads) {
+        all.ask(TestKind::Fragment(3));
+    }
+    all
 }
 
 /// Returns what packets must be of to have the fields of expressions at all.
@@ -427,6 +441,9 @@ fn tcp_flags(table: &Table, op: Op, value: &Value) -> Result<Conditions, Refusal
     let mut conditions = Conditions::default();
     conditions.ask_protocol(&Ranges::exact(6));
     let not = op == Op::NotEqual;
+    if not {
+        conditions.ask(TestKind::Fragment(3));
+    }
     match value {
         Value::Slash(value, mask) => {
             let (value, mask) = (flag_bits(value)?, flag_bits(mask)?);
