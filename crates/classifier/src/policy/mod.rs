@@ -38,6 +38,7 @@ pub use ranges::Ranges;
 pub use test::{InterfacePattern, Test, TestKind, Truth};
 
 pub(crate) use conditions::protocol_name;
+#[cfg(feature = "std")]
 pub(crate) use entries::conditions_of;
 pub(crate) use ranges::address_text;
 pub(crate) use test::{FLAG_NAMES, bits_of, flags_text};

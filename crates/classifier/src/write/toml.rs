@@ -1,5 +1,6 @@
 //! Policies as TOML, which says everything that they say.
 
+use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -34,7 +35,7 @@ use crate::rule::RuleId;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn write(policy: &Policy) -> Result<String, Unwritable> {
-    let entries = one_test_a_field(expanded(policy)?);
+    let entries = one_test_a_field(&expanded(policy)?);
     let mut text = String::new();
     let mut line = |args: core::fmt::Arguments<'_>| {
         let written = text.write_fmt(args).and_then(|()| text.write_char('\n'));
@@ -82,9 +83,9 @@ fn key(test: &Test) -> Option<&'static str> {
 
 /// Returns entries that ask at most one test of each field, and decide as these do. A second test becomes two entries before the rule:
 /// one that leads to it where the test holds, and one that passes over it where it does not.
-fn one_test_a_field(entries: Vec<Entry>) -> Vec<Entry> {
+fn one_test_a_field(entries: &[Entry]) -> Vec<Entry> {
     let mut groups: Vec<Vec<Entry>> = Vec::with_capacity(entries.len());
-    for entry in &entries {
+    for entry in entries {
         let mut kept = (*entry.conditions).clone();
         let mut seen: Vec<&'static str> = Vec::new();
         let mut group = Vec::new();

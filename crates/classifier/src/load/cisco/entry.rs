@@ -1,5 +1,6 @@
 //! An entry of an access list: what it asks, and what it does.
 
+use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;

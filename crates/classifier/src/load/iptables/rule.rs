@@ -1,5 +1,6 @@
 //! One rule of `iptables-save`: its options, and what they ask of a packet.
 
+use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
