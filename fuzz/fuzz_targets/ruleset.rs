@@ -2,7 +2,8 @@
 #![no_main]
 
 use flowloom_classifier::RuleSet;
-use flowloom_classifier::load::{LoadError, LoadLimits, classbench, iptables, toml, trace};
+use flowloom_classifier::load::{LoadError, LoadLimits, Form, LoadOptions, classbench, ipset, iptables, load, toml, trace};
+use flowloom_classifier::policy::{Assume, Packet};
 use libfuzzer_sys::fuzz_target;
 
 fn check(text: &str, error: &LoadError) {
@@ -16,10 +17,43 @@ fuzz_target!(|data: &[u8]| {
     let Some((&which, rest)) = data.split_first() else { return };
     let Ok(text) = std::str::from_utf8(rest) else { return };
     let limits = LoadLimits { rules_max: 1000, bytes_max: 1 << 16 };
-    let rules = match which % 4 {
+    let rules = match which % 10 {
         0 => classbench::parse(text, limits),
         1 => toml::parse(text, limits),
-        2 => iptables::parse(text, "INPUT", limits),
+        2 => {
+            let options = iptables::Options { limits, ..iptables::Options::default() };
+            match iptables::load(text, &options) {
+                Ok(policy) => {
+                    let packet = Packet::new(flowloom_classifier::FiveTuple::v4([1; 4], [2; 4], 3, 4, 6));
+                    let found = policy.first_match(&packet, Assume::NoMatch);
+                    let possible = policy.outcomes(&packet);
+                    assert!(possible.decided().is_none_or(|rule| Some(rule) == found));
+                }
+                Err(errors) => errors.errors.iter().for_each(|error| check(text, error)),
+            }
+            return;
+        }
+        form @ 4..=7 => {
+            let form = [Form::Nft, Form::Cisco, Form::Aws, Form::Toml][usize::from(form) - 4];
+            let chain = (form == Form::Nft).then(|| String::from("c"));
+            match load(text, form, &LoadOptions { limits, chain, ..LoadOptions::default() }) {
+                // What is written is read again.
+                Ok(policy) => {
+                    if let Ok(written) = flowloom_classifier::write::toml::write(&policy) {
+                        let again = toml::load(&written, LoadLimits::default());
+                        assert!(again.is_ok() || policy.is_empty(), "{written}");
+                    }
+                }
+                Err(errors) => errors.errors.iter().for_each(|error| check(text, error)),
+            }
+            return;
+        }
+        3 => {
+            if let Err(errors) = ipset::parse(text, limits) {
+                errors.errors.iter().for_each(|error| check(text, error));
+            }
+            return;
+        }
         _ => {
             if let Err(error) = trace::parse(text, limits) {
                 check(text, &error);

@@ -130,7 +130,18 @@ pub fn check(rules: &RuleSet, steps_max: u64) -> Findings {
 }
 
 /// As [`check`], and says how many rules are decided or given up, each time that it is one more.
-pub fn check_watched(rules: &RuleSet, steps_max: u64, mut watch: impl FnMut(u32)) -> Findings {
+pub fn check_watched(rules: &RuleSet, steps_max: u64, watch: impl FnMut(u32)) -> Findings {
+    check_with(rules, steps_max, false, watch)
+}
+
+/// As [`check_watched`]. Where packets without ports match no rule that asks for ports, port ranges alone do not cover a rule
+/// that asks for none.
+pub(crate) fn check_with(
+    rules: &RuleSet,
+    steps_max: u64,
+    are_portless_apart: bool,
+    mut watch: impl FnMut(u32),
+) -> Findings {
     let mut steps = Steps(steps_max);
     let mut done = 0;
     let mut count = |fate: Fate| {
@@ -141,7 +152,7 @@ pub fn check_watched(rules: &RuleSet, steps_max: u64, mut watch: impl FnMut(u32)
         fate
     };
     let mut fates: Vec<Fate> = first_looks(rules, &mut steps, &mut count);
-    cut_the_open(rules, &mut fates, &mut steps, &mut count);
+    cut_the_open(rules, &mut fates, are_portless_apart, &mut steps, &mut count);
     let mut findings = Findings::default();
     for fate in fates {
         match fate {
@@ -194,6 +205,7 @@ fn first_looks(rules: &RuleSet, steps: &mut Steps, count: &mut impl FnMut(Fate) 
 fn cut_the_open(
     rules: &RuleSet,
     fates: &mut [Fate],
+    are_portless_apart: bool,
     steps: &mut Steps,
     count: &mut impl FnMut(Fate) -> Fate,
 ) {
@@ -202,8 +214,10 @@ fn cut_the_open(
     let (mut v4, mut v6) = (Neighbours::<KeyV4>::new(), Neighbours::<KeyV6>::new());
     for (id, (rule, fate)) in (0..).zip(rules.rules().iter().zip(&mut fates[..=last])) {
         if *fate == Fate::Open {
-            let parts = steps
-                .within(most, |steps| [remains(rules, rule, &v4, steps), remains(rules, rule, &v6, steps)]);
+            let apart = are_portless_apart;
+            let parts = steps.within(most, |steps| {
+                [remains(rules, rule, &v4, apart, steps), remains(rules, rule, &v6, apart, steps)]
+            });
             *fate = count(match parts {
                 [Remains::Something, _] | [_, Remains::Something] => Fate::Wins,
                 [Remains::Nothing(a), Remains::Nothing(b)] => {
@@ -227,15 +241,33 @@ enum Remains {
 }
 
 /// Cuts from a rule's box what earlier rules match.
-fn remains<K: Key>(rules: &RuleSet, rule: &Rule, earlier: &Neighbours<K>, steps: &mut Steps) -> Remains {
-    let Some(whole) = rule.spans::<K>() else { return Remains::Nothing(0) };
+fn remains<K: Key>(
+    rules: &RuleSet,
+    rule: &Rule,
+    earlier: &Neighbours<K>,
+    are_portless_apart: bool,
+    steps: &mut Steps,
+) -> Remains {
+    let spans = |rule: &Rule| {
+        let mut spans = rule.spans::<K>()?;
+        // No port is one more value, which rules that ask for no port take too.
+        for (d, ports) in
+            [(K::DIMENSIONS - 3, rule.source_ports), (K::DIMENSIONS - 2, rule.destination_ports)]
+        {
+            if are_portless_apart && ports == crate::rule::PortRange::ANY {
+                spans.as_mut()[d].high = 1 << 16;
+            }
+        }
+        Some(spans)
+    };
+    let Some(whole) = spans(rule) else { return Remains::Nothing(0) };
     let Ok(near) = earlier.near(rule, steps) else { return Remains::Undecided };
     let mut cutters: Vec<K::Spans> = near
         .into_iter()
         .map(|id| &rules.rules()[id as usize])
         // Only a box without holes takes away all of itself.
         .filter(|other| other.protocol.is_interval())
-        .filter_map(Rule::spans::<K>)
+        .filter_map(spans)
         .filter(|cutter| meets::<K>(&whole, cutter))
         .collect();
     // What takes most goes first: it leaves fewer pieces to those behind it.

@@ -6,13 +6,14 @@ use flowloom_cpu::features::Isa;
 use flowloom_cpu::pages::HugePages;
 use flowloom_flow_key::FiveTuple;
 
+use crate::analysis;
 use crate::arch::{Backend, ClassifyBatch, Program};
 use crate::error::BuildError;
 use crate::flowcuts::plan::Plan;
 use crate::flowcuts::tune::{self, Limits, Tuned};
 use crate::image::{self, ImageError, Part};
 use crate::key::{AnyKey, Key, KeyV4, KeyV6, Match};
-use crate::lookup::{Reads, classify_counting};
+use crate::lookup::{Candidates, Reads, classify_counting};
 use crate::rule_set::{Flat, RuleSet};
 
 /// How to search.
@@ -125,13 +126,40 @@ impl ClassifierBuilder {
     pub fn build(&self, rules: &RuleSet) -> Result<Classifier, BuildError> {
         let isa = self.isa.unwrap_or_else(Isa::detect);
         let backend = Backend::new(isa).ok_or(BuildError::IsaUnavailable { isa })?;
-        Ok(Classifier {
-            backend,
-            isa,
-            rules: rules.len(),
-            v4: self.half(&rules.flatten::<KeyV4>())?,
-            v6: self.half(&rules.flatten::<KeyV6>())?,
-        })
+        let mut v4 = self.half(&rules.flatten::<KeyV4>())?;
+        let mut v6 = self.half(&rules.flatten::<KeyV6>())?;
+        if self.algorithm == Algorithm::Auto && (v4.is_dear() || v6.is_dear()) {
+            let dead = self.dead(rules);
+            v4 = self.without_dead(v4, rules, &dead);
+            v6 = self.without_dead(v6, rules, &dead);
+        }
+        Ok(Classifier { backend, isa, rules: rules.len(), v4, v6 })
+    }
+
+    /// Returns the rules that never win, ascending, as far as the steps for building find them. Where a match may leave a packet to
+    /// the rules behind it, none is looked for.
+    fn dead(&self, rules: &RuleSet) -> Vec<u32> {
+        if rules.rules().iter().any(|rule| rule.is_conditional) {
+            return Vec::new();
+        }
+        let found = analysis::check(rules, self.limits.steps(rules.len()));
+        found.oddities.iter().map(|oddity| oddity.rule().0).collect()
+    }
+
+    /// Returns a family's part without the dead rules, where they are many and leaving them out makes lookups cheaper.
+    fn without_dead<K: Key>(&self, half: Half<K>, rules: &RuleSet, dead: &[u32]) -> Half<K> {
+        let all = rules.flatten::<K>();
+        let live: Vec<Flat<K>> =
+            all.into_iter().filter(|rule| dead.binary_search(&rule.id).is_err()).collect();
+        if !half.is_dear() || live.len() + live.len() / 8 > half.rules {
+            return half;
+        }
+        match self.half(&live) {
+            Ok(smaller) if smaller.tuned.expected_cost < half.tuned.expected_cost => {
+                Half { rules: half.rules, ..smaller }
+            }
+            _ => half,
+        }
     }
 
     fn half<K: Key>(&self, rules: &[Flat<K>]) -> Result<Half<K>, BuildError> {
@@ -158,6 +186,11 @@ pub(crate) struct Half<K: Key> {
 }
 
 impl<K: Key> Half<K> {
+    /// Returns whether lookups may search long lists.
+    fn is_dear(&self) -> bool {
+        tune::searches_long_lists(&self.tuned.program)
+    }
+
     fn try_clone(&self) -> Result<Self, BuildError> {
         let tuned = &self.tuned;
         let program = &tuned.program;
@@ -232,6 +265,14 @@ impl Classifier {
     /// Returns the first rule that matches a key, and what the lookup read. Slow.
     pub fn classify_counting<K: ClassifierKey>(&self, key: &K) -> (Match, Reads) {
         classify_counting(K::program(self), key)
+    }
+
+    /// Returns the rules that match a key, in order: at least all of them through the first one that is not
+    /// [conditional](crate::Rule::is_conditional).
+    ///
+    /// Walks the trees once, and compares leaf blocks as far as the iterator is asked. Allocates nothing.
+    pub fn candidates<K: ClassifierKey>(&self, key: &K) -> Candidates<'_, K> {
+        Candidates::new(K::program(self), *key)
     }
 
     /// Returns the instruction set that lookups use.

@@ -232,12 +232,15 @@ pub enum AnyKey {
 }
 
 impl From<&FiveTuple> for AnyKey {
-    /// ICMP carries an identifier where a tuple has ports; the key has none then. A tuple of two families cannot come from a
+    /// Protocols without ports, such as ICMP, which carries an identifier there, have none in the key. A tuple of two families cannot come from a
     /// packet; its IPv4 side is taken as an IPv4-mapped address.
     fn from(tuple: &FiveTuple) -> Self {
         use core::net::IpAddr;
-        let has_ports = !matches!(tuple.protocol, 1 | 58);
-        let ports = if has_ports { (tuple.source_port, tuple.destination_port) } else { (0, 0) };
+        let ports = if crate::policy::has_ports(tuple.protocol) {
+            (tuple.source_port, tuple.destination_port)
+        } else {
+            (0, 0)
+        };
         let wide = |address: IpAddr| match address {
             IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
             IpAddr::V6(v6) => v6.to_bits(),

@@ -48,10 +48,12 @@ mod leaf_block;
 pub mod live;
 pub mod load;
 pub mod lookup;
+pub mod policy;
 mod random;
 pub mod rule;
 pub mod rule_set;
 pub mod synth;
+pub mod write;
 
 pub use flowloom_cpu::{features::Isa, pages::HugePages};
 pub use flowloom_flow_key::FiveTuple;

@@ -414,6 +414,9 @@ pub struct Rule {
     pub flags: Option<FlagsColumn>,
     /// What to do with its packets, where the rule's file says so; it takes no part in matching.
     pub action: Option<Action>,
+    /// A match is only a candidate, because the rule asks for more than its five fields: a classifier keeps the rules behind it
+    /// even where it covers them, and [`crate::Classifier::candidates`] goes on to them.
+    pub is_conditional: bool,
 }
 
 impl Rule {
@@ -427,6 +430,7 @@ impl Rule {
         value: 0,
         flags: None,
         action: None,
+        is_conditional: false,
     };
 
     /// Returns a rule on IPv4 addresses alone.

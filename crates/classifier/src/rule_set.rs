@@ -38,6 +38,8 @@ pub(crate) struct Flat<K: Key> {
     pub(crate) protocol: ProtocolMatch,
     /// Lengths of the source's and the destination's prefix.
     pub(crate) lengths: [u8; 2],
+    /// It does not end the search.
+    pub(crate) is_conditional: bool,
     pub(crate) id: u32,
 }
 
@@ -84,6 +86,23 @@ impl RuleSet {
         positions.sort_by_key(|&position| core::cmp::Reverse(rules[position as usize].priority));
         let rules = positions.iter().map(|&position| rules[position as usize]).collect();
         Ok(Self { rules, positions })
+    }
+
+    /// Returns the set with the rules that `asks` picks marked as conditional.
+    pub(crate) fn with_conditions(mut self, asks: impl Fn(&Rule) -> bool) -> Self {
+        for rule in &mut self.rules {
+            rule.is_conditional |= asks(rule);
+        }
+        self
+    }
+
+    /// Returns the set without flags columns; of a set whose rules ask for nothing else, `asks` picks the conditional ones.
+    pub(crate) fn without_flags(mut self, asks: impl Fn(&Rule) -> bool) -> Self {
+        for rule in self.rules.iter_mut().filter(|rule| rule.flags.is_some()) {
+            rule.flags = None;
+            rule.is_conditional = asks(rule);
+        }
+        self
     }
 
     /// Returns the rules, the first to match first.
@@ -135,7 +154,13 @@ impl RuleSet {
     pub(crate) fn flatten<K: Key>(&self) -> Vec<Flat<K>> {
         let flat = |(i, rule): (usize, &Rule)| {
             let lengths = rule.address_bounds::<K>()?.map(|(_, _, length)| length as u8);
-            Some(Flat { spans: rule.spans::<K>()?, protocol: rule.protocol, lengths, id: i as u32 })
+            Some(Flat {
+                spans: rule.spans::<K>()?,
+                protocol: rule.protocol,
+                lengths,
+                is_conditional: rule.is_conditional,
+                id: i as u32,
+            })
         };
         self.rules.iter().enumerate().filter_map(flat).collect()
     }

@@ -16,7 +16,13 @@ const FORMS: [(&str, Read, &str, bool); 4] = [
     ),
     (
         "iptables",
-        |text, limits| iptables::parse(text, "INPUT", limits).map(|rules| rules.len()),
+        |text, limits| {
+            let options = iptables::Options { limits, ..iptables::Options::default() };
+            match iptables::load(text, &options) {
+                Ok(policy) => Ok(policy.len()),
+                Err(errors) => Err(errors.errors[0].clone()),
+            }
+        },
         "*filter\n-A INPUT -s 10.0.0.0/8 -j DROP\n-A INPUT -s 11.0.0.0/8 -j DROP\n\
          -A INPUT -s 12.0.0.0/8 -j DROP\nCOMMIT\n",
         true,
@@ -24,7 +30,7 @@ const FORMS: [(&str, Read, &str, bool); 4] = [
     (
         "TOML",
         |text, limits| toml::parse(text, limits).map(|rules| rules.len()),
-        "[[rule]]\nvalue = 1\n[[rule]]\nvalue = 2\n[[rule]]\nvalue = 3\n",
+        "default_action = 'none'\n[[rule]]\nvalue = 1\n[[rule]]\nvalue = 2\n[[rule]]\nvalue = 3\n",
         true,
     ),
     (

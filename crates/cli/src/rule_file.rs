@@ -4,55 +4,19 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use flowloom::classifier::load::{LoadError, LoadLimits, Located, classbench, iptables, toml};
+use flowloom::apps::firewall::Enforcement;
+use flowloom::classifier::load::{self, Form, LoadOptions, cisco, ipset, iptables, nft};
+use flowloom::classifier::policy::{Families, Field, Knowledge, Policy};
 use flowloom::classifier::{Rule, RuleId, RuleSet};
 
-use crate::args::rules::RuleOptions;
+use crate::args::Common;
+use crate::args::rules::{EnforceOptions, FamilyName, FileOptions, RuleOptions};
 use crate::exit::Failure;
-use crate::render::some_of;
+use crate::render::{counted, some_of, warn};
 use crate::unpacked::{plain_name, unpack};
 
-/// The form of a rule file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
-    ClassBench,
-    Toml,
-    Iptables,
-}
-
-impl Form {
-    /// Returns the form that a file seems to have: by its name, then by its first words.
-    fn of(path: &Path, text: &str) -> Self {
-        if Path::new(&plain_name(path)).extension().is_some_and(|extension| extension == "toml") {
-            return Self::Toml;
-        }
-        match first_line(text) {
-            Some((_, line)) if line.starts_with('*') => Self::Iptables,
-            Some((_, line)) if line.starts_with("[[") => Self::Toml,
-            _ => Self::ClassBench,
-        }
-    }
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::ClassBench => "classbench",
-            Self::Toml => "toml",
-            Self::Iptables => "iptables",
-        }
-    }
-
-    /// Returns what messages call it.
-    fn title(self) -> &'static str {
-        match self {
-            Self::ClassBench => "a ClassBench filter file",
-            Self::Toml => "TOML",
-            Self::Iptables => "what iptables-save writes",
-        }
-    }
-}
-
 /// Behind an error in the first line of what has no other form: it may be something else altogether.
-const FORMS: &str = "\n  a rule file is a ClassBench filter file, TOML, or what iptables-save writes";
+const FORMS: &str = "\n  a rule file is a ClassBench filter file, TOML, access lists of Cisco, or what iptables-save or\n  nft list ruleset writes";
 
 /// Returns the first line that says something, and its number from one.
 fn first_line(text: &str) -> Option<(usize, &str)> {
@@ -64,23 +28,125 @@ fn first_line(text: &str) -> Option<(usize, &str)> {
 #[derive(Debug)]
 pub(crate) struct RuleFile {
     pub(crate) form: Form,
-    pub(crate) set: RuleSet,
-    /// The line of each rule, in the order of the file.
-    lines: Vec<usize>,
+    pub(crate) policy: Policy,
+    /// The chain that packets enter, where the form has chains.
+    chain: Option<String>,
 }
 
 impl RuleFile {
-    /// Returns a rule's place among the rules of the file, from one, and the line that it begins in.
-    pub(crate) fn place(&self, id: RuleId) -> Option<(u64, u64)> {
-        let position = self.set.position(id)?;
-        Some((u64::from(position) + 1, *self.lines.get(position as usize)? as u64))
+    /// Returns the number of a rule of the file, from one, and the line that it begins in.
+    pub(crate) fn place(&self, id: RuleId) -> (u64, u64) {
+        let index = self.policy.source_index(id);
+        (index as u64 + 1, self.policy.sources().get(index).map_or(0, |source| source.line as u64))
     }
 
-    /// Returns how many rules have a flags column that says something.
+    /// Returns how many rules the file has.
+    pub(crate) fn rules(&self) -> u64 {
+        self.policy.sources().len() as u64
+    }
+
+    /// Returns the boxes of all rules.
+    pub(crate) fn set(&self) -> &RuleSet {
+        self.policy.set()
+    }
+
+    /// Returns how many rules ask for more than addresses, ports and protocol.
+    pub(crate) fn with_tests(&self) -> u64 {
+        self.policy.with_tests() as u64
+    }
+
+    /// Returns how many rules have a flags column of ClassBench that says something.
     pub(crate) fn with_flags(&self) -> u64 {
         let says = |rule: &&Rule| rule.flags.is_some_and(|flags| flags.mask != 0);
-        self.set.rules().iter().filter(says).count() as u64
+        self.set().rules().iter().filter(says).count() as u64
     }
+
+    /// Says what was passed over.
+    pub(crate) fn warn_of_notes(&self, common: &Common) {
+        /// Notes that are shown.
+        const SHOWN: usize = 5;
+        let notes = self.policy.notes();
+        if notes.is_empty() {
+            return;
+        }
+        let mut lines: Vec<String> =
+            notes.iter().take(SHOWN).map(|note| format!("\n  line {}: {}", note.line, note.text)).collect();
+        if notes.len() > SHOWN {
+            lines.push(format!("\n  and {} more", notes.len() - SHOWN));
+        }
+        let count = counted(notes.len() as u64, "line");
+        warn(&format!("{count} of the rules decide nothing and are passed over{}", lines.concat()), common);
+    }
+
+    /// Returns what enforcing the rules needs besides packets, or the rules that cannot be decided with it.
+    pub(crate) fn enforcement(
+        &self,
+        options: &EnforceOptions,
+        known: Knowledge,
+    ) -> Result<Enforcement, Failure> {
+        /// Rules that an error lists.
+        const LISTED: usize = 10;
+        // Some chains see packets before or behind the interfaces.
+        let none = |chains: [&str; 2]| {
+            let is_one = |chain: &str| chains.iter().any(|name| name.eq_ignore_ascii_case(chain));
+            self.chain.as_deref().is_some_and(is_one).then(String::new)
+        };
+        let input = options.input.clone().or_else(|| none(["OUTPUT", "POSTROUTING"]));
+        let output = options.output.clone().or_else(|| none(["INPUT", "PREROUTING"]));
+        let known = Knowledge { input: input.is_some(), output: output.is_some(), ..known };
+        let missing = self.policy.undecidable(known);
+        if let Some(assume) = options.assume {
+            return Ok(Enforcement { input, output, assume: assume.assume() });
+        }
+        if missing.is_empty() {
+            return Ok(Enforcement { input, output, ..Enforcement::default() });
+        }
+        let mut lines: Vec<String> = missing
+            .iter()
+            .take(LISTED)
+            .map(|one| {
+                let line = self.policy.sources().get(one.source).map_or(0, |source| source.line);
+                format!("\n  line {line}: {}", one.text)
+            })
+            .collect();
+        if missing.len() > LISTED {
+            lines.push(format!("\n  and {} more", missing.len() - LISTED));
+        }
+        let asks = |field| missing.iter().any(|one| one.field == field);
+        let mut remedies = Vec::new();
+        if asks(Field::Input) {
+            remedies.push("--in NAME says which interface packets come in by");
+        }
+        if asks(Field::Output) {
+            remedies.push("--out NAME says which interface they leave by");
+        }
+        remedies.push("--assume no-match or --assume match decides all of them");
+        Err(Failure::Usage(format!(
+            "{} cannot be decided from packets alone: unknown interface, state, limit or the like{}\n  {}",
+            counted(missing.len() as u64, "condition"),
+            lines.concat(),
+            remedies.join("; ")
+        )))
+    }
+}
+
+/// Returns the options for a loader.
+fn load_options(options: &FileOptions, table: Option<&String>) -> Result<LoadOptions, Failure> {
+    let mut asked = LoadOptions {
+        table: table.cloned(),
+        chain: options.chain.clone(),
+        families: options.family.map(|family| match family {
+            FamilyName::Ipv4 => Families::V4,
+            FamilyName::Ipv6 => Families::V6,
+        }),
+        ..LoadOptions::default()
+    };
+    if let Some(path) = &options.sets {
+        let text = read_text(path, asked.limits.bytes_max, "")?;
+        asked.sets = ipset::parse(&text, asked.limits)
+            .map_err(|errors| Failure::Input(errors.in_file(&path.display().to_string())))?;
+    }
+    Ok(asked)
 }
 
 /// Reads a text file, plain or packed, of at most so many bytes; `hint` says what it should be, where it is no text.
@@ -118,55 +184,67 @@ pub(crate) fn check_inputs(rules: &Path, inputs: &[PathBuf]) -> Result<(), Failu
     Ok(())
 }
 
+/// Returns the form of the rules that options name.
+pub(crate) fn form_of(options: &RuleOptions) -> Result<Form, Failure> {
+    let text = read_text(&options.rules, LoadOptions::default().limits.bytes_max, FORMS)?;
+    Ok(Form::of(&plain_name(&options.rules), &text))
+}
+
 /// Reads the rules that options name.
 pub(crate) fn read(options: &RuleOptions) -> Result<RuleFile, Failure> {
-    let limits = LoadLimits::default();
     let path = &options.rules;
-    let text = read_text(path, limits.bytes_max, FORMS)?;
-    let form = Form::of(path, &text);
-    if first_line(&text)
-        .is_some_and(|(_, line)| ["-A ", "-P ", "-N "].iter().any(|begin| line.starts_with(begin)))
-    {
-        return Err(Failure::Input(format!(
-            "{} names no table, as `iptables -S` does not: use what `iptables-save -t filter` writes",
-            path.display()
-        )));
+    let asked = load_options(&options.file, options.table.as_ref())?;
+    let text = read_text(path, asked.limits.bytes_max, FORMS)?;
+    let form = Form::of(&plain_name(path), &text);
+    if !form.has_chains() {
+        for (option, value) in [("--chain", &asked.chain), ("--table", &asked.table)] {
+            if let Some(value) = value {
+                return Err(Failure::Usage(format!(
+                    "{option} {value}: {} is read as {}, which has no chains\n  leave {option} out",
+                    path.display(),
+                    form.title()
+                )));
+            }
+        }
     }
-    if let Some(chain) = options.chain.as_deref().filter(|_| form != Form::Iptables) {
-        return Err(Failure::Usage(format!(
-            "--chain {chain}: {} is read as {}, which has no chains\n  leave --chain out",
-            path.display(),
-            form.title()
-        )));
-    }
-    let chain = options.chain.as_deref().unwrap_or("INPUT");
-    let located: Result<Vec<Located>, LoadError> = match form {
-        Form::ClassBench => classbench::parse_located(&text, limits),
-        Form::Toml => toml::parse_located(&text, limits),
-        Form::Iptables => iptables::parse_located(&text, chain, limits),
-    };
-    let located = located.map_err(|error| {
-        let is_guess =
-            form == Form::ClassBench && first_line(&text).is_none_or(|(line, _)| error.line == line);
+    let policy = load::load(&text, form, &asked).map_err(|errors| {
+        let is_guess = form == Form::ClassBench
+            && first_line(&text)
+                .is_none_or(|(line, _)| errors.errors.iter().any(|error| error.line == line));
         let hint = if is_guess { FORMS } else { "" };
-        Failure::Input(format!("{}{hint}", error.in_file(&path.display().to_string())))
+        Failure::Input(format!("{}{hint}", errors.in_file(&path.display().to_string())))
     })?;
-    if located.is_empty() {
-        let hint = if form == Form::Iptables { no_chain(chain, &text) } else { String::new() };
+    let chain = form.has_chains().then(|| {
+        asked
+            .chain
+            .clone()
+            .unwrap_or_else(|| String::from(if form == Form::Nft { "input" } else { "INPUT" }))
+    });
+    if policy.is_empty() {
+        let hint = match (&chain, form) {
+            (Some(chain), Form::Nft) => {
+                let others = nft::chains(&text);
+                format!(" in chain or hook {chain}\n  --chain names another: {}", some_of(&others, ", "))
+            }
+            (Some(_), Form::Cisco) => {
+                format!(
+                    "\n  --chain names one of its access lists: {}",
+                    some_of(&cisco::lists(&text), ", ")
+                )
+            }
+            (Some(chain), _) => no_chain(chain, asked.table.as_deref().unwrap_or("filter"), &text),
+            (None, _) => String::new(),
+        };
         return Err(Failure::Input(format!("{} has no rules{hint}", path.display())));
     }
-    let lines = located.iter().map(|located| located.line).collect();
-    let rules = located.into_iter().map(|located| located.rule).collect();
-    let set =
-        RuleSet::new(rules).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
-    Ok(RuleFile { form, set, lines })
+    Ok(RuleFile { form, policy, chain })
 }
 
 /// Says what became of a chain without rules, and which chains there are.
-fn no_chain(chain: &str, text: &str) -> String {
-    let chains = iptables::chains(text);
+fn no_chain(chain: &str, table: &str, text: &str) -> String {
+    let chains = iptables::chains(text, table);
     if chains.is_empty() {
-        return String::from("\n  the filter table has no chain; iptables-save -t filter writes it");
+        return format!("\n  the {table} table has no chain; iptables-save -t {table} writes it");
     }
     let is_there = chains.contains(&chain);
     format!(
@@ -174,18 +252,4 @@ fn no_chain(chain: &str, text: &str) -> String {
         if is_there { "is empty" } else { "is not there" },
         some_of(&chains, ", ")
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn forms_are_told_apart() {
-        let of = |name: &str, text: &str| Form::of(Path::new(name), text);
-        assert_eq!((of("a.toml", ""), of("a.toml.zst", "")), (Form::Toml, Form::Toml));
-        assert_eq!(of("a", "# x\n[[rule]]"), Form::Toml);
-        assert_eq!(of("a", "# Generated by iptables-save\n*filter\n"), Form::Iptables);
-        assert_eq!(of("a", "@1.2.3.4/8 "), Form::ClassBench);
-    }
 }

@@ -101,7 +101,10 @@ fn the_packet_path_is_timed_by_stage_by_layout_and_by_lateness() {
 fn the_packet_path_is_timed_with_every_application() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &["--packets", "3k", "--flows", "100"]);
-    let rules = folder.write("rules.toml", b"[[rule]]\nprotocol = 'tcp'\n[[rule]]\nprotocol = 'udp'\n");
+    let rules = folder.write(
+        "rules.toml",
+        b"default_action = 'none'\n[[rule]]\nprotocol = 'tcp'\n[[rule]]\nprotocol = 'udp'\n",
+    );
     let run = [
         "bench",
         "pipeline",

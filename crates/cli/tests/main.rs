@@ -20,6 +20,7 @@ mod plurals;
 mod real;
 mod replay;
 mod reproduce;
+mod rules;
 mod save;
 mod schema;
 mod simulate;

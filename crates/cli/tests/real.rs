@@ -129,7 +129,7 @@ fn verdicts_and_accounts_of_real_captures_are_the_oracles_in_every_layout() {
     let folder = Folder::new();
     let rules = folder.write(
         "rules.toml",
-        b"[[rule]]\nprotocol = 'udp'\ndestination_ports = 53\naction = 'deny'\n\
+        b"default_action = 'none'\n[[rule]]\nprotocol = 'udp'\ndestination_ports = 53\naction = 'deny'\n\
           [[rule]]\nprotocol = 'tcp'\ndestination_ports = '0-1023'\n[[rule]]\nsource = '::/0'\n\
           [[rule]]\nsource = '0.0.0.0/1'\nprotocol = 'udp'\n",
     );

@@ -238,7 +238,10 @@ fn every_scheduler_gives_equal_results_in_the_order_it_can_keep() {
 fn without_order_the_oracle_compares_what_does_not_depend_on_it() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &[]);
-    let rules = folder.write("rules.toml", b"[[rule]]\nprotocol = 'tcp'\ndestination_ports = '0-1023'\n");
+    let rules = folder.write(
+        "rules.toml",
+        b"default_action = 'none'\n[[rule]]\nprotocol = 'tcp'\ndestination_ports = '0-1023'\n",
+    );
     for application in [
         &["--app", "null"][..],
         &["--app", "tcp-tracker"],

@@ -142,6 +142,8 @@ fn schemas_are_closed_described_and_of_known_words() {
         "rules-stats-1.json",
         "rules-explain-1.json",
         "rules-convert-1.json",
+        "rules-diff-1.json",
+        "rules-minimise-1.json",
         "generate-lines-1.json",
         "simulate-schedule-1.json",
         "simulate-ordering-1.json",
@@ -205,7 +207,10 @@ fn replay_documents_conform() {
     mixed.extend(enhanced(1, 2, 46, &udp_frame(7)));
     let mixed = folder.write("mixed.pcapng", &mixed);
     let bomb = folder.trace("t.pcap.gz", &["--flows", "10", "--packets", "2k"]);
-    let rules = folder.write("rules.toml", b"[[rule]]\nprotocol = 'tcp'\n[[rule]]\nprotocol = 'udp'\n");
+    let rules = folder.write(
+        "rules.toml",
+        b"default_action = 'none'\n[[rule]]\nprotocol = 'tcp'\n[[rule]]\nprotocol = 'udp'\n",
+    );
     let written = folder.path("written.pcapng");
     let schema = Schema::read("replay-1.json");
     for arguments in [

@@ -3,6 +3,8 @@
 use flowloom_engine::{FlowState, FlowValue, Verdict};
 use flowloom_flow_key::Direction;
 
+use super::connection::Connection;
+
 /// The verdict that a flow has, which rule gave it, and what came of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FirewallFlow {
@@ -21,6 +23,8 @@ pub struct FirewallFlow {
     pub(super) has_turned: bool,
     /// A SYN has opened the connection.
     pub(super) is_open: bool,
+    /// For rules that ask for states; packets before such rules were loaded are not in it.
+    pub(super) connection: Connection,
 }
 
 const _: () = assert!(size_of::<FirewallFlow>() <= 64, "a flow's state fits the line behind its key");

@@ -14,15 +14,21 @@
 //! anything else. With [`FirewallOptions::strict_tcp`] it is denied until a SYN comes, and the SYN's sender is the one
 //! that is judged. Only the opening is checked: neither sequence numbers nor the end of a connection.
 //!
+//! **Rules that ask for more than a flow has**, such as TCP flags, an ICMP type or a connection's state, are asked about every
+//! packet by itself, in its own direction, as a packet filter does: the file says itself what becomes of replies. States
+//! come from the flow table: see [`Connection`].
+//!
 //! **Fragments** other than the first have no ports: all of one protocol between two hosts are one flow, which matches
-//! rules that ask for any port, or port 0. Strictness does not ask them for a SYN. **ICMP** is judged by addresses and
-//! protocol, and an error message is a flow of its own: it is not related to the packet that it is about.
+//! no rule that asks for ports. Strictness does not ask them for a SYN. An **ICMP** error message is a flow of its own: it
+//! is not related to the packet that it is about, so its state is not known.
 //!
 //! **What a rule does** is its [`flowloom_classifier::Action`], where its file has one, and else what [`Defaults`] say.
 //!
 //! Results do not depend on the number of workers, as long as each flow's packets keep their order and rules are not
 //! replaced while packets flow.
 
+mod connection;
+mod describe;
 mod flow;
 mod live_rules;
 mod rules;
@@ -30,12 +36,16 @@ mod tally;
 
 use std::sync::Arc;
 
+use flowloom_classifier::policy::{Fragment, Packet};
 use flowloom_engine::{App, Composed, Verdict};
+use flowloom_flow_key::FiveTuple;
 use flowloom_packet::PacketView;
 
+pub use connection::Connection;
+pub use describe::describe;
 pub use flow::FirewallFlow;
 pub use live_rules::LiveRules;
-pub use rules::{Defaults, FirewallRules, Judgement};
+pub use rules::{Defaults, Enforcement, FirewallRules, Judgement};
 pub use tally::{Hits, VerdictCounts};
 
 use tally::Tally;
@@ -100,7 +110,11 @@ impl Firewall {
 
     /// Judges a packet by itself; the flow keeps the rule of its last packet.
     fn packet(&mut self, packet: &PacketView<'_>, flow: &mut FirewallFlow) -> Judgement {
-        let found = self.tally.rules().judge(&packet.headers.tuple());
+        let mut described = describe(packet);
+        if self.tally.rules().asks_state() {
+            described.state = flow.connection.take(&described, packet.headers.direction);
+        }
+        let found = self.tally.rules().judge_packet(described);
         flow.number = found.number;
         flow.generation = self.tally.generation();
         if flow.way.is_none() {
@@ -109,6 +123,12 @@ impl Firewall {
             self.tally.begin(found.verdict);
         }
         found
+    }
+
+    /// Judges a flow by its tuple. A flow of later fragments has no ports.
+    fn judge_flow(&self, tuple: FiveTuple, later_fragment: bool) -> Judgement {
+        let fragment = if later_fragment { Fragment::Later } else { Fragment::Whole };
+        self.tally.rules().judge_packet(Packet::new(tuple).with_fragment(fragment))
     }
 
     /// Judges a packet by its flow; `None` is a packet of a connection that was not opened.
@@ -133,7 +153,7 @@ impl Firewall {
         let way = *flow.way.get_or_insert(headers.direction);
         if flow.generation != self.tally.generation() {
             let is_first = flow.packets() == [0, 0];
-            let found = self.tally.rules().judge(&headers.key.tuple(way));
+            let found = self.judge_flow(headers.key.tuple(way), headers.later_fragment);
             self.tally.rule(found.number).flow();
             if is_first {
                 self.tally.begin(found.verdict);
@@ -143,7 +163,7 @@ impl Firewall {
             flow.denies = found.verdict == Verdict::Deny;
         }
         if opens && headers.direction != way {
-            let found = self.tally.rules().judge(&headers.tuple());
+            let found = self.judge_flow(headers.tuple(), headers.later_fragment);
             if flow.denies && found.verdict == Verdict::Accept {
                 flow.way = Some(headers.direction);
                 flow.has_turned = true;
@@ -171,8 +191,11 @@ impl App for Firewall {
         if self.live.generation() != self.tally.generation() {
             self.take_rules();
         }
-        let found =
-            if self.options.per_packet { Some(self.packet(packet, flow)) } else { self.flow(packet, flow) };
+        let found = if self.options.per_packet || self.tally.rules().is_per_packet() {
+            Some(self.packet(packet, flow))
+        } else {
+            self.flow(packet, flow)
+        };
         let (hits, verdict) = match found {
             Some(found) => (self.tally.rule(found.number), found.verdict),
             None => (self.tally.not_opened(), Verdict::Deny),
@@ -184,7 +207,8 @@ impl App for Firewall {
 
     /// The verdict of the first packet holds for all: later packets that were judged by another need it.
     fn compose(&mut self, flow: &mut FirewallFlow, later: &mut FirewallFlow) -> Composed {
-        if self.options.per_packet || self.options.strict_tcp || !flow.judged_alike(later) {
+        let by_packet = self.options.per_packet || self.tally.rules().is_per_packet();
+        if by_packet || self.options.strict_tcp || !flow.judged_alike(later) {
             return Composed::NeedsPackets;
         }
         flow.add(later);

@@ -1,8 +1,7 @@
 //! A rule set that gives verdicts.
 
-use flowloom_classifier::{
-    Action, AnyKey, BuildError, Classifier, ClassifierBuilder, Match, Rule, RuleId, RuleSet,
-};
+use flowloom_classifier::policy::{Assume, Packet, Policy, PolicyMatcher};
+use flowloom_classifier::{Action, BuildError, ClassifierBuilder, Rule, RuleId, RuleSet};
 use flowloom_engine::Verdict;
 use flowloom_flow_key::FiveTuple;
 
@@ -37,8 +36,8 @@ pub struct Judgement {
 /// How the first matching rule is found.
 #[derive(Debug)]
 enum Search {
-    Classifier(Box<Classifier>),
-    Scan,
+    Matcher(Box<PolicyMatcher>),
+    Scan(Box<Policy>),
 }
 
 /// Rules ready to judge packets. Immutable; workers share it.
@@ -57,17 +56,32 @@ enum Search {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct FirewallRules {
-    set: RuleSet,
     search: Search,
     defaults: Defaults,
+    enforcement: Enforcement,
     /// Of each rule by its number; that of packets without one at the head.
     verdicts: Vec<Verdict>,
+    /// Of each box of a rule.
+    judgements: Vec<Judgement>,
+    asks_state: bool,
+    is_per_packet: bool,
+}
+
+/// What is not in packets, and what to do where it is not known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Enforcement {
+    /// Interface that packets come in by; empty where there is none.
+    pub input: Option<String>,
+    /// Interface that packets leave by; empty where there is none.
+    pub output: Option<String>,
+    /// What is taken of rules that may match.
+    pub assume: Assume,
 }
 
 impl std::fmt::Debug for FirewallRules {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("FirewallRules")
-            .field("rules", &self.set.len())
+            .field("rules", &self.count())
             .field("defaults", &self.defaults)
             .finish_non_exhaustive()
     }
@@ -80,41 +94,107 @@ impl FirewallRules {
     ///
     /// [`BuildError`] where the rules do not keep within the builder's limits.
     pub fn build(set: RuleSet, defaults: Defaults, builder: ClassifierBuilder) -> Result<Self, BuildError> {
-        let classifier = Box::new(builder.build(&set)?);
-        Ok(Self::with(set, defaults, Search::Classifier(classifier)))
+        Self::of_policy(Policy::from(set), defaults, Enforcement::default(), builder)
+    }
+
+    /// Builds the classifier of a policy, whose rules may ask for more than the five fields.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`] where the boxes of the rules do not keep within the builder's limits.
+    pub fn of_policy(
+        policy: Policy,
+        defaults: Defaults,
+        enforcement: Enforcement,
+        builder: ClassifierBuilder,
+    ) -> Result<Self, BuildError> {
+        let matcher = Box::new(PolicyMatcher::build(policy, builder)?);
+        Ok(Self::with(Search::Matcher(matcher), defaults, enforcement))
     }
 
     /// Returns the rules to be asked one after the other: slow, and what the classifier is checked by.
     #[must_use]
     pub fn scanning(set: RuleSet, defaults: Defaults) -> Self {
-        Self::with(set, defaults, Search::Scan)
+        Self::scanning_policy(Policy::from(set), defaults, Enforcement::default())
     }
 
-    fn with(set: RuleSet, defaults: Defaults, search: Search) -> Self {
-        let mut verdicts = vec![defaults.unmatched; set.len() + 1];
-        for (id, rule) in (0..).map(RuleId).zip(set.rules()) {
-            let number = set.position(id).map_or(0, |position| position as usize + 1);
-            verdicts[number] = match rule.action {
+    /// Returns the rules of a policy to be asked one after the other.
+    #[must_use]
+    pub fn scanning_policy(policy: Policy, defaults: Defaults, enforcement: Enforcement) -> Self {
+        Self::with(Search::Scan(Box::new(policy)), defaults, enforcement)
+    }
+
+    fn with(search: Search, defaults: Defaults, enforcement: Enforcement) -> Self {
+        let policy = match &search {
+            Search::Matcher(matcher) => matcher.policy(),
+            Search::Scan(policy) => policy,
+        };
+        let mut verdicts = vec![defaults.unmatched; policy.sources().len() + 1];
+        let mut judgements = Vec::with_capacity(policy.set().len());
+        for (id, rule) in (0..).map(RuleId).zip(policy.set().rules()) {
+            let verdict = match rule.action {
                 Some(Action::Accept) => Verdict::Accept,
                 Some(Action::Deny) => Verdict::Deny,
                 None => defaults.no_action,
             };
+            let number = policy.source_index(id) + 1;
+            verdicts[number] = verdict;
+            judgements.push(Judgement { number: u32::try_from(number).unwrap_or(u32::MAX), verdict });
         }
-        Self { set, search, defaults, verdicts }
+        let (asks_state, is_per_packet) = (policy.asks_state(), policy.asks_per_packet());
+        Self { search, defaults, enforcement, verdicts, judgements, asks_state, is_per_packet }
     }
 
-    /// Returns the rule set.
+    /// Returns the policy.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        match &self.search {
+            Search::Matcher(matcher) => matcher.policy(),
+            Search::Scan(policy) => policy,
+        }
+    }
+
+    /// Returns the boxes of the rules.
     #[must_use]
     pub fn set(&self) -> &RuleSet {
-        &self.set
+        self.policy().set()
     }
 
-    /// Returns the rule of a number, by looking through all of them.
+    /// Returns the number of rules of the file.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.verdicts.len() - 1
+    }
+
+    /// Returns whether rules ask for what differs among the packets of a flow, so that each packet is judged by itself.
+    #[inline]
+    #[must_use]
+    pub fn is_per_packet(&self) -> bool {
+        self.is_per_packet
+    }
+
+    /// Returns whether rules ask for the state of connections.
+    #[inline]
+    #[must_use]
+    pub fn asks_state(&self) -> bool {
+        self.asks_state
+    }
+
+    /// Returns a box of the rule of a number, by looking through all of them.
     #[must_use]
     pub fn rule(&self, number: u32) -> Option<&Rule> {
-        let mut ids = (0..).map(RuleId).zip(self.set.rules());
-        ids.find(|(id, _)| self.set.position(*id).map(|position| position + 1) == Some(number))
-            .map(|(_, rule)| rule)
+        self.id(number).and_then(|id| self.set().get(id))
+    }
+
+    /// Returns what the rule of a number asks, for people.
+    #[must_use]
+    pub fn text(&self, number: u32) -> String {
+        self.id(number).map(|id| self.policy().text(id)).unwrap_or_default()
+    }
+
+    fn id(&self, number: u32) -> Option<RuleId> {
+        let at = self.judgements.iter().position(|judgement| judgement.number == number)?;
+        u32::try_from(at).ok().map(RuleId)
     }
 
     /// Returns what is decided where the rules do not say.
@@ -129,23 +209,24 @@ impl FirewallRules {
         self.verdicts.get(number as usize).copied().unwrap_or(self.defaults.unmatched)
     }
 
-    /// Judges a packet by its own header. ICMP and later fragments have no ports: they match rules that ask for any
-    /// port, or port 0.
+    /// Judges a whole packet of which the five-tuple alone is known.
     #[must_use]
     pub fn judge(&self, tuple: &FiveTuple) -> Judgement {
-        let found = match &self.search {
-            Search::Classifier(classifier) => classifier.classify(tuple),
-            Search::Scan => self.scan(tuple),
-        };
-        let number = found.rule().and_then(|id| self.set.position(id)).map_or(0, |position| position + 1);
-        Judgement { number, verdict: self.verdict(number) }
+        self.judge_packet(Packet::new(*tuple))
     }
 
-    fn scan(&self, tuple: &FiveTuple) -> Match {
-        match AnyKey::from(tuple) {
-            AnyKey::V4(key) => self.set.first_match(&key),
-            AnyKey::V6(key) => self.set.first_match(&key),
-        }
+    /// Judges a packet by itself.
+    #[must_use]
+    pub fn judge_packet<'a>(&'a self, mut packet: Packet<'a>) -> Judgement {
+        packet.input = packet.input.or(self.enforcement.input.as_deref());
+        packet.output = packet.output.or(self.enforcement.output.as_deref());
+        let assume = self.enforcement.assume;
+        let found = match &self.search {
+            Search::Matcher(matcher) => matcher.find(&packet, assume),
+            Search::Scan(policy) => policy.first_match(&packet, assume),
+        };
+        let unmatched = Judgement { number: 0, verdict: self.defaults.unmatched };
+        found.and_then(|id| self.judgements.get(id.index()).copied()).unwrap_or(unmatched)
     }
 }
 

@@ -143,7 +143,7 @@ impl fmt::Debug for Tally {
 
 impl Tally {
     pub(super) fn new(generation: u32, rules: Arc<FirewallRules>) -> Self {
-        let by_rule = (0..=rules.set().len()).map(|_| LiveHits::default()).collect();
+        let by_rule = (0..=rules.count()).map(|_| LiveHits::default()).collect();
         Self { rules, generation, by_rule, not_opened: LiveHits::default(), begun: Default::default() }
     }
 

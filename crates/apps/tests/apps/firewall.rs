@@ -6,6 +6,7 @@ use std::sync::Arc;
 use flowloom_apps::firewall::{
     Defaults, Firewall, FirewallFlow, FirewallOptions, FirewallRules, Judgement, LiveRules,
 };
+use flowloom_classifier::policy::{Fragment, Packet};
 use flowloom_classifier::{Action, ClassifierBuilder, PortRange, PrefixV4, ProtocolMatch, Rule, RuleSet};
 use flowloom_engine::{App, FlowState, FlowValue, Verdict};
 use flowloom_flow_key::{FiveTuple, FlowKey};
@@ -99,7 +100,11 @@ fn plain(
     age: usize,
     options: FirewallOptions,
 ) -> Option<Judgement> {
-    let own = rules.judge(&packet.tuple);
+    let judge = |tuple: &FiveTuple| {
+        let fragment = if packet.later_fragment { Fragment::Later } else { Fragment::Whole };
+        rules.judge_packet(Packet::new(*tuple).with_fragment(fragment))
+    };
+    let own = judge(&packet.tuple);
     if options.per_packet {
         return Some(own);
     }
@@ -115,7 +120,7 @@ fn plain(
     }
     let mut known = match flow.judged {
         Some((by, known)) if by == age => known,
-        _ => rules.judge(&flow.opener),
+        _ => judge(&flow.opener),
     };
     let mut answer = known;
     if asks && flow.opener != packet.tuple {

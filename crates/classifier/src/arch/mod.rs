@@ -26,8 +26,8 @@ use crate::key::{Key, Match};
 
 pub(crate) use batch::ClassifyBatch;
 pub(crate) use program::{FaultyProgram, Program};
-pub(crate) use program::{LEAF, Tree, child_index, leaf_blocks, leaf_word, node_word, plain};
-pub(crate) use scalar::scan_block;
+pub(crate) use program::{LEAF, TREES_MAX, Tree, child_index, leaf_blocks, leaf_word, node_word, plain};
+pub(crate) use scalar::{match_lanes, scan_block};
 pub(crate) use sift::Sift;
 #[cfg(feature = "std")]
 pub(crate) use sift::{GROUP, Tables, nibbles};

@@ -97,6 +97,9 @@ fn is_within(first: usize, count: usize, end: usize) -> bool {
 /// Arrays of so many bytes lie in a near cache, where a hint costs more than it gains.
 const NEAR_BYTES: usize = 256 << 10;
 
+/// Trees of a program, at most: plans split rules into four, linear search of the largest set takes nine.
+pub(crate) const TREES_MAX: usize = 12;
+
 /// A tree of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tree {
@@ -128,6 +131,8 @@ pub enum FaultyProgram {
     },
     /// The rows are no whole blocks, or too many.
     Rows,
+    /// More trees than any plan makes.
+    Trees,
     /// The allocator has no room.
     OutOfMemory {
         /// Bytes that could not be had.
@@ -140,6 +145,7 @@ impl fmt::Display for FaultyProgram {
         match self {
             Self::Word { position } => write!(f, "word {position} of the tree points outside its bounds"),
             Self::Rows => f.write_str("the leaf rows are no whole blocks"),
+            Self::Trees => write!(f, "more than {TREES_MAX} trees"),
             Self::OutOfMemory { bytes } => write!(f, "no memory for an array of {bytes} bytes"),
         }
     }
@@ -184,6 +190,9 @@ impl<K: Key> Program<K> {
     ) -> Result<Self, FaultyProgram> {
         if !rows.len().is_multiple_of(Self::BLOCK_ROWS) || u32::try_from(rows.len()).is_err() {
             return Err(FaultyProgram::Rows);
+        }
+        if trees.len() > TREES_MAX {
+            return Err(FaultyProgram::Trees);
         }
         let blocks = rows.len() / Self::BLOCK_ROWS;
         let mut costs = Maxima::new(words.len());

@@ -145,24 +145,40 @@ pub(super) unsafe fn leaf_of<K: Key>(program: &Program<K>, root: &Root, key: &K)
 
 /// Returns the first rule of a block that matches.
 pub(crate) fn scan_block<K: Key>(rows: &[[u32; 8]], key: &K) -> u32 {
+    match rows.last() {
+        Some(rules) => match match_lanes(rows, key) {
+            0 => u32::MAX,
+            lanes => rules[lanes.trailing_zeros() as usize & 7],
+        },
+        None => u32::MAX,
+    }
+}
+
+/// Returns which rules of a block match, the first in the lowest bit. A lane without a rule may be among them.
+#[inline]
+pub(crate) fn match_lanes<K: Key>(rows: &[[u32; 8]], key: &K) -> u8 {
     let n = K::ADDRESS_DIMENSIONS;
-    let (addresses, rest) = rows.split_at(2 * n);
-    let &[lengths, low, high, rules] = rest else { return u32::MAX };
-    let matches = |lane: usize| {
-        let lengths = lengths[lane];
-        let protocol = (lengths ^ u32::from(key.protocol()) << 16) & (lengths >> 8) & 0x00ff_0000;
-        let address = addresses.iter().enumerate().fold(0, |differs, (d, row)| {
-            let host_bits = lengths >> (8 * (d / n)) & 0xff;
-            let shift = host_bits.saturating_sub(32 * (n - 1 - d % n) as u32);
-            differs | (key.dimension(d) ^ row[lane]).checked_shr(shift).unwrap_or(0)
-        });
-        let within = |shift: u32| {
-            let port = (key.ports() >> shift) as u16;
-            port.max((low[lane] >> shift) as u16).min((high[lane] >> shift) as u16) == port
-        };
-        protocol == 0 && address == 0 && within(16) && within(0)
-    };
-    (0..8).find(|&lane| matches(lane)).map_or(u32::MAX, |lane| rules[lane])
+    let Some((addresses, rest)) = rows.split_at_checked(2 * n) else { return 0 };
+    let &[lengths, low, high, _] = rest else { return 0 };
+    let protocol = u32::from(key.protocol()) << 16;
+    // Row by row, so that the compiler compares all lanes at once.
+    let mut differs: [u32; 8] =
+        core::array::from_fn(|lane| (lengths[lane] ^ protocol) & (lengths[lane] >> 8) & 0x00ff_0000);
+    for (d, row) in addresses.iter().enumerate() {
+        let (value, side, above) = (key.dimension(d), 8 * (d / n), 32 * (n - 1 - d % n) as u32);
+        for lane in 0..8 {
+            let shift = (lengths[lane] >> side & 0xff).saturating_sub(above).min(32);
+            differs[lane] |= (u64::from(value ^ row[lane]) >> shift) as u32;
+        }
+    }
+    let ports = key.ports();
+    for lane in 0..8 {
+        let (low, high) = (low[lane], high[lane]);
+        let outside = |port: u32, low: u32, high: u32| u32::from(port < low) | u32::from(port > high);
+        differs[lane] |= outside(ports >> 16, low >> 16, high >> 16)
+            | outside(ports & 0xffff, low & 0xffff, high & 0xffff);
+    }
+    (0..8).fold(0, |lanes, lane| lanes | u8::from(differs[lane] == 0) << lane)
 }
 
 /// Hints that the lines of a block will be read.

@@ -57,9 +57,11 @@ impl Cell {
         Self { known }
     }
 
-    /// Returns whether a rule matches every packet of the cell.
+    /// Returns whether a rule matches every packet of the cell, so that no rule behind it wins there.
     pub(super) fn is_covered_by<K: Key>(&self, rule: &Flat<K>) -> bool {
-        (0..K::DIMENSIONS).all(|d| self.known[d].is_within(rule.span(d))) && self.knows_protocol_of(rule)
+        !rule.is_conditional
+            && (0..K::DIMENSIONS).all(|d| self.known[d].is_within(rule.span(d)))
+            && self.knows_protocol_of(rule)
     }
 
     /// Returns whether the protocol's span says all, or the bits under its mask are known.

@@ -23,7 +23,7 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    fn steps(&self, rules: usize) -> u64 {
+    pub(crate) fn steps(&self, rules: usize) -> u64 {
         self.steps_max.unwrap_or(12_000_000 + 4_000 * rules as u64)
     }
 }
@@ -34,6 +34,9 @@ impl Default for Limits {
         Self { memory_bytes_max: 1 << 30, steps_max: None }
     }
 }
+
+/// Rules that a leaf holds before other plans are tried.
+const LONG_LEAF: usize = 256;
 
 /// Headers that a plan is tried with.
 const SAMPLE: usize = 2048;
@@ -77,6 +80,7 @@ pub(crate) fn tune<K: Key>(
     };
     if rules.len() > LANES {
         trial.run();
+        trial.unfold();
     }
     let steps = steps_max - trial.steps_left;
     match trial.best {
@@ -85,6 +89,11 @@ pub(crate) fn tune<K: Key>(
         }
         None => Err(linear_error.unwrap_or(BuildError::Work { limit_steps: steps_max })),
     }
+}
+
+/// Returns whether a lookup may search a list that is longer than leaves are meant to be.
+pub(crate) fn searches_long_lists<K: Key>(program: &Program<K>) -> bool {
+    program.worst().iter().any(|worst| worst.blocks as usize * LANES > LONG_LEAF)
 }
 
 /// Builds one plan.
@@ -172,6 +181,19 @@ impl<K: Key> Trial<'_, K> {
                     );
                 }
             }
+        }
+    }
+
+    /// Tries plans that copy rules many times, where the best one so far searches long lists: ranges that overlap in two fields
+    /// part only after both are cut, and until then every cut copies them.
+    fn unfold(&mut self) {
+        for (leaf_rules, growth_max) in [(16, 256.0), (16, 2048.0), (16, 16_384.0)] {
+            let is_dear = self.best.as_ref().is_none_or(|(_, _, program)| searches_long_lists(program));
+            if !is_dear || self.steps_left == 0 {
+                return;
+            }
+            let plan = Plan { split: Split::Whole, leaf_rules, growth_max };
+            self.attempt(plan, self.steps_left);
         }
     }
 

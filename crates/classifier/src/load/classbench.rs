@@ -13,7 +13,8 @@ use core::fmt::Write;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 use super::cursor::Cursor;
-use super::{LoadError, LoadErrorKind, LoadLimits, Located};
+use super::{LoadError, LoadErrorKind, LoadErrors, LoadLimits, Located};
+use crate::policy::Policy;
 use crate::rule::{Addresses, FlagsColumn, PortRange, Prefix, ProtocolMatch, Rule};
 
 /// Reads all rules of a text, in its order.
@@ -42,25 +43,69 @@ pub fn parse(text: &str, limits: LoadLimits) -> Result<Vec<Rule>, LoadError> {
 ///
 /// Those of [`parse`].
 pub fn parse_located(text: &str, limits: LoadLimits) -> Result<Vec<Located>, LoadError> {
-    if text.len() > limits.bytes_max {
-        let kind = LoadErrorKind::TooMuch { what: "bytes", limit: limits.bytes_max };
-        return Err(LoadError::new(1, "", 0, kind));
+    let (located, errors) = located(text, limits, 1);
+    match errors.into_iter().next() {
+        Some(error) => Err(error),
+        None => Ok(located),
     }
-    let mut rules = Vec::new();
+}
+
+/// Reads all rules, up to the limits and so many errors.
+fn located(text: &str, limits: LoadLimits, errors_max: usize) -> (Vec<Located>, Vec<LoadError>) {
+    let (mut rules, mut errors) = (Vec::new(), Vec::new());
+    if let Err(error) = limits.check_bytes(text) {
+        errors.push(error);
+        return (rules, errors);
+    }
     for (index, line) in text.lines().enumerate() {
+        if errors.len() == errors_max {
+            break;
+        }
         let mut cursor = Cursor::new(index + 1, line);
         cursor.blanks();
         if cursor.is_at_end() || cursor.rest().starts_with('#') {
             continue;
         }
         if rules.len() == limits.rules_max {
-            return Err(cursor.error(LoadErrorKind::TooMuch { what: "rules", limit: limits.rules_max }));
+            errors.push(cursor.error(LoadErrorKind::TooMuch { what: "rules", limit: limits.rules_max }));
+            break;
         }
-        let mut rule = rule(&mut cursor)?;
-        rule.value = rules.len() as u32;
-        rules.push(Located { rule, line: index + 1 });
+        match rule(&mut cursor) {
+            Ok(rule) => {
+                let value = rules.len() as u32;
+                rules.push(Located { rule: Rule { value, ..rule }, line: index + 1 });
+            }
+            Err(error) => errors.push(error),
+        }
     }
-    Ok(rules)
+    (rules, errors)
+}
+
+/// Reads the rules of a text as a policy, in which the flags column is asked of packets too.
+///
+/// # Errors
+///
+/// [`LoadErrors`]: every line that is no rule.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_classifier::load::{LoadLimits, classbench};
+/// use flowloom_classifier::{FiveTuple, policy::{Assume, Packet}};
+/// let text = "@0.0.0.0/0 0.0.0.0/0 0 : 65535 80 : 80 0x06/0xFF 0x0200/0x0200\n";
+/// let policy = classbench::load(text, LoadLimits::default())?;
+/// let mut packet = Packet::new(FiveTuple::v4([10, 0, 0, 1], [192, 0, 2, 1], 1024, 80, 6));
+/// packet.tcp_flags = Some(0x10);
+/// assert_eq!(policy.first_match(&packet, Assume::NoMatch), None);
+/// # Ok::<(), flowloom_classifier::load::LoadErrors>(())
+/// ```
+pub fn load(text: &str, limits: LoadLimits) -> Result<Policy, LoadErrors> {
+    let (located, errors) = located(text, limits, usize::MAX);
+    if let Some(errors) = LoadErrors::of(errors) {
+        return Err(errors);
+    }
+    Policy::plain(located)
+        .map_err(|error| LoadError::new(1, "", 0, LoadErrorKind::Form(alloc::format!("{error}"))).into())
 }
 
 /// Writes rules as a file that [`parse`] reads; a rule for any address of both families becomes one of IPv4.

@@ -52,11 +52,6 @@ impl<'a> Cursor<'a> {
         found
     }
 
-    /// Passes the next character, whichever it is.
-    pub(super) fn skip(&mut self) {
-        self.at += self.rest().chars().next().map_or(0, char::len_utf8);
-    }
-
     /// Passes a character that has to be there, with blanks on both sides where they are.
     pub(super) fn require(&mut self, character: char, what: &'static str) -> Result<(), LoadError> {
         self.blanks();

@@ -1,6 +1,7 @@
 //! What is wrong with a text, and where.
 
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 
 use crate::rule::RuleError;
@@ -32,6 +33,11 @@ pub enum LoadErrorKind {
     Unsupported(
         /// What it is and what to do, for people.
         &'static str,
+    ),
+    /// Something that this loader refuses, with its name in the text.
+    Refused(
+        /// What it is and what to do, for people.
+        String,
     ),
     /// The text is not of this form at all.
     Form(
@@ -86,6 +92,7 @@ impl fmt::Display for LoadErrorKind {
                 write!(f, "more than {limit} {what}; raise the limit or split the file")
             }
             Self::Unsupported(what) => f.write_str(what),
+            Self::Refused(what) => f.write_str(what),
             Self::Form(what) => f.write_str(what.trim()),
         }
     }
@@ -104,3 +111,56 @@ impl fmt::Display for LoadError {
 }
 
 impl core::error::Error for LoadError {}
+
+/// Everything that is wrong with a text, in the order of its lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LoadErrors {
+    /// The first of them; never empty.
+    pub errors: Vec<LoadError>,
+    /// How many more there are.
+    pub more: usize,
+}
+
+/// Errors that are kept of a text.
+const KEPT: usize = 50;
+
+impl LoadErrors {
+    /// Returns the errors, sorted by their place; `None` where there are none.
+    pub(crate) fn of(mut errors: Vec<LoadError>) -> Option<Self> {
+        errors.sort_by_key(|error| (error.line, error.column));
+        errors.dedup();
+        let more = errors.len().saturating_sub(KEPT);
+        errors.truncate(KEPT);
+        (!errors.is_empty()).then_some(Self { errors, more })
+    }
+
+    /// Returns each error as `file:line:column` with its line below it.
+    pub fn in_file(&self, file: &str) -> String {
+        let mut parts: Vec<String> = self.errors.iter().map(|error| error.in_file(file)).collect();
+        if self.more > 0 {
+            parts.push(alloc::format!("and {} more problems", self.more));
+        }
+        parts.join("\n")
+    }
+}
+
+impl From<LoadError> for LoadErrors {
+    fn from(error: LoadError) -> Self {
+        Self { errors: Vec::from([error]), more: 0 }
+    }
+}
+
+impl fmt::Display for LoadErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, error) in self.errors.iter().enumerate() {
+            if i > 0 {
+                f.write_str("\n")?;
+            }
+            error.fmt(f)?;
+        }
+        if self.more > 0 { write!(f, "\nand {} more problems", self.more) } else { Ok(()) }
+    }
+}
+
+impl core::error::Error for LoadErrors {}

@@ -4,23 +4,40 @@
 //! | --- | --- |
 //! | [`classbench`] | filter files of research |
 //! | `toml` | our own form |
-//! | [`iptables`] | one chain of a saved firewall |
+//! | [`iptables`] | a chain of a saved firewall, with the chains it leads to |
+//! | `aws` | a security group or a network list of AWS, as JSON |
+//! | [`cisco`] | an access list of Cisco IOS or ASA |
+//! | `nft` | a ruleset of nftables, as text or as JSON |
+//! | [`ipset`] | sets that rules of iptables refer to |
 //! | [`trace`] | headers |
 //!
 //! Loaders are iterative and bounded: a line, a file and a list have limits, and what is wrong is said with its line, its
 //! column and what would be right.
 
+#[cfg(feature = "std")]
+pub mod aws;
+pub mod cisco;
 pub mod classbench;
 mod cursor;
 mod error;
+#[cfg(feature = "std")]
+mod form;
+pub mod ipset;
 pub mod iptables;
+#[cfg(feature = "std")]
+pub mod nft;
+mod services;
 #[cfg(feature = "std")]
 pub mod toml;
 pub mod trace;
 
 use crate::rule::{ProtocolMatch, Rule, decimal};
 
-pub use error::{LoadError, LoadErrorKind};
+pub use iptables::tcp_flags;
+
+pub use error::{LoadError, LoadErrorKind, LoadErrors};
+#[cfg(feature = "std")]
+pub use form::{Form, LoadOptions, load};
 
 /// What a loader takes.
 ///
@@ -31,6 +48,17 @@ pub struct LoadLimits {
     pub rules_max: usize,
     /// Bytes of text, at most.
     pub bytes_max: usize,
+}
+
+impl LoadLimits {
+    /// Refuses a text that is too long.
+    pub(crate) fn check_bytes(&self, text: &str) -> Result<(), LoadError> {
+        if text.len() > self.bytes_max {
+            let kind = LoadErrorKind::TooMuch { what: "bytes", limit: self.bytes_max };
+            return Err(LoadError::new(1, "", 0, kind));
+        }
+        Ok(())
+    }
 }
 
 impl Default for LoadLimits {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::parse;
+use super::rules::{EnforceOptions, FileOptions};
 
 /// Arguments of `classify`.
 #[derive(Clone, Debug, Args)]
@@ -14,7 +15,7 @@ Examples:
   flowloom classify edge.pcap --rules acl.rules --unused      which rules no packet hits
   flowloom classify headers.trace --rules acl.rules --verify  each answer checked by linear search
 
-A packet that is a later fragment has no ports: it matches rules that ask for any port, or port 0.")]
+A packet that is a later fragment has no ports: it matches no rule that asks for ports.")]
 pub(crate) struct Classify {
     /// Captures, or header traces of five numbers a line; plain or packed with gzip or zstd
     #[arg(required = true, value_name = "FILE")]
@@ -24,17 +25,23 @@ pub(crate) struct Classify {
     #[arg(short, long, value_name = "RULES")]
     pub(crate) rules: PathBuf,
 
-    /// Chain of an iptables file [default: INPUT]
+    /// Table of an iptables or nftables file [default: filter of iptables, all of nftables]
     #[arg(long, value_name = "NAME")]
-    pub(crate) chain: Option<String>,
+    pub(crate) table: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) file: FileOptions,
+
+    #[command(flatten)]
+    pub(crate) enforce: EnforceOptions,
 
     /// Check each answer by asking one rule after the other; exit with 1 if one differs
     #[arg(long)]
     pub(crate) verify: bool,
 
-    /// Match the last column of ClassBench rules too: TCP flags, and the type of ICMP; slower, and only for captures
+    /// Leave the last column of ClassBench rules out of matching, as header traces, which have no flags, always do
     #[arg(long)]
-    pub(crate) match_tcp_flags: bool,
+    pub(crate) ignore_flags: bool,
 
     /// List the rules that no packet hits
     #[arg(long)]

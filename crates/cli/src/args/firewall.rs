@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use flowloom::engine::Verdict;
 
 use super::parse;
+use super::rules::{EnforceOptions, FileOptions};
 
 /// Which rules, and what they do.
 #[derive(Clone, Debug, Args)]
@@ -15,9 +16,15 @@ pub(crate) struct FirewallOptions {
     #[arg(long, value_name = "RULES")]
     pub(crate) rules: Option<PathBuf>,
 
-    /// Chain of an iptables file [default: INPUT]
+    /// Table of an iptables or nftables file [default: filter of iptables, all of nftables]
     #[arg(long, value_name = "NAME", requires = "rules")]
-    pub(crate) chain: Option<String>,
+    pub(crate) rules_table: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) file: FileOptions,
+
+    #[command(flatten)]
+    pub(crate) enforce: EnforceOptions,
 
     /// What becomes of packets that no rule matches
     #[arg(long = "default", value_enum, default_value_t = VerdictName::Deny, value_name = "VERDICT", requires = "rules")]

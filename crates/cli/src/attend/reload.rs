@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 
@@ -11,6 +11,10 @@ use crate::render::say;
 
 /// How often a watched file is looked at.
 const INTERVAL: Duration = Duration::from_millis(200);
+
+/// How long a file that is written in place has to stay as it is: its writer may pause, and half a file may be well formed.
+/// A file that was put in place by renaming is whole at once.
+const SETTLED: Duration = Duration::from_secs(2);
 
 /// How often rules were loaded again.
 #[derive(Debug, Default)]
@@ -52,11 +56,22 @@ impl Stamp {
     }
 }
 
+impl Stamp {
+    /// Returns whether another file has taken the place of an earlier one.
+    fn is_other_file(self, earlier: Self) -> bool {
+        match (self.0, earlier.0) {
+            (Some((.., now)), Some((.., before))) => now != before,
+            (now, before) => now.is_some() != before.is_some(),
+        }
+    }
+}
+
 impl Reload {
-    /// Loads the rules whenever `asked`, or when the file has changed and then stayed as it is for a moment: a writer may not be
+    /// Loads the rules whenever `asked`, or when the file has changed and then stayed as it is for a while: a writer may not be
     /// done. Returns when nobody can ask any more.
     pub(super) fn run(mut self, asked: &Receiver<()>, counts: &ReloadCounts) {
-        let mut settling = None;
+        // What the file is since it was seen to have changed, and since when it is that.
+        let mut settling: Option<(Stamp, Instant)> = None;
         loop {
             let waited = if self.watch {
                 asked.recv_timeout(INTERVAL)
@@ -67,9 +82,10 @@ impl Reload {
             let is_due = match waited {
                 Ok(()) => true,
                 Err(RecvTimeoutError::Timeout) => {
-                    let is_settled = settling == Some(now);
-                    settling = (now != self.stamp).then_some(now);
-                    is_settled && settling.is_some()
+                    let since = settling.filter(|&(stamp, _)| stamp == now).map(|(_, since)| since);
+                    settling = (now != self.stamp).then(|| (now, since.unwrap_or_else(Instant::now)));
+                    let enough = if now.is_other_file(self.stamp) { INTERVAL / 2 } else { SETTLED };
+                    settling.is_some() && since.is_some_and(|since| since.elapsed() >= enough)
                 }
                 Err(RecvTimeoutError::Disconnected) => return,
             };
@@ -109,7 +125,6 @@ impl Reload {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::time::Instant;
 
     use super::*;
     use crossbeam_channel::bounded;
@@ -153,14 +168,23 @@ mod tests {
         wait_for("asked", || counts.get() == (1, 0));
         std::fs::write(&path, "better").unwrap();
         wait_for("changed", || counts.get() == (2, 0));
+        std::fs::write(&path, "good").unwrap();
+        std::thread::sleep(Duration::from_millis(1500));
+        assert_eq!(counts.get(), (2, 0), "its writer may go on");
         std::fs::write(&path, "worse!").unwrap();
         wait_for("bad", || counts.get() == (2, 1));
+        let beside = folder.path().join("beside");
+        std::fs::write(&beside, "better").unwrap();
+        std::fs::rename(&beside, &path).unwrap();
+        let begun = Instant::now();
+        wait_for("renamed", || counts.get() == (3, 1));
+        assert!(begun.elapsed() < SETTLED, "what is renamed is whole");
         std::fs::remove_file(&path).unwrap();
-        wait_for("gone", || counts.get() == (2, 2));
+        wait_for("gone", || counts.get() == (3, 2));
         std::fs::create_dir(&path).unwrap();
-        wait_for("no file", || counts.get() == (2, 3));
+        wait_for("no file", || counts.get() == (3, 3));
         std::thread::sleep(3 * INTERVAL);
-        assert_eq!(counts.get(), (2, 3), "once for each change");
+        assert_eq!(counts.get(), (3, 3), "once for each change");
         drop(ask);
         thread.join().unwrap();
     }

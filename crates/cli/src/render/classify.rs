@@ -98,7 +98,7 @@ impl Report for ClassifyResult {
     fn rows(&self) -> Vec<Vec<String>> {
         let mut rows = vec![["packets", "number", "rule", "action", "line"].map(str::to_owned).to_vec()];
         let listed = self.top.iter().map(|hits| (hits.packets, &hits.rule));
-        for (packets, RuleLine { number, line, rule, action }) in
+        for (packets, RuleLine { number, line, rule, action, .. }) in
             listed.chain(self.unused_listed.iter().map(|rule| (0, rule)))
         {
             let action = action.unwrap_or_default().to_owned();

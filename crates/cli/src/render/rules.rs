@@ -18,15 +18,21 @@ pub(crate) struct RuleLine {
     /// What it does with packets, where it says so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) action: Option<&'static str>,
+    /// The chain that it stands in, where its form has chains.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) chain: Option<String>,
 }
 
 impl fmt::Display for RuleLine {
     /// Writes `#5 accept 10.0.0.0/8 …`, and `#5 (line 12) …` where the fifth rule is not in the fifth line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { number, line, rule, action } = self;
+        let Self { number, line, rule, action, chain } = self;
         write!(f, "#{number} ")?;
         if line != number {
             write!(f, "(line {line}) ")?;
+        }
+        if let Some(chain) = chain {
+            write!(f, "[{chain}] ")?;
         }
         match action {
             Some(action) => write!(f, "{action} {rule}"),
@@ -56,8 +62,8 @@ pub(crate) struct CheckResult {
     pub(crate) shadowed: u64,
     pub(crate) unreachable: u64,
     pub(crate) undecided: u64,
-    /// Rules whose flags column says something, which is not compared.
-    pub(crate) with_flags: u64,
+    /// Rules that ask for more than addresses, ports and protocol.
+    pub(crate) with_tests: u64,
     pub(crate) listed: Vec<OddityResult>,
 }
 
@@ -75,13 +81,6 @@ impl Report for CheckResult {
         let more = found - self.listed.len() as u64;
         if more > 0 {
             lines.push(format!("{:>12}  {} more; --top lists them", "", grouped(more)));
-        }
-        if self.with_flags > 0 {
-            lines.push(format!(
-                "{:>12}  flags of {} are not compared: rules that differ only there count as equal",
-                "",
-                counted(self.with_flags, "rule")
-            ));
         }
         let undecided = if self.undecided > 0 {
             format!(", {} undecided: a larger --steps-max may decide", grouped(self.undecided))
@@ -202,7 +201,7 @@ pub(crate) struct StatsResult {
     pub(crate) any: u64,
     pub(crate) port_ranges: u64,
     pub(crate) any_protocol: u64,
-    pub(crate) with_flags: u64,
+    pub(crate) with_tests: u64,
     pub(crate) prefixes: Vec<PrefixCount>,
     pub(crate) build_seconds: f64,
     pub(crate) classifier_v4: FamilyResult,
@@ -220,11 +219,11 @@ impl Report for StatsResult {
             grouped(self.any)
         ));
         lines.push(format!(
-            "{:>12}  {} with a range of ports, {} for any protocol, {} with flags, which are not matched",
+            "{:>12}  {} with a range of ports, {} for any protocol, {} with conditions on other fields",
             "fields",
             grouped(self.port_ranges),
             grouped(self.any_protocol),
-            grouped(self.with_flags)
+            grouped(self.with_tests)
         ));
         for count in &self.prefixes {
             let text = format!("/{} /{}", count.source, count.destination);
@@ -262,6 +261,14 @@ impl Report for StatsResult {
     }
 }
 
+/// A rule that matches, and what comes of it.
+#[derive(Debug, Serialize)]
+pub(crate) struct ExplainLine {
+    pub(crate) role: &'static str,
+    #[serde(flatten)]
+    pub(crate) line: RuleLine,
+}
+
 /// The document of `rules explain`.
 #[derive(Debug, Serialize)]
 pub(crate) struct ExplainResult {
@@ -273,14 +280,17 @@ pub(crate) struct ExplainResult {
     /// The winner's number, which the list may be too short for.
     #[serde(skip)]
     pub(crate) winner: Option<u64>,
-    pub(crate) listed: Vec<RuleLine>,
+    /// What is not known of the packet bears on the answer.
+    pub(crate) is_open: bool,
+    /// No rule decides, or may be that none does.
+    pub(crate) unmatched: bool,
+    pub(crate) listed: Vec<ExplainLine>,
 }
 
 impl Report for ExplainResult {
     fn lines(&self) -> Vec<String> {
         let mut lines = vec![self.header.clone()];
-        for (i, line) in self.listed.iter().enumerate() {
-            let role = if i == 0 { "wins" } else { "would match" };
+        for ExplainLine { role, line } in &self.listed {
             lines.push(format!("{role:>12}  {line}"));
         }
         let more = self.matching - self.listed.len() as u64;
@@ -293,16 +303,21 @@ impl Report for ExplainResult {
                 counted(self.matching, "rule"),
                 if self.matching == 1 { "matches" } else { "match" }
             ),
+            None if self.is_open => {
+                let or = if self.unmatched { ", or none" } else { "" };
+                format!("one of the rules that may win decides{or}: say more of the packet to know which")
+            }
             None => String::from("no rule matches"),
         });
         lines
     }
 
     fn rows(&self) -> Vec<Vec<String>> {
-        let mut rows = vec![["number", "rule", "action", "line"].map(str::to_owned).to_vec()];
-        rows.extend(self.listed.iter().map(|RuleLine { number, line, rule, action }| {
-            let action = action.unwrap_or_default().to_owned();
-            vec![number.to_string(), rule.clone(), action, line.to_string()]
+        let mut rows = vec![["number", "rule", "action", "line", "role"].map(str::to_owned).to_vec()];
+        rows.extend(self.listed.iter().map(|ExplainLine { role, line }| {
+            let action = line.action.unwrap_or_default().to_owned();
+            let RuleLine { number, line, rule, .. } = line;
+            vec![number.to_string(), rule.clone(), action, line.to_string(), (*role).to_owned()]
         }));
         rows
     }

@@ -1,16 +1,20 @@
 //! Classifies the packets of captures and header traces.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
+use flowloom::apps::firewall::{Connection, Enforcement, describe};
 use flowloom::classifier::load::{LoadLimits, trace};
+use flowloom::classifier::policy::{ConnectionState, Knowledge, Packet, PolicyMatcher};
 use flowloom::classifier::{
-    Algorithm, AnyKey, Classifier, ClassifierBuilder, ClassifierKey, KeyV4, KeyV6, Match, RuleId,
+    Algorithm, AnyKey, ClassifierBuilder, ClassifierKey, Key, KeyV4, KeyV6, Match, RuleId,
 };
 use flowloom::engine::Control;
-use flowloom::packet::{DecodeOptions, Fill, Headers, PacketBatch, PacketSource, decode};
+use flowloom::flow_key::FlowKey;
+use flowloom::packet::{DecodeOptions, Fill, LinkType, PacketBatch, PacketSource, PacketView, decode};
 use flowloom::traffic::capture::{CaptureError, CaptureSet, Input, SetOptions};
 use flowloom_measure::clock::thread_cpu_ns;
 
@@ -21,7 +25,7 @@ use crate::exit::{Failure, Status, check_decodable};
 use crate::progress::{Progress, label};
 use crate::render::classify::{ClassifyResult, RuleHits};
 use crate::render::rules::FamilyResult;
-use crate::render::{print, say_error, warn_of};
+use crate::render::{counted, print, say_error, warn, warn_of};
 use crate::rule_file::{self, RuleFile};
 use crate::signals::stop_on_signals;
 use crate::unpacked::unpack;
@@ -33,30 +37,40 @@ const BATCH: usize = 256;
 /// Runs the verb.
 pub(crate) fn run(arguments: &Classify, common: &Common) -> Result<Status, Failure> {
     rule_file::check_inputs(&arguments.rules, &arguments.inputs)?;
-    let options = RuleOptions { rules: arguments.rules.clone(), chain: arguments.chain.clone() };
-    let file = rule_file::read(&options)?;
+    let options = RuleOptions {
+        rules: arguments.rules.clone(),
+        table: arguments.table.clone(),
+        file: arguments.file.clone(),
+    };
+    let mut file = rule_file::read(&options)?;
+    let is_trace = is_trace(&arguments.inputs[0]);
+    let flags = file.with_flags();
+    if arguments.ignore_flags || is_trace {
+        if flags > 0 && is_trace && !arguments.ignore_flags {
+            let flags = counted(flags, "rule");
+            warn(&format!("flags of {flags} are not compared: a header trace has none"), common);
+        }
+        file.policy.ignore_flags();
+    }
+    file.warn_of_notes(common);
+    // What is behind the five numbers of a header trace differs from tool to tool.
+    let known =
+        Knowledge { headers: !is_trace, state: !is_trace, frame: !is_trace, ..Knowledge::default() };
+    let enforcement = file.enforcement(&arguments.enforce, known)?;
     let begun = std::time::Instant::now();
     let algorithm = match arguments.algorithm {
         AlgorithmName::Auto => Algorithm::Auto,
         AlgorithmName::Linear => Algorithm::Linear,
     };
-    let classifier = ClassifierBuilder::new()
+    let builder = ClassifierBuilder::new()
         .algorithm(algorithm)
-        .memory_bytes_max(usize::try_from(arguments.memory_max).unwrap_or(usize::MAX))
-        .build(&file.set)
+        .memory_bytes_max(usize::try_from(arguments.memory_max).unwrap_or(usize::MAX));
+    let matcher = PolicyMatcher::build(file.policy.clone(), builder)
         .map_err(|error| Failure::Usage(error.to_string()))?;
     let build_seconds = begun.elapsed().as_secs_f64();
-    let mut tally = Tally::new(&file, &classifier, arguments);
-    let end = if is_trace(&arguments.inputs[0]) {
-        if arguments.match_tcp_flags {
-            return Err(Failure::Usage(String::from(
-                "--match-tcp-flags is for captures: tools disagree on what a header trace has behind its five numbers",
-            )));
-        }
-        headers(arguments, &mut tally)?
-    } else {
-        captures(arguments, common, &mut tally)?
-    };
+    let mut tally = Tally::new(&file, &matcher, arguments, &enforcement);
+    let end =
+        if is_trace { headers(arguments, &mut tally)? } else { captures(arguments, common, &mut tally)? };
     tally.flush();
     let result = tally.result(arguments, file.form.name(), build_seconds, &end);
     print(&result, common)?;
@@ -100,7 +114,10 @@ fn headers(arguments: &Classify, tally: &mut Tally<'_>) -> Result<End, Failure> 
                 return Ok(End::default());
             }
             tally.packets += 1;
-            tally.push(AnyKey::V4(key), None);
+            // A trace says which ports a header has, whatever its protocol.
+            let mut packet = Packet::new(key.tuple());
+            packet.has_ports = true;
+            tally.push(AnyKey::V4(key), packet);
         }
     }
     Ok(End::default())
@@ -143,7 +160,7 @@ fn captures(arguments: &Classify, common: &Common, tally: &mut Tally<'_>) -> Res
             match decode(raw.link, bytes, DecodeOptions::default()) {
                 Ok(headers) => {
                     tally.fragments += u64::from(headers.later_fragment);
-                    tally.push(AnyKey::from(&headers.tuple()), flags_of(&headers, bytes));
+                    tally.take(&PacketView::new(bytes, headers, raw.time_ns, raw.wire_bytes));
                 }
                 Err(_) => tally.undecoded += 1,
             }
@@ -167,60 +184,63 @@ fn hinted(failure: Failure, is_other: bool) -> Failure {
     }
 }
 
-/// Returns what the last column of ClassBench is compared with: TCP flags in the upper byte, or ICMP's type and code; `None` of
-/// packets that have neither, or are cut before them.
-fn flags_of(headers: &Headers, bytes: &[u8]) -> Option<u16> {
-    if headers.later_fragment {
-        return None;
-    }
-    let at = |offset: usize| bytes.get(headers.transport_offset as usize + offset).copied();
-    match headers.key.protocol() {
-        6 => Some(u16::from_be_bytes([at(13)?, 0])),
-        1 | 58 => Some(u16::from_be_bytes([at(0)?, at(1)?])),
-        _ => None,
-    }
-}
+/// Connections that are remembered for rules that ask for states.
+const CONNECTIONS_MAX: usize = 1 << 22;
 
 /// What was found so far.
 struct Tally<'a> {
     file: &'a RuleFile,
-    classifier: &'a Classifier,
+    matcher: &'a PolicyMatcher,
+    enforcement: &'a Enforcement,
     verify: bool,
-    match_flags: bool,
-    v4: Keys<KeyV4>,
-    v6: Keys<KeyV6>,
+    /// Connections, where rules ask for their states.
+    connections: Option<HashMap<FlowKey, Connection>>,
+    v4: Keys<'a, KeyV4>,
+    v6: Keys<'a, KeyV6>,
     packets: u64,
     undecoded: u64,
     fragments: u64,
     looked_up: u64,
     unmatched: u64,
+    /// By the number of a rule of the file, less one.
     hits: Vec<u64>,
     cpu_ns: u64,
     wrong: u64,
     first_wrong: Option<String>,
 }
 
-/// Keys that wait to be looked up, each with its packet's flags.
-#[derive(Default)]
-struct Keys<K> {
+/// Keys that wait to be looked up, each with its packet.
+struct Keys<'a, K> {
     keys: Vec<K>,
-    flags: Vec<Option<u16>>,
+    packets: Vec<Packet<'a>>,
 }
 
-impl<K> Keys<K> {
-    fn push(&mut self, key: K, flags: Option<u16>) {
+impl<K> Default for Keys<'_, K> {
+    fn default() -> Self {
+        Self { keys: Vec::new(), packets: Vec::new() }
+    }
+}
+
+impl<'a, K> Keys<'a, K> {
+    fn push(&mut self, key: K, packet: Packet<'a>) {
         self.keys.push(key);
-        self.flags.push(flags);
+        self.packets.push(packet);
     }
 }
 
 impl<'a> Tally<'a> {
-    fn new(file: &'a RuleFile, classifier: &'a Classifier, arguments: &Classify) -> Self {
+    fn new(
+        file: &'a RuleFile,
+        matcher: &'a PolicyMatcher,
+        arguments: &Classify,
+        enforcement: &'a Enforcement,
+    ) -> Self {
         Self {
             file,
-            classifier,
+            matcher,
+            enforcement,
             verify: arguments.verify,
-            match_flags: arguments.match_tcp_flags,
+            connections: file.policy.asks_state().then(HashMap::new),
             v4: Keys::default(),
             v6: Keys::default(),
             packets: 0,
@@ -228,17 +248,35 @@ impl<'a> Tally<'a> {
             fragments: 0,
             looked_up: 0,
             unmatched: 0,
-            hits: vec![0; file.set.len()],
+            hits: vec![0; file.policy.sources().len()],
             cpu_ns: 0,
             wrong: 0,
             first_wrong: None,
         }
     }
 
-    fn push(&mut self, key: AnyKey, flags: Option<u16>) {
+    /// Takes a decoded packet.
+    fn take(&mut self, view: &PacketView<'_>) {
+        let mut packet = describe(view);
+        if let Some(connections) = &mut self.connections {
+            let key = view.headers.key;
+            let direction = view.headers.direction;
+            packet.state = if connections.len() < CONNECTIONS_MAX || connections.contains_key(&key) {
+                related(connections, view, &packet)
+                    .or_else(|| connections.entry(key).or_default().take(&packet, direction))
+            } else {
+                None
+            };
+        }
+        self.push(packet.key(), packet);
+    }
+
+    fn push(&mut self, key: AnyKey, mut packet: Packet<'a>) {
+        packet.input = self.enforcement.input.as_deref();
+        packet.output = self.enforcement.output.as_deref();
         match key {
-            AnyKey::V4(key) => self.v4.push(key, flags),
-            AnyKey::V6(key) => self.v6.push(key, flags),
+            AnyKey::V4(key) => self.v4.push(key, packet),
+            AnyKey::V6(key) => self.v6.push(key, packet),
         }
         if self.v4.keys.len() == BATCH || self.v6.keys.len() == BATCH {
             self.flush();
@@ -252,26 +290,28 @@ impl<'a> Tally<'a> {
     }
 
     /// Looks keys up and counts; returns the list, empty.
-    fn look_up<K: ClassifierKey + std::fmt::Display>(&mut self, mut waiting: Keys<K>) -> Keys<K> {
-        let Keys { keys, flags } = &mut waiting;
+    fn look_up<K: ClassifierKey + std::fmt::Display>(&mut self, mut waiting: Keys<'a, K>) -> Keys<'a, K> {
+        let Keys { keys, packets } = &mut waiting;
+        let assume = self.enforcement.assume;
         let mut found = [Match::NONE; BATCH];
         let found = &mut found[..keys.len()];
         let begun = thread_cpu_ns();
-        self.classifier.classify_batch(keys, found);
-        if self.match_flags {
-            for ((key, found), &flags) in keys.iter().zip(&mut *found).zip(&*flags) {
-                *found = self.file.set.first_match_with_flags(*found, key, flags);
+        self.matcher.classifier().classify_batch(keys, found);
+        if !self.matcher.is_unconditional() {
+            for ((key, found), packet) in keys.iter().zip(&mut *found).zip(&*packets) {
+                *found = self.matcher.decide(key, *found, packet, assume);
             }
         }
         self.cpu_ns += thread_cpu_ns() - begun;
         self.looked_up += keys.len() as u64;
-        for ((key, found), &flags) in keys.iter().zip(found.iter()).zip(&*flags) {
+        for ((key, found), packet) in keys.iter().zip(found.iter()).zip(&*packets) {
             match found.rule() {
-                Some(rule) => self.hits[rule.index()] += 1,
+                Some(rule) => self.hits[self.file.policy.source_index(rule)] += 1,
                 None => self.unmatched += 1,
             }
             if self.verify {
-                let expected = self.first_match(key, flags);
+                let expected =
+                    self.file.policy.first_match(packet, assume).map_or(Match::NONE, Match::from);
                 if expected != *found {
                     self.wrong += 1;
                     self.first_wrong.get_or_insert_with(|| {
@@ -281,17 +321,8 @@ impl<'a> Tally<'a> {
             }
         }
         keys.clear();
-        flags.clear();
+        packets.clear();
         waiting
-    }
-
-    /// Returns the first rule that matches, by asking all of them.
-    fn first_match<K: ClassifierKey>(&self, key: &K, flags: Option<u16>) -> Match {
-        let agrees = |id: &RuleId| {
-            let column = self.file.set.get(*id).and_then(|rule| rule.flags);
-            !self.match_flags || column.is_none_or(|column| column.contains(flags))
-        };
-        self.file.set.all_matches(key).find(agrees).map_or(Match::NONE, Match::from)
     }
 
     fn result(
@@ -301,33 +332,37 @@ impl<'a> Tally<'a> {
         build_seconds: f64,
         end: &End,
     ) -> ClassifyResult {
-        let mut order: Vec<u32> =
-            (0..self.file.set.len() as u32).filter(|&id| self.hits[id as usize] > 0).collect();
-        order.sort_by_key(|&id| std::cmp::Reverse(self.hits[id as usize]));
-        let top = order
-            .iter()
-            .take(arguments.top)
-            .map(|&id| RuleHits { packets: self.hits[id as usize], rule: line(self.file, RuleId(id)) });
-        let unused = (0..self.file.set.len() as u32).filter(|&id| self.hits[id as usize] == 0).map(RuleId);
+        // A box of each rule, to show it by.
+        let mut boxes: Vec<Option<RuleId>> = vec![None; self.hits.len()];
+        for id in (0..self.file.set().len() as u32).map(RuleId) {
+            boxes[self.file.policy.source_index(id)].get_or_insert(id);
+        }
+        let mut order: Vec<usize> = (0..self.hits.len()).filter(|&rule| self.hits[rule] > 0).collect();
+        order.sort_by_key(|&rule| std::cmp::Reverse(self.hits[rule]));
+        let top = order.iter().take(arguments.top).filter_map(|&rule| {
+            Some(RuleHits { packets: self.hits[rule], rule: line(self.file, boxes[rule]?) })
+        });
+        let unused =
+            (0..self.hits.len()).filter(|&rule| self.hits[rule] == 0).filter_map(|rule| boxes[rule]);
         let listed = if arguments.unused { arguments.top } else { 0 };
-        let stats = self.classifier.stats();
+        let stats = self.matcher.classifier().stats();
         ClassifyResult {
             schema: "flowloom/classify/1",
             rules_path: arguments.rules.display().to_string(),
             form,
-            rules: self.file.set.len() as u64,
+            rules: self.file.rules(),
             packets: self.packets,
             undecoded: self.undecoded,
             later_fragments: self.fragments,
             matched: self.looked_up - self.unmatched,
             unmatched: self.unmatched,
-            unused: (self.file.set.len() - order.len()) as u64,
+            unused: (self.hits.len() - order.len()) as u64,
             top: top.collect(),
             unused_listed: unused.take(listed).map(|id| line(self.file, id)).collect(),
             verified: arguments.verify,
             wrong: self.wrong,
             first_wrong: self.first_wrong.clone(),
-            isa: self.classifier.isa().to_string(),
+            isa: self.matcher.classifier().isa().to_string(),
             ns_per_lookup: if self.looked_up == 0 {
                 0.0
             } else {
@@ -340,4 +375,23 @@ impl<'a> Tally<'a> {
             fault: end.fault.clone(),
         }
     }
+}
+
+/// Returns `RELATED` for an ICMP error about a connection that is known; `None` for anything else.
+fn related(
+    connections: &HashMap<FlowKey, Connection>,
+    view: &PacketView<'_>,
+    packet: &Packet<'_>,
+) -> Option<ConnectionState> {
+    let link = match (packet.tuple.protocol, packet.icmp?) {
+        (1, (3 | 4 | 5 | 11 | 12, _)) => LinkType::IPV4,
+        (58, (1..=4, _)) => LinkType::IPV6,
+        _ => return None,
+    };
+    let quoted = view.bytes.get(view.headers.transport_offset as usize + 8..)?;
+    // Errors quote at least eight bytes behind the IP header, which hold the ports.
+    let headers = decode(link, quoted, DecodeOptions::default()).ok()?;
+    let key = headers.key.with_zone(view.headers.key.zone());
+    let is_known = connections.get(&key).is_some_and(Connection::is_open);
+    Some(if is_known { ConnectionState::Related } else { ConnectionState::Invalid })
 }

@@ -39,15 +39,15 @@ pub(crate) fn headers(arguments: &Headers, common: &Common) -> Result<Status, Fa
         )));
     }
     let file = rule_file::read(&arguments.options)?;
-    let apart = file.set.rules().iter().filter(|rule| rule.spans::<KeyV4>().is_none()).count();
+    let apart = file.policy.set().rules().iter().filter(|rule| rule.spans::<KeyV4>().is_none()).count();
     let path = arguments.options.rules.display();
-    if apart == file.set.len() {
+    if apart == file.policy.set().len() {
         return Err(Failure::Usage(format!(
             "{path} has rules for IPv6 only, and headers of a trace are of IPv4\n  flowloom generate trace --v6 100% makes a capture"
         )));
     }
     if apart > 0 {
-        let rules = file.set.len();
+        let rules = file.policy.set().len();
         warn(
             &format!("{apart} of the {rules} rules of {path} are for IPv6: no header is inside them"),
             common,
@@ -62,7 +62,7 @@ pub(crate) fn headers(arguments: &Headers, common: &Common) -> Result<Status, Fa
         usize::try_from(arguments.count).ok().filter(|&count| count <= HEADERS_MAX).ok_or_else(|| {
             Failure::Usage(format!("--count {}: at most {HEADERS_MAX} headers a file", arguments.count))
         })?;
-    let keys: Vec<KeyV4> = headers::headers(&file.set, traffic, count, arguments.seed);
+    let keys: Vec<KeyV4> = headers::headers(file.policy.set(), traffic, count, arguments.seed);
     let mut text = String::new();
     for key in &keys {
         use std::fmt::Write;

@@ -1,28 +1,29 @@
 //! Looks into rule sets.
 
-use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use flowloom::classifier::analysis::{self, Oddity};
+use flowloom::classifier::analysis::Oddity;
 use flowloom::classifier::load::classbench;
-use flowloom::classifier::{
-    Action, Addresses, AnyKey, ClassifierBuilder, PortRange, ProtocolMatch, Rule, RuleId,
-};
+use flowloom::classifier::policy::{Families, Fragment, Packet, Possible, Truth};
+use flowloom::classifier::write;
+use flowloom::classifier::{Action, Addresses, ClassifierBuilder, PortRange, ProtocolMatch, Rule, RuleId};
 use flowloom::flow_key::FiveTuple;
 
 use crate::args::Common;
-use crate::args::rules::{Check, Convert, Explain, Rules, Stats, TargetForm};
+use crate::args::rules::{Check, Convert, Explain, FamilyName, FragmentName, Rules, Stats, TargetForm};
 use crate::exit::{Failure, Status, stdout_failure};
 use crate::output::is_one_file;
 use crate::progress::Steps;
 use crate::render::rules::{
-    CheckResult, ConvertResult, ExplainResult, FamilyResult, OddityResult, PrefixCount, RuleLine,
-    StatsResult,
+    CheckResult, ConvertResult, ExplainLine, ExplainResult, FamilyResult, OddityResult, PrefixCount,
+    RuleLine, StatsResult,
 };
 use crate::render::{counted, print, warn};
 use crate::rule_file::{self, RuleFile};
+
+mod compare;
 
 /// Runs the verb.
 pub(crate) fn run(arguments: &Rules, common: &Common) -> Result<Status, Failure> {
@@ -31,27 +32,32 @@ pub(crate) fn run(arguments: &Rules, common: &Common) -> Result<Status, Failure>
         Rules::Stats(stats) => run_stats(stats, common),
         Rules::Explain(explain) => run_explain(explain, common),
         Rules::Convert(convert) => run_convert(convert, common),
+        Rules::Minimise(minimise) => compare::minimise(minimise, common),
+        Rules::Diff(diff) => compare::diff(diff, common, diff.top),
+        Rules::Equivalent(diff) => compare::diff(diff, common, 1),
     }
 }
 
 /// Returns a rule as lists show it.
 pub(crate) fn line(file: &RuleFile, id: RuleId) -> RuleLine {
-    let rule = file.set.get(id);
-    let (number, line) = file.place(id).unwrap_or_default();
+    let (number, line) = file.place(id);
+    let chain = file.policy.source(id).map_or("", |source| &source.chain);
     RuleLine {
         number,
         line,
-        rule: rule.map(ToString::to_string).unwrap_or_default(),
-        action: rule.and_then(|rule| rule.action).map(Action::name),
+        rule: file.policy.text(id),
+        action: file.set().get(id).and_then(|rule| rule.action).map(Action::name),
+        chain: (!chain.is_empty()).then(|| chain.to_owned()),
     }
 }
 
 fn run_check(arguments: &Check, common: &Common) -> Result<Status, Failure> {
     let file = rule_file::read(&arguments.options)?;
+    file.warn_of_notes(common);
     let done = Arc::new(AtomicU64::new(0));
-    let steps = Steps::start("rules", file.set.len() as u64, Arc::clone(&done), common.quiet > 0);
+    let steps = Steps::start("rules", file.policy.len() as u64, Arc::clone(&done), common.quiet > 0);
     let watch = |decided| done.store(u64::from(decided), Ordering::Relaxed);
-    let findings = analysis::check_watched(&file.set, arguments.steps_max, watch);
+    let findings = file.policy.check(arguments.steps_max, watch);
     drop(steps);
     let count =
         |of: fn(&Oddity) -> bool| findings.oddities.iter().filter(|oddity| of(oddity)).count() as u64;
@@ -68,12 +74,12 @@ fn run_check(arguments: &Check, common: &Common) -> Result<Status, Failure> {
         schema: "flowloom/rules-check/1",
         path: arguments.options.rules.display().to_string(),
         form: file.form.name(),
-        rules: file.set.len() as u64,
+        rules: file.rules(),
         duplicates: count(|oddity| matches!(oddity, Oddity::Duplicate { .. })),
         shadowed: count(|oddity| matches!(oddity, Oddity::Shadowed { .. })),
         unreachable: count(|oddity| matches!(oddity, Oddity::Unreachable { .. })),
         undecided: u64::from(findings.undecided),
-        with_flags: file.with_flags(),
+        with_tests: file.with_tests(),
         listed: listed.collect(),
     };
     print(&result, common)?;
@@ -83,7 +89,7 @@ fn run_check(arguments: &Check, common: &Common) -> Result<Status, Failure> {
 
 fn run_stats(arguments: &Stats, common: &Common) -> Result<Status, Failure> {
     let file = rule_file::read(&arguments.options)?;
-    let rules = file.set.rules();
+    let rules = file.set().rules();
     let mut pairs = std::collections::BTreeMap::<(u32, u32, bool), u64>::new();
     for rule in rules {
         let pair = match rule.addresses {
@@ -104,7 +110,7 @@ fn run_stats(arguments: &Stats, common: &Common) -> Result<Status, Failure> {
     let begun = std::time::Instant::now();
     let classifier = ClassifierBuilder::new()
         .memory_bytes_max(usize::try_from(arguments.memory_max).unwrap_or(usize::MAX))
-        .build(&file.set)
+        .build(file.set())
         .map_err(|error| Failure::Usage(error.to_string()))?;
     let build_seconds = begun.elapsed().as_secs_f64();
     let stats = classifier.stats();
@@ -118,7 +124,7 @@ fn run_stats(arguments: &Stats, common: &Common) -> Result<Status, Failure> {
         any: count(&|rule| rule.addresses == Addresses::Any),
         port_ranges: count(&|rule| is_range(rule.source_ports) || is_range(rule.destination_ports)),
         any_protocol: count(&|rule| rule.protocol == ProtocolMatch::ANY),
-        with_flags: file.with_flags(),
+        with_tests: file.with_tests(),
         prefixes,
         build_seconds,
         classifier_v4: FamilyResult::of(&stats.v4),
@@ -141,17 +147,45 @@ fn run_explain(arguments: &Explain, common: &Common) -> Result<Status, Failure> 
         destination_port: destination.port(),
         protocol: arguments.protocol,
     };
-    let matching: Vec<RuleId> = match AnyKey::from(&tuple) {
-        AnyKey::V4(key) => file.set.all_matches(&key).collect(),
-        AnyKey::V6(key) => file.set.all_matches(&key).collect(),
+    let fragment = match arguments.fragment {
+        FragmentName::Whole => Fragment::Whole,
+        FragmentName::First => Fragment::First,
+        FragmentName::Later => Fragment::Later,
     };
+    let mut packet = Packet::new(tuple).with_fragment(fragment);
+    packet.tcp_flags = arguments.tcp_flags;
+    packet.icmp = arguments.icmp_type;
+    packet.state = arguments.state;
+    packet.input = arguments.input.as_deref();
+    packet.output = arguments.output.as_deref();
+    packet.length = arguments.length;
+    let outcomes = file.policy.outcomes(&packet);
+    let matching = file.policy.all_matches(&packet);
+    let role = |id: RuleId, truth: Truth| {
+        let of = |list: &[Possible]| list.iter().find(|one| one.rule == id).map(|one| one.truth);
+        match (of(&outcomes.deciders), of(&outcomes.passed)) {
+            (Some(Truth::Yes), _) => "wins",
+            (Some(_), _) => "may win",
+            (_, Some(Truth::Yes)) => "passes on",
+            (_, Some(_)) => "may pass on",
+            _ if truth == Truth::Yes => "would match",
+            _ => "may match",
+        }
+    };
+    let winner = outcomes.decided();
     let result = ExplainResult {
         schema: "flowloom/rules-explain/1",
         header: tuple.to_string(),
         matching: matching.len() as u64,
-        value: matching.first().and_then(|&id| file.set.get(id)).map(|rule| rule.value),
-        winner: matching.first().map(|&id| line(&file, id).number),
-        listed: matching.iter().take(arguments.top).map(|&id| line(&file, id)).collect(),
+        value: winner.and_then(|id| file.set().get(id)).map(|rule| rule.value),
+        winner: winner.map(|id| line(&file, id).number),
+        is_open: winner.is_none() && !outcomes.deciders.is_empty(),
+        unmatched: outcomes.unmatched.is_some(),
+        listed: matching
+            .iter()
+            .take(arguments.top)
+            .map(|one| ExplainLine { role: role(one.rule, one.truth), line: line(&file, one.rule) })
+            .collect(),
     };
     print(&result, common)?;
     Ok(Status::Ok)
@@ -166,12 +200,38 @@ fn run_convert(arguments: &Convert, common: &Common) -> Result<Status, Failure> 
             path.display()
         )));
     }
-    let is_toml = |path: &Path| path.extension().is_some_and(|extension| extension == "toml");
-    let named = if output.is_some_and(is_toml) { TargetForm::Toml } else { TargetForm::Classbench };
+    let ending = output.and_then(Path::extension).and_then(|ending| ending.to_str());
+    let named = match ending {
+        Some("toml") => TargetForm::Toml,
+        Some("nft") => TargetForm::Nft,
+        Some("json") => TargetForm::Json,
+        _ => TargetForm::Classbench,
+    };
     let form = arguments.to.unwrap_or(named);
     let text = match form {
-        TargetForm::Classbench => classbench::write(file.set.rules()),
-        TargetForm::Toml => toml(file.set.rules()),
+        TargetForm::Classbench if !file.policy.is_plain() && file.with_tests() > 0 => {
+            return Err(Failure::Usage(format!(
+                "a ClassBench filter file cannot say what {} ask for beyond addresses, ports and protocol\n  \
+                 --to toml says it",
+                counted(file.with_tests(), "rule")
+            )));
+        }
+        TargetForm::Classbench => classbench::write(file.set().rules()),
+        TargetForm::Toml => {
+            write::toml::write(&file.policy).map_err(|error| Failure::Usage(error.to_string()))?
+        }
+        TargetForm::Nft => {
+            write::nft::write(&file.policy).map_err(|error| Failure::Usage(error.to_string()))?
+        }
+        TargetForm::Iptables => {
+            let family = match arguments.options.file.family {
+                Some(FamilyName::Ipv6) => Families::V6,
+                _ => Families::V4,
+            };
+            write::iptables::write(&file.policy, family)
+                .map_err(|error| Failure::Usage(error.to_string()))?
+        }
+        TargetForm::Json => write::json::write(&file.policy),
     };
     if let Some(loss) = loss(&file, form) {
         warn(&loss, common);
@@ -190,7 +250,7 @@ fn run_convert(arguments: &Convert, common: &Common) -> Result<Status, Failure> 
         schema: "flowloom/rules-convert/1",
         path: path.display().to_string(),
         from: file.form.name(),
-        rules: file.set.len() as u64,
+        rules: file.rules(),
         bytes: text.len() as u64,
     };
     print(&result, common)?;
@@ -199,63 +259,19 @@ fn run_convert(arguments: &Convert, common: &Common) -> Result<Status, Failure> 
 
 /// Says what rules mean that a form cannot say.
 fn loss(file: &RuleFile, form: TargetForm) -> Option<String> {
-    let rules = file.set.rules();
+    let rules = file.set().rules();
     let count = |of: &dyn Fn(&Rule) -> bool| rules.iter().filter(|rule| of(rule)).count() as u64;
-    let (lost, keeper) = match form {
-        TargetForm::Classbench => {
-            let of_both = count(&|rule| rule.addresses == Addresses::Any);
-            (
-                [
-                    (count(&|rule| rule.action.is_some()), "without action"),
-                    (of_both, "for IPv4 only, which were for IPv6 too"),
-                ],
-                "--to toml keeps that",
-            )
-        }
-        TargetForm::Toml => ([(file.with_flags(), "without flags"), (0, "")], "--to classbench keeps them"),
+    let lost = match form {
+        TargetForm::Classbench => [
+            (count(&|rule| rule.action.is_some()), "without action"),
+            (count(&|rule| rule.addresses == Addresses::Any), "for IPv4 only, which were for IPv6 too"),
+        ],
+        _ => return None,
     };
     let lost: Vec<String> = lost
         .iter()
         .filter(|(rules, _)| *rules > 0)
         .map(|(rules, what)| format!("{} {what}", counted(*rules, "rule")))
         .collect();
-    (!lost.is_empty()).then(|| format!("written are {}; {keeper}", lost.join(", ")))
-}
-
-/// Returns rules in our own form, fields that say nothing left out.
-fn toml(rules: &[Rule]) -> String {
-    let mut text = String::new();
-    let mut field = |name: &str, value: &dyn std::fmt::Display, is_said: bool| {
-        if is_said {
-            let written = writeln!(text, "{name} = {value}");
-            debug_assert!(written.is_ok(), "writing to a string does not fail");
-        } else if name == "[[rule]]" {
-            text.push_str("[[rule]]\n");
-        }
-    };
-    for rule in rules {
-        field("[[rule]]", &"", false);
-        let (source, destination) = match rule.addresses {
-            Addresses::Any => (String::new(), String::new()),
-            Addresses::V4 { source, destination } => {
-                (format!("\"{source}\""), format!("\"{destination}\""))
-            }
-            Addresses::V6 { source, destination } => {
-                (format!("\"{source}\""), format!("\"{destination}\""))
-            }
-        };
-        field("source", &source, !source.is_empty());
-        field("destination", &destination, !destination.is_empty());
-        for (name, range) in
-            [("source_ports", rule.source_ports), ("destination_ports", rule.destination_ports)]
-        {
-            field(name, &format!("\"{}-{}\"", range.low(), range.high()), range != PortRange::ANY);
-        }
-        field("protocol", &format!("\"{}\"", rule.protocol), rule.protocol != ProtocolMatch::ANY);
-        field("priority", &rule.priority, rule.priority != 0);
-        field("value", &rule.value, true);
-        let action = rule.action.map_or("", |action| action.name());
-        field("action", &format!("\"{action}\""), rule.action.is_some());
-    }
-    text
+    (!lost.is_empty()).then(|| format!("written are {}; --to toml keeps that", lost.join(", ")))
 }

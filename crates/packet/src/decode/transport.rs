@@ -1,4 +1,4 @@
-//! TCP, UDP, SCTP and ICMP: ports, flags, and where the payload begins.
+//! TCP, UDP, UDP-Lite, DCCP, SCTP and ICMP: ports, flags, and where the payload begins.
 
 use flowloom_flow_key::{Direction, FlowKey};
 
@@ -9,8 +9,10 @@ use crate::view::Headers;
 const ICMP: u8 = 1;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
+const DCCP: u8 = 33;
 const ICMPV6: u8 = 58;
 const SCTP: u8 = 132;
+const UDPLITE: u8 = 136;
 
 /// What an IP header says about what it carries.
 #[derive(Clone, Copy, Debug)]
@@ -80,9 +82,20 @@ impl Layers<'_> {
                 let words = self.bytes.get(at + 12).map_or(5, |byte| usize::from(byte >> 4));
                 Ok(Transport { source_port, destination_port, tcp_flags, header_bytes: words.max(5) * 4 })
             }
-            UDP => {
+            UDP | UDPLITE => {
                 let (source_port, destination_port) = self.ports(network)?;
                 Ok(Transport { source_port, destination_port, tcp_flags: 0, header_bytes: 8 })
+            }
+            DCCP => {
+                let (source_port, destination_port) = self.ports(network)?;
+                // The data offset counts words of the generic header and the options [RFC 4340 §5.1].
+                let words = self.bytes.get(at + 4).map_or(3, |&byte| usize::from(byte));
+                Ok(Transport {
+                    source_port,
+                    destination_port,
+                    tcp_flags: 0,
+                    header_bytes: words.max(3) * 4,
+                })
             }
             SCTP => {
                 let (source_port, destination_port) = self.ports(network)?;
@@ -153,6 +166,16 @@ mod tests {
         assert_eq!(ports(read(SCTP, &[3, 0xE8, 0, 53, 0, 0, 0, 0, 0, 0, 0, 0])), Ok((1000, 53)));
         let headers = read(89, &[1; 24]).unwrap();
         assert_eq!((ports(Ok(headers)), headers.payload_bytes), (Ok((0, 0)), 24));
+    }
+
+    #[test]
+    fn udp_lite_and_dccp_have_ports() {
+        let headers = read(UDPLITE, &[3, 0xE8, 0, 53, 0, 8, 0, 0, 7]).unwrap();
+        assert_eq!((ports(Ok(headers)), headers.payload_bytes), (Ok((1000, 53)), 1));
+        let request = on(&[3, 0xE8, 0, 53, 5, 0, 0, 0], &[0; 13]);
+        let headers = read(DCCP, &request).unwrap();
+        assert_eq!((ports(Ok(headers)), headers.payload_bytes), (Ok((1000, 53)), 1));
+        assert_eq!(read(DCCP, &request[..3]), Err(DropReason::MalformedTransport));
     }
 
     #[test]

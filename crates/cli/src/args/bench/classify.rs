@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 
 use crate::args::generate::{ProfileName, TrafficName};
 use crate::args::parse;
+use crate::args::rules::FileOptions;
 use crate::args::save::Save;
 
 /// Compare ways to classify.
@@ -18,9 +19,8 @@ pub(crate) struct Classify {
     #[arg(long, value_name = "RULES")]
     pub(crate) rules: Option<PathBuf>,
 
-    /// Chain of an iptables file [default: INPUT]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) chain: Option<String>,
+    #[command(flatten)]
+    pub(crate) file: FileOptions,
 
     /// Kind of generated sets
     #[arg(long, value_enum, default_value_t = ProfileName::Acl, conflicts_with = "rules")]

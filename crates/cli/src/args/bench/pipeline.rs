@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 
 use crate::args::parse;
 use crate::args::replay::SchedulerName;
+use crate::args::rules::FileOptions;
 use crate::args::save::Save;
 
 /// Measures the packet path: what each stage costs, how it scales over workers, how late packets are.
@@ -23,9 +24,8 @@ pub(crate) struct Pipeline {
     #[arg(long, value_name = "RULES")]
     pub(crate) rules: Option<PathBuf>,
 
-    /// Chain of an iptables file [default: INPUT]
-    #[arg(long, value_name = "NAME", requires = "rules")]
-    pub(crate) chain: Option<String>,
+    #[command(flatten)]
+    pub(crate) file: FileOptions,
 
     /// Who gets a packet
     #[arg(long, value_enum, default_value_t = SchedulerName::Dh)]

@@ -57,8 +57,8 @@ pub(crate) fn run(arguments: &Classify, common: &Common) -> Result<Status, Failu
 
 fn sets(arguments: &Classify) -> Result<Vec<(String, RuleSet)>, Failure> {
     if let Some(path) = &arguments.rules {
-        let options = RuleOptions { rules: path.clone(), chain: arguments.chain.clone() };
-        return Ok(vec![(path.display().to_string(), rule_file::read(&options)?.set)]);
+        let options = RuleOptions { rules: path.clone(), table: None, file: arguments.file.clone() };
+        return Ok(vec![(path.display().to_string(), rule_file::read(&options)?.policy.set().clone())]);
     }
     let (profile, name) = match arguments.profile {
         ProfileName::Acl => (Profile::Acl, "acl"),

@@ -149,8 +149,8 @@ fn rules(arguments: &Pipeline) -> Result<Option<RuleSet>, Failure> {
         let set = synth::rules(Profile::Acl, RULES, SEED, false);
         return set.map(Some).map_err(|error| Failure::Experiment(error.to_string()));
     };
-    let options = RuleOptions { rules: path.clone(), chain: arguments.chain.clone() };
-    rule_file::read(&options).map(|file| Some(file.set))
+    let options = RuleOptions { rules: path.clone(), table: None, file: arguments.file.clone() };
+    rule_file::read(&options).map(|file| Some(file.policy.set().clone()))
 }
 
 /// Returns the numbers of workers: those asked for, or powers of two as far as there are CPUs.

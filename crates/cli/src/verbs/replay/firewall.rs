@@ -3,25 +3,28 @@
 use std::sync::Arc;
 
 use flowloom::apps::Firewall;
-use flowloom::apps::firewall::{Defaults, FirewallOptions, FirewallRules, Hits, LiveRules};
-use flowloom::classifier::{ClassifierBuilder, RuleSet};
+use flowloom::apps::firewall::{Defaults, Enforcement, FirewallOptions, FirewallRules, Hits, LiveRules};
+use flowloom::classifier::ClassifierBuilder;
+use flowloom::classifier::policy::{Knowledge, Policy};
 use flowloom::engine::Verdict;
 
 use super::role::Role;
+use crate::args::Common;
 use crate::args::firewall::FirewallOptions as Options;
 use crate::args::replay::{AppName, Replay};
-use crate::args::rules::RuleOptions;
+use crate::args::rules::{EnforceOptions, RuleOptions};
 use crate::attend::{Reload, Stamp};
 use crate::exit::Failure;
 use crate::render::verdicts::{FirewallFigures, HitFigures, RuleFigures};
-use crate::rule_file;
+use crate::rule_file::{self, RuleFile};
 use crate::verify::Sums;
 
 /// The rules of a run, and how to read them again.
 pub(super) struct Rules {
     live: Arc<LiveRules>,
     loader: Loader,
-    set: RuleSet,
+    policy: Policy,
+    enforcement: Enforcement,
     /// What the file was when it was read.
     stamp: Stamp,
     form: &'static str,
@@ -32,24 +35,32 @@ pub(super) struct Rules {
 #[derive(Clone, Debug)]
 struct Loader {
     file: RuleOptions,
+    enforce: EnforceOptions,
     defaults: Defaults,
     memory_bytes_max: usize,
 }
 
 impl Loader {
     /// Reads the file, and builds its classifier. The error names the line, or the budget that was passed.
-    fn load(&self) -> Result<(FirewallRules, &'static str), Failure> {
+    fn load(&self) -> Result<(FirewallRules, RuleFile), Failure> {
         let file = rule_file::read(&self.file)?;
+        let enforcement = self.enforcement(&file)?;
         let builder = ClassifierBuilder::new().memory_bytes_max(self.memory_bytes_max);
-        let rules = FirewallRules::build(file.set, self.defaults, builder)
+        let rules = FirewallRules::of_policy(file.policy.clone(), self.defaults, enforcement, builder)
             .map_err(|error| Failure::Usage(format!("{}: {error}", self.file.rules.display())))?;
-        Ok((rules, file.form.name()))
+        Ok((rules, file))
+    }
+
+    /// Returns what enforcing the rules needs besides packets. The flow table gives states, decoded packets their fields.
+    fn enforcement(&self, file: &RuleFile) -> Result<Enforcement, Failure> {
+        let known = Knowledge { headers: true, state: true, frame: true, ..Knowledge::default() };
+        file.enforcement(&self.enforce, known)
     }
 }
 
 impl Rules {
     /// Loads the rules, if there are any.
-    pub(super) fn of(arguments: &Replay) -> Result<Option<Self>, Failure> {
+    pub(super) fn of(arguments: &Replay, common: &Common) -> Result<Option<Self>, Failure> {
         let options = &arguments.firewall;
         let Some(path) = &options.rules else {
             return match arguments.app {
@@ -71,16 +82,23 @@ impl Rules {
             )));
         }
         let loader = Loader {
-            file: RuleOptions { rules: path.clone(), chain: options.chain.clone() },
+            file: RuleOptions {
+                rules: path.clone(),
+                table: options.rules_table.clone(),
+                file: options.file.clone(),
+            },
+            enforce: options.enforce.clone(),
             defaults: defaults(options),
             memory_bytes_max: usize::try_from(options.rules_memory).unwrap_or(usize::MAX),
         };
         let stamp = Stamp::of(path);
-        let (rules, form) = loader.load()?;
-        let set = rules.set().clone();
+        let (rules, file) = loader.load()?;
+        file.warn_of_notes(common);
+        let enforcement = loader.enforcement(&file)?;
+        let (form, policy) = (file.form.name(), file.policy);
         let judging = FirewallOptions { per_packet: options.per_packet, strict_tcp: options.strict_tcp };
         let live = Arc::new(LiveRules::new(rules));
-        Ok(Some(Self { live, loader, set, stamp, form, options: judging }))
+        Ok(Some(Self { live, loader, policy, enforcement, stamp, form, options: judging }))
     }
 
     /// Returns the rules that workers judge by, and what they count.
@@ -90,7 +108,8 @@ impl Rules {
 
     /// Returns the application's role.
     pub(super) fn role(&self) -> FirewallRole {
-        let plain = FirewallRules::scanning(self.set.clone(), self.loader.defaults);
+        let (policy, enforcement) = (self.policy.clone(), self.enforcement.clone());
+        let plain = FirewallRules::scanning_policy(policy, self.loader.defaults, enforcement);
         FirewallRole {
             live: Arc::clone(&self.live),
             oracle: Arc::new(LiveRules::new(plain)),
@@ -122,7 +141,7 @@ impl Rules {
         FirewallFigures {
             rules_path: self.loader.file.rules.display().to_string(),
             form: self.form,
-            rules: rules.set().len() as u64,
+            rules: rules.count() as u64,
             default: word(self.loader.defaults.unmatched),
             no_action: word(self.loader.defaults.no_action),
             per_packet: self.options.per_packet,
@@ -137,7 +156,7 @@ impl Rules {
                 .take(top)
                 .map(|&(number, hits)| RuleFigures {
                     number: u64::from(number),
-                    rule: rules.rule(number).map(ToString::to_string).unwrap_or_default(),
+                    rule: rules.text(number),
                     verdict: word(rules.verdict(number)),
                     packets: hits.packets,
                     bytes: hits.bytes,

@@ -55,7 +55,7 @@ pub(crate) fn run(arguments: &Replay, common: &Common) -> Result<Status, Failure
         // Unit tests do not run it; without this line they would compile the engine once more for every application.
         return Ok(Status::Ok);
     }
-    let rules = Rules::of(arguments)?;
+    let rules = Rules::of(arguments, common)?;
     check_application(arguments)?;
     if let Some(rules) = &rules {
         return run_app(arguments, common, None, Some(rules), &rules.role());

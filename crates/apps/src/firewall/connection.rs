@@ -1,0 +1,140 @@
+//! The state of a connection as connection tracking of the Linux kernel gives it, for rules that ask.
+//!
+//! ```text
+//!  first packet, of a kind that can open a connection ─▶ NEW, until the other end answers
+//!  any packet of the other end, and all after it      ─▶ ESTABLISHED
+//!  what can open nothing, in a flow that is not open  ─▶ INVALID
+//! ```
+//!
+//! Unlike the kernel, sequence numbers are not compared, a closed connection is forgotten by its flow's timeout alone, and
+//! no helper makes a connection RELATED.
+
+use flowloom_classifier::policy::{ConnectionState, Fragment, Packet};
+use flowloom_flow_key::Direction;
+
+/// What is remembered of a flow to tell its packets' states.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Connection {
+    /// The end that opened it.
+    opener: Option<Direction>,
+    /// The other end has sent something.
+    is_answered: bool,
+}
+
+const FIN: u8 = 1;
+const SYN: u8 = 2;
+const RST: u8 = 4;
+const ACK: u8 = 16;
+
+/// What a packet can do to a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// Belongs to a connection, and can open one.
+    Opens,
+    /// Belongs to an open connection only.
+    Follows,
+    /// Belongs to no connection, whatever is open.
+    Invalid,
+    /// Is not tracked.
+    Untracked,
+    /// Is about another connection, or a part without headers: its own flow does not say.
+    Unknown,
+}
+
+fn role(packet: &Packet<'_>) -> Role {
+    if packet.fragment == Fragment::Later {
+        return Role::Unknown;
+    }
+    match (packet.tuple.protocol, packet.tcp_flags, packet.icmp) {
+        (6, Some(flags), _) => match flags & (SYN | ACK | FIN | RST) {
+            // A pick-up in the middle is what the kernel does too (nf_conntrack_tcp_loose).
+            SYN | ACK => Role::Opens,
+            flags if [SYN | ACK, FIN | ACK, RST, RST | ACK].contains(&flags) => Role::Follows,
+            _ => Role::Invalid,
+        },
+        (1, _, Some((8 | 13 | 15 | 17, _))) | (58, _, Some((128, _))) => Role::Opens,
+        (1, _, Some((0 | 14 | 16 | 18, _))) | (58, _, Some((129, _))) => Role::Follows,
+        // An error is about another flow; of what is cut nothing is known.
+        (1, _, Some((3 | 4 | 5 | 11 | 12, _)) | None)
+        | (58, _, Some((1..=127, _)) | None)
+        | (6, None, _) => Role::Unknown,
+        // Neighbour discovery and multicast listeners.
+        (58, _, Some((130..=137 | 143, _))) => Role::Untracked,
+        (1 | 58, _, Some(_)) => Role::Invalid,
+        _ => Role::Opens,
+    }
+}
+
+impl Connection {
+    /// Takes a packet of the flow, and returns its state; `None` where the flow does not say: an ICMP error is about another
+    /// flow, and a later fragment belongs to a packet of another one.
+    pub fn take(&mut self, packet: &Packet<'_>, direction: Direction) -> Option<ConnectionState> {
+        let role = role(packet);
+        match (role, self.opener) {
+            (Role::Unknown, _) => return None,
+            (Role::Untracked, _) => return Some(ConnectionState::Untracked),
+            (Role::Invalid, _) | (Role::Follows, None) => return Some(ConnectionState::Invalid),
+            (Role::Opens, None) => self.opener = Some(direction),
+            (_, Some(opener)) => self.is_answered |= direction != opener,
+        }
+        Some(if self.is_answered { ConnectionState::Established } else { ConnectionState::New })
+    }
+
+    /// Returns whether a packet has opened the connection.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.opener.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flowloom_flow_key::FiveTuple;
+
+    use super::*;
+
+    const FORTH: Direction = Direction::LowToHigh;
+    const BACK: Direction = Direction::HighToLow;
+
+    fn tcp(flags: u8) -> Packet<'static> {
+        let mut packet = Packet::new(FiveTuple::v4([1; 4], [2; 4], 9, 80, 6));
+        packet.tcp_flags = Some(flags);
+        packet
+    }
+
+    #[test]
+    fn a_connection_is_new_until_it_is_answered() {
+        use ConnectionState::{Established, Invalid, New};
+        let mut connection = Connection::default();
+        let mut take = |flags, direction| connection.take(&tcp(flags), direction);
+        assert_eq!(take(SYN, FORTH), Some(New));
+        assert_eq!(take(SYN, FORTH), Some(New), "sent again");
+        assert_eq!(take(SYN | ACK, BACK), Some(Established));
+        assert_eq!(take(ACK, FORTH), Some(Established));
+        assert_eq!(take(SYN | FIN, FORTH), Some(Invalid));
+        assert_eq!(take(0, FORTH), Some(Invalid));
+        assert_eq!(take(FIN | ACK, BACK), Some(Established));
+    }
+
+    #[test]
+    fn what_opens_nothing_is_invalid() {
+        for flags in [SYN | ACK, RST, RST | ACK, FIN | ACK, FIN] {
+            assert_eq!(
+                Connection::default().take(&tcp(flags), FORTH),
+                Some(ConnectionState::Invalid),
+                "{flags}"
+            );
+        }
+        assert_eq!(Connection::default().take(&tcp(ACK), FORTH), Some(ConnectionState::New), "picked up");
+        let icmp = |kind| {
+            let mut packet = Packet::new(FiveTuple::v4([1; 4], [2; 4], 0, 0, 1));
+            packet.icmp = Some((kind, 0));
+            packet
+        };
+        let mut echo = Connection::default();
+        assert_eq!(echo.take(&icmp(0), BACK), Some(ConnectionState::Invalid));
+        assert_eq!(echo.take(&icmp(8), FORTH), Some(ConnectionState::New));
+        assert_eq!(echo.take(&icmp(0), BACK), Some(ConnectionState::Established));
+        assert_eq!(echo.take(&icmp(3), FORTH), None, "an error is about another flow");
+    }
+}

@@ -1,0 +1,121 @@
+//! A decoded packet as a policy sees it.
+
+use flowloom_classifier::policy::{Fragment, Packet};
+use flowloom_flow_key::IpFamily;
+use flowloom_packet::PacketView;
+
+/// Returns what a packet shows of the fields that rules ask for. Interfaces and the connection's state are not in it.
+///
+/// Flags of TCP, and ICMP's type, are not known where the record was cut before them.
+#[must_use]
+pub fn describe(view: &PacketView<'_>) -> Packet<'static> {
+    let headers = &view.headers;
+    let byte = |from: u32, offset: usize| view.bytes.get(from as usize + offset).copied();
+    let ip = |offset: usize| byte(headers.network_offset, offset);
+    let is_v6 = headers.key.family() == IpFamily::V6;
+    let fragment = if headers.later_fragment {
+        Fragment::Later
+    } else if is_v6 {
+        if is_first_of_v6(view) { Fragment::First } else { Fragment::Whole }
+    } else {
+        // The flag "more fragments" of a packet at offset zero.
+        match ip(6) {
+            Some(flags) if flags & 0x20 != 0 => Fragment::First,
+            _ => Fragment::Whole,
+        }
+    };
+    let mut packet = Packet::new(headers.tuple()).with_fragment(fragment);
+    let transport = |offset: usize| byte(headers.transport_offset, offset);
+    if fragment != Fragment::Later {
+        match headers.key.protocol() {
+            6 => packet.tcp_flags = transport(13).map(|_| headers.tcp_flags),
+            1 | 58 => packet.icmp = transport(0).zip(transport(1)),
+            _ => {}
+        }
+    }
+    packet.dscp = if is_v6 {
+        ip(0).zip(ip(1)).map(|(first, second)| (first << 4 | second >> 4) >> 2)
+    } else {
+        ip(1).map(|service| service >> 2)
+    };
+    packet.length = Some(view.ip_bytes());
+    // Zones of stacked tags and tunnels are no VLAN of one tag.
+    packet.vlan = u16::try_from(headers.key.zone()).ok().filter(|&vlan| vlan < 4096);
+    packet
+}
+
+/// Returns whether a fragment header before the transport header says that more follow.
+fn is_first_of_v6(view: &PacketView<'_>) -> bool {
+    const HEADER_BYTES: usize = 40;
+    const FRAGMENT: u8 = 44;
+    /// Extension headers that are looked through; the decoder follows no more.
+    const EXTENSIONS_MAX: usize = 8;
+    let start = view.headers.network_offset as usize;
+    let at = |offset: usize| view.bytes.get(start + offset).copied();
+    let (mut next, mut offset) = (at(6), HEADER_BYTES);
+    for _ in 0..EXTENSIONS_MAX {
+        let Some(kind) = next else { return false };
+        let words = match kind {
+            FRAGMENT => return at(offset + 3).is_some_and(|flags| flags & 1 != 0),
+            0 | 43 | 60 | 135 | 139 | 140 => at(offset + 1).map(|length| (usize::from(length) + 1) * 8),
+            51 => at(offset + 1).map(|length| (usize::from(length) + 2) * 4),
+            _ => return false,
+        };
+        let Some(length) = words else { return false };
+        next = at(offset);
+        offset += length;
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use flowloom_packet::{DecodeOptions, LinkType, decode};
+
+    use super::*;
+
+    fn of(bytes: &[u8]) -> Packet<'static> {
+        let headers = decode(LinkType::RAW, bytes, DecodeOptions::default()).unwrap();
+        describe(&PacketView::new(bytes, headers, 0, u32::try_from(bytes.len()).unwrap()))
+    }
+
+    fn v4(protocol: u8, fragment: [u8; 2], rest: &[u8]) -> Vec<u8> {
+        let length = u16::try_from(20 + rest.len()).unwrap().to_be_bytes();
+        let mut packet =
+            vec![0x45, 0xb8, length[0], length[1], 0, 1, fragment[0], fragment[1], 64, protocol, 0, 0];
+        packet.extend([10, 0, 0, 1, 10, 0, 0, 2]);
+        packet.extend(rest);
+        packet
+    }
+
+    #[test]
+    fn fields_are_those_of_the_headers() {
+        let syn = [0, 9, 0, 80, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, 2, 0, 0, 0, 0, 0, 0];
+        let packet = of(&v4(6, [0, 0], &syn));
+        assert_eq!(
+            (packet.tcp_flags, packet.dscp, packet.length, packet.vlan),
+            (Some(2), Some(46), Some(40), Some(0))
+        );
+        assert_eq!(of(&v4(6, [0, 0], &syn)[..32]).tcp_flags, None, "cut before the flags");
+        let unreachable = of(&v4(1, [0, 0], &[3, 4, 0, 0, 0, 0, 0, 0]));
+        assert_eq!((unreachable.icmp, unreachable.has_ports), (Some((3, 4)), false));
+        let first = of(&v4(17, [0x20, 0], &[0, 9, 0, 80, 0, 8, 0, 0]));
+        assert_eq!((first.fragment, first.has_ports), (Fragment::First, true));
+        let later = of(&v4(17, [0, 7], &[1; 8]));
+        assert_eq!((later.fragment, later.has_ports), (Fragment::Later, false));
+    }
+
+    #[test]
+    fn the_first_fragment_of_ipv6_is_found_behind_other_extensions() {
+        let mut packet = vec![0x6b, 0x80, 0, 0, 0, 24, 60, 64];
+        packet.extend([1; 16]);
+        packet.extend([2; 16]);
+        packet.extend([44, 0, 1, 4, 0, 0, 0, 0]);
+        packet.extend([17, 0, 0, 1, 0, 0, 0, 9]);
+        packet.extend([0, 9, 0, 80, 0, 8, 0, 0]);
+        let first = of(&packet);
+        assert_eq!((first.fragment, first.dscp, first.has_ports), (Fragment::First, Some(46), true));
+        packet[51] = 0;
+        assert_eq!(of(&packet).fragment, Fragment::Whole);
+    }
+}

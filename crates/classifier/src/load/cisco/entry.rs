@@ -1,0 +1,447 @@
+//! An entry of an access list: what it asks, and what it does.
+
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use super::super::iptables::{dscp_class, icmp};
+use super::super::services::service;
+use super::super::{LoadError, LoadErrorKind, ipset, protocol};
+use super::Objects;
+use crate::policy::{Conditions, Families, Ranges, Test, TestKind, WITH_PORTS, bits_of};
+use crate::rule::{Action, decimal};
+
+/// How the addresses of an entry are written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Style {
+    /// Bits that do not count are set in the mask.
+    Wildcard,
+    /// Bits that count are set in the mask.
+    Netmask,
+}
+
+/// An entry of a list.
+pub(super) struct Entry<'a> {
+    pub(super) number: usize,
+    pub(super) line: &'a str,
+    pub(super) words: &'a [&'a str],
+    pub(super) next: usize,
+    pub(super) style: Style,
+    pub(super) is_v6: bool,
+    pub(super) objects: &'a Objects,
+}
+
+impl<'a> Entry<'a> {
+    pub(super) fn take(&mut self, word: &str) -> bool {
+        let found = self.words.get(self.next) == Some(&word);
+        self.next += usize::from(found);
+        found
+    }
+
+    /// Returns the byte at which a word begins.
+    fn at(&self, index: usize) -> usize {
+        self.words
+            .get(index)
+            .map_or(self.line.len(), |word| word.as_ptr() as usize - self.line.as_ptr() as usize)
+    }
+
+    fn expected(&self, what: &'static str) -> LoadError {
+        LoadError::new(self.number, self.line, self.at(self.next), LoadErrorKind::Expected(what))
+    }
+
+    fn word(&mut self, what: &'static str) -> Result<&'a str, LoadError> {
+        let word = self.words.get(self.next).copied().ok_or_else(|| self.expected(what))?;
+        self.next += 1;
+        Ok(word)
+    }
+
+    /// Reads the entry; `None` is a remark.
+    pub(super) fn read(mut self, is_standard: bool) -> Result<Option<(Conditions, Action)>, LoadError> {
+        if self.words.get(self.next).is_some_and(|word| word.parse::<u32>().is_ok()) {
+            self.next += 1;
+        }
+        if self.take("sequence") {
+            self.next += 1;
+        }
+        let action = match self.word("permit, deny or remark")? {
+            "permit" => Action::Accept,
+            "deny" => Action::Deny,
+            "remark" | "description" => return Ok(None),
+            "evaluate" => {
+                self.next -= 1;
+                let message = "unsupported entry 'evaluate': a reflexive list changes while packets flow; leave it out";
+                let kind = LoadErrorKind::Refused(message.to_owned());
+                return Err(LoadError::new(self.number, self.line, self.at(self.next), kind));
+            }
+            _ => {
+                self.next -= 1;
+                return Err(self.expected("permit, deny or remark"));
+            }
+        };
+        let mut conditions = Conditions::default();
+        if is_standard {
+            self.address(&mut conditions, false)?;
+            while self.next < self.words.len() {
+                self.option(&mut conditions)?;
+            }
+            return Ok(Some((conditions, action)));
+        }
+        self.protocol(&mut conditions)?;
+        self.address(&mut conditions, false)?;
+        self.ports(&mut conditions, false)?;
+        self.address(&mut conditions, true)?;
+        self.ports(&mut conditions, true)?;
+        while self.next < self.words.len() {
+            self.option(&mut conditions)?;
+        }
+        Ok(Some((conditions, action)))
+    }
+
+    fn protocol(&mut self, conditions: &mut Conditions) -> Result<(), LoadError> {
+        let word = self.word("a protocol such as tcp or ip")?;
+        let number = match word {
+            "ip" | "ipv4" | "ipv6" => {
+                if word == "ipv6" {
+                    conditions.families = Families::V6;
+                }
+                return Ok(());
+            }
+            "ahp" => 51,
+            "eigrp" => 88,
+            "ipinip" => 4,
+            "nos" => 94,
+            "pcp" => 108,
+            "icmp" if self.is_v6 => 58,
+            "icmp6" => 58,
+            name => {
+                let found = protocol(name).filter(|found| found.mask() == 0xff && !name.contains('/'));
+                let Some(found) = found else {
+                    self.next -= 1;
+                    return Err(self.expected("a protocol such as tcp or ip"));
+                };
+                found.value()
+            }
+        };
+        conditions.ask_protocol(&Ranges::exact(u128::from(number)));
+        Ok(())
+    }
+
+    fn address(&mut self, conditions: &mut Conditions, is_destination: bool) -> Result<(), LoadError> {
+        const WHAT: &str = "any, host and an address, or an address and a mask";
+        let word = self.word(WHAT)?;
+        match word {
+            "any" => return Ok(()),
+            "any4" => conditions.families = conditions.families.and(Families::V4),
+            "any6" => conditions.families = conditions.families.and(Families::V6),
+            "host" => {
+                let address: IpAddr = self.word("an address")?.parse().map_err(|_| {
+                    self.next -= 1;
+                    self.expected("an address")
+                })?;
+                conditions.ask_address(is_destination, address.is_ipv6(), &Ranges::exact(bits_of(address)));
+            }
+            "object" | "object-group" => {
+                let name = self.word("the name of an object")?;
+                let Some(found) = self.objects.networks.get(name) else {
+                    self.next -= 1;
+                    let message = format!("no object '{name}' of addresses before this line");
+                    let kind = LoadErrorKind::Refused(message);
+                    return Err(LoadError::new(self.number, self.line, self.at(self.next), kind));
+                };
+                let of = |is_v6: bool| {
+                    Ranges::of(found.iter().filter(|one| one.0 == is_v6).map(|&(_, low, high)| (low, high)))
+                };
+                let (v4, v6) = (of(false), of(true));
+                match (v4.is_empty(), v6.is_empty()) {
+                    (false, true) => conditions.ask_address(is_destination, false, &v4),
+                    (true, false) => conditions.ask_address(is_destination, true, &v6),
+                    _ => {
+                        let mut any = [Conditions::default(), Conditions::default()];
+                        any[0].ask_address(is_destination, false, &v4);
+                        any[1].ask_address(is_destination, true, &v6);
+                        conditions.ask(TestKind::AnyOf(any.into()));
+                    }
+                }
+            }
+            word if word.contains('/') => {
+                let is_v6 = word.contains(':');
+                let range = ipset::addresses(word, is_v6).ok_or_else(|| {
+                    self.next -= 1;
+                    self.expected(WHAT)
+                })?;
+                if range.0 != 0 || range.1 != if is_v6 { u128::MAX } else { 0xffff_ffff } {
+                    conditions.ask_address(is_destination, is_v6, &Ranges::of([range]));
+                } else {
+                    conditions.families =
+                        conditions.families.and(if is_v6 { Families::V6 } else { Families::V4 });
+                }
+            }
+            word => {
+                let address: IpAddr = word.parse().map_err(|_| {
+                    self.next -= 1;
+                    self.expected(WHAT)
+                })?;
+                // A standard list may name a host without a mask.
+                let mask: Option<IpAddr> = self.words.get(self.next).and_then(|word| word.parse().ok());
+                self.next += usize::from(mask.is_some());
+                let mask = match mask {
+                    Some(mask) if self.style == Style::Wildcard => !bits_of(mask) & 0xffff_ffff,
+                    Some(mask) => bits_of(mask),
+                    None => 0xffff_ffff,
+                };
+                let value = bits_of(address) & mask;
+                if let Some(set) = Ranges::under_mask(value, mask, 32, 1 << 12) {
+                    conditions.ask_address(is_destination, false, &set);
+                } else {
+                    conditions.families = conditions.families.and(Families::V4);
+                    conditions.ask(TestKind::Address { is_destination, value, mask });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn ports(&mut self, conditions: &mut Conditions, is_destination: bool) -> Result<(), LoadError> {
+        const WHAT: &str = "a port from 0 to 65535, or a service such as www";
+        let Some(&word) = self.words.get(self.next) else { return Ok(()) };
+        let start = self.next;
+        let one = |entry: &mut Self| {
+            let word = entry.word(WHAT)?;
+            port(word).ok_or_else(|| {
+                entry.next -= 1;
+                entry.expected(WHAT)
+            })
+        };
+        let set = match word {
+            "eq" | "neq" => {
+                self.next += 1;
+                let mut ports = Vec::from([one(self)?]);
+                // IOS takes several ports.
+                while self.words.get(self.next).is_some_and(|word| port(word).is_some()) {
+                    ports.push(one(self)?);
+                }
+                let set = Ranges::of(ports.into_iter().map(|port| (port, port)));
+                if word == "neq" { set.complement(0xffff) } else { set }
+            }
+            "lt" | "gt" => {
+                self.next += 1;
+                let port = one(self)?;
+                if word == "lt" {
+                    Ranges::of(port.checked_sub(1).map(|end| (0, end)))
+                } else {
+                    Ranges::of([(port + 1, 0xffff)])
+                }
+            }
+            "range" => {
+                self.next += 1;
+                let (low, high) = (one(self)?, one(self)?);
+                Ranges::of([(low.min(high), low.max(high))])
+            }
+            "object-group"
+                if self
+                    .words
+                    .get(self.next + 1)
+                    .is_some_and(|name| self.objects.ports.contains_key(*name)) =>
+            {
+                self.next += 2;
+                Ranges::of(self.objects.ports[self.words[self.next - 1]].iter().copied())
+            }
+            _ => return Ok(()),
+        };
+        let allowed = Ranges::of(WITH_PORTS.map(|number| (u128::from(number), u128::from(number))));
+        if !conditions.protocols.as_ref().is_some_and(|asked| allowed.covers(asked)) {
+            self.next = start;
+            return Err(self.expected("a protocol that has ports, such as tcp or udp, before these"));
+        }
+        conditions.ask_port(is_destination, &set);
+        Ok(())
+    }
+
+    #[expect(clippy::too_many_lines, reason = "one arm for each option of an entry")]
+    fn option(&mut self, conditions: &mut Conditions) -> Result<(), LoadError> {
+        let start = self.next;
+        let word = self.word("an option")?;
+        let protocols = conditions.protocols.as_ref().and_then(Ranges::hull).map(|(low, _)| low);
+        match word {
+            // They write to a log, and decide nothing.
+            "log" | "log-input" => {
+                while self.words.get(self.next).is_some_and(|word| {
+                    word.parse::<u32>().is_ok()
+                        || matches!(
+                            *word,
+                            "interval"
+                                | "default"
+                                | "disable"
+                                | "informational"
+                                | "warnings"
+                                | "debugging"
+                                | "notifications"
+                        )
+                }) {
+                    self.next += 1;
+                }
+            }
+            "inactive" => conditions.families = Families { v4: false, v6: false },
+            "established" => {
+                conditions.ask(Test::new(TestKind::TcpFlags { mask: 0x14, value: 0 }, true));
+            }
+            "fragments" => conditions.ask(TestKind::Fragment(4)),
+            "dscp" => {
+                let word = self.word("a code point")?;
+                let value = decimal::<u8>(word).or_else(|| match word {
+                    "default" => Some(0),
+                    name => dscp_class(name),
+                });
+                let value = value.filter(|&value| value < 64).ok_or_else(|| {
+                    self.next -= 1;
+                    self.expected("a code point from 0 to 63, or a class such as ef")
+                })?;
+                conditions.ask(TestKind::Dscp(Ranges::exact(u128::from(value))));
+            }
+            "precedence" => {
+                let word = self.word("a precedence")?;
+                let names = [
+                    "routine",
+                    "priority",
+                    "immediate",
+                    "flash",
+                    "flash-override",
+                    "critical",
+                    "internet",
+                    "network",
+                ];
+                let value = decimal::<u8>(word)
+                    .or_else(|| names.iter().position(|name| *name == word).map(|i| i as u8));
+                let value = value.filter(|&value| value < 8).ok_or_else(|| {
+                    self.next -= 1;
+                    self.expected("a precedence from 0 to 7, or its name")
+                })?;
+                let low = u128::from(value) * 8;
+                conditions.ask(TestKind::Dscp(Ranges::of([(low, low + 7)])));
+            }
+            "ack" | "fin" | "psh" | "rst" | "syn" | "urg" if protocols == Some(6) => {
+                // Several of these: one of the flags is set.
+                let mut mask = flag(word);
+                while let Some(&more) = self.words.get(self.next).filter(|word| flag(word) != 0) {
+                    mask |= flag(more);
+                    self.next += 1;
+                }
+                conditions.ask(Test::new(TestKind::TcpFlags { mask, value: 0 }, true));
+            }
+            "match-all" | "match-any" => {
+                let (mut set, mut clear) = (0, 0);
+                while let Some(&more) =
+                    self.words.get(self.next).filter(|word| word.starts_with(['+', '-']))
+                {
+                    let bit = flag(&more[1..]);
+                    if bit == 0 {
+                        return Err(self.expected("a flag such as +ack or -syn"));
+                    }
+                    if more.starts_with('+') {
+                        set |= bit;
+                    } else {
+                        clear |= bit;
+                    }
+                    self.next += 1;
+                }
+                let test = if word == "match-all" {
+                    Test::from(TestKind::TcpFlags { mask: set | clear, value: set })
+                } else {
+                    // One of them: not all of them otherwise.
+                    Test::new(TestKind::TcpFlags { mask: set | clear, value: clear }, true)
+                };
+                conditions.ask(test);
+            }
+            "time-range"
+            | "tos"
+            | "ttl"
+            | "option"
+            | "reflect"
+            | "timeout"
+            | "flow-label"
+            | "routing"
+            | "mobility"
+            | "dest-option"
+            | "hbh"
+            | "auth"
+            | "undetermined-transport" => {
+                let mut text = String::from(word);
+                while let Some(&more) =
+                    self.words.get(self.next).filter(|word| !matches!(**word, "log" | "log-input"))
+                {
+                    text.push(' ');
+                    text.push_str(more);
+                    self.next += 1;
+                }
+                // A reflexive entry matches like any other, and makes another list grow.
+                if word != "reflect" {
+                    conditions.ask(TestKind::Unknowable(text));
+                }
+            }
+            name if matches!(protocols, Some(1 | 58)) => {
+                let is_v6 = protocols == Some(58);
+                let mut codes = icmp_name(name, is_v6);
+                if let Some(kind) = decimal::<u8>(name) {
+                    let code = self.words.get(self.next).and_then(|word| decimal::<u8>(word));
+                    self.next += usize::from(code.is_some());
+                    let kind = u128::from(kind) << 8;
+                    codes = Some(code.map_or_else(
+                        || Ranges::of([(kind, kind | 0xff)]),
+                        |code| Ranges::exact(kind | u128::from(code)),
+                    ));
+                }
+                let codes = codes.ok_or_else(|| {
+                    self.next = start;
+                    self.expected("an ICMP type such as echo or 8")
+                })?;
+                conditions.ask(TestKind::Icmp { is_v6, codes });
+            }
+            other => {
+                let kind = LoadErrorKind::Refused(format!(
+                    "unsupported option '{other}'; leave the entry out or say it otherwise"
+                ));
+                return Err(LoadError::new(self.number, self.line, self.at(start), kind));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn flag(word: &str) -> u8 {
+    match word {
+        "fin" => 1,
+        "syn" => 2,
+        "rst" => 4,
+        "psh" => 8,
+        "ack" => 16,
+        "urg" => 32,
+        _ => 0,
+    }
+}
+
+fn icmp_name(name: &str, is_v6: bool) -> Option<Ranges> {
+    let known = match (name, is_v6) {
+        ("echo", false) => "8",
+        ("echo", true) => "128",
+        ("unreachable", false) => "3",
+        ("unreachable", true) => "1",
+        ("net-unreachable", false) => "3/0",
+        ("packet-too-big", false) => "3/4",
+        ("administratively-prohibited", false) => "3/13",
+        ("traceroute", false) => "30",
+        ("information-request", false) => "15",
+        ("information-reply", false) => "16",
+        ("mask-request", false) => "17",
+        ("mask-reply", false) => "18",
+        ("nd-ns", true) => "135",
+        ("nd-na", true) => "136",
+        (name, _) => name,
+    };
+    icmp(known, is_v6)
+}
+
+pub(super) fn port(word: &str) -> Option<u128> {
+    decimal::<u16>(word).or_else(|| service(word)).map(u128::from)
+}

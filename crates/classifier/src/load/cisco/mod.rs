@@ -1,0 +1,296 @@
+//! Access lists of Cisco IOS and ASA: numbered and named, standard and extended, for IPv4 and IPv6.
+//!
+//! ```text
+//! ip access-list extended EDGE                                   IOS: addresses under wildcard masks
+//!  10 permit tcp 10.0.0.0 0.255.255.255 any eq www 443
+//!  permit tcp any any established
+//! access-list 101 deny udp any host 192.0.2.1 range 135 139
+//! access-list OUT extended permit tcp 10.0.0.0 255.0.0.0 any     ASA: addresses under network masks
+//! ```
+//!
+//! What no entry matches is denied: that is the list's last rule, at the line that begins it. An entry that asks for ports
+//! or flags matches no later fragment; Cisco's devices let `permit` entries match them by their addresses alone.
+
+mod entry;
+
+use alloc::borrow::ToOwned;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use super::{LoadError, LoadErrorKind, LoadErrors, LoadLimits, ipset};
+use crate::policy::{Chain, ChainRule, Chains, Families, Note, Policy, Ranges, Target, bits_of};
+use crate::rule::Action;
+
+use entry::{Entry, Style, port};
+
+/// Lists of a file: the name, whether it is of IPv6, and its rules.
+#[derive(Default)]
+struct Lists {
+    chains: Vec<Chain>,
+    is_v6: Vec<bool>,
+    errors: BTreeMap<usize, Vec<LoadError>>,
+    notes: BTreeMap<usize, Vec<Note>>,
+}
+
+impl Lists {
+    fn list(&mut self, name: &str, line: usize, is_v6: bool) -> usize {
+        self.chains.iter().position(|chain| chain.name == name).unwrap_or_else(|| {
+            let policy = Some((Action::Deny, 0, line));
+            self.chains.push(Chain { name: name.into(), rules: Vec::new(), policy });
+            self.is_v6.push(is_v6);
+            self.chains.len() - 1
+        })
+    }
+}
+
+/// Objects of an ASA that entries name.
+#[derive(Default)]
+struct Objects {
+    networks: BTreeMap<String, Vec<(bool, u128, u128)>>,
+    ports: BTreeMap<String, Vec<(u128, u128)>>,
+}
+
+/// Reads an access list as a policy. `list` names it; it may be missing where the text has one list alone.
+///
+/// # Errors
+///
+/// [`LoadErrors`]: every entry of the list that is not read, or that there are several lists and none was named.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_classifier::load::{LoadLimits, cisco};
+/// let text = "ip access-list extended EDGE\n permit tcp 10.0.0.1 0.255.255.0 any eq 443\n deny ip any any\n";
+/// let policy = cisco::load(text, None, LoadLimits::default())?;
+/// assert_eq!(policy.len(), 3);
+/// # Ok::<(), flowloom_classifier::load::LoadErrors>(())
+/// ```
+pub fn load(text: &str, list: Option<&str>, limits: LoadLimits) -> Result<Policy, LoadErrors> {
+    limits.check_bytes(text)?;
+    let mut lists = read(text, limits)?;
+    let chosen = match list {
+        Some(name) => lists.chains.iter().position(|chain| chain.name == name),
+        None if lists.chains.len() > 1 => {
+            let names: Vec<&str> = lists.chains.iter().map(|chain| chain.name.as_str()).collect();
+            let message =
+                format!("{} access lists are here; name one of: {}", names.len(), names.join(", "));
+            return Err(LoadError::new(1, "", 0, LoadErrorKind::Refused(message)).into());
+        }
+        None => (!lists.chains.is_empty()).then_some(0),
+    };
+    let Some(chosen) = chosen else { return Ok(Policy::default()) };
+    if let Some(errors) = LoadErrors::of(lists.errors.remove(&chosen).unwrap_or_default()) {
+        return Err(errors);
+    }
+    let families = if lists.is_v6[chosen] { Families::V6 } else { Families::V4 };
+    // A list of an ASA may hold entries of both families.
+    let asks_v6 = |rule: &ChainRule| rule.conditions.families == Families::V6;
+    let families = if families == Families::V4 && lists.chains[chosen].rules.iter().any(asks_v6) {
+        Families::BOTH
+    } else {
+        families
+    };
+    let notes = lists.notes.remove(&chosen).unwrap_or_default();
+    let name = lists.chains[chosen].name.clone();
+    let chains = Chains { chains: lists.chains, families: Some(families) };
+    let (mut entries, mut sources) = (Vec::new(), Vec::new());
+    let whole =
+        |message: String| LoadErrors::from(LoadError::new(1, "", 0, LoadErrorKind::Refused(message)));
+    chains
+        .flatten(&name, limits.rules_max, &mut entries, &mut sources)
+        .map_err(|error| whole(error.to_string()))?;
+    Policy::new(entries, sources, notes).map_err(|error| whole(error.to_string()))
+}
+
+/// Returns the names of a text's lists.
+#[must_use]
+pub fn lists(text: &str) -> Vec<String> {
+    read(text, LoadLimits::default())
+        .map(|lists| lists.chains.into_iter().map(|chain| chain.name).collect())
+        .unwrap_or_default()
+}
+
+/// Returns whether a text looks like a configuration with access lists.
+#[must_use]
+pub fn is_cisco(text: &str) -> bool {
+    text.lines().map(str::trim).take(10_000).any(|line| {
+        let mut words = line.split_whitespace();
+        match words.next() {
+            Some("ip" | "ipv6") => words.next() == Some("access-list"),
+            Some("access-list") => words.nth(1).is_some_and(|word| {
+                matches!(word, "permit" | "deny" | "remark" | "extended" | "standard" | "line")
+            }),
+            _ => false,
+        }
+    })
+}
+
+fn read(text: &str, limits: LoadLimits) -> Result<Lists, LoadErrors> {
+    let mut lists = Lists::default();
+    let mut objects = Objects::default();
+    // What indented lines belong to.
+    let mut list: Option<(usize, bool)> = None;
+    let mut object: Option<(bool, String)> = None;
+    let mut count = 0;
+    for (index, line) in text.lines().enumerate() {
+        let number = index + 1;
+        let trimmed = line.trim();
+        if trimmed.is_empty() || trimmed.starts_with(['!', '#']) {
+            continue;
+        }
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let mut entry = Entry {
+            number,
+            line,
+            words: &words,
+            next: 0,
+            style: Style::Wildcard,
+            is_v6: false,
+            objects: &objects,
+        };
+        match words[..] {
+            ["ip" | "ipv6", "access-list", "extended" | "standard", name, ..] => {
+                (list, object) =
+                    (Some((lists.list(name, number, words[0] == "ipv6"), words[2] == "standard")), None);
+            }
+            ["ipv6" | "ip", "access-list", name] => {
+                (list, object) = (Some((lists.list(name, number, words[0] == "ipv6"), false)), None);
+            }
+            ["access-list", name, ..] => {
+                (list, object) = (None, None);
+                let at = lists.list(name, number, false);
+                entry.next = 2;
+                if entry.take("line") {
+                    entry.next += 1;
+                }
+                let is_extended = entry.take("extended");
+                let is_numbered_standard =
+                    name.parse::<u32>().is_ok_and(|n| n < 100 || (1300..2000).contains(&n));
+                let is_standard = entry.take("standard") || is_numbered_standard && !is_extended;
+                if is_extended || name.parse::<u32>().is_err() {
+                    entry.style = Style::Netmask;
+                }
+                count += 1;
+                add(&mut lists, at, entry, is_standard);
+            }
+            ["object" | "object-group", "network", name] => {
+                (list, object) = (None, Some((true, name.to_owned())));
+            }
+            ["object-group", "service", name, ..] => {
+                (list, object) = (None, Some((false, name.to_owned())));
+            }
+            _ => {
+                if let Some((at, is_standard)) = list {
+                    entry.is_v6 = lists.is_v6[at];
+                    // Another part of the configuration begins at the margin.
+                    let is_entry = words
+                        .iter()
+                        .take(2)
+                        .any(|word| matches!(*word, "permit" | "deny" | "remark" | "evaluate"));
+                    if line.starts_with([' ', '\t']) || is_entry {
+                        count += 1;
+                        add(&mut lists, at, entry, is_standard);
+                    } else {
+                        list = None;
+                    }
+                } else if let Some((is_network, name)) =
+                    object.clone().filter(|_| line.starts_with([' ', '\t']))
+                {
+                    if let Err(error) = objects.line(is_network, &name, &words, number, line) {
+                        return Err(error.into());
+                    }
+                } else {
+                    object = None;
+                }
+            }
+        }
+        if count > limits.rules_max {
+            let kind = LoadErrorKind::TooMuch { what: "rules", limit: limits.rules_max };
+            return Err(LoadError::new(number, line, 0, kind).into());
+        }
+    }
+    Ok(lists)
+}
+
+fn add(lists: &mut Lists, list: usize, entry: Entry<'_>, is_standard: bool) {
+    let number = entry.number;
+    match entry.read(is_standard) {
+        Ok(Some((conditions, action))) => {
+            let value = u32::from(action == Action::Accept);
+            let target = Target::Decide { action, value };
+            lists.chains[list].rules.push(ChainRule { conditions, target, line: number, number });
+        }
+        Ok(None) => {}
+        Err(error) => lists.errors.entry(list).or_default().push(error),
+    }
+}
+
+impl Objects {
+    fn line(
+        &mut self,
+        is_network: bool,
+        name: &str,
+        words: &[&str],
+        number: usize,
+        line: &str,
+    ) -> Result<(), LoadError> {
+        let wrong = || {
+            let message =
+                format!("unsupported line of object '{name}'; write its addresses or ports in the list");
+            LoadError::new(number, line, 0, LoadErrorKind::Refused(message))
+        };
+        if !is_network {
+            let ports = self.ports.entry(name.into()).or_default();
+            match words {
+                ["port-object", "eq", one] => {
+                    let one = port(one).ok_or_else(wrong)?;
+                    ports.push((one, one));
+                }
+                ["port-object", "range", low, high] => {
+                    ports.push((port(low).ok_or_else(wrong)?, port(high).ok_or_else(wrong)?));
+                }
+                ["description", ..] => {}
+                ["group-object", other] => {
+                    let other = self.ports.get(*other).cloned().ok_or_else(wrong)?;
+                    self.ports.entry(name.into()).or_default().extend(other);
+                }
+                _ => return Err(wrong()),
+            }
+            return Ok(());
+        }
+        let words = words.strip_prefix(&["network-object"]).unwrap_or(words);
+        let found = match words {
+            ["host", address] => {
+                let address: IpAddr = address.parse().map_err(|_| wrong())?;
+                Vec::from([(address.is_ipv6(), bits_of(address), bits_of(address))])
+            }
+            ["range", low, high] => {
+                let (low, high): (IpAddr, IpAddr) =
+                    low.parse().ok().zip(high.parse().ok()).ok_or_else(wrong)?;
+                Vec::from([(low.is_ipv6(), bits_of(low), bits_of(high))])
+            }
+            ["object" | "group-object", other] => self.networks.get(*other).cloned().ok_or_else(wrong)?,
+            ["subnet", address, mask] | [address, mask] if address.parse::<IpAddr>().is_ok() => {
+                let both = address.parse::<IpAddr>().ok().zip(mask.parse::<IpAddr>().ok());
+                let (address, mask) = both.ok_or_else(wrong)?;
+                let set = Ranges::under_mask(bits_of(address) & bits_of(mask), bits_of(mask), 32, 1 << 12);
+                set.ok_or_else(wrong)?.as_slice().iter().map(|&(low, high)| (false, low, high)).collect()
+            }
+            ["subnet", prefix] | [prefix] if prefix.contains('/') => {
+                let is_v6 = prefix.contains(':');
+                let (low, high) = ipset::addresses(prefix, is_v6).ok_or_else(wrong)?;
+                Vec::from([(is_v6, low, high)])
+            }
+            ["description" | "nat", ..] => return Ok(()),
+            _ => return Err(wrong()),
+        };
+        self.networks.entry(name.into()).or_default().extend(found);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

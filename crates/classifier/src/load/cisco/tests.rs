@@ -1,0 +1,62 @@
+use super::*;
+use crate::policy::{Assume, Packet};
+use flowloom_flow_key::FiveTuple;
+
+fn line(policy: &Policy, packet: &Packet<'_>) -> usize {
+    let found = policy.first_match(packet, Assume::NoMatch);
+    found.and_then(|id| policy.source(id)).map_or(0, |source| source.line)
+}
+
+fn tcp(source: [u8; 4], port: u16, flags: u8) -> Packet<'static> {
+    let mut packet = Packet::new(FiveTuple::v4(source, [192, 0, 2, 1], 1024, port, 6));
+    packet.tcp_flags = Some(flags);
+    packet
+}
+
+#[test]
+fn wildcards_established_and_the_implicit_end_are_as_on_the_device() {
+    let text = "!\nip access-list extended BORDER\n remark web\n 10 permit tcp 172.16.0.9 0.0.255.0 any eq www 8443\n\
+                \x20deny tcp any any range 6000 6063\n permit tcp any any established log\n permit icmp any any echo\n\
+                interface GigabitEthernet0\n ip address 192.0.2.1 255.255.255.0\n";
+    let policy = load(text, None, LoadLimits::default()).unwrap();
+    assert_eq!(line(&policy, &tcp([172, 16, 77, 9], 8443, 2)), 4);
+    assert_eq!(line(&policy, &tcp([172, 16, 77, 8], 8443, 2)), 2, "the implicit end");
+    assert_eq!(line(&policy, &tcp([172, 16, 77, 8], 8443, 0x10)), 6);
+    assert_eq!(line(&policy, &tcp([8; 4], 6001, 0x10)), 5);
+    let mut echo = tcp([8; 4], 0, 0);
+    (echo.tuple.protocol, echo.icmp, echo.has_ports) = (1, Some((8, 0)), false);
+    assert_eq!(line(&policy, &echo), 7);
+    let six = Packet::new(FiveTuple::v6([1; 16], [2; 16], 9, 80, 6));
+    assert_eq!(line(&policy, &six), 0, "a list of IPv4 decides no packet of IPv6");
+}
+
+#[test]
+fn numbered_lists_and_those_of_an_asa_are_read() {
+    let text = "access-list 10 permit 10.0.0.0 0.255.255.255\naccess-list 10 deny any\n\
+        access-list 101 deny udp any host 192.0.2.1 gt 1023\naccess-list 101 permit ip any any\n\
+        object network dmz\n subnet 192.0.2.0 255.255.255.0\nobject-group service web tcp\n port-object eq https\n port-object range 8000 8010\n\
+        access-list OUT remark x\naccess-list OUT extended permit tcp 10.0.0.0 255.0.0.0 object dmz object-group web log\n\
+        access-list OUT extended deny ip any4 any6 inactive\naccess-list OUT extended deny ip any any\n";
+    assert!(is_cisco(text));
+    assert_eq!(lists(text), ["10", "101", "OUT"]);
+    assert!(load(text, None, LoadLimits::default()).unwrap_err().to_string().contains("10, 101, OUT"));
+    let of = |name: &str| load(text, Some(name), LoadLimits::default()).unwrap();
+    assert_eq!(
+        (line(&of("10"), &tcp([10, 1, 1, 1], 1, 2)), line(&of("10"), &tcp([11, 1, 1, 1], 1, 2))),
+        (1, 2)
+    );
+    let mut udp = tcp([9; 4], 1024, 0);
+    udp.tuple.protocol = 17;
+    assert_eq!((line(&of("101"), &udp), line(&of("101"), &tcp([9; 4], 1024, 2))), (3, 4));
+    assert_eq!(line(&of("OUT"), &tcp([10, 1, 1, 1], 8005, 2)), 11);
+    assert_eq!(line(&of("OUT"), &tcp([10, 1, 1, 1], 8011, 2)), 13);
+}
+
+#[test]
+fn every_wrong_entry_is_said_with_its_place() {
+    let text = "ip access-list extended A\n permit tcp any any eq nosuch\n permit xyz any any\n allow ip any any\n\
+                \x20permit icmp any any eq 5\n permit tcp any\n permit tcp any any strange\n";
+    let errors = load(text, None, LoadLimits::default()).unwrap_err();
+    let places: Vec<(usize, usize)> = errors.errors.iter().map(|e| (e.line, e.column)).collect();
+    assert_eq!(places, [(2, 24), (3, 9), (4, 2), (5, 22), (6, 16), (7, 21)], "{errors}");
+}

@@ -1,0 +1,337 @@
+//! What `ipset save` writes: named sets of addresses, networks and ports, to which rules of iptables refer.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use super::{LoadError, LoadErrorKind, LoadErrors, LoadLimits, protocol};
+use crate::policy::{Conditions, InterfacePattern, Ranges, Test, TestKind};
+use crate::rule::decimal;
+
+/// Which address or port of a packet an element is compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The sender's.
+    Source,
+    /// The receiver's.
+    Destination,
+}
+
+/// A part of an element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Address,
+    Port,
+    Mac,
+    Interface,
+}
+
+/// A set.
+#[derive(Clone, Debug, Default)]
+struct Set {
+    is_v6: bool,
+    parts: Vec<Part>,
+    /// Elements of sets of addresses alone, merged when the set is asked for.
+    addresses: Vec<(u128, u128)>,
+    /// Addresses that are taken out again by `nomatch`.
+    without: Vec<(u128, u128)>,
+    /// Elements of other sets, by text.
+    elements: Vec<Vec<String>>,
+    /// Names of member sets.
+    members: Vec<String>,
+    /// Has elements that come and go.
+    is_timed: bool,
+}
+
+/// Named sets.
+#[derive(Clone, Debug, Default)]
+pub struct Sets {
+    sets: BTreeMap<String, Set>,
+}
+
+/// Elements of a set of several parts, at most: each becomes a condition of its own.
+const PRODUCT_MAX: usize = 1 << 16;
+
+/// Reads all sets of a text.
+///
+/// # Errors
+///
+/// [`LoadErrors`]: every line that is not read.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_classifier::load::{LoadLimits, ipset};
+/// let text = "create bad hash:net family inet hashsize 1024 maxelem 65536\nadd bad 203.0.113.0/24\n";
+/// let sets = ipset::parse(text, LoadLimits::default())?;
+/// assert!(sets.test("bad", &[ipset::Side::Source], false).is_some());
+/// assert!(sets.test("good", &[ipset::Side::Source], false).is_none());
+/// # Ok::<(), flowloom_classifier::load::LoadErrors>(())
+/// ```
+pub fn parse(text: &str, limits: LoadLimits) -> Result<Sets, LoadErrors> {
+    limits.check_bytes(text)?;
+    let mut sets = Sets::default();
+    let mut errors = Vec::new();
+    let mut count = 0;
+    for (index, line) in text.lines().enumerate() {
+        let number = index + 1;
+        let trimmed = line.trim();
+        if trimmed.is_empty() || trimmed.starts_with('#') {
+            continue;
+        }
+        count += 1;
+        if count > limits.rules_max {
+            let kind = LoadErrorKind::TooMuch { what: "elements", limit: limits.rules_max };
+            errors.push(LoadError::new(number, line, 0, kind));
+            break;
+        }
+        if let Err(error) = sets.line(number, line) {
+            errors.push(error);
+        }
+    }
+    match LoadErrors::of(errors) {
+        Some(errors) => Err(errors),
+        None => Ok(sets),
+    }
+}
+
+/// Returns whether a text looks like what `ipset save` writes.
+#[must_use]
+pub fn is_ipset(text: &str) -> bool {
+    text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#')).is_some_and(
+        |line| {
+            let mut words = line.split_whitespace();
+            words.next() == Some("create") && words.nth(1).is_some_and(|kind| kind.contains(':'))
+        },
+    )
+}
+
+impl Sets {
+    /// No set.
+    pub(crate) const NONE: Self = Self { sets: BTreeMap::new() };
+
+    fn line(&mut self, number: usize, line: &str) -> Result<(), LoadError> {
+        let error = |word: &str, kind: LoadErrorKind| {
+            // A word is a part of the line.
+            let at = word.as_ptr() as usize - line.as_ptr() as usize;
+            LoadError::new(number, line, at, kind)
+        };
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let end = &line[line.len()..];
+        let word = |at: usize| words.get(at).copied().unwrap_or(end);
+        match word(0) {
+            "create" | "-N" => {
+                let name = word(1);
+                let kind = word(2);
+                let types = kind.split_once(':').map_or("", |(_, types)| types);
+                let part = |text: &str| match text {
+                    "ip" | "net" => Some(Part::Address),
+                    "port" => Some(Part::Port),
+                    "mac" => Some(Part::Mac),
+                    "iface" => Some(Part::Interface),
+                    _ => None,
+                };
+                let is_list = kind == "list:set";
+                let parts: Option<Vec<Part>> =
+                    if is_list { Some(Vec::new()) } else { types.split(',').map(part).collect() };
+                let parts = parts.ok_or_else(|| {
+                    let text =
+                        format!("unsupported set type '{kind}'; make it of ip, net, port, mac or iface");
+                    error(kind, LoadErrorKind::Refused(text))
+                })?;
+                let is_v6 = words.windows(2).any(|pair| pair == ["family", "inet6"]);
+                self.sets.insert(String::from(name), Set { is_v6, parts, ..Set::default() });
+            }
+            "add" | "-A" => {
+                let (name, element) = (word(1), word(2));
+                let set = self.sets.get_mut(name).ok_or_else(|| {
+                    error(
+                        name,
+                        LoadErrorKind::Refused(format!("no set '{name}' was created before this line")),
+                    )
+                })?;
+                let is_out = words.iter().skip(3).any(|&word| word == "nomatch");
+                set.is_timed |= words.iter().skip(3).any(|&word| word == "timeout");
+                if set.parts.is_empty() {
+                    set.members.push(String::from(element));
+                } else if set.parts == [Part::Address] {
+                    let range = addresses(element, set.is_v6).ok_or_else(|| {
+                        error(
+                            element,
+                            LoadErrorKind::Expected("an address, a prefix or a range of the set's family"),
+                        )
+                    })?;
+                    if is_out { set.without.push(range) } else { set.addresses.push(range) }
+                } else {
+                    let parts: Vec<String> = element.split(',').map(String::from).collect();
+                    if parts.len() != set.parts.len() {
+                        return Err(error(
+                            element,
+                            LoadErrorKind::Expected("as many parts as the set's type has"),
+                        ));
+                    }
+                    if set.condition(&parts, &[Side::Source; 3]).is_none() {
+                        return Err(error(
+                            element,
+                            LoadErrorKind::Expected("an element of the set's type"),
+                        ));
+                    }
+                    if is_out || set.elements.len() == PRODUCT_MAX {
+                        let text = "exceptions, or more than 65536 elements, in a set of several parts";
+                        return Err(error(element, LoadErrorKind::Unsupported(text)));
+                    }
+                    set.elements.push(parts);
+                }
+            }
+            "del" | "flush" | "destroy" | "swap" | "rename" => {
+                let text = format!("'{}' is not written by ipset save; save the sets again", word(0));
+                return Err(error(word(0), LoadErrorKind::Refused(text)));
+            }
+            other => {
+                let text = format!("unsupported line '{other}': ipset save writes create and add");
+                return Err(error(other, LoadErrorKind::Refused(text)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the conditions of packets that are in a set, or not in it; `None` where there is no such set, or it cannot be
+    /// compared with these sides.
+    #[must_use]
+    pub fn test(&self, name: &str, sides: &[Side], not: bool) -> Option<Conditions> {
+        self.test_at(name, sides, not, 0)
+    }
+
+    fn test_at(&self, name: &str, sides: &[Side], not: bool, depth: usize) -> Option<Conditions> {
+        let set = self.sets.get(name)?;
+        let mut conditions = Conditions::default();
+        if set.is_timed {
+            conditions.ask(TestKind::Unknowable(format!("elements of set {name} that have not timed out")));
+        }
+        if set.parts == [Part::Address] && set.members.is_empty() {
+            let all = if set.is_v6 { u128::MAX } else { 0xffff_ffff };
+            let ranges = Ranges::of(set.addresses.iter().copied());
+            let ranges = ranges.intersection(&Ranges::of(set.without.iter().copied()).complement(all));
+            let ranges = if not { ranges.complement(all) } else { ranges };
+            let is_destination = *sides.first()? == Side::Destination;
+            conditions.ask_address(is_destination, set.is_v6, &ranges);
+            return Some(conditions);
+        }
+        let any: Option<Vec<Conditions>> = if set.parts.is_empty() {
+            // A list holds sets that are no lists.
+            if depth > 0 {
+                return None;
+            }
+            set.members.iter().map(|member| self.test_at(member, sides, false, depth + 1)).collect()
+        } else {
+            set.elements.iter().map(|element| set.condition(element, sides)).collect()
+        };
+        conditions.ask(Test::new(TestKind::AnyOf(any?), not));
+        Some(conditions)
+    }
+}
+
+impl Set {
+    /// Returns the condition of an element.
+    fn condition(&self, element: &[String], sides: &[Side]) -> Option<Conditions> {
+        let mut conditions = Conditions::default();
+        for (at, (part, text)) in self.parts.iter().zip(element).enumerate() {
+            let is_destination = *sides.get(at)? == Side::Destination;
+            match part {
+                Part::Address => {
+                    conditions.ask_address(
+                        is_destination,
+                        self.is_v6,
+                        &Ranges::of([addresses(text, self.is_v6)?]),
+                    );
+                }
+                Part::Port => {
+                    let (name, ports) =
+                        text.split_once(':').map_or((None, text.as_str()), |(n, p)| (Some(n), p));
+                    let (low, high) = ports.split_once('-').unwrap_or((ports, ports));
+                    let (low, high): (u16, u16) = (decimal(low)?, decimal(high)?);
+                    let protocol = protocol(name.unwrap_or("tcp")).filter(|p| p.mask() == 0xff)?;
+                    conditions.ask_protocol(&Ranges::exact(u128::from(protocol.value())));
+                    conditions.ask_port(is_destination, &Ranges::of([(u128::from(low), u128::from(high))]));
+                }
+                Part::Mac => {
+                    let value = super::iptables::mac(text)?;
+                    conditions.ask(TestKind::SourceMac { value, mask: (1 << 48) - 1 });
+                }
+                Part::Interface => {
+                    let names = Vec::from([InterfacePattern { name: text.clone(), is_prefix: false }]);
+                    conditions.ask(if is_destination {
+                        TestKind::Output(names)
+                    } else {
+                        TestKind::Input(names)
+                    });
+                }
+            }
+        }
+        Some(conditions)
+    }
+}
+
+/// Reads an address, a prefix, or two addresses with a dash between them.
+pub(crate) fn addresses(text: &str, is_v6: bool) -> Option<(u128, u128)> {
+    let one = |text: &str| {
+        let address: IpAddr = text.parse().ok()?;
+        match address {
+            IpAddr::V4(v4) if !is_v6 => Some(u128::from(v4.to_bits())),
+            IpAddr::V6(v6) if is_v6 => Some(v6.to_bits()),
+            _ => None,
+        }
+    };
+    if let Some((low, high)) = text.split_once('-') {
+        let (low, high) = (one(low)?, one(high)?);
+        return (low <= high).then_some((low, high));
+    }
+    let bits = if is_v6 { 128 } else { 32 };
+    let (address, length) = text.split_once('/').map_or((text, None), |(a, l)| (a, Some(l)));
+    let length: u32 = length.map_or(Some(bits), decimal).filter(|&length| length <= bits)?;
+    let host = (u128::MAX >> (128 - bits)).checked_shr(length).unwrap_or(0);
+    let low = one(address)? & !host;
+    Some((low, low | host))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::{Packet, Truth};
+    use flowloom_flow_key::FiveTuple;
+
+    #[test]
+    fn sets_are_compared_with_the_side_that_is_asked() {
+        let text = "create net hash:net family inet\nadd net 10.0.0.0/8\nadd net 10.1.0.0/16 nomatch\n\
+                    create service hash:ip,port family inet\nadd service 192.0.2.1,tcp:443\nadd service 192.0.2.1,udp:53\n\
+                    create both list:set size 8\nadd both net\n";
+        let sets = parse(text, LoadLimits::default()).unwrap();
+        let packet = |source: [u8; 4], port, protocol| {
+            Packet::new(FiveTuple::v4(source, [192, 0, 2, 1], 9, port, protocol))
+        };
+        let test = |name: &str, sides: &[Side], not, packet: &Packet<'_>| {
+            sets.test(name, sides, not).unwrap().matches(packet)
+        };
+        let from_ten = packet([10, 0, 0, 1], 443, 6);
+        assert_eq!(test("net", &[Side::Source], false, &from_ten), Truth::Yes);
+        assert_eq!(test("net", &[Side::Source], true, &from_ten), Truth::No);
+        assert_eq!(test("net", &[Side::Destination], false, &from_ten), Truth::No);
+        assert_eq!(test("net", &[Side::Source], false, &packet([10, 1, 0, 1], 1, 6)), Truth::No);
+        assert_eq!(test("both", &[Side::Source], false, &from_ten), Truth::Yes);
+        let sides = [Side::Destination, Side::Destination];
+        assert_eq!(test("service", &sides, false, &from_ten), Truth::Yes);
+        assert_eq!(test("service", &sides, false, &packet([1; 4], 443, 17)), Truth::No);
+        assert_eq!(test("service", &sides, true, &packet([1; 4], 443, 17)), Truth::Yes);
+    }
+
+    #[test]
+    fn every_wrong_line_is_said() {
+        let text = "create a hash:net\nadd a 10.0.0.0/40\nadd b 1.2.3.4\nflush a\ncreate c hash:what\n";
+        let errors = parse(text, LoadLimits::default()).unwrap_err();
+        let places: Vec<(usize, usize)> = errors.errors.iter().map(|e| (e.line, e.column)).collect();
+        assert_eq!(places, [(2, 7), (3, 5), (4, 1), (5, 10)]);
+        assert!(is_ipset("# x\ncreate a hash:net\n") && !is_ipset("*filter\n"));
+    }
+}

@@ -1,0 +1,391 @@
+//! What `iptables-save` and `ip6tables-save` write: a chain of a table, with all chains that it leads to.
+//!
+//! | line | read as |
+//! | --- | --- |
+//! | `*filter`, `COMMIT` | a table; a later one of the same name replaces it, as `iptables-restore` does |
+//! | `:INPUT DROP [0:0]` | a chain and its policy, which becomes the last rule |
+//! | `-A INPUT … -j ACCEPT` | a rule; DROP and REJECT deny |
+//! | `-j chain`, `-g chain`, `-j RETURN` | the rules of the chain in place, under the conditions of the jump |
+//! | `-j LOG`, a rule without target | passed over and listed: it decides nothing |
+//!
+//! Matches on what no packet shows, such as `limit`, `recent` and `owner`, and matches that are not known, become conditions
+//! that [may hold](crate::policy::Truth::Maybe). A table that no COMMIT ends is an error: `iptables-restore` loads nothing of it,
+//! and a file that is being written, or was cut short, ends so.
+
+mod names;
+mod rule;
+mod words;
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::cursor::Cursor;
+use super::ipset::Sets;
+use super::{LoadError, LoadErrorKind, LoadErrors, LoadLimits};
+use crate::policy::{Chain, ChainRule, Chains, Families, Note, Policy, Target};
+use crate::rule::Action;
+
+use rule::{Does, Reader};
+
+pub use names::tcp_flags;
+pub(crate) use names::{dscp_class, icmp, mac};
+
+/// What to read of a file.
+///
+/// Fields may be added in any version: a literal ends with `..Options::default()`.
+#[derive(Clone, Debug)]
+pub struct Options<'a> {
+    /// The table.
+    pub table: &'a str,
+    /// The chain that packets enter.
+    pub chain: &'a str,
+    /// The families of the file; `None` takes them from what the file says.
+    pub families: Option<Families>,
+    /// Sets that rules refer to.
+    pub sets: &'a Sets,
+    /// What is taken at most.
+    pub limits: LoadLimits,
+}
+
+static NO_SETS: Sets = Sets::NONE;
+
+impl Default for Options<'_> {
+    /// Returns the options for the filter table's chain INPUT.
+    fn default() -> Self {
+        Self {
+            table: "filter",
+            chain: "INPUT",
+            families: None,
+            sets: &NO_SETS,
+            limits: LoadLimits::default(),
+        }
+    }
+}
+
+/// A table of a file.
+#[derive(Debug, Default)]
+struct Table<'a> {
+    name: &'a str,
+    /// What a comment before the table says of its family.
+    is_v6: Option<bool>,
+    line: usize,
+    chains: Vec<Chain>,
+    /// What is wrong with the rules of each chain.
+    errors: BTreeMap<usize, Vec<LoadError>>,
+    notes: BTreeMap<usize, Vec<Note>>,
+    /// Where jumps lead that are perhaps targets: line, byte, name.
+    jumps: Vec<(usize, usize)>,
+}
+
+/// Reads the rules of a chain as a policy.
+///
+/// # Errors
+///
+/// [`LoadErrors`]: everything that is wrong with the lines of the table, as far as the chain leads there.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_classifier::load::iptables::{self, Options};
+/// let text = "*filter\n:INPUT DROP [0:0]\n:web - [0:0]\n-A INPUT -p tcp -m tcp --dport 80 -j web\n\
+///             -A web -s 203.0.113.0/24 -j DROP\n-A web -j ACCEPT\nCOMMIT\n";
+/// let policy = iptables::load(text, &Options::default())?;
+/// let lines: Vec<usize> = policy.sources().iter().map(|source| source.line).collect();
+/// assert_eq!((policy.len(), &lines[..]), (3, &[4, 5, 6, 2][..]));
+/// # Ok::<(), flowloom_classifier::load::LoadErrors>(())
+/// ```
+pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
+    options.limits.check_bytes(text)?;
+    let (tables, errors) = tables(text, options);
+    if let Some(errors) = LoadErrors::of(errors) {
+        return Err(errors);
+    }
+    // The last table of a name and family is the one that the kernel has in the end.
+    let mut kept: Vec<Table<'_>> = Vec::new();
+    let mut notes = Vec::new();
+    for table in tables.into_iter().filter(|table| table.name == options.table) {
+        if let Some(other) = kept.iter_mut().find(|other| other.is_v6 == table.is_v6) {
+            notes.push(Note {
+                line: other.line,
+                text: format!("table {} is replaced by the one at line {}", other.name, table.line),
+            });
+            *other = table;
+        } else {
+            kept.push(table);
+        }
+    }
+    let (mut entries, mut sources) = (Vec::new(), Vec::new());
+    for table in kept {
+        let Some(chain) = table.chains.iter().position(|chain| chain.name == options.chain) else {
+            continue;
+        };
+        let reached = reached(&table.chains, chain);
+        let mut errors = Vec::new();
+        let mut all_errors = table.errors;
+        let mut all_notes = table.notes;
+        for chain in &reached {
+            errors.extend(all_errors.remove(chain).unwrap_or_default());
+            notes.extend(all_notes.remove(chain).unwrap_or_default());
+        }
+        for &chain in &reached {
+            for rule in &table.chains[chain].rules {
+                errors.extend(wrong_target(text, &table.chains, &table.jumps, rule));
+            }
+        }
+        if let Some(errors) = LoadErrors::of(errors) {
+            return Err(errors);
+        }
+        let families =
+            table.is_v6.map_or(Families::V4, |is_v6| if is_v6 { Families::V6 } else { Families::V4 });
+        let families = options.families.unwrap_or(families);
+        let chains = Chains { chains: table.chains, families: Some(families) };
+        chains
+            .flatten(options.chain, options.limits.rules_max, &mut entries, &mut sources)
+            .map_err(|error| at_line(text, error.line(), error.to_string()))?;
+    }
+    notes.sort_by_key(|note| note.line);
+    Policy::new(entries, sources, notes).map_err(|error| at_line(text, 1, error.to_string()).into())
+}
+
+/// Returns the chains of a table, in the order of the text; of several tables of the name, those of the last.
+#[must_use]
+pub fn chains<'a>(text: &'a str, table: &str) -> Vec<&'a str> {
+    let mut is_in = false;
+    let mut chains = Vec::new();
+    for line in text.lines().map(str::trim) {
+        if let Some(name) = line.strip_prefix('*') {
+            is_in = name.trim() == table;
+            if is_in {
+                chains.clear();
+            }
+        } else if let Some(chain) = line.strip_prefix(':').filter(|_| is_in) {
+            chains.extend(chain.split_whitespace().next());
+        }
+    }
+    chains
+}
+
+fn at_line(text: &str, line: usize, message: String) -> LoadError {
+    let shown = line.checked_sub(1).and_then(|index| text.lines().nth(index)).unwrap_or("");
+    LoadError::new(line.max(1), shown, 0, LoadErrorKind::Refused(message))
+}
+
+/// Returns the chains that a chain leads to, itself first.
+fn reached(chains: &[Chain], start: usize) -> Vec<usize> {
+    let names: BTreeMap<&str, usize> =
+        chains.iter().enumerate().map(|(index, chain)| (chain.name.as_str(), index)).collect();
+    let mut seen = alloc::vec![false; chains.len()];
+    let mut reached = Vec::from([start]);
+    seen[start] = true;
+    let mut next = 0;
+    while let Some(&chain) = reached.get(next) {
+        next += 1;
+        for rule in &chains[chain].rules {
+            let (Target::Jump(name) | Target::Goto(name)) = &rule.target else { continue };
+            if let Some(&to) = names.get(name.as_str()).filter(|&&to| !seen[to]) {
+                seen[to] = true;
+                reached.push(to);
+            }
+        }
+    }
+    reached
+}
+
+/// Returns the error of a jump to what is neither a chain nor a target that is read.
+fn wrong_target(
+    text: &str,
+    chains: &[Chain],
+    jumps: &[(usize, usize)],
+    rule: &ChainRule,
+) -> Option<LoadError> {
+    let (Target::Jump(name) | Target::Goto(name)) = &rule.target else { return None };
+    if chains.iter().any(|chain| chain.name == *name) {
+        return None;
+    }
+    let line = text.lines().nth(rule.line - 1).unwrap_or("");
+    let at = jumps.iter().find(|(jump, _)| *jump == rule.line).map_or(0, |&(_, at)| at);
+    let message = format!(
+        "unsupported target '{name}': it is no chain of this table, and what it does with packets is not known"
+    );
+    Some(LoadError::new(rule.line, line, at, LoadErrorKind::Refused(message)))
+}
+
+fn word<'a>(cursor: &mut Cursor<'a>) -> &'a str {
+    cursor.while_of(|c| !c.is_whitespace())
+}
+
+/// Passes a rule's counters, packets and bytes in brackets, where they are.
+fn counters(cursor: &mut Cursor<'_>) -> Result<(), LoadError> {
+    if cursor.take('[') {
+        cursor.while_of(|c| c.is_ascii_digit() || c == ':');
+        cursor.require(']', "counters such as [12:3456]")?;
+    }
+    Ok(())
+}
+
+/// Reads all tables of the name that options ask for, and the ends of all others.
+fn tables<'a>(text: &'a str, options: &Options<'_>) -> (Vec<Table<'a>>, Vec<LoadError>) {
+    let mut tables: Vec<Table<'a>> = Vec::new();
+    let mut errors = Vec::new();
+    let mut is_open = false;
+    let mut is_v6 = None;
+    let mut rules = 0;
+    for (index, line) in text.lines().enumerate() {
+        let mut cursor = Cursor::new(index + 1, line);
+        cursor.blanks();
+        if cursor.is_at_end() {
+            continue;
+        }
+        if cursor.rest().starts_with('#') {
+            // The program that wrote the file says which one it is.
+            if cursor.rest().contains("ip6tables-save") || cursor.rest().contains("ip6tables-nft-save") {
+                is_v6 = Some(true);
+            } else if cursor.rest().contains("iptables-save") || cursor.rest().contains("iptables-nft-save")
+            {
+                is_v6 = Some(false);
+            }
+            continue;
+        }
+        if let Some(name) = cursor.rest().strip_prefix('*') {
+            if is_open {
+                let kind = LoadErrorKind::Expected("COMMIT before another table begins");
+                errors.push(cursor.error(kind));
+            }
+            is_open = true;
+            tables.push(Table { name: name.trim(), is_v6, line: index + 1, ..Table::default() });
+            continue;
+        }
+        let Some(table) = tables.last_mut().filter(|_| is_open) else {
+            let kind = LoadErrorKind::Unsupported(
+                "this line stands in no table: iptables-save writes *filter before it, and COMMIT behind the last",
+            );
+            errors.push(cursor.error(kind));
+            continue;
+        };
+        if cursor.rest().trim() == "COMMIT" {
+            is_open = false;
+            continue;
+        }
+        if table.name != options.table {
+            continue;
+        }
+        rules += 1;
+        if rules > options.limits.rules_max {
+            errors.push(
+                cursor.error(LoadErrorKind::TooMuch { what: "rules", limit: options.limits.rules_max }),
+            );
+            return (tables, errors);
+        }
+        if let Err(error) = table.line(&mut cursor, line, index + 1, options) {
+            errors.push(error);
+        }
+    }
+    if is_open {
+        let kind = LoadErrorKind::Expected(
+            "COMMIT behind the last line of a table; without it the file may be cut short",
+        );
+        let (index, line) = text.lines().enumerate().last().unwrap_or((0, ""));
+        errors.push(LoadError::new(index + 1, line, line.len(), kind));
+    }
+    for table in &mut tables {
+        table.is_v6 = Some(table.is_v6.unwrap_or_else(|| table.seems_v6()));
+    }
+    (tables, errors)
+}
+
+impl Table<'_> {
+    /// Returns whether the rules are of IPv6: something in them is. What says nothing was written by `iptables-save`.
+    fn seems_v6(&self) -> bool {
+        self.chains.iter().flat_map(|chain| &chain.rules).any(|rule| {
+            let icmp = crate::policy::Ranges::exact(58);
+            rule.conditions.families == Families::V6 || rule.conditions.protocols.as_ref() == Some(&icmp)
+        })
+    }
+
+    fn chain(&mut self, name: &str) -> usize {
+        self.chains.iter().position(|chain| chain.name == name).unwrap_or_else(|| {
+            self.chains.push(Chain { name: String::from(name), ..Chain::default() });
+            self.chains.len() - 1
+        })
+    }
+
+    /// Reads a line of the table. Errors of a rule are kept with its chain; what comes back is wrong with the whole table.
+    fn line(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        line: &str,
+        number: usize,
+        options: &Options<'_>,
+    ) -> Result<(), LoadError> {
+        if cursor.take(':') {
+            let name = word(cursor);
+            let chain = self.chain(name);
+            cursor.blanks();
+            let at = cursor.at();
+            self.chains[chain].policy = match word(cursor) {
+                "-" => None,
+                "ACCEPT" => Some((Action::Accept, 1, number)),
+                "DROP" => Some((Action::Deny, 0, number)),
+                _ => return Err(cursor.error_at(at, LoadErrorKind::Expected("a policy: ACCEPT or DROP"))),
+            };
+            return Ok(());
+        }
+        counters(cursor)?;
+        let at = cursor.at();
+        match word(cursor) {
+            "-A" | "--append" => {}
+            "-N" | "--new-chain" => {
+                cursor.blanks();
+                self.chain(word(cursor));
+                return Ok(());
+            }
+            _ => {
+                let kind = LoadErrorKind::Unsupported(
+                    "this line is not read: only those that begin with -A are, as iptables-save writes them",
+                );
+                return Err(cursor.error_at(at, kind));
+            }
+        }
+        cursor.blanks();
+        let at = cursor.at();
+        let name = word(cursor);
+        if name.is_empty() {
+            return Err(cursor.error_at(at, LoadErrorKind::Expected("the rule's chain")));
+        }
+        let chain = self.chain(name);
+        let is_v6 = options.families.map_or(self.is_v6, |families| Some(families == Families::V6));
+        let read = words::words(number, line, cursor.at()).and_then(|words| {
+            Reader::new(number, line, &words, is_v6.unwrap_or(false), options.sets).rule()
+        });
+        match read {
+            Err(error) => self.errors.entry(chain).or_default().push(error),
+            Ok(rule) => {
+                let target = match rule.does {
+                    Does::Decide(action, value) => Target::Decide { action, value },
+                    Does::Jump(name) => Target::Jump(name),
+                    Does::Goto(name) => Target::Goto(name),
+                    Does::Return => Target::Return,
+                    Does::Passes(text) => {
+                        self.notes.entry(chain).or_default().push(Note { line: number, text });
+                        return Ok(());
+                    }
+                };
+                if matches!(target, Target::Jump(_) | Target::Goto(_)) {
+                    self.jumps.push((number, rule.target_at));
+                }
+                self.chains[chain].rules.push(ChainRule {
+                    number,
+                    conditions: rule.conditions,
+                    target,
+                    line: number,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

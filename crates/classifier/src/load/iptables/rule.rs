@@ -1,0 +1,633 @@
+//! One rule of `iptables-save`: its options, and what they ask of a packet.
+
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use super::super::ipset::{Sets, Side};
+use super::super::{LoadError, LoadErrorKind, protocol};
+use super::names;
+use super::words::Word;
+use crate::policy::{Conditions, ConnectionState, InterfacePattern, Ranges, Test, TestKind, WITH_PORTS};
+use crate::rule::{Action, ProtocolMatch, decimal};
+
+/// What a rule does, as far as its line says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Does {
+    Decide(Action, u32),
+    /// A chain, or a target that is not known.
+    Jump(String),
+    Goto(String),
+    Return,
+    /// Decides nothing: a target such as LOG, or none.
+    Passes(String),
+}
+
+/// A rule as its line has it.
+#[derive(Clone, Debug)]
+pub(super) struct Rule {
+    pub(super) conditions: Conditions,
+    pub(super) does: Does,
+    /// Byte of the line where the target stands.
+    pub(super) target_at: usize,
+}
+
+/// Ranges in a list of ports, at most: what the kernel takes too.
+const PORTS_MAX: usize = 15;
+
+/// Targets that let the packet go on to the next rule.
+const PASSING: [&str; 29] = [
+    "LOG",
+    "ULOG",
+    "NFLOG",
+    "MARK",
+    "CONNMARK",
+    "CONNSECMARK",
+    "SECMARK",
+    "CLASSIFY",
+    "DSCP",
+    "TOS",
+    "TTL",
+    "HL",
+    "TCPMSS",
+    "TCPOPTSTRIP",
+    "ECN",
+    "CHECKSUM",
+    "CT",
+    "NOTRACK",
+    "TRACE",
+    "TEE",
+    "SET",
+    "RATEEST",
+    "LED",
+    "IDLETIMER",
+    "AUDIT",
+    "HMARK",
+    "ACCOUNT",
+    "IPMARK",
+    "STRIP",
+];
+
+/// Matches whose options are read; their names do nothing by themselves.
+const READ: [&str; 18] = [
+    "tcp",
+    "udp",
+    "udplite",
+    "dccp",
+    "sctp",
+    "icmp",
+    "icmp6",
+    "icmpv6",
+    "multiport",
+    "comment",
+    "iprange",
+    "mac",
+    "length",
+    "dscp",
+    "state",
+    "conntrack",
+    "set",
+    "standard",
+];
+
+/// The line that is read, and where.
+pub(super) struct Reader<'a> {
+    pub(super) number: usize,
+    pub(super) line: &'a str,
+    pub(super) words: &'a [Word],
+    pub(super) next: usize,
+    pub(super) is_v6: bool,
+    pub(super) sets: &'a Sets,
+    conditions: Conditions,
+    /// Names of matches since the last one that is read.
+    module: Option<String>,
+    does: Option<Does>,
+    target_at: usize,
+    ports_at: Option<usize>,
+    seen: Vec<&'static str>,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(
+        number: usize,
+        line: &'a str,
+        words: &'a [Word],
+        is_v6: bool,
+        sets: &'a Sets,
+    ) -> Self {
+        Self {
+            number,
+            line,
+            words,
+            next: 0,
+            is_v6,
+            sets,
+            conditions: Conditions::default(),
+            module: None,
+            does: None,
+            target_at: line.len(),
+            ports_at: None,
+            seen: Vec::new(),
+        }
+    }
+
+    fn error(&self, at: usize, kind: LoadErrorKind) -> LoadError {
+        LoadError::new(self.number, self.line, at, kind)
+    }
+
+    fn refuse(&self, at: usize, text: String) -> LoadError {
+        self.error(at, LoadErrorKind::Refused(text))
+    }
+
+    fn expected(&self, at: usize, what: &'static str) -> LoadError {
+        self.error(at, LoadErrorKind::Expected(what))
+    }
+
+    /// Returns the argument of an option.
+    fn argument(&mut self, option: &Word, what: &'static str) -> Result<&'a Word, LoadError> {
+        let end = option.at + option.text.len();
+        let word = self.words.get(self.next).ok_or_else(|| self.expected(end, what))?;
+        self.next += 1;
+        Ok(word)
+    }
+
+    /// Returns the argument, which may stand behind an exclamation mark as iptables took it once.
+    fn negatable(
+        &mut self,
+        option: &Word,
+        is_negated: &mut bool,
+        what: &'static str,
+    ) -> Result<&'a Word, LoadError> {
+        let word = self.argument(option, what)?;
+        if word.is_not() && !*is_negated {
+            *is_negated = true;
+            return self.argument(option, what);
+        }
+        Ok(word)
+    }
+
+    /// Refuses what stands in a rule twice.
+    fn once(&mut self, name: &'static str, at: usize) -> Result<(), LoadError> {
+        if self.seen.contains(&name) {
+            return Err(self.refuse(at, format!("a second {name} in one rule; write two rules")));
+        }
+        self.seen.push(name);
+        Ok(())
+    }
+
+    /// Reads all options of the rule.
+    pub(super) fn rule(mut self) -> Result<Rule, LoadError> {
+        while self.next < self.words.len() {
+            let mut is_negated = false;
+            let mut word = &self.words[self.next];
+            let start = word.at;
+            if word.is_not() {
+                is_negated = true;
+                self.next += 1;
+                word = self.words.get(self.next).ok_or_else(|| {
+                    self.expected(self.line.len(), "an option behind the exclamation mark")
+                })?;
+            }
+            self.next += 1;
+            self.option(word, is_negated, start)?;
+        }
+        if let Some(at) = self.ports_at {
+            let allowed = Ranges::of(WITH_PORTS.map(|number| (u128::from(number), u128::from(number))));
+            if !self.conditions.protocols.as_ref().is_some_and(|asked| allowed.covers(asked)) {
+                return Err(self.expected(
+                    at,
+                    "a protocol that has ports beside these: -p tcp, udp, udplite, sctp or dccp",
+                ));
+            }
+        }
+        let does =
+            self.does.unwrap_or_else(|| Does::Passes(String::from("has no target, so it only counts")));
+        Ok(Rule { conditions: self.conditions, does, target_at: self.target_at })
+    }
+
+    #[expect(clippy::too_many_lines, reason = "one arm for each option of iptables")]
+    fn option(&mut self, option: &'a Word, mut not: bool, start: usize) -> Result<(), LoadError> {
+        match option.text.as_str() {
+            "-s" | "--source" | "--src" => {
+                self.once("-s", start)?;
+                let word = self.negatable(option, &mut not, "an address")?;
+                self.address(word, false, not)?;
+            }
+            "-d" | "--destination" | "--dst" => {
+                self.once("-d", start)?;
+                let word = self.negatable(option, &mut not, "an address")?;
+                self.address(word, true, not)?;
+            }
+            "-p" | "--protocol" | "--proto" => {
+                self.once("-p", start)?;
+                let word = self.negatable(option, &mut not, "a protocol")?;
+                self.protocol(word, not)?;
+            }
+            "-i" | "--in-interface" | "-o" | "--out-interface" => {
+                let word = self.negatable(option, &mut not, "an interface")?;
+                let names = Vec::from([InterfacePattern::new(&word.text, '+')]);
+                let is_input = option.text.starts_with("-i") || option.text.starts_with("--in");
+                let kind = if is_input { TestKind::Input(names) } else { TestKind::Output(names) };
+                // The sign alone stands for every name.
+                if word.text == "+" && !not {
+                    return Ok(());
+                }
+                self.conditions.ask(Test::new(kind, not));
+            }
+            "-f" | "--fragment" => {
+                if self.is_v6 {
+                    return Err(self.refuse(start, String::from("-f is for IPv4; ip6tables has -m frag")));
+                }
+                self.conditions.ask(Test::new(TestKind::Fragment(4), not));
+            }
+            "-m" | "--match" => {
+                let word = self.argument(option, "a match")?;
+                if READ.contains(&word.text.as_str()) {
+                    self.module = None;
+                } else {
+                    self.module = Some(word.text.clone());
+                    self.unknowable(word.text.clone());
+                }
+            }
+            "-j" | "--jump" => {
+                let word = self.argument(option, "a target")?;
+                self.target(word, false, start)?;
+            }
+            "-g" | "--goto" => {
+                let word = self.argument(option, "a chain")?;
+                self.target(word, true, start)?;
+            }
+            "-c" | "--set-counters" => {
+                for _ in 0..2 {
+                    self.argument(option, "packets and bytes")?;
+                }
+            }
+            "-4" | "--ipv4" => {
+                self.conditions.families = self.conditions.families.and(crate::policy::Families::V4);
+            }
+            "-6" | "--ipv6" => {
+                self.conditions.families = self.conditions.families.and(crate::policy::Families::V6);
+            }
+            "--comment" => {
+                self.argument(option, "a comment")?;
+            }
+            "--sport" | "--source-port" | "--sports" | "--source-ports" => {
+                self.once("list of source ports", start)?;
+                self.ports(option, false, not, start)?;
+            }
+            "--dport" | "--destination-port" | "--dports" | "--destination-ports" => {
+                self.once("list of destination ports", start)?;
+                self.ports(option, true, not, start)?;
+            }
+            "--ports" | "--port" => {
+                let word = self.negatable(option, &mut not, "ports")?;
+                let ports = self.port_list(word)?;
+                self.ports_at.get_or_insert(start);
+                self.conditions.ask(Test::new(TestKind::EitherPort(ports), not));
+            }
+            "--syn" => self.conditions.ask(Test::new(TestKind::TcpFlags { mask: 0x17, value: 2 }, not)),
+            "--tcp-flags" => {
+                let what = "flags such as SYN,ACK, ALL or NONE";
+                let word = self.negatable(option, &mut not, what)?;
+                let mask = names::tcp_flags(&word.text).ok_or_else(|| self.expected(word.at, what))?;
+                let word = self.argument(option, what)?;
+                let value = names::tcp_flags(&word.text).ok_or_else(|| self.expected(word.at, what))?;
+                self.conditions.ask(Test::new(TestKind::TcpFlags { mask, value }, not));
+            }
+            "--icmp-type" | "--icmpv6-type" => {
+                let is_v6 = option.text == "--icmpv6-type";
+                let word = self.negatable(option, &mut not, "an ICMP type")?;
+                let codes = names::icmp(&word.text, is_v6)
+                    .ok_or_else(|| self.expected(word.at, "an ICMP type: a name, 8, or 3/4"))?;
+                self.conditions.ask(Test::new(TestKind::Icmp { is_v6, codes }, not));
+            }
+            "--state" | "--ctstate" => self.states(option, not)?,
+            "--src-range" | "--dst-range" => {
+                let is_destination = option.text == "--dst-range";
+                let word = self.negatable(option, &mut not, "a range of addresses")?;
+                let wrong = || self.expected(word.at, "two addresses such as 192.0.2.1-192.0.2.9");
+                let (low, high) = word.text.split_once('-').unwrap_or((&word.text, &word.text));
+                let (low, high) = (low.parse().map_err(|_| wrong())?, high.parse().map_err(|_| wrong())?);
+                let is_v6 = IpAddr::is_ipv6(&low);
+                if is_v6 != IpAddr::is_ipv6(&high) {
+                    return Err(wrong());
+                }
+                let set = Ranges::of([(bits(low), bits(high))]);
+                if set.is_empty() {
+                    return Err(self.expected(word.at, "a range that ends behind its beginning"));
+                }
+                self.ask_address(is_destination, is_v6, &set, not);
+            }
+            "--mac-source" => {
+                let word = self.negatable(option, &mut not, "a MAC address")?;
+                let value = names::mac(&word.text)
+                    .ok_or_else(|| self.expected(word.at, "a MAC address such as 00:11:22:33:44:55"))?;
+                self.conditions.ask(Test::new(TestKind::SourceMac { value, mask: (1 << 48) - 1 }, not));
+            }
+            "--length" => {
+                let word = self.negatable(option, &mut not, "a length")?;
+                let (low, high) = word.text.split_once(':').unwrap_or((&word.text, &word.text));
+                let number = |text: &str, missing: u32| {
+                    if text.is_empty() { Some(missing) } else { decimal(text) }
+                };
+                let ends = number(low, 0).zip(number(high, 65_535));
+                let (low, high) = ends.ok_or_else(|| self.expected(word.at, "a length such as 40:1500"))?;
+                let set = Ranges::of([(u128::from(low), u128::from(high))]);
+                self.conditions.ask(Test::new(TestKind::Length(set), not));
+            }
+            "--dscp" | "--dscp-class" => {
+                let word = self.negatable(option, &mut not, "a code point")?;
+                let number = match word.text.strip_prefix("0x") {
+                    Some(digits) => u8::from_str_radix(digits, 16).ok(),
+                    None => decimal(&word.text),
+                };
+                let value = number.or_else(|| names::dscp_class(&word.text)).filter(|&value| value < 64);
+                let value =
+                    value.ok_or_else(|| self.expected(word.at, "a code point from 0 to 63, or EF"))?;
+                let set = Ranges::exact(u128::from(value));
+                self.conditions.ask(Test::new(TestKind::Dscp(set), not));
+            }
+            "--match-set" => self.match_set(option, not)?,
+            // Options of targets; they come behind the target.
+            text if self.does.is_some() && text.starts_with("--") => {
+                self.rest_of_option();
+            }
+            text if text.starts_with("--") => self.other_option(option, not, start)?,
+            _ if option.is_option() => {
+                return Err(self.refuse(
+                    start,
+                    format!("unsupported option '{}'; leave the rule out or say it otherwise", option.text),
+                ));
+            }
+            _ => {
+                return Err(self.refuse(start, format!("'{}' belongs to no option", option.text)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Passes the arguments of an option, up to the next option.
+    fn rest_of_option(&mut self) -> Vec<&'a str> {
+        let mut arguments = Vec::new();
+        while let Some(word) = self.words.get(self.next).filter(|word| !word.is_option() && !word.is_not())
+        {
+            arguments.push(word.text.as_str());
+            self.next += 1;
+        }
+        arguments
+    }
+
+    /// Reads an option of a match that no packet can be asked about.
+    fn other_option(&mut self, option: &'a Word, not: bool, start: usize) -> Result<(), LoadError> {
+        let arguments = self.rest_of_option();
+        let mut text = format!("{}{}", if not { "! " } else { "" }, option.text);
+        for argument in arguments {
+            text.push(' ');
+            text.push_str(argument);
+        }
+        match self.module.take() {
+            // The options of a match belong to its name.
+            Some(module) => {
+                self.conditions
+                    .tests
+                    .retain(|test| !matches!(&test.kind, TestKind::Unknowable(text) if *text == module));
+                let joined = format!("{module} {text}");
+                self.unknowable(joined.clone());
+                self.module = Some(joined);
+            }
+            // These are known options of matches that are read otherwise.
+            None if option.text.starts_with("--ct")
+                || matches!(
+                    option.text.as_str(),
+                    "--tcp-option"
+                        | "--chunk-types"
+                        | "--dccp-types"
+                        | "--dccp-option"
+                        | "--return-nomatch"
+                        | "--update-counters"
+                        | "--update-subcounters"
+                        | "--packets-eq"
+                        | "--packets-lt"
+                        | "--packets-gt"
+                        | "--bytes-eq"
+                        | "--bytes-lt"
+                        | "--bytes-gt"
+                ) =>
+            {
+                self.unknowable(text);
+            }
+            None => {
+                return Err(self.refuse(
+                    start,
+                    format!(
+                        "unsupported option '{}': it belongs to no match that is named before it",
+                        option.text
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn unknowable(&mut self, text: String) {
+        self.conditions.ask(TestKind::Unknowable(text));
+    }
+
+    fn target(&mut self, word: &Word, is_goto: bool, start: usize) -> Result<(), LoadError> {
+        if self.does.is_some() {
+            return Err(self.refuse(start, String::from("a second target in one rule; write two rules")));
+        }
+        self.target_at = word.at;
+        self.module = None;
+        let name = word.text.as_str();
+        self.does = Some(match name {
+            _ if is_goto => Does::Goto(word.text.clone()),
+            "ACCEPT" => Does::Decide(Action::Accept, 1),
+            "DROP" | "TARPIT" | "STEAL" => Does::Decide(Action::Deny, 0),
+            "REJECT" => Does::Decide(Action::Deny, 2),
+            // They end the walk through their table, and the packet goes on.
+            "DNAT" | "SNAT" | "MASQUERADE" | "REDIRECT" | "NETMAP" | "SAME" | "BALANCE" | "TPROXY" => {
+                Does::Decide(Action::Accept, 3)
+            }
+            "RETURN" => Does::Return,
+            name if PASSING.contains(&name) => {
+                Does::Passes(format!("target {name} decides nothing: the packet goes on"))
+            }
+            _ => Does::Jump(word.text.clone()),
+        });
+        Ok(())
+    }
+
+    fn protocol(&mut self, word: &Word, not: bool) -> Result<(), LoadError> {
+        let named = match word.text.as_str() {
+            "0" => Some(ProtocolMatch::ANY), // As in the kernel: no protocol has this number here.
+            name => protocol(&name.to_ascii_lowercase()),
+        };
+        let wrong = || self.expected(word.at, "a protocol such as tcp or 47");
+        let named = named.filter(|_| !word.text.contains('/')).ok_or_else(wrong)?;
+        if named == ProtocolMatch::ANY {
+            if not {
+                return Err(
+                    self.refuse(word.at, String::from("no packet is of no protocol; leave the rule out"))
+                );
+            }
+            return Ok(());
+        }
+        let set = Ranges::exact(u128::from(named.value()));
+        self.conditions.ask_protocol(&if not { set.complement(255) } else { set });
+        Ok(())
+    }
+
+    fn ask_address(&mut self, is_destination: bool, is_v6: bool, set: &Ranges, not: bool) {
+        let all = if is_v6 { u128::MAX } else { 0xffff_ffff };
+        let set = if not { set.complement(all) } else { set.clone() };
+        self.conditions.ask_address(is_destination, is_v6, &set);
+    }
+
+    fn address(&mut self, word: &Word, is_destination: bool, not: bool) -> Result<(), LoadError> {
+        let mut all: Option<(bool, Ranges)> = None;
+        let mut at = word.at;
+        for part in word.text.split(',') {
+            let (address, length) = part.split_once('/').map_or((part, None), |(a, l)| (a, Some(l)));
+            let wrong = || self.expected(at, "an address or a prefix such as 192.0.2.0/24");
+            let address: IpAddr = address.parse().map_err(|_| wrong())?;
+            let is_v6 = address.is_ipv6();
+            let bits_max: u32 = if is_v6 { 128 } else { 32 };
+            let full = u128::MAX >> (128 - bits_max);
+            let mask = match length {
+                None => full,
+                Some(text) => match text.parse::<IpAddr>() {
+                    Ok(mask) if mask.is_ipv6() == is_v6 => bits(mask),
+                    Ok(_) => return Err(wrong()),
+                    Err(_) => {
+                        let length: u32 = decimal(text).ok_or_else(wrong)?;
+                        if length > bits_max {
+                            let error =
+                                crate::rule::RuleError::PrefixTooLong { length, length_max: bits_max };
+                            return Err(self.error(at, LoadErrorKind::Rule(error)));
+                        }
+                        full & !full.checked_shr(length).unwrap_or(0)
+                    }
+                },
+            };
+            let value = bits(address) & mask;
+            match Ranges::under_mask(value, mask, bits_max, 1 << 12) {
+                Some(ranges) => {
+                    if all.as_ref().is_some_and(|(other, _)| *other != is_v6) {
+                        return Err(self.expected(at, "addresses of one family in one list"));
+                    }
+                    let joined = all.map_or_else(|| ranges.clone(), |(_, other)| other.union(&ranges));
+                    all = Some((is_v6, joined));
+                }
+                None if !word.text.contains(',') => {
+                    let families =
+                        if is_v6 { crate::policy::Families::V6 } else { crate::policy::Families::V4 };
+                    self.conditions.families = self.conditions.families.and(families);
+                    self.conditions.ask(Test::new(TestKind::Address { is_destination, value, mask }, not));
+                    return Ok(());
+                }
+                None => {
+                    let text = String::from("a mask with many holes in a list; write a rule for it alone");
+                    return Err(self.refuse(at, text));
+                }
+            }
+            at += part.len() + 1;
+        }
+        if let Some((is_v6, set)) = all {
+            self.ask_address(is_destination, is_v6, &set, not);
+        }
+        Ok(())
+    }
+
+    fn ports(
+        &mut self,
+        option: &'a Word,
+        is_destination: bool,
+        mut not: bool,
+        start: usize,
+    ) -> Result<(), LoadError> {
+        let word = self.negatable(option, &mut not, "a port, or a range such as 1:1023")?;
+        let set = self.port_list(word)?;
+        self.ports_at.get_or_insert(start);
+        self.conditions.ask_port(is_destination, &if not { set.complement(0xffff) } else { set });
+        Ok(())
+    }
+
+    fn port_list(&self, word: &Word) -> Result<Ranges, LoadError> {
+        let mut ranges = Vec::new();
+        let mut at = word.at;
+        for part in word.text.split(',') {
+            if ranges.len() == PORTS_MAX {
+                let text =
+                    "a list of more than 15 ports; iptables does not take it either: write another rule";
+                return Err(self.refuse(at, text.to_owned()));
+            }
+            // An end of a range may be missing: then it is that of all ports.
+            let (low, high) = part.split_once(':').unwrap_or((part, part));
+            let number = |text: &str, missing: u16| {
+                if text.is_empty() && part.contains(':') { Some(missing) } else { decimal(text) }
+            };
+            let ends: Option<(u16, u16)> = number(low, 0).zip(number(high, 0xffff));
+            let (low, high) =
+                ends.ok_or_else(|| self.expected(at, "a port from 0 to 65535, or a range such as 1:1023"))?;
+            if low > high {
+                let error = crate::rule::RuleError::ReversedRange { low, high };
+                return Err(self.error(at, LoadErrorKind::Rule(error)));
+            }
+            ranges.push((u128::from(low), u128::from(high)));
+            at += part.len() + 1;
+        }
+        Ok(Ranges::of(ranges))
+    }
+
+    fn states(&mut self, option: &'a Word, mut not: bool) -> Result<(), LoadError> {
+        let what = "states such as NEW,ESTABLISHED";
+        let word = self.negatable(option, &mut not, what)?;
+        let mut states = 0;
+        let mut at = word.at;
+        for name in word.text.split(',') {
+            if matches!(name.to_ascii_uppercase().as_str(), "SNAT" | "DNAT") {
+                let text = format!("{}{} {}", if not { "! " } else { "" }, option.text, word.text);
+                self.unknowable(text);
+                return Ok(());
+            }
+            states |= ConnectionState::from_name(name).ok_or_else(|| self.expected(at, what))?.bit();
+            at += name.len() + 1;
+        }
+        self.conditions.ask(Test::new(TestKind::State(states), not));
+        Ok(())
+    }
+
+    fn match_set(&mut self, option: &'a Word, mut not: bool) -> Result<(), LoadError> {
+        let name = self.negatable(option, &mut not, "the name of a set")?;
+        let flags = self.argument(option, "src, dst, or several with commas between them")?;
+        let sides: Option<Vec<Side>> = flags
+            .text
+            .split(',')
+            .map(|flag| match flag {
+                "src" => Some(Side::Source),
+                "dst" => Some(Side::Destination),
+                _ => None,
+            })
+            .collect();
+        let Some(sides) = sides else {
+            return Err(self.expected(flags.at, "src, dst, or several with commas between them"));
+        };
+        if let Some(conditions) = self.sets.test(&name.text, &sides, not) {
+            self.conditions = self.conditions.and(&conditions);
+        } else {
+            let not = if not { "! " } else { "" };
+            self.unknowable(format!("{not}set {} {}", name.text, flags.text));
+        }
+        Ok(())
+    }
+}
+
+fn bits(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(v4) => u128::from(v4.to_bits()),
+        IpAddr::V6(v6) => v6.to_bits(),
+    }
+}

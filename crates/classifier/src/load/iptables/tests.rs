@@ -1,0 +1,287 @@
+use core::fmt::Write as _;
+
+use super::*;
+use crate::policy::{Assume, ConnectionState, Fragment, Packet};
+use flowloom_flow_key::FiveTuple;
+
+fn of_rule(rule: &str) -> Result<Policy, LoadErrors> {
+    load(&format!("*filter\n:INPUT DROP [0:0]\n-A INPUT {rule}\nCOMMIT\n"), &Options::default())
+}
+
+/// The line that decides a packet.
+fn line(policy: &Policy, packet: &Packet<'_>) -> usize {
+    let found = policy.first_match(packet, Assume::NoMatch);
+    found.and_then(|id| policy.source(id)).map_or(0, |source| source.line)
+}
+
+fn tcp(source: [u8; 4], port: u16) -> Packet<'static> {
+    Packet::new(FiveTuple::v4(source, [192, 0, 2, 1], 1024, port, 6))
+}
+
+#[test]
+fn other_tables_and_chains_are_passed_over() {
+    let text = "*nat\n:INPUT DROP [0:0]\n-A INPUT --what eth0 -j X\nCOMMIT\n*filter\n:OUTPUT DROP [0:0]\n-A OUTPUT -o lo -j X\n\
+                :INPUT ACCEPT [1:2]\n-A INPUT -d ::1/128 -p udp --sport :1023 -m comment --comment \"a \\\" -i b\" -j DROP\nCOMMIT\n";
+    let policy = load(text, &Options::default()).unwrap();
+    assert_eq!(policy.len(), 2);
+    let udp = FiveTuple::v6([1; 16], core::net::Ipv6Addr::LOCALHOST.octets(), 1023, 9, 17);
+    assert_eq!(line(&policy, &Packet::new(udp)), 9);
+    assert_eq!(line(&policy, &Packet::new(FiveTuple { source_port: 1024, ..udp })), 8);
+}
+
+#[test]
+fn rules_know_their_lines_and_the_policy_its_own() {
+    let text = "# saved\n*filter\n:INPUT DROP [0:0]\n:FORWARD ACCEPT [0:0]\n\n-A INPUT -p tcp -m multiport --dports 80,443 -j ACCEPT\n\
+                -A FORWARD -j DROP\n-A INPUT -j REJECT\nCOMMIT\n*nat\n:OUTPUT ACCEPT [0:0]\nCOMMIT\n";
+    let policy = load(text, &Options::default()).unwrap();
+    assert_eq!(policy.sources().iter().map(|source| source.line).collect::<Vec<_>>(), [6, 8, 3]);
+    assert_eq!(policy.set().len(), 4, "a box for each port");
+    assert_eq!(
+        (chains(text, "filter"), chains(text, "nat")),
+        (Vec::from(["INPUT", "FORWARD"]), Vec::from(["OUTPUT"]))
+    );
+}
+
+#[test]
+fn chains_are_walked_as_the_kernel_walks_them() {
+    let text = "*filter\n:INPUT DROP [0:0]\n:lan - [0:0]\n:dmz - [0:0]\n:log - [0:0]\n\
+        -A INPUT -s 172.16.0.0/12 -j lan\n-A INPUT -p tcp -m multiport --dports 25,587 -j dmz\n\
+        -A INPUT -s 172.20.0.0/16 -g lan\n-A INPUT -p tcp -m tcp --dport 53 -j ACCEPT\n\
+        -A lan -p tcp -m tcp --dport 22 -j RETURN\n-A lan -j log\n-A lan -p tcp -j ACCEPT\n\
+        -A dmz -s 198.51.100.0/24 -j DROP\n-A dmz -j ACCEPT\n-A log -p udp -j RETURN\n-A log -p udp -j ACCEPT\nCOMMIT\n";
+    let policy = load(text, &Options::default()).unwrap();
+    for (source, port, expected) in [
+        ([172, 16, 0, 1], 22, 2),  // returned, then the policy
+        ([172, 16, 0, 1], 23, 12), // accepted in the chain
+        ([172, 20, 0, 1], 22, 2),  // returned from both
+        ([198, 51, 100, 1], 25, 13),
+        ([8, 8, 8, 8], 587, 14),
+        ([8, 8, 8, 8], 53, 9),
+        ([8, 8, 8, 8], 80, 2),
+    ] {
+        assert_eq!(line(&policy, &tcp(source, port)), expected, "{source:?}:{port}");
+    }
+    let mut udp = tcp([172, 16, 0, 1], 9);
+    udp.tuple.protocol = 17;
+    assert_eq!(line(&policy, &udp), 2, "RETURN from an inner chain goes on in the outer one");
+}
+
+#[test]
+fn what_is_behind_a_goto_is_not_asked() {
+    let text = "*filter\n:INPUT DROP [0:0]\n:a - [0:0]\n:b - [0:0]\n-A INPUT -j a\n-A INPUT -p tcp --dport 80 -j ACCEPT\n\
+                -A a -p tcp -g b\n-A a -j ACCEPT\n-A b -p tcp --dport 22 -j ACCEPT\nCOMMIT\n";
+    let policy = load(text, &Options::default()).unwrap();
+    let lines = [22, 80, 443].map(|port| line(&policy, &tcp([1; 4], port)));
+    assert_eq!(lines, [9, 6, 2], "b goes on where a was called");
+}
+
+#[test]
+fn chains_that_go_in_circles_or_explode_are_refused() {
+    let circle = "*filter\n:INPUT DROP [0:0]\n:a - [0:0]\n-A INPUT -j a\n-A a -p tcp -j a\nCOMMIT\n";
+    let error = load(circle, &Options::default()).unwrap_err();
+    assert_eq!(error.errors[0].line, 5, "{error}");
+    let mut bomb = String::from("*filter\n:INPUT DROP [0:0]\n-A INPUT -j c0\n");
+    for level in 0..14 {
+        let _ = writeln!(bomb, ":c{level} - [0:0]");
+        for _ in 0..20 {
+            let _ = writeln!(bomb, "-A c{level} -j c{}", level + 1);
+        }
+    }
+    bomb.push_str(":c14 - [0:0]\nCOMMIT\n");
+    let options =
+        Options { limits: LoadLimits { rules_max: 10_000, ..LoadLimits::default() }, ..Options::default() };
+    let error = load(&bomb, &options).unwrap_err();
+    assert!(error.to_string().contains("more than 10000 rules"), "{error}");
+    let missing = load("*filter\n-A INPUT -j nowhere\nCOMMIT\n", &Options::default()).unwrap_err();
+    assert_eq!((missing.errors[0].line, missing.errors[0].column), (2, 13), "{missing}");
+}
+
+#[test]
+fn a_second_table_replaces_the_first() {
+    let text = "*filter\n:INPUT DROP [0:0]\n-A INPUT -p tcp --dport 25 -j ACCEPT\nCOMMIT\n\
+                *filter\n:INPUT ACCEPT [0:0]\n-A INPUT -s 172.16.0.0/12 -j DROP\nCOMMIT\n";
+    let policy = load(text, &Options::default()).unwrap();
+    assert_eq!((line(&policy, &tcp([172, 16, 0, 1], 25)), line(&policy, &tcp([9; 4], 25))), (7, 6));
+    assert!(policy.notes()[0].text.contains("replaced by the one at line 5"), "{:?}", policy.notes());
+}
+
+#[test]
+fn a_file_decides_packets_of_its_family() {
+    let v6 = Packet::new(FiveTuple::v6([1; 16], [2; 16], 9, 22, 6));
+    let v4 = tcp([10, 0, 0, 1], 22);
+    let text = "*filter\n:INPUT DROP [0:0]\n-A INPUT -p tcp -m tcp --dport 22 -j ACCEPT\nCOMMIT\n";
+    let policy = load(text, &Options::default()).unwrap();
+    assert_eq!((line(&policy, &v4), line(&policy, &v6)), (3, 0));
+    let said = format!("# Generated by ip6tables-save v1.8.9\n{text}");
+    let policy = load(&said, &Options::default()).unwrap();
+    assert_eq!((line(&policy, &v4), line(&policy, &v6)), (0, 4));
+    let both = format!("# Generated by iptables-save v1.8.9\n{text}{said}");
+    let policy = load(&both, &Options::default()).unwrap();
+    assert_eq!((line(&policy, &v4), line(&policy, &v6)), (4, 9));
+    let asked = Options { families: Some(Families::V6), ..Options::default() };
+    assert_eq!(line(&load(text, &asked).unwrap(), &v6), 3);
+}
+
+#[test]
+fn rules_that_decide_nothing_are_passed_over_and_listed() {
+    let text = "*filter\n:INPUT DROP [0:0]\n-A INPUT -s 198.51.100.0/24\n\
+                -A INPUT -m limit --limit 5/sec -j LOG --log-prefix \"-j seen \" --log-level 4\n\
+                -A INPUT -p tcp -m tcp --dport 25 -j ACCEPT\nCOMMIT\n";
+    let policy = load(text, &Options::default()).unwrap();
+    assert_eq!(policy.len(), 2);
+    assert_eq!(policy.notes().iter().map(|note| note.line).collect::<Vec<_>>(), [3, 4]);
+    assert!(
+        policy.undecidable(crate::policy::Knowledge::default()).is_empty(),
+        "a limit on LOG decides nothing"
+    );
+    assert_eq!(line(&policy, &tcp([198, 51, 100, 7], 25)), 5);
+}
+
+#[test]
+fn what_no_packet_shows_may_match() {
+    let policy =
+        of_rule("-p tcp -m tcp --dport 22 -m limit --limit 3/min --limit-burst 5 -j ACCEPT").unwrap();
+    let packet = tcp([1; 4], 22);
+    let at = |assume| policy.first_match(&packet, assume).and_then(|id| policy.source(id)).map(|s| s.line);
+    assert_eq!((at(Assume::Match), at(Assume::NoMatch)), (Some(3), Some(2)));
+    let found = policy.outcomes(&packet);
+    assert_eq!((found.deciders.len(), found.decided(), found.unmatched), (2, None, None));
+    let missing =
+        policy.undecidable(crate::policy::Knowledge { state: true, ..crate::policy::Knowledge::default() });
+    assert_eq!(missing[0].text, "[limit --limit 3/min --limit-burst 5]");
+    for rule in [
+        "-m recent --update --seconds 60 --hitcount 4 --name SSH --rsource -j DROP",
+        "-m owner ! --uid-owner 0 -j DROP",
+        "-m set --match-set unknown src -j DROP",
+        "-m addrtype --dst-type LOCAL -j DROP",
+        "-m string --string \"a -j b\" --algo bm -j DROP",
+        "-m hashlimit --hashlimit-upto 5/min --hashlimit-mode srcip --hashlimit-name x -j DROP",
+        "-p tcp -m conntrack --ctstate DNAT -j DROP",
+        "-m conntrack ! --ctdir REPLY -j DROP",
+    ] {
+        let policy = of_rule(rule).unwrap_or_else(|error| panic!("{rule}: {error}"));
+        assert_eq!(policy.undecidable(crate::policy::Knowledge::default()).len(), 1, "{rule}");
+    }
+}
+
+#[test]
+fn states_interfaces_flags_and_types_are_asked() {
+    let text = "*filter\n:INPUT DROP [0:0]\n-A INPUT -i wl+ -j ACCEPT\n\
+                -A INPUT -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT\n-A INPUT -m state --state INVALID -j DROP\n\
+                -A INPUT -p icmp -m icmp --icmp-type 8 -j ACCEPT\n-A INPUT -p icmp -m icmp --icmp-type 3/4 -j ACCEPT\n\
+                -A INPUT -p tcp -m tcp --tcp-flags FIN,SYN,RST,ACK SYN -m tcp ! --dport 25 -j ACCEPT\nCOMMIT\n";
+    let policy = load(text, &Options::default()).unwrap();
+    let mut packet = tcp([1; 4], 80);
+    (packet.input, packet.output, packet.state) = (Some("eth0"), Some(""), Some(ConnectionState::New));
+    packet.tcp_flags = Some(2);
+    assert_eq!(line(&policy, &packet), 8);
+    assert_eq!(line(&policy, &Packet { tcp_flags: Some(0x12), ..packet }), 2);
+    assert_eq!(line(&policy, &Packet { input: Some("wlan0"), ..packet }), 3);
+    assert_eq!(line(&policy, &Packet { state: Some(ConnectionState::Related), ..packet }), 4);
+    assert_eq!(line(&policy, &Packet { state: Some(ConnectionState::Invalid), ..packet }), 5);
+    let mut icmp = packet;
+    icmp.tuple.protocol = 1;
+    icmp.has_ports = false;
+    let of_type = |kind, code| line(&policy, &Packet { icmp: Some((kind, code)), ..icmp });
+    assert_eq!([of_type(8, 0), of_type(3, 4), of_type(3, 1)], [6, 7, 2]);
+}
+
+#[test]
+fn rules_on_ports_match_no_later_fragment() {
+    let policy = of_rule("-p udp -m udp --sport 0:65535 -j ACCEPT").unwrap();
+    let mut packet = tcp([1; 4], 80);
+    packet.tuple.protocol = 17;
+    assert_eq!(line(&policy, &packet.with_fragment(Fragment::First)), 3);
+    assert_eq!(line(&policy, &packet.with_fragment(Fragment::Later)), 2);
+    let fragments = of_rule("-f -j ACCEPT").unwrap();
+    assert_eq!(line(&fragments, &packet.with_fragment(Fragment::Later)), 3);
+    assert_eq!(line(&fragments, &packet), 2);
+}
+
+#[test]
+fn negations_ranges_masks_and_lists_are_sets() {
+    for (rule, inside, outside) in [
+        ("! -s 10.0.0.0/8 -j ACCEPT", [11, 0, 0, 1], [10, 1, 1, 1]),
+        ("-s ! 10.0.0.0/8 -j ACCEPT", [11, 0, 0, 1], [10, 1, 1, 1]),
+        ("-s 10.0.0.0/255.0.255.0 -j ACCEPT", [10, 9, 0, 1], [10, 9, 1, 1]),
+        ("-s 10.0.0.9/0.0.0.255 -j ACCEPT", [7, 7, 7, 9], [7, 7, 7, 8]),
+        ("-s 10.0.0.1,10.0.0.9 -j ACCEPT", [10, 0, 0, 9], [10, 0, 0, 8]),
+        ("-m iprange --src-range 10.0.0.5-10.0.1.9 -j ACCEPT", [10, 0, 1, 9], [10, 0, 1, 10]),
+        ("-m iprange ! --src-range 10.0.0.5-10.0.1.9 -j ACCEPT", [10, 0, 1, 10], [10, 0, 1, 9]),
+    ] {
+        let policy = of_rule(rule).unwrap();
+        assert_eq!((line(&policy, &tcp(inside, 1)), line(&policy, &tcp(outside, 1))), (3, 2), "{rule}");
+    }
+    let lite = of_rule("-p udplite -m multiport ! --dports 1:5,9 -j ACCEPT").unwrap();
+    let mut packet = tcp([1; 4], 9);
+    packet.tuple.protocol = 136;
+    assert_eq!(line(&lite, &packet), 2);
+    packet.tuple.destination_port = 8;
+    assert_eq!(line(&lite, &packet), 3);
+}
+
+#[test]
+fn all_problems_are_reported_at_once() {
+    let text = "*filter\n:INPUT DROP [0:0]\n-A INPUT -s 10.0.0.0/40 -j DROP\n-A INPUT -p tcp --dport 9:5 -j DROP\n\
+                -A INPUT -p tcp -j NOSUCH\n-A OUTPUT -s nonsense -j DROP\nCOMMIT\n";
+    let errors = load(text, &Options::default()).unwrap_err();
+    assert_eq!(errors.errors.iter().map(|error| error.line).collect::<Vec<_>>(), [3, 4, 5], "{errors}");
+    let output = Options { chain: "OUTPUT", ..Options::default() };
+    assert_eq!(load(text, &output).unwrap_err().errors[0].line, 6);
+}
+
+#[test]
+fn other_commands_and_lines_in_no_table_are_errors() {
+    for (text, line) in [
+        ("*filter\n-I INPUT -j DROP\nCOMMIT\n", 2),
+        ("*filter\n-A\nCOMMIT\n", 2),
+        ("*filter\n[1:2 -A INPUT -j DROP\nCOMMIT\n", 2),
+        ("-P INPUT DROP\n-A INPUT -s 10.0.0.0/8 -j ACCEPT\n", 1),
+        ("*filter\n:INPUT DROP [0:0]\nCOMMIT\n-A INPUT -j ACCEPT\n", 4),
+        ("\u{feff}*filter\n:INPUT DROP [0:0]\nCOMMIT\n", 1),
+        ("*filter\n:INPUT MAYBE [0:0]\nCOMMIT\n", 2),
+    ] {
+        assert_eq!(load(text, &Options::default()).unwrap_err().errors[0].line, line, "{text}");
+    }
+    assert!(load("", &Options::default()).unwrap().is_empty());
+}
+
+#[test]
+fn a_table_that_does_not_end_is_an_error() {
+    let whole =
+        "*nat\n-A X -j Y\nCOMMIT\n*filter\n:INPUT DROP [0:0]\n-A INPUT -s 10.0.0.0/8 -j ACCEPT\nCOMMIT\n";
+    assert_eq!(load(whole, &Options::default()).unwrap().len(), 2);
+    let mut cut = whole;
+    while let Some((shorter, _)) = cut.trim_end().rsplit_once('\n') {
+        cut = shorter;
+        let error = load(cut, &Options::default()).err();
+        let line = (!cut.ends_with("COMMIT")).then(|| cut.lines().count());
+        assert_eq!(error.map(|errors| errors.errors[0].line), line, "{cut}");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_an_error_with_its_place() {
+    for (text, column) in [
+        ("-p tcp -j mychain", 20),
+        ("-s 10.0.0.0/40 -j DROP", 13),
+        ("-s 10.0.0.0/+8 -j DROP", 13),
+        ("-p +6 -j DROP", 13),
+        ("-p tcp --dport +80 -j DROP", 25),
+        ("-p tcp --dport 9:5 -j DROP", 25),
+        ("-p tcp --dport http -j DROP", 25),
+        ("--dport 80 -j DROP", 10),
+        ("-s 10.0.0.1 -p icmp --sport 80 -j DROP", 30),
+        ("-p tcp -m multiport --dports 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16 -j DROP", 75),
+        ("-p tcp --dport 1:100 -m multiport --dports 5,200 -j DROP", 44),
+        ("--what ever -j DROP", 10),
+        ("-s 10.0.0.1 stray -j DROP", 22),
+        ("-s", 12),
+        ("-p icmp --icmp-type nonsense -j DROP", 30),
+        ("-m state --state NEWISH -j DROP", 27),
+    ] {
+        let errors = of_rule(text).unwrap_err();
+        let error = &errors.errors[0];
+        assert_eq!((error.line, error.column), (3, column), "{text}: {error}");
+    }
+}

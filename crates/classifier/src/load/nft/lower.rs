@@ -1,0 +1,554 @@
+//! From what nftables compares to conditions.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use super::super::iptables::{dscp_class, icmp, mac};
+use super::super::services::service;
+use super::super::{ipset, protocol};
+use super::ast::{Expr, Op, Set, Table, Value, Verdict};
+use crate::policy::{Conditions, ConnectionState, Families, InterfacePattern, Ranges, Test, TestKind};
+use crate::rule::decimal;
+
+/// A part of a rule in words, where it cannot be read.
+pub(super) type Refusal = String;
+
+/// Returns the conditions of a comparison.
+pub(super) fn compare(table: &Table, expr: &Expr, op: Op, value: &Value) -> Result<Conditions, Refusal> {
+    let mut conditions = Conditions::default();
+    if let Expr::Other(text) = expr {
+        conditions.ask(TestKind::Unknowable(text.clone()));
+        return Ok(conditions);
+    }
+    let not = op == Op::NotEqual;
+    // A named set whose elements come and go while packets flow.
+    if let Value::Named(name) = value {
+        let set = set(table, name)?;
+        if set.is_dynamic {
+            conditions.ask(Test::new(TestKind::Unknowable(format!("in set {name}, which changes")), not));
+            return Ok(conditions);
+        }
+    }
+    if let Expr::Concat(parts) = expr {
+        let elements: Vec<&Value> = match value {
+            Value::Set(elements) => elements.iter().map(|(key, _)| key).collect(),
+            Value::Named(name) => set(table, name)?.elements.iter().map(|(key, _)| key).collect(),
+            one => Vec::from([one]),
+        };
+        let all: Result<Vec<Conditions>, Refusal> =
+            elements.into_iter().map(|element| concat(table, parts, element)).collect();
+        let all = all?;
+        if let ([one], false) = (&all[..], not) {
+            return Ok(one.clone());
+        }
+        // What the parts need for being there holds for the negation too.
+        conditions = needs(parts);
+        if not {
+            conditions = conditions.and(&has_headers(parts));
+        }
+        conditions.ask(Test::new(TestKind::AnyOf(all), not));
+        return Ok(conditions);
+    }
+    single(table, expr, op, value)
+}
+
+/// Returns the conditions of an element of several parts.
+pub(super) fn concat(table: &Table, parts: &[Expr], element: &Value) -> Result<Conditions, Refusal> {
+    let Value::Concat(values) = element else {
+        return Err(format!("an element of {} parts is expected", parts.len()));
+    };
+    if values.len() != parts.len() {
+        return Err(format!(
+            "an element of {} parts is expected, and one of {} is there",
+            parts.len(),
+            values.len()
+        ));
+    }
+    let mut all = Conditions::default();
+    for (part, value) in parts.iter().zip(values) {
+        if *value == Value::Any {
+            all = all.and(&needs(core::slice::from_ref(part)));
+        } else {
+            all = all.and(&single(table, part, Op::Equal, value)?);
+        }
+    }
+    Ok(all)
+}
+
+/// Returns that a packet is no later fragment, where expressions read its transport header: it has none then, and no comparison
+/// holds, negated or not.
+fn has_headers(parts: &[Expr]) -> Conditions {
+    let mut all = Conditions::default();
+    let reads = |part: &Expr| matches!(part, Expr::Payload(header, _) if header == "th" || transport(header).is_some());
+    if parts.iter().any(reads) {
+        all.ask(TestKind::Fragment(3));
+    }
+    all
+}
+
+/// Returns what packets must be of to have the fields of expressions at all.
+fn needs(parts: &[Expr]) -> Conditions {
+    let mut all = Conditions::default();
+    for part in parts {
+        if let Expr::Payload(header, _) = part {
+            match header.as_str() {
+                "ip" => all.families = all.families.and(Families::V4),
+                "ip6" => all.families = all.families.and(Families::V6),
+                name => {
+                    if let Some(number) = transport(name) {
+                        all.ask_protocol(&Ranges::exact(u128::from(number)));
+                    }
+                }
+            }
+        }
+    }
+    all
+}
+
+fn transport(header: &str) -> Option<u8> {
+    Some(match header {
+        "tcp" => 6,
+        "udp" => 17,
+        "dccp" => 33,
+        "sctp" => 132,
+        "udplite" => 136,
+        "icmp" => 1,
+        "icmpv6" => 58,
+        _ => return None,
+    })
+}
+
+fn set<'a>(table: &'a Table, name: &str) -> Result<&'a Set, Refusal> {
+    table.sets.get(name).ok_or_else(|| format!("no set '{name}' in table {}", table.name))
+}
+
+/// Returns the values of a comparison, sets written out.
+fn values<'a>(table: &'a Table, value: &'a Value) -> Result<Vec<&'a Value>, Refusal> {
+    Ok(match value {
+        Value::Set(elements) => elements.iter().map(|(key, _)| key).collect(),
+        Value::Named(name) => set(table, name)?.elements.iter().map(|(key, _)| key).collect(),
+        one => Vec::from([one]),
+    })
+}
+
+#[expect(clippy::too_many_lines, reason = "one arm for each field of nftables")]
+fn single(table: &Table, expr: &Expr, op: Op, value: &Value) -> Result<Conditions, Refusal> {
+    let mut conditions = needs(core::slice::from_ref(expr));
+    let not = op == Op::NotEqual;
+    let what = describe(expr);
+    let unknowable = |mut conditions: Conditions| {
+        conditions.ask(Test::new(TestKind::Unknowable(what.clone()), not));
+        Ok(conditions)
+    };
+    if let Expr::Masked(inner, mask) = expr {
+        return masked(inner, mask, op, value);
+    }
+    let numbers =
+        |max: u128, read: &dyn Fn(&str) -> Option<u128>| numbers(table, &what, op, value, max, read);
+    match expr {
+        Expr::Payload(header, field) => match (header.as_str(), field.as_str()) {
+            ("ip" | "ip6", "saddr" | "daddr") => {
+                let is_v6 = header == "ip6";
+                let all = if is_v6 { u128::MAX } else { 0xffff_ffff };
+                let mut set = Vec::new();
+                for one in values(table, value)? {
+                    set.push(addresses(one, is_v6).ok_or_else(|| {
+                        format!("{what}: an address or a prefix of {header} is expected")
+                    })?);
+                }
+                let set = Ranges::of(set);
+                let set = if not { set.complement(all) } else { set };
+                conditions.ask_address(field == "daddr", is_v6, &set);
+            }
+            ("ip", "protocol") | ("ip6", "nexthdr") => {
+                conditions.ask_protocol(&numbers(255, &protocol_number)?);
+            }
+            ("ip" | "ip6", "dscp") => {
+                let read = |word: &str| dscp_class(word).map(u128::from).or_else(|| number(word));
+                conditions.ask(TestKind::Dscp(numbers(63, &read)?));
+            }
+            ("ip", "length") => conditions.ask(TestKind::Length(numbers(65_535, &number)?)),
+            ("tcp" | "udp" | "udplite" | "sctp" | "dccp" | "th", "sport" | "dport") => {
+                conditions.ask_port(field == "dport", &numbers(65_535, &port)?);
+            }
+            ("tcp", "flags") => return tcp_flags(table, op, value),
+            ("icmp" | "icmpv6", "type") => {
+                let is_v6 = header == "icmpv6";
+                let mut codes = Ranges::default();
+                for one in values(table, value)? {
+                    codes = codes.union(
+                        &icmp_types(one, is_v6)
+                            .ok_or_else(|| format!("{what}: an ICMP type is expected"))?,
+                    );
+                }
+                conditions.ask(Test::new(TestKind::Icmp { is_v6, codes }, not));
+            }
+            ("icmp" | "icmpv6", "code") => {
+                let is_v6 = header == "icmpv6";
+                let set = numbers(255, &|word: &str| icmp_code(word, is_v6))?;
+                let every = (0..256_u128).flat_map(|kind| {
+                    set.as_slice()
+                        .iter()
+                        .map(move |(low, high)| (kind << 8 | low, kind << 8 | high))
+                        .collect::<Vec<_>>()
+                });
+                conditions.ask(TestKind::Icmp { is_v6, codes: Ranges::of(every) });
+            }
+            ("ether", "saddr") => {
+                let mut any = Vec::new();
+                for one in values(table, value)? {
+                    let Value::Word(word) = one else { return unknowable(conditions) };
+                    let value = mac(word).ok_or_else(|| format!("{what}: a MAC address is expected"))?;
+                    let kind = TestKind::SourceMac { value, mask: (1 << 48) - 1 };
+                    any.push(Conditions { tests: Vec::from([Test::from(kind)]), ..Conditions::default() });
+                }
+                conditions.ask(Test::new(TestKind::AnyOf(any), not));
+            }
+            ("ether", "type") => return family(table, value, not, conditions),
+            ("vlan", "id") => conditions.ask(TestKind::Vlan(numbers(4095, &number)?)),
+            ("exthdr", "frag") if op == Op::Equal && *value == Value::Any => {
+                conditions.families = conditions.families.and(Families::V6);
+                conditions.ask(TestKind::Fragment(6));
+            }
+            _ => return unknowable(conditions),
+        },
+        Expr::Meta(key) => match key.as_str() {
+            "l4proto" => conditions.ask_protocol(&numbers(255, &protocol_number)?),
+            "nfproto" | "protocol" => return family(table, value, not, conditions),
+            "iif" | "iifname" | "oif" | "oifname" => {
+                let mut names = Vec::new();
+                for one in values(table, value)? {
+                    match one {
+                        Value::Word(word) => names.push(InterfacePattern::new(word, '*')),
+                        Value::Any => names.push(InterfacePattern::new("*", '*')),
+                        _ => return Err(format!("{what}: the name of an interface is expected")),
+                    }
+                }
+                let is_input = key.starts_with('i');
+                let kind = if is_input { TestKind::Input(names) } else { TestKind::Output(names) };
+                conditions.ask(Test::new(kind, not));
+            }
+            "length" => conditions.ask(TestKind::Length(numbers(u128::from(u32::MAX), &number)?)),
+            _ => return unknowable(conditions),
+        },
+        Expr::Ct(key) if key == "state" => {
+            let mut states = 0;
+            for one in values(table, value)? {
+                let names: Vec<&String> = match one {
+                    Value::Word(word) => Vec::from([word]),
+                    Value::Flags(words) => words.iter().collect(),
+                    _ => return Err(format!("{what}: states such as new,established are expected")),
+                };
+                for name in names {
+                    let state = ConnectionState::from_name(name);
+                    states |= state.ok_or_else(|| format!("{what}: '{name}' is no state"))?.bit();
+                }
+            }
+            conditions.ask(Test::new(TestKind::State(states), not));
+        }
+        Expr::Ct(_) | Expr::Concat(_) | Expr::Masked(..) | Expr::Other(_) => return unknowable(conditions),
+    }
+    Ok(conditions)
+}
+
+/// Returns what an expression is called in messages.
+pub(super) fn describe(expr: &Expr) -> String {
+    match expr {
+        Expr::Payload(header, field) => format!("{header} {field}"),
+        Expr::Meta(key) => format!("meta {key}"),
+        Expr::Ct(key) => format!("ct {key}"),
+        Expr::Concat(parts) => parts.iter().map(describe).collect::<Vec<_>>().join(" . "),
+        Expr::Masked(inner, _) => format!("{} under a mask", describe(inner)),
+        Expr::Other(text) => text.clone(),
+    }
+}
+
+/// Returns the set of numbers of a comparison, negation and order taken in.
+fn numbers(
+    table: &Table,
+    what: &str,
+    op: Op,
+    value: &Value,
+    max: u128,
+    read: &dyn Fn(&str) -> Option<u128>,
+) -> Result<Ranges, Refusal> {
+    let wrong = |word: &str| format!("{what}: '{word}' is no value of this field");
+    let one = |word: &str| read(word).filter(|&number| number <= max).ok_or_else(|| wrong(word));
+    let mut ranges = Vec::new();
+    for value in values(table, value)? {
+        ranges.push(match value {
+            Value::Word(word) => match one(word) {
+                Ok(number) => (number, number),
+                // Two numbers with a dash between them; names have dashes too.
+                Err(error) => match word.split_once('-') {
+                    Some((low, high)) => {
+                        (one(low).map_err(|_| error.clone())?, one(high).map_err(|_| error)?)
+                    }
+                    None => return Err(error),
+                },
+            },
+            Value::Range(low, high) => (one(low)?, one(high)?),
+            Value::Any => (0, max),
+            _ => return Err(format!("{what}: a number, a range or a set of these is expected")),
+        });
+    }
+    if ranges.iter().any(|(low, high)| low > high) {
+        return Err(format!("{what}: a range ends before it begins"));
+    }
+    let set = Ranges::of(ranges);
+    let (low, high) = set.hull().unwrap_or((1, 0));
+    Ok(match op {
+        Op::In | Op::Equal => set,
+        Op::NotEqual => set.complement(max),
+        Op::Less => Ranges::of(low.checked_sub(1).map(|end| (0, end))),
+        Op::LessOrEqual => Ranges::of([(0, high)]),
+        Op::Greater => Ranges::of([(high + 1, max)]),
+        Op::GreaterOrEqual => Ranges::of([(low, max)]),
+    })
+}
+
+fn number(word: &str) -> Option<u128> {
+    match word.strip_prefix("0x") {
+        Some(digits) => u128::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+')),
+        None => decimal(word),
+    }
+}
+
+fn protocol_number(word: &str) -> Option<u128> {
+    protocol(word)
+        .filter(|found| found.mask() == 0xff && !word.contains('/'))
+        .map(|found| u128::from(found.value()))
+}
+
+fn port(word: &str) -> Option<u128> {
+    number(word).or_else(|| service(word).map(u128::from))
+}
+
+/// Reads an address, a prefix or a range.
+fn addresses(value: &Value, is_v6: bool) -> Option<(u128, u128)> {
+    match value {
+        Value::Word(word) => ipset::addresses(word, is_v6),
+        Value::Range(low, high) => {
+            let one = |text: &str| {
+                ipset::addresses(text, is_v6).filter(|(low, high)| low == high).map(|(low, _)| low)
+            };
+            let (low, high) = (one(low)?, one(high)?);
+            (low <= high).then_some((low, high))
+        }
+        Value::Any => Some((0, if is_v6 { u128::MAX } else { 0xffff_ffff })),
+        _ => None,
+    }
+}
+
+fn icmp_types(value: &Value, is_v6: bool) -> Option<Ranges> {
+    // Names that nft has and iptables has not.
+    let one = |word: &str| {
+        let word = match word {
+            "nd-neighbor-solicit" => "135",
+            "nd-neighbor-advert" => "136",
+            "nd-router-solicit" => "133",
+            "nd-router-advert" => "134",
+            "nd-redirect" => "137",
+            "mld-listener-query" => "130",
+            "mld-listener-report" => "131",
+            "mld-listener-done" | "mld-listener-reduction" => "132",
+            "mld2-listener-report" => "143",
+            "ind-neighbor-solicit" => "141",
+            "ind-neighbor-advert" => "142",
+            "router-renumbering" => "138",
+            "info-reply" => "16",
+            word => word,
+        };
+        if word.contains('/') { None } else { icmp(word, is_v6) }
+    };
+    match value {
+        Value::Word(word) => one(word).or_else(|| {
+            let (low, high) = word.split_once('-')?;
+            let (low, high) = (one(low)?.hull()?.0, one(high)?.hull()?.1);
+            (low <= high).then(|| Ranges::of([(low, high)]))
+        }),
+        Value::Range(low, high) => Some(Ranges::of([(one(low)?.hull()?.0, one(high)?.hull()?.1)])),
+        _ => None,
+    }
+}
+
+fn icmp_code(word: &str, is_v6: bool) -> Option<u128> {
+    let names: &[(&str, u128)] = if is_v6 {
+        &[
+            ("no-route", 0),
+            ("admin-prohibited", 1),
+            ("addr-unreachable", 3),
+            ("port-unreachable", 4),
+            ("policy-fail", 5),
+            ("reject-route", 6),
+        ]
+    } else {
+        &[
+            ("net-unreachable", 0),
+            ("host-unreachable", 1),
+            ("prot-unreachable", 2),
+            ("port-unreachable", 3),
+            ("frag-needed", 4),
+            ("net-prohibited", 9),
+            ("host-prohibited", 10),
+            ("admin-prohibited", 13),
+        ]
+    };
+    number(word).or_else(|| names.iter().find(|(name, _)| *name == word).map(|&(_, code)| code))
+}
+
+fn family(
+    table: &Table,
+    value: &Value,
+    not: bool,
+    mut conditions: Conditions,
+) -> Result<Conditions, Refusal> {
+    let mut asked = Families { v4: false, v6: false };
+    for one in values(table, value)? {
+        let Value::Word(word) = one else { return Err("a family such as ipv4 is expected".to_owned()) };
+        match word.as_str() {
+            "ipv4" | "ip" | "2" | "0x0800" => asked.v4 = true,
+            "ipv6" | "ip6" | "10" | "0x86dd" => asked.v6 = true,
+            // Other protocols of the link layer never reach these chains.
+            _ => {}
+        }
+    }
+    if not {
+        asked = Families { v4: !asked.v4, v6: !asked.v6 };
+    }
+    conditions.families = conditions.families.and(asked);
+    Ok(conditions)
+}
+
+fn flag_bits(value: &Value) -> Result<u8, Refusal> {
+    let one = |word: &str| {
+        super::super::iptables::tcp_flags(word)
+            .filter(|_| !matches!(word, "ALL" | "NONE"))
+            .or_else(|| number(word).and_then(|number| u8::try_from(number).ok()))
+            .ok_or_else(|| format!("'{word}' is no flag of TCP"))
+    };
+    match value {
+        Value::Word(word) => one(word),
+        Value::Flags(words) => words.iter().try_fold(0, |bits, word| Ok(bits | one(word)?)),
+        Value::Set(all) => all.iter().try_fold(0, |bits, (value, _)| Ok(bits | flag_bits(value)?)),
+        _ => Err("flags such as syn,ack are expected".to_owned()),
+    }
+}
+
+fn tcp_flags(table: &Table, op: Op, value: &Value) -> Result<Conditions, Refusal> {
+    let mut conditions = Conditions::default();
+    conditions.ask_protocol(&Ranges::exact(6));
+    let not = op == Op::NotEqual;
+    if not {
+        conditions.ask(TestKind::Fragment(3));
+    }
+    match value {
+        Value::Slash(value, mask) => {
+            let (value, mask) = (flag_bits(value)?, flag_bits(mask)?);
+            conditions.ask(Test::new(TestKind::TcpFlags { mask, value }, not));
+        }
+        // Nothing but names: one of the bits is set.
+        Value::Word(_) | Value::Flags(_) if op == Op::In => {
+            conditions.ask(Test::new(TestKind::TcpFlags { mask: flag_bits(value)?, value: 0 }, true));
+        }
+        Value::Set(_) | Value::Named(_) => {
+            let mut any = Vec::new();
+            for one in values(table, value)? {
+                let kind = TestKind::TcpFlags { mask: 0xff, value: flag_bits(one)? };
+                any.push(Conditions { tests: Vec::from([Test::from(kind)]), ..Conditions::default() });
+            }
+            conditions.ask(Test::new(TestKind::AnyOf(any), not));
+        }
+        one => {
+            conditions.ask(Test::new(TestKind::TcpFlags { mask: 0xff, value: flag_bits(one)? }, not));
+        }
+    }
+    Ok(conditions)
+}
+
+fn masked(inner: &Expr, mask: &Value, op: Op, value: &Value) -> Result<Conditions, Refusal> {
+    let not = op == Op::NotEqual;
+    let mut conditions = needs(core::slice::from_ref(inner));
+    match inner {
+        Expr::Payload(header, field) if header == "tcp" && field == "flags" => {
+            let (mask, value) = (flag_bits(mask)?, flag_bits(value)?);
+            conditions.ask(Test::new(TestKind::TcpFlags { mask, value }, not));
+        }
+        Expr::Payload(header, field) if header == "ip" && field == "frag-off" => {
+            let bits = |value: &Value| match value {
+                Value::Word(word) => number(word),
+                _ => None,
+            };
+            match (bits(mask), bits(value)) {
+                (Some(0x1fff), Some(0)) => conditions.ask(Test::new(TestKind::Fragment(4), !not)),
+                (Some(0x3fff), Some(0)) => conditions.ask(Test::new(TestKind::Fragment(6), !not)),
+                _ => conditions.ask(TestKind::Unknowable(describe(inner))),
+            }
+        }
+        Expr::Payload(header, field)
+            if matches!(field.as_str(), "saddr" | "daddr") && matches!(header.as_str(), "ip" | "ip6") =>
+        {
+            let is_v6 = header == "ip6";
+            let address = |value: &Value| match value {
+                Value::Word(word) => {
+                    word.parse::<IpAddr>().ok().filter(|a| a.is_ipv6() == is_v6).map(crate::policy::bits_of)
+                }
+                _ => None,
+            };
+            let both = address(mask).zip(address(value));
+            let (mask, value) =
+                both.ok_or_else(|| format!("{}: an address and a mask are expected", describe(inner)))?;
+            let kind = TestKind::Address { is_destination: field == "daddr", value, mask };
+            conditions.ask(Test::new(kind, not));
+        }
+        _ => conditions
+            .ask(Test::new(TestKind::Unknowable(format!("{} under a mask", describe(inner))), not)),
+    }
+    Ok(conditions)
+}
+
+/// Returns the conditions of each element of a map, with its verdict.
+pub(super) fn map(
+    table: &Table,
+    expr: &Expr,
+    value: &Value,
+) -> Result<Vec<(Conditions, Verdict)>, Refusal> {
+    let elements: &[(Value, Option<Verdict>)] = match value {
+        Value::Set(elements) => elements,
+        Value::Named(name) => {
+            let set = set(table, name)?;
+            if set.is_dynamic {
+                return Err(format!(
+                    "map '{name}' changes while packets flow; what it does cannot be read"
+                ));
+            }
+            &set.elements
+        }
+        _ => return Err("a map in braces, or @ and its name, is expected".to_owned()),
+    };
+    let mut all = Vec::with_capacity(elements.len());
+    let mut rest = None;
+    for (key, verdict) in elements {
+        let Some(verdict) = verdict.clone() else {
+            return Err("a map of verdicts is expected".to_owned());
+        };
+        if *key == Value::Any {
+            rest = Some(verdict);
+            continue;
+        }
+        let conditions = match expr {
+            Expr::Concat(parts) => concat(table, parts, key)?,
+            // An element is a value, not one of several bits.
+            Expr::Payload(header, field) if header == "tcp" && field == "flags" => {
+                tcp_flags(table, Op::Equal, key)?
+            }
+            expr => single(table, expr, Op::In, key)?,
+        };
+        all.push((conditions, verdict));
+    }
+    // Whatever no other element has.
+    all.extend(rest.map(|verdict| (needs(core::slice::from_ref(expr)), verdict)));
+    Ok(all)
+}

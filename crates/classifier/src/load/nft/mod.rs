@@ -1,0 +1,283 @@
+//! Rulesets of nftables: what `nft list ruleset` prints, with `-j` or without, and scripts for `nft -f`.
+//!
+//! Read are tables of IP, sets, maps and maps of verdicts, intervals, concatenations, chains with jumps and gotos, policies
+//! and priorities: a packet that one base chain accepts goes on to the next one of the same hook. Comparisons with what no
+//! packet shows, such as `limit rate`, `meta mark` and `fib`, become conditions that [may hold](crate::policy::Truth::Maybe).
+
+mod ast;
+mod json;
+mod lower;
+mod statement;
+mod text;
+mod tokens;
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::{LoadError, LoadErrorKind, LoadErrors, LoadLimits, line_of};
+use crate::policy::{
+    Chain, ChainRule, Chains, Conditions, Families, Note, Outcome, Policy, Target, TestKind,
+};
+use crate::rule::Action;
+
+use ast::{Statement, Table, Verdict};
+
+/// What to read of a ruleset.
+///
+/// Fields may be added in any version: a literal ends with `..Options::default()`.
+#[derive(Clone, Copy, Debug)]
+pub struct Options<'a> {
+    /// The table; `None` takes all of them.
+    pub table: Option<&'a str>,
+    /// A chain, or a hook, whose base chains packets enter one after the other.
+    pub chain: &'a str,
+    /// Families of packets; `None` takes what the tables see.
+    pub families: Option<Families>,
+    /// What is taken at most.
+    pub limits: LoadLimits,
+}
+
+impl Default for Options<'_> {
+    /// Returns the options for the hook `input` of all tables.
+    fn default() -> Self {
+        Self { table: None, chain: "input", families: None, limits: LoadLimits::default() }
+    }
+}
+
+/// Reads the rules of a chain, or of all chains of a hook, as a policy.
+///
+/// # Errors
+///
+/// [`LoadErrors`]: everything that is wrong with the text, and with the rules that packets come to.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_classifier::load::nft::{self, Options};
+/// let text = "table inet filter {\n chain input {\n  type filter hook input priority filter; policy drop;\n\
+///             \x20 tcp dport { 22, 80-81 } accept\n  meta l4proto vmap { icmp : accept, udp : drop }\n }\n}\n";
+/// let policy = nft::load(text, &Options::default())?;
+/// let lines: Vec<usize> = policy.sources().iter().map(|source| source.line).collect();
+/// assert_eq!(lines, [4, 5, 5, 3]);
+/// # Ok::<(), flowloom_classifier::load::LoadErrors>(())
+/// ```
+pub fn load(text: &str, options: &Options<'_>) -> Result<Policy, LoadErrors> {
+    options.limits.check_bytes(text)?;
+    let (tables, errors) = if text.trim_start().starts_with(['{', '[']) {
+        json::parse(text, options.limits)
+    } else {
+        text::parse(text, options.limits)
+    };
+    if let Some(errors) = LoadErrors::of(errors) {
+        return Err(errors);
+    }
+    let mut entered = entered(&tables, options);
+    entered.sort_by_key(|&(_, _, priority)| priority);
+    let (mut entries, mut sources, mut notes) = (Vec::new(), Vec::new(), Vec::new());
+    let mut ends = Vec::new();
+    for (table, chain, _) in entered {
+        let table = &tables[table];
+        let Some(families) = table.families() else { continue };
+        let (chains, mut errors, mut passed) = lowered(text, table);
+        // What is wrong with chains that packets do not come to is none of theirs.
+        let reached = reached(&chains.chains, chain);
+        errors.retain(|(chain, _)| reached.contains(chain));
+        if let Some(errors) = LoadErrors::of(errors.into_iter().map(|(_, error)| error).collect()) {
+            return Err(errors);
+        }
+        passed.retain(|(chain, _)| reached.contains(chain));
+        notes.extend(passed.into_iter().map(|(_, note)| note));
+        let families = options.families.map_or(families, |asked| asked.and(families));
+        let chains = Chains { families: Some(families), ..chains };
+        let name = chains.chains[chain].name.clone();
+        chains
+            .flatten(&name, options.limits.rules_max, &mut entries, &mut sources)
+            .map_err(|error| at_line(text, error.line(), error.to_string()))?;
+        ends.push(entries.len());
+    }
+    // What a base chain accepts goes on to the next one.
+    let last = ends.len().saturating_sub(1);
+    let mut from = 0;
+    for &end in &ends[..last] {
+        for entry in &mut entries[from..end] {
+            if matches!(entry.outcome, Outcome::Decide { action: Some(Action::Accept), .. }) {
+                entry.outcome = Outcome::Skip { to: end as u32 };
+            }
+        }
+        from = end;
+    }
+    notes.sort_by_key(|note| note.line);
+    Policy::new(entries, sources, notes).map_err(|error| at_line(text, 1, error.to_string()).into())
+}
+
+/// Returns the chains of all tables, each with its table's family and name, and whether packets enter it by a hook.
+#[must_use]
+pub fn chains(text: &str) -> Vec<String> {
+    let limits = LoadLimits::default();
+    let (tables, _) = if text.trim_start().starts_with(['{', '[']) {
+        json::parse(text, limits)
+    } else {
+        text::parse(text, limits)
+    };
+    let names = tables.iter().flat_map(|table| table.chains.iter().map(|chain| chain.name.clone()));
+    names.collect()
+}
+
+/// Returns whether a text looks like a ruleset of nftables.
+#[must_use]
+pub fn is_nft(text: &str) -> bool {
+    if text.trim_start().starts_with('{') {
+        // What nft prints says so at once.
+        return text.find("\"nftables\"").is_some_and(|at| at < 4096);
+    }
+    super::form::first_line(text).is_some_and(|(_, line)| {
+        let mut words = line.split_whitespace();
+        match words.next() {
+            Some("flush") => words.next() == Some("ruleset") || words.next().is_some(),
+            Some("add" | "create" | "delete" | "destroy") => {
+                matches!(words.next(), Some("table" | "chain" | "rule" | "set" | "map" | "element"))
+            }
+            Some("table" | "define" | "include") => true,
+            _ => false,
+        }
+    })
+}
+
+/// Returns an error at a byte of the text.
+fn error(text: &str, at: usize, kind: LoadErrorKind) -> LoadError {
+    let (line, start, content) = line_of(text, at);
+    LoadError::new(line, content, at - start.min(at), kind)
+}
+
+fn at_line(text: &str, line: usize, message: String) -> LoadError {
+    let shown = line.checked_sub(1).and_then(|index| text.lines().nth(index)).unwrap_or("");
+    LoadError::new(line.max(1), shown, 0, LoadErrorKind::Refused(message))
+}
+
+/// Returns the chains that packets enter: table, chain, priority.
+fn entered(tables: &[Table], options: &Options<'_>) -> Vec<(usize, usize, i64)> {
+    let mut by_name = Vec::new();
+    let mut by_hook = Vec::new();
+    for (t, table) in tables.iter().enumerate() {
+        let is_asked = options.table.is_none_or(|name| name == table.name)
+            && table
+                .families()
+                .is_some_and(|families| options.families.is_none_or(|f| !f.and(families).is_none()));
+        if !is_asked {
+            continue;
+        }
+        for (c, chain) in table.chains.iter().enumerate() {
+            let priority = chain.hook.as_ref().map_or(0, |hook| hook.priority);
+            if chain.name == options.chain {
+                by_name.push((t, c, priority));
+            }
+            let is_hooked = chain
+                .hook
+                .as_ref()
+                .is_some_and(|hook| hook.kind != "nat" && hook.name.eq_ignore_ascii_case(options.chain));
+            if is_hooked {
+                by_hook.push((t, c, priority));
+            }
+        }
+    }
+    // A name that several chains of a hook have means the hook.
+    if by_hook.is_empty() || by_name.iter().any(|found| !by_hook.contains(found)) && by_name.len() == 1 {
+        by_name
+    } else {
+        by_hook
+    }
+}
+
+type AtChain<T> = Vec<(usize, T)>;
+
+/// Returns the chains of a table as rules with conditions, what is wrong with them, and what they pass over.
+fn lowered(text: &str, table: &Table) -> (Chains, AtChain<LoadError>, AtChain<Note>) {
+    let (mut errors, mut notes) = (Vec::new(), Vec::new());
+    let mut chains = Vec::with_capacity(table.chains.len());
+    for (index, chain) in table.chains.iter().enumerate() {
+        let mut rules = Vec::new();
+        for rule in &chain.rules {
+            match lowered_rule(table, rule) {
+                Ok((found, note)) => {
+                    rules.extend(found);
+                    notes.extend(note.map(|text| (index, Note { line: rule.line, text })));
+                }
+                Err(message) => errors.push((index, error(text, rule.at, LoadErrorKind::Refused(message)))),
+            }
+        }
+        let policy = chain.hook.as_ref().map(|_| match chain.policy {
+            Some(Action::Deny) => (Action::Deny, 0, chain.line),
+            _ => (Action::Accept, 1, chain.line),
+        });
+        chains.push(Chain { name: chain.name.clone(), rules, policy });
+    }
+    (Chains { chains, families: None }, errors, notes)
+}
+
+/// Returns the entries of a rule; a note where it decides nothing.
+fn lowered_rule(table: &Table, rule: &ast::Rule) -> Result<(Vec<ChainRule>, Option<String>), String> {
+    let mut conditions = Conditions::default();
+    let mut all = Vec::new();
+    let mut push = |conditions: Conditions, verdict: &Verdict| {
+        let target = match verdict {
+            Verdict::Accept => Target::Decide { action: Action::Accept, value: 1 },
+            Verdict::Drop => Target::Decide { action: Action::Deny, value: 0 },
+            Verdict::Reject => Target::Decide { action: Action::Deny, value: 2 },
+            Verdict::Translate => Target::Decide { action: Action::Accept, value: 3 },
+            Verdict::Return => Target::Return,
+            Verdict::Jump(name) => Target::Jump(name.clone()),
+            Verdict::Goto(name) => Target::Goto(name.clone()),
+            Verdict::Continue => return,
+        };
+        all.push(ChainRule { conditions, target, line: rule.line, number: rule.number });
+    };
+    let mut passed = None;
+    let mut decides = false;
+    for statement in &rule.statements {
+        match statement {
+            Statement::Match(expr, op, value) => {
+                conditions = conditions.and(&lower::compare(table, expr, *op, value)?);
+            }
+            Statement::Unknowable(text) => conditions.ask(TestKind::Unknowable(text.clone())),
+            Statement::Passes(text) => passed = Some(text.clone()),
+            Statement::Refused(text) => return Err(text.clone()),
+            Statement::Vmap(expr, value) => {
+                decides = true;
+                for (element, verdict) in lower::map(table, expr, value)? {
+                    push(conditions.and(&element), &verdict);
+                }
+            }
+            Statement::Verdict(verdict) => {
+                decides = true;
+                push(conditions.clone(), verdict);
+            }
+        }
+    }
+    let note = (!decides).then(|| match passed {
+        Some(text) => format!("has no verdict, and '{text}' decides nothing"),
+        None => String::from("has no verdict"),
+    });
+    Ok((all, note))
+}
+
+/// Returns the chains that a chain leads to, itself first.
+fn reached(chains: &[Chain], start: usize) -> Vec<usize> {
+    let mut reached = Vec::from([start]);
+    let mut next = 0;
+    while let Some(&chain) = reached.get(next) {
+        next += 1;
+        for rule in &chains[chain].rules {
+            let (Target::Jump(name) | Target::Goto(name)) = &rule.target else { continue };
+            if let Some(to) =
+                chains.iter().position(|chain| chain.name == *name).filter(|to| !reached.contains(to))
+            {
+                reached.push(to);
+            }
+        }
+    }
+    reached
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,179 @@
+use super::*;
+use crate::policy::{Assume, Fragment, Packet};
+use flowloom_flow_key::FiveTuple;
+
+fn chain(rules: &str) -> String {
+    format!(
+        "table inet filter {{\n\tchain input {{\n\t\ttype filter hook input priority filter; policy drop;\n{rules}\n\t}}\n}}\n"
+    )
+}
+
+fn of(rules: &str) -> Policy {
+    let text = chain(rules);
+    load(&text, &Options::default()).unwrap_or_else(|errors| panic!("{text}\n{errors}"))
+}
+
+fn line(policy: &Policy, packet: &Packet<'_>) -> usize {
+    let found = policy.first_match(packet, Assume::NoMatch);
+    found.and_then(|id| policy.source(id)).map_or(0, |source| source.line)
+}
+
+fn packet(source: [u8; 4], port: u16, protocol: u8) -> Packet<'static> {
+    Packet::new(FiveTuple::v4(source, [192, 0, 2, 1], 1024, port, protocol))
+}
+
+#[test]
+fn sets_maps_and_policies_are_read() {
+    let text = "table inet filter {\n  set worst { type ipv4_addr; flags interval\n    elements = { 192.0.2.0/24, 203.0.113.9-203.0.113.30,\n      198.51.100.7 } }\n\
+        chain input {\n type filter hook input priority filter; policy drop;\n ip saddr @worst drop\n tcp dport { 22, 80-81, 443 } accept\n\
+        meta l4proto vmap { icmp : accept, udp : drop }\n }\n}\n";
+    let policy = load(text, &Options::default()).unwrap();
+    assert_eq!(line(&policy, &packet([203, 0, 113, 30], 22, 6)), 7);
+    assert_eq!(line(&policy, &packet([8, 8, 8, 8], 81, 6)), 8);
+    assert_eq!(line(&policy, &packet([8, 8, 8, 8], 82, 6)), 6);
+    assert_eq!(line(&policy, &packet([8, 8, 8, 8], 0, 1)), 9);
+    let udp = policy.first_match(&packet([8, 8, 8, 8], 9, 17), Assume::NoMatch).unwrap();
+    assert_eq!(policy.set().get(udp).unwrap().action, Some(Action::Deny));
+    let six = Packet::new(FiveTuple::v6([1; 16], [2; 16], 9, 22, 6));
+    assert_eq!(line(&policy, &six), 8);
+}
+
+#[test]
+fn comparisons_are_as_nft_means_them() {
+    for (rule, yes, no) in [
+        ("ip saddr != 10.0.0.0/8 accept", packet([11, 0, 0, 1], 1, 6), packet([10, 0, 0, 1], 1, 6)),
+        ("tcp dport != { 1-9, 20 } accept", packet([1; 4], 10, 6), packet([1; 4], 20, 6)),
+        ("tcp dport >= 1024 accept", packet([1; 4], 1024, 6), packet([1; 4], 1023, 6)),
+        ("tcp dport ssh accept", packet([1; 4], 22, 6), packet([1; 4], 22, 17)),
+        ("meta l4proto { tcp, udp } th dport 53 accept", packet([1; 4], 53, 17), packet([1; 4], 53, 132)),
+        (
+            "ip saddr . tcp dport { 10.0.0.1 . 80, 10.0.0.0/24 . 90-99 } accept",
+            packet([10, 0, 0, 7], 95, 6),
+            packet([10, 0, 0, 7], 80, 6),
+        ),
+        (
+            "ip saddr . tcp dport != { 10.0.0.1 . 80 } accept",
+            packet([10, 0, 0, 2], 80, 6),
+            packet([10, 0, 0, 1], 80, 6),
+        ),
+        ("ip protocol udp accept", packet([1; 4], 9, 17), packet([1; 4], 9, 6)),
+        (
+            "meta nfproto ipv6 drop\n\t\taccept",
+            packet([1; 4], 9, 6),
+            Packet::new(FiveTuple::v6([1; 16], [2; 16], 1, 2, 6)),
+        ),
+        (
+            "ip saddr & 255.0.0.255 == 10.0.0.1 accept",
+            packet([10, 9, 9, 1], 9, 6),
+            packet([10, 9, 9, 2], 9, 6),
+        ),
+    ] {
+        let policy = of(&format!("\t\t{rule}"));
+        let accepts = |packet: &Packet<'_>| {
+            let id = policy.first_match(packet, Assume::NoMatch);
+            id.and_then(|id| policy.set().get(id)).unwrap().action == Some(Action::Accept)
+        };
+        assert!(accepts(&yes) && !accepts(&no), "{rule}");
+    }
+}
+
+#[test]
+fn flags_states_types_and_interfaces_are_asked() {
+    let policy = of("\t\tct state vmap { established : accept, related : accept, invalid : drop }\n\
+        \t\tiifname \"lo\" accept\n\t\ttcp flags & (fin|syn|rst|ack) == syn tcp dport 22 accept\n\
+        \t\ttcp flags syn / fin,syn,rst,ack tcp dport 23 accept\n\t\ttcp flags rst,fin tcp dport 24 accept\n\
+        \t\ticmp type { echo-request, destination-unreachable } limit rate 5/second burst 10 packets accept\n\
+        \t\tip frag-off & 0x1fff != 0 counter packets 0 bytes 0 accept\n\t\tiifname { \"eth*\", \"wl0\" } udp dport 5000-5010 accept");
+    let mut base = packet([1; 4], 22, 6);
+    (base.input, base.state, base.tcp_flags) =
+        (Some("wl0"), Some(crate::policy::ConnectionState::New), Some(2));
+    assert_eq!(line(&policy, &base), 6);
+    assert_eq!(line(&policy, &Packet { tcp_flags: Some(0x12), ..base }), 3);
+    assert_eq!(line(&policy, &Packet { input: Some("lo"), ..base }), 5);
+    assert_eq!(line(&policy, &Packet { state: Some(crate::policy::ConnectionState::Related), ..base }), 4);
+    let at = |port: u16, flags| {
+        let mut one = base;
+        (one.tuple.destination_port, one.tcp_flags) = (port, Some(flags));
+        line(&policy, &one)
+    };
+    assert_eq!([at(23, 2), at(23, 0x12), at(24, 1), at(24, 0x14), at(24, 2)], [7, 3, 8, 8, 3]);
+    let mut ping = packet([1; 4], 0, 1);
+    (ping.icmp, ping.input, ping.state) = (Some((8, 0)), base.input, base.state);
+    assert_eq!((line(&policy, &ping), policy.outcomes(&ping).deciders.len()), (3, 2), "a limit may hold");
+    assert_eq!(line(&policy, &base.with_fragment(Fragment::Later)), 10);
+    let mut udp = packet([1; 4], 5005, 17);
+    (udp.input, udp.state) = (Some("eth7"), base.state);
+    assert_eq!(line(&policy, &udp), 11);
+}
+
+#[test]
+fn chains_jump_and_base_chains_follow_each_other() {
+    let text = "#!/usr/sbin/nft -f\nflush ruleset\ndefine lan = { 10.0.0.0/8, 172.16.0.0/12 }\n\
+        table ip a {\n chain early {\n type filter hook input priority -10\n ip saddr $lan tcp dport 23 drop\n accept\n }\n}\n\
+        table inet b {\n chain web {\n tcp dport 80 return\n tcp dport 1-1023 accept\n }\n\
+        chain input {\n type filter hook input priority filter + 5; policy drop;\n ip saddr $lan jump web\n tcp dport vmap { 80 : goto web, 443 : accept }\n }\n}\n\
+        add rule inet b input udp dport 53 accept\n";
+    let policy = load(text, &Options::default()).unwrap();
+    assert_eq!(line(&policy, &packet([10, 0, 0, 1], 23, 6)), 7);
+    assert_eq!(line(&policy, &packet([10, 0, 0, 1], 22, 6)), 14);
+    assert_eq!(line(&policy, &packet([10, 0, 0, 1], 80, 6)), 17);
+    assert_eq!(line(&policy, &packet([8; 4], 443, 6)), 19);
+    assert_eq!(line(&policy, &packet([8; 4], 53, 17)), 22);
+    let six = Packet::new(FiveTuple::v6([1; 16], [2; 16], 9, 443, 6));
+    assert_eq!(line(&policy, &six), 19, "the table of IPv4 does not see it");
+    let one = Options { chain: "web", ..Options::default() };
+    assert_eq!(load(text, &one).unwrap().sources().len(), 2);
+}
+
+#[test]
+fn the_json_form_says_the_same() {
+    let text = r#"{"nftables": [{"metainfo": {"version": "1.0.6", "json_schema_version": 1}},
+{"table": {"family": "inet", "name": "filter", "handle": 1}},
+{"set": {"family": "inet", "name": "worst", "table": "filter", "type": "ipv4_addr", "handle": 2, "flags": ["interval"],
+ "elem": [{"prefix": {"addr": "192.0.2.0", "len": 24}}, {"range": ["203.0.113.9", "203.0.113.30"]}]}},
+{"chain": {"family": "inet", "table": "filter", "name": "input", "handle": 1, "type": "filter", "hook": "input", "prio": 0, "policy": "drop"}},
+{"rule": {"family": "inet", "table": "filter", "chain": "input", "handle": 3, "expr": [{"match": {"op": "==", "left": {"payload": {"protocol": "ip", "field": "saddr"}}, "right": "@worst"}}, {"drop": null}]}},
+{"rule": {"family": "inet", "table": "filter", "chain": "input", "handle": 4, "expr": [{"match": {"op": "==", "left": {"payload": {"protocol": "tcp", "field": "dport"}}, "right": {"set": [22, {"range": [80, 81]}]}}}, {"counter": {"packets": 0, "bytes": 0}}, {"accept": null}]}},
+{"rule": {"family": "inet", "table": "filter", "chain": "input", "handle": 5, "expr": [{"match": {"op": "in", "left": {"ct": {"key": "state"}}, "right": ["established", "related"]}}, {"accept": null}]}},
+{"rule": {"family": "inet", "table": "filter", "chain": "input", "handle": 6, "expr": [{"vmap": {"key": {"meta": {"key": "l4proto"}}, "data": {"set": [["icmp", {"accept": null}], ["udp", {"drop": null}]]}}}]}},
+{"rule": {"family": "inet", "table": "filter", "chain": "input", "handle": 7, "expr": [{"match": {"op": "==", "left": {"&": [{"payload": {"protocol": "tcp", "field": "flags"}}, {"|": ["syn", "ack"]}]}, "right": "syn"}}, {"reject": null}]}}]}"#;
+    assert!(is_nft(text));
+    let policy = load(text, &Options::default()).unwrap();
+    assert_eq!(line(&policy, &packet([203, 0, 113, 9], 22, 6)), 6);
+    assert_eq!(line(&policy, &packet([8; 4], 81, 6)), 7);
+    assert_eq!(line(&policy, &packet([8; 4], 0, 1)), 9);
+    let mut syn = packet([8; 4], 9, 6);
+    (syn.tcp_flags, syn.state) = (Some(2), Some(crate::policy::ConnectionState::New));
+    assert_eq!(line(&policy, &syn), 10);
+    assert_eq!(line(&policy, &Packet { tcp_flags: Some(0x12), ..syn }), 1);
+    let broken = load("{\"nftables\": [", &Options::default()).unwrap_err();
+    assert!(broken.to_string().contains("no JSON"), "{broken}");
+}
+
+#[test]
+fn what_cannot_be_read_is_named_with_its_place() {
+    for (rule, part) in [
+        ("tcp dport 70000 accept", "no value of this field"),
+        ("tcp dport { 22, nosuch } accept", "'nosuch'"),
+        ("ip saddr @missing drop", "no set 'missing'"),
+        ("ip saddr ::1 drop", "of ip is expected"),
+        ("frobnicate 7 drop", "unsupported statement 'frobnicate'"),
+        ("tcp dport 22 queue num 1", "hands the decision to a program"),
+        ("jump nowhere", "no chain 'nowhere'"),
+        ("tcp dport", "value"),
+    ] {
+        let errors = load(&chain(&format!("\t\taccept\n\t\t{rule}")), &Options::default()).unwrap_err();
+        assert_eq!(errors.errors[0].line, 5, "{rule}: {errors}");
+        assert!(errors.to_string().contains(part), "{rule}: {errors}");
+    }
+    let both =
+        load(&chain("\t\ttcp dport x accept\n\t\tudp dport y accept"), &Options::default()).unwrap_err();
+    assert_eq!(both.errors.len(), 2, "{both}");
+    let whole = chain("\t\taccept");
+    for end in 1..whole.trim_end().len() {
+        let cut = &whole[..end];
+        if let Ok(policy) = load(cut, &Options::default()) {
+            assert!(policy.is_empty(), "a file that is cut has no rules: {cut}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Rules of a policy that never decide anything.
+
+use alloc::vec::Vec;
+
+use super::cutting::{Cutting, Left};
+use super::entries::Policy;
+use super::region::{Names, Variables};
+use crate::analysis::{Findings, Oddity, check_with};
+use crate::rule::{Rule, RuleId};
+
+impl Policy {
+    /// Looks for rules of the file that no packet reaches, within so many steps; a step compares two regions.
+    ///
+    /// A rule that may match, because it asks for what no packet shows, takes nothing from the rules behind it. The policy
+    /// of a chain is never reported: it cannot be left out. `watch` is told how many rules are decided or given up.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_classifier::load::iptables::{self, Options};
+    /// let text = "*filter\n:INPUT DROP [0:0]\n-A INPUT -i lo -j ACCEPT\n-A INPUT -p tcp -j ACCEPT\n\
+    ///             -A INPUT -p tcp -m tcp --syn -j DROP\n-A INPUT -j REJECT\nCOMMIT\n";
+    /// let policy = iptables::load(text, &Options::default())?;
+    /// let found = policy.check(1 << 20, |_| ());
+    /// let lines: Vec<usize> = found.oddities.iter().map(|odd| policy.source(odd.rule()).unwrap().line).collect();
+    /// assert_eq!(lines, [5]);
+    /// # Ok::<(), flowloom_classifier::load::LoadErrors>(())
+    /// ```
+    pub fn check(&self, steps_max: u64, watch: impl FnMut(u32)) -> Findings {
+        let asks_flags = |rule: &Rule| rule.flags.is_some_and(|column| column.mask != 0);
+        if self.is_plain() && !self.set().rules().iter().any(asks_flags) {
+            return check_with(self.set(), steps_max, true, watch);
+        }
+        let mut findings = Findings::default();
+        let conditions: Vec<_> = self.entries().map(|entry| entry.conditions).collect();
+        let Ok(names) = Names::of(conditions.iter().map(|conditions| &**conditions)) else {
+            findings.undecided = self.len() as u32;
+            return findings;
+        };
+        let mut cutting = Cutting::new(self, &names, &mut Variables::default(), steps_max);
+        let left = cutting.left(watch);
+        let boxes = self.first_boxes();
+        let id = |entry: usize| boxes.get(entry).copied().flatten();
+        // A rule of the file is reached where one of its entries is.
+        let mut by_source: Vec<Vec<usize>> = alloc::vec![Vec::new(); self.sources().len()];
+        for (index, entry) in self.entries().enumerate() {
+            by_source[entry.source as usize].push(index);
+        }
+        for (source, entries) in by_source.iter().enumerate() {
+            if self.sources()[source].is_policy {
+                continue;
+            }
+            let fates = || entries.iter().map(|&entry| &left[entry]);
+            if fates().any(|left| matches!(left, Left::Reached(_))) || entries.is_empty() {
+                continue;
+            }
+            if fates().any(|left| matches!(left, Left::Undecided)) {
+                findings.undecided += 1;
+                continue;
+            }
+            let Some(rule) = id(entries[0]) else { continue };
+            // One rule is the cause where it takes all that each entry asks for.
+            let causes: Vec<Option<usize>> = fates()
+                .map(|left| match left {
+                    Left::TakenBy(entry) => Some(*entry),
+                    _ => None,
+                })
+                .collect();
+            let first = causes[0].and_then(|entry| Some((entry, id(entry)?)));
+            findings.oddities.push(match first {
+                Some((cause, by)) if causes.iter().all(Option::is_some) => {
+                    if cutting.are_alike(entries[0], cause) {
+                        Oddity::Duplicate { rule, of: by }
+                    } else {
+                        Oddity::Shadowed { rule, by }
+                    }
+                }
+                _ => {
+                    let count = |left: &Left| match left {
+                        Left::TakenByAll(count) => *count,
+                        _ => 1,
+                    };
+                    Oddity::Unreachable { rule, rules: fates().map(count).max().unwrap_or(0) }
+                }
+            });
+        }
+        findings.oddities.sort_by_key(Oddity::rule);
+        findings
+    }
+
+    /// Returns the first box of each entry; `None` of an entry that no packet can match.
+    pub(super) fn first_boxes(&self) -> Vec<Option<RuleId>> {
+        let mut boxes = alloc::vec![None; self.len()];
+        for id in (0..self.set().len() as u32).map(RuleId) {
+            boxes[self.entry_of(id)].get_or_insert(id);
+        }
+        boxes
+    }
+}

@@ -1,0 +1,282 @@
+//! What a rule asks of a packet, field by field.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::packet::Packet;
+use super::ranges::{Ranges, address_text};
+use super::test::{Test, TestKind, Truth, bits_of};
+
+/// Address families that a rule is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Families {
+    /// IPv4 packets.
+    pub v4: bool,
+    /// IPv6 packets.
+    pub v6: bool,
+}
+
+impl Families {
+    /// Both.
+    pub const BOTH: Self = Self { v4: true, v6: true };
+    /// IPv4 alone.
+    pub const V4: Self = Self { v4: true, v6: false };
+    /// IPv6 alone.
+    pub const V6: Self = Self { v4: false, v6: true };
+
+    /// Returns the families in both.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self { v4: self.v4 && other.v4, v6: self.v6 && other.v6 }
+    }
+
+    /// Returns whether there is none.
+    #[must_use]
+    pub const fn is_none(self) -> bool {
+        !self.v4 && !self.v6
+    }
+}
+
+/// Conditions that all have to hold. `None` asks nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Conditions {
+    /// Families of the packet's addresses.
+    pub families: Families,
+    /// Senders: addresses of the one family.
+    pub source: Option<Ranges>,
+    /// Receivers: addresses of the one family.
+    pub destination: Option<Ranges>,
+    /// Protocols.
+    pub protocols: Option<Ranges>,
+    /// Senders' ports. A packet without ports does not match, whatever the set.
+    pub source_ports: Option<Ranges>,
+    /// Receivers' ports. A packet without ports does not match, whatever the set.
+    pub destination_ports: Option<Ranges>,
+    /// Conditions on other fields.
+    pub tests: Vec<Test>,
+}
+
+impl Default for Conditions {
+    /// Returns conditions that every packet meets.
+    fn default() -> Self {
+        Self {
+            families: Families::BOTH,
+            source: None,
+            destination: None,
+            protocols: None,
+            source_ports: None,
+            destination_ports: None,
+            tests: Vec::new(),
+        }
+    }
+}
+
+fn both(a: &mut Option<Ranges>, b: Option<&Ranges>) {
+    match (&*a, b) {
+        (_, None) => {}
+        (None, Some(b)) => *a = Some(b.clone()),
+        (Some(x), Some(y)) => *a = Some(x.intersection(y)),
+    }
+}
+
+impl Conditions {
+    /// Asks that a protocol is one of these too.
+    pub fn ask_protocol(&mut self, protocols: &Ranges) {
+        both(&mut self.protocols, Some(protocols));
+    }
+
+    /// Asks that the sender, or the receiver, is one of these addresses of a family too.
+    pub fn ask_address(&mut self, is_destination: bool, is_v6: bool, addresses: &Ranges) {
+        self.families = self.families.and(if is_v6 { Families::V6 } else { Families::V4 });
+        let field = if is_destination { &mut self.destination } else { &mut self.source };
+        both(field, Some(addresses));
+    }
+
+    /// Asks that the sender's port, or the receiver's, is one of these too.
+    pub fn ask_port(&mut self, is_destination: bool, ports: &Ranges) {
+        let field = if is_destination { &mut self.destination_ports } else { &mut self.source_ports };
+        both(field, Some(ports));
+    }
+
+    /// Asks something else too. What was asked already is not asked twice.
+    pub fn ask(&mut self, test: impl Into<Test>) {
+        let test = test.into();
+        if !self.tests.contains(&test) {
+            self.tests.push(test);
+        }
+    }
+
+    /// Returns conditions that hold where both do.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        let mut all = self.clone();
+        all.families = all.families.and(other.families);
+        both(&mut all.source, other.source.as_ref());
+        both(&mut all.destination, other.destination.as_ref());
+        both(&mut all.protocols, other.protocols.as_ref());
+        both(&mut all.source_ports, other.source_ports.as_ref());
+        both(&mut all.destination_ports, other.destination_ports.as_ref());
+        for test in &other.tests {
+            all.ask(test.clone());
+        }
+        all
+    }
+
+    /// Returns whether no packet can meet them, as far as the indexed fields tell.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        let is_nothing = |field: &Option<Ranges>| field.as_ref().is_some_and(Ranges::is_empty);
+        self.families.is_none()
+            || is_nothing(&self.source)
+            || is_nothing(&self.destination)
+            || is_nothing(&self.protocols)
+            || is_nothing(&self.source_ports)
+            || is_nothing(&self.destination_ports)
+    }
+
+    /// Returns whether a packet that has no ports cannot match.
+    #[must_use]
+    pub fn names_ports(&self) -> bool {
+        self.source_ports.is_some() || self.destination_ports.is_some()
+    }
+
+    /// Returns whether a packet meets them.
+    #[must_use]
+    pub fn matches(&self, packet: &Packet<'_>) -> Truth {
+        if !self.fields_match(packet) {
+            return Truth::No;
+        }
+        self.tests_hold(packet)
+    }
+
+    /// Returns whether the fields that an index holds match.
+    #[must_use]
+    pub fn fields_match(&self, packet: &Packet<'_>) -> bool {
+        let tuple = &packet.tuple;
+        let family = if tuple.source.is_ipv6() { self.families.v6 } else { self.families.v4 };
+        let has = |field: &Option<Ranges>, value: u128| {
+            field.as_ref().is_none_or(|ranges| ranges.contains(value))
+        };
+        family
+            && (packet.has_ports || !self.names_ports())
+            && has(&self.protocols, u128::from(tuple.protocol))
+            && has(&self.source, bits_of(tuple.source))
+            && has(&self.destination, bits_of(tuple.destination))
+            && has(&self.source_ports, u128::from(tuple.source_port))
+            && has(&self.destination_ports, u128::from(tuple.destination_port))
+    }
+
+    /// Returns whether the other conditions hold.
+    #[must_use]
+    pub fn tests_hold(&self, packet: &Packet<'_>) -> Truth {
+        let mut truth = Truth::Yes;
+        for test in &self.tests {
+            truth = truth.and(test.holds(packet));
+            if truth == Truth::No {
+                break;
+            }
+        }
+        truth
+    }
+
+    /// Returns the texts of what no packet shows.
+    pub fn unknowable(&self) -> impl Iterator<Item = &str> {
+        self.tests.iter().filter_map(|test| match &test.kind {
+            TestKind::Unknowable(text) => Some(text.as_str()),
+            _ => None,
+        })
+    }
+}
+
+/// Ranges that a text shows of a list.
+const SHOWN: usize = 8;
+
+/// Returns a set of addresses, as prefixes where they say it shortly.
+fn addresses_text(addresses: &Ranges, is_v6: bool) -> String {
+    let bits = if is_v6 { 128 } else { 32 };
+    let mut parts = Vec::new();
+    for &(low, high) in addresses.as_slice().iter().take(SHOWN) {
+        let prefixes = Ranges::of([(low, high)]).prefixes(bits);
+        parts.push(match prefixes[..] {
+            [(address, length)] if length == bits => address_text(address, is_v6),
+            [(address, length)] => alloc::format!("{}/{length}", address_text(address, is_v6)),
+            _ => alloc::format!("{}-{}", address_text(low, is_v6), address_text(high, is_v6)),
+        });
+    }
+    if addresses.len() > SHOWN {
+        parts.push(alloc::format!("and {} more", addresses.len() - SHOWN));
+    }
+    parts.join(",")
+}
+
+fn numbers_text(numbers: &Ranges) -> String {
+    let mut parts: Vec<String> = numbers
+        .as_slice()
+        .iter()
+        .take(SHOWN)
+        .map(
+            |&(low, high)| {
+                if low == high { alloc::format!("{low}") } else { alloc::format!("{low}-{high}") }
+            },
+        )
+        .collect();
+    if numbers.len() > SHOWN {
+        parts.push(alloc::format!("and {} more", numbers.len() - SHOWN));
+    }
+    parts.join(",")
+}
+
+/// Returns the name of a protocol, or its number.
+pub(crate) fn protocol_name(number: u8) -> String {
+    let name = match number {
+        1 => "icmp",
+        2 => "igmp",
+        6 => "tcp",
+        17 => "udp",
+        33 => "dccp",
+        47 => "gre",
+        50 => "esp",
+        51 => "ah",
+        58 => "ipv6-icmp",
+        89 => "ospf",
+        132 => "sctp",
+        136 => "udplite",
+        _ => return alloc::format!("{number}"),
+    };
+    String::from(name)
+}
+
+impl fmt::Display for Conditions {
+    /// Writes the conditions for people: `tcp 10.0.0.0/8 > any dport 80 state NEW`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.protocols {
+            None => f.write_str("all")?,
+            Some(set) => {
+                let ranges = set.as_slice().iter().take(SHOWN).map(|&(low, high)| {
+                    if low == high { protocol_name(low as u8) } else { alloc::format!("{low}-{high}") }
+                });
+                f.write_str(&ranges.collect::<Vec<_>>().join(","))?;
+            }
+        }
+        let any = match self.families {
+            Families::V4 => "any IPv4",
+            Families::V6 => "any IPv6",
+            _ => "any",
+        };
+        let is_v6 = self.families == Families::V6;
+        let side = |field: &Option<Ranges>, any: &str| {
+            field.as_ref().map_or_else(|| String::from(any), |set| addresses_text(set, is_v6))
+        };
+        write!(f, " {} > {}", side(&self.source, any), side(&self.destination, "any"))?;
+        for (name, ports) in [("sport", &self.source_ports), ("dport", &self.destination_ports)] {
+            if let Some(ports) = ports {
+                write!(f, " {name} {}", numbers_text(ports))?;
+            }
+        }
+        for test in &self.tests {
+            write!(f, " {test}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,384 @@
+//! A policy: entries in the order of matching, and the boxes that index them.
+
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::boxes::boxes_of;
+use super::conditions::{Conditions, Families};
+use super::packet::Packet;
+use super::ranges::Ranges;
+use super::test::{Test, TestKind, Truth};
+use crate::load::Located;
+use crate::rule::{Action, Addresses, PortRange, ProtocolMatch, Rule, RuleId};
+use crate::rule_set::{RULES_MAX, RuleSet, TooManyRules};
+
+/// What follows when an entry matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// The packet's fate is decided.
+    Decide {
+        /// What is done; `None` where the file does not say.
+        action: Option<Action>,
+        /// A number that the file, or the target, gives.
+        value: u32,
+    },
+    /// The entries before `to` are passed over, as by RETURN from a chain.
+    Skip {
+        /// Index of the next entry to ask; may be the number of entries.
+        to: u32,
+    },
+}
+
+/// A rule of a flattened policy.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Entry {
+    /// All that it asks.
+    pub conditions: Arc<Conditions>,
+    /// What follows.
+    pub outcome: Outcome,
+    /// Index of the rule of the file that it stems from.
+    pub source: u32,
+}
+
+/// A rule of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Source {
+    /// Line that it begins in, from one.
+    pub line: usize,
+    /// The chain that it stands in; empty where the form has none.
+    pub chain: Arc<str>,
+    /// It is the policy of a chain, which cannot be left out.
+    pub is_policy: bool,
+}
+
+/// Something that a loader passed over because it decides nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// Line, from one.
+    pub line: usize,
+    /// What was passed over, and why.
+    pub text: String,
+}
+
+/// Rules in the order of matching, with all they ask.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_classifier::policy::{Assume, Packet, PolicyMatcher};
+/// use flowloom_classifier::{ClassifierBuilder, FiveTuple, load::iptables};
+/// let text = "*filter\n:INPUT DROP [0:0]\n-A INPUT -p tcp -m tcp --syn --dport 22 -j ACCEPT\nCOMMIT\n";
+/// let policy = iptables::load(text, &iptables::Options::default())?;
+/// let matcher = PolicyMatcher::build(policy, ClassifierBuilder::new())?;
+/// let mut packet = Packet::new(FiveTuple::v4([10, 0, 0, 1], [192, 0, 2, 1], 1024, 22, 6));
+/// packet.tcp_flags = Some(0x10);
+/// let found = matcher.find(&packet, Assume::NoMatch).expect("the chain has a policy");
+/// assert_eq!(matcher.policy().source(found).map(|source| source.line), Some(2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Policy {
+    set: RuleSet,
+    /// The entry of each rule of the set; empty for a plain list, in which each rule is an entry.
+    entry_of: Vec<u32>,
+    /// Whether a rule's boxes hold packets that do not meet its conditions on indexed fields, by entry.
+    is_larger: Vec<bool>,
+    entries: Vec<Entry>,
+    sources: Vec<Source>,
+    notes: Vec<Note>,
+}
+
+impl Policy {
+    /// Returns the policy of a plain list of rules, in which addresses, ports, protocol and the flags column say all.
+    ///
+    /// # Errors
+    ///
+    /// [`TooManyRules`].
+    pub fn plain(located: Vec<Located>) -> Result<Self, TooManyRules> {
+        let chain: Arc<str> = Arc::from("");
+        let mut sources = Vec::with_capacity(located.len());
+        let mut rules = Vec::with_capacity(located.len());
+        for Located { rule, line } in located {
+            sources.push(Source { line, chain: Arc::clone(&chain), is_policy: false });
+            let asks_flags = rule.flags.is_some_and(|column| column.mask != 0);
+            rules.push(Rule { is_conditional: asks_flags || needs_ports(&rule), ..rule });
+        }
+        Ok(Self { set: RuleSet::new(rules)?, sources, ..Self::default() })
+    }
+
+    /// Returns the policy of entries. Each names its place among `sources`; what no packet can match takes no room.
+    ///
+    /// # Errors
+    ///
+    /// [`TooManyRules`] where the boxes of all entries are more than a set holds.
+    ///
+    /// # Panics
+    ///
+    /// If an entry names no source, or passes over entries backwards.
+    pub fn new(entries: Vec<Entry>, sources: Vec<Source>, notes: Vec<Note>) -> Result<Self, TooManyRules> {
+        let can_be_skipped = skippable(&entries);
+        let (mut rules, mut entry_of, mut is_larger) = (Vec::new(), Vec::new(), Vec::new());
+        for (index, entry) in entries.iter().enumerate() {
+            assert!((entry.source as usize) < sources.len(), "an entry has a source");
+            let (action, value) = match entry.outcome {
+                Outcome::Decide { action, value } => (action, value),
+                Outcome::Skip { to } => {
+                    assert!(
+                        to as usize > index && to as usize <= entries.len(),
+                        "entries are passed over forwards"
+                    );
+                    (None, 0)
+                }
+            };
+            let boxes = boxes_of(&entry.conditions, Rule { value, action, ..Rule::ANY });
+            let is_conditional = boxes.are_larger
+                || can_be_skipped[index]
+                || !entry.conditions.tests.is_empty()
+                || matches!(entry.outcome, Outcome::Skip { .. });
+            is_larger.push(boxes.are_larger);
+            if rules.len() + boxes.rules.len() > RULES_MAX {
+                return Err(TooManyRules { rules: rules.len() + boxes.rules.len(), rules_max: RULES_MAX });
+            }
+            let names_ports = entry.conditions.names_ports();
+            for rule in boxes.rules {
+                let holds_zero = rule.source_ports.low() == 0 && rule.destination_ports.low() == 0;
+                rules.push(Rule { is_conditional: is_conditional || names_ports && holds_zero, ..rule });
+                entry_of.push(index as u32);
+            }
+        }
+        Ok(Self { set: RuleSet::new(rules)?, entry_of, is_larger, entries, sources, notes })
+    }
+
+    /// Returns the boxes that a classifier is built of: one or several for each entry, in the same order.
+    #[must_use]
+    pub fn set(&self) -> &RuleSet {
+        &self.set
+    }
+
+    /// Returns whether every rule is one box of the five fields, and nothing else is asked.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Returns whether no lookup needs to ask anything behind the first box that matches.
+    #[must_use]
+    pub fn is_unconditional(&self) -> bool {
+        self.set.rules().iter().all(|rule| !rule.is_conditional)
+    }
+
+    /// Returns the number of entries; of a plain list, the number of rules.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        if self.is_plain() { self.set.len() } else { self.entries.len() }
+    }
+
+    /// Returns whether there is no entry.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the rules of the file, in the order in which they are met first; a rule's number is its index and one.
+    #[must_use]
+    pub fn sources(&self) -> &[Source] {
+        &self.sources
+    }
+
+    /// Returns what was passed over.
+    #[must_use]
+    pub fn notes(&self) -> &[Note] {
+        &self.notes
+    }
+
+    /// Returns an entry. Of a plain list it is made of the rule.
+    #[must_use]
+    pub fn entry(&self, index: usize) -> Option<Entry> {
+        if !self.is_plain() {
+            return self.entries.get(index).cloned();
+        }
+        let rule = self.set.rules().get(index)?;
+        Some(Entry {
+            conditions: Arc::new(conditions_of(rule)),
+            outcome: Outcome::Decide { action: rule.action, value: rule.value },
+            source: self.set.position(RuleId(index as u32)).unwrap_or(0),
+        })
+    }
+
+    /// Returns all entries, in order.
+    pub fn entries(&self) -> impl Iterator<Item = Entry> + '_ {
+        (0..self.len()).filter_map(|index| self.entry(index))
+    }
+
+    /// Returns the index of the entry that a rule of the set is a box of.
+    #[must_use]
+    pub fn entry_of(&self, id: RuleId) -> usize {
+        self.entry_of.get(id.index()).map_or(id.index(), |&entry| entry as usize)
+    }
+
+    /// Returns the index of the rule of the file that a rule of the set stems from.
+    #[must_use]
+    pub fn source_index(&self, id: RuleId) -> usize {
+        match self.entries.get(self.entry_of(id)) {
+            Some(entry) => entry.source as usize,
+            None => self.set.position(id).unwrap_or(0) as usize,
+        }
+    }
+
+    /// Returns the rule of the file that a rule of the set stems from.
+    #[must_use]
+    pub fn source(&self, id: RuleId) -> Option<&Source> {
+        self.sources.get(self.source_index(id))
+    }
+
+    /// Returns what follows when the rule of the set matches.
+    #[inline]
+    pub(super) fn outcome(&self, id: RuleId) -> Outcome {
+        if let Some(entry) = self.entries.get(self.entry_of(id)) {
+            return entry.outcome;
+        }
+        let rule = &self.set.rules()[id.index()];
+        Outcome::Decide { action: rule.action, value: rule.value }
+    }
+
+    /// Returns whether a packet that lies in the box of a rule of the set meets everything else that the rule asks.
+    pub(super) fn holds(&self, id: RuleId, packet: &Packet<'_>) -> Truth {
+        let rule = &self.set.rules()[id.index()];
+        let Some(entry) = self.entries.get(self.entry_of(id)) else {
+            if !packet.has_ports && names_ports(rule) {
+                return Truth::No;
+            }
+            return rule
+                .flags
+                .map_or(Truth::Yes, |column| Test::from(TestKind::Column(column)).holds(packet));
+        };
+        if self.is_larger[self.entry_of(id)] {
+            return entry.conditions.matches(packet);
+        }
+        if !packet.has_ports && entry.conditions.names_ports() {
+            return Truth::No;
+        }
+        entry.conditions.tests_hold(packet)
+    }
+
+    /// Leaves the flags column of ClassBench out of matching.
+    pub fn ignore_flags(&mut self) {
+        self.set = core::mem::take(&mut self.set).without_flags(needs_ports);
+    }
+
+    /// Returns how many rules of the file ask for more than the five fields.
+    #[must_use]
+    pub fn with_tests(&self) -> usize {
+        if self.is_plain() {
+            let asks = |rule: &&Rule| rule.flags.is_some_and(|column| column.mask != 0);
+            return self.set.rules().iter().filter(asks).count();
+        }
+        let mut asks = alloc::vec![false; self.sources.len()];
+        for entry in &self.entries {
+            asks[entry.source as usize] |= !entry.conditions.tests.is_empty();
+        }
+        asks.iter().filter(|&&asks| asks).count()
+    }
+
+    /// Returns what the entry of a rule of the set asks, for people.
+    #[must_use]
+    pub fn text(&self, id: RuleId) -> String {
+        match self.entries.get(self.entry_of(id)) {
+            Some(entry) => entry.conditions.to_string(),
+            None => self.set.get(id).map(ToString::to_string).unwrap_or_default(),
+        }
+    }
+}
+
+impl From<RuleSet> for Policy {
+    /// Returns the policy of a set, whose rules keep their places; it has no lines.
+    fn from(set: RuleSet) -> Self {
+        let sources = alloc::vec![Source::default(); set.len()];
+        let set = set
+            .with_conditions(|rule| rule.flags.is_some_and(|column| column.mask != 0) || needs_ports(rule));
+        Self { set, sources, ..Self::default() }
+    }
+}
+
+/// Returns whether a rule asks for ports.
+fn names_ports(rule: &Rule) -> bool {
+    rule.source_ports != PortRange::ANY || rule.destination_ports != PortRange::ANY
+}
+
+/// Returns whether the box of a rule that asks for ports holds packets that have none, whose key has zeros there.
+fn needs_ports(rule: &Rule) -> bool {
+    names_ports(rule) && rule.source_ports.low() == 0 && rule.destination_ports.low() == 0
+}
+
+/// Returns the conditions of a rule of a plain list.
+pub(crate) fn conditions_of(rule: &Rule) -> Conditions {
+    let mut conditions = Conditions::default();
+    match rule.addresses {
+        Addresses::Any => {}
+        Addresses::V4 { source, destination } => {
+            conditions.families = Families::V4;
+            for (is_destination, prefix) in [(false, source), (true, destination)] {
+                if prefix.length() > 0 {
+                    conditions.ask_address(
+                        is_destination,
+                        false,
+                        &Ranges::of([(prefix.low(), prefix.high())]),
+                    );
+                }
+            }
+        }
+        Addresses::V6 { source, destination } => {
+            conditions.families = Families::V6;
+            for (is_destination, prefix) in [(false, source), (true, destination)] {
+                if prefix.length() > 0 {
+                    conditions.ask_address(
+                        is_destination,
+                        true,
+                        &Ranges::of([(prefix.low(), prefix.high())]),
+                    );
+                }
+            }
+        }
+    }
+    if rule.protocol != ProtocolMatch::ANY {
+        let values = (0..=255_u8).filter(|&value| rule.protocol.contains(value)).map(u128::from);
+        conditions.ask_protocol(&Ranges::of(values.map(|value| (value, value))));
+    }
+    for (is_destination, ports) in [(false, rule.source_ports), (true, rule.destination_ports)] {
+        if ports != PortRange::ANY {
+            let range = Ranges::of([(u128::from(ports.low()), u128::from(ports.high()))]);
+            conditions.ask_port(is_destination, &range);
+        }
+    }
+    if let Some(column) = rule.flags.filter(|column| column.mask != 0) {
+        conditions.ask(TestKind::Column(column));
+    }
+    conditions
+}
+
+/// Returns which entries an earlier one may pass over.
+fn skippable(entries: &[Entry]) -> Vec<bool> {
+    /// Pairs of entries that are compared; beyond, an entry between the ends of a skip counts as passed over.
+    const PAIRS_MAX: usize = 1 << 22;
+    let mut can_be = alloc::vec![false; entries.len()];
+    let mut pairs = 0_usize;
+    // Where everything is marked up to, from the skips that are no longer compared.
+    let mut marked = 0;
+    for (index, entry) in entries.iter().enumerate() {
+        if index < marked {
+            can_be[index] = true;
+        }
+        let Outcome::Skip { to } = entry.outcome else { continue };
+        let to = (to as usize).min(entries.len());
+        pairs = pairs.saturating_add(to.saturating_sub(index));
+        if pairs > PAIRS_MAX {
+            marked = marked.max(to);
+            continue;
+        }
+        for other in index + 1..to {
+            can_be[other] = can_be[other] || !entry.conditions.and(&entries[other].conditions).is_empty();
+        }
+    }
+    can_be
+}

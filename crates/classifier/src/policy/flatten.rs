@@ -1,0 +1,284 @@
+//! Chains that jump to chains, as one list of entries.
+//!
+//! A jump becomes the rules of the chain it leads to, each with the conditions of the jump; a RETURN becomes an entry that
+//! passes over the rest of its chain.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::conditions::{Conditions, Families};
+use super::entries::{Entry, Outcome, Source};
+use crate::rule::Action;
+
+/// What a rule of a chain does with packets that match.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// They are accepted or denied.
+    Decide {
+        /// What is done.
+        action: Action,
+        /// A number for the target: 0 for DROP, 1 for ACCEPT, 2 for REJECT.
+        value: u32,
+    },
+    /// The rules of another chain are asked, and then the next rule of this one.
+    Jump(String),
+    /// The rules of another chain are asked, and then the chain that jumped to this one.
+    Goto(String),
+    /// The chain that jumped to this one goes on.
+    Return,
+}
+
+/// A rule of a chain.
+#[derive(Clone, Debug)]
+pub struct ChainRule {
+    /// What it asks.
+    pub conditions: Conditions,
+    /// What it does.
+    pub target: Target,
+    /// Line of the file, from one.
+    pub line: usize,
+    /// Number of the rule in its file: the elements of a map are rules here, and one in the file.
+    pub number: usize,
+}
+
+/// A chain.
+#[derive(Clone, Debug, Default)]
+pub struct Chain {
+    /// Its name.
+    pub name: String,
+    /// Its rules.
+    pub rules: Vec<ChainRule>,
+    /// What becomes of packets that no rule decides, and the line that says so.
+    pub policy: Option<(Action, u32, usize)>,
+}
+
+/// The chains of a table.
+#[derive(Clone, Debug, Default)]
+pub struct Chains {
+    /// All of them.
+    pub chains: Vec<Chain>,
+    /// Families of packets that the table sees.
+    pub families: Option<Families>,
+}
+
+/// Chains that cannot be flattened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FlattenError {
+    /// A jump to a chain that is not there.
+    NoChain {
+        /// The chain.
+        name: String,
+        /// Line of the jump; 0 where the chain was asked for from outside.
+        line: usize,
+    },
+    /// A chain that leads back to itself.
+    Loop {
+        /// The chain.
+        name: String,
+        /// Line of the jump that closes the circle.
+        line: usize,
+    },
+    /// Jumps that go deeper than the kernel allows.
+    TooDeep {
+        /// Line of the jump.
+        line: usize,
+        /// Chains on a path, at most.
+        depth_max: usize,
+    },
+    /// More entries than the limit.
+    TooMany {
+        /// Line of the rule that passed it.
+        line: usize,
+        /// Entries, at most.
+        entries_max: usize,
+    },
+}
+
+impl fmt::Display for FlattenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoChain { name, .. } => {
+                write!(f, "no chain '{name}' in this table; declare it, or correct the name")
+            }
+            Self::Loop { name, .. } => {
+                write!(f, "chain '{name}' jumps to itself, perhaps through others; remove this jump")
+            }
+            Self::TooDeep { depth_max, .. } => {
+                write!(f, "jumps nest deeper than {depth_max} chains; flatten the chains")
+            }
+            Self::TooMany { entries_max, .. } => write!(
+                f,
+                "jumps expand to more than {entries_max} rules; raise the limit or share fewer chains"
+            ),
+        }
+    }
+}
+
+impl FlattenError {
+    /// Returns the line of the rule that the error is about; 0 where there is none.
+    #[must_use]
+    pub const fn line(&self) -> usize {
+        match self {
+            Self::NoChain { line, .. }
+            | Self::Loop { line, .. }
+            | Self::TooDeep { line, .. }
+            | Self::TooMany { line, .. } => *line,
+        }
+    }
+}
+
+impl core::error::Error for FlattenError {}
+
+/// Chains on a path of jumps, at most: the kernel's bound for `nf_tables`.
+const DEPTH_MAX: usize = 16;
+
+/// What a flattening has made so far.
+struct Flattening<'a> {
+    chains: &'a [Chain],
+    entries: &'a mut Vec<Entry>,
+    sources: &'a mut Vec<Source>,
+    /// Index of the source of each rule of each chain, once it was met; the policy is behind the rules.
+    met: Vec<Vec<Option<u32>>>,
+    names: Vec<Arc<str>>,
+    entries_max: usize,
+    /// Rules that were looked at. Chains of jumps alone make no entries, and have to end too.
+    visited: usize,
+    path: Vec<usize>,
+}
+
+impl Chains {
+    /// Appends the entries of a chain and of all that it jumps to.
+    ///
+    /// # Errors
+    ///
+    /// [`FlattenError`].
+    pub fn flatten(
+        &self,
+        chain: &str,
+        entries_max: usize,
+        entries: &mut Vec<Entry>,
+        sources: &mut Vec<Source>,
+    ) -> Result<(), FlattenError> {
+        let Some(start) = self.chains.iter().position(|other| other.name == chain) else {
+            return Err(FlattenError::NoChain { name: String::from(chain), line: 0 });
+        };
+        let mut flattening = Flattening {
+            chains: &self.chains,
+            entries,
+            sources,
+            met: self.chains.iter().map(|chain| alloc::vec![None; chain.rules.len() + 1]).collect(),
+            names: self.chains.iter().map(|chain| Arc::from(chain.name.as_str())).collect(),
+            entries_max,
+            visited: 0,
+            path: Vec::new(),
+        };
+        let families = self.families.unwrap_or(Families::BOTH);
+        let all = Conditions { families, ..Conditions::default() };
+        flattening.chain(start, &all, 0)?;
+        if let Some((action, value, line)) = self.chains[start].policy {
+            let outcome = Outcome::Decide { action: Some(action), value };
+            flattening.push(start, self.chains[start].rules.len(), line, Arc::new(all), outcome)?;
+        }
+        Ok(())
+    }
+}
+
+impl Flattening<'_> {
+    fn push(
+        &mut self,
+        chain: usize,
+        rule: usize,
+        line: usize,
+        conditions: Arc<Conditions>,
+        outcome: Outcome,
+    ) -> Result<(), FlattenError> {
+        if self.entries.len() >= self.entries_max {
+            return Err(FlattenError::TooMany { line, entries_max: self.entries_max });
+        }
+        let source = self.source(chain, rule, line);
+        self.entries.push(Entry { conditions, outcome, source });
+        Ok(())
+    }
+
+    fn source(&mut self, chain: usize, rule: usize, line: usize) -> u32 {
+        let name = Arc::clone(&self.names[chain]);
+        // Several rules of a chain may stem from one line, such as the elements of a map.
+        if self.met[chain][rule].is_none() && rule > 0 {
+            let same = self.chains[chain].rules.get(rule);
+            let before = self.chains[chain].rules.get(rule - 1);
+            let before = before.filter(|before| {
+                same.is_some_and(|same| before.number == same.number && before.target == same.target)
+            });
+            self.met[chain][rule] = before.and(self.met[chain][rule - 1]);
+        }
+        let is_policy = rule == self.chains[chain].rules.len();
+        let sources = &mut *self.sources;
+        *self.met[chain][rule].get_or_insert_with(|| {
+            sources.push(Source { line, chain: name, is_policy });
+            sources.len() as u32 - 1
+        })
+    }
+
+    /// Appends a chain's rules under the conditions of the jumps that led here.
+    fn chain(&mut self, chain: usize, callers: &Conditions, line: usize) -> Result<(), FlattenError> {
+        if self.path.contains(&chain) {
+            return Err(FlattenError::Loop { name: self.chains[chain].name.clone(), line });
+        }
+        if self.path.len() == DEPTH_MAX {
+            return Err(FlattenError::TooDeep { line, depth_max: DEPTH_MAX });
+        }
+        self.path.push(chain);
+        let chains = self.chains;
+        let mut returns = Vec::new();
+        for (index, rule) in chains[chain].rules.iter().enumerate() {
+            self.visited += 1;
+            if self.visited > self.entries_max {
+                return Err(FlattenError::TooMany { line: rule.line, entries_max: self.entries_max });
+            }
+            let conditions = callers.and(&rule.conditions);
+            // A rule is numbered although no packet can reach it: numbers follow the file.
+            let is_empty = conditions.is_empty();
+            if is_empty {
+                self.source(chain, index, rule.line);
+            }
+            match &rule.target {
+                Target::Decide { action, value } => {
+                    if !is_empty {
+                        let outcome = Outcome::Decide { action: Some(*action), value: *value };
+                        self.push(chain, index, rule.line, Arc::new(conditions), outcome)?;
+                    }
+                }
+                Target::Return => {
+                    if !is_empty {
+                        returns.push(self.entries.len());
+                        self.push(chain, index, rule.line, Arc::new(conditions), Outcome::Skip { to: 0 })?;
+                    }
+                }
+                Target::Jump(name) | Target::Goto(name) => {
+                    let Some(to) = chains.iter().position(|other| other.name == *name) else {
+                        return Err(FlattenError::NoChain { name: name.clone(), line: rule.line });
+                    };
+                    if !is_empty {
+                        self.source(chain, index, rule.line);
+                        self.chain(to, &conditions, rule.line)?;
+                        if matches!(rule.target, Target::Goto(_)) {
+                            returns.push(self.entries.len());
+                            let outcome = Outcome::Skip { to: 0 };
+                            self.push(chain, index, rule.line, Arc::new(conditions), outcome)?;
+                        }
+                    }
+                }
+            }
+        }
+        // What returns goes on behind the last rule of the chain.
+        let end = self.entries.len() as u32;
+        for index in returns {
+            self.entries[index].outcome = Outcome::Skip { to: end };
+        }
+        self.path.pop();
+        Ok(())
+    }
+}

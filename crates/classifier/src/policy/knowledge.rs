@@ -1,0 +1,156 @@
+//! What a user of a policy knows of packets, and which rules need more.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::conditions::Conditions;
+use super::entries::Policy;
+use super::test::{Test, TestKind};
+
+/// A field of a packet that not every user of a policy knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Field {
+    /// TCP flags, and ICMP's type and code.
+    Headers,
+    /// State of the connection.
+    State,
+    /// Interface that a packet came in by.
+    Input,
+    /// Interface that a packet leaves by.
+    Output,
+    /// VLAN, code point, length.
+    Frame,
+    /// The sender's MAC address.
+    Mac,
+    /// What no packet shows.
+    Nothing,
+}
+
+/// What is known of every packet that a policy is asked about.
+#[expect(clippy::struct_excessive_bools, reason = "a set of fields, by name")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Knowledge {
+    /// TCP flags, and ICMP's type and code.
+    pub headers: bool,
+    /// State of the connection.
+    pub state: bool,
+    /// Interface that packets come in by.
+    pub input: bool,
+    /// Interface that packets leave by.
+    pub output: bool,
+    /// VLAN, code point, length.
+    pub frame: bool,
+    /// The sender's MAC address.
+    pub mac: bool,
+}
+
+impl Knowledge {
+    fn has(self, field: Field) -> bool {
+        match field {
+            Field::Headers => self.headers,
+            Field::State => self.state,
+            Field::Input => self.input,
+            Field::Output => self.output,
+            Field::Frame => self.frame,
+            Field::Mac => self.mac,
+            Field::Nothing => false,
+        }
+    }
+}
+
+/// A rule that cannot be decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Undecidable {
+    /// Index of the rule among the policy's sources.
+    pub source: usize,
+    /// What would have to be known.
+    pub field: Field,
+    /// What the rule asks.
+    pub text: String,
+}
+
+impl Policy {
+    /// Returns the rules that may match, given what is known of packets: each condition of each rule of the file once.
+    #[must_use]
+    pub fn undecidable(&self, known: Knowledge) -> Vec<Undecidable> {
+        let mut found: Vec<Undecidable> = Vec::new();
+        if self.is_plain() {
+            let first = self
+                .set()
+                .rules()
+                .iter()
+                .position(|rule| rule.flags.is_some_and(|column| column.mask != 0) && !known.headers);
+            found.extend(first.map(|source| Undecidable {
+                source,
+                field: Field::Headers,
+                text: String::from("flags"),
+            }));
+            return found;
+        }
+        for entry in self.entries() {
+            ask(&entry.conditions, known, &mut |field, test| {
+                let one = Undecidable { source: entry.source as usize, field, text: test.to_string() };
+                // Entries of one rule stand near each other.
+                if !found.iter().rev().take(64).any(|other| *other == one) {
+                    found.push(one);
+                }
+            });
+        }
+        found.sort_by_key(|one| (one.source, one.field));
+        found.dedup();
+        found
+    }
+
+    /// Returns whether a rule asks for the state of connections.
+    #[must_use]
+    pub fn asks_state(&self) -> bool {
+        self.asks(&|field| field == Field::State)
+    }
+
+    /// Returns whether a rule asks for what differs among the packets of one flow: flags, state, lengths, or fragments.
+    #[must_use]
+    pub fn asks_per_packet(&self) -> bool {
+        self.asks(&|field| matches!(field, Field::Headers | Field::State | Field::Frame))
+            || self.entries().any(|entry| {
+                entry.conditions.tests.iter().any(|test| matches!(test.kind, TestKind::Fragment(_)))
+            })
+    }
+
+    fn asks(&self, wanted: &dyn Fn(Field) -> bool) -> bool {
+        let mut does = false;
+        if self.is_plain() {
+            return wanted(Field::Headers)
+                && self.set().rules().iter().any(|rule| rule.flags.is_some_and(|column| column.mask != 0));
+        }
+        for entry in self.entries() {
+            ask(&entry.conditions, Knowledge::default(), &mut |field, _| does |= wanted(field));
+        }
+        does
+    }
+}
+
+/// Hands over each test on a field that is not known.
+fn ask(conditions: &Conditions, known: Knowledge, found: &mut dyn FnMut(Field, &Test)) {
+    for test in &conditions.tests {
+        let field = match &test.kind {
+            TestKind::TcpFlags { .. } | TestKind::Column(_) | TestKind::Icmp { .. } => Field::Headers,
+            TestKind::State(_) => Field::State,
+            TestKind::Input(_) => Field::Input,
+            TestKind::Output(_) => Field::Output,
+            TestKind::Vlan(_) | TestKind::Dscp(_) | TestKind::Length(_) => Field::Frame,
+            TestKind::SourceMac { .. } => Field::Mac,
+            TestKind::Unknowable(_) => Field::Nothing,
+            TestKind::Fragment(_) | TestKind::Address { .. } | TestKind::EitherPort(_) => continue,
+            TestKind::AnyOf(all) => {
+                for one in all {
+                    ask(one, known, found);
+                }
+                continue;
+            }
+        };
+        if !known.has(field) {
+            found(field, test);
+        }
+    }
+}

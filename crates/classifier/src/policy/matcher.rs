@@ -1,0 +1,182 @@
+//! Finding the entry that decides.
+
+use alloc::vec::Vec;
+
+use super::entries::{Outcome, Policy};
+use super::explain::Possible;
+use super::packet::Packet;
+use super::test::Truth;
+use crate::classifier::{Classifier, ClassifierBuilder, ClassifierKey};
+use crate::error::BuildError;
+use crate::key::{AnyKey, Key, KeyV4, KeyV6, Match};
+use crate::rule::RuleId;
+
+/// What is taken of a rule that may match.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Assume {
+    /// It matches.
+    Match,
+    /// It does not.
+    #[default]
+    NoMatch,
+}
+
+impl Assume {
+    fn takes(self, truth: Truth) -> bool {
+        match truth {
+            Truth::Yes => true,
+            Truth::Maybe => self == Self::Match,
+            Truth::No => false,
+        }
+    }
+}
+
+/// A policy with its classifier.
+#[derive(Debug)]
+pub struct PolicyMatcher {
+    policy: Policy,
+    classifier: Classifier,
+    is_unconditional: bool,
+}
+
+impl PolicyMatcher {
+    /// Builds the classifier of a policy.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`] where the boxes do not keep within the builder's limits.
+    pub fn build(policy: Policy, builder: ClassifierBuilder) -> Result<Self, BuildError> {
+        let classifier = builder.build(policy.set())?;
+        let is_unconditional = policy.is_unconditional();
+        Ok(Self { policy, classifier, is_unconditional })
+    }
+
+    /// Returns the policy.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Returns the classifier of the policy's boxes.
+    #[must_use]
+    pub fn classifier(&self) -> &Classifier {
+        &self.classifier
+    }
+
+    /// Returns the rule of the set that decides a packet: the box of the first entry that matches. Allocates nothing.
+    #[must_use]
+    pub fn find(&self, packet: &Packet<'_>, assume: Assume) -> Option<RuleId> {
+        match key_of(packet) {
+            AnyKey::V4(key) => self.decide(&key, self.classifier.classify_key(&key), packet, assume).rule(),
+            AnyKey::V6(key) => self.decide(&key, self.classifier.classify_key(&key), packet, assume).rule(),
+        }
+    }
+
+    /// Returns what decides a packet whose key has been looked up, in a batch of others. `found` is what
+    /// [`Classifier::classify_batch`] said of its key; where that rule asks nothing else, it is the answer.
+    #[inline]
+    #[must_use]
+    pub fn decide<K: ClassifierKey>(
+        &self,
+        key: &K,
+        found: Match,
+        packet: &Packet<'_>,
+        assume: Assume,
+    ) -> Match {
+        let Some(id) = found.rule() else { return found };
+        if self.is_unconditional || !self.policy.set().rules()[id.index()].is_conditional {
+            return found;
+        }
+        let candidates = self.classifier.candidates(key);
+        pick(&self.policy, candidates, packet, assume).map_or(Match::NONE, Match::from)
+    }
+
+    /// Returns whether no lookup asks anything behind the first box that matches.
+    #[must_use]
+    pub fn is_unconditional(&self) -> bool {
+        self.is_unconditional
+    }
+}
+
+impl Policy {
+    /// Returns the rule of the set that decides a packet, by asking one after the other. Every matcher is held to this.
+    #[must_use]
+    pub fn first_match(&self, packet: &Packet<'_>, assume: Assume) -> Option<RuleId> {
+        match key_of(packet) {
+            AnyKey::V4(key) => pick(self, self.set().all_matches(&key), packet, assume),
+            AnyKey::V6(key) => pick(self, self.set().all_matches(&key), packet, assume),
+        }
+    }
+}
+
+impl Policy {
+    /// Returns the first box of every entry that matches a packet, or may, in order, whatever entries before it do.
+    #[must_use]
+    pub fn all_matches(&self, packet: &Packet<'_>) -> Vec<Possible> {
+        let possible = |candidates: &mut dyn Iterator<Item = RuleId>| {
+            let mut found: Vec<Possible> = Vec::new();
+            for rule in candidates {
+                let is_known =
+                    found.last().is_some_and(|last| self.entry_of(last.rule) == self.entry_of(rule));
+                let truth = self.holds(rule, packet);
+                if !is_known && truth != Truth::No {
+                    found.push(Possible { rule, truth });
+                }
+            }
+            found
+        };
+        match key_of(packet) {
+            AnyKey::V4(key) => possible(&mut self.set().all_matches(&key)),
+            AnyKey::V6(key) => possible(&mut self.set().all_matches(&key)),
+        }
+    }
+}
+
+impl Packet<'_> {
+    /// Returns the key that the packet is looked up by.
+    #[must_use]
+    pub fn key(&self) -> AnyKey {
+        key_of(self)
+    }
+}
+
+/// Returns the key that a packet is looked up by.
+pub(super) fn key_of(packet: &Packet<'_>) -> AnyKey {
+    let key = AnyKey::from(&packet.tuple);
+    if packet.has_ports {
+        return key;
+    }
+    match key {
+        AnyKey::V4(key) => {
+            AnyKey::V4(KeyV4::new(key.dimension(0), key.dimension(1), (0, 0), key.protocol()))
+        }
+        AnyKey::V6(key) => {
+            let address = |word: usize| u128::from(key.word(word)) << 64 | u128::from(key.word(word + 1));
+            AnyKey::V6(KeyV6::new(address(0), address(2), (0, 0), key.protocol()))
+        }
+    }
+}
+
+/// Returns the first candidate that matches whole; candidates ascend.
+fn pick(
+    policy: &Policy,
+    candidates: impl Iterator<Item = RuleId>,
+    packet: &Packet<'_>,
+    assume: Assume,
+) -> Option<RuleId> {
+    let rules = policy.set().rules();
+    let mut from = 0;
+    for id in candidates {
+        if policy.entry_of(id) < from {
+            continue;
+        }
+        if rules[id.index()].is_conditional && !assume.takes(policy.holds(id, packet)) {
+            continue;
+        }
+        match policy.outcome(id) {
+            Outcome::Decide { .. } => return Some(id),
+            Outcome::Skip { to } => from = to as usize,
+        }
+    }
+    None
+}

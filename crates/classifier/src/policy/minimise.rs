@@ -1,0 +1,172 @@
+//! A policy without rules that change nothing.
+
+use alloc::vec::Vec;
+
+use super::cutting::{Cutting, Left};
+use super::entries::{Entry, Outcome, Policy};
+use super::region::{Names, Region, TooMuch, Variables, without};
+use crate::rule_set::TooManyRules;
+
+/// Why a rule was left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeftOut {
+    /// No packet reaches it.
+    Unreached,
+    /// The rules behind it do the same with every packet that it decides.
+    Redundant,
+}
+
+/// A policy that decides every packet as another does.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Minimised {
+    /// The policy. Its rules keep the lines of the file.
+    pub policy: Policy,
+    /// Indices of the rules of the file that are left out, and why.
+    pub left_out: Vec<(usize, LeftOut)>,
+    /// Entries that were kept because the work reached its limit.
+    pub undecided: u32,
+}
+
+impl Policy {
+    /// Returns the policy without rules that no packet reaches, and rules whose packets the rules behind them decide alike,
+    /// within so many steps. No verdict changes, whatever rules that may match do.
+    ///
+    /// # Errors
+    ///
+    /// [`TooManyRules`], as for any policy.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_classifier::load::{LoadLimits, toml};
+    /// let rule = |source: &str, action: &str| format!("[[rule]]\nsource = '{source}'\naction = '{action}'\n");
+    /// let text = [rule("10.1.0.0/16", "deny"), rule("10.1.2.0/24", "accept"), rule("10.0.0.0/8", "deny")].concat();
+    /// let policy = toml::load(&text, LoadLimits::default())?;
+    /// let smaller = policy.minimised(1 << 20)?;
+    /// assert_eq!((smaller.policy.len(), smaller.left_out.len()), (1, 2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn minimised(&self, steps_max: u64) -> Result<Minimised, TooManyRules> {
+        let entries: Vec<Entry> = self.entries().collect();
+        let mut keep = alloc::vec![true; entries.len()];
+        let mut why = alloc::vec![LeftOut::Unreached; entries.len()];
+        let mut undecided = 0;
+        if let Ok(names) = Names::of(entries.iter().map(|entry| &*entry.conditions)) {
+            let mut cutting = Cutting::new(self, &names, &mut Variables::default(), steps_max);
+            let left = cutting.left(|_| ());
+            let mut steps = steps_max;
+            for index in (0..entries.len()).rev() {
+                match &left[index] {
+                    Left::TakenBy(_) | Left::TakenByAll(_) => keep[index] = false,
+                    Left::Undecided => undecided += 1,
+                    Left::Reached(pieces) => {
+                        match self.is_redundant(
+                            &entries,
+                            &cutting,
+                            &keep,
+                            index,
+                            pieces.clone(),
+                            &mut steps,
+                        ) {
+                            Ok(false) => {}
+                            Ok(true) => {
+                                keep[index] = false;
+                                why[index] = LeftOut::Redundant;
+                            }
+                            Err(TooMuch) => undecided += 1,
+                        }
+                    }
+                }
+            }
+        } else {
+            undecided = entries.len() as u32;
+        }
+        self.without_entries(&entries, &keep, &why, undecided)
+    }
+
+    /// Returns whether the entries behind one decide all its packets as it does.
+    fn is_redundant(
+        &self,
+        entries: &[Entry],
+        cutting: &Cutting,
+        keep: &[bool],
+        index: usize,
+        mut pieces: Vec<Region>,
+        steps: &mut u64,
+    ) -> Result<bool, TooMuch> {
+        let Outcome::Decide { action: Some(action), value } = entries[index].outcome else {
+            // A skip that passes over nothing that is kept.
+            if let Outcome::Skip { to } = entries[index].outcome {
+                return Ok(!keep[index + 1..to as usize].contains(&true));
+            }
+            return Ok(false);
+        };
+        if self.sources()[entries[index].source as usize].is_policy {
+            return Ok(false);
+        }
+        // Of a firewall's targets, DROP and REJECT both deny, and differ for the sender.
+        let has_targets = !self.sources()[entries[index].source as usize].chain.is_empty();
+        let behind = cutting.entries[index + 1..].iter().zip(&keep[index + 1..]);
+        for (part, _) in behind.filter(|(_, kept)| **kept) {
+            let Some(regions) = &part.regions else { return Err(TooMuch) };
+            *steps = steps.checked_sub((pieces.len() * regions.len()) as u64).ok_or(TooMuch)?;
+            if !regions.iter().any(|region| pieces.iter().any(|piece| piece.meets(region))) {
+                continue;
+            }
+            match part.outcome {
+                Outcome::Decide { action: Some(other_action), value: other_value }
+                    if other_action == action && (!has_targets || other_value == value) =>
+                {
+                    pieces = without(pieces, regions)?;
+                    if pieces.is_empty() {
+                        return Ok(true);
+                    }
+                }
+                Outcome::Decide { .. } | Outcome::Skip { .. } => return Ok(false),
+            }
+        }
+        Ok(false)
+    }
+
+    fn without_entries(
+        &self,
+        entries: &[Entry],
+        keep: &[bool],
+        why: &[LeftOut],
+        undecided: u32,
+    ) -> Result<Minimised, TooManyRules> {
+        // Where each entry goes: skips lead to the next one that is kept.
+        let mut places = Vec::with_capacity(entries.len() + 1);
+        let mut next = 0;
+        for &kept in keep {
+            places.push(next);
+            next += u32::from(kept);
+        }
+        places.push(next);
+        let mut is_used = alloc::vec![None; self.sources().len()];
+        let mut sources = Vec::new();
+        let mut kept = Vec::new();
+        for (mut entry, _) in entries.iter().cloned().zip(keep).filter(|(_, kept)| **kept) {
+            let source = entry.source as usize;
+            entry.source = *is_used[source].get_or_insert_with(|| {
+                sources.push(self.sources()[source].clone());
+                sources.len() as u32 - 1
+            });
+            if let Outcome::Skip { to } = &mut entry.outcome {
+                *to = places[*to as usize];
+            }
+            kept.push(entry);
+        }
+        let mut left_out: Vec<(usize, LeftOut)> = Vec::new();
+        for (entry, why) in entries.iter().zip(why) {
+            let source = entry.source as usize;
+            if is_used[source].is_none() && left_out.iter().all(|&(other, _)| other != source) {
+                left_out.push((source, *why));
+            }
+        }
+        left_out.sort_by_key(|&(source, _)| source);
+        let policy = Self::new(kept, sources, self.notes().to_vec())?;
+        Ok(Minimised { policy, left_out, undecided })
+    }
+}

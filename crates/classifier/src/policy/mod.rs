@@ -1,0 +1,44 @@
+//! Policies: rules as firewalls have them, which ask for more than a five-tuple.
+//!
+//! ```text
+//!  a file ──▶ chains ──▶ entries in order: conditions, and what follows ──▶ boxes ──▶ Classifier
+//!                                            │                                           │
+//!                                            └── tests on other fields ◀── candidates ───┘
+//! ```
+//!
+//! Addresses, ports and the protocol are indexed; a condition on anything else is a [`Test`], which is asked of those
+//! packets only that an index hands over as candidates. The first entry in the order of the file that matches decides.
+
+mod boxes;
+mod check;
+mod conditions;
+mod cutting;
+mod difference;
+mod entries;
+mod explain;
+mod flatten;
+mod knowledge;
+mod matcher;
+mod minimise;
+mod packet;
+mod ranges;
+mod region;
+mod test;
+
+pub use conditions::{Conditions, Families};
+pub use difference::{CompareDefaults, Comparison, Difference, Witness};
+pub use entries::{Entry, Note, Outcome, Policy, Source};
+pub use explain::{Possible, PossibleOutcome};
+pub use flatten::{Chain, ChainRule, Chains, FlattenError, Target};
+pub use knowledge::{Field, Knowledge, Undecidable};
+pub use matcher::{Assume, PolicyMatcher};
+pub use minimise::{LeftOut, Minimised};
+pub use packet::{ConnectionState, Fragment, Packet, WITH_PORTS, has_ports};
+pub use ranges::Ranges;
+pub use test::{InterfacePattern, Test, TestKind, Truth};
+
+pub(crate) use conditions::protocol_name;
+#[cfg(feature = "std")]
+pub(crate) use entries::conditions_of;
+pub(crate) use ranges::address_text;
+pub(crate) use test::{FLAG_NAMES, bits_of, flags_text};

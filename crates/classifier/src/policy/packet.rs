@@ -1,0 +1,157 @@
+//! A packet as a policy sees it.
+
+use flowloom_flow_key::FiveTuple;
+
+/// Protocols whose headers begin with two ports: TCP, UDP, DCCP, SCTP and UDP-Lite.
+pub const WITH_PORTS: [u8; 5] = [6, 17, 33, 132, 136];
+
+/// Returns whether a protocol's header begins with two ports.
+#[inline]
+#[must_use]
+pub const fn has_ports(protocol: u8) -> bool {
+    matches!(protocol, 6 | 17 | 33 | 132 | 136)
+}
+
+/// Which part of a datagram a packet holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Fragment {
+    /// All of it.
+    #[default]
+    Whole,
+    /// The first part, with the transport header.
+    First,
+    /// A part without transport header.
+    Later,
+}
+
+impl Fragment {
+    /// The bit of a set of parts.
+    #[must_use]
+    pub const fn bit(self) -> u8 {
+        match self {
+            Self::Whole => 1,
+            Self::First => 2,
+            Self::Later => 4,
+        }
+    }
+}
+
+/// What connection tracking says of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ConnectionState {
+    /// Begins a connection, or belongs to one that was never answered.
+    New,
+    /// Belongs to a connection that has sent packets both ways.
+    Established,
+    /// Begins a connection, or is an error, that belongs to a known connection.
+    Related,
+    /// Belongs to no connection that could exist.
+    Invalid,
+    /// Is not tracked.
+    Untracked,
+}
+
+impl ConnectionState {
+    /// Every state.
+    pub const ALL: [Self; 5] =
+        [Self::New, Self::Established, Self::Related, Self::Invalid, Self::Untracked];
+
+    /// The bit of a set of states.
+    #[must_use]
+    pub const fn bit(self) -> u8 {
+        match self {
+            Self::New => 1,
+            Self::Established => 2,
+            Self::Related => 4,
+            Self::Invalid => 8,
+            Self::Untracked => 16,
+        }
+    }
+
+    /// Returns the name that iptables has for it, in capitals.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::New => "NEW",
+            Self::Established => "ESTABLISHED",
+            Self::Related => "RELATED",
+            Self::Invalid => "INVALID",
+            Self::Untracked => "UNTRACKED",
+        }
+    }
+
+    /// Returns the state of a name, in capitals or not.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.name().eq_ignore_ascii_case(name))
+    }
+}
+
+/// What is known of a packet. `None` is "not known": a condition on it may match.
+///
+/// Fields may be added in any version: make one with [`Packet::new`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Packet<'a> {
+    /// Addresses, protocol, and ports where there are any.
+    pub tuple: FiveTuple,
+    /// The packet holds ports.
+    pub has_ports: bool,
+    /// Which part of a datagram it is.
+    pub fragment: Fragment,
+    /// Flags of TCP.
+    pub tcp_flags: Option<u8>,
+    /// Type and code of ICMP.
+    pub icmp: Option<(u8, u8)>,
+    /// State of its connection.
+    pub state: Option<ConnectionState>,
+    /// Interface it came in by; empty where there is none.
+    pub input: Option<&'a str>,
+    /// Interface it leaves by; empty where there is none.
+    pub output: Option<&'a str>,
+    /// VLAN; 0 is none.
+    pub vlan: Option<u16>,
+    /// Differentiated services code point.
+    pub dscp: Option<u8>,
+    /// Bytes of the IP packet.
+    pub length: Option<u32>,
+    /// Sender's MAC address.
+    pub source_mac: Option<[u8; 6]>,
+}
+
+impl Packet<'_> {
+    /// Returns a whole packet of which the five-tuple alone is known.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_classifier::{FiveTuple, policy::Packet};
+    /// let packet = Packet::new(FiveTuple::v4([10, 0, 0, 1], [192, 0, 2, 1], 1024, 80, 6));
+    /// assert!(packet.has_ports && packet.tcp_flags.is_none());
+    /// ```
+    #[must_use]
+    pub const fn new(tuple: FiveTuple) -> Self {
+        Self {
+            has_ports: has_ports(tuple.protocol),
+            tuple,
+            fragment: Fragment::Whole,
+            tcp_flags: None,
+            icmp: None,
+            state: None,
+            input: None,
+            output: None,
+            vlan: None,
+            dscp: None,
+            length: None,
+            source_mac: None,
+        }
+    }
+
+    /// Returns the packet as a fragment. A later one has no ports.
+    #[must_use]
+    pub const fn with_fragment(mut self, fragment: Fragment) -> Self {
+        self.fragment = fragment;
+        self.has_ports = has_ports(self.tuple.protocol) && !matches!(fragment, Fragment::Later);
+        self
+    }
+}

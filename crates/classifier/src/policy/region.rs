@@ -1,0 +1,465 @@
+//! Sets of packets as products of sets, one for each field: what analysis cuts.
+//!
+//! A condition on a header that a packet may not have is a condition on the protocol and the fragment too, so that a packet
+//! without that header lies outside. What no packet shows is a variable of its own, which may be true or false.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::conditions::Conditions;
+use super::packet::WITH_PORTS;
+use super::ranges::Ranges;
+use super::test::{InterfacePattern, Test, TestKind};
+
+/// Fields that are intervals.
+pub(super) const SOURCE: usize = 0;
+pub(super) const DESTINATION: usize = 1;
+pub(super) const PROTOCOL: usize = 2;
+pub(super) const SOURCE_PORT: usize = 3;
+pub(super) const DESTINATION_PORT: usize = 4;
+pub(super) const ICMP: usize = 5;
+pub(super) const VLAN: usize = 6;
+pub(super) const DSCP: usize = 7;
+pub(super) const LENGTH: usize = 8;
+pub(super) const MAC: usize = 9;
+const INTERVALS: usize = 10;
+
+/// The greatest value of each interval; of IPv4 addresses it is less.
+const MAX: [u128; INTERVALS] =
+    [u128::MAX, u128::MAX, 255, 65_535, 65_535, 65_535, 4095, 63, u32::MAX as u128, (1 << 48) - 1];
+
+/// Fields that are sets of a few values.
+const FRAGMENT: usize = 0;
+const STATE: usize = 1;
+pub(super) const INPUT: usize = 2;
+pub(super) const OUTPUT: usize = 3;
+const SETS: usize = 4;
+
+/// A product of sets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Region {
+    pub(super) is_v6: bool,
+    /// First and last value.
+    pub(super) intervals: [(u128, u128); INTERVALS],
+    /// Values of TCP's flags, a bit for each.
+    pub(super) flags: [u64; 4],
+    /// Bits of the other fields.
+    pub(super) sets: [u128; SETS],
+    /// Variables that are true or false in it; ascending.
+    pub(super) variables: Vec<(u32, bool)>,
+}
+
+/// More pieces than analysis takes, or something that it does not express.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TooMuch;
+
+/// Pieces of one condition, at most.
+const PIECES_MAX: usize = 1 << 14;
+
+impl Region {
+    /// Returns all packets of a family, among so many names of interfaces.
+    pub(super) fn all(is_v6: bool, names: &Names) -> Self {
+        let mut intervals = MAX.map(|max| (0, max));
+        if !is_v6 {
+            intervals[SOURCE].1 = 0xffff_ffff;
+            intervals[DESTINATION].1 = 0xffff_ffff;
+        }
+        let interfaces = names.all();
+        Self {
+            is_v6,
+            intervals,
+            flags: [u64::MAX; 4],
+            sets: [7, 31, interfaces, interfaces],
+            variables: Vec::new(),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.intervals.iter().any(|(low, high)| low > high)
+            || self.flags == [0; 4]
+            || self.sets.contains(&0)
+            || self.variables.windows(2).any(|pair| pair[0].0 == pair[1].0)
+    }
+
+    /// Returns the packets in both; `None` where there are none.
+    pub(super) fn intersection(&self, other: &Self) -> Option<Self> {
+        if !self.meets(other) {
+            return None;
+        }
+        let mut common = self.clone();
+        for (mine, theirs) in common.intervals.iter_mut().zip(&other.intervals) {
+            *mine = (mine.0.max(theirs.0), mine.1.min(theirs.1));
+        }
+        for (mine, theirs) in common.flags.iter_mut().zip(&other.flags) {
+            *mine &= theirs;
+        }
+        for (mine, theirs) in common.sets.iter_mut().zip(&other.sets) {
+            *mine &= theirs;
+        }
+        common.variables.extend_from_slice(&other.variables);
+        common.variables.sort_unstable();
+        common.variables.dedup();
+        (!common.is_empty()).then_some(common)
+    }
+
+    /// Returns whether some packet is in both, variables aside.
+    pub(super) fn meets(&self, other: &Self) -> bool {
+        self.is_v6 == other.is_v6
+            && self.intervals.iter().zip(&other.intervals).all(|(a, b)| a.0 <= b.1 && b.0 <= a.1)
+            && self.flags.iter().zip(&other.flags).any(|(a, b)| a & b != 0)
+            && self.sets.iter().zip(&other.sets).all(|(a, b)| a & b != 0)
+    }
+
+    /// Returns whether every packet of `other` is in it.
+    pub(super) fn covers(&self, other: &Self) -> bool {
+        self.is_v6 == other.is_v6
+            && self.intervals.iter().zip(&other.intervals).all(|(a, b)| a.0 <= b.0 && b.1 <= a.1)
+            && self.flags.iter().zip(&other.flags).all(|(a, b)| b & !a == 0)
+            && self.sets.iter().zip(&other.sets).all(|(a, b)| b & !a == 0)
+            && self.variables.iter().all(|variable| other.variables.contains(variable))
+    }
+
+    /// Appends what is left of it without another.
+    pub(super) fn subtract(mut self, other: &Self, left: &mut Vec<Self>) {
+        if self.intersection(other).is_none() {
+            left.push(self);
+            return;
+        }
+        for field in 0..INTERVALS {
+            let (mine, theirs) = (self.intervals[field], other.intervals[field]);
+            if mine.0 < theirs.0 {
+                let mut below = self.clone();
+                below.intervals[field].1 = theirs.0 - 1;
+                left.push(below);
+                self.intervals[field].0 = theirs.0;
+            }
+            if theirs.1 < mine.1 {
+                let mut above = self.clone();
+                above.intervals[field].0 = theirs.1 + 1;
+                left.push(above);
+                self.intervals[field].1 = theirs.1;
+            }
+        }
+        for field in 0..SETS {
+            let outside = self.sets[field] & !other.sets[field];
+            if outside != 0 {
+                let mut rest = self.clone();
+                rest.sets[field] = outside;
+                left.push(rest);
+                self.sets[field] &= other.sets[field];
+            }
+        }
+        let outside: [u64; 4] = core::array::from_fn(|i| self.flags[i] & !other.flags[i]);
+        if outside != [0; 4] {
+            let mut rest = self.clone();
+            rest.flags = outside;
+            left.push(rest);
+            self.flags = core::array::from_fn(|i| self.flags[i] & other.flags[i]);
+        }
+        for &(variable, value) in &other.variables {
+            if self.variables.iter().any(|&(known, _)| known == variable) {
+                continue;
+            }
+            let mut rest = self.clone();
+            rest.variables.push((variable, !value));
+            rest.variables.sort_unstable();
+            left.push(rest);
+            self.variables.push((variable, value));
+            self.variables.sort_unstable();
+        }
+    }
+}
+
+/// Names of interfaces that conditions tell apart: every name, a name for every beginning, and one that is none of them.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    names: Vec<String>,
+}
+
+impl Names {
+    /// Returns the names in conditions; `None` where there are too many to tell apart.
+    pub(super) fn of<'a>(all: impl Iterator<Item = &'a Conditions>) -> Result<Self, TooMuch> {
+        let mut names: Vec<String> = Vec::from([String::from("other")]);
+        let mut add = |pattern: &InterfacePattern| {
+            let mut name = pattern.name.clone();
+            if pattern.is_prefix {
+                name.push_str("0other");
+            }
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        };
+        for conditions in all {
+            visit(conditions, &mut add);
+        }
+        while names[1..].contains(&names[0]) {
+            names[0].push('_');
+        }
+        if names.len() > 128 { Err(TooMuch) } else { Ok(Self { names }) }
+    }
+
+    fn all(&self) -> u128 {
+        u128::MAX >> (128 - self.names.len().clamp(1, 128))
+    }
+
+    fn matching(&self, patterns: &[InterfacePattern]) -> u128 {
+        let matches = |name: &String| patterns.iter().any(|pattern| pattern.matches(name));
+        self.names
+            .iter()
+            .enumerate()
+            .filter(|(_, name)| matches(name))
+            .fold(0, |bits, (i, _)| bits | 1 << i)
+    }
+
+    /// Returns the name of the lowest bit.
+    pub(super) fn name(&self, bits: u128) -> &str {
+        self.names.get(bits.trailing_zeros() as usize).map_or("other", String::as_str)
+    }
+}
+
+fn visit(conditions: &Conditions, found: &mut dyn FnMut(&InterfacePattern)) {
+    for test in &conditions.tests {
+        match &test.kind {
+            TestKind::Input(patterns) | TestKind::Output(patterns) => patterns.iter().for_each(&mut *found),
+            TestKind::AnyOf(all) => all.iter().for_each(|one| visit(one, found)),
+            _ => {}
+        }
+    }
+}
+
+/// Variables for what no packet shows.
+#[derive(Debug, Default)]
+pub(super) struct Variables {
+    numbers: BTreeMap<(String, u32), u32>,
+    /// How often each text was met in the policy that is read.
+    counts: BTreeMap<String, u32>,
+}
+
+impl Variables {
+    /// Begins another policy, whose first condition of a text is that of the first policy's.
+    pub(super) fn restart(&mut self) {
+        self.counts.clear();
+    }
+
+    /// Returns the variable of a text. The same text in two rules is two variables: a limit counts for each rule by itself.
+    fn of(&mut self, text: String) -> u32 {
+        let count = self.counts.entry(text.clone()).or_default();
+        *count += 1;
+        let next = self.numbers.len() as u32;
+        *self.numbers.entry((text, *count)).or_insert(next)
+    }
+
+    /// Returns the text of a variable.
+    pub(super) fn text(&self, variable: u32) -> &str {
+        self.numbers
+            .iter()
+            .find(|&(_, &number)| number == variable)
+            .map_or("", |((text, _), _)| text.as_str())
+    }
+}
+
+/// Returns the packets that meet conditions, as regions that may overlap.
+pub(super) fn regions(
+    conditions: &Conditions,
+    names: &Names,
+    variables: &mut Variables,
+) -> Result<Vec<Region>, TooMuch> {
+    let mut pieces = Vec::new();
+    if conditions.is_empty() {
+        return Ok(pieces);
+    }
+    for (is_asked, is_v6) in [(conditions.families.v4, false), (conditions.families.v6, true)] {
+        if is_asked {
+            pieces.push(Region::all(is_v6, names));
+        }
+    }
+    let fields = [
+        (SOURCE, &conditions.source),
+        (DESTINATION, &conditions.destination),
+        (PROTOCOL, &conditions.protocols),
+        (SOURCE_PORT, &conditions.source_ports),
+        (DESTINATION_PORT, &conditions.destination_ports),
+    ];
+    for (field, set) in fields {
+        if let Some(set) = set {
+            pieces = each(pieces, set, field)?;
+        }
+    }
+    if conditions.names_ports() {
+        pieces = with_ports(pieces)?;
+    }
+    for test in &conditions.tests {
+        pieces = asked(pieces, test, names, variables)?;
+    }
+    Ok(pieces)
+}
+
+/// Returns the parts of pieces in which a field is in a set.
+fn each(pieces: Vec<Region>, set: &Ranges, field: usize) -> Result<Vec<Region>, TooMuch> {
+    let mut parts = Vec::new();
+    for piece in pieces {
+        let (low, high) = piece.intervals[field];
+        for &(first, last) in set.as_slice() {
+            let common = (first.max(low), last.min(high));
+            if common.0 <= common.1 {
+                let mut part = piece.clone();
+                part.intervals[field] = common;
+                parts.push(part);
+            }
+            if parts.len() > PIECES_MAX {
+                return Err(TooMuch);
+            }
+        }
+    }
+    Ok(parts)
+}
+
+fn with_ports(pieces: Vec<Region>) -> Result<Vec<Region>, TooMuch> {
+    let set = Ranges::of(WITH_PORTS.map(|protocol| (u128::from(protocol), u128::from(protocol))));
+    Ok(not_later(each(pieces, &set, PROTOCOL)?))
+}
+
+/// Returns the parts of pieces that have a transport header.
+fn not_later(mut pieces: Vec<Region>) -> Vec<Region> {
+    for piece in &mut pieces {
+        piece.sets[FRAGMENT] &= 3;
+    }
+    pieces.retain(|piece| piece.sets[FRAGMENT] != 0);
+    pieces
+}
+
+/// Returns the parts of pieces for which a test holds.
+fn asked(
+    pieces: Vec<Region>,
+    test: &Test,
+    names: &Names,
+    variables: &mut Variables,
+) -> Result<Vec<Region>, TooMuch> {
+    let not = test.is_negated;
+    let set = |mut pieces: Vec<Region>, field: usize, bits: u128| {
+        for piece in &mut pieces {
+            piece.sets[field] &= if not { !bits } else { bits };
+        }
+        pieces.retain(|piece| piece.sets[field] != 0);
+        Ok(pieces)
+    };
+    let ranges = |pieces: Vec<Region>, field: usize, ranges: &Ranges| {
+        let ranges = if not { ranges.complement(MAX[field]) } else { ranges.clone() };
+        each(pieces, &ranges, field)
+    };
+    match &test.kind {
+        TestKind::TcpFlags { mask, value } => {
+            let pieces = not_later(each(pieces, &Ranges::exact(6), PROTOCOL)?);
+            Ok(with_flags(pieces, |flags| (flags & mask == *value) != not))
+        }
+        TestKind::Column(column) => {
+            // A packet that has neither flags nor a type meets a column that asks nothing.
+            if column.mask == 0 {
+                return Ok(if not { Vec::new() } else { pieces });
+            }
+            if not {
+                return Err(TooMuch);
+            }
+            let mut parts = Vec::new();
+            let flags = not_later(each(pieces.clone(), &Ranges::exact(6), PROTOCOL)?);
+            parts.extend(with_flags(flags, |flags| {
+                (u16::from_be_bytes([flags, 0]) ^ column.value) & column.mask == 0
+            }));
+            let codes = Ranges::under_mask(u128::from(column.value), u128::from(column.mask), 16, 1 << 12);
+            let codes = codes.ok_or(TooMuch)?;
+            for protocol in [1, 58] {
+                let icmp = not_later(each(pieces.clone(), &Ranges::exact(protocol), PROTOCOL)?);
+                parts.extend(each(icmp, &codes, ICMP)?);
+            }
+            Ok(parts)
+        }
+        TestKind::Icmp { is_v6, codes } => {
+            let protocol = Ranges::exact(if *is_v6 { 58 } else { 1 });
+            ranges(not_later(each(pieces, &protocol, PROTOCOL)?), ICMP, codes)
+        }
+        TestKind::Fragment(parts) => set(pieces, FRAGMENT, u128::from(*parts)),
+        TestKind::State(states) => set(pieces, STATE, u128::from(*states)),
+        TestKind::Input(patterns) => set(pieces, INPUT, names.matching(patterns)),
+        TestKind::Output(patterns) => set(pieces, OUTPUT, names.matching(patterns)),
+        TestKind::Vlan(set) => ranges(pieces, VLAN, set),
+        TestKind::Dscp(set) => ranges(pieces, DSCP, set),
+        TestKind::Length(set) => ranges(pieces, LENGTH, set),
+        TestKind::SourceMac { value, mask } => {
+            let set =
+                Ranges::under_mask(u128::from(*value), u128::from(*mask), 48, 1 << 12).ok_or(TooMuch)?;
+            ranges(pieces, MAC, &set)
+        }
+        TestKind::EitherPort(ports) => {
+            let pieces = with_ports(pieces)?;
+            if not {
+                let outside = ports.complement(65_535);
+                return each(each(pieces, &outside, SOURCE_PORT)?, &outside, DESTINATION_PORT);
+            }
+            let mut parts = each(pieces.clone(), ports, SOURCE_PORT)?;
+            parts.extend(each(pieces, ports, DESTINATION_PORT)?);
+            Ok(parts)
+        }
+        TestKind::AnyOf(all) => {
+            let mut inside = Vec::new();
+            for one in all {
+                inside.extend(regions(one, names, variables)?);
+                if inside.len() > PIECES_MAX {
+                    return Err(TooMuch);
+                }
+            }
+            if not {
+                return without(pieces, &inside);
+            }
+            let mut parts = Vec::new();
+            for piece in &pieces {
+                parts.extend(inside.iter().filter_map(|one| piece.intersection(one)));
+                if parts.len() > PIECES_MAX {
+                    return Err(TooMuch);
+                }
+            }
+            Ok(parts)
+        }
+        // An address under a mask with many holes is a variable: equal masks are told apart from each other for nothing.
+        TestKind::Address { .. } | TestKind::Unknowable(_) => {
+            let kind = Test::from(test.kind.clone());
+            let variable = variables.of(alloc::format!("{kind}"));
+            let mut pieces = pieces;
+            for piece in &mut pieces {
+                piece.variables.push((variable, !not));
+                piece.variables.sort_unstable();
+            }
+            Ok(pieces)
+        }
+    }
+}
+
+fn with_flags(mut pieces: Vec<Region>, holds: impl Fn(u8) -> bool) -> Vec<Region> {
+    let mut bits = [0_u64; 4];
+    for flags in (0..=255_u8).filter(|&flags| holds(flags)) {
+        bits[usize::from(flags >> 6)] |= 1 << (flags & 63);
+    }
+    for piece in &mut pieces {
+        piece.flags = core::array::from_fn(|i| piece.flags[i] & bits[i]);
+    }
+    pieces.retain(|piece| piece.flags != [0; 4]);
+    pieces
+}
+
+/// Returns what is left of pieces without others.
+pub(super) fn without(mut pieces: Vec<Region>, others: &[Region]) -> Result<Vec<Region>, TooMuch> {
+    for other in others {
+        let mut left = Vec::with_capacity(pieces.len());
+        for piece in pieces {
+            piece.subtract(other, &mut left);
+        }
+        if left.len() > PIECES_MAX {
+            return Err(TooMuch);
+        }
+        pieces = left;
+        if pieces.is_empty() {
+            break;
+        }
+    }
+    Ok(pieces)
+}

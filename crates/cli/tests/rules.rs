@@ -1,0 +1,217 @@
+//! Rules as they are found in the field, through the command.
+
+use serde_json::Value;
+
+use crate::schema::Schema;
+use crate::support::{Folder, flowloom, number, replay};
+
+/// The action and the line of the rule that decides a packet.
+fn decides(folder: &Folder, rules: &str, packet: &[&str]) -> (String, u64) {
+    let _ = folder;
+    let document =
+        flowloom([&["rules", "explain", rules, "--format", "json"][..], packet].concat()).ends(0).json();
+    Schema::read("rules-explain-1.json").accepts(&document);
+    let listed = document["listed"].as_array().unwrap();
+    let winner = listed.iter().find(|one| one["role"] == "wins");
+    winner.map_or_else(
+        || (String::from(if document["is_open"] == true { "open" } else { "none" }), 0),
+        |one| (one["action"].as_str().unwrap_or("-").to_owned(), number(one, "line")),
+    )
+}
+
+/// An Ethernet frame with an IPv4 packet.
+fn frame(protocol: u8, fragment: u16, transport: &[u8], last: u8) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
+    let length = u16::try_from(20 + transport.len()).unwrap();
+    frame.extend([0x45, 0]);
+    frame.extend(length.to_be_bytes());
+    frame.extend([0, last]);
+    frame.extend(fragment.to_be_bytes());
+    frame.extend([64, protocol, 0, 0, 10, 0, 0, last, 192, 0, 2, 1]);
+    frame.extend(transport);
+    frame
+}
+
+fn capture(frames: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.extend(0xa1b2_c3d4_u32.to_le_bytes());
+    bytes.extend([2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0]);
+    for (second, frame) in (1_u32..).zip(frames) {
+        let length = u32::try_from(frame.len()).unwrap().to_le_bytes();
+        bytes.extend(second.to_le_bytes());
+        bytes.extend([0; 4]);
+        bytes.extend(length);
+        bytes.extend(length);
+        bytes.extend(frame);
+    }
+    bytes
+}
+
+fn tcp(source: u16, destination: u16, flags: u8) -> Vec<u8> {
+    let mut header = Vec::new();
+    header.extend(source.to_be_bytes());
+    header.extend(destination.to_be_bytes());
+    header.extend([0, 0, 0, 0, 0, 0, 0, 0, 0x50, flags, 1, 0, 0, 0, 0, 0]);
+    header
+}
+
+/// Packets of each line of the rules, by `classify`.
+fn hits(rules: &str, trace: &str, more: &[&str]) -> Vec<(u64, u64)> {
+    let base = ["classify", trace, "-r", rules, "--verify", "--top", "100", "--format", "json"];
+    let document = flowloom([&base[..], more].concat()).ends(0).json();
+    let mut hits: Vec<(u64, u64)> = document["top"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| (number(&one["rule"], "line"), number(one, "packets")))
+        .collect();
+    hits.sort_unstable();
+    hits
+}
+
+#[test]
+fn chains_are_explained_to_the_line_that_decides() {
+    let folder = Folder::new();
+    let text = "*filter\n:INPUT DROP [0:0]\n:lan - [0:0]\n-A INPUT -s 172.16.0.0/12 -j lan\n\
+                -A INPUT -i lo -j ACCEPT\n-A lan -p tcp --dport 23 -j RETURN\n-A lan -p tcp -j ACCEPT\nCOMMIT\n";
+    let rules = folder.write("saved", text.as_bytes());
+    let ask = |source: &str, port: &str, more: &[&str]| {
+        let packet = [source, port, "tcp"];
+        decides(&folder, &rules, &[&packet[..], more].concat())
+    };
+    assert_eq!(ask("172.16.0.1:9", "192.0.2.1:25", &[]), (String::from("accept"), 7));
+    assert_eq!(ask("172.16.0.1:9", "192.0.2.1:23", &["--in", "eth0"]), (String::from("deny"), 2));
+    assert_eq!(ask("172.16.0.1:9", "192.0.2.1:23", &["--in", "lo"]), (String::from("accept"), 5));
+    assert_eq!(ask("172.16.0.1:9", "192.0.2.1:23", &[]), (String::from("open"), 0));
+    flowloom(["rules", "explain", &rules, "172.16.0.1:9", "192.0.2.1:23", "tcp"]).ends(0).shows(&[
+        "passes on  #2 (line 6) [lan]",
+        "may win",
+        "say more of the packet",
+    ]);
+}
+
+#[test]
+fn states_come_from_the_flow_table_and_from_classify_alike() {
+    let folder = Folder::new();
+    let text = "*filter\n:INPUT DROP [0:0]\n-A INPUT -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT\n\
+                -A INPUT -m conntrack --ctstate INVALID -j DROP\n\
+                -A INPUT -p tcp -m conntrack --ctstate NEW -m tcp --dport 22 -j ACCEPT\nCOMMIT\n";
+    let rules = folder.write("saved", text.as_bytes());
+    let mut back = frame(6, 0, &tcp(22, 1024, 0x12), 1);
+    back[26..34].copy_from_slice(&[192, 0, 2, 1, 10, 0, 0, 1]);
+    // An ICMP error about the connection, from a router on the way.
+    let mut quoted = vec![3, 1, 0, 0, 0, 0, 0, 0];
+    quoted.extend(&frame(6, 0, &tcp(1024, 22, 2), 1)[14..42]);
+    let frames = [
+        frame(6, 0, &tcp(1024, 22, 2), 1),
+        back,
+        frame(6, 0, &tcp(1024, 22, 0x10), 1),
+        frame(6, 0, &tcp(1025, 22, 0x12), 2),
+        frame(6, 0, &tcp(1026, 80, 2), 3),
+        frame(1, 0, &quoted, 9),
+    ];
+    let trace = folder.write("t.pcap", &capture(&frames));
+    assert_eq!(hits(&rules, &trace, &[]), [(2, 1), (3, 3), (4, 1), (5, 1)]);
+    let document = replay(&[&trace, "--rules", &rules, "--verify"]);
+    let top = document["firewall"]["top"].as_array().unwrap();
+    let of = |number: u64| {
+        top.iter().find(|rule| rule["number"] == number).map_or(0, |rule| self::number(rule, "packets"))
+    };
+    assert_eq!([of(1), of(2), of(3)], [2, 1, 1], "{top:?}");
+}
+
+#[test]
+fn protocols_with_ports_and_fragments_are_told_apart() {
+    let folder = Folder::new();
+    let text = "*filter\n:INPUT ACCEPT [0:0]\n-A INPUT -p udplite -m multiport --dports 6000 -j DROP\n\
+                -A INPUT -p dccp -m multiport --dports 6001 -j DROP\n-A INPUT -p udp -m udp --sport 0:65535 -j DROP\nCOMMIT\n";
+    let rules = folder.write("saved", text.as_bytes());
+    let ports = |to: u16| [&[4, 0][..], &to.to_be_bytes(), &[0, 8, 0, 0]].concat();
+    let mut dccp = ports(6001);
+    dccp.extend([0; 8]);
+    let frames = [
+        frame(136, 0, &ports(6000), 1),
+        frame(136, 0, &ports(6001), 2),
+        frame(33, 0, &dccp, 3),
+        frame(17, 0, &ports(53), 4),
+        frame(17, 0x2000, &ports(53), 5),
+        frame(17, 0x0007, &[1; 8], 6),
+    ];
+    let trace = folder.write("t.pcap", &capture(&frames));
+    assert_eq!(hits(&rules, &trace, &[]), [(2, 2), (3, 1), (4, 1), (5, 2)]);
+    let document = replay(&[&trace, "--rules", &rules, "--verify"]);
+    assert_eq!((number(&document, "denied"), number(&document["firewall"]["accepted"], "packets")), (4, 2));
+}
+
+#[test]
+fn what_cannot_be_decided_is_refused_with_its_list_and_assumed_when_asked() {
+    let folder = Folder::new();
+    let text = "*filter\n:INPUT DROP [0:0]\n-A INPUT -i lo -j ACCEPT\n-A INPUT -s 198.51.100.0/24\n\
+                -A INPUT -p tcp -m limit --limit 3/min -j ACCEPT\nCOMMIT\n";
+    let rules = folder.write("saved", text.as_bytes());
+    let trace = folder.write("t.pcap", &capture(&[frame(6, 0, &tcp(1, 2, 2), 1)]));
+    for command in [&["classify", &trace, "-r", &rules][..], &["replay", &trace, "--rules", &rules]] {
+        flowloom(command).ends(2).says(&[
+            "2 conditions cannot be decided",
+            "line 3: in lo",
+            "line 5: [limit --limit 3/min]",
+            "--in NAME",
+            "--assume no-match",
+        ]);
+    }
+    let given = |more: &[&str]| hits(&rules, &trace, more);
+    assert_eq!(given(&["--in", "lo", "--assume", "no-match"]), [(3, 1)]);
+    assert_eq!(given(&["--in", "eth0", "--assume", "no-match"]), [(2, 1)]);
+    assert_eq!(given(&["--in", "eth0", "--assume", "match"]), [(5, 1)]);
+    flowloom(["classify", &trace, "-r", &rules, "--assume", "no-match"])
+        .ends(0)
+        .says(&["1 line of the rules decide nothing", "line 4"]);
+}
+
+#[test]
+fn forms_of_other_firewalls_are_recognised() {
+    let folder = Folder::new();
+    let nft = "table inet filter {\n  chain input {\n    type filter hook input priority filter; policy drop;\n    \
+               tcp dport { 25, 80-81 } accept\n    meta l4proto vmap { icmp : accept, udp : drop }\n  }\n}\n";
+    let ios = "ip access-list extended BORDER\n permit tcp 172.16.0.9 0.0.255.0 any eq 443\n permit tcp any any established\n";
+    let (nft, ios) = (folder.write("set.nft", nft.as_bytes()), folder.write("r1", ios.as_bytes()));
+    assert_eq!(decides(&folder, &nft, &["8.8.8.8:1", "192.0.2.1:81", "tcp"]), (String::from("accept"), 4));
+    assert_eq!(decides(&folder, &nft, &["8.8.8.8", "192.0.2.1", "udp"]), (String::from("deny"), 5));
+    assert_eq!(decides(&folder, &nft, &["[::1]:1", "[::2]:25", "tcp"]), (String::from("accept"), 4));
+    assert_eq!(
+        decides(&folder, &ios, &["172.16.3.9:1", "192.0.2.1:443", "tcp"]),
+        (String::from("accept"), 2)
+    );
+    let syn = ["172.16.3.8:1", "192.0.2.1:443", "tcp", "--tcp-flags", "SYN"];
+    assert_eq!(decides(&folder, &ios, &syn), (String::from("deny"), 1));
+    let ack = ["172.16.3.8:1", "192.0.2.1:443", "tcp", "--tcp-flags", "ACK"];
+    assert_eq!(decides(&folder, &ios, &ack), (String::from("accept"), 3));
+}
+
+#[test]
+fn rules_are_minimised_and_compared_whatever_their_form() {
+    let folder = Folder::new();
+    let text = "*filter\n:INPUT DROP [0:0]\n-A INPUT -p tcp -m tcp --dport 22 -j ACCEPT\n-A INPUT -p tcp -m tcp --dport 22 --syn -j DROP\n\
+                -A INPUT -s 10.0.0.0/8 -p tcp -m tcp --dport 80 -j DROP\n-A INPUT -p udp -j REJECT\nCOMMIT\n";
+    let rules = folder.write("saved", text.as_bytes());
+    let smaller = folder.path("smaller.toml");
+    let document =
+        flowloom(["rules", "minimise", &rules, "-o", &smaller, "--format", "json"]).ends(0).json();
+    Schema::read("rules-minimise-1.json").accepts(&document);
+    assert_eq!((number(&document, "unreached"), number(&document, "redundant")), (1, 1), "{document:#}");
+    flowloom(["rules", "equivalent", &rules, &smaller]).ends(0).shows(&["decide every packet alike"]);
+    let other = text.replace("--dport 22 -j", "--dport 22:23 -j");
+    let other = folder.write("other", other.as_bytes());
+    let document = flowloom(["rules", "diff", &smaller, &other, "--format", "json"]).ends(1).json();
+    Schema::read("rules-diff-1.json").accepts(&document);
+    assert_eq!(document["equivalent"], Value::Bool(false));
+    let found = &document["listed"][0];
+    assert!(found["packet"].as_str().unwrap().contains(":23 tcp"), "{found:#}");
+    assert_eq!(
+        (&found["first"]["action"], &found["second"]["action"]),
+        (&Value::from("deny"), &Value::from("accept"))
+    );
+    flowloom(["rules", "check", &rules, "--strict"])
+        .ends(1)
+        .shows(&["shadowed  #2 (line 4)", "by  #1 (line 3)"]);
+}
