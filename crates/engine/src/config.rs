@@ -66,7 +66,7 @@ pub enum Order {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PlacementDigest {
-    /// Bits of the keyed hash: nobody can choose which worker gets a flow.
+    /// Bits of the keyed hash: a sender cannot choose which worker gets a flow.
     Keyed,
     /// CRC-32 of the key's words [FLOWNP §5.2.2]. Whoever sends can choose the worker.
     Crc,

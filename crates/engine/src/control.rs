@@ -14,7 +14,7 @@ use crate::report::counters::WorkerCounters;
 
 const REASONS: usize = DropReason::ALL.len();
 
-/// Shared between a run and whoever started it: a stop request in, progress out.
+/// Shared between a run and the thread that started it: a stop request in, progress out.
 ///
 /// It begins as `Control::default()`. One that has served a run serves the next one, whose numbers begin at zero; but a stop stays: a
 /// run that is given a stopped one ends at once, with nothing taken. See the [crate] for one at work.

@@ -93,7 +93,7 @@ pub(crate) struct PacketDescriptor {
 }
 
 impl PacketDescriptor {
-    /// Words that a parcel is written in.
+    /// Words that a descriptor is written in.
     pub(crate) const WORDS: usize = 14;
     /// Bytes of these.
     pub(crate) const BYTES: usize = 8 * Self::WORDS;
@@ -125,7 +125,7 @@ impl PacketDescriptor {
         ]
     }
 
-    /// Returns the parcel that these words stand for. What is not looked at of it is not read.
+    /// Returns the descriptor that these words stand for. Only the parts that the caller uses are read.
     #[inline(always)]
     pub(crate) fn of_words(words: &[u64; Self::WORDS]) -> Self {
         let &[hash, time_ns, place, tag, lengths, ref key @ .., headers, payload, rest] = words;
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parcel_comes_back_as_it_was_put() {
+    fn a_descriptor_comes_back_as_it_was_written() {
         let place = PacketPlace {
             position: 77,
             time_ns: u64::MAX,
@@ -297,10 +297,10 @@ mod tests {
                 headers.payload_offset = u32::MAX - 3;
                 headers.payload_bytes = u32::MAX - 4;
                 let packet = PacketRef::packet(u64::MAX - 5, place, LinkType(0x1234));
-                let parcel = PacketDescriptor::of_words(&PacketDescriptor::words(packet, &headers));
+                let descriptor = PacketDescriptor::of_words(&PacketDescriptor::words(packet, &headers));
                 let expected =
                     PacketDescriptor { packet, key: headers.key, outline: HeaderFields::of(&headers) };
-                assert_eq!(parcel, expected);
+                assert_eq!(descriptor, expected);
             }
         }
     }

@@ -1,12 +1,12 @@
-//! A batch or two on their way: decoded once into a batch, of which each worker gets the part that is its own.
+//! Batches of descriptors: each is decoded once, and every worker gets the part that is its own.
 //!
 //! ```text
 //!  input stage ─ decode ─▶ batch: 64 descriptors, block ─┬─ ring ─ (batch, 0b…0110) ─▶ worker 0
-//!                                                   └─ ring ─ (batch, 0b…1001) ─▶ worker 1
+//!                                                       └─ ring ─ (batch, 0b…1001) ─▶ worker 1
 //! ```
 //!
-//! So what is written per packet is written once, where the decoder puts it, and a ring moves sixteen bytes a batch. A batch is used
-//! again when no worker has it any more; none of them writes to it.
+//! A descriptor is written once, by the decoder, and a ring moves sixteen bytes a batch. No worker writes to a batch, and
+//! it is filled again when no worker holds it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use flowloom_packet::{BATCH_PACKETS, PacketView, SharedBlock};
 
 use crate::batch::packet::{PacketDescriptor, PacketRef};
 
-/// Packets that a batch has room for. What is told from CPU to CPU is told once a batch, so it has room for more than a batch.
+/// Descriptors of a batch: two batches of the source, since CPUs exchange cache lines once for each batch of descriptors.
 pub(crate) const BATCH_DESCRIPTORS: usize = 2 * BATCH_PACKETS;
 
 /// Packets that were decoded together, and the block they lie in.
 ///
-/// It begins a line: who reads a packet does not wait for whoever counts, in the line before, how many have the batch. Its descriptors are
-/// whole lines, which are written [past the caches](stream): each of them was read by workers since it was written last.
+/// It begins a cache line, so that readers of descriptors do not contend with the reference count before it. Descriptors
+/// are whole lines, written [past the caches](stream): workers have read each of them since it was written last.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct DescriptorBatch {
@@ -41,12 +41,12 @@ impl Default for DescriptorBatch {
 }
 
 impl DescriptorBatch {
-    /// Asks for the lines of parcel `i`.
+    /// Prefetches the lines of descriptor `i`.
     #[inline(always)]
     fn fetch(&self, i: usize) {
-        let parcel = std::ptr::from_ref(&self.descriptors[i]);
-        prefetch::read(parcel);
-        prefetch::read(parcel.wrapping_byte_add(prefetch::LINE_BYTES));
+        let descriptor = std::ptr::from_ref(&self.descriptors[i]);
+        prefetch::read(descriptor);
+        prefetch::read(descriptor.wrapping_byte_add(prefetch::LINE_BYTES));
     }
 
     /// Puts packets on the empty batch: those that `work` writes. If it panics, the batch stays empty.
@@ -58,7 +58,7 @@ impl DescriptorBatch {
         });
     }
 
-    /// Returns parcel `i`.
+    /// Returns descriptor `i`.
     #[inline(always)]
     pub(crate) fn descriptor(&self, i: usize) -> PacketDescriptor {
         PacketDescriptor::of_words(&self.descriptors[i])
@@ -74,7 +74,7 @@ impl DescriptorBatch {
         self.block.as_ref().map_or(&[], |block| block.bytes())
     }
 
-    /// Sets the turn of parcel `i` in its shard.
+    /// Sets the number of descriptor `i` in its shard.
     pub(crate) fn set_turn(&mut self, i: usize, turn: u32) {
         let tag = &mut self.descriptors[i][PacketDescriptor::TAG];
         *tag = PacketRef::tag_with_turn(*tag, turn);
@@ -85,7 +85,7 @@ impl DescriptorBatch {
 #[derive(Debug)]
 pub(crate) struct BatchPart {
     pub(crate) batch: Arc<DescriptorBatch>,
-    /// Bit `i` stands for parcel `i`; never empty.
+    /// Bit `i` stands for descriptor `i`; never empty.
     pub(crate) mask: u64,
 }
 
@@ -205,7 +205,7 @@ impl Received {
         (0..self.len()).map(|i| u64::from(self.descriptor(i).packet.wire)).sum()
     }
 
-    /// Returns a packet's parcel.
+    /// Returns a packet's descriptor.
     #[inline(always)]
     pub(crate) fn descriptor(&self, i: usize) -> PacketDescriptor {
         let (share, place) = self.picks[i];
@@ -259,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_batch_is_used_again_only_when_nobody_has_it() {
+    fn a_batch_is_used_again_only_when_no_worker_holds_it() {
         let mut pool = BatchPool::default();
         let batch = pool.lend();
         let share = BatchPart { batch: Arc::clone(&batch), mask: 1 };

@@ -2,7 +2,7 @@
 //! [LFB slides 8, 9].
 //!
 //! The policy serves all workers, so it stands behind one lock, taken once a batch by the input stage and once a packet
-//! by a worker. A slow flow holds up nobody but itself: the others' packets are fetched past it.
+//! by a worker. A slow flow holds up only itself: the others' packets are fetched past it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -122,7 +122,7 @@ impl<'a> Pool<'a> {
         let mut inner = self.lock();
         inner.generations.done(worker.index());
         if self.0.is_poisoned() {
-            // The policy has panicked, and may never give out what it had: that is counted as lost, and nobody waits for it.
+            // The policy has panicked, and may never give out what it had: that is counted as lost, and no stage waits for it.
             return Fetched::End;
         }
         let Some(fetched) = inner.policy.next(worker) else {
@@ -139,7 +139,7 @@ impl<'a> Pool<'a> {
         Fetched::Packet(waiting)
     }
 
-    /// Returns how many packets came in that nobody has fetched.
+    /// Returns how many packets came in that no worker has fetched.
     pub(crate) fn left(&self) -> u64 {
         let inner = self.lock();
         inner.sent - inner.fetched
@@ -179,7 +179,7 @@ impl<'a> PullDispatcher<'a> {
         }
     }
 
-    /// Counts what nobody will take any more.
+    /// Counts what no worker will take any more.
     fn lose_held(&mut self, losses: &mut Losses) {
         for (descriptor, _) in self.held.drain(..) {
             if let Some(given_out) = &mut self.given_out {

@@ -136,7 +136,7 @@ impl<'a> PushDispatcher<'a> {
 
 /// Ends the run: what a policy says of itself cannot be checked before.
 #[cold]
-fn nobody(policy: &str, worker: WorkerId, workers: usize) -> ! {
+fn no_such_worker(policy: &str, worker: WorkerId, workers: usize) -> ! {
     panic!("{policy} decided for worker {worker}, and the {workers} there are begin with 0")
 }
 
@@ -194,7 +194,7 @@ impl Dispatcher for PushDispatcher<'_> {
             let outbox = match *decision {
                 Decision::To(worker) => {
                     let Some(outbox) = outboxes.get_mut(worker.index()) else {
-                        nobody(placement.name(), worker, workers)
+                        no_such_worker(placement.name(), worker, workers)
                     };
                     // Before the packet has a turn that others would wait for.
                     if !*drop_when_full || outbox.has_room(1, are_batches_scarce) {

@@ -164,7 +164,7 @@ impl EgressNotices {
     }
 
     fn tell(&mut self, given: Given) {
-        // It fills only when the egress stage is gone; then nobody misses it.
+        // It fills only when the egress stage is gone; then it is not needed.
         let _ = self.0.push(given);
     }
 }
@@ -172,7 +172,7 @@ impl EgressNotices {
 /// A worker's end.
 pub(crate) struct OutcomeSender {
     ring: Producer<Done>,
-    /// Accepted packets that nobody was there to take.
+    /// Accepted packets that no egress stage was there to take.
     pub(crate) refused: u64,
 }
 

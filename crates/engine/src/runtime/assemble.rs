@@ -45,7 +45,7 @@ pub struct Parts<'a> {
     pub discipline: Discipline<'a>,
     /// Where accepted packets go, if anywhere.
     pub sink: Option<&'a mut (dyn PacketSink + Send)>,
-    /// The line to whoever watches.
+    /// Progress out, and a stop request in.
     pub control: &'a Control,
 }
 
@@ -242,7 +242,7 @@ pub(crate) fn end_worker<F>(
     let (at, counted) = (worker.at(), worker.counted());
     let (flows, panic) = match caught(|| worker.end(panic.is_some())) {
         Ok(flows) => (flows, panic),
-        // Whoever has come so far holds up nobody.
+        // A worker that has come so far holds up no other.
         Err(message) => (None, panic.or(Some(message))),
     };
     Ended { result: WorkerEnd { counted, flows }, panic, at, pinned: false, cpu: None }

@@ -2,7 +2,7 @@
 
 use crate::sync::{AtomicBool, Ordering};
 
-/// Set once by the first stage that fails: the input stage takes nothing more, and nobody waits for a turn any more.
+/// Set once by the first stage that fails: the input stage takes nothing more.
 #[derive(Debug, Default)]
 pub(crate) struct Halt(AtomicBool);
 

@@ -47,7 +47,7 @@ pub enum SeededError {
 /// Steps between two draws of who is quick and who is slow.
 const PHASE_STEPS: u64 = 64;
 
-/// How often in a row a source may have nothing while nobody does anything.
+/// How often in a row a source may have nothing while no stage does anything.
 const STARVED_MAX: u64 = 10_000;
 
 /// Draws the next stage.

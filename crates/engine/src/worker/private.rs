@@ -1,4 +1,4 @@
-//! A worker whose flows nobody else has: for policies that leave a flow where it is. The fastest kind: a batch of packets
+//! A worker with flows of its own: for policies that leave a flow where it is. The fastest kind: a batch of packets
 //! is looked up together.
 
 use flowloom_flow_key::FlowKey;

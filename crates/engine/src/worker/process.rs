@@ -107,7 +107,7 @@ impl<A: App> AppRunner<A> {
     ) {
         let ids = &mut self.ids[..keys.len()];
         flows.table.lookup_batch_prefetched(keys, hashes, ids, |_, _| {});
-        // A flow that is to begin writes to a state that nobody has touched for long: all such lines of the burst
+        // A flow that is to begin writes to a state that was not touched for long: all such lines of the burst
         // are asked for before the first is written.
         for (i, found) in ids.iter().enumerate() {
             if found.is_none() {

@@ -131,7 +131,7 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> SharedFlows<F, T> {
         }
     }
 
-    /// Enters a shard, as soon as whoever is in it has left.
+    /// Enters a shard, as soon as the thread that is in it has left.
     pub(crate) fn enter(&self, shard: usize) -> Entered<'_, F, T> {
         // A worker that panicked left the state of one flow half changed, and the run is ending: its counts are whole.
         let shard = self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner);
