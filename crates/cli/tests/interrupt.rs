@@ -19,7 +19,23 @@ fn start_for(arguments: &[&str], wait: Duration) -> (Command, Child) {
     let mut command = command(arguments);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     std::thread::sleep(wait);
+    await_handler(&child);
     (command, child)
+}
+
+/// Waits until a process handles SIGINT, however slow the machine is, where the system tells.
+fn await_handler(child: &Child) {
+    let begun = Instant::now();
+    let path = format!("/proc/{}/status", child.id());
+    while let Ok(status) = std::fs::read_to_string(&path) {
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let is_caught = caught.is_none_or(|bits| u64::from_str_radix(bits.trim(), 16).unwrap() & 2 != 0);
+        if is_caught || status.contains("State:\tZ") {
+            return;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "it does not handle SIGINT: {status}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 fn send(signal: &str, child: &Child) {
