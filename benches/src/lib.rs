@@ -16,12 +16,14 @@
 //! | [`l7`] | the L7 filter beside vectorscan, and its labels beside tshark's |
 //! | [`caches`] | simulated caches and libCacheSim |
 //! | [`peers`] | the rivals, a file each |
+//! | [`cuts`] | whether results depend on where an input is cut |
 //! | [`replay`] | all of these in one interleaved run |
 
 pub use flowloom_measure::path::{input, looped, walk};
 
 pub mod caches;
 pub mod classify;
+pub mod cuts;
 pub mod engine;
 pub mod frames;
 pub mod goal;
