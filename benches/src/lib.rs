@@ -16,6 +16,7 @@
 //! | [`l7`] | the L7 filter beside vectorscan, and its labels beside tshark's |
 //! | [`caches`] | simulated caches and libCacheSim |
 //! | [`peers`] | the rivals, a file each |
+//! | [`sharded`] | whole programs in the layouts, beside two that share nothing |
 //! | [`cuts`] | whether results depend on where an input is cut |
 //! | [`replay`] | all of these in one interleaved run |
 
@@ -36,4 +37,5 @@ pub mod peers;
 pub mod process;
 pub mod replay;
 pub mod ring;
+pub mod sharded;
 pub mod tables;

@@ -26,7 +26,7 @@ const USAGE: &str = "usage: cargo xtask <verb>
   ci     run exactly what CI runs (.ci/run)
   loom   run the models of what threads tell each other
   cuts   check that results do not depend on where captures are cut: cuts [--cuts N]
-  bench  take the figures that docs/performance.md shows: bench replay [--help]
+  bench  take the figures that docs/performance.md shows: bench replay|sharded [--help]
   peers  compare our parts with those of others: peers flow-table [--help]
   live   send packets through a pair of interfaces to replay --iface, and count them (as root)
   soak   run the engine for a billion packets, counters exact and memory flat: soak [--packets N]
