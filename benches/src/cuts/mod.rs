@@ -83,22 +83,26 @@ pub fn run(options: &Options, mut say: impl FnMut(&str)) -> Result<Checked, Stri
     let mut seed = options.seed;
     while checked.cuts < options.cuts {
         let mut draw = Draw(seed);
-        let inputs = if given.is_empty() || seed.is_multiple_of(2) {
+        let given = if given.is_empty() || seed.is_multiple_of(2) {
+            None
+        } else {
+            Some(&given[index_of(seed / 2, given.len())])
+        };
+        let inputs = if let Some(given) = given {
+            checked.given += 1;
+            vec![given.path.clone()]
+        } else {
             checked.generated += 1;
             generated::write(&mut draw, directory.path())
                 .map_err(|error| format!("cannot write a capture: {error}"))?
-        } else {
-            checked.given += 1;
-            vec![given[index_of(seed / 2, given.len())].path.clone()]
         };
         Case::new(&mut draw, &inputs, &plan).check(&mut checked).map_err(|difference| {
-            let captures = options.captures.as_ref();
-            let captures = captures.map_or(String::new(), |path| format!(" --captures {}", path.display()));
-            let names: Vec<_> = inputs.iter().map(|path| path.display().to_string()).collect();
-            let names = names.join(", ");
-            format!(
-                "{difference}\n{names}\nto repeat it: cargo xtask cuts --cuts 1 --seed {seed}{captures}"
-            )
+            let (before, behind) = match given {
+                Some(given) => ("", format!(" --captures {}", given.name.display())),
+                // With captures, every second case is on one of them.
+                None => ("env -u FLOWLOOM_DATA ", String::new()),
+            };
+            format!("{difference}\nto repeat it: {before}cargo xtask cuts --cuts 1 --seed {seed}{behind}")
         })?;
         if told.elapsed() > PROGRESS_EVERY {
             told = Instant::now();
@@ -142,6 +146,8 @@ impl Draw {
 /// A capture on disk, unpacked where it can be: one that is compressed cannot be cut.
 #[derive(Debug)]
 struct Given {
+    /// What it was given as.
+    name: PathBuf,
     path: PathBuf,
     _unpacked: Option<TempPath>,
 }
@@ -189,15 +195,15 @@ impl Given {
         let mut reader: Box<dyn io::Read> = match path.extension().and_then(OsStr::to_str) {
             Some("zst") => Box::new(zstd::stream::read::Decoder::new(packed)?),
             Some("gz") => Box::new(GzipReader::new(packed)),
-            _ => return Ok(Self { path, _unpacked: None }),
+            _ => return Ok(Self { name: path.clone(), path, _unpacked: None }),
         };
         let file = NamedTempFile::new()?;
         let unpacked = io::copy(&mut reader, &mut BufWriter::new(&file));
         // A damaged file is an input too, as it is.
         if unpacked.is_err() {
-            return Ok(Self { path, _unpacked: None });
+            return Ok(Self { name: path.clone(), path, _unpacked: None });
         }
         let unpacked = file.into_temp_path();
-        Ok(Self { path: unpacked.to_path_buf(), _unpacked: Some(unpacked) })
+        Ok(Self { name: path, path: unpacked.to_path_buf(), _unpacked: Some(unpacked) })
     }
 }
