@@ -170,8 +170,11 @@ impl Bench<'_> {
         }
         let before = clock::children_cpu_ns().map_err(text)?;
         let begun = clock::wall_ns();
-        let children: Vec<Child> =
-            commands.iter_mut().map(Command::spawn).collect::<io::Result<_>>().map_err(text)?;
+        let spawn = |command: &mut Command| {
+            let started = command.spawn();
+            started.map_err(|error| format!("cannot run {}: {error}", self.flowloom.display()))
+        };
+        let children: Vec<Child> = commands.iter_mut().map(spawn).collect::<Result<_, _>>()?;
         let outputs: Vec<_> = children.into_iter().map(Child::wait_with_output).collect();
         let wall_ns = clock::wall_ns() - begun;
         let cpu_ns = clock::children_cpu_ns().map_err(text)? - before;
