@@ -1,5 +1,8 @@
 //! Comparisons that have something to reach: the published rows, each with its goal beside it.
 
+use std::io::Write;
+use std::path::Path;
+
 use flowloom_measure::rows::{SCHEMA, Tool};
 use flowloom_measure::{Host, RatioRow, ResultRow, text};
 use serde::{Deserialize, Serialize};
@@ -104,6 +107,27 @@ impl JudgedReport {
             judgement("≤", judged.goal, judged.met)
         });
         format!("{}{}\n\n{ratios}\n{results}", text::host(&self.host), self.input)
+    }
+
+    /// Writes the report, as tables or as JSON, to a file or to standard output.
+    ///
+    /// # Errors
+    ///
+    /// Where it cannot be written.
+    pub fn write(&self, as_text: bool, output: Option<&Path>) -> Result<(), String> {
+        let mut text = if as_text {
+            self.to_text()
+        } else {
+            serde_json::to_string_pretty(self).map_err(|error| error.to_string())?
+        };
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
+        let written = match output {
+            Some(path) => std::fs::write(path, text),
+            None => std::io::stdout().write_all(text.as_bytes()),
+        };
+        written.map_err(|error| format!("cannot write the rows: {error}"))
     }
 }
 

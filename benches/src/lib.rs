@@ -16,12 +16,15 @@
 //! | [`l7`] | the L7 filter beside vectorscan, and its labels beside tshark's |
 //! | [`caches`] | simulated caches and libCacheSim |
 //! | [`peers`] | the rivals, a file each |
+//! | [`sharded`] | whole programs in the layouts, beside two that share nothing |
+//! | [`cuts`] | whether results depend on where an input is cut |
 //! | [`replay`] | all of these in one interleaved run |
 
 pub use flowloom_measure::path::{input, looped, walk};
 
 pub mod caches;
 pub mod classify;
+pub mod cuts;
 pub mod engine;
 pub mod frames;
 pub mod goal;
@@ -34,4 +37,5 @@ pub mod peers;
 pub mod process;
 pub mod replay;
 pub mod ring;
+pub mod sharded;
 pub mod tables;

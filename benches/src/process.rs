@@ -27,7 +27,7 @@ pub struct Programs {
 /// A program that reads a capture.
 #[derive(Debug)]
 pub enum Program {
-    /// `flowloom replay --mode inline`: flows tracked, counted, reported as JSON.
+    /// `flowloom replay --layout inline`: flows tracked, counted, reported as JSON.
     Flowloom(PathBuf),
     /// The same, with every flow written into a file.
     FlowloomToFile(PathBuf),
@@ -41,7 +41,7 @@ impl Program {
     fn command(&self, capture: &Path, dir: &Path) -> Command {
         let (path, arguments): (_, Vec<OsString>) = match self {
             Self::Flowloom(path) | Self::FlowloomToFile(path) => {
-                let mut arguments = words("replay --mode inline --format json -q");
+                let mut arguments = words("replay --layout inline --format json -q");
                 if matches!(self, Self::FlowloomToFile(_)) {
                     arguments.extend(["--flows".into(), dir.join("flows.csv").into()]);
                 }

@@ -10,10 +10,14 @@ use crate::{is_help, show};
 
 const USAGE: &str =
     "usage: cargo xtask bench replay [--rounds N] [--capture FILE] [--format json|text] [-o FILE]
+       cargo xtask bench sharded [--packets N] [--rounds N] [--workers N,...] [--format json|text] [-o FILE]
 
-  Compares the packet path with copying the same bytes, with libpcap, nfpcapd and softflowd where they are
-  installed, and with itself step by step. Without --capture it works on pcaps/dev_mix_ether.pcap.zst below
-  $FLOWLOOM_DATA, or on a generated mixture.";
+  replay   compares the packet path with copying the same bytes, with libpcap, nfpcapd and softflowd where they
+           are installed, and with itself step by step. Without --capture it works on pcaps/dev_mix_ether.pcap.zst
+           below $FLOWLOOM_DATA, or on a generated mixture.
+  sharded  compares whole programs on a generated capture [5M packets, 7 rounds]: one thread, workers on parts
+           of the capture [2, 4, ... as far as there are CPUs], a pipeline, and two programs on its halves. Both
+           captures take 700 bytes a packet below $TMPDIR.";
 
 /// Where libpcap's header lies on the systems we know.
 const LIBPCAP_HEADERS: [&str; 4] = [
@@ -31,6 +35,11 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     match arguments.split_first() {
         _ if is_help(arguments) => Ok(show(USAGE, arguments)),
         Some((name, rest)) if name == "replay" => replay(root, rest),
+        Some((name, rest)) if name == "sharded" => {
+            let flowloom = build(root, &["-p", "flowloom-cli", "--bin", "flowloom"])?;
+            let bench = build(root, &["-p", "flowloom-benches", "--bin", "sharded"])?;
+            hand_over(root, Command::new(bench).args(rest).arg("--flowloom").arg(flowloom))
+        }
         Some((name, _)) if !name.starts_with('-') => {
             bail!("no bench is called '{name}'\n{USAGE}")
         }
@@ -53,6 +62,11 @@ fn replay(root: &Path, arguments: &[String]) -> Result<ExitCode> {
             command.arg(format!("--{peer}")).arg(path);
         }
     }
+    hand_over(root, &mut command)
+}
+
+/// Runs a bench, which is told the commit and the compiler.
+fn hand_over(root: &Path, command: &mut Command) -> Result<ExitCode> {
     for (option, program, words) in [
         ("--git", "git", &["describe", "--always", "--dirty", "--exclude", "*"][..]),
         ("--rustc", "rustc", &["--version"][..]),

@@ -3,6 +3,7 @@
 
 mod bench;
 mod ci;
+mod cuts;
 mod emulate;
 mod live;
 mod loom;
@@ -24,7 +25,8 @@ const USAGE: &str = "usage: cargo xtask <verb>
   tidy   check the rules that neither rustc nor clippy knows: floors, unsafe rooms, citations, sizes
   ci     run exactly what CI runs (.ci/run)
   loom   run the models of what threads tell each other
-  bench  take the figures that docs/performance.md shows: bench replay [--help]
+  cuts   check that results do not depend on where captures are cut: cuts [--cuts N]
+  bench  take the figures that docs/performance.md shows: bench replay|sharded [--help]
   peers  compare our parts with those of others: peers flow-table [--help]
   live   send packets through a pair of interfaces to replay --iface, and count them (as root)
   soak   run the engine for a billion packets, counters exact and memory flat: soak [--packets N]
@@ -57,6 +59,7 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
         "ci" => ci::run(&root),
         "live" => live::run(&root),
         "loom" => loom::run(&root),
+        "cuts" => cuts::run(&root, rest),
         "soak" => soak::run(&root, rest),
         "mutants" => mutants::run(&root, rest),
         "emulate" => emulate::run(&root, rest),
@@ -101,6 +104,7 @@ mod tests {
             "ci ",
             "live ",
             "loom ",
+            "cuts ",
             "soak ",
             "mutants ",
             "emulate ",

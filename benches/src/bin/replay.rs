@@ -1,6 +1,5 @@
 //! Times the packet path and prints rows; `cargo xtask bench replay` builds it, finds the peers, and runs it.
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -84,17 +83,5 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     let tool = Tool { version: env!("CARGO_PKG_VERSION").to_owned(), git: arguments.git.clone() };
     let mut report = JudgedReport::new(tool, host, input);
     (report.results, report.ratios) = (outcome.results, outcome.ratios);
-    let mut text = if arguments.text {
-        report.to_text()
-    } else {
-        serde_json::to_string_pretty(&report).map_err(|error| error.to_string())?
-    };
-    if !text.ends_with('\n') {
-        text.push('\n');
-    }
-    let written = match &arguments.output {
-        Some(path) => std::fs::write(path, text),
-        None => std::io::stdout().write_all(text.as_bytes()),
-    };
-    written.map_err(|error| format!("cannot write the rows: {error}"))
+    report.write(arguments.text, arguments.output.as_deref())
 }

@@ -216,6 +216,44 @@ impl CaptureParts {
     /// [`PlanError::Capture`] for inputs that cannot be read; [`PlanError::NotCuttable`] where more than one part was
     /// asked for and there would be one.
     pub fn plan(inputs: &[Input], options: SetOptions, parts: usize) -> Result<Self, PlanError> {
+        Self::of_cuts(inputs, options, Cuts::Equal(parts))
+    }
+
+    /// Cuts a set of captures near given offsets: at each, or at the first record found behind it, a part begins.
+    ///
+    /// Offsets count the bytes of all files in reading order, and may be in any order. Those that lead to the same record
+    /// make one cut; those behind the last record, or behind the first 1023, make none.
+    ///
+    /// # Errors
+    ///
+    /// As [`plan`](Self::plan).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_traffic::capture::{CaptureParts, Input, SetOptions};
+    /// # use flowloom_traffic::write::{PcapOptions, PcapWriter};
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("ten.pcap");
+    /// # let mut writer = PcapWriter::new(std::fs::File::create(&path)?, PcapOptions::default())?;
+    /// # for second in 0..10 {
+    /// #     writer.write(second * 1_000_000_000, 60, &[0; 60])?;
+    /// # }
+    /// # writer.finish()?;
+    /// // Behind a header of 24 bytes are records of 76.
+    /// let plan = CaptureParts::plan_at(&[Input::Path(path)], SetOptions::default(), &[100, 150, 170])?;
+    /// assert_eq!((plan.len(), plan.begin(1).offset(), plan.begin(2).offset()), (3, 100, 176));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn plan_at(inputs: &[Input], options: SetOptions, offsets: &[u64]) -> Result<Self, PlanError> {
+        Self::of_cuts(inputs, options, Cuts::Near(offsets))
+    }
+
+    fn of_cuts(inputs: &[Input], options: SetOptions, cuts: Cuts<'_>) -> Result<Self, PlanError> {
+        let is_cut = match cuts {
+            Cuts::Equal(parts) => parts > 1,
+            Cuts::Near(offsets) => !offsets.is_empty(),
+        };
         let members = Members::of(inputs, options)?;
         if let Some(pipe) = members.list.iter().find(|member| member.bytes.is_none()) {
             return Err(NotCuttable::Pipe { path: pipe.path().to_path_buf() }.into());
@@ -229,12 +267,12 @@ impl CaptureParts {
         if is_by_time {
             sort_by_first_time(&mut files);
             let overlap = estimate(&files, options.capture)?;
-            if overlap.files > 0 && parts > 1 {
+            if overlap.files > 0 && is_cut {
                 return Err(NotCuttable::Overlapping { files: overlap.files }.into());
             }
         }
-        let begins = cut(&mut files, options, parts)?;
-        if begins.len() == 1 && parts > 1 {
+        let begins = cut(&mut files, options, cuts)?;
+        if begins.len() == 1 && is_cut {
             return Err(reason(&files, options).into());
         }
         Ok(Self { plan: Arc::new(Plan { files, options, is_by_time, notices, begins, progress }) })
@@ -307,6 +345,33 @@ impl CaptureParts {
     }
 }
 
+/// Where a set is to be cut.
+#[derive(Clone, Copy, Debug)]
+enum Cuts<'a> {
+    /// Into this many parts of about as many bytes each.
+    Equal(usize),
+    /// Near these offsets.
+    Near(&'a [u64]),
+}
+
+impl Cuts<'_> {
+    /// Returns the offsets to cut a set of `total` bytes at, ascending.
+    fn offsets(self, total: u64) -> Vec<u64> {
+        let mut offsets: Vec<u64> = match self {
+            Self::Equal(parts) => {
+                let parts = parts.min(PARTS_MAX) as u64;
+                let offset = |part| u128::from(total) * u128::from(part) / u128::from(parts);
+                let is_below = "a share of the bytes is not more than all of them";
+                (1..parts).map(|part| u64::try_from(offset(part)).expect(is_below)).collect()
+            }
+            Self::Near(offsets) => offsets.to_vec(),
+        };
+        offsets.sort_unstable();
+        offsets.truncate(PARTS_MAX - 1);
+        offsets
+    }
+}
+
 /// What is kept from one search to the next.
 #[derive(Debug, Default)]
 struct Search {
@@ -316,16 +381,13 @@ struct Search {
 }
 
 /// Returns where parts begin. Files that are cut inside are mapped.
-fn cut(files: &mut [Member], options: SetOptions, parts: usize) -> Result<Vec<Boundary>, CaptureError> {
+fn cut(files: &mut [Member], options: SetOptions, cuts: Cuts<'_>) -> Result<Vec<Boundary>, CaptureError> {
     let bytes_of = |file: &Member| file.bytes.unwrap_or(0);
     let total: u64 = files.iter().map(bytes_of).sum();
     let mut begins = vec![Boundary::start_of(0)];
     let (mut file, mut bytes_before) = (0, 0);
     let mut search = Search::default();
-    let parts = parts.min(PARTS_MAX);
-    for part in 1..parts {
-        let goal = u128::from(total) * part as u128 / parts as u128;
-        let goal = u64::try_from(goal).expect("a share of the bytes is not more than all of them");
+    for goal in cuts.offsets(total) {
         while file < files.len() && bytes_before + bytes_of(&files[file]) <= goal {
             bytes_before += bytes_of(&files[file]);
             file += 1;

@@ -175,6 +175,24 @@ fn parts_have_about_as_many_bytes() {
 }
 
 #[test]
+fn parts_begin_at_the_first_records_behind_given_offsets() {
+    let directory = tempfile::tempdir().unwrap();
+    let paths: Vec<PathBuf> =
+        ["a.pcap", "b.pcap"].map(|name| write_file(directory.path(), name, &long_pcap(10, |_| 100))).into();
+    let inputs: Vec<Input> = paths.into_iter().map(Input::Path).collect();
+    let begins = |offsets: &[u64]| {
+        let plan = CaptureParts::plan_at(&inputs, SetOptions::default(), offsets).unwrap();
+        (0..plan.len()).map(|part| position(plan.begin(part))).collect::<Vec<_>>()
+    };
+    // A file has a header of 24 bytes and records of 116: 1184 bytes.
+    assert_eq!(begins(&[]), [(0, 0)]);
+    assert_eq!(begins(&[141, 140, 256]), [(0, 0), (0, 140), (0, 256)]);
+    assert_eq!(begins(&[5000, 1184 + 30, 1184, 500]), [(0, 0), (0, 604), (1, 0), (1, 140)]);
+    let none = CaptureParts::plan_at(&inputs, SetOptions::default(), &[u64::MAX]);
+    assert!(matches!(none, Err(PlanError::NotCuttable(_))));
+}
+
+#[test]
 fn there_are_no_more_parts_than_places_and_a_thousand() {
     let directory = tempfile::tempdir().unwrap();
     let plan = |bytes: &[u8]| {

@@ -1,0 +1,209 @@
+//! Whether results depend on where an input is cut: `cargo xtask cuts`.
+//!
+//! A case is an input, generated or given, with an idle timeout or none, and with tunnels followed or not. For each application the
+//! results of one thread are compared with those of a pipeline of two workers, and of 2 to 16 workers on parts of the
+//! input, cut at random. Everything that a user sees must be equal: the digest of all flows, what was counted, dropped and denied, what
+//! is said of the files, and the error that ended the run.
+//!
+//! The seed of a case decides everything in it, so a case is repeated by its seed.
+
+mod case;
+mod generated;
+mod part;
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use flowloom::apps::{L7Options, L7Plan};
+use flowloom::dpi::builtin;
+use flowloom::flow_key::hash::fold::split_mix;
+use flowloom::traffic::capture::GzipReader;
+use tempfile::{NamedTempFile, TempDir, TempPath};
+
+use crate::cuts::case::Case;
+
+/// Cuts of a run, unless told otherwise: about 20 seconds.
+pub const CUTS: u64 = 100_000;
+const PROGRESS_EVERY: Duration = Duration::from_secs(5);
+
+/// What is checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// At least so many cuts.
+    pub cuts: u64,
+    /// The seed of the first case; the next case has the next one.
+    pub seed: u64,
+    /// A capture, or a folder of them. `None`: all captures are generated.
+    pub captures: Option<PathBuf>,
+    /// Larger captures are left out. It counts the bytes of unpacked ones.
+    pub capture_bytes_max: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { cuts: CUTS, seed: 1, captures: None, capture_bytes_max: u64::MAX }
+    }
+}
+
+/// What was checked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// Cuts.
+    pub cuts: u64,
+    /// Parts that began elsewhere than assumed, or later in time, and were read again.
+    pub parts_reread: u64,
+    /// Flows that were processed again, because their summaries do not compose.
+    pub flows_reprocessed: u64,
+    /// Cases on generated captures.
+    pub generated: u64,
+    /// Cases on given captures.
+    pub given: u64,
+    /// How many captures were given.
+    pub captures: u64,
+}
+
+/// Compares results until there were enough cuts; `say` is told the progress.
+///
+/// # Errors
+///
+/// Where captures cannot be read or written, and for the first difference: with the command that repeats it.
+pub fn run(options: &Options, mut say: impl FnMut(&str)) -> Result<Checked, String> {
+    let plan = L7Plan::new(&builtin(), L7Options::default()).map_err(|error| error.to_string())?;
+    let given = match &options.captures {
+        Some(path) => Given::all(path, options.capture_bytes_max)
+            .map_err(|error| format!("cannot read {}: {error}", path.display()))?,
+        None => Vec::new(),
+    };
+    let directory = TempDir::new().map_err(|error| format!("no temporary folder: {error}"))?;
+    let mut checked = Checked { captures: given.len() as u64, ..Checked::default() };
+    let mut told = Instant::now();
+    let mut seed = options.seed;
+    while checked.cuts < options.cuts {
+        let mut draw = Draw(seed);
+        let given = if given.is_empty() || seed.is_multiple_of(2) {
+            None
+        } else {
+            Some(&given[index_of(seed / 2, given.len())])
+        };
+        let inputs = if let Some(given) = given {
+            checked.given += 1;
+            vec![given.path.clone()]
+        } else {
+            checked.generated += 1;
+            generated::write(&mut draw, directory.path())
+                .map_err(|error| format!("cannot write a capture: {error}"))?
+        };
+        Case::new(&mut draw, &inputs, &plan).check(&mut checked).map_err(|difference| {
+            let (before, behind) = match given {
+                Some(given) => ("", format!(" --captures {}", given.name.display())),
+                // With captures, every second case is on one of them.
+                None => ("env -u FLOWLOOM_DATA ", String::new()),
+            };
+            format!("{difference}\nto repeat it: {before}cargo xtask cuts --cuts 1 --seed {seed}{behind}")
+        })?;
+        if told.elapsed() > PROGRESS_EVERY {
+            told = Instant::now();
+            say(&format!("{} of {} cuts, seed {seed}", checked.cuts, options.cuts));
+        }
+        seed = seed.wrapping_add(1);
+    }
+    Ok(checked)
+}
+
+/// Returns a number modulo a length.
+fn index_of(number: u64, length: usize) -> usize {
+    usize::try_from(number % length as u64).expect("it is below a length")
+}
+
+/// Numbers that follow from a seed.
+#[derive(Clone, Debug)]
+struct Draw(u64);
+
+impl Draw {
+    /// Returns a number below `end`, which is at least 1.
+    fn below(&mut self, end: u64) -> u64 {
+        split_mix(&mut self.0) % end
+    }
+
+    /// Returns an index into a list of this length, which is at least 1.
+    fn index(&mut self, length: usize) -> usize {
+        index_of(split_mix(&mut self.0), length)
+    }
+
+    /// Returns true once in so many times.
+    fn one_in(&mut self, times: u64) -> bool {
+        self.below(times) == 0
+    }
+
+    fn of<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.index(choices.len())]
+    }
+}
+
+/// A capture on disk, unpacked where it can be: one that is compressed cannot be cut.
+#[derive(Debug)]
+struct Given {
+    /// What it was given as.
+    name: PathBuf,
+    path: PathBuf,
+    _unpacked: Option<TempPath>,
+}
+
+impl Given {
+    /// Returns the captures at a path and below it, in the order of their names.
+    fn all(path: &Path, bytes_max: u64) -> io::Result<Vec<Self>> {
+        let (mut folders, mut files) = (Vec::new(), Vec::new());
+        if path.is_dir() {
+            folders.push(path.to_path_buf());
+        } else {
+            files.push(path.to_path_buf());
+        }
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder)? {
+                let path = entry?.path();
+                let is_capture =
+                    path.file_name().is_some_and(|name| name.to_string_lossy().contains(".pcap"));
+                if path.is_dir() {
+                    folders.push(path);
+                } else if is_capture {
+                    files.push(path);
+                }
+            }
+        }
+        if files.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "there is no capture (*.pcap*)"));
+        }
+        files.sort();
+        let mut all = Vec::new();
+        for path in files {
+            if std::fs::metadata(&path)?.len() > bytes_max {
+                continue;
+            }
+            let given = Self::unpack(path)?;
+            if std::fs::metadata(&given.path)?.len() <= bytes_max {
+                all.push(given);
+            }
+        }
+        Ok(all)
+    }
+
+    fn unpack(path: PathBuf) -> io::Result<Self> {
+        let packed = BufReader::new(File::open(&path)?);
+        let mut reader: Box<dyn io::Read> = match path.extension().and_then(OsStr::to_str) {
+            Some("zst") => Box::new(zstd::stream::read::Decoder::new(packed)?),
+            Some("gz") => Box::new(GzipReader::new(packed)),
+            _ => return Ok(Self { name: path.clone(), path, _unpacked: None }),
+        };
+        let file = NamedTempFile::new()?;
+        let unpacked = io::copy(&mut reader, &mut BufWriter::new(&file));
+        // A damaged file is an input too, as it is.
+        if unpacked.is_err() {
+            return Ok(Self { name: path.clone(), path, _unpacked: None });
+        }
+        let unpacked = file.into_temp_path();
+        Ok(Self { name: path, path: unpacked.to_path_buf(), _unpacked: Some(unpacked) })
+    }
+}

@@ -1,0 +1,313 @@
+//! Whole programs on one capture in the layouts, beside what the machine can do: two programs on its halves.
+//!
+//! | variant | what a round does |
+//! | --- | --- |
+//! | `inline` | `flowloom replay --layout inline` on the whole capture |
+//! | `two programs` | two of these at the same time, each on a half and a CPU of its own: they share nothing |
+//! | `sharded N` | `--layout sharded --workers N` on the whole capture |
+//! | `pipeline 2` | `--layout pipeline --workers 2`, which has an input thread besides |
+
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use flowloom::traffic::synth::{Generate, Mix, MixConfig};
+use flowloom::traffic::write::{PcapOptions, PcapWriter};
+use flowloom_measure::{Elapsed, RatioRow, ResultRow, Rounds, Samples, clock};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::goal::{Clock, JudgedResult, JudgedRow};
+use crate::ledger::Ledger;
+
+/// The applications, as the command line names them.
+const APPS: [&str; 3] = ["tcp-tracker", "accounting", "l7"];
+/// Packets per flow of the generated capture.
+const FLOW_PACKETS: u64 = 20;
+/// A worker must reach this share of the speed of a program that shares nothing.
+const OF_TWO_PROGRAMS: f64 = 0.95;
+/// Two workers must be so many times as fast as one thread, where two programs are.
+const SPEED_UP: f64 = 1.7;
+/// Two workers may take so many times the processor time of one thread.
+const CPU_MAX: f64 = 1.08;
+/// The layout that has goals.
+const JUDGED: &str = "sharded 2";
+
+/// The capture and its halves; they go when this does.
+#[derive(Debug)]
+pub struct Halves {
+    whole: PathBuf,
+    parts: [PathBuf; 2],
+    packets: u64,
+    _folder: TempDir,
+}
+
+impl Halves {
+    /// Generates a mixture and writes it as a whole and in two halves, cut in time.
+    ///
+    /// # Errors
+    ///
+    /// Where the temporary files cannot be written: they take about 700 bytes a packet.
+    pub fn generate(packets: u64) -> io::Result<Self> {
+        let folder = TempDir::new()?;
+        let flows = (packets / FLOW_PACKETS).max(1);
+        let mut mix =
+            Mix::new(MixConfig { flows, packets, ..MixConfig::default() }).map_err(io::Error::other)?;
+        let paths = ["whole.pcap", "first.pcap", "second.pcap"].map(|name| folder.path().join(name));
+        let open = |path: &PathBuf| {
+            PcapWriter::new(BufWriter::with_capacity(1 << 20, File::create(path)?), PcapOptions::default())
+        };
+        let [mut whole, mut first, mut second] = [open(&paths[0])?, open(&paths[1])?, open(&paths[2])?];
+        let mut frame = Vec::new();
+        for number in 0..packets {
+            let Some(meta) = mix.next_into(&mut frame) else { break };
+            let half = if number < packets / 2 { &mut first } else { &mut second };
+            for writer in [&mut whole, half] {
+                writer.write(meta.time_ns, meta.wire_bytes, &frame)?;
+            }
+        }
+        for writer in [whole, first, second] {
+            writer.finish()?;
+        }
+        let [whole, first, second] = paths;
+        Ok(Self { whole, parts: [first, second], packets, _folder: folder })
+    }
+}
+
+/// A way to process the whole capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Variant {
+    Inline,
+    TwoPrograms,
+    Sharded(usize),
+    Pipeline,
+}
+
+impl Variant {
+    fn name(self) -> String {
+        match self {
+            Self::Inline => String::from("inline"),
+            Self::TwoPrograms => String::from("two programs"),
+            Self::Sharded(workers) => format!("sharded {workers}"),
+            Self::Pipeline => String::from("pipeline 2"),
+        }
+    }
+}
+
+/// What is measured.
+#[derive(Debug)]
+pub struct Bench<'a> {
+    /// Our command.
+    pub flowloom: &'a Path,
+    /// The input.
+    pub capture: &'a Halves,
+    /// Rounds of each application, after one to warm up.
+    pub rounds: usize,
+    /// Workers of the sharded layout; two are always among them.
+    pub workers: &'a [usize],
+    /// Two CPUs for two programs; fewer leave their places to the system.
+    pub cpus: &'a [u32],
+}
+
+impl Bench<'_> {
+    /// Measures everything: the times of each variant, and the comparisons.
+    ///
+    /// # Errors
+    ///
+    /// Where a program fails, or two variants disagree: then no times are reported.
+    pub fn run(&self) -> Result<(Vec<JudgedResult>, Vec<JudgedRow>), String> {
+        let mut workers = self.workers.to_vec();
+        workers.push(2);
+        workers.sort_unstable();
+        workers.dedup();
+        let variants: Vec<Variant> = [Variant::Inline, Variant::TwoPrograms, Variant::Pipeline]
+            .into_iter()
+            .chain(workers.into_iter().map(Variant::Sharded))
+            .collect();
+        let (mut results, mut ratios) = (Vec::new(), Vec::new());
+        for app in APPS {
+            let digests = Ledger::default();
+            let mut rounds = Rounds::new(self.rounds);
+            for &variant in &variants {
+                let digests = &digests;
+                rounds = rounds.variant_with_lap(variant.name(), move |lap| {
+                    let ran = self.go(variant, app, digests);
+                    // A lap without a time would hide what went wrong.
+                    lap.add(ran.as_ref().copied().unwrap_or_default());
+                    ran.map(|_| ())
+                });
+            }
+            let outcome = rounds.run().map_err(|error| format!("{app}: {error}"))?;
+            outcome.answer.map_err(|error| format!("{app}: {error}"))?;
+            results.extend(outcome.samples.iter().flat_map(|samples| times(app, samples)));
+            ratios.extend(comparisons(app, self.capture.packets, &outcome.samples));
+        }
+        Ok((results, ratios))
+    }
+
+    /// Runs a variant, and checks what it found.
+    fn go(&self, variant: Variant, app: &str, digests: &Ledger) -> Result<Elapsed, String> {
+        let text = |error: io::Error| error.to_string();
+        let [first, second] = &self.capture.parts;
+        let whole = &self.capture.whole;
+        let mut commands = match variant {
+            Variant::Inline => vec![self.command(app, "inline", None, whole)],
+            Variant::Sharded(workers) => vec![self.command(app, "sharded", Some(workers), whole)],
+            Variant::Pipeline => vec![self.command(app, "pipeline", Some(2), whole)],
+            Variant::TwoPrograms => {
+                [first, second].map(|half| self.command(app, "inline", None, half)).into()
+            }
+        };
+        if variant == Variant::TwoPrograms {
+            // Each would take the first CPU.
+            for (at, command) in commands.iter_mut().enumerate() {
+                match self.cpus {
+                    [one, other, ..] => command.args(["--cores", &[one, other][at].to_string()]),
+                    _ => command.arg("--no-pin"),
+                };
+            }
+        }
+        let before = clock::children_cpu_ns().map_err(text)?;
+        let begun = clock::wall_ns();
+        let spawn = |command: &mut Command| {
+            let started = command.spawn();
+            started.map_err(|error| format!("cannot run {}: {error}", self.flowloom.display()))
+        };
+        let children: Vec<Child> = commands.iter_mut().map(spawn).collect::<Result<_, _>>()?;
+        let outputs: Vec<_> = children.into_iter().map(Child::wait_with_output).collect();
+        let wall_ns = clock::wall_ns() - begun;
+        let cpu_ns = clock::children_cpu_ns().map_err(text)? - before;
+        let mut packets = 0;
+        for (command, output) in commands.iter().zip(outputs) {
+            let output = output.map_err(text)?;
+            let answer = Answer::of(&output.stdout).filter(|_| output.status.success());
+            let answer = answer.ok_or_else(|| {
+                let said = String::from_utf8_lossy(&output.stderr);
+                format!("{command:?}: {}: {}", output.status, said.trim_end())
+            })?;
+            packets += answer.packets;
+            if variant != Variant::TwoPrograms {
+                let halves =
+                    [("as a half of the digest", answer.digest[0]), ("as the other", answer.digest[1])];
+                digests.say(&variant.name(), &halves)?;
+            }
+        }
+        if packets != self.capture.packets {
+            return Err(format!("{} found {packets} packets of {}", variant.name(), self.capture.packets));
+        }
+        Ok(Elapsed { cpu_ns, wall_ns })
+    }
+
+    fn command(&self, app: &str, layout: &str, workers: Option<usize>, capture: &Path) -> Command {
+        let mut command = Command::new(self.flowloom);
+        command.args(["replay", "-q", "--format", "json", "--app", app, "--layout", layout]);
+        if let Some(workers) = workers {
+            command.args(["--workers", &workers.to_string()]);
+        }
+        command.arg(capture).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+}
+
+/// What a program says it has found.
+#[derive(Debug, PartialEq, Eq)]
+struct Answer {
+    packets: u64,
+    digest: [u64; 2],
+}
+
+impl Answer {
+    fn of(json: &[u8]) -> Option<Self> {
+        let value: Value = serde_json::from_slice(json).ok()?;
+        let digest = value.get("digest")?.as_str()?;
+        let half = |digits| u64::from_str_radix(digest.get(digits)?, 16).ok();
+        let packets = value.get("packets")?.as_u64()?;
+        Some(Self { packets, digest: [half(0..16)?, half(16..32)?] })
+    }
+}
+
+/// Returns a variant's times, on the wall and of all processors.
+fn times(app: &str, samples: &Samples) -> [JudgedResult; 2] {
+    [("wall", &samples.wall_ns), ("cpu", &samples.cpu_ns)].map(|(clock, times)| {
+        let mut row = ResultRow::of_times(format!("{app} {clock}"), 1, 1_000_000, &samples.name, times);
+        row.unit = String::from("ms");
+        JudgedResult::new(row, None)
+    })
+}
+
+/// Returns the comparisons of an application. A ratio is the rival's time divided by ours.
+fn comparisons(app: &str, packets: u64, samples: &[Samples]) -> Vec<JudgedRow> {
+    let ratio = |ours: &str, rival: &str, clock| {
+        let of = |name: &str| samples.iter().find(|samples| samples.name == name);
+        let (ours, rival) = (of(ours)?, of(rival)?);
+        let of_clock = |samples: &Samples| match clock {
+            Clock::Cpu => samples.cpu_ns.clone(),
+            Clock::Wall => samples.wall_ns.clone(),
+        };
+        let work = format!("{app} {}", ours.name);
+        Some(RatioRow::of_times(work, packets, &rival.name, &of_clock(rival), &of_clock(ours)))
+    };
+    let of_programs = ratio("two programs", "inline", Clock::Wall);
+    let is_reachable = of_programs.as_ref().is_some_and(|row| row.ratio_median >= SPEED_UP);
+    let mut rows: Vec<JudgedRow> = Vec::new();
+    let mut add = |row: Option<RatioRow>, clock, goal| {
+        rows.extend(row.map(|row| JudgedRow::new(row, clock, goal)));
+    };
+    add(of_programs, Clock::Wall, None);
+    add(ratio(JUDGED, "two programs", Clock::Wall), Clock::Wall, Some(OF_TWO_PROGRAMS));
+    add(ratio(JUDGED, "inline", Clock::Cpu), Clock::Cpu, Some(1.0 / CPU_MAX));
+    for Samples { name, .. } in samples.iter().filter(|samples| samples.name.starts_with("sharded")) {
+        let goal = (name == JUDGED && is_reachable).then_some(SPEED_UP);
+        add(ratio(name, "inline", Clock::Wall), Clock::Wall, goal);
+    }
+    add(ratio("pipeline 2", "inline", Clock::Wall), Clock::Wall, None);
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_have_the_packets_of_the_whole_in_order() {
+        let halves = Halves::generate(101).unwrap();
+        let records = |path: &Path| std::fs::read(path).unwrap()[24..].to_vec();
+        let [first, second] = &halves.parts;
+        assert_eq!([records(first), records(second)].concat(), records(&halves.whole));
+        assert!(!records(first).is_empty() && !records(second).is_empty());
+    }
+
+    #[test]
+    fn what_a_program_says_is_read() {
+        let json = br#"{"packets": 7, "digest": "0000000000000001000000000000000f"}"#;
+        assert_eq!(Answer::of(json), Some(Answer { packets: 7, digest: [1, 15] }));
+        assert_eq!(Answer::of(br#"{"packets": 7}"#), None);
+        assert_eq!(Answer::of(b"error"), None);
+    }
+
+    #[test]
+    fn the_speed_up_is_asked_for_only_where_two_programs_have_it() {
+        let samples = |name: &str, wall: u64, cpu: u64| Samples {
+            name: name.to_owned(),
+            wall_ns: vec![wall; 8],
+            cpu_ns: vec![cpu; 8],
+        };
+        let judged = |two_programs: u64| {
+            let all = [
+                samples("inline", 100, 100),
+                samples("two programs", two_programs, 100),
+                samples("sharded 2", 60, 107),
+                samples("sharded 4", 30, 120),
+            ];
+            let rows = comparisons("l7", 5, &all);
+            rows.iter().map(|judged| (judged.row.ratio_median, judged.met)).collect::<Vec<_>>()
+        };
+        let cpu = (100.0 / 107.0, Some(true));
+        let speed_ups = |met| [(100.0 / 60.0, met), (100.0 / 30.0, None)];
+        let quick = [vec![(2.0, None), (50.0 / 60.0, Some(false)), cpu], speed_ups(Some(false)).to_vec()];
+        assert_eq!(judged(50), quick.concat());
+        let slow = [vec![(1.25, None), (80.0 / 60.0, Some(true)), cpu], speed_ups(None).to_vec()];
+        assert_eq!(judged(80), slow.concat());
+    }
+}

@@ -1,0 +1,28 @@
+//! A chunk of `cargo xtask cuts`: results do not depend on where captures are cut.
+
+use flowloom_benches::cuts::{Options, run};
+
+/// Larger captures are for the command.
+const CAPTURE_BYTES_MAX: u64 = 4 << 20;
+
+#[test]
+fn generated_captures_give_the_same_results_wherever_they_are_cut() {
+    let checked = run(&Options { cuts: 8_000, ..Options::default() }, |_| {}).unwrap();
+    assert!(checked.parts_reread > 0 && checked.flows_reprocessed > 0, "{checked:?}");
+}
+
+#[test]
+fn real_captures_give_the_same_results_wherever_they_are_cut() {
+    let Some(data) = std::env::var_os("FLOWLOOM_DATA") else {
+        println!("skipped: FLOWLOOM_DATA is not set");
+        return;
+    };
+    let options = Options {
+        cuts: 12_000,
+        captures: Some(data.into()),
+        capture_bytes_max: CAPTURE_BYTES_MAX,
+        ..Options::default()
+    };
+    let checked = run(&options, |_| {}).unwrap();
+    assert!(checked.given >= checked.captures && checked.captures > 0, "{checked:?}");
+}
