@@ -53,6 +53,7 @@ pub(crate) fn explanation(ours: FiveTuple, theirs: FiveTuple) -> Option<&'static
     let no_ports = (theirs.source_port, theirs.destination_port) == (0, 0);
     match (ours.protocol, theirs.protocol) {
         (132, 132) if no_ports => Some("etherparse does not read SCTP"),
+        (33, 33) | (136, 136) if no_ports => Some("etherparse does not read DCCP and UDP-Lite"),
         (6 | 17 | 1 | 58, same) if same == ours.protocol && no_ports => {
             Some("etherparse wants the whole transport header, and no fragment")
         }
