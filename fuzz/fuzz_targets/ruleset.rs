@@ -2,7 +2,9 @@
 #![no_main]
 
 use flowloom_classifier::RuleSet;
-use flowloom_classifier::load::{LoadError, LoadLimits, Form, LoadOptions, classbench, ipset, iptables, load, toml, trace};
+use flowloom_classifier::load::{
+    Form, LoadError, LoadLimits, LoadOptions, classbench, ipset, iptables, load, toml, trace,
+};
 use flowloom_classifier::policy::{Assume, Packet};
 use libfuzzer_sys::fuzz_target;
 

@@ -311,6 +311,8 @@ proptest! {
     }
 }
 
+// Some forms need the standard library to be read.
+#[cfg(feature = "std")]
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 

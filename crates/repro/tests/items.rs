@@ -26,7 +26,8 @@ fn complaints(paper: &str) -> Vec<String> {
                 }
                 if matches!(record.outcome.verdict, Verdict::CannotRun { .. }) {
                     // An item that lacks its input has a reason, and neither numbers nor a figure.
-                    println!("skipped: {}: {}", item.id, record.outcome.verdict.text());
+                    let word = if data.is_none() { "skipped" } else { "cannot run" };
+                    println!("{word}: {}: {}", item.id, record.outcome.verdict.text());
                     continue;
                 }
                 if record.outcome.values.is_empty() {

@@ -219,7 +219,9 @@ impl<F: FlowState> Composer<F> {
             removed.records += group.len() as u64;
             removed.timeouts += self.timeouts(group);
             self.remove(*from);
-            group.iter().for_each(|place| self.remove(*place));
+            for place in group {
+                self.remove(*place);
+            }
             gone.push(group[group.len() - 1]);
         }
         gone.sort_unstable();

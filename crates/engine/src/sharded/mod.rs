@@ -16,5 +16,6 @@
 pub(crate) mod parts;
 
 pub(crate) mod compose;
+pub(crate) mod reprocess;
 pub(crate) mod run;
 pub(crate) mod saved;

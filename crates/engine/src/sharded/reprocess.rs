@@ -1,0 +1,200 @@
+//! Flows that cannot be composed from summaries: their packets in the later part are processed again.
+
+use std::sync::Arc;
+
+use flowloom_flow_key::FlowKey;
+use flowloom_flow_table::FlowTable;
+use flowloom_packet::SourceError;
+
+use crate::app::{Again, App};
+use crate::config::EngineConfig;
+use crate::control::{Control, ReaderPublisher};
+use crate::error::Fault;
+use crate::ingest::decode::Decoder;
+use crate::ingest::reader::{Next, Reader};
+use crate::sharded::compose::{Crossing, PartRecords};
+use crate::sharded::parts::CutSource;
+use crate::sharded::run::{Begin, Common};
+use crate::worker::flows::{FlowCounts, Flows, FlowsEnd};
+use crate::worker::process::{Burst, FlowStage};
+
+impl<C: CutSource> Common<'_, C> {
+    /// Processes the packets of some flows of a part again, from the states they had before it. `first` is the record that
+    /// the part has of a flow by itself.
+    pub(crate) fn process_again<'f, A, T>(
+        &self,
+        (i, begin, packets): (usize, Begin<C::Boundary>, u64),
+        (undo, (table, app)): (Option<(T, A)>, (T, A)),
+        unresolved: Vec<(Crossing, A::Flow)>,
+        first: impl Fn(&Crossing) -> &'f A::Flow,
+    ) -> Result<Reprocessed<A::Flow>, SourceError>
+    where
+        A: App<Flow: 'f>,
+        T: FlowTable<FlowKey, A::Flow>,
+    {
+        let mut part = self.cut.open_at(i, begin.boundary)?;
+        // Packets that the source withholds do not count against the limit here either.
+        let config = EngineConfig { packet_limit: Some(packets), ..self.config.clone() };
+        let again = Control::default();
+        let publisher = ReaderPublisher::new(&again, &again.begin(1, 1), 0);
+        let mut reader = Reader::new(&config, &mut part, None, publisher, Arc::default());
+        reader.arrivals.begin_at(begin.last_ns);
+        let decoder = Decoder::new(config.decode, config.hasher.clone(), config.digest);
+        let mut flows = Flows::new(table, config.idle_timeout, config.records_max).with_spans();
+        let mut wanted = Wanted::new(unresolved.len());
+        for (flow, state) in unresolved {
+            let hash = config.hasher.hash(&flow.key).table;
+            if !flows.resume((flow.key, hash), flow.span, state) {
+                return Err(SourceError(
+                    "the flow table has no room for flows that are processed again".into(),
+                ));
+            }
+            wanted.add(hash, flow);
+        }
+        wanted.sort();
+        let mut stage = FlowStage::new(app, flows);
+        // Sees the same packets as in the first pass, without the states, to take back what was counted there.
+        let mut undo = undo.map(|(table, app)| {
+            FlowStage::new(app, Flows::new(table, config.idle_timeout, config.records_max))
+        });
+        let (mut burst, mut undo_burst) = (Burst::new(), Burst::new());
+        let mut completed = Vec::new();
+        'packets: loop {
+            let (number, range) = match reader.next() {
+                Next::Packets { first, range } => (first, range),
+                Next::Not(_) => continue,
+                Next::Over => break,
+            };
+            let batch = &reader.batch;
+            let Some(block) = &batch.block else { continue };
+            let block = block.bytes();
+            let mut ahead = batch.lookahead();
+            for (number, raw) in (number..).zip(&batch.packets[range]) {
+                ahead.request(block);
+                let mut found = None;
+                // Packets without a key were counted the first time.
+                let _ = decoder.admit((number, raw), block, batch.pass, |headers, hash, place| {
+                    found = wanted.find(hash.table, &headers.key);
+                    if found.is_some() {
+                        burst.push(hash.table, headers, place);
+                        if undo.is_some() {
+                            undo_burst.push(hash.table, headers, place);
+                        }
+                    }
+                });
+                let Some(at) = found else { continue };
+                stage.run(block, &mut burst, &mut |_, _, _| {});
+                if let Some(undo) = &mut undo {
+                    undo.run(block, &mut undo_burst, &mut |_, _, _| {});
+                    continue;
+                }
+                let FlowStage { hands, flows } = &mut stage;
+                let (hash, flow, seen) = wanted.flow(at);
+                seen.packets += 1;
+                seen.bytes += u64::from(raw.wire_bytes);
+                if let Some(id) = flows.table.lookup(&flow.key, hash)
+                    && let Some(state) = flows.table.get_mut(id)
+                    && hands.app_mut().complete(state, first(flow), *seen)
+                {
+                    let state = std::mem::take(state);
+                    flows.table.remove(id);
+                    completed.push((wanted.take(at), state));
+                    if wanted.is_empty() {
+                        break 'packets;
+                    }
+                }
+            }
+        }
+        let mut denied_before = 0;
+        if let Some(FlowStage { hands, .. }) = undo {
+            denied_before = hands.counters.denied;
+            hands.into_app().cancel();
+        }
+        if let Some(Fault::Source { error, .. }) = reader.fault.take() {
+            return Err(error);
+        }
+        let (counts, denied) = (stage.flows.counts(), stage.hands.counters.denied);
+        let FlowsEnd { records, ended, spans, .. } = stage.finish();
+        let records = PartRecords::new(records, ended, spans);
+        Ok(Reprocessed { completed, replaced: wanted.rest(), records, counts, denied, denied_before })
+    }
+}
+
+/// What came of processing flows of a part again.
+pub(crate) struct Reprocessed<F> {
+    /// Flows that were completed by what the first pass knows of them.
+    pub(crate) completed: Vec<(Crossing, F)>,
+    /// The others, whose records are those that follow.
+    pub(crate) replaced: Vec<Crossing>,
+    pub(crate) records: PartRecords<F>,
+    pub(crate) counts: FlowCounts,
+    /// Packets of these flows that were denied.
+    pub(crate) denied: u64,
+    /// Packets of these flows that were denied the first time.
+    pub(crate) denied_before: u64,
+}
+
+/// Flows that are processed again: a bit for each hash that may be theirs, then the flows by hash and key.
+struct Wanted {
+    bits: Vec<u64>,
+    flows: Vec<(u64, Option<Crossing>, Again)>,
+    left: usize,
+}
+
+impl Wanted {
+    fn new(flows: usize) -> Self {
+        let words = (flows / 4).next_power_of_two().clamp(64, 1 << 20);
+        Self { bits: vec![0; words], flows: Vec::with_capacity(flows), left: 0 }
+    }
+
+    fn bit(&self, hash: u64) -> (usize, u64) {
+        let at = (hash >> 6) as usize & (self.bits.len() - 1);
+        (at, 1 << (hash & 63))
+    }
+
+    fn add(&mut self, hash: u64, flow: Crossing) {
+        let (at, bit) = self.bit(hash);
+        self.bits[at] |= bit;
+        self.flows.push((hash, Some(flow), Again::default()));
+        self.left += 1;
+    }
+
+    fn sort(&mut self) {
+        self.flows.sort_unstable_by_key(|(hash, ..)| *hash);
+    }
+
+    /// Returns where the flow of a packet is, if it is wanted still.
+    #[inline]
+    fn find(&self, hash: u64, key: &FlowKey) -> Option<usize> {
+        let (at, bit) = self.bit(hash);
+        if self.bits[at] & bit == 0 { None } else { self.find_key(hash, key) }
+    }
+
+    #[cold]
+    fn find_key(&self, hash: u64, key: &FlowKey) -> Option<usize> {
+        let from = self.flows.partition_point(|(other, ..)| *other < hash);
+        let alike = self.flows[from..].iter().take_while(|(other, ..)| *other == hash);
+        alike
+            .enumerate()
+            .find(|(_, (_, flow, _))| flow.as_ref().is_some_and(|flow| flow.key == *key))
+            .map(|(nth, _)| from + nth)
+    }
+
+    fn flow(&mut self, at: usize) -> (u64, &Crossing, &mut Again) {
+        let (hash, flow, again) = &mut self.flows[at];
+        (*hash, flow.as_ref().expect("a flow that was found is there"), again)
+    }
+
+    fn take(&mut self, at: usize) -> Crossing {
+        self.left -= 1;
+        self.flows[at].1.take().expect("a flow that was found is there")
+    }
+
+    fn is_empty(&self) -> bool {
+        self.left == 0
+    }
+
+    fn rest(self) -> Vec<Crossing> {
+        self.flows.into_iter().filter_map(|(_, flow, _)| flow).collect()
+    }
+}
