@@ -27,7 +27,7 @@ fn complaints(paper: &str) -> Vec<String> {
                 if matches!(record.outcome.verdict, Verdict::CannotRun { .. }) {
                     // An item that lacks its input has a reason, and neither numbers nor a figure.
                     let word = if data.is_none() { "skipped" } else { "cannot run" };
-                    println!("{word}: {}: {}", item.id, record.outcome.verdict.text());
+                    eprintln!("{word}: {}: {}", item.id, record.outcome.verdict.text());
                     continue;
                 }
                 if record.outcome.values.is_empty() {

@@ -17,7 +17,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [interface, path, passes] = arguments.as_slice() else {
         return Err("usage: send INTERFACE CAPTURE TIMES".into());
     };
-    let options = SetOptions { capture: CaptureOptions::default(), passes: passes.parse()? };
+    let options =
+        SetOptions { capture: CaptureOptions::default(), passes: passes.parse()?, ..SetOptions::default() };
     let mut source = CaptureSet::open(&[Input::Path(PathBuf::from(path))], options)?;
     let mut sender = Capture::from_device(interface.as_str())?.open()?;
     let mut batch = PacketBatch::new();

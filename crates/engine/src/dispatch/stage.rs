@@ -338,7 +338,8 @@ impl<'a> InputStage<'a> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(not(loom))]
+#[cfg(test)]
 pub(crate) mod tests {
     use std::collections::VecDeque;
     use std::sync::{Mutex, Weak};
@@ -493,10 +494,14 @@ pub(crate) mod tests {
         let batches =
             [(32, 7, 0), (32, 7, 0), (32, 7, 0), (20, 7, 0), (12, 7, 0), (1, 7, 1), (1, 8, 1), (1, 8, 1)];
         let block: SharedBlock = Arc::new(Block::Owned(Vec::new()));
-        with(&mut OneBlock(block, batches.to_vec().into_iter()), &[], |stage, taken| {
-            while stage.poll() != Polled::Done {}
-            assert_eq!(taken(), [(0, 64), (64, 64), (128, 1), (129, 2)]);
-        });
+        with(
+            &mut OneBlock(block, batches.into_iter().collect::<Vec<_>>().into_iter()),
+            &[],
+            |stage, taken| {
+                while stage.poll() != Polled::Done {}
+                assert_eq!(taken(), [(0, 64), (64, 64), (128, 1), (129, 2)]);
+            },
+        );
     }
 
     #[test]
