@@ -158,7 +158,7 @@ impl FlowState for Accounted {
         }
         let ([a, b], [c, d]) = (self.flags(), later.flags());
         if has(later, REOPENS) && Self::closed_by([a | c, b | d]).is_some() {
-            // Whether the connection was closed before that packet, its place among the others would tell.
+            // The summaries do not say whether the connection was closed before that packet.
             return Composed::NeedsPackets;
         }
         if has(later, OPENS | REOPENS) {

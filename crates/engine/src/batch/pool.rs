@@ -170,7 +170,7 @@ impl Received {
         }
     }
 
-    /// Says whether the packets of a share find room.
+    /// Returns whether the packets of a part fit.
     pub(crate) fn has_room(&self, share: &BatchPart) -> bool {
         self.picks.len() + share.mask.count_ones() as usize <= self.packets_max
     }
@@ -189,7 +189,7 @@ impl Received {
         self.shares.push(share);
     }
 
-    /// Lets go of everything.
+    /// Removes everything.
     pub(crate) fn clear(&mut self) {
         self.picks.clear();
         self.shares.clear();

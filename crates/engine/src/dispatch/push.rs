@@ -1,4 +1,4 @@
-//! Pipeline layout with a policy that decides: it says whose each packet of a tray is.
+//! The pipeline layout with a placement policy, which picks the worker of each packet of a batch.
 
 use std::sync::Arc;
 
