@@ -47,15 +47,9 @@ impl<F> Probed<F> {
 
 impl<F: FlowState> FlowState for Probed<F> {
     const COLUMNS: &'static [&'static str] = F::COLUMNS;
-    const SEPARATE: bool = F::SEPARATE;
 
     fn values(&self, out: &mut Vec<FlowValue>) {
         self.inner.values(out);
-    }
-
-    fn merge(&mut self, later: Self) {
-        self.inner.merge(later.inner);
-        self.closing = later.closing;
     }
 }
 

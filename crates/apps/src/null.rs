@@ -18,8 +18,6 @@ impl FlowState for NoState {
 
     fn values(&self, _out: &mut Vec<FlowValue>) {}
 
-    fn merge(&mut self, _later: Self) {}
-
     fn compose(&mut self, _later: &mut Self) -> Composed {
         Composed::Joined
     }

@@ -233,12 +233,6 @@ impl FlowState for TcpFlow {
         ]);
     }
 
-    fn merge(&mut self, later: Self) {
-        self.add(&later);
-        self.state = later.state;
-        self.facts = later.facts;
-    }
-
     fn compose(&mut self, later: &mut Self) -> Composed {
         if later.facts & (OPENED | SYN_ACK_FIN) == SYN_ACK_FIN {
             return Composed::NeedsPackets;
@@ -465,15 +459,6 @@ mod tests {
         assert_ne!(order(u64::MAX, 61, ACK, true), usual);
         assert_ne!(order(u64::MAX, 60, ACK | FIN, true), usual);
         assert_ne!(order(u64::MAX, 60, ACK, false), usual);
-    }
-
-    #[test]
-    fn merging_adds_a_later_record() {
-        let mut flow = feed(&[(true, SYN), (false, SYN | ACK)]);
-        flow.merge(feed(&[(true, ACK), (true, FIN | ACK)]));
-        assert_eq!((flow.packets(), flow.bytes()), ([3, 1], [180, 60]));
-        assert_eq!(flow.flags(), [SYN | ACK | FIN, SYN | ACK]);
-        assert_eq!(flow.state(), TcpState::HalfClosed);
     }
 
     #[test]

@@ -148,32 +148,6 @@ fn a_window_taken_back_is_counted_and_its_direction_stays_unnamed() {
     assert_eq!((plan.totals().taken_back, plan.totals().lost), (1, 1));
 }
 
-#[test]
-fn merging_keeps_the_first_name() {
-    let plan = plan(L7Options::default());
-    let named = run(&plan, TCP, &[data(true, 0, b"SSH-2.0-x\r\n")]);
-    let open = run(&plan, TCP, &[data(true, 0, b"\x01")]);
-    let mut merged = open.clone();
-    merged.merge(named.clone());
-    assert_eq!(merged.protocol(), Some("ssh"));
-    let (state, sums) = (FlowValue::Word("matched"), [2, 200, 2, 12, 0, 0].map(FlowValue::Count));
-    assert_eq!(values(&merged), [&[FlowValue::Word("ssh"), state][..], &sums].concat());
-    assert_eq!(values(&open)[1], FlowValue::Word("no-match-yet"));
-    // What is said twice, and what is missing.
-    let narrow = self::plan(L7Options { window_bytes: 64, ..L7Options::default() });
-    let bad =
-        run(&narrow, TCP, &[data(true, 0, b"\x01\x02"), data(true, 1, b"\x09"), data(true, 900, b"\x01")]);
-    let (overlap, gap) = bad.overlap_and_gap_bytes();
-    assert!(overlap > 0 && gap > 0);
-    let mut twice = bad.clone();
-    twice.merge(bad);
-    assert_eq!(twice.overlap_and_gap_bytes(), (2 * overlap, 2 * gap));
-    let mut merged = named;
-    merged.merge(open);
-    assert_eq!((merged.protocol(), merged.inspected_packets()), (Some("ssh"), 2));
-    assert_eq!(merged.inspected_bytes(), 12);
-}
-
 /// Two sides of a conversation, cut, doubled and exchanged.
 fn conversation() -> impl Strategy<Value = Vec<Packet>> {
     let sides = prop_oneof![

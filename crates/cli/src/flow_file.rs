@@ -1,11 +1,11 @@
-//! One record per flow, as CSV, JSON lines or IPFIX.
+//! Records of flows as CSV, JSON lines or IPFIX, written as they come.
 
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use flowloom::apps::accounting::ipfix::IpfixWriter;
 use flowloom::apps::accounting::{Accounted, EndReason};
-use flowloom::engine::{FlowResults, FlowState, FlowValue};
+use flowloom::engine::{FlowRecord, FlowState, FlowValue, RecordSink, SinkError};
 use flowloom::flow_key::FlowKey;
 
 use crate::output::OutputFile;
@@ -14,107 +14,128 @@ use crate::output::OutputFile;
 const KEY_COLUMNS: [&str; 7] =
     ["low_address", "low_port", "high_address", "high_port", "protocol", "zone", "pass"];
 
-/// The column of what is known only when a run is over: why a record ended.
+/// The column that says why a record ended, of an application that keeps account.
 const END_COLUMN: &str = "end_reason";
 
-/// The endings of files of records.
-const ENDINGS: [&str; 4] = ["csv", "jsonl", "json", "ipfix"];
-
-/// Writes the records to the file that was opened at `path`, in the order they come. `ends` says why each of them ended; where that is not known, it is empty.
-pub(crate) fn write<F: FlowState>(
-    path: &Path,
-    file: OutputFile,
-    flows: &FlowResults<F>,
-    ends: &[&'static str],
-) -> io::Result<()> {
-    let lines = path.extension().is_some_and(|extension| {
-        extension.eq_ignore_ascii_case("jsonl") || extension.eq_ignore_ascii_case("json")
-    });
-    let out = BufWriter::new(file);
-    if lines { json_lines(out, flows, ends) } else { csv(out, flows, ends) }
+/// What a file of records may be, by the ending of its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    Csv,
+    JsonLines,
+    Ipfix,
 }
 
-/// Says what is wrong with the name of a file of records: an ending that is not known. None at all is CSV's.
-pub(crate) fn check_name(path: &Path) -> Result<(), String> {
-    match path.extension() {
-        Some(ending) if !ENDINGS.iter().any(|known| ending.eq_ignore_ascii_case(known)) => Err(format!(
-            "--flows {}: .{} is not an ending that says what to write\n  CSV for .csv or none, JSON lines for .jsonl or .json, IPFIX for .ipfix",
-            path.display(),
-            ending.display()
-        )),
-        _ => Ok(()),
+impl Format {
+    /// Returns the format that a file's name asks for: CSV where it has no ending.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with an ending that is not known.
+    pub(crate) fn of(path: &Path) -> Result<Self, String> {
+        let Some(ending) = path.extension() else { return Ok(Self::Csv) };
+        match ending.to_ascii_lowercase().to_str() {
+            Some("csv") => Ok(Self::Csv),
+            Some("jsonl" | "json") => Ok(Self::JsonLines),
+            Some("ipfix") => Ok(Self::Ipfix),
+            _ => Err(format!(
+                "--flows {}: .{} is not an ending that says what to write\n  CSV for .csv or none, JSON lines for .jsonl or .json, IPFIX for .ipfix",
+                path.display(),
+                ending.display()
+            )),
+        }
     }
 }
 
-/// Says whether a file is to be IPFIX, by its name.
-pub(crate) fn is_ipfix(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("ipfix"))
+/// Returns the accounting record in a flow's state, where it has one.
+pub(crate) type AccountOf<F> = fn(&F) -> Option<&Accounted>;
+
+/// Writes records to a file.
+pub(crate) struct FlowWriter<F> {
+    out: Out,
+    /// Of an application that keeps account.
+    account: Option<AccountOf<F>>,
+    values: Vec<FlowValue>,
 }
 
-/// Writes accounting records as IPFIX messages, exported at the end of the run in packet time.
-pub(crate) fn write_ipfix<'a>(
-    file: OutputFile,
-    records: impl Iterator<Item = ((&'a FlowKey, &'a Accounted), EndReason)>,
-    export_ns: u64,
-) -> io::Result<()> {
-    let mut writer = IpfixWriter::new(BufWriter::new(file), export_ns);
-    for ((key, record), reason) in records {
-        writer.write(key, record, reason)?;
+enum Out {
+    Csv(Box<csv::Writer<BufWriter<OutputFile>>>),
+    JsonLines(BufWriter<OutputFile>),
+    Ipfix(Box<IpfixWriter<BufWriter<OutputFile>>>),
+}
+
+impl<F: FlowState> FlowWriter<F> {
+    /// Returns a writer of records to `file`.
+    pub(crate) fn new(file: OutputFile, format: Format, account: Option<AccountOf<F>>) -> Self {
+        let file = BufWriter::with_capacity(1 << 16, file);
+        let out = match format {
+            Format::Csv => Out::Csv(Box::new(csv::Writer::from_writer(file))),
+            Format::JsonLines => Out::JsonLines(file),
+            Format::Ipfix => Out::Ipfix(Box::new(IpfixWriter::new(file, 0))),
+        };
+        Self { out, account, values: Vec::with_capacity(F::COLUMNS.len()) }
     }
-    writer.finish().map(drop)
-}
 
-fn csv<F: FlowState>(out: impl Write, flows: &FlowResults<F>, ends: &[&str]) -> io::Result<()> {
-    let mut writer = csv::Writer::from_writer(out);
-    let end_column = (!ends.is_empty()).then_some(&END_COLUMN);
-    writer.write_record(KEY_COLUMNS.iter().chain(F::COLUMNS).chain(end_column))?;
-    let mut values = Vec::with_capacity(F::COLUMNS.len());
-    for (i, flow) in flows.iter().enumerate() {
-        values.clear();
-        flow.state.values(&mut values);
-        let key = key_values(&flow.key);
-        let values = values.iter().map(FlowValue::to_string);
-        let end = ends.get(i).map(|&end| end.to_owned());
-        writer.write_record(key.into_iter().chain(values).chain(end))?;
+    /// Writes what stands before the first record.
+    ///
+    /// # Errors
+    ///
+    /// What the file says.
+    pub(crate) fn begin(&mut self) -> io::Result<()> {
+        if let Out::Csv(out) = &mut self.out {
+            let end = self.account.is_some().then_some(&END_COLUMN);
+            out.write_record(KEY_COLUMNS.iter().chain(F::COLUMNS).chain(end))?;
+        }
+        self.flush()
     }
-    writer.flush()
-}
 
-fn json_lines<F: FlowState>(mut out: impl Write, flows: &FlowResults<F>, ends: &[&str]) -> io::Result<()> {
-    let mut values = Vec::with_capacity(F::COLUMNS.len());
-    for (i, flow) in flows.iter().enumerate() {
-        values.clear();
-        flow.state.values(&mut values);
-        let key = &flow.key;
-        let mut record = serde_json::Map::new();
-        record.insert("low_address".into(), key.low_address().to_string().into());
-        record.insert("low_port".into(), key.low_port().into());
-        record.insert("high_address".into(), key.high_address().to_string().into());
-        record.insert("high_port".into(), key.high_port().into());
-        record.insert("protocol".into(), key.protocol().into());
-        record.insert("zone".into(), key.zone().into());
-        record.insert("pass".into(), key.pass().into());
-        for (column, value) in F::COLUMNS.iter().zip(&values) {
-            let value = match *value {
-                FlowValue::Count(number) | FlowValue::TimeNs(number) | FlowValue::Bits(number) => {
-                    number.into()
-                }
-                FlowValue::Word(word) => word.into(),
-                other => other.to_string().into(),
+    fn flush(&mut self) -> io::Result<()> {
+        match &mut self.out {
+            Out::Csv(out) => out.flush(),
+            Out::JsonLines(out) => out.flush(),
+            Out::Ipfix(out) => out.flush(),
+        }
+    }
+
+    fn write_one(&mut self, record: &FlowRecord<F>) -> io::Result<()> {
+        let account = self.account.and_then(|account| account(&record.state));
+        let ended = account.map(|account| EndReason::of(account, record.ended));
+        let Self { out, values, .. } = self;
+        if let Out::Ipfix(out) = out {
+            return match account.zip(ended) {
+                Some((account, ended)) => out.write(&record.key, account, ended),
+                None => Ok(()),
             };
-            record.insert((*column).into(), value);
         }
-        if let Some(&end) = ends.get(i) {
-            record.insert(END_COLUMN.into(), end.into());
+        values.clear();
+        record.state.values(values);
+        match out {
+            Out::Csv(out) => csv(out, &record.key, values, ended),
+            Out::JsonLines(out) => json(out, &record.key, (F::COLUMNS, values), ended),
+            Out::Ipfix(_) => Ok(()),
         }
-        serde_json::to_writer(&mut out, &record)?;
-        out.write_all(b"\n")?;
     }
-    out.flush()
 }
 
-fn key_values(key: &FlowKey) -> [String; 7] {
-    [
+impl<F: FlowState> RecordSink<F> for FlowWriter<F> {
+    fn write(&mut self, records: &[FlowRecord<F>]) -> Result<(), SinkError> {
+        for record in records {
+            self.write_one(record).map_err(|error| SinkError(Box::new(error)))?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), SinkError> {
+        Self::flush(self).map_err(|error| SinkError(Box::new(error)))
+    }
+}
+
+fn csv(
+    out: &mut csv::Writer<impl Write>,
+    key: &FlowKey,
+    values: &[FlowValue],
+    ended: Option<EndReason>,
+) -> io::Result<()> {
+    let key = [
         key.low_address().to_string(),
         key.low_port().to_string(),
         key.high_address().to_string(),
@@ -122,5 +143,37 @@ fn key_values(key: &FlowKey) -> [String; 7] {
         key.protocol().to_string(),
         key.zone().to_string(),
         key.pass().to_string(),
-    ]
+    ];
+    let values = values.iter().map(FlowValue::to_string);
+    let ended = ended.map(|ended| ended.name().to_owned());
+    Ok(out.write_record(key.into_iter().chain(values).chain(ended))?)
+}
+
+fn json(
+    out: &mut impl Write,
+    key: &FlowKey,
+    (columns, values): (&[&str], &[FlowValue]),
+    ended: Option<EndReason>,
+) -> io::Result<()> {
+    let mut record = serde_json::Map::new();
+    record.insert("low_address".into(), key.low_address().to_string().into());
+    record.insert("low_port".into(), key.low_port().into());
+    record.insert("high_address".into(), key.high_address().to_string().into());
+    record.insert("high_port".into(), key.high_port().into());
+    record.insert("protocol".into(), key.protocol().into());
+    record.insert("zone".into(), key.zone().into());
+    record.insert("pass".into(), key.pass().into());
+    for (column, value) in columns.iter().zip(values) {
+        let value = match *value {
+            FlowValue::Count(number) | FlowValue::TimeNs(number) | FlowValue::Bits(number) => number.into(),
+            FlowValue::Word(word) => word.into(),
+            other => other.to_string().into(),
+        };
+        record.insert((*column).into(), value);
+    }
+    if let Some(ended) = ended {
+        record.insert(END_COLUMN.into(), ended.name().into());
+    }
+    serde_json::to_writer(&mut *out, &record)?;
+    out.write_all(b"\n")
 }

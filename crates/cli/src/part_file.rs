@@ -5,7 +5,7 @@
 //!  4 bytes   length of the header
 //!  …         the header, JSON: application, settings, counts, inputs
 //!  8 bytes   number of records
-//!  …         records: key (48), first and last tick (16), lives at the end (1), the application's state
+//!  …         records: key (48), first and last tick (16), why it ended (1; 0: it lives at the end), the application's state
 //!  32 bytes  SHA-256 of everything before
 //! ```
 //!
@@ -19,7 +19,7 @@ use std::str::FromStr;
 
 use flowloom::apps::SaveState;
 use flowloom::engine::counters::{InputCounters, WorkerCounters};
-use flowloom::engine::{FlowRecord, PartRecord, SavedPart};
+use flowloom::engine::{EndedBy, FlowRecord, PartRecord, SavedPart};
 use flowloom::flow_key::FlowKey;
 use flowloom::packet::{DropCounts, DropReason, LinkType};
 use serde::{Deserialize, Serialize};
@@ -192,9 +192,17 @@ impl Records {
         for word in record.key.words().iter().chain(&ticks) {
             self.bytes.extend_from_slice(&word.to_le_bytes());
         }
-        self.bytes.push(u8::from(is_live));
+        self.bytes.push(if is_live { 0 } else { ended_code(record.ended) });
         save(&record.state, &mut self.bytes);
         self.count += 1;
+    }
+}
+
+fn ended_code(ended: EndedBy) -> u8 {
+    match ended {
+        EndedBy::IdleTimeout => 1,
+        EndedBy::Application => 2,
+        _ => 3,
     }
 }
 
@@ -293,7 +301,14 @@ impl PartFile {
             let ticks = [next(), next()];
             let state = F::load(&record[RECORD_BYTES..])
                 .ok_or_else(|| format!("record {} has no state of {}", i + 1, self.header.settings.app))?;
-            records.push(PartRecord::new(key, ticks, record[64] != 0, state));
+            let ended = match record[64] {
+                0 => None,
+                1 => Some(EndedBy::IdleTimeout),
+                2 => Some(EndedBy::Application),
+                3 => Some(EndedBy::EndOfInput),
+                code => return Err(format!("record {} ended for an unknown reason, {code}", i + 1)),
+            };
+            records.push(PartRecord::new(key, ticks, ended, state));
         }
         Ok(SavedPart::new(self.header.input()?, self.header.workers()?, records))
     }
@@ -330,7 +345,7 @@ mod tests {
     fn a_part_comes_back_as_it_was_written() {
         let read = read_bytes(&part()).unwrap();
         let key = FlowKey::from_v4(1, 2, 3, 4, 6).0;
-        assert_eq!(read.records, [PartRecord::new(key, [5, 6], true, NoState)]);
+        assert_eq!(read.records, [PartRecord::new(key, [5, 6], None, NoState)]);
     }
 
     #[test]

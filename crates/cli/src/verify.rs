@@ -1,7 +1,7 @@
 //! The oracle behind `--verify`: one thread, the standard library's map, packet after packet.
 //!
 //! It shares the readers and the decoder with the engine (their oracles are elsewhere) and nothing of what it checks:
-//! hash, table, placement, rings, workers, ageing, the merging of results.
+//! hash, table, placement, rings, workers, ageing.
 
 use std::collections::HashMap;
 
@@ -23,7 +23,7 @@ pub(crate) struct Repeat {
     pub(crate) idle_timeout: Option<IdleTimeout>,
 }
 
-/// The oracle's records of each key: one, or several in their order where an application keeps them apart.
+/// The oracle's records of each key, in their order.
 pub(crate) type Records<F> = HashMap<FlowKey, Vec<F>>;
 
 /// Returns the oracle's results; `None` when the run was stopped meanwhile.
@@ -79,12 +79,8 @@ pub(crate) fn oracle<A: App>(
     Ok(Some(results))
 }
 
-fn finish<F: FlowState>(results: &mut Records<F>, key: FlowKey, flow: F) {
-    let earlier = results.entry(key).or_default();
-    match earlier.first_mut() {
-        Some(first) if !F::SEPARATE => first.merge(flow),
-        _ => earlier.push(flow),
-    }
+fn finish<F>(results: &mut Records<F>, key: FlowKey, flow: F) {
+    results.entry(key).or_default().push(flow);
 }
 
 /// Sums over the records of a flow that come out the same in whatever order its packets were seen: each of the columns named together.

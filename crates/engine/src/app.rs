@@ -39,9 +39,6 @@ pub(crate) type Outcome = Option<Verdict>;
 ///     fn values(&self, out: &mut Vec<FlowValue>) {
 ///         out.push(FlowValue::Count(self.0));
 ///     }
-///     fn merge(&mut self, later: Self) {
-///         self.0 += later.0;
-///     }
 /// }
 ///
 /// struct Counter;
@@ -137,19 +134,13 @@ pub enum Composed {
     NeedsPackets,
 }
 
-/// The state of one flow, and its results at the end.
-pub trait FlowState: Default + Send + 'static {
+/// What an application keeps of one flow: the content of its record.
+pub trait FlowState: Default + Send + Sync + 'static {
     /// Names of the results, as the columns of a flow file.
     const COLUMNS: &'static [&'static str];
 
-    /// Whether the records of one key stay apart in the results, in their order, instead of being merged.
-    const SEPARATE: bool = false;
-
     /// Appends one value per column.
     fn values(&self, out: &mut Vec<FlowValue>);
-
-    /// Adds a later record of the same flow, one that was begun after this one had ended by a timeout.
-    fn merge(&mut self, later: Self);
 
     /// Composes this summary of a flow's packets with that of the packets directly after them, which was taken without
     /// knowledge of these.
@@ -157,7 +148,7 @@ pub trait FlowState: Default + Send + 'static {
     /// The law: for any packets *a* followed by *b* within one record, `summary(a).compose(summary(b))` is
     /// [`Joined`](Composed::Joined) and equals `summary(a ++ b)`, or it is [`NeedsPackets`](Composed::NeedsPackets).
     /// Where the first packet of *b* would have begun another record, it is [`Apart`](Composed::Apart). Composing is
-    /// associative. Unlike [`merge`](Self::merge), which adds a record to an ended one, it continues a record.
+    /// associative.
     ///
     /// The default asks for the packets, which is right for any state: in the sharded layout a flow that crosses from
     /// one part to another is then processed again in the later part.

@@ -96,12 +96,12 @@ fn server_of(key: &FlowKey) -> u32 {
     }
 }
 
-/// What happens when a worker's ring is full.
+/// What happens when a ring of packets, or the queue of records, is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenFull {
-    /// The input stage waits: nothing is lost.
+    /// The thread that fills it waits: nothing is lost.
     Block,
-    /// The packet is dropped and counted.
+    /// The packet or the record is dropped and counted.
     Drop,
 }
 
@@ -156,8 +156,11 @@ pub struct EngineConfig {
     /// Flows idle for longer end, in packet time; tables must be built with [`IdleTimeout::for_table`]. `None`: flows
     /// last as long as the run, which is so unless told otherwise.
     pub idle_timeout: Option<IdleTimeout>,
-    /// The most records of ended flows that a worker keeps for the results; 16,777,216 unless told otherwise.
+    /// The most records of ended flows that a worker keeps for the results where no sink takes them; 16,777,216
+    /// unless told otherwise.
     pub records_max: usize,
+    /// What happens when the sink of records is slower than flows end; [`WhenFull::Block`] unless told otherwise.
+    pub records_when_full: WhenFull,
     /// Stop after so many packets; never unless told.
     pub packet_limit: Option<u64>,
     /// How fast packets are taken from the source; [`Pace::Max`] unless told otherwise.
@@ -179,6 +182,7 @@ impl EngineConfig {
             when_full: WhenFull::Block,
             idle_timeout: None,
             records_max: 16 << 20,
+            records_when_full: WhenFull::Block,
             packet_limit: None,
             pace: Pace::Max,
         }

@@ -179,6 +179,13 @@ pub enum Fault {
         #[source]
         error: SinkError,
     },
+    /// The sink of flow records broke, or panicked.
+    #[error("flow records cannot be written: {error}")]
+    Records {
+        /// What it said.
+        #[source]
+        error: SinkError,
+    },
     /// The input stage panicked.
     #[error("the input stage panicked after {}: {message}", packets_of(*packets))]
     InputPanicked {

@@ -35,10 +35,6 @@
 //!     fn values(&self, out: &mut Vec<FlowValue>) {
 //!         out.push(FlowValue::Count(self.0));
 //!     }
-//!
-//!     fn merge(&mut self, later: Self) {
-//!         self.0 += later.0;
-//!     }
 //! }
 //!
 //! struct NoDatagrams;
@@ -118,19 +114,20 @@ pub use app::{Again, App, Composed, FlowState, FlowValue, PartSupport, Verdict};
 pub use config::{Cores, EngineConfig, Layout, Order, PlacementDigest, WhenFull};
 pub use control::{Control, Snapshot, WorkerSnapshot};
 pub use dispatch::policy::Discipline;
+pub use egress::records::{RecordSink, RecordsReport};
 pub use egress::reorder::{PacketSink, Released, SinkCounters};
 pub use error::{ConfigError, Fault, SinkError, StartError};
 pub use ingest::pace::Pace;
 pub use report::counters;
 pub use report::digest::ResultDigest;
-pub use report::results::{FlowRecord, FlowResults, FlowResultsIter};
+pub use report::results::{EndedBy, FlowRecord, FlowResults, FlowResultsIter};
 pub use report::{RunReport, ShardedReport, SharedReport, WorkerReport};
-pub use runtime::assemble::Parts;
+pub use runtime::assemble::Endpoints;
 pub use runtime::pin::Pinning;
 pub use runtime::simulate::{SeededError, run_seeded};
-pub use runtime::threads::{run, run_parts};
+pub use runtime::threads::{run, run_with};
 pub use sharded::parts::{CutSource, PartSource};
-pub use sharded::run::{ShardedRun, run_sharded, run_sharded_then};
+pub use sharded::run::{Outputs, ShardedRun, run_sharded, run_sharded_with};
 pub use sharded::saved::{MergeError, MergedParts, PartRecord, SavedPart, merge_parts};
 pub use time::IdleTimeout;
 

@@ -15,9 +15,6 @@ impl FlowState for Talk {
     fn values(&self, out: &mut Vec<FlowValue>) {
         out.extend([FlowValue::Count(self.0), FlowValue::Count(self.1)]);
     }
-    fn merge(&mut self, later: Self) {
-        *self = Self(self.0 + later.0, self.1 + later.1);
-    }
 }
 
 struct TopTalkers;

@@ -26,11 +26,6 @@ impl FlowState for Talk {
     fn values(&self, out: &mut Vec<FlowValue>) {
         out.extend([FlowValue::Count(self.packets), FlowValue::Count(self.bytes)]);
     }
-
-    fn merge(&mut self, later: Self) {
-        self.packets += later.packets;
-        self.bytes += later.bytes;
-    }
 }
 
 /// Counts what each flow sends.

@@ -1,7 +1,6 @@
 //! Why records ended.
 
-use flowloom_engine::time::tick_of;
-use flowloom_engine::{FlowResults, IdleTimeout};
+use flowloom_engine::EndedBy;
 
 use super::Accounted;
 
@@ -46,33 +45,17 @@ impl EndReason {
     }
 }
 
-/// Returns why each record of a run ended, in the order of the records. `account` finds the record in a flow's state
-/// (states without one are passed over), `last_ns` is the time of the run's last packet.
-///
-/// What TCP said comes first: a record that saw its connection closed ended by that, whatever came later. Else a record
-/// with another of its key behind it ended by the timeout that lies between the two, and a last one is idle if the
-/// input went on without it for longer than the timeout.
-#[must_use]
-pub fn end_reasons<F>(
-    flows: &FlowResults<F>,
-    account: impl Fn(&F) -> Option<&Accounted>,
-    idle: Option<IdleTimeout>,
-    last_ns: u64,
-) -> Vec<EndReason> {
-    let mut records = flows.iter().peekable();
-    let mut reasons = Vec::with_capacity(flows.len());
-    while let Some(record) = records.next() {
-        let next = records.peek().filter(|next| next.key == record.key);
-        let next = next.and_then(|next| account(&next.state)).map(|next| next.first_ns);
-        let Some(state) = account(&record.state) else { continue };
-        let seen = tick_of(state.last_ns);
-        let is_idle = idle.is_some_and(|idle| idle.is_over(seen, tick_of(next.unwrap_or(last_ns))));
-        reasons.push(match (state.closed(), next) {
+impl EndReason {
+    /// Returns why a record ended, from its state and from what ended it in the engine.
+    ///
+    /// What TCP said comes first: a record that saw its connection closed ended by that, whatever came later.
+    #[must_use]
+    pub fn of(record: &Accounted, ended: EndedBy) -> Self {
+        match (record.closed(), ended) {
             (Some(closed), _) => closed,
-            _ if is_idle => EndReason::Idle,
-            (None, Some(_)) => EndReason::Active,
-            (None, None) => EndReason::EndOfInput,
-        });
+            (None, EndedBy::IdleTimeout) => Self::Idle,
+            (None, EndedBy::Application) => Self::Active,
+            (None, _) => Self::EndOfInput,
+        }
     }
-    reasons
 }

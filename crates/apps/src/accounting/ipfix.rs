@@ -113,8 +113,8 @@ pub struct IpfixWriter<W> {
 }
 
 impl<W: Write> IpfixWriter<W> {
-    /// Returns a writer of messages that were exported at `export_ns`, nanoseconds since 1970: the end of the run, in packet
-    /// time, so that the same packets make the same file.
+    /// Returns a writer of messages that were exported at `export_ns`, nanoseconds since 1970, or when the latest record
+    /// so far ended, if that is later: packet time, so that the same packets make the same file.
     pub fn new(out: W, export_ns: u64) -> Self {
         let mut writer = Self {
             out,
@@ -166,6 +166,8 @@ impl<W: Write> IpfixWriter<W> {
         self.put(&tuple.destination_port.to_be_bytes());
         self.put(&[tuple.protocol]);
         let (first_ns, last_ns) = record.times_ns();
+        let seconds = u32::try_from(last_ns / 1_000_000_000).unwrap_or(u32::MAX);
+        self.export_seconds = self.export_seconds.max(seconds);
         self.put(&(first_ns / 1_000_000).to_be_bytes());
         self.put(&(last_ns / 1_000_000).to_be_bytes());
         let there = record.way().index();
@@ -182,14 +184,23 @@ impl<W: Write> IpfixWriter<W> {
         Ok(())
     }
 
+    /// Writes the records that wait for a message to be full.
+    ///
+    /// # Errors
+    ///
+    /// What `out` says.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.flush_message()?;
+        self.out.flush()
+    }
+
     /// Writes what is left, and returns `out`.
     ///
     /// # Errors
     ///
     /// What `out` says.
     pub fn finish(mut self) -> io::Result<W> {
-        self.flush_message()?;
-        self.out.flush()?;
+        self.flush()?;
         Ok(self.out)
     }
 
@@ -228,6 +239,7 @@ impl<W: Write> IpfixWriter<W> {
         self.close_set();
         if self.message.len() > MESSAGE_HEADER_BYTES {
             self.put_length(2, self.message.len());
+            self.message[4..8].copy_from_slice(&self.export_seconds.to_be_bytes());
             self.out.write_all(&self.message)?;
             self.written = self.written.wrapping_add(self.records);
             self.records = 0;

@@ -15,8 +15,7 @@
 //! * *end*: the input ended.
 //!
 //! The records of one key stay apart, in their order; where they are cut is judged by the key's own packets, so that
-//! they do not depend on the number of workers. Which reason a record has can be said only when its neighbours and the
-//! end of the input are known: [`end_reasons`] does.
+//! they do not depend on the number of workers.
 
 mod end;
 pub mod ipfix;
@@ -27,7 +26,7 @@ use flowloom_packet::PacketView;
 
 use crate::save_state::{SaveState, put, words};
 
-pub use end::{EndReason, end_reasons};
+pub use end::EndReason;
 
 const FIN: u8 = 1;
 const SYN: u8 = 2;
@@ -95,6 +94,17 @@ impl Accounted {
         Self::closed_by(self.flags())
     }
 
+    /// Adds what a later part of the record has counted.
+    fn add(&mut self, later: Self) {
+        for way in 0..2 {
+            self.seen[way] += later.seen[way] & PACKETS;
+            self.seen[way] |= later.seen[way] & (0xFF << FLAGS_SHIFT);
+            self.bytes[way] += later.bytes[way];
+            self.ip_bytes[way] += later.ip_bytes[way];
+        }
+        self.last_ns = later.last_ns;
+    }
+
     fn closed_by([there, back]: [u8; 2]) -> Option<EndReason> {
         if (there | back) & RST != 0 {
             Some(EndReason::Reset)
@@ -120,7 +130,6 @@ impl FlowState for Accounted {
         "tcp_flags_high_to_low",
         "first_sender",
     ];
-    const SEPARATE: bool = true;
 
     fn values(&self, out: &mut Vec<FlowValue>) {
         let (packets, flags) = (self.packets(), self.flags());
@@ -139,17 +148,6 @@ impl FlowState for Accounted {
         ]);
     }
 
-    /// Adds a later record, for whoever wants one a key after all.
-    fn merge(&mut self, later: Self) {
-        for way in 0..2 {
-            self.seen[way] += later.seen[way] & PACKETS;
-            self.seen[way] |= later.seen[way] & (0xFF << FLAGS_SHIFT);
-            self.bytes[way] += later.bytes[way];
-            self.ip_bytes[way] += later.ip_bytes[way];
-        }
-        self.last_ns = later.last_ns;
-    }
-
     /// A record that an active timeout may end is composed by [`Accounting`], which knows it.
     fn compose(&mut self, later: &mut Self) -> Composed {
         let has = |flow: &Self, bit: u64| (flow.seen[0] | flow.seen[1]) & bit != 0;
@@ -164,7 +162,7 @@ impl FlowState for Accounted {
         if has(later, OPENS | REOPENS) {
             self.seen[0] |= REOPENS;
         }
-        self.merge(std::mem::take(later));
+        self.add(std::mem::take(later));
         Composed::Joined
     }
 }

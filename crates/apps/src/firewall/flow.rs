@@ -114,10 +114,4 @@ impl FlowState for FirewallFlow {
             FlowValue::Count(self.bytes[1]),
         ]);
     }
-
-    /// Sums packets and bytes; rule and first sender are the later record's.
-    fn merge(&mut self, later: Self) {
-        self.add(&later);
-        *self = Self { packets: self.packets, bytes: self.bytes, ..later };
-    }
 }

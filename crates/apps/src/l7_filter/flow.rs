@@ -67,21 +67,12 @@ pub struct L7Flow {
     pub(super) state: L7State,
     pub(super) sides: [Side; 2],
     pub(super) protocol: Option<Name>,
-    earlier: Option<Box<Earlier>>,
 }
 
 const _: () = assert!(
     size_of::<L7Flow>() <= 192,
     "with its key a flow has at most four lines, all of which a lookup asks for"
 );
-
-/// What earlier records of the same key have added up to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Earlier {
-    bytes: u64,
-    overlap_bytes: u64,
-    gap_bytes: u64,
-}
 
 impl L7Flow {
     /// Returns where its naming stands.
@@ -105,28 +96,20 @@ impl L7Flow {
     /// Returns the bytes that were put in sequence and looked at, however often.
     #[must_use]
     pub fn inspected_bytes(&self) -> u64 {
-        self.earlier().bytes + self.sides.iter().map(|side| u64::from(side.taken)).sum::<u64>()
+        self.sides.iter().map(|side| u64::from(side.taken)).sum::<u64>()
     }
 
     /// Returns the bytes that came again, and the bytes that were missing, in both directions while it was undecided.
     #[must_use]
     pub fn overlap_and_gap_bytes(&self) -> (u64, u64) {
-        let earlier = self.earlier();
-        self.sides.iter().map(|side| side.order.counts()).fold(
-            (earlier.overlap_bytes, earlier.gap_bytes),
-            |(overlap, gap), counts| {
-                (overlap + u64::from(counts.overlap_bytes), gap + u64::from(counts.gap_bytes))
-            },
-        )
+        self.sides.iter().map(|side| side.order.counts()).fold((0, 0), |(overlap, gap), counts| {
+            (overlap + u64::from(counts.overlap_bytes), gap + u64::from(counts.gap_bytes))
+        })
     }
 
     /// Says whether no packet has changed anything but the counts.
     fn is_untouched(&self) -> bool {
         self.state == L7State::NoMatchYet && self.inspected == 0 && self.sides == <[Side; 2]>::default()
-    }
-
-    fn earlier(&self) -> Earlier {
-        self.earlier.as_deref().copied().unwrap_or_default()
     }
 }
 
@@ -154,26 +137,6 @@ impl FlowState for L7Flow {
             FlowValue::Count(overlap),
             FlowValue::Count(gap),
         ]);
-    }
-
-    /// The first record that was matched names the flow; where none was, the last one says how it stands.
-    fn merge(&mut self, later: Self) {
-        let bytes = self.inspected_bytes();
-        let (overlap_bytes, gap_bytes) = self.overlap_and_gap_bytes();
-        let (packets, wire_bytes, inspected) = (self.packets, self.bytes, self.inspected);
-        let named = self.protocol.filter(|_| self.state == L7State::Matched);
-        *self = later;
-        if named.is_some() {
-            self.state = L7State::Matched;
-            self.protocol = named;
-        }
-        self.packets += packets;
-        self.bytes += wire_bytes;
-        self.inspected = self.inspected.saturating_add(inspected);
-        let earlier = self.earlier.get_or_insert_default();
-        earlier.bytes += bytes;
-        earlier.overlap_bytes += overlap_bytes;
-        earlier.gap_bytes += gap_bytes;
     }
 
     /// A name that was decided stays; a scan that was under way needs the packets.

@@ -8,7 +8,7 @@ use flowloom_apps::firewall::{
 };
 use flowloom_classifier::policy::{Fragment, Packet};
 use flowloom_classifier::{Action, ClassifierBuilder, PortRange, PrefixV4, ProtocolMatch, Rule, RuleSet};
-use flowloom_engine::{App, FlowState, FlowValue, Verdict};
+use flowloom_engine::{App, FlowValue, Verdict};
 use flowloom_flow_key::{FiveTuple, FlowKey};
 use flowloom_packet::{Headers, PacketView};
 use flowloom_traffic::synth::MixConfig;
@@ -294,15 +294,6 @@ fn a_flow_says_among_which_rules_its_rule_has_its_number() {
         firewall.on_packet(&packet.view(1), &mut flow);
         assert_eq!((flow.rule(), flow.generation()), (0, 2));
     }
-}
-
-#[test]
-fn later_records_of_a_flow_are_added_to_it() {
-    let usual = FirewallOptions::default();
-    let (_, mut flow) = talk(usual, [10, 0, 0, 1], &[(true, SYN), (false, ACK)]);
-    let (_, later) = talk(usual, [10, 0, 0, 1], &[(false, ACK)]);
-    flow.merge(later);
-    assert_eq!((flow.packets(), flow.bytes(), flow.rule()), ([2, 1], [120, 60], 0));
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use flowloom_apps::Accounting;
 use flowloom_apps::accounting::ipfix::IpfixWriter;
-use flowloom_apps::accounting::{Accounted, EndReason, end_reasons};
-use flowloom_engine::{IdleTimeout, Layout};
+use flowloom_apps::accounting::{Accounted, EndReason};
+use flowloom_engine::Layout;
 use flowloom_flow_key::FlowKey;
 use flowloom_traffic::synth::MixConfig;
 use netflow_parser::variable_versions::ipfix::FlowSetBody;
@@ -124,8 +124,8 @@ proptest! {
         let idle_ns = idle_ms.map(|ms| ms * 1_000_000);
         let report = go(&Memory::of(config), Layout::Inline, idle_ns, || Accounting::new(Some(100_000_000)));
         let last_ns = report.input.last_ns;
-        let reasons =
-            end_reasons(&report.flows, |flow| Some(flow), idle_ns.map(IdleTimeout::from_ns), last_ns);
+        let reasons: Vec<EndReason> =
+            report.flows.iter().map(|record| EndReason::of(&record.state, record.ended)).collect();
         let mut writer = IpfixWriter::new(Vec::new(), last_ns);
         for (record, reason) in report.flows.iter().zip(&reasons) {
             writer.write(&record.key, &record.state, *reason).unwrap();

@@ -155,9 +155,14 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "K/N", requires = "save_part", value_parser = parse::from_str::<PartNumber>)]
     pub(crate) part: Option<PartNumber>,
 
-    /// Write one record per flow, of all its times where --timeout ended it between; JSON lines for .jsonl and .json, IPFIX for .ipfix (of --app accounting), CSV for .csv and names without an ending
+    /// Write a record of each flow when it ends; JSON lines for .jsonl and .json, IPFIX for .ipfix (of --app accounting),
+    /// CSV for .csv and names without an ending
     #[arg(long, value_name = "FILE")]
     pub(crate) flows: Option<PathBuf>,
+
+    /// Write the records of --flows in the order of their keys, when the run has ended: all of them are kept until then
+    #[arg(long, requires = "flows")]
+    pub(crate) sort: bool,
 
     /// Write the packets that the application accepts to a pcapng file, in the order that --order promises; one whose time
     /// goes back in the input gets the latest time before it. Without --order external, a packet may stand before earlier

@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use flowloom::apps::accounting::{Accounted, EndReason, end_reasons};
+use flowloom::apps::accounting::Accounted;
 use flowloom::apps::{Accounting, Null, SaveState, TcpTracker};
-use flowloom::engine::{App, IdleTimeout, MergedParts, merge_parts};
+use flowloom::engine::{App, IdleTimeout, MergedParts, RecordSink, merge_parts};
 
 use crate::args::Common;
 use crate::args::merge::Merge;
 use crate::exit::{Failure, Status};
-use crate::flow_file;
+use crate::flow_file::{AccountOf, FlowWriter, Format};
 use crate::output::OutputFile;
 use crate::part_file::{self, PartFile, PartNumber, Settings};
 use crate::render::merge::{MergeResult, PartFigures};
@@ -27,9 +27,11 @@ pub(crate) fn run(arguments: &Merge, common: &Common) -> Result<Status, Failure>
     in_order(&mut parts, arguments.incomplete)?;
     let active_ns = settings.active_timeout_ns;
     match settings.app.as_str() {
-        "null" => merge(arguments, common, parts, &settings, Null, |_| None),
-        "tcp-tracker" => merge(arguments, common, parts, &settings, TcpTracker, |_| None),
-        "accounting" => merge(arguments, common, parts, &settings, Accounting::new(active_ns), itself),
+        "null" => merge(arguments, common, parts, &settings, Null, None),
+        "tcp-tracker" => merge(arguments, common, parts, &settings, TcpTracker, None),
+        "accounting" => {
+            merge(arguments, common, parts, &settings, Accounting::new(active_ns), Some(itself as _))
+        }
         app => Err(Failure::Input(format!("parts of the application '{app}' cannot be merged"))),
     }
 }
@@ -98,11 +100,11 @@ fn merge<A: App<Flow: SaveState>>(
     parts: Vec<(PathBuf, PartFile)>,
     settings: &Settings,
     app: A,
-    account: fn(&A::Flow) -> Option<&Accounted>,
+    account: Option<AccountOf<A::Flow>>,
 ) -> Result<Status, Failure> {
     if let Some(path) = &arguments.flows {
-        flow_file::check_name(path).map_err(Failure::Usage)?;
-        if flow_file::is_ipfix(path) && settings.app != "accounting" {
+        let format = Format::of(path).map_err(Failure::Usage)?;
+        if format == Format::Ipfix && settings.app != "accounting" {
             return Err(Failure::Usage(format!(
                 "--flows to IPFIX is for parts of --app accounting, these are of {}",
                 settings.app
@@ -133,7 +135,7 @@ fn merge<A: App<Flow: SaveState>>(
     })?;
     let result = MergeResult::new(settings, figures, &merged);
     if let Some(path) = &arguments.flows {
-        write_flows(path, &merged, idle, account).map_err(|error| {
+        write_flows(path, &merged, account).map_err(|error| {
             Failure::Output(format!("cannot write flows to {}: {error}", path.display()))
         })?;
     }
@@ -144,18 +146,15 @@ fn merge<A: App<Flow: SaveState>>(
 fn write_flows<F: SaveState>(
     path: &std::path::Path,
     merged: &MergedParts<F>,
-    idle: Option<IdleTimeout>,
-    account: fn(&F) -> Option<&Accounted>,
+    account: Option<AccountOf<F>>,
 ) -> std::io::Result<()> {
-    let file = OutputFile::open(path)?;
-    let last_ns = merged.input.last_ns;
-    let reasons = end_reasons(&merged.flows, account, idle, last_ns);
-    if flow_file::is_ipfix(path) {
-        let records = merged.flows.iter().filter_map(|record| Some((&record.key, account(&record.state)?)));
-        return flow_file::write_ipfix(file, records.zip(reasons), last_ns);
+    let format = Format::of(path).map_err(std::io::Error::other)?;
+    let mut writer = FlowWriter::new(OutputFile::open(path)?, format, account);
+    writer.begin()?;
+    for record in &merged.flows {
+        writer.write(std::slice::from_ref(record)).map_err(std::io::Error::other)?;
     }
-    let ends: Vec<&'static str> = reasons.into_iter().map(EndReason::name).collect();
-    flow_file::write(path, file, &merged.flows, &ends)
+    RecordSink::flush(&mut writer).map_err(std::io::Error::other)
 }
 
 /// Returns the accounting record that an accounting record is.

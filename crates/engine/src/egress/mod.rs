@@ -1,3 +1,4 @@
-//! What leaves: accepted packets, in the order that was promised, to a sink.
+//! What leaves: accepted packets, in the order that was promised, and records of ended flows.
 
+pub(crate) mod records;
 pub(crate) mod reorder;

@@ -1,70 +1,87 @@
-//! A digest of a run's per-flow results, the same for any seed, mode and number of workers.
+//! A digest of a run's per-flow results, the same for any seed, layout and number of workers.
 
 use flowloom_flow_key::FlowKey;
 use flowloom_flow_key::hash::fold::fold;
 
 use crate::app::FlowValue;
 
-/// Accumulates the results of flows, in the order of their keys, into 128 bits.
+/// Combines the digests of flow records into 128 bits.
 ///
-/// It tells two runs apart by accident, not by design: it is no cryptographic hash.
-#[derive(Clone, Debug)]
+/// The digest is a sum over records: it depends neither on their order nor on how they are grouped, so the digests of
+/// parts [add up](Self::combine) to that of the whole without the records being kept. It tells runs apart that differ
+/// by accident; it is not a cryptographic hash.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_engine::ResultDigest;
+/// use flowloom_flow_key::FlowKey;
+/// let records = [1, 2].map(|host| ResultDigest::of_flow(&FlowKey::from_v4(host, 1, 3, 4, 6).0, &[]));
+/// let mut forwards = ResultDigest::default();
+/// let mut backwards = ResultDigest::default();
+/// records.iter().for_each(|&record| forwards.add(record));
+/// records.iter().rev().for_each(|&record| backwards.add(record));
+/// assert_eq!(forwards, backwards);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResultDigest {
-    lanes: [u64; 2],
+    sum: [u64; 2],
 }
 
-impl Default for ResultDigest {
-    fn default() -> Self {
-        // The first digits of pi and e: any constants will do, as long as they stay.
-        Self { lanes: [0x243F_6A88_85A3_08D3, 0xB7E1_5162_8AED_2A6A] }
-    }
-}
+/// The first digits of pi and e: any constants will do, as long as they stay.
+const START: [u64; 2] = [0x243F_6A88_85A3_08D3, 0xB7E1_5162_8AED_2A6A];
 
 impl ResultDigest {
-    /// Returns the digest of one flow's results, to be added in the order of keys.
+    /// Returns the digest of one flow record, to be [added](Self::add) to that of a run.
     #[must_use]
     pub fn of_flow(key: &FlowKey, values: &[FlowValue]) -> [u64; 2] {
-        let mut flow = Self::default();
+        let mut lanes = START;
         for &word in key.words() {
-            flow.word(word);
+            lanes = mixed(lanes, word);
         }
         for value in values {
             match *value {
                 FlowValue::Count(number) | FlowValue::TimeNs(number) | FlowValue::Bits(number) => {
-                    flow.word(number);
+                    lanes = mixed(lanes, number);
                 }
                 FlowValue::Word(text) => {
                     for chunk in text.as_bytes().chunks(8) {
                         let mut word = [0; 8];
                         word[..chunk.len()].copy_from_slice(chunk);
-                        flow.word(u64::from_le_bytes(word));
+                        lanes = mixed(lanes, u64::from_le_bytes(word));
                     }
                 }
             }
         }
-        flow.lanes
+        // Once more, so that what is summed depends on the last value in all of its bits.
+        mixed(lanes, values.len() as u64)
     }
 
-    /// Adds one flow's digest.
-    pub fn add(&mut self, flow: [u64; 2]) {
-        self.word(flow[0]);
-        self.word(flow[1]);
+    /// Adds one record's digest.
+    pub fn add(&mut self, record: [u64; 2]) {
+        for (sum, lane) in self.sum.iter_mut().zip(record) {
+            *sum = sum.wrapping_add(lane);
+        }
     }
 
-    #[inline]
-    fn word(&mut self, word: u64) {
-        let [a, b] = self.lanes;
-        self.lanes = [
-            fold(a ^ word, 0x9E37_79B9_7F4A_7C15).rotate_left(23) ^ b,
-            fold(b.rotate_left(32) ^ word, 0xC2B2_AE3D_27D4_EB4F) ^ a.wrapping_add(word),
-        ];
+    /// Adds the digest of other records.
+    pub fn combine(&mut self, other: Self) {
+        self.add(other.sum);
     }
 
     /// Returns the digest as 32 hexadecimal digits.
     #[must_use]
     pub fn finish(&self) -> String {
-        format!("{:016x}{:016x}", self.lanes[0], self.lanes[1])
+        format!("{:016x}{:016x}", self.sum[0], self.sum[1])
     }
+}
+
+#[inline]
+fn mixed([a, b]: [u64; 2], word: u64) -> [u64; 2] {
+    [
+        fold(a ^ word, 0x9E37_79B9_7F4A_7C15).rotate_left(23) ^ b,
+        fold(b.rotate_left(32) ^ word, 0xC2B2_AE3D_27D4_EB4F) ^ a.wrapping_add(word),
+    ]
 }
 
 #[cfg(test)]
@@ -93,5 +110,19 @@ mod tests {
                 assert_ne!(a, b);
             }
         }
+    }
+
+    #[test]
+    fn records_that_repeat_do_not_cancel() {
+        let (key, _) = FlowKey::from_v4(1, 2, 3, 4, 6);
+        let record = ResultDigest::of_flow(&key, &[FlowValue::Count(7)]);
+        let mut digests = Vec::new();
+        let mut digest = ResultDigest::default();
+        for _ in 0..4 {
+            digests.push(digest.finish());
+            digest.add(record);
+        }
+        digests.dedup();
+        assert_eq!(digests.len(), 4);
     }
 }

@@ -11,6 +11,7 @@ use flowloom_packet::DropReason;
 use flowloom_packet::reason::DropCounts;
 
 use crate::app::FlowState;
+use crate::egress::records::RecordsReport;
 use crate::egress::reorder::SinkCounters;
 use crate::error::Fault;
 use crate::report::counters::{InputCounters, WorkerCounters};
@@ -101,8 +102,13 @@ pub struct RunReport<F> {
     pub input_busy: Option<Duration>,
     /// From the first batch asked for until the last packet was done.
     pub elapsed: Duration,
-    /// One record per distinct key.
+    /// The records of flows, unless they went to a [sink](crate::RecordSink).
     pub flows: FlowResults<F>,
+    /// Flows that lived at the end of the run and whose idle timeout was over: they are counted as expired, and their
+    /// records say so.
+    pub timed_out_at_end: u64,
+    /// What became of the records that went to a sink.
+    pub records: Option<RecordsReport>,
     /// The run was asked to stop before its input had ended.
     pub interrupted: bool,
     /// What ended the run early, if anything did.
@@ -156,9 +162,19 @@ impl<F: FlowState> RunReport<F> {
         shared.chain(own).reduce(sum).unwrap_or_default()
     }
 
-    /// Returns the digest of the per-flow results: equal for runs that found the same, whatever seed, mode and
+    /// Returns the digest of the per-flow results: equal for runs that found the same, whatever the seed, layout and
     /// number of workers.
     pub fn digest(&self) -> String {
-        self.flows.digest()
+        let mut digest = self.flows.digest();
+        if let Some(records) = &self.records {
+            digest.combine(records.digest);
+        }
+        digest.finish()
+    }
+
+    /// Returns the number of records: those in the report, and those that went to a sink.
+    pub fn record_count(&self) -> u64 {
+        let sent = self.records.as_ref().map_or(0, |records| records.written + records.lost);
+        self.flows.len() as u64 + sent
     }
 }

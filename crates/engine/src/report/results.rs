@@ -1,13 +1,27 @@
-//! The results of flows: one record per distinct key, or all records of it, in the order of keys.
+//! The records of flows that a run has kept.
 
 use std::cmp::Ordering;
+use std::sync::OnceLock;
 
 use flowloom_flow_key::{FlowKey, IpFamily};
 
 use crate::app::FlowState;
 use crate::report::digest::ResultDigest;
 
-/// The result of one flow.
+/// Why a record ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum EndedBy {
+    /// The flow had no packet for longer than the idle timeout.
+    IdleTimeout,
+    /// The application began another record of the same key ([`App::ends_before`](crate::App::ends_before)).
+    Application,
+    /// The input ended, or the run was stopped.
+    #[default]
+    EndOfInput,
+}
+
+/// What is known of one flow from one time to another.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct FlowRecord<F> {
@@ -15,18 +29,29 @@ pub struct FlowRecord<F> {
     pub key: FlowKey,
     /// What the application knows of it.
     pub state: F,
+    /// Why the record ended.
+    pub ended: EndedBy,
 }
 
-/// The results of a run's flows.
+impl<F> FlowRecord<F> {
+    /// Returns a record.
+    pub fn new(key: FlowKey, state: F, ended: EndedBy) -> Self {
+        Self { key, state, ended }
+    }
+}
+
+/// The records that a run has kept.
 ///
-/// Records stay where the stages put them; only an order of a few bytes each is made, so a million flows are not
-/// copied to be sorted.
+/// Records stay where the workers put them. [`iter`](Self::iter) visits them in the order of keys, for which it sorts
+/// a few bytes of each when it is called first; [`unordered`](Self::unordered) does not sort.
 #[derive(Clone)]
 pub struct FlowResults<F> {
-    /// The records of each table.
+    /// The records of each table or part.
     chunks: Vec<Vec<FlowRecord<F>>>,
-    /// Places of the records of distinct keys, by key.
-    order: Vec<Place>,
+    /// Records of each chunk that do not count; empty where all do.
+    removed: Vec<Vec<bool>>,
+    len: usize,
+    order: OnceLock<Vec<Place>>,
 }
 
 /// Where a record lies.
@@ -38,51 +63,128 @@ pub(crate) struct Place {
 
 impl<F> std::fmt::Debug for FlowResults<F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FlowResults")
-            .field("records", &self.chunks.iter().map(Vec::len).sum::<usize>())
-            .field("keys", &self.order.len())
-            .finish_non_exhaustive()
+        f.debug_struct("FlowResults").field("records", &self.len).finish_non_exhaustive()
     }
 }
+
+impl<F> FlowResults<F> {
+    /// Takes records, those of one key in the order of time.
+    pub(crate) fn new(chunks: Vec<Vec<FlowRecord<F>>>) -> Self {
+        Self::without(chunks, Vec::new())
+    }
+
+    /// Takes records but those that `removed` marks, in a list for each chunk.
+    pub(crate) fn without(chunks: Vec<Vec<FlowRecord<F>>>, removed: Vec<Vec<bool>>) -> Self {
+        let all: usize = chunks.iter().map(Vec::len).sum();
+        let gone: usize = removed.iter().flatten().filter(|&&gone| gone).count();
+        Self { chunks, removed, len: all - gone, order: OnceLock::new() }
+    }
+
+    fn is_kept(&self, place: Place) -> bool {
+        let removed = self.removed.get(usize::from(place.chunk));
+        !removed.and_then(|removed| removed.get(place.at as usize)).copied().unwrap_or(false)
+    }
+
+    fn record(&self, place: Place) -> &FlowRecord<F> {
+        &self.chunks[usize::from(place.chunk)][place.at as usize]
+    }
+
+    /// Returns the places of all records in the order of keys, those of one key in the order of time.
+    fn order(&self) -> &[Place] {
+        self.order.get_or_init(|| {
+            let mut sorted = Vec::with_capacity(self.len);
+            for (records, chunk) in self.chunks.iter().zip(0..) {
+                sorted.extend(Sorted::all(records, chunk).filter(|entry| self.is_kept(entry.place())));
+            }
+            sort(&mut sorted, |place| &self.record(place).key);
+            sorted.iter().map(Sorted::place).collect()
+        })
+    }
+
+    /// Returns the number of records.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Returns whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Visits the records in the order of their keys, those of one key in the order of time. Sorts when it is called
+    /// first.
+    pub fn iter(&self) -> FlowResultsIter<'_, F> {
+        FlowResultsIter { results: self, places: self.order().iter() }
+    }
+
+    /// Visits the records in no particular order.
+    pub fn unordered(&self) -> impl Iterator<Item = &FlowRecord<F>> {
+        self.chunks.iter().zip(0..).flat_map(move |(records, chunk)| {
+            let kept = move |(_, at): &(_, u32)| self.is_kept(Place { chunk, at: *at });
+            records.iter().zip(0..).filter(kept).map(|(record, _)| record)
+        })
+    }
+
+    /// Takes the records out, in no particular order but that those of one key are in the order of time.
+    pub fn into_records(self) -> impl Iterator<Item = FlowRecord<F>> {
+        let mut removed = self.removed.into_iter();
+        self.chunks.into_iter().flat_map(move |records| {
+            let removed = removed.next().unwrap_or_default();
+            records
+                .into_iter()
+                .enumerate()
+                .filter(move |(at, _)| !removed.get(*at).copied().unwrap_or(false))
+                .map(|(_, record)| record)
+        })
+    }
+}
+
+/// Records from which the digest is taken on a further thread.
+const DIGEST_PARALLEL: usize = 16 << 10;
 
 impl<F: FlowState> FlowResults<F> {
-    /// Puts records in order and merges those of one key, of which earlier ones must come first.
-    pub(crate) fn new(chunks: Vec<Vec<FlowRecord<F>>>) -> Self {
-        let mut sorted = Vec::with_capacity(chunks.iter().map(Vec::len).sum());
-        for (records, chunk) in chunks.iter().zip(0..) {
-            sorted.extend(Sorted::all(records, chunk));
-        }
-        sort(&mut sorted, |place| &chunks[usize::from(place.chunk)][place.at as usize].key);
-        Self::of_sorted(chunks, sorted)
-    }
-
-    /// Merges the records of each key, which are in order.
-    pub(crate) fn of_sorted(mut chunks: Vec<Vec<FlowRecord<F>>>, sorted: Vec<Sorted>) -> Self {
-        let mut order: Vec<Place> = Vec::with_capacity(sorted.len());
-        let mut latest: Option<Sorted> = None;
-        for next in sorted {
-            let place = next.place();
-            // Records lie in no order: two are visited only where what is at hand does not tell them apart.
-            let is_alike = !F::SEPARATE && latest.is_some_and(|latest| latest.prefix(&next).is_none());
-            latest = Some(next);
-            match order.last() {
-                Some(&first) if is_alike && record(&chunks, first).key == record(&chunks, place).key => {
-                    let later = std::mem::take(&mut record_mut(&mut chunks, place).state);
-                    record_mut(&mut chunks, first).state.merge(later);
+    /// Returns the digest of all records.
+    pub(crate) fn digest(&self) -> ResultDigest {
+        let of_chunk = |chunk: usize| {
+            let (mut digest, mut values) = (ResultDigest::default(), Vec::with_capacity(F::COLUMNS.len()));
+            let removed = self.removed.get(chunk);
+            for (at, record) in self.chunks[chunk].iter().enumerate() {
+                if removed.and_then(|removed| removed.get(at)) == Some(&true) {
+                    continue;
                 }
-                _ => order.push(place),
+                values.clear();
+                record.state.values(&mut values);
+                digest.add(ResultDigest::of_flow(&record.key, &values));
             }
-        }
-        Self { chunks, order }
+            digest
+        };
+        let mut digest = ResultDigest::default();
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        std::thread::scope(|scope| {
+            let mut threads = Vec::new();
+            for chunk in 0..self.chunks.len() {
+                // Without a further thread this one does it.
+                let is_large = self.chunks[chunk].len() >= DIGEST_PARALLEL;
+                if is_large && chunk + 1 < self.chunks.len() && threads.len() + 1 < cpus {
+                    let thread = std::thread::Builder::new().spawn_scoped(scope, move || of_chunk(chunk));
+                    if let Ok(thread) = thread {
+                        threads.push(thread);
+                        continue;
+                    }
+                }
+                digest.combine(of_chunk(chunk));
+            }
+            for thread in threads {
+                match thread.join() {
+                    Ok(of_chunk) => digest.combine(of_chunk),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+        });
+        digest
     }
-}
-
-fn record<F>(chunks: &[Vec<FlowRecord<F>>], place: Place) -> &FlowRecord<F> {
-    &chunks[usize::from(place.chunk)][place.at as usize]
-}
-
-fn record_mut<F>(chunks: &mut [Vec<FlowRecord<F>>], place: Place) -> &mut FlowRecord<F> {
-    &mut chunks[usize::from(place.chunk)][place.at as usize]
 }
 
 /// What decides nearly every comparison of two keys, beside the place of the record: whole keys lie far apart in memory.
@@ -141,47 +243,6 @@ pub(crate) fn sort<'a>(sorted: &mut [Sorted], key: impl Fn(Place) -> &'a FlowKey
     sorted.sort_unstable_by(|a, b| a.compare(b, &key).then_with(|| a.place().cmp(&b.place())));
 }
 
-impl<F: FlowState> FlowResults<F> {
-    /// Returns the digest of all results, in the order of their keys.
-    pub(crate) fn digest(&self) -> String {
-        // Each record is read where it lies; then only sixteen bytes of each are visited in the order of keys.
-        let mut values = Vec::with_capacity(F::COLUMNS.len());
-        let mut of_chunk = |records: &Vec<FlowRecord<F>>| -> Vec<[u64; 2]> {
-            let of_record = |record: &FlowRecord<F>| {
-                values.clear();
-                record.state.values(&mut values);
-                ResultDigest::of_flow(&record.key, &values)
-            };
-            records.iter().map(of_record).collect()
-        };
-        let chunks: Vec<Vec<[u64; 2]>> = self.chunks.iter().map(&mut of_chunk).collect();
-        let mut digest = ResultDigest::default();
-        for place in &self.order {
-            digest.add(chunks[usize::from(place.chunk)][place.at as usize]);
-        }
-        digest.finish()
-    }
-}
-
-impl<F> FlowResults<F> {
-    /// Returns the number of distinct keys.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.order.len()
-    }
-
-    /// Says whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.order.is_empty()
-    }
-
-    /// Returns the records in the order of their keys.
-    pub fn iter(&self) -> FlowResultsIter<'_, F> {
-        FlowResultsIter { chunks: &self.chunks, places: self.order.iter() }
-    }
-}
-
 impl<'a, F> IntoIterator for &'a FlowResults<F> {
     type Item = &'a FlowRecord<F>;
     type IntoIter = FlowResultsIter<'a, F>;
@@ -191,10 +252,10 @@ impl<'a, F> IntoIterator for &'a FlowResults<F> {
     }
 }
 
-/// Goes through [`FlowResults`] in the order of the keys.
+/// Visits [`FlowResults`] in the order of the keys.
 #[derive(Clone, Debug)]
 pub struct FlowResultsIter<'a, F> {
-    chunks: &'a [Vec<FlowRecord<F>>],
+    results: &'a FlowResults<F>,
     places: std::slice::Iter<'a, Place>,
 }
 
@@ -202,7 +263,7 @@ impl<'a, F> Iterator for FlowResultsIter<'a, F> {
     type Item = &'a FlowRecord<F>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.places.next().map(|&place| record(self.chunks, place))
+        self.places.next().map(|&place| self.results.record(place))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -217,38 +278,28 @@ impl<F> std::iter::FusedIterator for FlowResultsIter<'_, F> {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::app::FlowValue;
-
-    #[derive(Clone, Debug, Default, PartialEq)]
-    struct Trail(Vec<u32>);
-
-    impl FlowState for Trail {
-        const COLUMNS: &'static [&'static str] = &[];
-        fn values(&self, _out: &mut Vec<FlowValue>) {}
-        fn merge(&mut self, later: Self) {
-            self.0.extend(later.0);
-        }
-    }
 
     #[test]
-    fn records_of_one_key_are_merged_in_their_order_and_keys_rise() {
-        let record = |host: u32, port: u16, mark: u32| FlowRecord {
-            key: FlowKey::from_v4(1, host, 1, port, 6).0,
-            state: Trail(vec![mark]),
+    fn keys_rise_and_records_of_one_key_keep_their_order() {
+        let record = |host: u32, port: u16, mark: u32| {
+            FlowRecord::new(FlowKey::from_v4(1, host, 1, port, 6).0, mark, EndedBy::EndOfInput)
         };
-        let results = FlowResults::new(vec![
+        let chunks = vec![
             vec![record(9, 5, 1), record(3, 5, 2), record(9, 5, 3)],
             vec![],
-            vec![record(9, 4, 4), record(3, 5, 5), record(9, 5, 6)],
-        ]);
-        assert_eq!(results.len(), 3);
+            vec![record(9, 4, 4), record(3, 5, 5), record(9, 5, 6), record(9, 5, 7)],
+        ];
+        let removed = vec![vec![], vec![], vec![false, false, true]];
+        let results = FlowResults::without(chunks, removed);
+        assert_eq!(results.len(), 6);
         let keys: Vec<FlowKey> = results.iter().map(|record| record.key).collect();
         assert!(keys.is_sorted());
-        let mut trails: Vec<&[u32]> = Vec::new();
-        for record in &results {
-            trails.push(&record.state.0);
-        }
-        assert_eq!(trails, [&[2, 5][..], &[4], &[1, 3, 6]]);
+        let marks: Vec<u32> = results.iter().map(|record| record.state).collect();
+        assert_eq!(marks, [2, 5, 4, 1, 3, 7]);
         assert_eq!(results.iter().len(), results.len());
+        let mut unordered: Vec<u32> = results.unordered().map(|record| record.state).collect();
+        assert_eq!(unordered, results.into_records().map(|record| record.state).collect::<Vec<_>>());
+        unordered.sort_unstable();
+        assert_eq!(unordered, [1, 2, 3, 4, 5, 7]);
     }
 }

@@ -17,6 +17,7 @@ use crate::dispatch::pull::{Pool, PullDispatcher};
 use crate::dispatch::push::{PushDispatcher, PushOptions};
 use crate::dispatch::ring::{Outbox, connect};
 use crate::dispatch::stage::{Dispatcher, InputEnd, InputStage};
+use crate::egress::records::{RecordOutput, RecordSink};
 use crate::egress::reorder::{self, Egress, Ends, OutcomeSender, PacketSink, SinkCounters};
 use crate::error::{ConfigError, Fault, SinkError, StartError};
 use crate::ingest::decode::Decoder;
@@ -28,7 +29,8 @@ use crate::report::{RunReport, SharedReport, WorkerReport};
 use crate::runtime::panics::caught;
 use crate::runtime::pin::Pinning;
 use crate::runtime::shutdown::Halt;
-use crate::worker::flows::{Flows, FlowsEnd};
+use crate::time::IdleTimeout;
+use crate::worker::flows::Flows;
 use crate::worker::inline::{InlineStage, Outlet};
 use crate::worker::private::PrivateWorker;
 use crate::worker::process::{Burst, FlowStage};
@@ -37,21 +39,63 @@ use crate::worker::shards::SharedFlows;
 use crate::worker::shared::{InOrder, SharedRunner, SharedWorker};
 use crate::worker::{Worker, WorkerCounted, WorkerEnd, WorkerOutput};
 
-/// What a run is given beside its parameters, its tables and its applications.
-pub struct Parts<'a> {
+/// What a run reads from, writes to, and is watched by.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_engine::scheduler::{DirectHash, WorkerCount};
+/// use flowloom_engine::{Control, Endpoints};
+/// use flowloom_traffic::synth::{Generated, Mix, MixConfig};
+///
+/// let mut source = Generated::new(Mix::new(MixConfig { flows: 4, packets: 60, ..MixConfig::default() })?);
+/// let mut policy = DirectHash::new(WorkerCount::new(2)?);
+/// let control = Control::default();
+/// // Without sinks the report has the records, and accepted packets go nowhere.
+/// let endpoints: Endpoints<'_, u64> = Endpoints::new(&mut source, &mut policy, &control);
+/// # let _ = endpoints;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[non_exhaustive]
+pub struct Endpoints<'a, F> {
     /// Where packets come from.
     pub source: &'a mut (dyn PacketSource + Send),
-    /// Which worker has a packet; not asked in the inline layout.
-    pub discipline: Discipline<'a>,
+    /// Which worker gets a packet; not asked in the inline layout.
+    pub policy: Discipline<'a>,
     /// Where accepted packets go, if anywhere.
-    pub sink: Option<&'a mut (dyn PacketSink + Send)>,
+    pub packets: Option<&'a mut (dyn PacketSink + Send)>,
+    /// Where records go as flows end. Without a sink the report keeps them.
+    pub records: Option<&'a mut (dyn RecordSink<F> + Send)>,
     /// Progress out, and a stop request in.
     pub control: &'a Control,
 }
 
-impl std::fmt::Debug for Parts<'_> {
+impl<'a, F> Endpoints<'a, F> {
+    /// Returns endpoints without sinks.
+    pub fn new(
+        source: &'a mut (dyn PacketSource + Send),
+        policy: impl Into<Discipline<'a>>,
+        control: &'a Control,
+    ) -> Self {
+        Self { source, policy: policy.into(), packets: None, records: None, control }
+    }
+
+    /// Sends accepted packets to `sink`, if there is one.
+    #[must_use]
+    pub fn with_packets(self, sink: Option<&'a mut (dyn PacketSink + Send)>) -> Self {
+        Self { packets: sink, ..self }
+    }
+
+    /// Sends the records of flows to `sink`, if there is one.
+    #[must_use]
+    pub fn with_records(self, sink: Option<&'a mut (dyn RecordSink<F> + Send)>) -> Self {
+        Self { records: sink, ..self }
+    }
+}
+
+impl<F> std::fmt::Debug for Endpoints<'_, F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Parts").field("discipline", &self.discipline).finish_non_exhaustive()
+        f.debug_struct("Endpoints").field("policy", &self.policy).finish_non_exhaustive()
     }
 }
 
@@ -94,7 +138,7 @@ where
 /// Builds the stages of the inline layout.
 pub(crate) fn inline<'a, A, T, E>(
     config: &EngineConfig,
-    parts: Parts<'a>,
+    (parts, output): (Endpoints<'a, A::Flow>, RecordOutput<A::Flow>),
     mut table: impl FnMut(usize) -> Result<T, E>,
     mut app: impl FnMut(usize) -> A,
     halt: &Arc<Halt>,
@@ -105,9 +149,9 @@ where
     E: std::error::Error + Send + Sync + 'static,
 {
     let table = table(0).map_err(|error| StartError::Table(Box::new(error)))?;
-    let flows = Flows::new(table, config.idle_timeout, config.records_max);
+    let flows = Flows::new(table, config.idle_timeout, output);
     let gauges = parts.control.begin(1, 1);
-    let outlet = parts.sink.map(|sink| Outlet {
+    let outlet = parts.packets.map(|sink| Outlet {
         sink,
         halt: Arc::clone(halt),
         counters: SinkCounters::default(),
@@ -134,7 +178,7 @@ where
 /// Builds the stages of the pipeline layout.
 pub(crate) fn pipeline<'a, A, T, E>(
     config: &EngineConfig,
-    parts: Parts<'a>,
+    (parts, output): (Endpoints<'a, A::Flow>, RecordOutput<A::Flow>),
     mut table: impl FnMut(usize) -> Result<T, E>,
     mut app: impl FnMut(usize) -> A,
     halt: &Arc<Halt>,
@@ -144,7 +188,7 @@ where
     T: FlowTable<FlowKey, A::Flow> + Send + 'a,
     E: std::error::Error + Send + Sync + 'static,
 {
-    let Parts { source, discipline, sink, control } = parts;
+    let Endpoints { source, policy: discipline, packets: sink, control, .. } = parts;
     let guarantee = discipline.order();
     if config.order == Order::Internal && !guarantee.keeps_flow_order() {
         return Err(ConfigError::NoOrder { policy: discipline.name() }.into());
@@ -174,7 +218,7 @@ where
     });
     let shared = is_shared.then(|| {
         let tables = std::mem::take(&mut tables);
-        Arc::new(SharedFlows::new(tables, config.idle_timeout, config.records_max))
+        Arc::new(SharedFlows::new(tables, config.idle_timeout, &output))
     });
     let drop_when_full = config.when_full == WhenFull::Drop;
 
@@ -205,7 +249,7 @@ where
                         crew.push(Box::new(SharedWorker::new(inbox, clerk, in_order)));
                     }
                     (None, Some(table)) => {
-                        let flows = Flows::new(table, config.idle_timeout, config.records_max);
+                        let flows = Flows::new(table, config.idle_timeout, output.clone());
                         let stage = FlowStage::new(app(i), flows);
                         crew.push(Box::new(PrivateWorker::new(inbox, stage, desk)));
                     }
@@ -260,21 +304,27 @@ pub(crate) fn end_egress(egress: Egress<'_>, panic: Option<String>, halt: &Halt)
 /// Returns the report of an inline run.
 pub(crate) fn inline_report<A: App, T: FlowTable<FlowKey, A::Flow>>(
     ended: Ended<InlineStage<'_, A, T>>,
+    idle_timeout: Option<IdleTimeout>,
     cpu: Option<u32>,
     elapsed: Duration,
 ) -> RunReport<A::Flow> {
     let InlineStage { front, stage, outlet, .. } = ended.result;
     let Reader { arrivals, losses, interrupted, mut fault, .. } = front;
-    let counters = stage.counters();
+    let mut counters = stage.counters();
+    let input = arrivals.finish(losses);
+    let mut timed_out_at_end = 0;
     let (table, memory, records) = match caught(|| stage.finish()) {
-        Ok(FlowsEnd { records, table, memory, .. }) => (Some(table), Some(memory), records),
+        Ok(mut end) => {
+            timed_out_at_end = end.time_out(idle_timeout, input.last_ns);
+            counters.flows_expired += timed_out_at_end;
+            (Some(end.table), Some(end.memory), end.records)
+        }
         Err(message) => {
             let processed = counters.processed;
             fault.get_or_insert(Fault::WorkerPanicked { worker: 0, packet: None, processed, message });
             (None, None, Vec::new())
         }
     };
-    let flows = caught(|| FlowResults::new(vec![records]));
     let worker = WorkerReport {
         cpu: cpu.filter(|_| ended.pinned),
         sent: counters.done(),
@@ -289,12 +339,8 @@ pub(crate) fn inline_report<A: App, T: FlowTable<FlowKey, A::Flow>>(
     };
     let (sink, failed) = outlet.map_or((None, None), |outlet| (Some(outlet.counters), outlet.failed));
     fault = fault.or(failed.map(|error| Fault::Sink { error }));
-    let flows = flows.unwrap_or_else(|message| {
-        fault.get_or_insert(Fault::ResultsPanicked { message });
-        FlowResults::new(Vec::new())
-    });
     RunReport {
-        input: arrivals.finish(losses),
+        input,
         workers: vec![worker],
         unplaced: 0,
         pool_full_waits: 0,
@@ -304,7 +350,9 @@ pub(crate) fn inline_report<A: App, T: FlowTable<FlowKey, A::Flow>>(
         input_cpu: cpu.filter(|_| ended.pinned),
         input_busy: ended.cpu,
         elapsed,
-        flows,
+        flows: FlowResults::new(vec![records]),
+        timed_out_at_end,
+        records: None,
         interrupted,
         fault,
     }
@@ -316,12 +364,14 @@ pub(crate) struct Finished<'a, A: App, T> {
     pub(crate) workers: Vec<Ended<WorkerEnd<A::Flow>>>,
     pub(crate) egress: Option<Ended<EgressEnd>>,
     pub(crate) shared: Option<Arc<SharedFlows<A::Flow, T>>>,
+    pub(crate) idle_timeout: Option<IdleTimeout>,
 }
 
 impl<A: App, T: FlowTable<FlowKey, A::Flow>> Finished<'_, A, T> {
     /// Returns the report.
     pub(crate) fn report(self, pinning: &Pinning, elapsed: Duration) -> RunReport<A::Flow> {
-        let Self { input, workers, egress, shared } = self;
+        let Self { input, workers, egress, shared, idle_timeout } = self;
+        let mut timed_out_at_end = 0;
         let (end, handed) = input.result.finish();
         let InputEnd { counters: input_counters, interrupted, mut fault } = end;
         let mut reports = Vec::with_capacity(workers.len());
@@ -356,7 +406,10 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> Finished<'_, A, T> {
                 }
             }
             let (mut table, mut memory) = (None, None);
-            if let Some(flows) = flows {
+            if let Some(mut flows) = flows {
+                let expired = flows.time_out(idle_timeout, input_counters.last_ns);
+                counters.flows_expired += expired;
+                timed_out_at_end += expired;
                 (table, memory) = (Some(flows.table), Some(flows.memory));
                 records.push(flows.records);
             }
@@ -375,9 +428,14 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> Finished<'_, A, T> {
                 busy: ended.cpu,
             });
         }
+        let last_ns = input_counters.last_ns;
         let results = caught(|| {
-            let shared = shared.and_then(Arc::into_inner).map(|flows| shared_report(flows, &mut records));
-            (shared, FlowResults::new(records))
+            let ended = shared.and_then(Arc::into_inner).map(|flows| {
+                let (report, expired) = shared_report(flows, (idle_timeout, last_ns), &mut records);
+                timed_out_at_end += expired;
+                report
+            });
+            (ended, FlowResults::new(records))
         });
         let sink = egress.map(|ended| {
             let EgressEnd { mut counters, failed } = ended.result;
@@ -403,31 +461,39 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> Finished<'_, A, T> {
             input_busy: input.cpu,
             elapsed,
             flows,
+            timed_out_at_end,
+            records: None,
             interrupted,
             fault,
         }
     }
 }
 
-/// Returns what all shards leave, added up; their records go to `records`.
-fn shared_report<F, T>(flows: SharedFlows<F, T>, records: &mut Vec<Vec<FlowRecord<F>>>) -> SharedReport
+/// Returns what all shards leave, added up, and how many flows that live have timed out; the records go to `records`.
+fn shared_report<F, T>(
+    flows: SharedFlows<F, T>,
+    (idle_timeout, last_ns): (Option<IdleTimeout>, u64),
+    records: &mut Vec<Vec<FlowRecord<F>>>,
+) -> (SharedReport, u64)
 where
     F: crate::app::FlowState,
     T: FlowTable<FlowKey, F>,
 {
     let mut sum: Option<(TableStats, MemoryReport)> = None;
     let mut counters = WorkerCounters::default();
-    let mut shards = 0;
-    for end in flows.finish() {
+    let (mut shards, mut timed_out) = (0, 0);
+    for mut end in flows.finish() {
         shards += 1;
+        timed_out += end.time_out(idle_timeout, last_ns);
         counters.add_flows(end.counts);
         sum = Some(sum.map_or((end.table, end.memory), |(table, memory)| {
             (table.and(end.table), memory.and(end.memory))
         }));
         records.push(end.records);
     }
+    counters.flows_expired += timed_out;
     let (table, memory) = sum.unwrap_or_default();
-    SharedReport { shards, table, memory, counters }
+    (SharedReport { shards, table, memory, counters }, timed_out)
 }
 
 /// Returns a packet's number from its lower bits: the latest that the source has yielded.

@@ -14,10 +14,12 @@ use flowloom_flow_table::FlowTable;
 use crate::app::App;
 use crate::config::{EngineConfig, Layout};
 use crate::dispatch::stage::InputStage;
+use crate::egress::records::{self, RecordOutput};
 use crate::egress::reorder::Egress;
-use crate::error::{ConfigError, StartError};
+use crate::error::{ConfigError, Fault, StartError};
 use crate::report::RunReport;
-use crate::runtime::assemble::{self, Assembly, Ended, Finished, Parts};
+use crate::report::results::FlowResults;
+use crate::runtime::assemble::{self, Assembly, Ended, Endpoints, Finished};
 use crate::runtime::panics::caught;
 use crate::runtime::pin::Pinning;
 use crate::runtime::poll::Polled;
@@ -129,15 +131,16 @@ impl<S, R> Slot<S, R> {
     }
 }
 
-/// Runs as [`crate::run_parts`] does, on the calling thread and in an order that follows from `seed`. A pace is not kept:
-/// what would be waited for comes at once. `elapsed` is zero.
+/// Runs as [`crate::run_with`] does, on the calling thread and in an order that follows from `seed`. A pace is not kept:
+/// what would be waited for comes at once, and so do
+/// records, when the run has ended. `elapsed` is zero.
 ///
 /// # Errors
 ///
 /// [`SeededError`] when the run could not begin, or when every stage waits for another or for the source.
 pub fn run_seeded<'a, A, T, E>(
     config: &EngineConfig,
-    parts: Parts<'a>,
+    mut endpoints: Endpoints<'a, A::Flow>,
     table: impl FnMut(usize) -> Result<T, E>,
     app: impl FnMut(usize) -> A,
     seed: u64,
@@ -151,10 +154,40 @@ where
     if matches!(config.layout, Layout::Sharded { .. }) {
         return Err(StartError::from(ConfigError::NotCut).into());
     }
+    let control = endpoints.control;
+    let sink = endpoints.records.take();
+    let mut report = run_stages(config, endpoints, table, app, seed)?;
+    if let Some(sink) = sink {
+        let (_, mut writer) = records::queue(config.records_when_full);
+        let kept = std::mem::replace(&mut report.flows, FlowResults::new(Vec::new()));
+        let kept: Vec<_> = kept.into_records().collect();
+        writer.write(sink, &kept);
+        let (records, error) = writer.finish();
+        report.records = Some(records);
+        if let Some(error) = error {
+            report.fault.get_or_insert(Fault::Records { error });
+        }
+    }
+    control.end(&report);
+    Ok(report)
+}
+
+fn run_stages<'a, A, T, E>(
+    config: &EngineConfig,
+    endpoints: Endpoints<'a, A::Flow>,
+    table: impl FnMut(usize) -> Result<T, E>,
+    app: impl FnMut(usize) -> A,
+    seed: u64,
+) -> Result<RunReport<A::Flow>, SeededError>
+where
+    A: App + 'a,
+    T: FlowTable<FlowKey, A::Flow> + Send + 'a,
+    E: std::error::Error + Send + Sync + 'static,
+{
     let halt = Arc::new(Halt::default());
-    let control = parts.control;
+    let endpoints = (endpoints, RecordOutput::Keep { records_max: config.records_max });
     if config.layout == Layout::Inline {
-        let mut stage = assemble::inline(config, parts, table, app, &halt)?;
+        let mut stage = assemble::inline(config, endpoints, table, app, &halt)?;
         if let Some(message) = poll_out(&mut stage, seed, InlineStage::poll)? {
             stage.settle(message);
             if let Some(message) = poll_out(&mut stage, seed, InlineStage::poll)? {
@@ -162,16 +195,15 @@ where
             }
         }
         let ended = Ended { result: stage, panic: None, at: None, pinned: false, cpu: None };
-        let report = assemble::inline_report(ended, None, Duration::ZERO);
-        control.end(&report);
-        return Ok(report);
+        return Ok(assemble::inline_report(ended, config.idle_timeout, None, Duration::ZERO));
     }
-    let Assembly { input, workers, egress, shared } = assemble::pipeline(config, parts, table, app, &halt)?;
+    let Assembly { input, workers, egress, shared } =
+        assemble::pipeline(config, endpoints, table, app, &halt)?;
     let pinning = Pinning { input: None, workers: vec![None; workers.len()] };
     let (input, workers, egress) = Stages::new(input, workers, egress).run(&halt, seed)?;
-    let report = Finished::<A, T> { input, workers, egress, shared }.report(&pinning, Duration::ZERO);
-    control.end(&report);
-    Ok(report)
+    let idle_timeout = config.idle_timeout;
+    let finished = Finished::<A, T> { input, workers, egress, shared, idle_timeout };
+    Ok(finished.report(&pinning, Duration::ZERO))
 }
 
 /// Polls until there is nothing more to do; returns the message of a panic.

@@ -8,15 +8,17 @@ use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::FlowTable;
 use flowloom_packet::PacketSource;
 
-use crate::app::App;
+use crate::app::{App, FlowState};
 use crate::config::{EngineConfig, Layout};
 use crate::control::Control;
 use crate::dispatch::policy::Discipline;
 use crate::dispatch::stage::InputStage;
+use crate::egress::records::{self, RecordOutput, RecordSink};
 use crate::egress::reorder::Egress;
-use crate::error::{ConfigError, StartError};
+use crate::error::{ConfigError, Fault, StartError};
 use crate::report::RunReport;
-use crate::runtime::assemble::{self, Assembly, EgressEnd, Ended, Finished, Parts};
+use crate::report::results::FlowResults;
+use crate::runtime::assemble::{self, Assembly, EgressEnd, Ended, Endpoints, Finished};
 use crate::runtime::backoff::Backoff;
 use crate::runtime::clock;
 use crate::runtime::panics::caught;
@@ -52,10 +54,10 @@ where
     T: FlowTable<FlowKey, A::Flow> + Send + 'a,
     E: std::error::Error + Send + Sync + 'static,
 {
-    run_parts(config, Parts { source, discipline: policy.into(), sink: None, control }, table, app)
+    run_with(config, Endpoints::new(source, policy, control), table, app)
 }
 
-/// Runs packets as [`run`] does, with a sink for accepted packets.
+/// Runs packets as [`run`] does, with sinks for accepted packets and for records of flows.
 ///
 /// # Errors
 ///
@@ -64,9 +66,9 @@ where
 /// # Panics
 ///
 /// As [`run`].
-pub fn run_parts<'a, A, T, E>(
+pub fn run_with<'a, A, T, E>(
     config: &EngineConfig,
-    parts: Parts<'a>,
+    mut endpoints: Endpoints<'a, A::Flow>,
     table: impl FnMut(usize) -> Result<T, E>,
     app: impl FnMut(usize) -> A,
 ) -> Result<RunReport<A::Flow>, StartError>
@@ -76,25 +78,68 @@ where
     E: std::error::Error + Send + Sync + 'static,
 {
     config.check()?;
-    let pinning = plan(config)?;
-    let halt = Arc::new(Halt::default());
-    let control = parts.control;
-    let report = match config.layout {
-        Layout::Inline => run_inline(config, &pinning, parts, table, app, &halt),
-        Layout::Sharded { .. } => return Err(ConfigError::NotCut.into()),
-        Layout::Pipeline { .. } => {
-            let assembly = assemble::pipeline(config, parts, table, app, &halt)?;
-            run_pipeline(&pinning, assembly, &halt)
+    let control = endpoints.control;
+    let sink = endpoints.records.take();
+    let report = with_records(config, sink, control, |output| {
+        let pinning = plan(config)?;
+        let halt = Arc::new(Halt::default());
+        match config.layout {
+            Layout::Inline => run_inline(config, &pinning, (endpoints, output), table, app, &halt),
+            Layout::Sharded { .. } => Err(ConfigError::NotCut.into()),
+            Layout::Pipeline { .. } => {
+                let assembly = assemble::pipeline(config, (endpoints, output), table, app, &halt)?;
+                run_pipeline(config, &pinning, assembly, &halt)
+            }
         }
-    }?;
+    })?;
     control.end(&report);
     Ok(report)
+}
+
+/// Runs with a record thread in front of the sink, if there is one. What the report has of records then goes there too.
+pub(crate) fn with_records<F: FlowState>(
+    config: &EngineConfig,
+    sink: Option<&mut (dyn RecordSink<F> + Send)>,
+    control: &Control,
+    run: impl FnOnce(RecordOutput<F>) -> Result<RunReport<F>, StartError>,
+) -> Result<RunReport<F>, StartError> {
+    let Some(sink) = sink else { return run(RecordOutput::Keep { records_max: config.records_max }) };
+    let (sender, mut writer) = records::queue(config.records_when_full);
+    std::thread::scope(|scope| {
+        let thread = Builder::new().name("records".into()).spawn_scoped(scope, move || {
+            writer.run(sink, control);
+            writer.finish()
+        })?;
+        let output = RecordOutput::Stream(sender);
+        let mut last = output.clone();
+        let report = run(output);
+        let report = report.map(|mut report| {
+            let kept = std::mem::replace(&mut report.flows, FlowResults::new(Vec::new()));
+            if let RecordOutput::Stream(sender) = &mut last {
+                // Nothing comes after these: waiting loses none.
+                sender.wait_when_full();
+                kept.into_records().for_each(|record| sender.push(record));
+            }
+            report
+        });
+        // The thread ends when all senders are gone.
+        drop(last);
+        let died = |_| std::io::Error::other("the record thread died outside its loop");
+        let (records, error) = thread.join().map_err(died)?;
+        report.map(|mut report| {
+            report.records = Some(records);
+            if let Some(error) = error {
+                report.fault.get_or_insert(Fault::Records { error });
+            }
+            report
+        })
+    })
 }
 
 fn run_inline<A, T, E>(
     config: &EngineConfig,
     pinning: &Pinning,
-    parts: Parts<'_>,
+    endpoints: (Endpoints<'_, A::Flow>, RecordOutput<A::Flow>),
     table: impl FnMut(usize) -> Result<T, E>,
     app: impl FnMut(usize) -> A,
     halt: &Arc<Halt>,
@@ -104,7 +149,7 @@ where
     T: FlowTable<FlowKey, A::Flow> + Send,
     E: std::error::Error + Send + Sync + 'static,
 {
-    let mut stage = assemble::inline(config, parts, table, app, halt)?;
+    let mut stage = assemble::inline(config, endpoints, table, app, halt)?;
     let cpu = pinning.input;
     let (ended, elapsed) = std::thread::scope(|scope| {
         let thread = Builder::new().name("inline".into()).spawn_scoped(scope, move || {
@@ -123,7 +168,7 @@ where
         })?;
         thread.join().map_err(|_| std::io::Error::other("the thread died outside its loop"))
     })?;
-    Ok(assemble::inline_report(ended, cpu, elapsed))
+    Ok(assemble::inline_report(ended, config.idle_timeout, cpu, elapsed))
 }
 
 type Handle<'scope, R> = ScopedJoinHandle<'scope, (Ended<R>, Instant)>;
@@ -146,6 +191,7 @@ fn start<'scope, S: Send + 'scope, R: Send + 'scope>(
 }
 
 fn run_pipeline<A, T>(
+    config: &EngineConfig,
     pinning: &Pinning,
     assembly: Assembly<'_, A, T>,
     halt: &Arc<Halt>,
@@ -204,7 +250,8 @@ where
             .transpose()?;
         Ok::<_, StartError>((input, ended, egress, done - begun))
     })?;
-    Ok(Finished::<A, T> { input, workers, egress, shared }.report(pinning, elapsed))
+    let idle_timeout = config.idle_timeout;
+    Ok(Finished::<A, T> { input, workers, egress, shared, idle_timeout }.report(pinning, elapsed))
 }
 
 /// Polls until there is nothing more to do; returns the message of a panic.

@@ -5,8 +5,8 @@ use std::cmp::Ordering;
 use flowloom_flow_key::FlowKey;
 
 use crate::app::{Composed, FlowState};
-use crate::report::results::{FlowRecord, FlowResults, Place, Sorted, sort};
-use crate::time::IdleTimeout;
+use crate::report::results::{EndedBy, FlowRecord, FlowResults, Place, Sorted, sort};
+use crate::time::{IdleTimeout, tick_of};
 use crate::worker::flows::Span;
 
 /// The records of one part, sorted.
@@ -99,8 +99,12 @@ impl<F: FlowState> Composer<F> {
         &self.chunks[usize::from(place.chunk)].records[place.at as usize].key
     }
 
+    fn record(&mut self, place: Place) -> &mut FlowRecord<F> {
+        &mut self.chunks[usize::from(place.chunk)].records[place.at as usize]
+    }
+
     fn state(&mut self, place: Place) -> &mut F {
-        &mut self.chunks[usize::from(place.chunk)].records[place.at as usize].state
+        &mut self.record(place).state
     }
 
     fn span(&self, place: Place) -> Span {
@@ -143,6 +147,7 @@ impl<F: FlowState> Composer<F> {
         let mut before = earlier.iter().peekable();
         let groups = sorted.chunk_by(|a, b| a.compare(b, |place| self.key(place)) == Ordering::Equal);
         let mut both: Vec<(Sorted, &[Sorted])> = Vec::new();
+        let mut expired = Vec::new();
         for group in groups {
             let (first, last) = (group[0], group[group.len() - 1]);
             let mut same = None;
@@ -157,7 +162,7 @@ impl<F: FlowState> Composer<F> {
             if let Some(entry) = same {
                 let (from, to) = (self.span(entry.place()), self.span(first.place()));
                 if self.idle_timeout.is_some_and(|timeout| timeout.is_over(from.last, to.start)) {
-                    joined.expired += 1;
+                    expired.push(entry.place());
                 } else {
                     both.push((entry, group));
                 }
@@ -167,6 +172,10 @@ impl<F: FlowState> Composer<F> {
             }
         }
         live.extend(before);
+        joined.expired = expired.len() as u64;
+        for place in expired {
+            self.record(place).ended = EndedBy::IdleTimeout;
+        }
         for (entry, group) in both {
             let (from, to) = (entry.place(), group[0].place());
             let mut state = std::mem::take(self.state(from));
@@ -186,7 +195,11 @@ impl<F: FlowState> Composer<F> {
                     let group = group.iter().map(Sorted::place).collect();
                     joined.unresolved.push((Crossing { key, span, from, group }, state));
                 }
-                Composed::Apart | Composed::NeedsPackets => *self.state(from) = state,
+                Composed::Apart => {
+                    let record = self.record(from);
+                    (record.state, record.ended) = (state, EndedBy::Application);
+                }
+                Composed::NeedsPackets => *self.state(from) = state,
             }
         }
         self.chunks[chunk].sorted = sorted;
@@ -249,18 +262,20 @@ impl<F: FlowState> Composer<F> {
         }
     }
 
-    /// Returns the results of all parts.
-    pub(crate) fn finish(self) -> FlowResults<F> {
-        let Self { chunks, .. } = self;
-        let (mut records, mut lists) = (Vec::with_capacity(chunks.len()), Vec::new());
-        for chunk in chunks {
-            let PartRecords { records: of_chunk, sorted, removed, .. } = chunk;
-            records.push(of_chunk);
-            lists.push(sorted.into_iter().filter(|entry| !removed[entry.place().at as usize]).collect());
+    /// Returns the results of all parts, and how many flows that live have timed out by the end of the input.
+    pub(crate) fn finish(mut self, last_ns: u64) -> (FlowResults<F>, u64) {
+        let mut timed_out = 0;
+        if let Some(timeout) = self.idle_timeout {
+            for entry in std::mem::take(&mut self.live) {
+                if timeout.is_over(self.span(entry.place()).last, tick_of(last_ns)) {
+                    self.record(entry.place()).ended = EndedBy::IdleTimeout;
+                    timed_out += 1;
+                }
+            }
         }
-        let key = |place: Place| &records[usize::from(place.chunk)][place.at as usize].key;
-        let sorted = merge_all(lists, &key);
-        FlowResults::of_sorted(records, sorted)
+        let parts = self.chunks.into_iter().map(|chunk| (chunk.records, chunk.removed));
+        let (records, removed) = parts.unzip();
+        (FlowResults::without(records, removed), timed_out)
     }
 }
 

@@ -9,6 +9,7 @@ use flowloom_packet::SourceError;
 use crate::app::{Again, App};
 use crate::config::EngineConfig;
 use crate::control::{Control, ReaderPublisher};
+use crate::egress::records::RecordOutput;
 use crate::error::Fault;
 use crate::ingest::decode::Decoder;
 use crate::ingest::reader::{Next, Reader};
@@ -40,7 +41,8 @@ impl<C: CutSource> Common<'_, C> {
         let mut reader = Reader::new(&config, &mut part, None, publisher, Arc::default());
         reader.arrivals.begin_at(begin.last_ns);
         let decoder = Decoder::new(config.decode, config.hasher.clone(), config.digest);
-        let mut flows = Flows::new(table, config.idle_timeout, config.records_max).with_spans();
+        let keep = RecordOutput::Keep { records_max: config.records_max };
+        let mut flows = Flows::new(table, config.idle_timeout, keep.clone()).with_spans();
         let mut wanted = Wanted::new(unresolved.len());
         for (flow, state) in unresolved {
             let hash = config.hasher.hash(&flow.key).table;
@@ -54,9 +56,8 @@ impl<C: CutSource> Common<'_, C> {
         wanted.sort();
         let mut stage = FlowStage::new(app, flows);
         // Sees the same packets as in the first pass, without the states, to take back what was counted there.
-        let mut undo = undo.map(|(table, app)| {
-            FlowStage::new(app, Flows::new(table, config.idle_timeout, config.records_max))
-        });
+        let mut undo =
+            undo.map(|(table, app)| FlowStage::new(app, Flows::new(table, config.idle_timeout, keep)));
         let (mut burst, mut undo_burst) = (Burst::new(), Burst::new());
         let mut completed = Vec::new();
         'packets: loop {

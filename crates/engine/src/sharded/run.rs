@@ -11,6 +11,7 @@ use flowloom_packet::SourceError;
 use crate::app::{App, PartSupport};
 use crate::config::EngineConfig;
 use crate::control::{Control, Gauges, Publisher, ReaderPublisher};
+use crate::egress::records::{RecordOutput, RecordSink};
 use crate::error::{ConfigError, Fault, StartError};
 use crate::ingest::decode::Decoder;
 use crate::ingest::pace::Pace;
@@ -22,7 +23,7 @@ use crate::runtime::clock;
 use crate::runtime::panics::caught;
 use crate::runtime::pin::{pin, plan};
 use crate::runtime::shutdown::Halt;
-use crate::runtime::threads::repeat;
+use crate::runtime::threads::{repeat, with_records};
 use crate::sharded::compose::{Composer, PartRecords};
 use crate::sharded::parts::{CutSource, PartSource};
 use crate::worker::flows::{Flows, FlowsEnd};
@@ -127,15 +128,31 @@ where
     E: std::error::Error + Send + Sync + 'static,
     C: CutSource,
 {
-    run_sharded_then(config, cut, table, app, control, None)
+    run_sharded_with(config, cut, table, app, control, Outputs::default())
+}
+
+/// Where the results of a sharded run go beside the report.
+#[derive(Default)]
+#[non_exhaustive]
+pub struct Outputs<'s, F> {
+    /// The sink of records. It gets them when all parts have been composed: until then each part keeps its own.
+    pub records: Option<&'s mut (dyn RecordSink<F> + Send)>,
+    /// Called for each record before the records become results, to keep them as a [part](crate::SavedPart) of a
+    /// larger input.
+    pub part: Option<Show<'s, F>>,
+}
+
+impl<F> std::fmt::Debug for Outputs<'_, F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Outputs").finish_non_exhaustive()
+    }
 }
 
 /// What sees a part's records before they become results: each with the ticks of its first and last packet, and whether
 /// it lives at the end.
 pub(crate) type Show<'s, F> = &'s mut dyn FnMut(&FlowRecord<F>, [u64; 2], bool);
 
-/// Runs as [`run_sharded`] does, and shows all records before they become results: to be kept as a
-/// [part](crate::SavedPart) of a larger input.
+/// Runs as [`run_sharded`] does, with outputs beside the report.
 ///
 /// # Errors
 ///
@@ -144,13 +161,13 @@ pub(crate) type Show<'s, F> = &'s mut dyn FnMut(&FlowRecord<F>, [u64; 2], bool);
 /// # Panics
 ///
 /// As [`run_sharded`].
-pub fn run_sharded_then<A, T, E, C>(
+pub fn run_sharded_with<A, T, E, C>(
     config: &EngineConfig,
     cut: &C,
     mut table: impl FnMut(usize) -> Result<T, E>,
     mut app: impl FnMut(usize) -> A,
     control: &Control,
-    show: Option<Show<'_, A::Flow>>,
+    outputs: Outputs<'_, A::Flow>,
 ) -> Result<ShardedRun<A::Flow, C::Read>, StartError>
 where
     A: App,
@@ -179,14 +196,15 @@ where
     for (i, outcome) in outcomes.into_iter().enumerate() {
         composed.add(i, outcome, &mut build)?;
     }
-    if let Some(show) = show {
+    if let Some(show) = outputs.part {
         composed.composer.each(|record, span, is_live| {
             show(record, [span.start.0, span.last.0], is_live);
         });
     }
-    let run = composed.finish(reread, begun.elapsed());
-    control.end(&run.report);
-    Ok(run)
+    let ShardedRun { report, reads } = composed.finish(reread, begun.elapsed());
+    let report = with_records(config, outputs.records, control, |_| Ok(report))?;
+    control.end(&report);
+    Ok(ShardedRun { report, reads })
 }
 
 /// Builds tables and applications.
@@ -337,7 +355,8 @@ impl<C: CutSource> Common<'_, C> {
         let publisher = ReaderPublisher::new(self.control, &self.gauges, i);
         let mut front = Reader::new(config, &mut part, None, publisher, Arc::clone(halt));
         front.arrivals.begin_at(begin_ns);
-        let flows = Flows::new(table, config.idle_timeout, config.records_max).with_spans();
+        let keep = RecordOutput::Keep { records_max: config.records_max };
+        let flows = Flows::new(table, config.idle_timeout, keep).with_spans();
         let mut stage = InlineStage {
             front,
             decoder: Decoder::new(config.decode, config.hasher.clone(), config.digest),
@@ -546,12 +565,16 @@ impl<'c, 'a, A: App, C: CutSource> Composed<'c, 'a, A, C> {
     }
 
     fn finish(self, parts_reread: usize, elapsed: Duration) -> ShardedRun<A::Flow, C::Read> {
-        let Self { composer, report, input, workers, reads, interrupted, mut fault, .. } = self;
+        let Self { composer, report, input, mut workers, reads, interrupted, mut fault, .. } = self;
         let report = ShardedReport { parts: reads.len(), parts_reread, ..report };
-        let flows = caught(|| composer.finish()).unwrap_or_else(|message| {
+        let last_ns = input.last_ns;
+        let (flows, timed_out_at_end) = caught(|| composer.finish(last_ns)).unwrap_or_else(|message| {
             fault.get_or_insert(Fault::ResultsPanicked { message });
-            FlowResults::new(Vec::new())
+            (FlowResults::new(Vec::new()), 0)
         });
+        if let Some(last) = workers.last_mut() {
+            last.counters.flows_expired += timed_out_at_end;
+        }
         let report = RunReport {
             input,
             workers,
@@ -564,6 +587,8 @@ impl<'c, 'a, A: App, C: CutSource> Composed<'c, 'a, A, C> {
             input_busy: None,
             elapsed,
             flows,
+            timed_out_at_end,
+            records: None,
             interrupted,
             fault,
         };

@@ -4,7 +4,7 @@ use flowloom_flow_key::FlowKey;
 
 use crate::app::{App, FlowState, PartSupport};
 use crate::report::counters::{InputCounters, WorkerCounters};
-use crate::report::results::{FlowRecord, FlowResults};
+use crate::report::results::{EndedBy, FlowRecord, FlowResults};
 use crate::runtime::panics::caught;
 use crate::sharded::compose::{Composer, PartRecords};
 use crate::time::IdleTimeout;
@@ -18,16 +18,16 @@ pub struct PartRecord<F> {
     pub key: FlowKey,
     /// The [ticks](crate::time::tick_of) of its first and last packet; zeros where no timeout ends flows.
     pub ticks: [u64; 2],
-    /// The record goes on at the end of the part.
-    pub is_live: bool,
+    /// Why it ended; `None` where it goes on at the end of the part.
+    pub ended: Option<EndedBy>,
     /// What the application knows of it.
     pub state: F,
 }
 
 impl<F> PartRecord<F> {
     /// Returns a record.
-    pub fn new(key: FlowKey, ticks: [u64; 2], is_live: bool, state: F) -> Self {
-        Self { key, ticks, is_live, state }
+    pub fn new(key: FlowKey, ticks: [u64; 2], ended: Option<EndedBy>, state: F) -> Self {
+        Self { key, ticks, ended, state }
     }
 }
 
@@ -58,7 +58,7 @@ pub struct MergedParts<F> {
     pub input: InputCounters,
     /// What the workers counted.
     pub counters: WorkerCounters,
-    /// One record per distinct key, or all records of it.
+    /// The records of flows.
     pub flows: FlowResults<F>,
     /// Flows that go on from one part to another.
     pub flows_joined: u64,
@@ -68,7 +68,7 @@ impl<F: FlowState> MergedParts<F> {
     /// Returns the digest of the per-flow results: that of one run over all parts.
     #[must_use]
     pub fn digest(&self) -> String {
-        self.flows.digest()
+        self.flows.digest().finish()
     }
 }
 
@@ -135,18 +135,20 @@ pub fn merge_parts<A: App>(
         counters.merge(&counted);
         input.append(of_part);
     }
-    let flows = caught(|| composer.finish()).map_err(MergeError::Panicked)?;
+    let (flows, timed_out) = caught(|| composer.finish(input.last_ns)).map_err(MergeError::Panicked)?;
+    counters.flows_expired += timed_out;
     Ok(MergedParts { input, counters, flows, flows_joined })
 }
 
 /// Returns records as they are composed: those that have ended before those that live.
 fn part_records<F: FlowState>(records: Vec<PartRecord<F>>, has_timeout: bool) -> PartRecords<F> {
-    let (live, ended): (Vec<_>, Vec<_>) = records.into_iter().partition(|record| record.is_live);
+    let (live, ended): (Vec<_>, Vec<_>) = records.into_iter().partition(|record| record.ended.is_none());
     let count = ended.len();
     let all = ended.into_iter().chain(live);
     let (records, spans): (Vec<_>, Vec<_>) = all
-        .map(|PartRecord { key, ticks: [start, last], state, .. }| {
-            (FlowRecord { key, state }, Span::of_ticks(start, last))
+        .map(|PartRecord { key, ticks: [start, last], state, ended }| {
+            let ended = ended.unwrap_or_default();
+            (FlowRecord { key, state, ended }, Span::of_ticks(start, last))
         })
         .unzip();
     PartRecords::new(records, count, if has_timeout { spans } else { Vec::new() })

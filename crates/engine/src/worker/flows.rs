@@ -5,7 +5,8 @@ use flowloom_flow_table::{Cursor, FlowId, FlowTable, MemoryReport, TableStats, T
 use flowloom_packet::PacketView;
 
 use crate::app::{App, FlowState, Verdict};
-use crate::report::results::FlowRecord;
+use crate::egress::records::RecordOutput;
+use crate::report::results::{EndedBy, FlowRecord};
 use crate::time::{IdleTimeout, tick_of};
 
 /// Wheel entries looked at per burst, so that ageing never makes a burst long.
@@ -58,27 +59,46 @@ impl Starts {
 pub(crate) struct Flows<F, T> {
     pub(crate) table: T,
     idle_timeout: Option<IdleTimeout>,
-    records_max: usize,
+    records: Records<F>,
+}
+
+/// Records of ended flows.
+#[derive(Debug)]
+struct Records<F> {
+    output: RecordOutput<F>,
+    /// Those that are kept.
     ended: Vec<FlowRecord<F>>,
     starts: Option<Starts>,
     counts: FlowCounts,
 }
 
-impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
-    pub(crate) fn new(table: T, idle_timeout: Option<IdleTimeout>, records_max: usize) -> Self {
-        Self {
-            table,
-            idle_timeout,
-            records_max,
-            ended: Vec::new(),
-            starts: None,
-            counts: FlowCounts::default(),
+impl<F> Records<F> {
+    /// Takes a record; `span` has its times where they are kept.
+    fn add(&mut self, record: FlowRecord<F>, span: Option<Span>) {
+        match &mut self.output {
+            RecordOutput::Stream(sender) => sender.push(record),
+            RecordOutput::Keep { records_max } if self.ended.len() >= *records_max => {
+                self.counts.forgotten += 1;
+            }
+            RecordOutput::Keep { .. } => {
+                self.ended.push(record);
+                if let (Some(starts), Some(span)) = (&mut self.starts, span) {
+                    starts.ended.push(span);
+                }
+            }
         }
+    }
+}
+
+impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
+    pub(crate) fn new(table: T, idle_timeout: Option<IdleTimeout>, output: RecordOutput<F>) -> Self {
+        let records = Records { output, ended: Vec::new(), starts: None, counts: FlowCounts::default() };
+        Self { table, idle_timeout, records }
     }
 
     /// Keeps the times of records, which parts of an input need to be composed under a timeout.
     pub(crate) fn with_spans(mut self) -> Self {
-        self.starts = self.idle_timeout.map(|_| Starts::default());
+        self.records.starts = self.idle_timeout.map(|_| Starts::default());
         self
     }
 
@@ -86,7 +106,7 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
     pub(crate) fn resume(&mut self, (key, hash): (FlowKey, u64), span: Span, state: F) -> bool {
         let entry = self.table.entry_with(key, hash, TimeoutClass(0), span.last, || state);
         let Ok(entry) = entry else { return false };
-        if let Some(starts) = &mut self.starts {
+        if let Some(starts) = &mut self.records.starts {
             starts.begin(entry.id, span.start);
         }
         true
@@ -118,16 +138,16 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
         if was_idle || (!is_new && app.ends_before(packet, state)) {
             // This packet begins another flow of the same key. Judged by the flow's own times, so the cut does not
             // depend on workers or on when the wheel turns.
-            let ended = std::mem::take(state);
-            self.counts.expired += u64::from(was_idle);
-            self.counts.begun += 1;
-            let span = self.starts.as_mut().map(|starts| {
+            let state = std::mem::take(state);
+            let ended = if was_idle { EndedBy::IdleTimeout } else { EndedBy::Application };
+            self.records.counts.expired += u64::from(was_idle);
+            self.records.counts.begun += 1;
+            let span = self.records.starts.as_mut().map(|starts| {
                 let start = starts.of(flow);
                 starts.begin(flow, now);
                 Span { start, last: last_seen }
             });
-            let record = FlowRecord { key: *key, state: ended };
-            keep((&mut self.ended, self.records_max), self.starts.as_mut(), &mut self.counts, record, span);
+            self.records.add(FlowRecord { key: *key, state, ended }, span);
         }
         Some(app.on_packet(packet, state))
     }
@@ -138,8 +158,8 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
         // An earlier packet of the burst may have begun the flow since the lookup.
         let entry = self.table.entry_with(*key, hash, TimeoutClass(0), now, F::default).ok()?;
         if entry.is_new {
-            self.counts.begun += 1;
-            if let Some(starts) = &mut self.starts {
+            self.records.counts.begun += 1;
+            if let Some(starts) = &mut self.records.starts {
                 starts.begin(entry.id, now);
             }
         }
@@ -148,66 +168,66 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
 
     /// Ends flows that were idle for too long, a few at a time.
     pub(crate) fn expire(&mut self, time_ns: u64) {
+        self.answer();
         if self.idle_timeout.is_none() {
             return;
         }
-        let Self { table, ended, records_max, starts, counts, .. } = self;
+        let Self { table, records, .. } = self;
         table.expire(tick_of(time_ns), EXPIRE_BUDGET, &mut |id, key, state| {
-            counts.expired += 1;
-            let span = starts.as_ref().map(|starts| Span { start: starts.of(id), last: Tick(0) });
-            keep((ended, *records_max), starts.as_mut(), counts, FlowRecord { key, state }, span);
+            records.counts.expired += 1;
+            let span = records.starts.as_ref().map(|starts| Span { start: starts.of(id), last: Tick(0) });
+            records.add(FlowRecord { key, state, ended: EndedBy::IdleTimeout }, span);
         });
     }
 
-    pub(crate) fn counts(&self) -> FlowCounts {
-        self.counts
+    /// Sends the records of an incomplete batch, if the record thread has asked for that.
+    #[inline(always)]
+    pub(crate) fn answer(&mut self) {
+        if let RecordOutput::Stream(sender) = &mut self.records.output {
+            sender.answer();
+        }
     }
 
-    /// Returns one record per flow, oldest record of a key first, and the table's figures.
+    pub(crate) fn counts(&self) -> FlowCounts {
+        self.records.counts
+    }
+
+    /// Returns the records that are kept and those of flows that live, in the order of time for each key, and the
+    /// table's figures.
     pub(crate) fn finish(mut self) -> FlowsEnd<F> {
         let stats = self.table.stats();
         let mut memory = self.table.memory();
         if memory.pages.huge_requested {
             memory.pages = self.table.pages_obtained();
         }
-        let mut records = self.ended;
+        let Records { output, ended: mut records, mut starts, counts } = self.records;
+        // Sends what it holds.
+        drop(output);
         let ended = records.len();
-        records.reserve(self.table.len() as usize);
+        let live = self.table.len() as usize;
+        records.reserve(live);
         let mut spans = Vec::new();
-        if let Some(starts) = &mut self.starts {
+        if let Some(starts) = &mut starts {
             spans = std::mem::take(&mut starts.ended);
-            spans.reserve(self.table.len() as usize);
+            spans.reserve(live);
         }
+        let mut last_seen = Vec::with_capacity(if self.idle_timeout.is_some() { live } else { 0 });
         // The table is dropped as a whole afterwards: taking the states out one by one would only write to it.
         let mut cursor = Cursor::default();
         while let Some((id, next)) = self.table.next_live(cursor) {
             cursor = next;
-            if let Some(starts) = &self.starts {
+            if self.idle_timeout.is_some() {
                 let last = self.table.last_seen(id).unwrap_or_default();
-                spans.push(Span { start: starts.of(id), last });
+                last_seen.push(last);
+                if let Some(starts) = &starts {
+                    spans.push(Span { start: starts.of(id), last });
+                }
             }
             if let (Some(key), Some(state)) = (self.table.key_of(id), self.table.get_mut(id)) {
-                records.push(FlowRecord { key, state: std::mem::take(state) });
+                records.push(FlowRecord { key, state: std::mem::take(state), ended: EndedBy::EndOfInput });
             }
         }
-        FlowsEnd { records, ended, spans, table: stats, memory, counts: self.counts }
-    }
-}
-
-fn keep<F>(
-    (ended, records_max): (&mut Vec<FlowRecord<F>>, usize),
-    starts: Option<&mut Starts>,
-    counts: &mut FlowCounts,
-    record: FlowRecord<F>,
-    span: Option<Span>,
-) {
-    if ended.len() >= records_max {
-        counts.forgotten += 1;
-        return;
-    }
-    ended.push(record);
-    if let (Some(starts), Some(span)) = (starts, span) {
-        starts.ended.push(span);
+        FlowsEnd { records, ended, spans, last_seen, table: stats, memory, counts }
     }
 }
 
@@ -220,7 +240,25 @@ pub(crate) struct FlowsEnd<F> {
     pub(crate) ended: usize,
     /// The times of the records, where they are kept.
     pub(crate) spans: Vec<Span>,
+    /// When each flow that lives was seen last, where there is a timeout.
+    pub(crate) last_seen: Vec<Tick>,
     pub(crate) table: TableStats,
     pub(crate) memory: MemoryReport,
     pub(crate) counts: FlowCounts,
+}
+
+impl<F> FlowsEnd<F> {
+    /// Marks the records of flows that live and whose timeout is over at the end of the run, and returns how many
+    /// there are. The wheel has not come to them yet.
+    pub(crate) fn time_out(&mut self, timeout: Option<IdleTimeout>, last_ns: u64) -> u64 {
+        let Some(timeout) = timeout else { return 0 };
+        let mut expired = 0;
+        for (record, &last) in self.records[self.ended..].iter_mut().zip(&self.last_seen) {
+            if timeout.is_over(last, tick_of(last_ns)) {
+                record.ended = EndedBy::IdleTimeout;
+                expired += 1;
+            }
+        }
+        expired
+    }
 }

@@ -96,6 +96,7 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> InlineStage<'_, A, T> {
                 Polled::Worked
             }
             Next::Not(polled) => {
+                self.stage.flows.answer();
                 if polled == Polled::Starved
                     && let Some(outlet) = &mut self.outlet
                 {

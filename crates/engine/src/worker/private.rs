@@ -46,7 +46,10 @@ where
     fn poll(&mut self) -> Polled {
         match self.inbox.take(&mut self.basket) {
             Polled::Worked => {}
-            other => return other,
+            other => {
+                self.stage.flows.answer();
+                return other;
+            }
         }
         let Self { stage, basket, keys, hashes, desk, .. } = self;
         let (count, mut latest_ns) = (basket.len(), 0);

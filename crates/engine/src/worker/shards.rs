@@ -14,6 +14,7 @@ use flowloom_flow_table::FlowTable;
 use crate::app::FlowState;
 use crate::batch::pool::Parked;
 use crate::dispatch::sequencer::Sequencer;
+use crate::egress::records::RecordOutput;
 use crate::sync::{AtomicU64, Ordering};
 use crate::time::IdleTimeout;
 use crate::worker::flows::{Flows, FlowsEnd};
@@ -86,22 +87,28 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Entered<'_, F, T> {
 #[derive(Debug)]
 pub(crate) struct SharedFlows<F, T> {
     shards: Box<[LockedShard<F, T>]>,
+    output: RecordOutput<F>,
     done_up_to: Arc<ProcessedTime>,
 }
 
 impl<F: FlowState, T: FlowTable<FlowKey, F>> SharedFlows<F, T> {
     /// Takes a power of two of tables.
-    pub(crate) fn new(tables: Vec<T>, idle_timeout: Option<IdleTimeout>, records_max: usize) -> Self {
+    pub(crate) fn new(tables: Vec<T>, idle_timeout: Option<IdleTimeout>, output: &RecordOutput<F>) -> Self {
         assert!(tables.len().is_power_of_two(), "shards are chosen by bits of a hash");
-        let records_max = records_max.div_ceil(tables.len());
+        let output = match output {
+            RecordOutput::Keep { records_max } => {
+                RecordOutput::Keep { records_max: records_max.div_ceil(tables.len()) }
+            }
+            stream @ RecordOutput::Stream(_) => stream.clone(),
+        };
         let shards = tables
             .into_iter()
             .map(|table| {
-                let flows = Flows::new(table, idle_timeout, records_max);
+                let flows = Flows::new(table, idle_timeout, output.clone());
                 CachePadded::new(Mutex::new(Shard { flows, sequencer: Sequencer::default() }))
             })
             .collect();
-        Self { shards, done_up_to: Arc::default() }
+        Self { shards, output, done_up_to: Arc::default() }
     }
 
     /// Returns where the input stage says how far everything is done.
@@ -138,8 +145,25 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> SharedFlows<F, T> {
         Entered { shard, done_up_to: &self.done_up_to }
     }
 
+    /// Sends the records of all shards, if the record thread has asked for them since the caller's `epoch`.
+    #[inline]
+    pub(crate) fn answer(&self, epoch: &mut u64) {
+        let RecordOutput::Stream(sender) = &self.output else { return };
+        let asked = sender.asked();
+        if std::mem::replace(epoch, asked) == asked {
+            return;
+        }
+        for shard in 0..self.shards.len() {
+            // A thread that is in a shard answers when it has come to its end.
+            if let Some(mut entered) = self.try_enter(shard) {
+                entered.shard.flows.answer();
+            }
+        }
+    }
+
     /// Returns what each shard leaves.
     pub(crate) fn finish(self) -> impl Iterator<Item = FlowsEnd<F>> {
+        drop(self.output);
         self.shards.into_iter().map(|shard| {
             let shard = CachePadded::into_inner(shard).into_inner();
             shard.unwrap_or_else(PoisonError::into_inner).flows.finish()

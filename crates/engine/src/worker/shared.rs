@@ -82,6 +82,8 @@ pub(crate) struct SharedRunner<'a, A: App, T> {
     keys: [FlowKey; BATCH_DESCRIPTORS],
     hashes: [u64; BATCH_DESCRIPTORS],
     lists: Lists,
+    /// As of the last time that it sent the records of all shards.
+    epoch: u64,
 }
 
 /// The packets of a chunk in one list for each shard, in their order.
@@ -130,7 +132,13 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
             keys: [FlowKey::default(); BATCH_DESCRIPTORS],
             hashes: [0; BATCH_DESCRIPTORS],
             lists,
+            epoch: 0,
         }
+    }
+
+    /// Sends records of ended flows, if the record thread has asked for them.
+    pub(crate) fn answer(&mut self) {
+        self.flows.answer(&mut self.epoch);
     }
 
     /// Returns the number of the packet that the application has in hand.
@@ -334,6 +342,7 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
 
     /// Publishes what is counted.
     pub(crate) fn publish(&mut self) {
+        self.answer();
         self.desk.publisher.publish(&self.hands.counters);
     }
 
@@ -361,7 +370,10 @@ where
     fn poll(&mut self) -> Polled {
         match self.inbox.take(&mut self.basket) {
             Polled::Worked => {}
-            other => return other,
+            other => {
+                self.clerk.answer();
+                return other;
+            }
         }
         if let Some(in_order) = &mut self.in_order {
             self.clerk.process_in_order(&self.basket, in_order);

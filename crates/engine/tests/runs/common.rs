@@ -45,13 +45,6 @@ impl FlowState for Seen {
             FlowValue::Bits(self.order),
         ]);
     }
-
-    fn merge(&mut self, later: Self) {
-        self.packets += later.packets;
-        self.out_of_order += later.out_of_order;
-        self.last_ns = later.last_ns;
-        self.order = self.order.wrapping_mul(31) ^ later.order;
-    }
 }
 
 #[derive(Debug, Default)]

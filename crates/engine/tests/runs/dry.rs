@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use flowloom_engine::{
-    Control, Discipline, EngineConfig, Fault, Layout, Order, PacketSink, Parts, Released, RunReport,
-    SeededError, SinkError, run_parts, run_seeded,
+    Control, Discipline, Endpoints, EngineConfig, Fault, Layout, Order, PacketSink, Released, RunReport,
+    SeededError, SinkError, run_seeded, run_with,
 };
 use flowloom_packet::{Fill, PacketBatch, PacketSource, SourceError};
 use flowloom_scheduler::sim::Scheme;
@@ -89,10 +89,10 @@ fn run_dry(
     let inner = Memory::of(mix(1_000, 100));
     let mut source = Halting { inner, batches: 0, dry: 0, polls: 0, flushed, begun: Instant::now() };
     let control = Control::default();
-    let parts = Parts { source: &mut source, discipline, sink: Some(sink), control: &control };
+    let parts = Endpoints::new(&mut source, discipline, &control).with_packets(Some(sink));
     let app = |_| Recorder::default();
     let report = match seed {
-        None => run_parts(&config, parts, |_| small_table(), app).unwrap(),
+        None => run_with(&config, parts, |_| small_table(), app).unwrap(),
         Some(seed) => run_seeded(&config, parts, |_| small_table(), app, seed).unwrap(),
     };
     assert!(report.is_balanced(), "{mode:?} {name}: {:?} {:?}", report.input, report.workers);
@@ -166,7 +166,7 @@ fn a_seeded_run_does_not_wait_for_ever_for_a_source_that_has_nothing() {
         let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
         let discipline = Discipline::of(&mut policy);
         let (mut source, control) = (Drying(Memory::of(mix(1_000, 100)), 0), Control::default());
-        let parts = Parts { source: &mut source, discipline, sink: None, control: &control };
+        let parts = Endpoints::new(&mut source, discipline, &control);
         let ended = run_seeded(&config, parts, |_| small_table(), |_| Recorder::default(), 3);
         let is_stuck = matches!(ended, Err(SeededError::Stuck { seed: 3, steps }) if steps > 10_000);
         assert!(is_stuck, "{mode:?} {name}: {:?}", ended.map(|report| report.fault));

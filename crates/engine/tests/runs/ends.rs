@@ -3,8 +3,8 @@
 use std::panic::panic_any;
 
 use flowloom_engine::{
-    App, Control, Discipline, EngineConfig, Fault, FlowState, FlowValue, Layout, Order, PacketSink, Parts,
-    Released, RunReport, SinkError, Verdict, run_parts, run_seeded,
+    App, Control, Discipline, Endpoints, EngineConfig, Fault, FlowState, FlowValue, Layout, Order,
+    PacketSink, Released, RunReport, SinkError, Verdict, run_seeded, run_with,
 };
 use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::{DHash, DHashConfig};
@@ -23,8 +23,6 @@ enum When {
     PacketAndDrop,
     /// At a packet, with something that panics when it is dropped.
     PacketWithMore,
-    /// When records of a flow are merged.
-    Merge,
     /// Never.
     Never,
 }
@@ -37,10 +35,6 @@ impl FlowState for Fragile {
 
     fn values(&self, out: &mut Vec<FlowValue>) {
         out.push(FlowValue::Count(self.0));
-    }
-
-    fn merge(&mut self, _: Self) {
-        panic!("told to panic");
     }
 }
 
@@ -65,10 +59,6 @@ impl App for Ending {
             When::PacketWithMore if self.1 == 100 => panic_any(More),
             _ => Verdict::Accept,
         }
-    }
-
-    fn ends_before(&self, _: &PacketView<'_>, flow: &Fragile) -> bool {
-        self.0 == When::Merge && flow.0 == 2
     }
 }
 
@@ -112,11 +102,11 @@ fn go(
     let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
     let discipline = Discipline::of(&mut policy);
     let (mut source, control) = (Memory::of(mix(3_000, 100)), Control::default());
-    let parts = Parts { source: &mut source, discipline, sink: Some(sink), control: &control };
+    let parts = Endpoints::new(&mut source, discipline, &control).with_packets(Some(sink));
     let table = |_| DHash::<FlowKey, Fragile>::try_new(&DHashConfig::for_flows(2_000));
     let app = |_| Ending(when, 0);
     let report = match seed {
-        None => run_parts(&config, parts, table, app).unwrap(),
+        None => run_with(&config, parts, table, app).unwrap(),
         Some(seed) => run_seeded(&config, parts, table, app, seed).unwrap(),
     };
     assert!(report.is_balanced(), "{mode:?} {name} {when:?}: {:?} {:?}", report.input, report.workers);
@@ -156,15 +146,6 @@ fn one_that_panics_at_a_packet_and_once_more_when_it_is_dropped_holds_up_nobody(
                 assert_eq!(sink.finished, 1, "{layout:?} {when:?}");
             }
         }
-    }
-}
-
-#[test]
-fn records_that_panic_when_they_are_merged_leave_a_report_without_flows() {
-    for layout in LAYOUTS {
-        let report = go(layout, When::Merge, &mut Finishing::default(), None);
-        assert!(matches!(report.fault, Some(Fault::ResultsPanicked { .. })), "{:?}", report.fault);
-        assert_eq!((report.processed(), report.flows.len()), (report.input.decoded, 0), "{layout:?}");
     }
 }
 

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Once};
 
 use flowloom_engine::{
-    App, Control, Discipline, EngineConfig, Fault, Layout, Order, PacketSink, Parts, Released, RunReport,
-    SeededError, SinkError, StartError, Verdict, WhenFull, run_seeded,
+    App, Control, Discipline, Endpoints, EngineConfig, Fault, Layout, Order, PacketSink, Released,
+    RunReport, SeededError, SinkError, StartError, Verdict, WhenFull, run_seeded,
 };
 use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::{BuildError, DHash, DHashConfig, Timeouts};
@@ -372,12 +372,8 @@ impl Scene {
             }),
             numbers: Vec::new(),
         };
-        let parts = Parts {
-            source: &mut source,
-            discipline,
-            sink: self.has_sink.then_some(&mut sink as _),
-            control: &control,
-        };
+        let parts = Endpoints::new(&mut source, discipline, &control)
+            .with_packets(self.has_sink.then_some(&mut sink as _));
         let flows = if self.faults.contains(&Break::TableFull) { 1 } else { 400 };
         let fails = self.find(|fault| match fault {
             Break::TableFails(at) => Some(*at),

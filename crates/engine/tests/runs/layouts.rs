@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use flowloom_engine::{
-    App, ConfigError, Control, Cores, Discipline, EngineConfig, Fault, IdleTimeout, Layout, Order, Pace,
-    Parts, RunReport, StartError, Verdict, WhenFull, run, run_parts, run_seeded,
+    App, ConfigError, Control, Cores, Discipline, EndedBy, Endpoints, EngineConfig, Fault, IdleTimeout,
+    Layout, Order, Pace, RunReport, StartError, Verdict, WhenFull, run, run_seeded, run_with,
 };
 use flowloom_flow_key::{FlowHasher, FlowKey};
 use flowloom_packet::{BATCH_PACKETS, DropReason, LinkType, PacketView};
@@ -157,14 +157,9 @@ fn policies_that_move_flows_keep_their_order_across_workers() {
             let watcher = |_| Watcher { flows: Arc::clone(&flows), broken: Arc::clone(&broken) };
             let mut source = source.clone();
             let control = Control::default();
-            let parts = Parts {
-                source: &mut source,
-                discipline: (&mut *policy).into(),
-                sink: None,
-                control: &control,
-            };
+            let parts = Endpoints::new(&mut source, &mut *policy, &control);
             let report = match seed {
-                None => run_parts(&config, parts, |_| small_table(), watcher).unwrap(),
+                None => run_with(&config, parts, |_| small_table(), watcher).unwrap(),
                 Some(seed) => run_seeded(&config, parts, |_| small_table(), watcher, seed).unwrap(),
             };
             assert!(report.is_balanced());
@@ -209,11 +204,17 @@ fn idle_flows_end_at_the_same_packets_in_every_layout() {
     let expected =
         go(&EngineConfig { idle_timeout: timeout, ..config(Layout::Inline) }, &mut source.clone());
     assert!(expected.worker_totals().flows_expired > 100, "{:?}", expected.worker_totals());
-    let whole = go(&config(Layout::Inline), &mut source.clone());
-    assert_eq!(expected.flows.len(), whole.flows.len(), "distinct keys do not depend on the timeout");
+    let expired = expected.flows.iter().filter(|flow| flow.ended == EndedBy::IdleTimeout).count();
+    assert_eq!(expected.worker_totals().flows_expired, expired as u64);
     for mode in LAYOUTS {
         let report = go(&EngineConfig { idle_timeout: timeout, ..config(mode) }, &mut source.clone());
         assert_eq!(report.digest(), expected.digest(), "{mode:?}");
+        let flows = |report: &RunReport<Seen>| {
+            let totals = report.worker_totals();
+            (totals.flows_begun, totals.flows_expired, report.timed_out_at_end)
+        };
+        let (ours, theirs) = (flows(&report), flows(&expected));
+        assert_eq!((ours.0, ours.1), (theirs.0, theirs.1), "{mode:?}");
     }
 }
 
@@ -225,8 +226,9 @@ fn records_beyond_the_limit_are_counted() {
         records_max: 10,
         ..config(Layout::Inline)
     };
-    let totals = go(&config, &mut source.clone()).worker_totals();
-    assert_eq!(totals.records_forgotten, totals.flows_expired - 10);
+    let report = go(&config, &mut source.clone());
+    let totals = report.worker_totals();
+    assert_eq!(totals.records_forgotten, totals.flows_expired - report.timed_out_at_end - 10);
 }
 
 #[test]
@@ -301,9 +303,9 @@ fn a_panic_ends_a_run_at_once_whatever_is_still_to_come() {
             let mut source = source.clone();
             let control = Control::default();
             let discipline = Discipline::of(&mut policy);
-            let parts = Parts { source: &mut source, discipline, sink: None, control: &control };
+            let parts = Endpoints::new(&mut source, discipline, &control);
             let app = |_| Timed(0, Arc::clone(&panicked));
-            let report = run_parts(&config, parts, |_| small_table(), app).unwrap();
+            let report = run_with(&config, parts, |_| small_table(), app).unwrap();
             assert!(report.is_balanced());
             assert!(matches!(report.fault, Some(Fault::WorkerPanicked { packet: Some(_), .. })));
             let at = panicked.lock().unwrap().unwrap();

@@ -1,8 +1,8 @@
 //! What a policy is told of the workers' load, how often a pool was full, and a paced run that comes to its end.
 
 use flowloom_engine::{
-    Control, Discipline, EngineConfig, Fault, Layout, Order, Pace, Parts, RunReport, Snapshot, WhenFull,
-    run_parts, run_seeded,
+    Control, Discipline, Endpoints, EngineConfig, Fault, Layout, Order, Pace, RunReport, Snapshot,
+    WhenFull, run_seeded, run_with,
 };
 use flowloom_packet::{DropReason, Fill, PacketBatch, PacketSource, SourceError};
 use flowloom_scheduler::sim::Scheme;
@@ -60,9 +60,9 @@ fn a_policy_sees_what_was_sent_and_completed_in_packets_and_bytes() {
         let inner = DirectHash::new(WorkerCount::new(2).unwrap());
         let mut policy = Looking { inner, order, looks: 0 };
         let discipline = Discipline::Push(&mut policy);
-        let parts = Parts { source: &mut source, discipline, sink: None, control: &control };
+        let parts = Endpoints::new(&mut source, discipline, &control);
         let config = config(Layout::Pipeline { workers: 2 });
-        let report = run_parts(&config, parts, |_| small_table(), |_| Recorder::default()).unwrap();
+        let report = run_with(&config, parts, |_| small_table(), |_| Recorder::default()).unwrap();
         assert!(report.is_balanced() && report.fault.is_none(), "{:?}", report.fault);
         assert!(policy.looks > 30, "{}", policy.looks);
     }
@@ -82,10 +82,10 @@ fn go_from(
     let topology = Topology::flat(WorkerCount::new(config.layout.workers()).unwrap());
     let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
     let discipline = Discipline::of(&mut policy);
-    let parts = Parts { source, discipline, sink: None, control };
+    let parts = Endpoints::new(source, discipline, control);
     let app = |_| Recorder::default();
     match seed {
-        None => run_parts(config, parts, |_| small_table(), app).unwrap(),
+        None => run_with(config, parts, |_| small_table(), app).unwrap(),
         Some(seed) => run_seeded(config, parts, |_| small_table(), app, seed).unwrap(),
     }
 }
@@ -234,7 +234,7 @@ fn what_a_policy_drops_is_no_workers() {
         let (mut source, control) = (Memory::of(mix(2_000, 100)), Control::default());
         let mut policy = Third(0);
         let discipline = Discipline::Push(&mut policy);
-        let parts = Parts { source: &mut source, discipline, sink: None, control: &control };
+        let parts = Endpoints::new(&mut source, discipline, &control);
         let report = run_seeded(&config, parts, |_| small_table(), |_| Recorder::default(), 5).unwrap();
         assert!(report.is_balanced() && report.fault.is_none());
         assert_eq!(report.unplaced, report.input.decoded / 3);
@@ -298,9 +298,9 @@ fn a_pool_whose_policy_panics_at_an_arrival_counts_what_it_held() {
         let mut policy = Refusing(&mut **policy, after);
         let (mut source, control) = (Memory::of(mix(2_000, 100)), Control::default());
         let discipline = Discipline::Pull(&mut policy);
-        let parts = Parts { source: &mut source, discipline, sink: None, control: &control };
+        let parts = Endpoints::new(&mut source, discipline, &control);
         let config = config(Layout::Pipeline { workers: 2 });
-        let report = run_parts(&config, parts, |_| small_table(), |_| Recorder::default()).unwrap();
+        let report = run_with(&config, parts, |_| small_table(), |_| Recorder::default()).unwrap();
         assert!(report.is_balanced(), "{after}: {:?} {:?}", report.input, report.workers);
         assert!(matches!(report.fault, Some(Fault::InputPanicked { .. })), "{after}: {:?}", report.fault);
         assert!(report.processed() <= after, "{after}");
@@ -344,9 +344,9 @@ fn a_policy_that_gives_out_what_does_not_wait_is_named_in_a_fault() {
     let mut policy = Twice(&mut **policy, None);
     let (mut source, control) = (Memory::of(mix(2_000, 100)), Control::default());
     let discipline = Discipline::Pull(&mut policy);
-    let parts = Parts { source: &mut source, discipline, sink: None, control: &control };
+    let parts = Endpoints::new(&mut source, discipline, &control);
     let config = config(Layout::Pipeline { workers: 2 });
-    let report = run_parts(&config, parts, |_| small_table(), |_| Recorder::default()).unwrap();
+    let report = run_with(&config, parts, |_| small_table(), |_| Recorder::default()).unwrap();
     assert!(report.is_balanced(), "{:?} {:?}", report.input, report.workers);
     let fault = report.fault.unwrap().to_string();
     assert!(fault.contains("twice gave out token"), "{fault}");

@@ -14,5 +14,6 @@ mod layouts;
 mod load;
 mod named;
 mod order;
+mod records;
 mod sharded;
 mod window;

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use flowloom_engine::{
-    App, ConfigError, Control, Discipline, EngineConfig, Fault, IdleTimeout, Layout, Order, PacketSink,
-    Parts, PlacementDigest, Released, RunReport, SinkError, StartError, Verdict, WhenFull, run_parts,
-    run_seeded,
+    App, ConfigError, Control, Discipline, Endpoints, EngineConfig, Fault, IdleTimeout, Layout, Order,
+    PacketSink, PlacementDigest, Released, RunReport, SinkError, StartError, Verdict, WhenFull, run_seeded,
+    run_with,
 };
 use flowloom_flow_key::{FlowHasher, FlowKey};
 use flowloom_packet::{DecodeOptions, PacketView, decode};
@@ -77,15 +77,11 @@ fn go(
 ) -> RunReport<Seen> {
     let control = Control::default();
     let mut source = source.clone();
-    let parts = Parts {
-        source: &mut source,
-        discipline: Discipline::of(policy),
-        sink: sink.map(|sink| sink as _),
-        control: &control,
-    };
+    let parts = Endpoints::new(&mut source, Discipline::of(policy), &control)
+        .with_packets(sink.map(|sink| sink as _));
     let app = |_| Sieve(Recorder::default());
     let report = match seed {
-        None => run_parts(config, parts, |_| small_table(), app).unwrap(),
+        None => run_with(config, parts, |_| small_table(), app).unwrap(),
         Some(seed) => run_seeded(config, parts, |_| small_table(), app, seed).unwrap(),
     };
     assert!(report.is_balanced(), "{:?} {:?}", report.input, report.workers);
@@ -219,14 +215,9 @@ fn a_policy_without_order_needs_external_order_or_none() {
     assert_eq!(policy.order(), OrderGuarantee::None);
     let control = Control::default();
     let mut again = source.clone();
-    let parts = Parts {
-        source: &mut again,
-        discipline: Discipline::of(&mut policy),
-        sink: None,
-        control: &control,
-    };
+    let parts = Endpoints::new(&mut again, Discipline::of(&mut policy), &control);
     let config = with(Layout::Pipeline { workers: 2 }, Order::Internal);
-    let error = run_parts(&config, parts, |_| small_table(), |_| Sieve(Recorder::default())).unwrap_err();
+    let error = run_with(&config, parts, |_| small_table(), |_| Sieve(Recorder::default())).unwrap_err();
     assert!(matches!(error, StartError::Config(ConfigError::NoOrder { policy: "rr" })), "{error}");
 }
 
@@ -237,15 +228,10 @@ fn a_policy_made_for_another_number_of_workers_is_refused() {
         for (made_for, workers) in [(3, 2), (2, 3)] {
             let (mut policy, mut again, control) =
                 (policy(name, made_for), source.clone(), Control::default());
-            let parts = Parts {
-                source: &mut again,
-                discipline: Discipline::of(&mut policy),
-                sink: None,
-                control: &control,
-            };
+            let parts = Endpoints::new(&mut again, Discipline::of(&mut policy), &control);
             let config = with(Layout::Pipeline { workers }, Order::None);
             let error =
-                run_parts(&config, parts, |_| small_table(), |_| Sieve(Recorder::default())).unwrap_err();
+                run_with(&config, parts, |_| small_table(), |_| Sieve(Recorder::default())).unwrap_err();
             let said = format!("was made for {made_for} workers, and the run has {workers}");
             assert!(error.to_string().contains(&said), "{name}: {error}");
             assert!(matches!(error, StartError::Config(ConfigError::PolicyWorkers { .. })), "{error:?}");
@@ -317,12 +303,7 @@ fn idle_flows_end_at_the_same_packets_when_workers_share_them() {
         let control = Control::default();
         let mut again = source.clone();
         let mut policy = policy(name, mode.workers());
-        let parts = Parts {
-            source: &mut again,
-            discipline: Discipline::of(&mut policy),
-            sink: None,
-            control: &control,
-        };
+        let parts = Endpoints::new(&mut again, Discipline::of(&mut policy), &control);
         let table = |_| table(2_000, Some(timeout));
         let report = run_seeded(&config, parts, table, |_| Sieve(Recorder::default()), seed).unwrap();
         (report.digest(), report.worker_totals(), report.tables().0.expired)
@@ -414,12 +395,7 @@ fn a_slow_flow_holds_up_no_other_where_workers_fetch() {
         let control = Control::default();
         let mut again = source.clone();
         let mut policy = policy(name, 2);
-        let parts = Parts {
-            source: &mut again,
-            discipline: Discipline::of(&mut policy),
-            sink: None,
-            control: &control,
-        };
+        let parts = Endpoints::new(&mut again, Discipline::of(&mut policy), &control);
         let app = |_| Dawdler {
             slow: slow.key,
             others,
@@ -427,7 +403,7 @@ fn a_slow_flow_holds_up_no_other_where_workers_fetch() {
             seen: Arc::clone(&seen),
             behind: Arc::clone(&behind),
         };
-        let report = run_parts(&config, parts, |_| small_table(), app).unwrap();
+        let report = run_with(&config, parts, |_| small_table(), app).unwrap();
         assert_eq!(report.processed(), expected.report.processed());
         // Were the others held up, they would end with the slow flow.
         let behind = behind.load(Ordering::Relaxed);

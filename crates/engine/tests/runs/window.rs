@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use flowloom_engine::{
-    Control, Discipline, EngineConfig, Layout, Order, PacketSink, Parts, Released, SinkError, run_parts,
+    Control, Discipline, Endpoints, EngineConfig, Layout, Order, PacketSink, Released, SinkError, run_with,
 };
 use flowloom_packet::BATCH_PACKETS;
 use flowloom_scheduler::sim::Scheme;
@@ -62,9 +62,8 @@ fn a_sink_that_stalls_holds_the_input_up_and_loses_nothing() {
         let asked = Arc::clone(&source.asked);
         let mut sink = Stalling { asked, asked_in_stall: 0, numbers: Vec::new() };
         let control = Control::default();
-        let parts =
-            Parts { source: &mut source, discipline, sink: Some(&mut sink as _), control: &control };
-        let report = run_parts(&config, parts, |_| small_table(), |_| Recorder::default()).unwrap();
+        let parts = Endpoints::new(&mut source, discipline, &control).with_packets(Some(&mut sink as _));
+        let report = run_with(&config, parts, |_| small_table(), |_| Recorder::default()).unwrap();
         assert!(report.is_balanced() && report.fault.is_none(), "{name}: {:?}", report.fault);
         // All batches of the window, and one that found no room.
         assert_eq!(sink.asked_in_stall, WINDOW / BATCH_PACKETS as u64 + 1, "{name} {order:?}");

@@ -1,6 +1,7 @@
 //! The pictures of a run.
 
-use flowloom::engine::{FlowResults, FlowState, FlowValue};
+use std::collections::BTreeMap;
+
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use crate::pace::Look;
@@ -18,11 +19,7 @@ const POINTS_MAX: usize = 200;
 pub(super) const NAMES: [&str; 5] = ["pace", "packets", "workers", "flow-sizes", "protocols"];
 
 /// Returns what there is to see of a run.
-pub(super) fn charts<F: FlowState>(
-    result: &ReplayResult,
-    flows: &FlowResults<F>,
-    looks: &[Look],
-) -> Vec<Named> {
+pub(super) fn charts(result: &ReplayResult, sizes: &BTreeMap<u64, u64>, looks: &[Look]) -> Vec<Named> {
     let mut charts = vec![("packets", ends(result))];
     if let Some(chart) = pace(looks) {
         charts.insert(0, ("pace", chart));
@@ -30,7 +27,6 @@ pub(super) fn charts<F: FlowState>(
     if result.workers.len() > 1 {
         charts.push(("workers", workers(result)));
     }
-    let sizes = sizes(flows);
     if !sizes.is_empty() {
         charts.push(("flow-sizes", flow_sizes(sizes)));
     }
@@ -103,45 +99,24 @@ fn workers(result: &ReplayResult) -> Chart {
     .with(bars("dropped", workers.iter().map(|worker| worker.dropped)))
 }
 
-/// Returns the packets of each flow, as far as the application counts them.
-fn sizes<F: FlowState>(flows: &FlowResults<F>) -> Vec<u64> {
-    let counts: Vec<usize> =
-        (0..F::COLUMNS.len()).filter(|&column| F::COLUMNS[column].starts_with("packets")).collect();
-    if counts.is_empty() {
-        return Vec::new();
-    }
-    let mut values = Vec::new();
-    let size = |flow: &F, values: &mut Vec<FlowValue>| {
-        values.clear();
-        flow.values(values);
-        let counts = counts.iter().filter_map(|&column| match values.get(column) {
-            Some(FlowValue::Count(packets)) => Some(packets),
-            _ => None,
-        });
-        counts.sum()
-    };
-    flows.iter().map(|flow| size(&flow.state, &mut values)).collect()
-}
-
-/// Which share of flows has so many packets or more, and which share of packets those flows have.
-fn flow_sizes(mut sizes: Vec<u64>) -> Chart {
-    sizes.sort_unstable();
-    let packets: u64 = sizes.iter().sum();
+/// Which share of flows has so many packets or more, and which share of packets those flows have. `sizes` says how many
+/// flows there are of each size.
+fn flow_sizes(sizes: &BTreeMap<u64, u64>) -> Chart {
+    let all: u64 = sizes.values().sum();
+    let packets: u64 = sizes.iter().map(|(size, flows)| size * flows).sum();
+    let largest = sizes.last_key_value().map_or(1, |(&size, _)| size) as f64;
     let (mut flows, mut in_them) = (Vec::new(), Vec::new());
-    let (mut at, mut before) = (0, 0_u64);
+    let (mut smaller, mut in_smaller) = (0, 0);
     let mut next = 0.0;
-    while at < sizes.len() {
-        let size = sizes[at];
+    for (&size, &same) in sizes {
         // Equal steps of the logarithm, so that small sizes all show and large ones do not crowd.
         if size as f64 >= next {
-            flows.push((size as f64, (sizes.len() - at) as f64 * 100.0 / sizes.len() as f64));
-            in_them.push((size as f64, (packets - before) as f64 * 100.0 / packets.max(1) as f64));
-            let largest = *sizes.last().unwrap_or(&1) as f64;
+            flows.push((size as f64, (all - smaller) as f64 * 100.0 / all as f64));
+            in_them.push((size as f64, (packets - in_smaller) as f64 * 100.0 / packets.max(1) as f64));
             next = size as f64 * largest.max(2.0).powf(1.0 / POINTS_MAX as f64);
         }
-        let same = sizes[at..].partition_point(|&other| other == size);
-        before += size * same as u64;
-        at += same;
+        smaller += same;
+        in_smaller += size * same;
     }
     Chart::new("Sizes of flows", Axis::log("packets of a flow, at least"), Axis::linear("%"))
         .with(Series::line("flows of that size or more", flows))
@@ -152,12 +127,18 @@ fn flow_sizes(mut sizes: Vec<u64>) -> Chart {
 mod tests {
     use super::*;
 
+    fn counted(sizes: impl IntoIterator<Item = u64>) -> BTreeMap<u64, u64> {
+        let mut counts = BTreeMap::new();
+        sizes.into_iter().for_each(|size| *counts.entry(size).or_default() += 1);
+        counts
+    }
+
     #[test]
     fn shares_of_flows_begin_at_all_and_end_at_the_largest() {
-        let chart = flow_sizes(vec![1, 1, 2, 96]);
+        let chart = flow_sizes(&counted([1, 1, 2, 96]));
         assert_eq!(chart.series[0].points, [(1.0, 100.0), (2.0, 50.0), (96.0, 25.0)]);
         assert_eq!(chart.series[1].points, [(1.0, 100.0), (2.0, 98.0), (96.0, 96.0)]);
-        let chart = flow_sizes((0..1_000_000_u64).map(|i| i * i % 99_991 + 1).collect());
+        let chart = flow_sizes(&counted((0..1_000_000_u64).map(|i| i * i % 99_991 + 1)));
         assert!(chart.series[0].points.len() <= POINTS_MAX + 1);
     }
 

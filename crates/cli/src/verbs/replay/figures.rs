@@ -66,7 +66,7 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
         decoded: input.decoded,
         processed: totals.processed,
         denied: totals.denied,
-        flows: report.flows.len() as u64,
+        flows: report.record_count(),
         flows_begun: totals.flows_begun,
         flows_expired: totals.flows_expired,
         records_forgotten: totals.records_forgotten,
@@ -169,7 +169,8 @@ fn table_figures<F: FlowState>(report: &RunReport<F>) -> TableFigures {
     TableFigures {
         // A flow that goes on from part to part is in the tables of both.
         flows_at_end: u64::from(stats.len)
-            .saturating_sub(report.sharded.map_or(0, |sharded| sharded.flows_joined)),
+            .saturating_sub(report.sharded.map_or(0, |sharded| sharded.flows_joined))
+            .saturating_sub(report.timed_out_at_end),
         inserted: stats.inserted,
         refused: stats.refused,
         displaced: u64::from(stats.displaced),

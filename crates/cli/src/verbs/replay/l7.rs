@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use flowloom::apps::{L7Options, L7Plan, L7State};
 use flowloom::dpi::{self, load::LoadError};
-use flowloom::engine::{FlowState, FlowValue, RunReport};
+use flowloom::engine::{FlowState, FlowValue};
 
 use crate::args::replay::{AppName, Replay};
 use crate::exit::Failure;
@@ -42,29 +42,26 @@ pub(super) fn plan(arguments: &Replay) -> Result<Option<L7Plan>, Failure> {
     L7Plan::new(&patterns, options).map(Some).map_err(|error| usage(&error))
 }
 
-/// Returns what the flows of a run were named, from the columns of their results.
-pub(super) fn figures<F: FlowState>(plan: &L7Plan, report: &RunReport<F>) -> L7Figures {
-    let (totals, scanner) = (plan.totals(), plan.scanner());
-    let mut figures = L7Figures {
-        patterns: scanner.names().len() as u64,
-        table_bytes: scanner.size().bytes as u64,
-        matched: 0,
-        no_match: 0,
-        no_match_yet: 0,
-        inspected_packets: 0,
-        inspected_bytes: 0,
-        scanned_bytes: totals.scanned_bytes,
-        overlap_bytes: 0,
-        gap_bytes: 0,
-        windows_taken_back: totals.taken_back,
-        directions_lost: totals.lost,
-        protocols: Vec::new(),
-    };
-    let mut protocols: HashMap<&'static str, ProtocolFigures> = HashMap::new();
-    let mut values = Vec::new();
-    for record in &report.flows {
-        values.clear();
-        record.state.values(&mut values);
+/// What the flows of a run were named, from the columns of their records.
+#[derive(Debug, Default)]
+pub(super) struct Labels {
+    matched: u64,
+    no_match: u64,
+    no_match_yet: u64,
+    inspected_packets: u64,
+    inspected_bytes: u64,
+    overlap_bytes: u64,
+    gap_bytes: u64,
+    protocols: HashMap<&'static str, ProtocolFigures>,
+    values: Vec<FlowValue>,
+}
+
+impl Labels {
+    /// Adds a record.
+    pub(super) fn add<F: FlowState>(&mut self, state: &F) {
+        self.values.clear();
+        state.values(&mut self.values);
+        let values = &self.values;
         let value = |column: &str| F::COLUMNS.iter().position(|&name| name == column).map(|at| values[at]);
         let count = |column| match value(column) {
             Some(FlowValue::Count(count)) => count,
@@ -75,27 +72,42 @@ pub(super) fn figures<F: FlowState>(plan: &L7Plan, report: &RunReport<F>) -> L7F
             _ => "-",
         };
         let state = word("l7_state");
-        figures.matched += u64::from(state == L7State::Matched.name());
-        figures.no_match += u64::from(state == L7State::NoMatch.name());
-        figures.no_match_yet += u64::from(state == L7State::NoMatchYet.name());
-        figures.inspected_packets += count("inspected_packets");
-        figures.inspected_bytes += count("inspected_bytes");
-        figures.overlap_bytes += count("overlap_bytes");
-        figures.gap_bytes += count("gap_bytes");
+        self.matched += u64::from(state == L7State::Matched.name());
+        self.no_match += u64::from(state == L7State::NoMatch.name());
+        self.no_match_yet += u64::from(state == L7State::NoMatchYet.name());
+        self.inspected_packets += count("inspected_packets");
+        self.inspected_bytes += count("inspected_bytes");
+        self.overlap_bytes += count("overlap_bytes");
+        self.gap_bytes += count("gap_bytes");
         if state == L7State::Matched.name() {
             let name = word("l7_protocol");
-            let protocol = protocols.entry(name).or_insert(ProtocolFigures {
-                name,
-                flows: 0,
-                packets: 0,
-                bytes_on_wire: 0,
-            });
+            let new = ProtocolFigures { name, flows: 0, packets: 0, bytes_on_wire: 0 };
+            let protocol = self.protocols.entry(name).or_insert(new);
             protocol.flows += 1;
             protocol.packets += count("packets");
             protocol.bytes_on_wire += count("bytes");
         }
     }
-    figures.protocols = protocols.into_values().collect();
-    figures.protocols.sort_by_key(|protocol| (std::cmp::Reverse(protocol.flows), protocol.name));
-    figures
+
+    /// Returns the figures of a run.
+    pub(super) fn figures(self, plan: &L7Plan) -> L7Figures {
+        let (totals, scanner) = (plan.totals(), plan.scanner());
+        let mut protocols: Vec<_> = self.protocols.into_values().collect();
+        protocols.sort_by_key(|protocol| (std::cmp::Reverse(protocol.flows), protocol.name));
+        L7Figures {
+            patterns: scanner.names().len() as u64,
+            table_bytes: scanner.size().bytes as u64,
+            matched: self.matched,
+            no_match: self.no_match,
+            no_match_yet: self.no_match_yet,
+            inspected_packets: self.inspected_packets,
+            inspected_bytes: self.inspected_bytes,
+            scanned_bytes: totals.scanned_bytes,
+            overlap_bytes: self.overlap_bytes,
+            gap_bytes: self.gap_bytes,
+            windows_taken_back: totals.taken_back,
+            directions_lost: totals.lost,
+            protocols,
+        }
+    }
 }

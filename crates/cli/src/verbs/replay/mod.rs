@@ -7,6 +7,7 @@ mod l7;
 mod layout;
 mod outputs;
 mod probe;
+mod records;
 mod role;
 mod setup;
 mod source;
@@ -15,10 +16,9 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
 
-use flowloom::apps::accounting::{EndReason, end_reasons};
 use flowloom::engine::{
-    App, Control, Discipline, EngineConfig, Fault, FlowRecord, FlowState, IdleTimeout, Parts, RunReport,
-    ShardedRun, StartError, run_sharded_then,
+    App, Control, Discipline, Endpoints, EngineConfig, Fault, FlowRecord, FlowState, RecordSink, RunReport,
+    ShardedRun, StartError, run_sharded_with,
 };
 use flowloom::packet::PacketSource;
 use flowloom::scheduler::sim::schemes::Policy;
@@ -27,21 +27,23 @@ use flowloom::traffic::capture::{CaptureSet, Input, Notice};
 use crate::args::Common;
 use crate::args::replay::{AppName, Replay};
 use crate::exit::{Failure, Status, check_decodable};
+use crate::flow_file::{FlowWriter, Format};
 use crate::host::isa_named;
 use crate::output::OutputFile;
 use crate::pace::Pace;
-use crate::part_file::{self, Header, Records, Settings};
+use crate::part_file::{self, Header, Settings};
 use crate::progress::{Progress, label};
 use crate::render::replay::{ReplayResult, VerifyFigures};
 use crate::render::save::save;
 use crate::render::{counted, print, say, say_error, warn, warn_of};
-use crate::{attend, flow_file, verify};
+use crate::{attend, verify};
 
 use figures::{Run, figures};
 use firewall::Rules;
 use layout::Planned;
 use outputs::Outputs;
 use probe::Probe;
+use records::{Records, Sizes};
 use role::{AccountingRole, Beside, FlowOf, L7Role, NullRole, Role, TrackerRole};
 use setup::{
     Tables, check_application, check_verifiable, engine_config, keeps_flow_order, policy, scheduler,
@@ -113,9 +115,13 @@ fn run_app<R: Role>(
     let label = format!("replay  {input}");
     let progress = Progress::start(label, source.progress(), Arc::clone(&control), common.quiet > 0);
     let pace = arguments.save.save.is_some().then(|| Pace::start(Arc::clone(&control))).flatten();
-    let mut kept = arguments.save_part.as_ref().map(|_| Records::default());
+    let mut kept = arguments.save_part.as_ref().map(|_| part_file::Records::default());
+    let mut records = records_of(role, arguments, &mut outputs)?;
+    // Only these need all records at once.
+    let keeps_records = arguments.verify || arguments.sort;
     let run = Prepared { arguments, config: &config, tables, control: &control };
-    let report = run.run(role, &mut source, &mut policy, &mut outputs, kept.as_mut());
+    let sink = (!keeps_records).then_some(&mut records);
+    let report = run.run(role, &mut source, &mut policy, (&mut outputs, kept.as_mut(), sink));
     let read_share = match source.progress().total_bytes() {
         0 => None,
         total => Some(source.progress().done_bytes() as f64 / total as f64),
@@ -123,6 +129,13 @@ fn run_app<R: Role>(
     drop(progress);
     let looks = pace.map(Pace::stop).unwrap_or_default();
     let report = report?;
+    let written = if keeps_records {
+        write_sorted(&report, &mut records)
+    } else if let Some(Fault::Records { error }) = &report.fault {
+        Err(error.to_string())
+    } else {
+        Ok(())
+    };
     if let Some(Fault::Source { packets, error }) = &report.fault {
         check_decodable(*packets, error)?;
     }
@@ -137,7 +150,8 @@ fn run_app<R: Role>(
     // Taken now: the oracle runs an application, and a probe, of its own.
     let tcb_cache = probe.map(Probe::figures);
     let firewall = rules.map(|rules| rules.figures(arguments.firewall.top_rules, reloads.get()));
-    let l7 = role.l7().map(|plan| l7::figures(plan, &report));
+    let Records { labels, sizes, .. } = records;
+    let l7 = role.l7().zip(labels).map(|(plan, labels)| labels.figures(plan));
     let verified = if arguments.verify {
         let mut again = CaptureSet::open(&inputs, options)?;
         let in_order = keeps_flow_order(&config, order);
@@ -166,10 +180,9 @@ fn run_app<R: Role>(
         warn_of(notice, arguments.strict, common);
     }
     // A result that cannot be printed is no reason to lose the flows, nor the other way round.
-    let flows = arguments.flows.as_ref().zip(outputs.flows.take());
-    let written = flows.map_or(Ok(()), |(path, file)| {
-        write_flows::<R>(path, file, &report, config.idle_timeout)
-            .map_err(|error| Failure::Output(format!("cannot write flows to {}: {error}", path.display())))
+    let written = written.map_err(|error| {
+        let path = arguments.flows.as_deref().unwrap_or(Path::new("--flows"));
+        Failure::Output(format!("cannot write flows to {}: {error}", path.display()))
     });
     let kept = arguments.save_part.as_ref().zip(outputs.part.take()).zip(kept);
     let kept = kept.map_or(Ok(()), |((path, file), records)| {
@@ -177,7 +190,8 @@ fn run_app<R: Role>(
     });
     let saved = arguments.save.save.as_ref().map_or(Ok(()), |folder| {
         let title = format!("replay of {input}");
-        save(folder, &title, &result, &charts::charts(&result, &report.flows, &looks), common)
+        let sizes = sizes.unwrap_or_default();
+        save(folder, &title, &result, &charts::charts(&result, &sizes.counts, &looks), common)
     });
     let printed = print(&result, common);
     // Who closes the pipe early has seen enough of the result, and is told how the run ended all the same.
@@ -187,8 +201,8 @@ fn run_app<R: Role>(
     written?;
     kept?;
     saved?;
-    // The fault is the writing of packets.
-    let is_output = matches!(report.fault, Some(Fault::Sink { .. }));
+    // The fault is the writing of packets or records.
+    let is_output = matches!(report.fault, Some(Fault::Sink { .. } | Fault::Records { .. }));
     let unverified = arguments.verify && result.verify.is_none();
     Ok(if unverified {
         Status::Interrupted
@@ -221,20 +235,20 @@ impl Prepared<'_> {
         role: &R,
         source: &mut Source,
         policy: &mut Policy,
-        outputs: &mut Outputs,
-        mut kept: Option<&mut Records>,
+        (outputs, mut kept, records): (
+            &mut Outputs,
+            Option<&mut part_file::Records>,
+            Option<&mut Records<FlowOf<R>>>,
+        ),
     ) -> Result<RunReport<FlowOf<R>>, StartError> {
         let Self { arguments, config, tables, control } = *self;
         let Source::Parts(parts, summary) = source else {
             let defrag = arguments.defrag.then_some(config.decode);
             let mut fed = feed(source, defrag);
-            let parts = Parts {
-                source: &mut *fed,
-                discipline: Discipline::of(policy),
-                sink: outputs.sink.as_mut().map(|sink| sink as _),
-                control,
-            };
-            return role.run(arguments.table, config, parts, tables);
+            let endpoints = Endpoints::new(&mut *fed, Discipline::of(policy), control)
+                .with_packets(outputs.sink.as_mut().map(|sink| sink as _))
+                .with_records(records.map(|records| records as _));
+            return role.run(arguments.table, config, endpoints, tables);
         };
         let keeps = kept.is_some();
         let mut keep = |record: &FlowRecord<_>, ticks, is_live| {
@@ -242,9 +256,11 @@ impl Prepared<'_> {
                 records.add(record, ticks, is_live, save);
             }
         };
-        let show = keeps.then_some(&mut keep as _);
+        let mut beside = flowloom::engine::Outputs::default();
+        beside.part = keeps.then_some(&mut keep as _);
+        beside.records = records.map(|records| records as _);
         let (table, app) = (|_| tables.linehash::<FlowOf<R>>(), |_| role.app());
-        let run = run_sharded_then(config, &Cut(parts), table, app, control, show);
+        let run = run_sharded_with(config, &Cut(parts), table, app, control, beside);
         run.map(|ShardedRun { report, reads, .. }| {
             *summary = Some(parts.summary(&reads));
             report
@@ -284,7 +300,7 @@ fn save_part<F: FlowState>(
     arguments: &Replay,
     app: &'static str,
     report: &RunReport<F>,
-    records: &Records,
+    records: &part_file::Records,
     file: OutputFile,
     path: &Path,
 ) -> Result<(), Failure> {
@@ -306,22 +322,33 @@ fn save_part<F: FlowState>(
         .map_err(|error| Failure::Output(format!("cannot write the part to {}: {error}", path.display())))
 }
 
-/// Writes a record per flow; of an application that keeps account, with the reason for its end.
-fn write_flows<R: Role>(
-    path: &Path,
-    file: OutputFile,
-    report: &RunReport<FlowOf<R>>,
-    idle: Option<IdleTimeout>,
-) -> std::io::Result<()> {
-    let last_ns = report.input.last_ns;
-    let reasons = end_reasons(&report.flows, R::account, idle, last_ns);
-    if flow_file::is_ipfix(path) {
-        let records =
-            report.flows.iter().filter_map(|record| Some((&record.key, R::account(&record.state)?)));
-        return flow_file::write_ipfix(file, records.zip(reasons), last_ns);
+/// Returns what the run does with records, and writes what stands before the first of them.
+fn records_of<R: Role>(
+    role: &R,
+    arguments: &Replay,
+    outputs: &mut Outputs,
+) -> Result<Records<FlowOf<R>>, Failure> {
+    let file = match arguments.flows.as_ref().zip(outputs.flows.take()) {
+        None => None,
+        Some((path, file)) => {
+            let format = Format::of(path).map_err(Failure::Usage)?;
+            let mut writer = FlowWriter::new(file, format, R::account());
+            let failed =
+                |error| Failure::Output(format!("cannot write flows to {}: {error}", path.display()));
+            writer.begin().map_err(failed)?;
+            Some(writer)
+        }
+    };
+    let sizes = arguments.save.save.is_some().then(Sizes::default);
+    Ok(Records { file, labels: role.l7().map(|_| l7::Labels::default()), sizes })
+}
+
+/// Hands the records that a report has to where they go, in the order of keys.
+fn write_sorted<F: FlowState>(report: &RunReport<F>, records: &mut Records<F>) -> Result<(), String> {
+    for record in &report.flows {
+        records.write(std::slice::from_ref(record)).map_err(|error| error.to_string())?;
     }
-    let ends: Vec<&'static str> = reasons.into_iter().map(EndReason::name).collect();
-    flow_file::write(path, file, &report.flows, &ends)
+    RecordSink::flush(records).map_err(|error| error.to_string())
 }
 
 /// Opens the socket that statistics are read from, and says where: the port may have been left to the system.

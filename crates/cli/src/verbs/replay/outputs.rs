@@ -7,7 +7,7 @@ use flowloom::apps::CaptureSink;
 
 use crate::args::replay::Replay;
 use crate::exit::Failure;
-use crate::flow_file;
+use crate::flow_file::Format;
 use crate::output::{OutputFile, OutputFolder, is_one_file};
 use crate::render::save::files;
 
@@ -55,7 +55,7 @@ impl Outputs {
             )));
         }
         if let Some(path) = &arguments.flows {
-            flow_file::check_name(path).map_err(Failure::Usage)?;
+            Format::of(path).map_err(Failure::Usage)?;
         }
         let part = open("--save-part", "the part", arguments.save_part.as_deref())?;
         let saved = arguments.save.open()?;

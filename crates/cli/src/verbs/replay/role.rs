@@ -4,11 +4,12 @@ use flowloom::apps::accounting::Accounted;
 use flowloom::apps::{
     Accounting, CacheProbe, L7Filter, L7Plan, NoState, Null, SaveState, TcpFlow, TcpTracker,
 };
-use flowloom::engine::{App, EngineConfig, Parts, RunReport, StartError, run_parts};
+use flowloom::engine::{App, Endpoints, EngineConfig, RunReport, StartError, run_with};
 
 use super::probe::Probe;
 use super::setup::Tables;
 use crate::args::replay::TableName;
+use crate::flow_file::AccountOf;
 use crate::part_file::SaveWith;
 use crate::verify::Sums;
 
@@ -36,8 +37,8 @@ pub(super) trait Role: Sized {
         None
     }
 
-    /// Returns the accounting record in a flow's state, of an application that keeps one.
-    fn account(_flow: &FlowOf<Self>) -> Option<&Accounted> {
+    /// Returns how the accounting record is found in a flow's state, of an application that keeps one.
+    fn account() -> Option<AccountOf<FlowOf<Self>>> {
         None
     }
 
@@ -52,14 +53,14 @@ pub(super) trait Role: Sized {
         &self,
         table: TableName,
         config: &EngineConfig,
-        parts: Parts<'a>,
+        endpoints: Endpoints<'a, FlowOf<Self>>,
         tables: Tables,
     ) -> Result<RunReport<FlowOf<Self>>, StartError>
     where
         Self::App: 'a,
     {
         assert!(table == TableName::Linehash, "other tables are refused before");
-        run_parts(config, parts, |_| tables.linehash::<FlowOf<Self>>(), |_| self.app())
+        run_with(config, endpoints, |_| tables.linehash::<FlowOf<Self>>(), |_| self.app())
     }
 }
 
@@ -71,14 +72,14 @@ fn run_with_any_table<'a, R: Role<App: 'a>>(
     role: &R,
     table: TableName,
     config: &EngineConfig,
-    parts: Parts<'a>,
+    endpoints: Endpoints<'a, FlowOf<R>>,
     tables: Tables,
 ) -> Result<RunReport<FlowOf<R>>, StartError> {
     let app = |_| role.app();
     match table {
-        TableName::Linehash => run_parts(config, parts, |_| tables.linehash::<FlowOf<R>>(), app),
-        TableName::Dhash => run_parts(config, parts, |_| tables.dhash::<FlowOf<R>>(), app),
-        TableName::Sighash => run_parts(config, parts, |_| tables.sighash::<FlowOf<R>>(), app),
+        TableName::Linehash => run_with(config, endpoints, |_| tables.linehash::<FlowOf<R>>(), app),
+        TableName::Dhash => run_with(config, endpoints, |_| tables.dhash::<FlowOf<R>>(), app),
+        TableName::Sighash => run_with(config, endpoints, |_| tables.sighash::<FlowOf<R>>(), app),
     }
 }
 
@@ -98,13 +99,13 @@ impl Role for NullRole {
         &self,
         table: TableName,
         config: &EngineConfig,
-        parts: Parts<'a>,
+        endpoints: Endpoints<'a, FlowOf<Self>>,
         tables: Tables,
     ) -> Result<RunReport<FlowOf<Self>>, StartError>
     where
         Self::App: 'a,
     {
-        run_with_any_table(self, table, config, parts, tables)
+        run_with_any_table(self, table, config, endpoints, tables)
     }
 
     fn save_with() -> Option<SaveWith<NoState>> {
@@ -135,13 +136,13 @@ impl Role for TrackerRole {
         &self,
         table: TableName,
         config: &EngineConfig,
-        parts: Parts<'a>,
+        endpoints: Endpoints<'a, FlowOf<Self>>,
         tables: Tables,
     ) -> Result<RunReport<FlowOf<Self>>, StartError>
     where
         Self::App: 'a,
     {
-        run_with_any_table(self, table, config, parts, tables)
+        run_with_any_table(self, table, config, endpoints, tables)
     }
 
     fn save_with() -> Option<SaveWith<TcpFlow>> {
@@ -170,8 +171,8 @@ impl Role for AccountingRole {
         Accounting::new(self.0)
     }
 
-    fn account(flow: &Accounted) -> Option<&Accounted> {
-        Some(flow)
+    fn account() -> Option<AccountOf<Accounted>> {
+        Some(|flow| Some(flow))
     }
 
     fn save_with() -> Option<SaveWith<Accounted>> {

@@ -23,7 +23,7 @@ use crate::args::replay::{
     AppName, FullName, HugePagesName, OrderName, RING, Replay, SchedulerName, TableName,
 };
 use crate::exit::Failure;
-use crate::flow_file;
+use crate::flow_file::Format;
 use crate::flow_table::{SegmentOptions, growing_linehash};
 use crate::render::{counted, some_of, warn};
 use crate::topology;
@@ -165,7 +165,7 @@ pub(super) fn check_application(arguments: &Replay) -> Result<(), Failure> {
             "--save-part is for --app null, tcp-tracker and accounting\n  other applications' flows cannot be merged later",
         )));
     }
-    let is_ipfix = arguments.flows.as_ref().is_some_and(|path| flow_file::is_ipfix(path));
+    let is_ipfix = arguments.flows.as_ref().is_some_and(|path| Format::of(path) == Ok(Format::Ipfix));
     if is_ipfix && arguments.app != AppName::Accounting {
         return Err(Failure::Usage(String::from(
             "--flows to IPFIX is for --app accounting\n  other applications' records go to .csv or .jsonl",

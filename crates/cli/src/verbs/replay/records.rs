@@ -1,0 +1,57 @@
+//! What `replay` does with the records of flows as they end: all of it in bounded memory.
+
+use std::collections::BTreeMap;
+
+use flowloom::engine::{FlowRecord, FlowState, FlowValue, RecordSink, SinkError};
+
+use super::l7::Labels;
+use crate::flow_file::FlowWriter;
+
+/// The sink of a run's records.
+pub(super) struct Records<F> {
+    /// The file that they go to.
+    pub(super) file: Option<FlowWriter<F>>,
+    /// What protocols they were named.
+    pub(super) labels: Option<Labels>,
+    /// How large they were, for a chart.
+    pub(super) sizes: Option<Sizes>,
+}
+
+impl<F: FlowState> RecordSink<F> for Records<F> {
+    fn write(&mut self, records: &[FlowRecord<F>]) -> Result<(), SinkError> {
+        if let Some(labels) = &mut self.labels {
+            records.iter().for_each(|record| labels.add(&record.state));
+        }
+        if let Some(sizes) = &mut self.sizes {
+            records.iter().for_each(|record| sizes.add(&record.state));
+        }
+        self.file.as_mut().map_or(Ok(()), |file| RecordSink::write(file, records))
+    }
+
+    fn flush(&mut self) -> Result<(), SinkError> {
+        self.file.as_mut().map_or(Ok(()), RecordSink::flush)
+    }
+}
+
+/// How many records had so many packets each: as many entries as there are sizes, not records.
+#[derive(Debug, Default)]
+pub(super) struct Sizes {
+    pub(super) counts: BTreeMap<u64, u64>,
+    values: Vec<FlowValue>,
+}
+
+impl Sizes {
+    fn add<F: FlowState>(&mut self, state: &F) {
+        self.values.clear();
+        state.values(&mut self.values);
+        let mut packets = None;
+        for (name, value) in F::COLUMNS.iter().zip(&self.values) {
+            if let (true, FlowValue::Count(count)) = (name.starts_with("packets"), value) {
+                *packets.get_or_insert(0) += count;
+            }
+        }
+        if let Some(packets) = packets {
+            *self.counts.entry(packets).or_default() += 1;
+        }
+    }
+}

@@ -1,0 +1,366 @@
+//! Records of ended flows, handed to a sink while the run lasts.
+//!
+//! ```text
+//!  worker 0  flows ─ batch of records ─┐
+//!  worker 1  flows ─ batch of records ─┴─ bounded queue ─ thread "records": digest, sink
+//! ```
+//!
+//! A worker never waits for the sink itself: it sends a batch when it is full, and what it has of one when the
+//! record thread asks for that, [twice a second](FLUSH_EVERY). Memory is bounded by the queue, whatever the number of
+//! flows that end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::time::{Duration, Instant};
+
+use crate::app::FlowState;
+use crate::config::WhenFull;
+use crate::control::Control;
+use crate::error::SinkError;
+use crate::report::digest::ResultDigest;
+use crate::report::results::FlowRecord;
+use crate::runtime::panics::caught;
+
+/// Records of a batch.
+const BATCH: usize = 256;
+/// Batches that wait for the sink at most.
+const QUEUED_MAX: usize = 64;
+/// How often incomplete batches are asked for, and the sink is flushed.
+const FLUSH_EVERY: Duration = Duration::from_millis(500);
+
+/// Where records of ended flows go while a run lasts.
+///
+/// It is called on a thread of its own: what it waits for, workers do not wait for until the queue between them is
+/// full. Then they wait, or drop records and count them, as
+/// [`EngineConfig::records_when_full`](crate::EngineConfig::records_when_full) says. After an error it is not
+/// called again, and the run ends.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_engine::{FlowRecord, RecordSink, SinkError};
+///
+/// /// Counts the flows of each protocol.
+/// #[derive(Default)]
+/// struct Protocols([u64; 256]);
+///
+/// impl<F> RecordSink<F> for Protocols {
+///     fn write(&mut self, records: &[FlowRecord<F>]) -> Result<(), SinkError> {
+///         for record in records {
+///             self.0[usize::from(record.key.protocol())] += 1;
+///         }
+///         Ok(())
+///     }
+/// }
+/// ```
+pub trait RecordSink<F> {
+    /// Takes records that have ended. Those of one flow come in the order of time.
+    ///
+    /// # Errors
+    ///
+    /// [`SinkError`] when they cannot be written. The run ends then.
+    fn write(&mut self, records: &[FlowRecord<F>]) -> Result<(), SinkError>;
+
+    /// Makes what was written visible to others. Called at least each second while records come, and at the end.
+    ///
+    /// # Errors
+    ///
+    /// [`SinkError`] when that fails. The run ends then.
+    fn flush(&mut self) -> Result<(), SinkError> {
+        Ok(())
+    }
+}
+
+/// What became of the records of a run.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct RecordsReport {
+    /// Records that the sink took.
+    pub written: u64,
+    /// Records that it did not take: the queue was full, or the sink had failed before.
+    pub lost: u64,
+    /// The digest of those that were taken in.
+    pub digest: ResultDigest,
+}
+
+/// What the senders and the record thread share.
+#[derive(Debug, Default)]
+struct Shared {
+    /// Raised to ask for incomplete batches.
+    epoch: AtomicU64,
+    lost: AtomicU64,
+}
+
+/// Where a table of flows puts the records of those that end.
+#[derive(Debug)]
+pub(crate) enum RecordOutput<F> {
+    /// They are kept for the results, up to a number.
+    Keep {
+        /// The most that are kept.
+        records_max: usize,
+    },
+    /// They are sent to the record thread.
+    Stream(RecordSender<F>),
+}
+
+impl<F> Clone for RecordOutput<F> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Keep { records_max } => Self::Keep { records_max: *records_max },
+            Self::Stream(sender) => Self::Stream(sender.another()),
+        }
+    }
+}
+
+/// A table's end of the queue of records.
+#[derive(Debug)]
+pub(crate) struct RecordSender<F> {
+    batch: Vec<FlowRecord<F>>,
+    queue: SyncSender<Vec<FlowRecord<F>>>,
+    shared: Arc<Shared>,
+    epoch: u64,
+    when_full: WhenFull,
+}
+
+impl<F> RecordSender<F> {
+    fn another(&self) -> Self {
+        Self {
+            batch: Vec::new(),
+            queue: self.queue.clone(),
+            shared: Arc::clone(&self.shared),
+            epoch: self.epoch,
+            when_full: self.when_full,
+        }
+    }
+
+    /// Takes a record.
+    #[inline]
+    pub(crate) fn push(&mut self, record: FlowRecord<F>) {
+        if self.batch.capacity() == 0 {
+            self.batch.reserve_exact(BATCH);
+        }
+        self.batch.push(record);
+        if self.batch.len() == BATCH {
+            self.send();
+        }
+    }
+
+    /// Returns how often the record thread has asked for incomplete batches.
+    #[inline(always)]
+    pub(crate) fn asked(&self) -> u64 {
+        // Relaxed: the records themselves go through the queue.
+        self.shared.epoch.load(Ordering::Relaxed)
+    }
+
+    /// Sends what there is, if the record thread has asked for that.
+    #[inline(always)]
+    pub(crate) fn answer(&mut self) {
+        let epoch = self.asked();
+        if epoch != self.epoch {
+            self.epoch = epoch;
+            self.send();
+        }
+    }
+
+    /// Waits from now on where the queue is full.
+    pub(crate) fn wait_when_full(&mut self) {
+        self.when_full = WhenFull::Block;
+    }
+
+    #[cold]
+    fn send(&mut self) {
+        if self.batch.is_empty() {
+            return;
+        }
+        let batch = std::mem::take(&mut self.batch);
+        let refused = match self.when_full {
+            WhenFull::Block => self.queue.send(batch).err().map(|error| error.0),
+            WhenFull::Drop => self.queue.try_send(batch).err().map(|error| match error {
+                TrySendError::Full(batch) | TrySendError::Disconnected(batch) => batch,
+            }),
+        };
+        if let Some(batch) = refused {
+            self.shared.lost.fetch_add(batch.len() as u64, Ordering::Relaxed);
+        }
+    }
+}
+
+impl<F> Drop for RecordSender<F> {
+    fn drop(&mut self) {
+        self.send();
+    }
+}
+
+/// The record thread's end of the queue.
+#[derive(Debug)]
+pub(crate) struct RecordWriter<F> {
+    queue: Receiver<Vec<FlowRecord<F>>>,
+    shared: Arc<Shared>,
+    report: RecordsReport,
+    failed: Option<SinkError>,
+    is_held: bool,
+}
+
+/// Returns the two ends of a queue of records.
+pub(crate) fn queue<F>(when_full: WhenFull) -> (RecordSender<F>, RecordWriter<F>) {
+    let (sender, receiver) = sync_channel(QUEUED_MAX);
+    let shared: Arc<Shared> = Arc::default();
+    let sender =
+        RecordSender { batch: Vec::new(), queue: sender, shared: Arc::clone(&shared), epoch: 0, when_full };
+    let writer = RecordWriter {
+        queue: receiver,
+        shared,
+        report: RecordsReport::default(),
+        failed: None,
+        is_held: false,
+    };
+    (sender, writer)
+}
+
+impl<F: FlowState> RecordWriter<F> {
+    /// Takes records until all senders are gone. Stops the run when the sink fails.
+    pub(crate) fn run(&mut self, sink: &mut (dyn RecordSink<F> + Send), control: &Control) {
+        let mut next = Instant::now() + FLUSH_EVERY;
+        loop {
+            match self.queue.recv_timeout(next.saturating_duration_since(Instant::now())) {
+                Ok(records) => self.write(sink, &records),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            if Instant::now() >= next {
+                self.shared.epoch.fetch_add(1, Ordering::Relaxed);
+                self.flush(sink);
+                next = Instant::now() + FLUSH_EVERY;
+            }
+            if self.failed.is_some() {
+                // What comes later is counted as lost.
+                control.stop();
+            }
+        }
+        self.flush(sink);
+    }
+
+    /// Hands records to the sink.
+    pub(crate) fn write(&mut self, sink: &mut (dyn RecordSink<F> + Send), records: &[FlowRecord<F>]) {
+        let count = records.len() as u64;
+        if self.failed.is_some() {
+            self.report.lost += count;
+            return;
+        }
+        let written = caught(|| {
+            let mut values = Vec::with_capacity(F::COLUMNS.len());
+            for record in records {
+                values.clear();
+                record.state.values(&mut values);
+                self.report.digest.add(ResultDigest::of_flow(&record.key, &values));
+            }
+            sink.write(records)
+        });
+        match written.unwrap_or_else(|message| Err(SinkError::of_panic(&message))) {
+            Ok(()) => {
+                self.report.written += count;
+                self.is_held = true;
+            }
+            Err(error) => {
+                self.report.lost += count;
+                self.failed = Some(error);
+            }
+        }
+    }
+
+    fn flush(&mut self, sink: &mut (dyn RecordSink<F> + Send)) {
+        if !std::mem::take(&mut self.is_held) || self.failed.is_some() {
+            return;
+        }
+        let flushed = caught(|| sink.flush());
+        if let Err(error) = flushed.unwrap_or_else(|message| Err(SinkError::of_panic(&message))) {
+            self.failed = Some(error);
+        }
+    }
+
+    /// Returns what became of the records, and the error of the sink.
+    pub(crate) fn finish(self) -> (RecordsReport, Option<SinkError>) {
+        let mut report = self.report;
+        report.lost += self.shared.lost.load(Ordering::Relaxed);
+        (report, self.failed)
+    }
+}
+
+#[cfg(not(loom))]
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::{FlowState, FlowValue};
+    use crate::report::results::EndedBy;
+    use flowloom_flow_key::FlowKey;
+
+    #[derive(Clone, Debug, Default)]
+    struct Number(u64);
+
+    impl FlowState for Number {
+        const COLUMNS: &'static [&'static str] = &["number"];
+        fn values(&self, out: &mut Vec<FlowValue>) {
+            out.push(FlowValue::Count(self.0));
+        }
+    }
+
+    fn record(number: u64) -> FlowRecord<Number> {
+        FlowRecord::new(FlowKey::from_v4(1, 2, 3, 4, 6).0, Number(number), EndedBy::IdleTimeout)
+    }
+
+    /// Fails from a record on.
+    struct Fails {
+        at: u64,
+        seen: u64,
+    }
+
+    impl RecordSink<Number> for Fails {
+        fn write(&mut self, records: &[FlowRecord<Number>]) -> Result<(), SinkError> {
+            self.seen += records.len() as u64;
+            if self.seen > self.at { Err(SinkError("the disk is full".into())) } else { Ok(()) }
+        }
+    }
+
+    #[test]
+    fn every_record_is_written_or_counted_as_lost() {
+        for (at, when_full) in
+            [(u64::MAX, WhenFull::Block), (1000, WhenFull::Block), (1000, WhenFull::Drop)]
+        {
+            let (sender, mut writer) = queue(when_full);
+            let control = Control::default();
+            let mut sink = Fails { at, seen: 0 };
+            let (report, error) = std::thread::scope(|scope| {
+                for _ in 0..3 {
+                    let mut sender = sender.another();
+                    scope.spawn(move || (0..10_000).for_each(|i| sender.push(record(i))));
+                }
+                drop(sender);
+                writer.run(&mut sink, &control);
+                writer.finish()
+            });
+            assert_eq!(report.written + report.lost, 30_000);
+            assert_eq!(error.is_some(), at == 1000);
+            assert_eq!(control.is_stopped(), at == 1000);
+            if at == u64::MAX {
+                let mut digest = ResultDigest::default();
+                for number in (0..10_000).chain(0..10_000).chain(0..10_000) {
+                    let key = record(number).key;
+                    digest.add(ResultDigest::of_flow(&key, &[FlowValue::Count(number)]));
+                }
+                assert_eq!((report.lost, report.digest), (0, digest));
+            }
+        }
+    }
+
+    #[test]
+    fn an_incomplete_batch_is_sent_when_it_is_asked_for() {
+        let (mut sender, writer) = queue(WhenFull::Block);
+        sender.push(record(1));
+        sender.answer();
+        assert!(writer.queue.try_recv().is_err());
+        writer.shared.epoch.fetch_add(1, Ordering::Relaxed);
+        sender.answer();
+        assert_eq!(writer.queue.try_recv().map(|batch| batch.len()), Ok(1));
+    }
+}
