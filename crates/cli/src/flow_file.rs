@@ -58,6 +58,8 @@ pub(crate) struct FlowWriter<F> {
 }
 
 enum Out {
+    /// Nothing has been written: a run that is refused leaves the file as it was.
+    Waiting(Option<OutputFile>, Format),
     Csv(Box<csv::Writer<BufWriter<OutputFile>>>),
     JsonLines(BufWriter<OutputFile>),
     Ipfix(Box<IpfixWriter<BufWriter<OutputFile>>>),
@@ -66,33 +68,35 @@ enum Out {
 impl<F: FlowState> FlowWriter<F> {
     /// Returns a writer of records to `file`.
     pub(crate) fn new(file: OutputFile, format: Format, account: Option<AccountOf<F>>) -> Self {
-        let file = BufWriter::with_capacity(1 << 16, file);
-        let out = match format {
-            Format::Csv => Out::Csv(Box::new(csv::Writer::from_writer(file))),
-            Format::JsonLines => Out::JsonLines(file),
-            Format::Ipfix => Out::Ipfix(Box::new(IpfixWriter::new(file, 0))),
-        };
+        let out = Out::Waiting(Some(file), format);
         Self { out, account, values: Vec::with_capacity(F::COLUMNS.len()) }
     }
 
-    /// Writes what stands before the first record.
-    ///
-    /// # Errors
-    ///
-    /// What the file says.
-    pub(crate) fn begin(&mut self) -> io::Result<()> {
-        if let Out::Csv(out) = &mut self.out {
-            let end = self.account.is_some().then_some(&END_COLUMN);
-            out.write_record(KEY_COLUMNS.iter().chain(F::COLUMNS).chain(end))?;
-        }
-        self.flush()
+    /// Writes what stands before the first record, if that has not been done.
+    fn begin(&mut self) -> io::Result<()> {
+        let Out::Waiting(file, format) = &mut self.out else { return Ok(()) };
+        let Some(file) = file.take() else { return Err(io::Error::other("the file could not be begun")) };
+        let file = BufWriter::with_capacity(1 << 16, file);
+        self.out = match format {
+            Format::Csv => {
+                let mut out = csv::Writer::from_writer(file);
+                let end = self.account.is_some().then_some(&END_COLUMN);
+                out.write_record(KEY_COLUMNS.iter().chain(F::COLUMNS).chain(end))?;
+                Out::Csv(Box::new(out))
+            }
+            Format::JsonLines => Out::JsonLines(file),
+            Format::Ipfix => Out::Ipfix(Box::new(IpfixWriter::new(file, 0))),
+        };
+        Ok(())
     }
 
     fn flush(&mut self) -> io::Result<()> {
+        self.begin()?;
         match &mut self.out {
             Out::Csv(out) => out.flush(),
             Out::JsonLines(out) => out.flush(),
             Out::Ipfix(out) => out.flush(),
+            Out::Waiting(..) => Ok(()),
         }
     }
 
@@ -111,13 +115,14 @@ impl<F: FlowState> FlowWriter<F> {
         match out {
             Out::Csv(out) => csv(out, &record.key, values, ended),
             Out::JsonLines(out) => json(out, &record.key, (F::COLUMNS, values), ended),
-            Out::Ipfix(_) => Ok(()),
+            Out::Ipfix(_) | Out::Waiting(..) => Ok(()),
         }
     }
 }
 
 impl<F: FlowState> RecordSink<F> for FlowWriter<F> {
     fn write(&mut self, records: &[FlowRecord<F>]) -> Result<(), SinkError> {
+        self.begin().map_err(|error| SinkError(Box::new(error)))?;
         for record in records {
             self.write_one(record).map_err(|error| SinkError(Box::new(error)))?;
         }

@@ -1,10 +1,11 @@
 //! `replay --app accounting`: records with an end and a reason.
 
 use std::collections::BTreeMap;
+use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::support::{Folder, number, replay};
+use crate::support::{Folder, command, number, replay};
 
 #[test]
 fn records_are_cut_by_both_timeouts_in_every_layout_and_the_oracle_agrees() {
@@ -74,7 +75,7 @@ fn records_go_to_ipfix_too() {
     let folder = Folder::new();
     let trace = folder.trace("t.pcap", &[]);
     let (flows, again) = (folder.path("flows.ipfix"), folder.path("again.ipfix"));
-    let base = [trace.as_str(), "--app", "accounting", "--flows"];
+    let base = [trace.as_str(), "--app", "accounting", "--sort", "--flows"];
     let document = replay(&[&base[..], &[&flows]].concat());
     replay(&[&base[..], &[&again, "--workers", "2"]].concat());
     let bytes = std::fs::read(&flows).unwrap();
@@ -90,4 +91,31 @@ fn records_go_to_ipfix_too() {
     assert_eq!(at, bytes.len());
     assert!(sequences.len() > 1 && sequences.is_sorted() && sequences[0] == 0, "{sequences:?}");
     assert!(*sequences.last().unwrap() < number(&document, "flows"));
+}
+
+#[test]
+fn records_are_on_disk_while_the_run_lasts() {
+    let folder = Folder::new();
+    // Some thirty seconds at this pace.
+    let trace = folder.trace("t.pcap", &["--flows", "3000", "--packets", "6000", "--rate", "200"]);
+    for ending in ["csv", "jsonl", "ipfix"] {
+        let flows = folder.path(&format!("flows.{ending}"));
+        let arguments =
+            ["replay", &trace, "--app", "accounting", "--timeout", "0.1", "--speed", "x1", "-qq"];
+        let mut run = command([&arguments[..], &["--flows", &flows]].concat());
+        let mut run = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        // Flushed at least each second; a busy machine gets more time.
+        let grown = || std::fs::metadata(&flows).is_ok_and(|metadata| metadata.len() > 200);
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while !grown() && std::time::Instant::now() < until {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        run.kill().unwrap();
+        run.wait().unwrap();
+        let bytes = std::fs::read(&flows).unwrap();
+        assert!(bytes.len() > 200, "{ending}: {} bytes", bytes.len());
+        if ending != "ipfix" {
+            assert_eq!(bytes.last(), Some(&b'\n'), "whole lines");
+        }
+    }
 }

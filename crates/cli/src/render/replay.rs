@@ -292,10 +292,6 @@ impl ReplayResult {
         let digits = if span_ns.is_multiple_of(1000) { 6 } else { 9 };
         lines.push(format!("Span        {:.digits$} s of packet time", span_ns as f64 / 1e9));
         let mut flows = vec![format!("Flows       {}", grouped(self.flows))];
-        if self.flows_begun > self.flows {
-            // Their records are one for each key.
-            flows.push(format!("begun {} in all", counted(self.flows_begun, "time")));
-        }
         if self.flows_expired > 0 {
             flows.push(format!("ended by timeout {}", grouped(self.flows_expired)));
         }

@@ -150,7 +150,6 @@ fn write_flows<F: SaveState>(
 ) -> std::io::Result<()> {
     let format = Format::of(path).map_err(std::io::Error::other)?;
     let mut writer = FlowWriter::new(OutputFile::open(path)?, format, account);
-    writer.begin()?;
     for record in &merged.flows {
         writer.write(std::slice::from_ref(record)).map_err(std::io::Error::other)?;
     }

@@ -134,7 +134,7 @@ fn run_app<R: Role>(
     } else if let Some(Fault::Records { error }) = &report.fault {
         Err(error.to_string())
     } else {
-        Ok(())
+        RecordSink::flush(&mut records).map_err(|error| error.to_string())
     };
     if let Some(Fault::Source { packets, error }) = &report.fault {
         check_decodable(*packets, error)?;
@@ -322,7 +322,7 @@ fn save_part<F: FlowState>(
         .map_err(|error| Failure::Output(format!("cannot write the part to {}: {error}", path.display())))
 }
 
-/// Returns what the run does with records, and writes what stands before the first of them.
+/// Returns what the run does with records.
 fn records_of<R: Role>(
     role: &R,
     arguments: &Replay,
@@ -332,11 +332,7 @@ fn records_of<R: Role>(
         None => None,
         Some((path, file)) => {
             let format = Format::of(path).map_err(Failure::Usage)?;
-            let mut writer = FlowWriter::new(file, format, R::account());
-            let failed =
-                |error| Failure::Output(format!("cannot write flows to {}: {error}", path.display()));
-            writer.begin().map_err(failed)?;
-            Some(writer)
+            Some(FlowWriter::new(file, format, R::account()))
         }
     };
     let sizes = arguments.save.save.is_some().then(Sizes::default);
