@@ -23,6 +23,7 @@ mod reproduce;
 mod rules;
 mod save;
 mod schema;
+mod select;
 mod simulate;
 mod support;
 mod tcb_cache;

@@ -83,8 +83,11 @@ fn or(a: Node, b: Node) -> Node {
 impl Compiler {
     fn expr(&mut self, expr: &Expr) -> Result<Node, FilterError> {
         Ok(match expr {
-            Expr::And(a, b) => and(self.expr(a)?, self.expr(b)?),
-            Expr::Or(a, b) => or(self.expr(a)?, self.expr(b)?),
+            Expr::Chain(first, rest) => {
+                let first = Box::new(self.expr(first)?);
+                let rest = rest.iter().map(|(join, expr)| Ok((*join, self.expr(expr)?)));
+                Node::Chain(first, rest.collect::<Result<_, FilterError>>()?)
+            }
             Expr::Not(inner) => Node::Not(Box::new(self.expr(inner)?)),
             Expr::Primitive(primitive) => self.primitive(primitive)?,
             Expr::Relation(left, relation, right) => {

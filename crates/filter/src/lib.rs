@@ -29,6 +29,10 @@
 
 #![expect(clippy::cast_possible_truncation, reason = "numbers are checked against their widths before")]
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod compile;
 mod lexer;
 mod names;

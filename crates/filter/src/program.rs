@@ -1,6 +1,6 @@
 //! A compiled filter, and how it is run on a packet.
 
-use crate::syntax::{Operator, Relation};
+use crate::syntax::{Join, Operator, Relation};
 
 /// Where bytes are counted from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +15,7 @@ pub(crate) enum Base {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Node {
     Constant(bool),
+    Chain(Box<Node>, Vec<(Join, Node)>),
     And(Box<Node>, Box<Node>),
     Or(Box<Node>, Box<Node>),
     Not(Box<Node>),
@@ -65,6 +66,15 @@ impl Node {
     pub(crate) fn run(&self, packet: &Packet<'_>) -> Option<bool> {
         match self {
             Self::Constant(value) => Some(*value),
+            Self::Chain(first, rest) => {
+                let mut answer = first.run(packet)?;
+                for (join, node) in rest {
+                    if answer == (*join == Join::And) {
+                        answer = node.run(packet)?;
+                    }
+                }
+                Some(answer)
+            }
             Self::And(a, b) => {
                 if a.run(packet)? {
                     b.run(packet)

@@ -17,11 +17,18 @@ const BYTES_MAX: usize = 64 << 10;
 /// A filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Expr {
-    And(Box<Expr>, Box<Expr>),
-    Or(Box<Expr>, Box<Expr>),
+    /// Questions joined from the left to the right; a list, so that a long one is not a deep one.
+    Chain(Box<Expr>, Vec<(Join, Expr)>),
     Not(Box<Expr>),
     Primitive(Primitive),
     Relation(Arith, Relation, Arith),
+}
+
+/// How a question is joined to those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Join {
+    And,
+    Or,
 }
 
 /// A primitive and where it stands.
@@ -285,16 +292,19 @@ impl Parser {
     }
 
     fn expr(&mut self) -> Result<Expr, FilterError> {
-        let mut left = self.unary()?;
-        loop {
-            if self.takes_word("and") || self.takes_symbol("&&") {
-                left = Expr::And(Box::new(left), Box::new(self.unary()?));
-            } else if self.takes_word("or") || self.takes_symbol("||") {
-                left = Expr::Or(Box::new(left), Box::new(self.unary()?));
-            } else {
-                return Ok(left);
-            }
+        let first = self.unary()?;
+        let mut rest = Vec::new();
+        while let Some(join) = self.join() {
+            rest.push((join, self.unary()?));
         }
+        Ok(if rest.is_empty() { first } else { Expr::Chain(Box::new(first), rest) })
+    }
+
+    fn join(&mut self) -> Option<Join> {
+        if self.takes_word("and") || self.takes_symbol("&&") {
+            return Some(Join::And);
+        }
+        (self.takes_word("or") || self.takes_symbol("||")).then_some(Join::Or)
     }
 
     fn unary(&mut self) -> Result<Expr, FilterError> {
@@ -527,16 +537,12 @@ impl Parser {
 
     /// Reads identifiers between brackets, as in `host (10.0.0.1 or 10.0.0.2)`.
     fn list(&mut self, qualifiers: Qualifiers) -> Result<Expr, FilterError> {
-        let mut left = self.listed(qualifiers)?;
-        loop {
-            if self.takes_word("and") || self.takes_symbol("&&") {
-                left = Expr::And(Box::new(left), Box::new(self.listed(qualifiers)?));
-            } else if self.takes_word("or") || self.takes_symbol("||") {
-                left = Expr::Or(Box::new(left), Box::new(self.listed(qualifiers)?));
-            } else {
-                return Ok(left);
-            }
+        let first = self.listed(qualifiers)?;
+        let mut rest = Vec::new();
+        while let Some(join) = self.join() {
+            rest.push((join, self.listed(qualifiers)?));
         }
+        Ok(if rest.is_empty() { first } else { Expr::Chain(Box::new(first), rest) })
     }
 
     fn listed(&mut self, qualifiers: Qualifiers) -> Result<Expr, FilterError> {

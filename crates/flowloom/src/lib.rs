@@ -81,6 +81,7 @@ pub use flowloom_classifier as classifier;
 pub use flowloom_cpu as cpu;
 pub use flowloom_dpi as dpi;
 pub use flowloom_engine as engine;
+pub use flowloom_filter as filter;
 pub use flowloom_flow_key as flow_key;
 pub use flowloom_flow_table as flow_table;
 pub use flowloom_packet as packet;

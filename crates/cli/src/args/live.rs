@@ -12,7 +12,7 @@ pub(crate) struct Live {
           conflicts_with_all = ["inputs", "passes", "forever", "speed", "strict"])]
     pub(crate) iface: Option<String>,
 
-    /// Capture only what this pcap-filter(7) expression matches
+    /// Take only packets that this pcap-filter(7) expression matches, from files too: 'tcp port 443 and net 10.0.0.0/8'
     #[arg(long, value_name = "EXPRESSION")]
     pub(crate) filter: Option<String>,
 
@@ -35,7 +35,6 @@ impl Live {
     /// Clap would not say so: it takes an option's need for one that conflicts with a file as met by the file.
     pub(crate) fn idle_option(&self) -> Option<&'static str> {
         let given = [
-            (self.filter.is_some(), "--filter"),
             (self.promiscuous, "--promiscuous"),
             (self.snaplen.is_some(), "--snaplen"),
             (self.kernel_buffer.is_some(), "--kernel-buffer"),

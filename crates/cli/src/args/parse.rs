@@ -132,6 +132,42 @@ pub(crate) fn seconds(text: &str) -> Result<u64, String> {
     }
 }
 
+/// A time, or one after the first packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Instant {
+    /// Nanoseconds since 1970.
+    At(u64),
+    /// Nanoseconds after the first packet.
+    After(u64),
+}
+
+/// Reads a time: seconds since 1970, a date and time of day in UTC, or with a plus seconds after the first packet.
+pub(crate) fn instant(text: &str) -> Result<Instant, String> {
+    let wrong = || {
+        format!(
+            "'{text}' is not a time: 2026-11-25T17:00:00Z (UTC), seconds since 1970, or +30 for seconds after the first packet"
+        )
+    };
+    // Digit by digit: as a floating point number a time of today has no nanoseconds.
+    let seconds = |text: &str| -> Option<u64> {
+        let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+        if fraction.len() > 9 || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        let ns = unsigned::<u64>(&format!("{fraction:0<9}"))?;
+        unsigned::<u64>(whole)?.checked_mul(1_000_000_000)?.checked_add(ns)
+    };
+    if let Some(after) = text.strip_prefix('+') {
+        return seconds(after.strip_suffix('s').unwrap_or(after)).map(Instant::After).ok_or_else(wrong);
+    }
+    if let Some(at) = seconds(text) {
+        return Ok(Instant::At(at));
+    }
+    let time = humantime::parse_rfc3339_weak(text).map_err(|_| wrong())?;
+    let since = time.duration_since(std::time::UNIX_EPOCH).map_err(|_| wrong())?;
+    u64::try_from(since.as_nanos()).map(Instant::At).map_err(|_| wrong())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,6 +229,21 @@ mod tests {
         assert!(
             pace("x0").is_err() && pace("0").is_err() && pace("fast").is_err() && pace("xinf").is_err()
         );
+    }
+
+    #[test]
+    fn times_are_absolute_or_after_the_first_packet() {
+        assert_eq!(instant("1700000000.000000001"), Ok(Instant::At(1_700_000_000_000_000_001)));
+        assert_eq!(instant("2023-11-14T22:13:20Z"), Ok(Instant::At(1_700_000_000_000_000_000)));
+        assert_eq!(instant("2023-11-14 22:13:20.5"), Ok(Instant::At(1_700_000_000_500_000_000)));
+        assert_eq!(
+            (instant("+1.5"), instant("+60s")),
+            (Ok(Instant::After(1_500_000_000)), Ok(Instant::After(60_000_000_000)))
+        );
+        for text in ["", "+", "-1", "noon", "1e9", "1.2.3", "2023-13-01T00:00:00Z", "99999999999999999999"]
+        {
+            assert!(instant(text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::part_file::PartNumber;
 
 use super::firewall::FirewallOptions;
 use super::live::Live;
-use super::parse;
+use super::parse::{self, Instant};
 use super::save::Save;
 
 /// Descriptors of a ring, unless asked for otherwise.
@@ -138,6 +138,15 @@ pub(crate) struct Replay {
     /// Read the captures until interrupted (or --limit)
     #[arg(long = "loop", conflicts_with = "passes")]
     pub(crate) forever: bool,
+
+    /// Take only packets from this time on: 2026-11-25T17:00:00Z (UTC), seconds since 1970, or +30 for seconds after the
+    /// first packet
+    #[arg(long, value_name = "TIME", value_parser = parse::instant)]
+    pub(crate) from: Option<Instant>,
+
+    /// Take only packets before this time
+    #[arg(long, value_name = "TIME", value_parser = parse::instant)]
+    pub(crate) to: Option<Instant>,
 
     /// Stop after N packets
     #[arg(long, value_name = "N", value_parser = parse::positive)]

@@ -18,6 +18,8 @@ pub(crate) struct ReplayResult {
     pub(crate) host: Host,
     pub(crate) run: RunFigures,
     pub(crate) inputs: Vec<InputFigures>,
+    /// Packets that --filter, --from and --to left out; they are not among the others.
+    pub(crate) passed_over: u64,
     pub(crate) packets: u64,
     pub(crate) bytes_on_wire: u64,
     pub(crate) bytes_captured: u64,
@@ -257,6 +259,13 @@ impl ReplayResult {
             lines.push(format!(
                 "{} overlap in time and were merged by it",
                 counted(files as u64, "capture")
+            ));
+        }
+        if self.passed_over > 0 {
+            lines.push(format!(
+                "Selected    {}   passed over {}",
+                grouped(self.packets),
+                grouped(self.passed_over)
             ));
         }
         if let Some(why) = &self.run.why {

@@ -18,6 +18,7 @@ use crate::render::verdicts::FirewallFigures;
 pub(super) struct Run<'a, F> {
     pub(super) arguments: &'a Replay,
     pub(super) app: &'static str,
+    pub(super) passed_over: u64,
     pub(super) config: &'a EngineConfig,
     pub(super) isa: Isa,
     pub(super) scheduler: &'static str,
@@ -60,6 +61,7 @@ pub(super) fn figures<F: FlowState>(run: Run<'_, F>) -> ReplayResult {
                 packets: file.packets,
             })
             .collect(),
+        passed_over: run.passed_over,
         packets: input.packets,
         bytes_on_wire: input.bytes_on_wire,
         bytes_captured: input.bytes_captured,

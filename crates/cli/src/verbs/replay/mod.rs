@@ -9,6 +9,7 @@ mod outputs;
 mod probe;
 mod records;
 mod role;
+mod select;
 mod setup;
 mod source;
 
@@ -45,6 +46,7 @@ use outputs::Outputs;
 use probe::Probe;
 use records::{Records, Sizes};
 use role::{AccountingRole, Beside, FlowOf, L7Role, NullRole, Role, TrackerRole};
+use select::{Selected, Selection};
 use setup::{
     Tables, check_application, check_verifiable, engine_config, keeps_flow_order, policy, scheduler,
     set_options, warn_outside_pipeline,
@@ -102,6 +104,7 @@ fn run_app<R: Role>(
     warn_outside_pipeline(arguments, &config, common);
     let mut policy = policy(arguments, &config)?;
     let order = policy.order();
+    let selection = Selection::of(arguments, &source.paths())?;
     let mut outputs = Outputs::open(arguments, &source.paths())?;
     let tables = Tables::plan(arguments, &config, order, &source, options, isa)?;
 
@@ -119,16 +122,17 @@ fn run_app<R: Role>(
     let mut records = records_of(role, arguments, &mut outputs)?;
     // Only these need all records at once.
     let keeps_records = arguments.verify || arguments.sort;
-    let run = Prepared { arguments, config: &config, tables, control: &control };
+    let run =
+        Prepared { arguments, config: &config, tables, control: &control, selection: selection.as_ref() };
     let sink = (!keeps_records).then_some(&mut records);
-    let report = run.run(role, &mut source, &mut policy, (&mut outputs, kept.as_mut(), sink));
+    let ran = run.run(role, &mut source, &mut policy, (&mut outputs, kept.as_mut(), sink));
     let read_share = match source.progress().total_bytes() {
         0 => None,
         total => Some(source.progress().done_bytes() as f64 / total as f64),
     };
     drop(progress);
     let looks = pace.map(Pace::stop).unwrap_or_default();
-    let report = report?;
+    let (report, passed_over) = ran?;
     let written = if keeps_records {
         write_sorted(&report, &mut records)
     } else if let Some(Fault::Records { error }) = &report.fault {
@@ -153,7 +157,7 @@ fn run_app<R: Role>(
     let Records { labels, sizes, .. } = records;
     let l7 = role.l7().zip(labels).map(|(plan, labels)| labels.figures(plan));
     let verified = if arguments.verify {
-        let mut again = CaptureSet::open(&inputs, options)?;
+        let mut again = Selected::new(CaptureSet::open(&inputs, options)?, selection);
         let in_order = keeps_flow_order(&config, order);
         let defrag = arguments.defrag.then_some(config.decode);
         oracle_says(role, &report, &mut *feed(&mut again, defrag), (&config, in_order), &control)?
@@ -164,6 +168,7 @@ fn run_app<R: Role>(
     let result = figures(Run {
         arguments,
         app: R::NAME,
+        passed_over,
         config: &config,
         isa,
         scheduler: scheduler(arguments).name(),
@@ -226,10 +231,12 @@ struct Prepared<'a> {
     config: &'a EngineConfig,
     tables: Tables,
     control: &'a Control,
+    selection: Option<&'a Selection>,
 }
 
 impl Prepared<'_> {
-    /// Runs in the layout of the source; the records of a part go to `kept`.
+    /// Runs in the layout of the source; the records of a part go to `kept`. Returns also how many packets the selection
+    /// passed over.
     fn run<R: Role>(
         &self,
         role: &R,
@@ -240,15 +247,18 @@ impl Prepared<'_> {
             Option<&mut part_file::Records>,
             Option<&mut Records<FlowOf<R>>>,
         ),
-    ) -> Result<RunReport<FlowOf<R>>, StartError> {
-        let Self { arguments, config, tables, control } = *self;
+    ) -> Result<(RunReport<FlowOf<R>>, u64), StartError> {
+        let Self { arguments, config, tables, control, selection } = *self;
         let Source::Parts(parts, summary) = source else {
             let defrag = arguments.defrag.then_some(config.decode);
-            let mut fed = feed(source, defrag);
+            let mut selected = Selected::new(source, selection.cloned());
+            let mut fed = feed(&mut selected, defrag);
             let endpoints = Endpoints::new(&mut *fed, Discipline::of(policy), control)
                 .with_packets(outputs.sink.as_mut().map(|sink| sink as _))
                 .with_records(records.map(|records| records as _));
-            return role.run(arguments.table, config, endpoints, tables);
+            let report = role.run(arguments.table, config, endpoints, tables)?;
+            drop(fed);
+            return Ok((report, selected.passed_over));
         };
         let keeps = kept.is_some();
         let mut keep = |record: &FlowRecord<_>, ticks, is_live| {
@@ -260,10 +270,12 @@ impl Prepared<'_> {
         beside.part = keeps.then_some(&mut keep as _);
         beside.records = records.map(|records| records as _);
         let (table, app) = (|_| tables.linehash::<FlowOf<R>>(), |_| role.app());
-        let run = run_sharded_with(config, &Cut(parts), table, app, control, beside);
+        let cut = Cut { parts, selection: selection.cloned() };
+        let run = run_sharded_with(config, &cut, table, app, control, beside);
         run.map(|ShardedRun { report, reads, .. }| {
+            let (reads, passed_over): (Vec<_>, Vec<u64>) = reads.into_iter().unzip();
             *summary = Some(parts.summary(&reads));
-            report
+            (report, passed_over.iter().sum())
         })
     }
 }

@@ -13,6 +13,7 @@ use flowloom::traffic::defrag::{Defrag, DefragLimits};
 #[cfg(feature = "live")]
 use flowloom::traffic::live::{LiveOptions, LiveSource};
 
+use super::select::{Selected, Selection};
 use crate::args::replay::Replay;
 use crate::exit::Failure;
 
@@ -182,10 +183,22 @@ impl PacketSource for Source {
 }
 
 /// Captures in parts, as the engine takes them.
-pub(super) struct Cut<'a>(pub(super) &'a CaptureParts);
+pub(super) struct Cut<'a> {
+    pub(super) parts: &'a CaptureParts,
+    pub(super) selection: Option<Selection>,
+}
 
 /// One of these parts.
-pub(super) struct Part(CapturePart);
+pub(super) struct Part(Selected<PartPackets>);
+
+/// The packets of a part.
+pub(super) struct PartPackets(CapturePart);
+
+impl PacketSource for PartPackets {
+    fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
+        self.0.next_batch(batch)
+    }
+}
 
 impl PacketSource for Part {
     fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
@@ -193,37 +206,49 @@ impl PacketSource for Part {
     }
 }
 
-impl PartSource for Part {
-    type Read = PartRead;
+/// What a part read, and how many packets it passed over.
+pub(super) type Read = (PartRead, u64);
 
-    fn finish(self) -> PartRead {
-        self.0.finish()
+impl PartSource for Part {
+    type Read = Read;
+
+    fn finish(self) -> Read {
+        (self.0.source.0.finish(), self.0.passed_over)
+    }
+}
+
+impl Cut<'_> {
+    fn part(&self, part: CapturePart) -> Part {
+        Part(Selected::new(PartPackets(part), self.selection.clone()))
     }
 }
 
 impl CutSource for Cut<'_> {
     type Boundary = Boundary;
-    type Read = PartRead;
+    type Read = Read;
     type Part = Part;
 
     fn parts(&self) -> usize {
-        self.0.len()
+        self.parts.len()
     }
 
     fn open(&self, part: usize) -> Result<Part, SourceError> {
-        self.0.open(part).map(Part).map_err(|error| SourceError(Box::new(error)))
+        let opened = self.parts.open(part).map_err(|error| SourceError(Box::new(error)))?;
+        Ok(self.part(opened))
     }
 
     fn open_at(&self, part: usize, begin: Boundary) -> Result<Part, SourceError> {
-        self.0.open_at(part, begin).map(Part).map_err(|error| SourceError(Box::new(error)))
+        let opened = self.parts.open_at(part, begin).map_err(|error| SourceError(Box::new(error)))?;
+        Ok(self.part(opened))
     }
 
-    fn begin(&self, read: &PartRead) -> Boundary {
+    fn begin(&self, (read, _): &Read) -> Boundary {
         read.begin().clone()
     }
 
-    fn unconfirmed(&self, reads: &[PartRead]) -> Vec<(usize, Boundary)> {
-        self.0.unconfirmed(reads)
+    fn unconfirmed(&self, reads: &[Read]) -> Vec<(usize, Boundary)> {
+        let reads: Vec<PartRead> = reads.iter().map(|(read, _)| read.clone()).collect();
+        self.parts.unconfirmed(&reads)
     }
 }
 

@@ -1,0 +1,127 @@
+//! Which packets of the input a run takes: by a filter and by time.
+
+use flowloom::filter::PacketFilter;
+use flowloom::packet::{DropCounts, Fill, PacketBatch, PacketSource, SourceError};
+use flowloom::traffic::capture::{Capture, CaptureOptions};
+
+use crate::args::parse::Instant;
+use crate::args::replay::Replay;
+use crate::exit::Failure;
+
+/// Batches without a packet that is wanted, after which the engine is asked whether to go on.
+const BATCHES_MAX: u32 = 256;
+
+/// What is asked of packets.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Selection {
+    filter: Option<PacketFilter>,
+    /// Times in nanoseconds since 1970; the second one is excluded.
+    from_ns: Option<u64>,
+    to_ns: Option<u64>,
+}
+
+impl Selection {
+    /// Returns what the arguments ask for; nothing where all packets are wanted. `paths` are those of the captures.
+    pub(super) fn of(arguments: &Replay, paths: &[&std::path::Path]) -> Result<Option<Self>, Failure> {
+        if arguments.live.iface.is_some() {
+            if arguments.from.is_some() || arguments.to.is_some() {
+                return Err(Failure::Usage(String::from(
+                    "--from and --to are for captures, not for --iface",
+                )));
+            }
+            // The kernel runs the filter there.
+            return Ok(None);
+        }
+        let filter = arguments.live.filter.as_deref().map(PacketFilter::parse).transpose();
+        let filter = filter.map_err(|error| Failure::Usage(format!("--filter: {error}")))?;
+        let is_relative = |instant: &Option<Instant>| matches!(instant, Some(Instant::After(_)));
+        let mut first_ns = 0;
+        if is_relative(&arguments.from) || is_relative(&arguments.to) {
+            first_ns = first_of(paths).ok_or_else(|| {
+                Failure::Usage(String::from(
+                    "--from and --to with + count from the first packet, which cannot be looked up in a pipe\n  name a time of day",
+                ))
+            })?;
+        }
+        let absolute = |instant: Instant| match instant {
+            Instant::At(ns) => ns,
+            Instant::After(ns) => first_ns.saturating_add(ns),
+        };
+        let selection =
+            Self { filter, from_ns: arguments.from.map(absolute), to_ns: arguments.to.map(absolute) };
+        if let (Some(from), Some(to)) = (selection.from_ns, selection.to_ns)
+            && from >= to
+        {
+            return Err(Failure::Usage(String::from("--from is not before --to: no packet lies between")));
+        }
+        let is_any = selection.filter.is_some() || selection.from_ns.is_some() || selection.to_ns.is_some();
+        Ok(is_any.then_some(selection))
+    }
+
+    /// Leaves the packets of a batch that are wanted, and returns how many are not.
+    fn select(&mut self, batch: &mut PacketBatch) -> Result<u64, SourceError> {
+        let Some(block) = &batch.block else { return Ok(0) };
+        let (block, before) = (block.bytes(), batch.packets.len());
+        let mut failed = None;
+        batch.packets.retain(|raw| {
+            let is_late = self.from_ns.is_none_or(|from| raw.time_ns >= from);
+            if !is_late || self.to_ns.is_some_and(|to| raw.time_ns >= to) {
+                return false;
+            }
+            let Some(filter) = &mut self.filter else { return true };
+            filter.matches(raw.link, raw.bytes_in(block), raw.wire_bytes).unwrap_or_else(|error| {
+                failed = Some(error);
+                false
+            })
+        });
+        let passed_over = (before - batch.packets.len()) as u64;
+        failed.map_or(Ok(passed_over), |error| Err(SourceError(Box::new(error))))
+    }
+}
+
+/// Returns the earliest first time of some captures.
+fn first_of(paths: &[&std::path::Path]) -> Option<u64> {
+    let first = |path: &&std::path::Path| {
+        let mut capture = Capture::open(path, CaptureOptions::default()).ok()?;
+        let mut batch = PacketBatch::new();
+        match capture.next_batch(&mut batch).ok()? {
+            Fill::Packets => batch.packets.first().map(|raw| raw.time_ns),
+            _ => None,
+        }
+    };
+    paths.iter().filter_map(first).min()
+}
+
+/// A source, of which the packets that are wanted are taken.
+pub(super) struct Selected<S> {
+    pub(super) source: S,
+    selection: Option<Selection>,
+    /// Packets that were passed over.
+    pub(super) passed_over: u64,
+}
+
+impl<S> Selected<S> {
+    pub(super) fn new(source: S, selection: Option<Selection>) -> Self {
+        Self { source, selection, passed_over: 0 }
+    }
+}
+
+impl<S: PacketSource> PacketSource for Selected<S> {
+    fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
+        let Some(selection) = &mut self.selection else { return self.source.next_batch(batch) };
+        for _ in 0..BATCHES_MAX {
+            match self.source.next_batch(batch)? {
+                Fill::Packets => self.passed_over += selection.select(batch)?,
+                other => return Ok(other),
+            }
+            if !batch.packets.is_empty() {
+                return Ok(Fill::Packets);
+            }
+        }
+        Ok(Fill::Starved)
+    }
+
+    fn withheld(&mut self) -> DropCounts {
+        self.source.withheld()
+    }
+}
