@@ -242,10 +242,10 @@ impl App for Accounting {
     }
 
     #[inline(always)]
-    fn ends_before(&self, packet: &PacketView<'_>, flow: &Accounted) -> bool {
+    fn next_record(&self, packet: &PacketView<'_>, flow: &mut Accounted) -> Option<Accounted> {
         let is_old =
             self.active_ns.is_some_and(|active| packet.time_ns.saturating_sub(flow.first_ns) >= active);
-        is_old || (opens(packet) && flow.closed().is_some())
+        (is_old || (opens(packet) && flow.closed().is_some())).then(Accounted::default)
     }
 
     fn compose(&mut self, flow: &mut Accounted, later: &mut Accounted) -> Composed {

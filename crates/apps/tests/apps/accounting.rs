@@ -181,8 +181,10 @@ fn records(app: Accounting, packets: &[(bool, u8, u64)]) -> Vec<Accounted> {
         headers.tcp_flags = tcp_flags;
         (headers.network_offset, headers.transport_offset, headers.payload_offset) = (14, 34, 54);
         let view = PacketView::new(&[], headers, seconds * 1_000_000_000, 60);
-        if at > 0 && app.ends_before(&view, &open) {
-            ended.push(std::mem::take(&mut open));
+        if at > 0
+            && let Some(next) = app.next_record(&view, &mut open)
+        {
+            ended.push(std::mem::replace(&mut open, next));
         }
         app.on_packet(&view, &mut open);
     }

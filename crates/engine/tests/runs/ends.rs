@@ -67,8 +67,8 @@ impl App for Ending {
         }
     }
 
-    fn ends_before(&self, _: &PacketView<'_>, flow: &Fragile) -> bool {
-        self.0 == When::Merge && flow.0 == 2
+    fn next_record(&self, _: &PacketView<'_>, flow: &mut Fragile) -> Option<Fragile> {
+        (self.0 == When::Merge && flow.0 == 2).then(Fragile::default)
     }
 }
 
