@@ -134,7 +134,7 @@ mod tests {
     use super::*;
     use crate::Null;
 
-    fn packet(client: u32, protocol: u8, tcp_flags: u8) -> PacketView<'static> {
+    fn packet(client: u32, protocol: u8, tcp_flags: u16) -> PacketView<'static> {
         let (key, direction) = FlowKey::from_v4(client, 1, 5000, 80, protocol);
         let mut headers = Headers::new(key, direction);
         headers.tcp_flags = tcp_flags;

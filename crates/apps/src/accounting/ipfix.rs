@@ -174,7 +174,7 @@ impl<W: Write> IpfixWriter<W> {
             self.put(&record.packets()[way].to_be_bytes());
             self.put(&record.ip_bytes()[way].to_be_bytes());
             self.put(&record.bytes()[way].to_be_bytes());
-            self.put(&u16::from(record.flags()[way]).to_be_bytes());
+            self.put(&record.flags()[way].to_be_bytes());
         }
         self.put(&key.zone().to_be_bytes());
         self.put(&[reason.ipfix(), INITIATOR]);

@@ -29,21 +29,21 @@ use crate::save_state::{SaveState, put, words};
 
 pub use end::{EndReason, end_reasons};
 
-const FIN: u8 = 1;
-const SYN: u8 = 2;
-const RST: u8 = 4;
-const ACK: u8 = 16;
+const FIN: u16 = 1;
+const SYN: u16 = 2;
+const RST: u16 = 4;
+const ACK: u16 = 16;
 const TCP: u8 = 6;
 
 /// Bits of [`Accounted::seen`] that count packets: a thousand million of them a second for three days.
 const PACKETS: u64 = (1 << FLAGS_SHIFT) - 1;
 const FLAGS_SHIFT: u32 = 48;
 /// The side that the word is of sent the first packet.
-const BEGAN: u64 = 1 << 56;
+const BEGAN: u64 = 1 << 57;
 /// In the word of the side that sent the first packet: that packet opens a TCP connection.
-const OPENS: u64 = 1 << 57;
+const OPENS: u64 = 1 << 58;
 /// In either word: a later packet opens a TCP connection.
-const REOPENS: u64 = 1 << 58;
+const REOPENS: u64 = 1 << 59;
 
 /// One record: what was seen of a flow between two cuts. One cache line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -76,8 +76,8 @@ impl Accounted {
     }
 
     /// Returns the union of the TCP flags, per direction.
-    pub fn flags(&self) -> [u8; 2] {
-        self.seen.map(|seen| (seen >> FLAGS_SHIFT & 0xFF) as u8)
+    pub fn flags(&self) -> [u16; 2] {
+        self.seen.map(|seen| (seen >> FLAGS_SHIFT & 0x1FF) as u16)
     }
 
     /// Returns the times of the first and the last packet, nanoseconds since 1970.
@@ -95,7 +95,7 @@ impl Accounted {
         Self::closed_by(self.flags())
     }
 
-    fn closed_by([there, back]: [u8; 2]) -> Option<EndReason> {
+    fn closed_by([there, back]: [u16; 2]) -> Option<EndReason> {
         if (there | back) & RST != 0 {
             Some(EndReason::Reset)
         } else if there & back & FIN != 0 {
@@ -143,7 +143,7 @@ impl FlowState for Accounted {
     fn merge(&mut self, later: Self) {
         for way in 0..2 {
             self.seen[way] += later.seen[way] & PACKETS;
-            self.seen[way] |= later.seen[way] & (0xFF << FLAGS_SHIFT);
+            self.seen[way] |= later.seen[way] & (0x1FF << FLAGS_SHIFT);
             self.bytes[way] += later.bytes[way];
             self.ip_bytes[way] += later.ip_bytes[way];
         }

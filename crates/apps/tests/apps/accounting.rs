@@ -19,7 +19,7 @@ struct Note {
     way: usize,
     bytes: u64,
     ip_bytes: u64,
-    flags: u8,
+    flags: u16,
 }
 
 /// Reads the length of the IP packet that a packet holds from its header.
@@ -170,7 +170,7 @@ fn every_reason_occurs_and_sums_are_those_of_the_traffic() {
 }
 
 /// Gives TCP packets of one flow, as (from the low end, flags, seconds), and returns how many records that makes.
-fn records(app: Accounting, packets: &[(bool, u8, u64)]) -> Vec<Accounted> {
+fn records(app: Accounting, packets: &[(bool, u16, u64)]) -> Vec<Accounted> {
     let mut app = app;
     let mut ended = Vec::new();
     let mut open = Accounted::default();

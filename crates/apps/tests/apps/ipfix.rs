@@ -36,7 +36,7 @@ fn expected(key: &FlowKey, record: &Accounted, reason: EndReason) -> (u16, Vec<V
         values.push(record.packets()[way].to_be_bytes().to_vec());
         values.push(record.ip_bytes()[way].to_be_bytes().to_vec());
         values.push(record.bytes()[way].to_be_bytes().to_vec());
-        values.push(vec![0, record.flags()[way]]);
+        values.push(record.flags()[way].to_be_bytes().to_vec());
     }
     values.push(key.zone().to_be_bytes().to_vec());
     let code = match reason {
