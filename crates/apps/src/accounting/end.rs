@@ -3,7 +3,21 @@
 use flowloom_engine::time::tick_of;
 use flowloom_engine::{FlowResults, IdleTimeout};
 
-use super::Accounted;
+use super::{Accounted, Cut};
+
+/// What ended a record, as far as the engine knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EndedBy {
+    /// No packet came for longer than the idle timeout.
+    IdleTimeout,
+    /// The application began another record with the next packet.
+    Application,
+    /// The record was evicted from a full table.
+    Evicted,
+    /// The input ended, or was stopped.
+    EndOfInput,
+}
 
 /// Why a record ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,15 +27,46 @@ pub enum EndReason {
     Idle,
     /// It had lasted for as long as a record may.
     Active,
-    /// Both sides had sent FIN.
+    /// Both sides had sent FIN, in this record or before it in the same connection.
     Fin,
-    /// One side had sent RST.
+    /// An RST in the window had closed the connection.
     Reset,
+    /// Another connection began on the same addresses and ports.
+    NewConnection,
+    /// The flow table needed the room.
+    Evicted,
     /// The input ended, or was stopped.
     EndOfInput,
 }
 
 impl EndReason {
+    /// All reasons.
+    pub const ALL: [Self; 7] = [
+        Self::Idle,
+        Self::Active,
+        Self::Fin,
+        Self::Reset,
+        Self::NewConnection,
+        Self::Evicted,
+        Self::EndOfInput,
+    ];
+
+    /// Returns why a record ended.
+    ///
+    /// What TCP said comes first: a record of a closed connection ended by that, whatever came later. The record knows by
+    /// itself whether the application began another for its age or for a new connection.
+    #[must_use]
+    pub fn of(record: &Accounted, ended: EndedBy) -> Self {
+        match (record.closed(), ended) {
+            (Some(closed), _) => closed,
+            (None, EndedBy::IdleTimeout) => Self::Idle,
+            (None, EndedBy::Application) if record.cut() == Some(Cut::NewConnection) => Self::NewConnection,
+            (None, EndedBy::Application) => Self::Active,
+            (None, EndedBy::Evicted) => Self::Evicted,
+            (None, EndedBy::EndOfInput) => Self::EndOfInput,
+        }
+    }
+
     /// Returns the reason's name in flow files.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -30,28 +75,27 @@ impl EndReason {
             Self::Active => "active",
             Self::Fin => "fin",
             Self::Reset => "reset",
+            Self::NewConnection => "new_connection",
+            Self::Evicted => "evicted",
             Self::EndOfInput => "end",
         }
     }
 
-    /// Returns the value of IPFIX's element flowEndReason (RFC 5102, 5.11.3).
+    /// Returns the value of IPFIX's element `flowEndReason` (RFC 5102, 5.11.3).
     #[must_use]
     pub const fn ipfix(self) -> u8 {
         match self {
             Self::Idle => 1,
             Self::Active => 2,
-            Self::Fin | Self::Reset => 3,
+            Self::Fin | Self::Reset | Self::NewConnection => 3,
             Self::EndOfInput => 4,
+            Self::Evicted => 5,
         }
     }
 }
 
 /// Returns why each record of a run ended, in the order of the records. `account` finds the record in a flow's state
 /// (states without one are passed over), `last_ns` is the time of the run's last packet.
-///
-/// What TCP said comes first: a record that saw its connection closed ended by that, whatever came later. Else a record
-/// with another of its key behind it ended by the timeout that lies between the two, and a last one is idle if the
-/// input went on without it for longer than the timeout.
 #[must_use]
 pub fn end_reasons<F>(
     flows: &FlowResults<F>,
@@ -62,17 +106,16 @@ pub fn end_reasons<F>(
     let mut records = flows.iter().peekable();
     let mut reasons = Vec::with_capacity(flows.len());
     while let Some(record) = records.next() {
-        let next = records.peek().filter(|next| next.key == record.key);
-        let next = next.and_then(|next| account(&next.state)).map(|next| next.first_ns);
+        let has_next = records.peek().is_some_and(|next| next.key == record.key);
         let Some(state) = account(&record.state) else { continue };
-        let seen = tick_of(state.last_ns);
-        let is_idle = idle.is_some_and(|idle| idle.is_over(seen, tick_of(next.unwrap_or(last_ns))));
-        reasons.push(match (state.closed(), next) {
-            (Some(closed), _) => closed,
-            _ if is_idle => EndReason::Idle,
-            (None, Some(_)) => EndReason::Active,
-            (None, None) => EndReason::EndOfInput,
-        });
+        let seen = tick_of(state.times_ns().1);
+        let is_idle = || idle.is_some_and(|idle| idle.is_over(seen, tick_of(last_ns)));
+        let ended = match state.cut() {
+            Some(_) => EndedBy::Application,
+            None if has_next || is_idle() => EndedBy::IdleTimeout,
+            None => EndedBy::EndOfInput,
+        };
+        reasons.push(EndReason::of(state, ended));
     }
     reasons
 }

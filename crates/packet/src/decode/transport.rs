@@ -107,7 +107,7 @@ impl Layers<'_> {
                 let message = self.within(network, 2)?;
                 let (icmp, header_bytes) = (Some([message[0], message[1]]), 8);
                 if icmp::message_kind(network.family, message[0]) == MessageKind::Alone {
-                    return Ok(Transport { icmp, header_bytes, ..Transport::default() });
+                    return Ok(Transport { header_bytes, icmp, ..Transport::default() });
                 }
                 // The identifier stands for both ports, so a request and its reply are one flow.
                 let header = self.within(network, 6)?;
