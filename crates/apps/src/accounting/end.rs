@@ -94,28 +94,27 @@ impl EndReason {
     }
 }
 
-/// Returns why each record of a run ended, in the order of the records. `account` finds the record in a flow's state
+/// Returns what ended each record of a run, in the order of the records. `account` finds the record in a flow's state
 /// (states without one are passed over), `last_ns` is the time of the run's last packet.
 #[must_use]
-pub fn end_reasons<F>(
+pub fn ended_by<F>(
     flows: &FlowResults<F>,
     account: impl Fn(&F) -> Option<&Accounted>,
     idle: Option<IdleTimeout>,
     last_ns: u64,
-) -> Vec<EndReason> {
+) -> Vec<EndedBy> {
     let mut records = flows.iter().peekable();
-    let mut reasons = Vec::with_capacity(flows.len());
+    let mut ended = Vec::with_capacity(flows.len());
     while let Some(record) = records.next() {
         let has_next = records.peek().is_some_and(|next| next.key == record.key);
         let Some(state) = account(&record.state) else { continue };
         let seen = tick_of(state.times_ns().1);
         let is_idle = || idle.is_some_and(|idle| idle.is_over(seen, tick_of(last_ns)));
-        let ended = match state.cut() {
+        ended.push(match state.cut() {
             Some(_) => EndedBy::Application,
             None if has_next || is_idle() => EndedBy::IdleTimeout,
             None => EndedBy::EndOfInput,
-        };
-        reasons.push(EndReason::of(state, ended));
+        });
     }
-    reasons
+    ended
 }

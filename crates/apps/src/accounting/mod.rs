@@ -25,12 +25,14 @@
 //! they do not depend on the number of workers.
 
 mod accounted;
+mod columns;
 mod connection;
 mod direction;
 mod end;
 pub mod ipfix;
 #[cfg(test)]
 mod laws;
+mod record;
 #[cfg(test)]
 mod scenarios;
 #[cfg(test)]
@@ -40,8 +42,10 @@ use flowloom_engine::{App, Composed, FlowState, Verdict};
 use flowloom_packet::PacketView;
 
 pub use accounted::{Accounted, Cut};
+pub use columns::{RecordColumn, RecordValue, reference};
 pub use direction::DirectionBasis;
-pub use end::{EndReason, EndedBy, end_reasons};
+pub use end::{EndReason, EndedBy, ended_by};
+pub use record::AccountingRecord;
 
 /// Accounts for packets and bytes in records that end by timeouts and by TCP's own signs.
 ///

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use flowloom_apps::accounting::{Accounting, EndReason, end_reasons};
+use flowloom_apps::accounting::{Accounting, EndReason, ended_by};
 use flowloom_engine::time::tick_of;
 use flowloom_engine::{FlowValue, IdleTimeout, Layout};
 use flowloom_flow_key::FlowKey;
@@ -141,17 +141,13 @@ fn found(
     active_ns: Option<u64>,
 ) -> (Vec<Record>, String) {
     let report = go(source, mode, idle_ns, || Accounting::new(active_ns));
-    let reasons = end_reasons(
-        &report.flows,
-        |flow| Some(flow),
-        idle_ns.map(IdleTimeout::from_ns),
-        report.input.last_ns,
-    );
+    let ended =
+        ended_by(&report.flows, |flow| Some(flow), idle_ns.map(IdleTimeout::from_ns), report.input.last_ns);
     let records = report
         .flows
         .iter()
-        .zip(&reasons)
-        .map(|(record, &reason)| (record.key, values(&record.state), reason))
+        .zip(&ended)
+        .map(|(record, &ended)| (record.key, values(&record.state), EndReason::of(&record.state, ended)))
         .collect();
     let packets: u64 = report.flows.iter().map(|record| record.state.packets().iter().sum::<u64>()).sum();
     assert_eq!(packets, report.processed(), "each packet is in one record");
