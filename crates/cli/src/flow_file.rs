@@ -4,34 +4,74 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use flowloom::apps::accounting::ipfix::IpfixWriter;
-use flowloom::apps::accounting::{Accounted, EndReason};
+use flowloom::apps::accounting::{AccountingRecord, RecordColumn, RecordValue};
 use flowloom::engine::{FlowResults, FlowState, FlowValue};
 use flowloom::flow_key::FlowKey;
 
 use crate::output::OutputFile;
 
-/// The columns that every application's records begin with.
+/// The columns that the records of applications without accounting begin with.
 const KEY_COLUMNS: [&str; 7] =
     ["low_address", "low_port", "high_address", "high_port", "protocol", "zone", "pass"];
-
-/// The column of what is known only when a run is over: why a record ended.
-const END_COLUMN: &str = "end_reason";
 
 /// The endings of files of records.
 const ENDINGS: [&str; 4] = ["csv", "jsonl", "json", "ipfix"];
 
-/// Writes the records to the file that was opened at `path`, in the order they come. `ends` says why each of them ended; where that is not known, it is empty.
-pub(crate) fn write<F: FlowState>(
+/// Writes the records of an application to the file that was opened at `path`, in the order they come.
+pub(crate) fn write<F: FlowState>(path: &Path, file: OutputFile, flows: &FlowResults<F>) -> io::Result<()> {
+    let out = BufWriter::new(file);
+    if is_json(path) { json_lines(out, flows) } else { csv(out, flows) }
+}
+
+/// Writes accounting records to the file that was opened at `path`, in the order they come: as IPFIX messages that were exported at
+/// `export_ns`, or these columns as JSON lines or CSV.
+pub(crate) fn write_records(
     path: &Path,
     file: OutputFile,
-    flows: &FlowResults<F>,
-    ends: &[&'static str],
+    records: impl Iterator<Item = AccountingRecord>,
+    columns: &[&RecordColumn],
+    export_ns: u64,
 ) -> io::Result<()> {
-    let lines = path.extension().is_some_and(|extension| {
+    let mut out = BufWriter::new(file);
+    if is_ipfix(path) {
+        let mut writer = IpfixWriter::new(out, export_ns);
+        for record in records {
+            writer.write(&record)?;
+        }
+        return writer.finish().map(drop);
+    }
+    if is_json(path) {
+        for record in records {
+            let mut line = serde_json::Map::new();
+            for column in columns {
+                line.insert(column.name.into(), json_value(column.value(&record)));
+            }
+            serde_json::to_writer(&mut out, &line)?;
+            out.write_all(b"\n")?;
+        }
+        return out.flush();
+    }
+    let mut writer = csv::Writer::from_writer(out);
+    writer.write_record(columns.iter().map(|column| column.name))?;
+    for record in records {
+        writer.write_record(columns.iter().map(|column| column.value(&record).to_string()))?;
+    }
+    writer.flush()
+}
+
+fn json_value(value: RecordValue) -> serde_json::Value {
+    match value {
+        RecordValue::Number(number) | RecordValue::Bits(number) => number.into(),
+        RecordValue::Word(word) => word.into(),
+        RecordValue::None => serde_json::Value::Null,
+        other => other.to_string().into(),
+    }
+}
+
+fn is_json(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| {
         extension.eq_ignore_ascii_case("jsonl") || extension.eq_ignore_ascii_case("json")
-    });
-    let out = BufWriter::new(file);
-    if lines { json_lines(out, flows, ends) } else { csv(out, flows, ends) }
+    })
 }
 
 /// Says what is wrong with the name of a file of records: an ending that is not known. None at all is CSV's.
@@ -51,38 +91,23 @@ pub(crate) fn is_ipfix(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("ipfix"))
 }
 
-/// Writes accounting records as IPFIX messages, exported at the end of the run in packet time.
-pub(crate) fn write_ipfix<'a>(
-    file: OutputFile,
-    records: impl Iterator<Item = ((&'a FlowKey, &'a Accounted), EndReason)>,
-    export_ns: u64,
-) -> io::Result<()> {
-    let mut writer = IpfixWriter::new(BufWriter::new(file), export_ns);
-    for ((key, record), reason) in records {
-        writer.write(key, record, reason)?;
-    }
-    writer.finish().map(drop)
-}
-
-fn csv<F: FlowState>(out: impl Write, flows: &FlowResults<F>, ends: &[&str]) -> io::Result<()> {
+fn csv<F: FlowState>(out: impl Write, flows: &FlowResults<F>) -> io::Result<()> {
     let mut writer = csv::Writer::from_writer(out);
-    let end_column = (!ends.is_empty()).then_some(&END_COLUMN);
-    writer.write_record(KEY_COLUMNS.iter().chain(F::COLUMNS).chain(end_column))?;
+    writer.write_record(KEY_COLUMNS.iter().chain(F::COLUMNS))?;
     let mut values = Vec::with_capacity(F::COLUMNS.len());
-    for (i, flow) in flows.iter().enumerate() {
+    for flow in flows {
         values.clear();
         flow.state.values(&mut values);
         let key = key_values(&flow.key);
         let values = values.iter().map(FlowValue::to_string);
-        let end = ends.get(i).map(|&end| end.to_owned());
-        writer.write_record(key.into_iter().chain(values).chain(end))?;
+        writer.write_record(key.into_iter().chain(values))?;
     }
     writer.flush()
 }
 
-fn json_lines<F: FlowState>(mut out: impl Write, flows: &FlowResults<F>, ends: &[&str]) -> io::Result<()> {
+fn json_lines<F: FlowState>(mut out: impl Write, flows: &FlowResults<F>) -> io::Result<()> {
     let mut values = Vec::with_capacity(F::COLUMNS.len());
-    for (i, flow) in flows.iter().enumerate() {
+    for flow in flows {
         values.clear();
         flow.state.values(&mut values);
         let key = &flow.key;
@@ -103,9 +128,6 @@ fn json_lines<F: FlowState>(mut out: impl Write, flows: &FlowResults<F>, ends: &
                 other => other.to_string().into(),
             };
             record.insert((*column).into(), value);
-        }
-        if let Some(&end) = ends.get(i) {
-            record.insert(END_COLUMN.into(), end.into());
         }
         serde_json::to_writer(&mut out, &record)?;
         out.write_all(b"\n")?;

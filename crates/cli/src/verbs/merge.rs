@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use flowloom::apps::accounting::{Accounted, EndReason, end_reasons};
+use flowloom::apps::accounting::{Accounted, AccountingRecord, RecordColumn, ended_by};
 use flowloom::apps::{Accounting, Null, SaveState, TcpTracker};
 use flowloom::engine::{App, IdleTimeout, MergedParts, merge_parts};
 
@@ -27,9 +27,11 @@ pub(crate) fn run(arguments: &Merge, common: &Common) -> Result<Status, Failure>
     in_order(&mut parts, arguments.incomplete)?;
     let active_ns = settings.active_timeout_ns;
     match settings.app.as_str() {
-        "null" => merge(arguments, common, parts, &settings, Null, |_| None),
-        "tcp-tracker" => merge(arguments, common, parts, &settings, TcpTracker, |_| None),
-        "accounting" => merge(arguments, common, parts, &settings, Accounting::new(active_ns), itself),
+        "null" => merge(arguments, common, parts, &settings, Null, None),
+        "tcp-tracker" => merge(arguments, common, parts, &settings, TcpTracker, None),
+        "accounting" => {
+            merge(arguments, common, parts, &settings, Accounting::new(active_ns), Some(itself))
+        }
         app => Err(Failure::Input(format!("parts of the application '{app}' cannot be merged"))),
     }
 }
@@ -92,13 +94,16 @@ fn in_order(parts: &mut [(PathBuf, PartFile)], incomplete: bool) -> Result<(), F
     Ok(())
 }
 
+/// How the accounting record is found in a flow's state; `None` for applications that keep no account.
+type Account<F> = Option<fn(&F) -> Option<&Accounted>>;
+
 fn merge<A: App<Flow: SaveState>>(
     arguments: &Merge,
     common: &Common,
     parts: Vec<(PathBuf, PartFile)>,
     settings: &Settings,
     app: A,
-    account: fn(&A::Flow) -> Option<&Accounted>,
+    account: Account<A::Flow>,
 ) -> Result<Status, Failure> {
     if let Some(path) = &arguments.flows {
         flow_file::check_name(path).map_err(Failure::Usage)?;
@@ -145,17 +150,18 @@ fn write_flows<F: SaveState>(
     path: &std::path::Path,
     merged: &MergedParts<F>,
     idle: Option<IdleTimeout>,
-    account: fn(&F) -> Option<&Accounted>,
+    account: Account<F>,
 ) -> std::io::Result<()> {
     let file = OutputFile::open(path)?;
     let last_ns = merged.input.last_ns;
-    let reasons = end_reasons(&merged.flows, account, idle, last_ns);
-    if flow_file::is_ipfix(path) {
-        let records = merged.flows.iter().filter_map(|record| Some((&record.key, account(&record.state)?)));
-        return flow_file::write_ipfix(file, records.zip(reasons), last_ns);
-    }
-    let ends: Vec<&'static str> = reasons.into_iter().map(EndReason::name).collect();
-    flow_file::write(path, file, &merged.flows, &ends)
+    let Some(account) = account else {
+        return flow_file::write(path, file, &merged.flows);
+    };
+    let ended = ended_by(&merged.flows, account, idle, last_ns);
+    let records = merged.flows.iter().filter_map(|record| Some((record.key, account(&record.state)?)));
+    let records = records.zip(ended).map(|((key, flow), ended)| AccountingRecord::of(&key, flow, ended));
+    let columns: Vec<_> = RecordColumn::defaults().collect();
+    flow_file::write_records(path, file, records, &columns, last_ns)
 }
 
 /// Returns the accounting record that an accounting record is.

@@ -15,7 +15,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
 
-use flowloom::apps::accounting::{EndReason, end_reasons};
+use flowloom::apps::accounting::{AccountingRecord, RecordColumn, ended_by};
 use flowloom::engine::{
     App, Control, Discipline, EngineConfig, Fault, FlowRecord, FlowState, IdleTimeout, Parts, RunReport,
     ShardedRun, StartError, run_sharded_then,
@@ -314,14 +314,14 @@ fn write_flows<R: Role>(
     idle: Option<IdleTimeout>,
 ) -> std::io::Result<()> {
     let last_ns = report.input.last_ns;
-    let reasons = end_reasons(&report.flows, R::account, idle, last_ns);
-    if flow_file::is_ipfix(path) {
-        let records =
-            report.flows.iter().filter_map(|record| Some((&record.key, R::account(&record.state)?)));
-        return flow_file::write_ipfix(file, records.zip(reasons), last_ns);
+    if R::NAME != AccountingRole::NAME {
+        return flow_file::write(path, file, &report.flows);
     }
-    let ends: Vec<&'static str> = reasons.into_iter().map(EndReason::name).collect();
-    flow_file::write(path, file, &report.flows, &ends)
+    let ended = ended_by(&report.flows, R::account, idle, last_ns);
+    let records = report.flows.iter().filter_map(|record| Some((record.key, R::account(&record.state)?)));
+    let records = records.zip(ended).map(|((key, flow), ended)| AccountingRecord::of(&key, flow, ended));
+    let columns: Vec<_> = RecordColumn::defaults().collect();
+    flow_file::write_records(path, file, records, &columns, last_ns)
 }
 
 /// Opens the socket that statistics are read from, and says where: the port may have been left to the system.
