@@ -113,8 +113,9 @@ impl<A: App> App for CacheProbe<A> {
     }
 
     #[inline(always)]
-    fn ends_before(&self, packet: &PacketView<'_>, flow: &Self::Flow) -> bool {
-        self.inner.ends_before(packet, &flow.inner)
+    fn next_record(&self, packet: &PacketView<'_>, flow: &mut Self::Flow) -> Option<Self::Flow> {
+        let inner = self.inner.next_record(packet, &mut flow.inner)?;
+        Some(Probed { inner, closing: Closing::default() })
     }
 }
 
@@ -127,7 +128,7 @@ mod tests {
     use super::*;
     use crate::Null;
 
-    fn packet(client: u32, protocol: u8, tcp_flags: u8) -> PacketView<'static> {
+    fn packet(client: u32, protocol: u8, tcp_flags: u16) -> PacketView<'static> {
         let (key, direction) = FlowKey::from_v4(client, 1, 5000, 80, protocol);
         let mut headers = Headers::new(key, direction);
         headers.tcp_flags = tcp_flags;
@@ -145,9 +146,9 @@ mod tests {
         let mut flow = Probed::default();
         let mut later = packet(9, TCP, 16);
         probe.on_packet(&later, &mut flow);
-        assert!(!probe.ends_before(&later, &flow));
+        assert!(probe.next_record(&later, &mut flow).is_none());
         later.time_ns += 1;
-        assert!(probe.ends_before(&later, &flow), "it is as old as a record may be");
+        assert!(probe.next_record(&later, &mut flow).is_some(), "it is as old as a record may be");
     }
 
     #[test]

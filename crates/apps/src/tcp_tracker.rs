@@ -5,12 +5,12 @@ use flowloom_packet::PacketView;
 
 use crate::save_state::{SaveState, put, words};
 
-const FIN: u8 = 1;
-const SYN: u8 = 2;
-const RST: u8 = 4;
-const ACK: u8 = 16;
+const FIN: u16 = 1;
+const SYN: u16 = 2;
+const RST: u16 = 4;
+const ACK: u16 = 16;
 const TCP: u8 = 6;
-const SYN_ACK_FIN_FLAGS: u8 = SYN | ACK | FIN;
+const SYN_ACK_FIN_FLAGS: u16 = SYN | ACK | FIN;
 
 /// Where a TCP connection stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,7 +63,7 @@ impl TcpState {
 
     /// Returns the state after a packet with `flags`, where `other_fin` says whether the other direction has sent FIN.
     #[must_use]
-    fn after(self, flags: u8, other_fin: bool) -> Self {
+    fn after(self, flags: u16, other_fin: bool) -> Self {
         if flags & RST != 0 {
             return Self::Reset;
         }
@@ -99,7 +99,7 @@ pub struct TcpFlow {
     first_ns: u64,
     last_ns: u64,
     order: u64,
-    flags: [u8; 2],
+    flags: [u16; 2],
     state: TcpState,
     /// Bits 0 and 1: which directions have sent FIN since the connection was last opened. The others are what
     /// composing needs beside the state.
@@ -129,7 +129,7 @@ impl TcpFlow {
     }
 
     /// Returns the union of the TCP flags, per direction.
-    pub fn flags(&self) -> [u8; 2] {
+    pub fn flags(&self) -> [u16; 2] {
         self.flags
     }
 
@@ -245,19 +245,21 @@ impl FlowState for TcpFlow {
 }
 
 impl SaveState for TcpFlow {
-    const BYTES: usize = 60;
+    const BYTES: usize = 62;
 
     fn save(&self, out: &mut Vec<u8>) {
         let Self { packets, bytes, first_ns, last_ns, order, flags, state, facts } = self;
         put(out, &[packets[0], packets[1], bytes[0], bytes[1], *first_ns, *last_ns, *order]);
-        out.extend_from_slice(&[flags[0], flags[1], *state as u8, *facts]);
+        let [low, high] = flags.map(u16::to_le_bytes);
+        out.extend_from_slice(&[low[0], low[1], high[0], high[1], *state as u8, *facts]);
     }
 
     fn load(bytes: &[u8]) -> Option<Self> {
         let ([a, b, c, d, first_ns, last_ns, order], rest) = words(bytes)?;
-        let &[low_flags, high_flags, state, facts] = rest else { return None };
+        let &[low, low_ae, high, high_ae, state, facts] = rest else { return None };
         let state = TcpState::ALL.into_iter().find(|known| *known as u8 == state)?;
-        let (packets, bytes, flags) = ([a, b], [c, d], [low_flags, high_flags]);
+        let (packets, bytes, flags) = ([a, b], [c, d], [[low, low_ae], [high, high_ae]]);
+        let flags = flags.map(u16::from_le_bytes);
         Some(Self { packets, bytes, first_ns, last_ns, order, flags, state, facts })
     }
 }
@@ -289,7 +291,7 @@ impl App for TcpTracker {
                     flow.facts = OPENED;
                 }
                 flow.state = flow.state.after(flags, flow.facts >> (1 - way) & 1 != 0);
-                flow.facts |= (flags & FIN) << way;
+                flow.facts |= ((flags & FIN) as u8) << way;
                 flow.facts |= match flags & (SYN | FIN | RST | ACK) {
                     ACK => ACKED,
                     SYN_ACK_FIN_FLAGS => SYN_ACK_FIN,
@@ -312,7 +314,7 @@ mod tests {
     use super::*;
 
     /// Returns what is read of a packet of this direction, with these flags.
-    fn headers(from_low: bool, tcp_flags: u8, protocol: u8) -> Headers {
+    fn headers(from_low: bool, tcp_flags: u16, protocol: u8) -> Headers {
         let (key, direction) = if from_low {
             FlowKey::from_v4(1, 2, 3, 4, protocol)
         } else {
@@ -327,7 +329,7 @@ mod tests {
     }
 
     /// Feeds packets given as (from the low endpoint, flags) one microsecond apart.
-    fn feed(packets: &[(bool, u8)]) -> TcpFlow {
+    fn feed(packets: &[(bool, u16)]) -> TcpFlow {
         let mut flow = TcpFlow::default();
         for (i, &(from_low, flags)) in packets.iter().enumerate() {
             let headers = headers(from_low, flags, TCP);
@@ -378,7 +380,7 @@ mod tests {
     #[test]
     fn nothing_but_an_acknowledgement_answers_an_answer() {
         let answered = [(true, SYN), (false, SYN | ACK)];
-        let state = |flags: u8| feed(&[answered.as_slice(), &[(true, flags)]].concat()).state();
+        let state = |flags: u16| feed(&[answered.as_slice(), &[(true, flags)]].concat()).state();
         assert_eq!((state(0), state(ACK)), (TcpState::SynReceived, TcpState::Established));
     }
 
@@ -417,7 +419,7 @@ mod tests {
             (true, ACK),
         ];
         let two = [one.as_slice(), &one].concat();
-        let states = |packets: &[(bool, u8)]| -> Vec<TcpState> {
+        let states = |packets: &[(bool, u16)]| -> Vec<TcpState> {
             (1..=packets.len()).map(|n| feed(&packets[..n]).state()).collect()
         };
         assert_eq!(states(&two)[6..], states(&one));
@@ -447,7 +449,7 @@ mod tests {
 
     #[test]
     fn time_size_flags_and_direction_of_a_packet_are_in_the_order_digest() {
-        let order = |time_ns: u64, wire_bytes: u32, flags: u8, from_low: bool| {
+        let order = |time_ns: u64, wire_bytes: u32, flags: u16, from_low: bool| {
             let mut flow = TcpFlow::default();
             let view = PacketView::new(&[], headers(from_low, flags, TCP), time_ns, wire_bytes);
             TcpTracker.on_packet(&view, &mut flow);

@@ -35,7 +35,7 @@ fn feed(app: &mut L7Filter, flow: &mut L7Flow, protocol: u8, packet: &Packet) {
     bytes[4..8].copy_from_slice(&packet.sequence.to_be_bytes());
     bytes.extend_from_slice(&packet.payload);
     let mut headers = Headers::new(key, direction);
-    headers.tcp_flags = packet.flags;
+    headers.tcp_flags = packet.flags.into();
     headers.payload_offset = 20;
     headers.payload_bytes = u32::try_from(packet.payload.len()).expect("small packets");
     let view = PacketView::new(&bytes, headers, 1, 100);

@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use flowloom::apps::accounting::ipfix::IpfixWriter;
-use flowloom::apps::accounting::{Accounted, EndReason};
+use flowloom::apps::accounting::{Accounted, AccountingRecord, RecordColumn, RecordValue};
 use flowloom::engine::{FlowRecord, FlowState, FlowValue, RecordSink, SinkError};
 use flowloom::flow_key::FlowKey;
 
@@ -13,9 +13,6 @@ use crate::output::OutputFile;
 /// The columns that every application's records begin with.
 const KEY_COLUMNS: [&str; 7] =
     ["low_address", "low_port", "high_address", "high_port", "protocol", "zone", "pass"];
-
-/// The column that says why a record ended, of an application that keeps account.
-const END_COLUMN: &str = "end_reason";
 
 /// What a file of records may be, by the ending of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,8 +77,11 @@ impl<F: FlowState> FlowWriter<F> {
         self.out = match format {
             Format::Csv => {
                 let mut out = csv::Writer::from_writer(file);
-                let end = self.account.is_some().then_some(&END_COLUMN);
-                out.write_record(KEY_COLUMNS.iter().chain(F::COLUMNS).chain(end))?;
+                if self.account.is_some() {
+                    out.write_record(RecordColumn::defaults().map(|column| column.name))?;
+                } else {
+                    out.write_record(KEY_COLUMNS.iter().chain(F::COLUMNS))?;
+                }
                 Out::Csv(Box::new(out))
             }
             Format::JsonLines => Out::JsonLines(file),
@@ -102,21 +102,41 @@ impl<F: FlowState> FlowWriter<F> {
 
     fn write_one(&mut self, record: &FlowRecord<F>) -> io::Result<()> {
         let account = self.account.and_then(|account| account(&record.state));
-        let ended = account.map(|account| EndReason::of(account, record.ended));
-        let Self { out, values, .. } = self;
-        if let Out::Ipfix(out) = out {
-            return match account.zip(ended) {
-                Some((account, ended)) => out.write(&record.key, account, ended),
-                None => Ok(()),
-            };
+        let account = account.map(|flow| AccountingRecord::of(&record.key, flow, record.ended));
+        match (&mut self.out, account) {
+            (Out::Ipfix(out), Some(account)) => out.write(&account),
+            (Out::Csv(out), Some(account)) => {
+                let values = RecordColumn::defaults().map(|column| column.value(&account).to_string());
+                Ok(out.write_record(values)?)
+            }
+            (Out::JsonLines(out), Some(account)) => {
+                let mut line = serde_json::Map::new();
+                for column in RecordColumn::defaults() {
+                    line.insert(column.name.into(), json_value(column.value(&account)));
+                }
+                serde_json::to_writer(&mut *out, &line)?;
+                out.write_all(b"\n")
+            }
+            (out, None) => {
+                self.values.clear();
+                record.state.values(&mut self.values);
+                match out {
+                    Out::Csv(out) => csv(out, &record.key, &self.values),
+                    Out::JsonLines(out) => json(out, &record.key, (F::COLUMNS, &self.values)),
+                    Out::Ipfix(_) | Out::Waiting(..) => Ok(()),
+                }
+            }
+            (Out::Waiting(..), _) => Ok(()),
         }
-        values.clear();
-        record.state.values(values);
-        match out {
-            Out::Csv(out) => csv(out, &record.key, values, ended),
-            Out::JsonLines(out) => json(out, &record.key, (F::COLUMNS, values), ended),
-            Out::Ipfix(_) | Out::Waiting(..) => Ok(()),
-        }
+    }
+}
+
+fn json_value(value: RecordValue) -> serde_json::Value {
+    match value {
+        RecordValue::Number(number) | RecordValue::Bits(number) => number.into(),
+        RecordValue::Word(word) => word.into(),
+        RecordValue::None => serde_json::Value::Null,
+        other => other.to_string().into(),
     }
 }
 
@@ -134,12 +154,7 @@ impl<F: FlowState> RecordSink<F> for FlowWriter<F> {
     }
 }
 
-fn csv(
-    out: &mut csv::Writer<impl Write>,
-    key: &FlowKey,
-    values: &[FlowValue],
-    ended: Option<EndReason>,
-) -> io::Result<()> {
+fn csv(out: &mut csv::Writer<impl Write>, key: &FlowKey, values: &[FlowValue]) -> io::Result<()> {
     let key = [
         key.low_address().to_string(),
         key.low_port().to_string(),
@@ -150,16 +165,10 @@ fn csv(
         key.pass().to_string(),
     ];
     let values = values.iter().map(FlowValue::to_string);
-    let ended = ended.map(|ended| ended.name().to_owned());
-    Ok(out.write_record(key.into_iter().chain(values).chain(ended))?)
+    Ok(out.write_record(key.into_iter().chain(values))?)
 }
 
-fn json(
-    out: &mut impl Write,
-    key: &FlowKey,
-    (columns, values): (&[&str], &[FlowValue]),
-    ended: Option<EndReason>,
-) -> io::Result<()> {
+fn json(out: &mut impl Write, key: &FlowKey, (columns, values): (&[&str], &[FlowValue])) -> io::Result<()> {
     let mut record = serde_json::Map::new();
     record.insert("low_address".into(), key.low_address().to_string().into());
     record.insert("low_port".into(), key.low_port().into());
@@ -175,9 +184,6 @@ fn json(
             other => other.to_string().into(),
         };
         record.insert((*column).into(), value);
-    }
-    if let Some(ended) = ended {
-        record.insert(END_COLUMN.into(), ended.name().into());
     }
     serde_json::to_writer(&mut *out, &record)?;
     out.write_all(b"\n")

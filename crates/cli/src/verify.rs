@@ -66,8 +66,13 @@ pub(crate) fn oracle<A: App>(
                 continue;
             };
             let is_idle = |timeout: IdleTimeout| timeout.is_over(tick_of(*last_seen), tick_of(now));
-            if repeat.idle_timeout.is_some_and(is_idle) || app.ends_before(&view, flow) {
-                finish(&mut results, key, std::mem::take(flow));
+            let next = if repeat.idle_timeout.is_some_and(is_idle) {
+                Some(A::Flow::default())
+            } else {
+                app.next_record(&view, flow)
+            };
+            if let Some(next) = next {
+                finish(&mut results, key, std::mem::replace(flow, next));
             }
             *last_seen = now;
             app.on_packet(&view, flow);

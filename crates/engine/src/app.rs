@@ -59,13 +59,17 @@ pub trait App: Send {
     /// Called once per packet: no allocation, lock, system call or formatting in here.
     fn on_packet(&mut self, packet: &PacketView<'_>, flow: &mut Self::Flow) -> Verdict;
 
-    /// Says whether the flow's record ends before this packet, which then begins another of the same key: by an active
-    /// timeout, or because a connection of the same addresses and ports begins anew.
+    /// Returns the state that the next record of the flow begins with if `flow`'s record ends before this packet, by an
+    /// active timeout or because another connection begins on the same addresses and ports; `None` if the record goes on.
     ///
-    /// Not asked for a flow's first packet. Judge by the packet and the flow alone, so that records do not depend on the
+    /// The next record may begin with what is known of the connection, such as its direction. `flow` may be marked with
+    /// the reason of its end; it must not change where the record goes on. The packet is then given to
+    /// [`on_packet`](Self::on_packet) with the next record.
+    ///
+    /// Not called for a flow's first packet. Judge by the packet and the flow alone, so that records do not depend on the
     /// number of workers.
-    fn ends_before(&self, _packet: &PacketView<'_>, _flow: &Self::Flow) -> bool {
-        false
+    fn next_record(&self, _packet: &PacketView<'_>, _flow: &mut Self::Flow) -> Option<Self::Flow> {
+        None
     }
 
     /// How this application runs on parts of an input, in the [sharded](crate::Layout::Sharded) layout.

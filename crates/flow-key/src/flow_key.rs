@@ -6,7 +6,7 @@
 //!   1     IPv4: 0                                         IPv6: low address, second half
 //!   2     IPv4: 0                                         IPv6: high address, first half
 //!   3     IPv4: 0                                         IPv6: high address, second half
-//!   4     low port (16) high port (16)  protocol (8) family (8) 0 (16)
+//!   4     low port (16) high port (16)  protocol (8) family (8) message (16)
 //!   5     zone                          pass
 //! ```
 //!
@@ -61,7 +61,8 @@ const FAMILY_V6: u64 = 6 << 16;
 ///
 /// The *zone* separates flows that share a five-tuple: VLAN ids, a tunnel id, a tenant. The *pass*
 /// separates the rounds of a looped capture, so that a second round makes new flows instead of
-/// finding the old ones; it is zero everywhere else.
+/// finding the old ones; it is zero everywhere else. The *message* separates the messages of ICMP, which has no ports;
+/// it is zero for other protocols.
 ///
 /// Equality and order compare six words; the order is total and stable but not the numeric order of
 /// addresses for IPv6 against IPv4.
@@ -138,6 +139,20 @@ impl FlowKey {
     pub fn with_pass(mut self, pass: u32) -> Self {
         self.words[5] = (self.words[5] & !0xFFFF_FFFF) | u64::from(pass);
         self
+    }
+
+    /// Returns the same key for an ICMP message of this kind (0: no ICMP message). The decoder chooses the number: see
+    /// `flowloom_packet::icmp`.
+    #[inline]
+    #[must_use]
+    pub fn with_message(mut self, message: u16) -> Self {
+        self.words[4] = (self.words[4] & !0xFFFF) | u64::from(message);
+        self
+    }
+
+    /// Returns the kind of ICMP message, 0 for none.
+    pub fn message(&self) -> u16 {
+        self.words[4] as u16
     }
 
     /// Returns the zone, 0 for none.
@@ -244,6 +259,9 @@ impl core::fmt::Display for FlowKey {
             core::net::SocketAddr::new(tuple.destination, tuple.destination_port),
             tuple.protocol
         )?;
+        if self.message() != 0 {
+            write!(f, " message {:#06x}", self.message())?;
+        }
         if self.zone() != 0 {
             write!(f, " zone {:#x}", self.zone())?;
         }
@@ -298,6 +316,8 @@ mod tests {
         assert_eq!(key.to_string(), "10.0.0.1:50000 <> 10.0.0.2:53 proto 17");
         let apart = key.with_zone(0x1F).with_pass(2);
         assert_eq!(format!("{apart:?}"), "10.0.0.1:50000 <> 10.0.0.2:53 proto 17 zone 0x1f pass 2");
+        let error = FlowKey::from_v4(1, 2, 0, 0, 1).0.with_message(0x0301);
+        assert_eq!(error.to_string(), "0.0.0.1:0 <> 0.0.0.2:0 proto 1 message 0x0301");
     }
 
     #[test]
@@ -321,6 +341,10 @@ mod tests {
         assert_ne!(key, key.with_zone(1));
         assert_ne!(key, key.with_pass(1));
         assert_ne!(key.with_zone(1), key.with_pass(1));
+        let message = key.with_message(0x0800).with_message(0xFFFF);
+        assert_eq!((message.message(), message.protocol(), message.family()), (0xFFFF, 6, IpFamily::V4));
+        assert_ne!(message, key);
+        assert_eq!(message.with_message(0), key);
         assert_ne!(key, FlowKey::from_v4(0, 1, 2, 3, 17).0);
         assert_ne!(FlowKey::from_v4(0, 0, 2, 3, 6).0, FlowKey::from_v6(0, 0, 2, 3, 6).0);
         assert_eq!(key.with_zone(5).with_pass(6).zone(), 5);

@@ -34,6 +34,7 @@
 pub mod arena;
 pub mod checksum;
 pub mod decode;
+pub mod icmp;
 pub mod link;
 pub mod reason;
 pub mod source;

@@ -24,7 +24,7 @@ pub struct Frame {
     /// VLAN ids, outermost first, without priority tags.
     pub vlans: Vec<u16>,
     /// TCP flags, 0 for other protocols and later fragments.
-    pub tcp_flags: u8,
+    pub tcp_flags: u16,
     /// Not the first fragment.
     pub later_fragment: bool,
     /// The first fragment of several.
@@ -52,6 +52,16 @@ impl Frame {
         exchange(&mut reversed.bytes[self.network_offset + addresses..], each);
         if !self.later_fragment && matches!(self.tuple.protocol, TCP | UDP | SCTP) {
             exchange(&mut reversed.bytes[self.transport_offset..], 2);
+        }
+        if !self.later_fragment && matches!(self.tuple.protocol, 1 | 58) {
+            // What answers an echo request is its reply.
+            let [request, reply] = if self.tuple.source.is_ipv4() { [8, 0] } else { [128, 129] };
+            let kind = &mut reversed.bytes[self.transport_offset];
+            *kind = match *kind {
+                kind if kind == request => reply,
+                kind if kind == reply => request,
+                kind => kind,
+            };
         }
         reversed
     }
@@ -143,23 +153,26 @@ struct Transport {
     protocol: u8,
     header: Vec<u8>,
     ports: (u16, u16),
-    flags: u8,
+    flags: u16,
 }
 
 fn transport(v6: bool) -> impl Strategy<Value = Transport> {
     let port = prop_oneof![1 => Just(4789_u16), 1 => Just(2152), 4 => any::<u16>()];
     let rare = prop_oneof![Just(SCTP), Just(ICMP[usize::from(v6)]), Just(89), Just(50)];
     let kind = prop_oneof![2 => Just(TCP), 1 => Just(UDP), 2 => rare];
-    (kind, port.clone(), port, 0..11_u8, any::<u8>(), any::<bool>()).prop_map(
+    (kind, port.clone(), port, 0..11_u8, any::<u16>(), any::<bool>()).prop_map(
         move |(protocol, source, destination, words, flags, echo)| {
             let ports = [source.to_be_bytes(), destination.to_be_bytes()].concat();
             let with =
                 |header: Vec<u8>| Transport { protocol, header, ports: (source, destination), flags: 0 };
             match protocol {
                 TCP => {
-                    let fixed = [&ports[..], &[0; 8], &[(5 + words) << 4, flags], &[0; 6]].concat();
+                    // Reserved bits of the byte with the data offset are set too.
+                    let [reserved, low] = (flags & 0xFFF).to_be_bytes();
+                    let fixed =
+                        [&ports[..], &[0; 8], &[(5 + words) << 4 | reserved, low], &[0; 6]].concat();
                     let options = vec![1; usize::from(words) * 4];
-                    Transport { flags, ..with([fixed, options].concat()) }
+                    Transport { flags: flags & 0x1FF, ..with([fixed, options].concat()) }
                 }
                 UDP => with([&ports[..], &[0; 4]].concat()),
                 SCTP => with([&ports[..], &[0; 8]].concat()),

@@ -10,9 +10,9 @@ pub struct Headers {
     pub key: FlowKey,
     /// Which way the packet goes.
     pub direction: Direction,
-    /// TCP flags (FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32, ECE 64, CWR 128); 0 where there is no TCP header, or
-    /// where it is cut before its flags.
-    pub tcp_flags: u8,
+    /// The nine TCP flags (FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32, ECE 64, CWR 128, AE 256); 0 where there is no
+    /// TCP header, or where it is cut before its flags.
+    pub tcp_flags: u16,
     /// The packet is a fragment other than the first: the key has no ports.
     pub later_fragment: bool,
     /// Offset of the IP header that gave the key.

@@ -9,9 +9,9 @@ use crate::access::Access;
 
 /// TCP's number in IP headers.
 pub const TCP: u8 = 6;
-const FIN: u8 = 1;
-const SYN: u8 = 2;
-const RST: u8 = 4;
+const FIN: u16 = 1;
+const SYN: u16 = 2;
+const RST: u16 = 4;
 
 /// Returns the 48-bit key of a TCP session from its flow: the client's address and port [TCBCACHE §3.1].
 ///
@@ -85,7 +85,7 @@ impl Closing {
 
     /// Takes in the flags of a packet. A session ends with an RST or the second FIN; then a SYN begins another.
     #[inline]
-    pub fn packet(&mut self, tcp_flags: u8, from_client: bool) -> Seen {
+    pub fn packet(&mut self, tcp_flags: u16, from_client: bool) -> Seen {
         if tcp_flags & SYN != 0 && self.seen & OVER != 0 {
             self.seen = 0;
             self.sessions = self.sessions.wrapping_add(1);

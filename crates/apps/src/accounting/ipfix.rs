@@ -6,17 +6,18 @@
 //!  set       256: records of IPv4      257: records of IPv6      as they come, in the order of their keys
 //! ```
 //!
-//! The source of a record is whoever sent its first packet. Elements of the way back carry the reverse number of RFC 5103.
-//! Bytes are those of IP packets, headers included (`octetDeltaCount`), and those on the wire (`layer2OctetDeltaCount`); times
-//! are in milliseconds, which all collectors read; a flow's zone is its `ingressVRFID`. The passes of a looped capture are not
-//! told apart.
+//! The source of a record is the initiator of its connection, where `biflowDirection` is 1. Elements of the way back carry the
+//! reverse number of RFC 5103. Bytes are those of IP packets, headers included (`octetDeltaCount`), and those on the wire
+//! (`layer2OctetDeltaCount`). Times are in nanoseconds or microseconds, in the format of NTP [RFC 7011 §6.1.9]. ICMP has type
+//! and code in an element of their own, and ports 0. A flow's zone is its `ingressVRFID`. The passes of a looped capture are
+//! not told apart.
 
 use std::io::{self, Write};
 use std::net::IpAddr;
 
-use flowloom_flow_key::{Direction, FlowKey, IpFamily};
+use flowloom_flow_key::IpFamily;
 
-use super::{Accounted, EndReason};
+use super::AccountingRecord;
 
 /// Where a message is closed: small enough for any reader, large enough that headers do not count.
 const MESSAGE_BYTES_MAX: usize = 16 << 10;
@@ -38,40 +39,80 @@ mod element {
     pub(super) const DESTINATION_IPV4_ADDRESS: u16 = 12;
     pub(super) const SOURCE_IPV6_ADDRESS: u16 = 27;
     pub(super) const DESTINATION_IPV6_ADDRESS: u16 = 28;
+    pub(super) const ICMP_TYPE_CODE_IPV4: u16 = 32;
+    pub(super) const VLAN_ID: u16 = 58;
     pub(super) const FLOW_END_REASON: u16 = 136;
-    pub(super) const FLOW_START_MILLISECONDS: u16 = 152;
-    pub(super) const FLOW_END_MILLISECONDS: u16 = 153;
+    pub(super) const ICMP_TYPE_CODE_IPV6: u16 = 139;
+    pub(super) const FLOW_START_MICROSECONDS: u16 = 154;
+    pub(super) const FLOW_END_MICROSECONDS: u16 = 155;
+    pub(super) const FLOW_START_NANOSECONDS: u16 = 156;
+    pub(super) const FLOW_END_NANOSECONDS: u16 = 157;
     pub(super) const INGRESS_VRF_ID: u16 = 234;
     pub(super) const BIFLOW_DIRECTION: u16 = 239;
+    pub(super) const DOT1Q_VLAN_ID: u16 = 243;
+    pub(super) const DOT1Q_CUSTOMER_VLAN_ID: u16 = 245;
     pub(super) const LAYER2_OCTET_DELTA_COUNT: u16 = 352;
 }
 
-/// `biflowDirection`: the source is whoever began.
-const INITIATOR: u8 = 1;
+/// How exact the times of records are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TimePrecision {
+    /// `flowStartMicroseconds` and `flowEndMicroseconds`.
+    Microseconds,
+    /// `flowStartNanoseconds` and `flowEndNanoseconds`.
+    #[default]
+    Nanoseconds,
+}
+
+impl TimePrecision {
+    fn elements(self) -> [u16; 2] {
+        match self {
+            Self::Microseconds => [element::FLOW_START_MICROSECONDS, element::FLOW_END_MICROSECONDS],
+            Self::Nanoseconds => [element::FLOW_START_NANOSECONDS, element::FLOW_END_NANOSECONDS],
+        }
+    }
+
+    /// Returns a time in the format of NTP: seconds since 1900, which begin again in 2036, and their fraction, of which
+    /// microseconds leave the lowest eleven bits zero. Rounded up, so that a reader who cuts digits off finds the time.
+    fn ntp(self, time_ns: u64) -> u64 {
+        const SECOND_NS: u64 = 1_000_000_000;
+        /// From 1900 to 1970.
+        const EPOCH_SECONDS: u64 = 2_208_988_800;
+        let (seconds, rest_ns) = (time_ns / SECOND_NS + EPOCH_SECONDS, time_ns % SECOND_NS);
+        let fraction = match self {
+            Self::Nanoseconds => (rest_ns << 32).div_ceil(SECOND_NS),
+            Self::Microseconds => ((rest_ns / 1000) << 32).div_ceil(1_000_000).next_multiple_of(1 << 11),
+        };
+        seconds << 32 | fraction
+    }
+}
 
 /// Elements of a record.
-const ELEMENTS: u16 = 18;
+const ELEMENTS: u16 = 22;
 
 /// Returns a family's template and the elements of its records, in order: number, bytes, whether it is of the way back.
-fn template(family: IpFamily) -> (u16, [(u16, u16, bool); ELEMENTS as usize]) {
+fn template(family: IpFamily, precision: TimePrecision) -> (u16, [(u16, u16, bool); ELEMENTS as usize]) {
     use element::{
         BIFLOW_DIRECTION, DESTINATION_IPV4_ADDRESS, DESTINATION_IPV6_ADDRESS, DESTINATION_TRANSPORT_PORT,
-        FLOW_END_MILLISECONDS, FLOW_END_REASON, FLOW_START_MILLISECONDS, INGRESS_VRF_ID,
-        LAYER2_OCTET_DELTA_COUNT, OCTET_DELTA_COUNT, PACKET_DELTA_COUNT, PROTOCOL_IDENTIFIER,
-        SOURCE_IPV4_ADDRESS, SOURCE_IPV6_ADDRESS, SOURCE_TRANSPORT_PORT, TCP_CONTROL_BITS,
+        DOT1Q_CUSTOMER_VLAN_ID, DOT1Q_VLAN_ID, FLOW_END_REASON, ICMP_TYPE_CODE_IPV4, ICMP_TYPE_CODE_IPV6,
+        INGRESS_VRF_ID, LAYER2_OCTET_DELTA_COUNT, OCTET_DELTA_COUNT, PACKET_DELTA_COUNT,
+        PROTOCOL_IDENTIFIER, SOURCE_IPV4_ADDRESS, SOURCE_IPV6_ADDRESS, SOURCE_TRANSPORT_PORT,
+        TCP_CONTROL_BITS, VLAN_ID,
     };
-    let (id, source, destination, bytes) = match family {
-        IpFamily::V4 => (256, SOURCE_IPV4_ADDRESS, DESTINATION_IPV4_ADDRESS, 4),
-        IpFamily::V6 => (257, SOURCE_IPV6_ADDRESS, DESTINATION_IPV6_ADDRESS, 16),
+    let (id, source, destination, bytes, icmp) = match family {
+        IpFamily::V4 => (256, SOURCE_IPV4_ADDRESS, DESTINATION_IPV4_ADDRESS, 4, ICMP_TYPE_CODE_IPV4),
+        IpFamily::V6 => (257, SOURCE_IPV6_ADDRESS, DESTINATION_IPV6_ADDRESS, 16, ICMP_TYPE_CODE_IPV6),
     };
+    let [start, end] = precision.elements();
     let elements = [
         (source, bytes, false),
         (destination, bytes, false),
         (SOURCE_TRANSPORT_PORT, 2, false),
         (DESTINATION_TRANSPORT_PORT, 2, false),
         (PROTOCOL_IDENTIFIER, 1, false),
-        (FLOW_START_MILLISECONDS, 8, false),
-        (FLOW_END_MILLISECONDS, 8, false),
+        (start, 8, false),
+        (end, 8, false),
         (PACKET_DELTA_COUNT, 8, false),
         (OCTET_DELTA_COUNT, 8, false),
         (LAYER2_OCTET_DELTA_COUNT, 8, false),
@@ -80,6 +121,10 @@ fn template(family: IpFamily) -> (u16, [(u16, u16, bool); ELEMENTS as usize]) {
         (OCTET_DELTA_COUNT, 8, true),
         (LAYER2_OCTET_DELTA_COUNT, 8, true),
         (TCP_CONTROL_BITS, 2, true),
+        (icmp, 2, false),
+        (VLAN_ID, 2, false),
+        (DOT1Q_VLAN_ID, 2, false),
+        (DOT1Q_CUSTOMER_VLAN_ID, 2, false),
         (INGRESS_VRF_ID, 4, false),
         (FLOW_END_REASON, 1, false),
         (BIFLOW_DIRECTION, 1, false),
@@ -94,7 +139,7 @@ fn template(family: IpFamily) -> (u16, [(u16, u16, bool); ELEMENTS as usize]) {
 /// ```
 /// use flowloom_apps::accounting::ipfix::IpfixWriter;
 /// let mut writer = IpfixWriter::new(Vec::new(), 1_700_000_000_000_000_000);
-/// // writer.write(&key, &record, reason)? for each record
+/// // writer.write(&record)? for each AccountingRecord
 /// let bytes = writer.finish()?;
 /// assert_eq!(bytes[..2], [0, 10]);
 /// # Ok::<(), std::io::Error>(())
@@ -110,12 +155,19 @@ pub struct IpfixWriter<W> {
     /// Records of the message in hand.
     records: u32,
     export_seconds: u32,
+    precision: TimePrecision,
 }
 
 impl<W: Write> IpfixWriter<W> {
     /// Returns a writer of messages that were exported at `export_ns`, nanoseconds since 1970, or when the latest record
-    /// so far ended, if that is later: packet time, so that the same packets make the same file.
+    /// so far ended, if that is later: packet time, so that the same packets make the same file. Times are in
+    /// nanoseconds.
     pub fn new(out: W, export_ns: u64) -> Self {
+        Self::with_precision(out, export_ns, TimePrecision::default())
+    }
+
+    /// Returns a writer whose records have times of this precision.
+    pub fn with_precision(out: W, export_ns: u64, precision: TimePrecision) -> Self {
         let mut writer = Self {
             out,
             message: Vec::with_capacity(MESSAGE_BYTES_MAX),
@@ -123,11 +175,12 @@ impl<W: Write> IpfixWriter<W> {
             written: 0,
             records: 0,
             export_seconds: u32::try_from(export_ns / 1_000_000_000).unwrap_or(u32::MAX),
+            precision,
         };
         writer.begin();
         writer.open_set(TEMPLATE_SET);
         for family in [IpFamily::V4, IpFamily::V6] {
-            let (id, elements) = template(family);
+            let (id, elements) = template(family, precision);
             writer.put(&id.to_be_bytes());
             writer.put(&ELEMENTS.to_be_bytes());
             for (number, bytes, is_reverse) in elements {
@@ -146,8 +199,8 @@ impl<W: Write> IpfixWriter<W> {
     /// # Errors
     ///
     /// What `out` says when a message is full and written.
-    pub fn write(&mut self, key: &FlowKey, record: &Accounted, reason: EndReason) -> io::Result<()> {
-        let (id, elements) = template(key.family());
+    pub fn write(&mut self, record: &AccountingRecord) -> io::Result<()> {
+        let (id, elements) = template(record.family(), self.precision);
         let bytes: usize = elements.iter().map(|(_, bytes, _)| usize::from(*bytes)).sum();
         if self.message.len() + SET_HEADER_BYTES + bytes > MESSAGE_BYTES_MAX {
             self.flush_message()?;
@@ -155,31 +208,41 @@ impl<W: Write> IpfixWriter<W> {
         if self.set.is_none_or(|(_, open)| open != id) {
             self.open_set(id);
         }
-        let tuple = key.tuple(record.way());
-        for address in [tuple.source, tuple.destination] {
+        for address in [record.source, record.destination] {
             match address {
                 IpAddr::V4(v4) => self.put(&v4.octets()),
                 IpAddr::V6(v6) => self.put(&v6.octets()),
             }
         }
-        self.put(&tuple.source_port.to_be_bytes());
-        self.put(&tuple.destination_port.to_be_bytes());
-        self.put(&[tuple.protocol]);
-        let (first_ns, last_ns) = record.times_ns();
-        let seconds = u32::try_from(last_ns / 1_000_000_000).unwrap_or(u32::MAX);
+        self.put(&record.source_port.to_be_bytes());
+        self.put(&record.destination_port.to_be_bytes());
+        self.put(&[record.protocol]);
+        let seconds = u32::try_from(record.end_ns / 1_000_000_000).unwrap_or(u32::MAX);
         self.export_seconds = self.export_seconds.max(seconds);
-        self.put(&(first_ns / 1_000_000).to_be_bytes());
-        self.put(&(last_ns / 1_000_000).to_be_bytes());
-        let there = record.way().index();
-        let back = Direction::reversed(record.way()).index();
-        for way in [there, back] {
-            self.put(&record.packets()[way].to_be_bytes());
-            self.put(&record.ip_bytes()[way].to_be_bytes());
-            self.put(&record.bytes()[way].to_be_bytes());
-            self.put(&u16::from(record.flags()[way]).to_be_bytes());
+        for time_ns in [record.start_ns, record.end_ns] {
+            self.put(&self.precision.ntp(time_ns).to_be_bytes());
         }
-        self.put(&key.zone().to_be_bytes());
-        self.put(&[reason.ipfix(), INITIATOR]);
+        for (packets, ip_bytes, bytes, flags) in [
+            (record.packets, record.ip_bytes, record.bytes, record.tcp_flags),
+            (
+                record.reverse_packets,
+                record.reverse_ip_bytes,
+                record.reverse_bytes,
+                record.reverse_tcp_flags,
+            ),
+        ] {
+            self.put(&packets.to_be_bytes());
+            self.put(&ip_bytes.to_be_bytes());
+            self.put(&bytes.to_be_bytes());
+            self.put(&flags.to_be_bytes());
+        }
+        self.put(&record.icmp.unwrap_or_default());
+        let [outer, inner] = record.vlans.map(Option::unwrap_or_default);
+        for vlan in [outer, outer, inner] {
+            self.put(&vlan.to_be_bytes());
+        }
+        self.put(&record.key.zone().to_be_bytes());
+        self.put(&[record.end_reason.ipfix(), record.direction.ipfix()]);
         self.records += 1;
         Ok(())
     }
@@ -246,5 +309,25 @@ impl<W: Write> IpfixWriter<W> {
         }
         self.begin();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_back_as_they_were() {
+        let first = TimePrecision::Nanoseconds.ntp(0);
+        assert_eq!(first >> 32, 2_208_988_800, "1970 in the seconds of NTP");
+        for rest_ns in (0..1_000_000_000_u64).step_by(999_983).chain([1, 999, 1000, 1001, 999_999_999]) {
+            let time_ns = 1_700_000_000_000_000_000 + rest_ns;
+            let nanos = TimePrecision::Nanoseconds.ntp(time_ns);
+            assert_eq!(((nanos & 0xFFFF_FFFF) * 1_000_000_000) >> 32, rest_ns);
+            let micros = TimePrecision::Microseconds.ntp(time_ns);
+            assert_eq!(((micros & 0xFFFF_FFFF) * 1_000_000) >> 32, rest_ns / 1000);
+            assert_eq!(micros & 0x7FF, 0);
+            assert_eq!((nanos >> 32, micros >> 32), (3_908_988_800, 3_908_988_800));
+        }
     }
 }

@@ -28,7 +28,7 @@ pub fn describe(view: &PacketView<'_>) -> Packet<'static> {
     let transport = |offset: usize| byte(headers.transport_offset, offset);
     if fragment != Fragment::Later {
         match headers.key.protocol() {
-            6 => packet.tcp_flags = transport(13).map(|_| headers.tcp_flags),
+            6 => packet.tcp_flags = transport(13),
             1 | 58 => packet.icmp = transport(0).zip(transport(1)),
             _ => {}
         }

@@ -50,10 +50,10 @@ pub use tally::{Hits, VerdictCounts};
 
 use tally::Tally;
 
-const FIN: u8 = 1;
-const SYN: u8 = 2;
-const RST: u8 = 4;
-const ACK: u8 = 16;
+const FIN: u16 = 1;
+const SYN: u16 = 2;
+const RST: u16 = 4;
+const ACK: u16 = 16;
 const TCP: u8 = 6;
 
 /// How flows and packets are judged.

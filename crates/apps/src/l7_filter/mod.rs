@@ -32,7 +32,7 @@ use names::Name;
 use plan::{Loans, Shared};
 use std::sync::Arc;
 
-const SYN: u8 = 2;
+const SYN: u16 = 2;
 
 /// Names the protocol of each flow. One for each worker, from [`L7Plan::app`].
 #[derive(Debug)]

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use flowloom_apps::accounting::{Accounted, Accounting, EndReason};
+use flowloom_apps::accounting::{Accounting, EndReason};
 use flowloom_engine::time::tick_of;
-use flowloom_engine::{App, FlowValue, IdleTimeout, Layout};
-use flowloom_flow_key::{Direction, FlowKey};
-use flowloom_packet::{Headers, PacketView};
+use flowloom_engine::{FlowValue, IdleTimeout, Layout};
+use flowloom_flow_key::FlowKey;
+use flowloom_packet::PacketView;
 use flowloom_traffic::synth::MixConfig;
 use proptest::prelude::*;
 
@@ -19,7 +19,11 @@ struct Note {
     way: usize,
     bytes: u64,
     ip_bytes: u64,
-    flags: u8,
+    flags: u16,
+    /// Of TCP.
+    sequence: [u8; 4],
+    /// Type and code of ICMP, else 0.
+    message: u16,
 }
 
 /// Reads the length of the IP packet that a packet holds from its header.
@@ -32,17 +36,30 @@ fn ip_bytes(packet: &PacketView<'_>) -> u64 {
 /// A record as the plain accounting has it: its values and the reason for its end.
 type Record = (FlowKey, Vec<FlowValue>, EndReason);
 
-fn is_closed(notes: &[Note]) -> Option<EndReason> {
-    let fins = |way: usize| notes.iter().any(|note| note.way == way && note.flags & 1 != 0);
-    if notes.iter().any(|note| note.flags & 4 != 0) {
+/// Returns how the packets of a connection closed it.
+fn closed(connection: &[Note]) -> Option<EndReason> {
+    let fins = |way: usize| connection.iter().any(|note| note.way == way && note.flags & 1 != 0);
+    if connection.iter().any(|note| note.flags & 4 != 0) {
         return Some(EndReason::Reset);
     }
     (fins(0) && fins(1)).then_some(EndReason::Fin)
 }
 
-fn summed(notes: &[Note]) -> Vec<FlowValue> {
+/// Returns which way packets go from the initiator of a connection, and how that is known.
+fn initiator(connection: &[Note], protocol: u8) -> (usize, &'static str) {
+    let opening = |flags: u16| connection.iter().find(|note| note.flags & 0b1_0111 == flags);
+    match (opening(2), opening(18)) {
+        (Some(syn), _) => (syn.way, "syn"),
+        (None, Some(answer)) => (1 - answer.way, "syn_ack"),
+        (None, None) => (connection[0].way, if protocol == 6 { "arbitrary" } else { "first_packet" }),
+    }
+}
+
+/// Returns the values of a record, whose connection may have begun before it.
+fn summed(notes: &[Note], connection: &[Note], protocol: u8) -> Vec<FlowValue> {
     let of = |way: usize| notes.iter().filter(move |note| note.way == way);
     let bits = |way: usize| of(way).fold(0, |all, note| all | u64::from(note.flags));
+    let (source, direction) = initiator(connection, protocol);
     vec![
         FlowValue::TimeNs(notes[0].time_ns),
         FlowValue::TimeNs(notes[notes.len() - 1].time_ns),
@@ -54,7 +71,10 @@ fn summed(notes: &[Note]) -> Vec<FlowValue> {
         FlowValue::Count(of(1).map(|note| note.ip_bytes).sum()),
         FlowValue::Bits(bits(0)),
         FlowValue::Bits(bits(1)),
-        FlowValue::Word(["low", "high"][notes[0].way]),
+        FlowValue::Word(["low", "high"][source]),
+        FlowValue::Word(direction),
+        FlowValue::Word(closed(connection).map_or("-", EndReason::name)),
+        FlowValue::Bits(u64::from(connection[0].message)),
     ]
 }
 
@@ -64,34 +84,51 @@ fn plain(source: &Memory, idle_ns: Option<u64>, active_ns: Option<u64>) -> Vec<R
     let mut end_ns = 0;
     source.walk(|packet| {
         end_ns = packet.time_ns.max(end_ns);
+        let transport = &packet.bytes[packet.headers.transport_offset as usize..];
+        let is_icmp = matches!(packet.headers.key.protocol(), 1 | 58);
         notes.entry(packet.headers.key).or_default().push(Note {
             time_ns: packet.time_ns,
             way: packet.headers.direction.index(),
             bytes: u64::from(packet.wire_bytes),
             ip_bytes: ip_bytes(packet),
             flags: packet.headers.tcp_flags,
+            sequence: transport[4..8].try_into().unwrap(),
+            message: if is_icmp { u16::from_be_bytes([transport[0], transport[1]]) } else { 0 },
         });
     });
     let idle = idle_ns.map(IdleTimeout::from_ns);
     let is_idle = |from: u64, to: u64| idle.is_some_and(|idle| idle.is_over(tick_of(from), tick_of(to)));
     let mut records = Vec::new();
     for (key, notes) in notes {
-        let mut start = 0;
+        // Where the connection and the record begin.
+        let (mut begin, mut start) = (0, 0);
         for at in 1..=notes.len() {
-            let open = &notes[start..at];
+            let (connection, open) = (&notes[begin..at], &notes[start..at]);
             let last = open[open.len() - 1];
+            let is_another = |next: &Note| {
+                let is_syn = |note: &Note| note.flags & 0b1_0111 == 2 && note.way == next.way;
+                is_syn(next)
+                    && !connection.iter().any(|note| is_syn(note) && note.sequence == next.sequence)
+            };
             let reason = match notes.get(at) {
                 None if is_idle(last.time_ns, end_ns) => EndReason::Idle,
                 None => EndReason::EndOfInput,
                 Some(next) if is_idle(last.time_ns, next.time_ns) => EndReason::Idle,
+                Some(next) if is_another(next) => EndReason::NewConnection,
                 Some(next) if active_ns.is_some_and(|active| next.time_ns - open[0].time_ns >= active) => {
                     EndReason::Active
                 }
-                Some(next) if next.flags & 0b1_0111 == 2 && is_closed(open).is_some() => EndReason::Fin,
                 Some(_) => continue,
             };
-            records.push((key, summed(open), is_closed(open).unwrap_or(reason)));
+            records.push((
+                key,
+                summed(open, connection, key.protocol()),
+                closed(connection).unwrap_or(reason),
+            ));
             start = at;
+            if reason != EndReason::Active {
+                begin = at;
+            }
         }
     }
     records
@@ -104,13 +141,10 @@ fn found(
     active_ns: Option<u64>,
 ) -> (Vec<Record>, String) {
     let report = go(source, mode, idle_ns, || Accounting::new(active_ns));
-    let reasons: Vec<EndReason> =
-        report.flows.iter().map(|record| EndReason::of(&record.state, record.ended)).collect();
     let records = report
         .flows
         .iter()
-        .zip(&reasons)
-        .map(|(record, &reason)| (record.key, values(&record.state), reason))
+        .map(|record| (record.key, values(&record.state), EndReason::of(&record.state, record.ended)))
         .collect();
     let packets: u64 = report.flows.iter().map(|record| record.state.packets().iter().sum::<u64>()).sum();
     assert_eq!(packets, report.processed(), "each packet is in one record");
@@ -165,58 +199,9 @@ fn every_reason_occurs_and_sums_are_those_of_the_traffic() {
     assert_eq!((sum([2, 3]), sum([4, 5])), (packets, bytes));
 }
 
-/// Gives TCP packets of one flow, as (from the low end, flags, seconds), and returns how many records that makes.
-fn records(app: Accounting, packets: &[(bool, u8, u64)]) -> Vec<Accounted> {
-    let mut app = app;
-    let mut ended = Vec::new();
-    let mut open = Accounted::default();
-    for (at, &(from_low, tcp_flags, seconds)) in packets.iter().enumerate() {
-        let (key, _) = FlowKey::from_v4(1, 2, 3, 4, 6);
-        let direction = if from_low { Direction::LowToHigh } else { Direction::HighToLow };
-        let mut headers = Headers::new(key, direction);
-        headers.tcp_flags = tcp_flags;
-        (headers.network_offset, headers.transport_offset, headers.payload_offset) = (14, 34, 54);
-        let view = PacketView::new(&[], headers, seconds * 1_000_000_000, 60);
-        if at > 0 && app.ends_before(&view, &open) {
-            ended.push(std::mem::take(&mut open));
-        }
-        app.on_packet(&view, &mut open);
-    }
-    ended.push(open);
-    ended
-}
-
-#[test]
-fn a_connection_on_the_same_ports_is_another_record_once_the_first_was_closed() {
-    let never = Accounting::new(None);
-    let talk = [(true, 2, 0), (false, 18, 0), (true, 17, 1), (false, 17, 1), (true, 16, 2), (false, 2, 3)];
-    let two = records(never, &talk);
-    assert_eq!(two.len(), 2, "the last ACK belongs to what it acknowledges");
-    assert_eq!((two[0].closed(), two[0].packets()), (Some(EndReason::Fin), [3, 2]));
-    assert_eq!((two[1].closed(), two[1].way()), (None, Direction::HighToLow));
-    assert_eq!(records(never, &[(true, 2, 0), (true, 2, 1), (false, 20, 1), (true, 2, 2)]).len(), 2);
-    assert_eq!(records(never, &[(true, 2, 0), (true, 2, 1), (true, 17, 2), (true, 2, 9)]).len(), 1);
-    assert_eq!(two[0].flags(), [19, 19]);
-    for no_opening in [3, 6, 7, 18] {
-        let talk = [(true, 2, 0), (false, 20, 1), (true, no_opening, 2)];
-        assert_eq!(records(never, &talk).len(), 1, "{no_opening}");
-    }
-}
-
-#[test]
-fn records_last_for_the_active_timeout_at_most() {
-    let ten = Accounting::new(Some(10_000_000_000));
-    let times: Vec<(u64, u64)> = records(ten, &[0, 4, 9, 10, 19, 20, 31].map(|at| (true, 16, at)))
-        .iter()
-        .map(|record| (record.times_ns().0 / 1_000_000_000, record.times_ns().1 / 1_000_000_000))
-        .collect();
-    assert_eq!(times, [(0, 9), (10, 19), (20, 20), (31, 31)]);
-}
-
 #[test]
 fn every_reason_has_a_name_of_its_own() {
-    use EndReason::{Active, EndOfInput, Fin, Idle, Reset};
-    let names = [Idle, Active, Fin, Reset, EndOfInput].map(EndReason::name);
-    assert_eq!(names, ["idle", "active", "fin", "reset", "end"]);
-    assert_eq!(Reset.ipfix(), 3);
+    let names = EndReason::ALL.map(EndReason::name);
+    assert_eq!(names, ["idle", "active", "fin", "reset", "new_connection", "end"]);
+    assert_eq!(EndReason::ALL.map(EndReason::ipfix), [1, 2, 3, 3, 3, 4]);
 }

@@ -33,7 +33,7 @@ impl Sent {
     fn view(&self, time_ns: u64) -> PacketView<'static> {
         let (key, direction) = self.tuple.canonical();
         let mut headers = Headers::new(key, direction);
-        headers.tcp_flags = self.tcp_flags;
+        headers.tcp_flags = self.tcp_flags.into();
         headers.later_fragment = self.later_fragment;
         (headers.network_offset, headers.transport_offset, headers.payload_offset) = (14, 34, 54);
         PacketView::new(&[], headers, time_ns, self.bytes)

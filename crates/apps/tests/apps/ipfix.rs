@@ -2,7 +2,7 @@
 
 use flowloom_apps::Accounting;
 use flowloom_apps::accounting::ipfix::IpfixWriter;
-use flowloom_apps::accounting::{Accounted, EndReason};
+use flowloom_apps::accounting::{Accounted, AccountingRecord, DirectionBasis, EndReason, EndedBy};
 use flowloom_engine::Layout;
 use flowloom_flow_key::FlowKey;
 use flowloom_traffic::synth::MixConfig;
@@ -12,41 +12,56 @@ use proptest::prelude::*;
 
 use crate::support::{Memory, go};
 
+/// Returns a time in the seconds of NTP and their fraction, rounded up.
+fn ntp(time_ns: u64) -> Vec<u8> {
+    let fraction = (u128::from(time_ns % 1_000_000_000) << 32).div_ceil(1_000_000_000);
+    let seconds = u32::try_from(time_ns / 1_000_000_000 + 2_208_988_800).unwrap();
+    [seconds.to_be_bytes(), u32::try_from(fraction).unwrap().to_be_bytes()].concat()
+}
+
 /// A record as it should be found: its template, and each value as the bytes on the wire.
-fn expected(key: &FlowKey, record: &Accounted, reason: EndReason) -> (u16, Vec<Vec<u8>>) {
+fn expected(key: &FlowKey, record: &Accounted, ended: EndedBy) -> (u16, Vec<Vec<u8>>) {
     let (there, back) =
         if record.way() == flowloom_flow_key::Direction::LowToHigh { (0, 1) } else { (1, 0) };
     let (low, high) = ((key.low_address(), key.low_port()), (key.high_address(), key.high_port()));
     let (from, to) = if there == 0 { (low, high) } else { (high, low) };
+    let is_icmp = matches!(key.protocol(), 1 | 58);
     let octets = |address: std::net::IpAddr| match address {
         std::net::IpAddr::V4(v4) => v4.octets().to_vec(),
         std::net::IpAddr::V6(v6) => v6.octets().to_vec(),
     };
-    let ms = |ns: u64| (ns / 1_000_000).to_be_bytes().to_vec();
+    let port = |port: u16| if is_icmp { vec![0, 0] } else { port.to_be_bytes().to_vec() };
     let mut values = vec![
         octets(from.0),
         octets(to.0),
-        from.1.to_be_bytes().to_vec(),
-        to.1.to_be_bytes().to_vec(),
+        port(from.1),
+        port(to.1),
         vec![key.protocol()],
-        ms(record.times_ns().0),
-        ms(record.times_ns().1),
+        ntp(record.times_ns().0),
+        ntp(record.times_ns().1),
     ];
     for way in [there, back] {
         values.push(record.packets()[way].to_be_bytes().to_vec());
         values.push(record.ip_bytes()[way].to_be_bytes().to_vec());
         values.push(record.bytes()[way].to_be_bytes().to_vec());
-        values.push(vec![0, record.flags()[way]]);
+        values.push(record.flags()[way].to_be_bytes().to_vec());
     }
-    values.push(key.zone().to_be_bytes().to_vec());
-    let code = match reason {
+    let message = record.icmp().unwrap_or_default();
+    assert!(!is_icmp || [[0, 0], [8, 0], [128, 0], [129, 0]].contains(&message), "{message:?}");
+    values.push(message.to_vec());
+    let zone = key.zone();
+    let [outer, inner] = if zone < 4096 { [zone, 0] } else { [zone >> 12, zone & 0xFFF] };
+    values.extend([outer, outer, inner].map(|vlan| u16::try_from(vlan).unwrap().to_be_bytes().to_vec()));
+    values.push(zone.to_be_bytes().to_vec());
+    let code = match EndReason::of(record, ended) {
         EndReason::Idle => 1,
         EndReason::Active => 2,
         EndReason::Fin | EndReason::Reset => 3,
         EndReason::EndOfInput => 4,
         other => panic!("a reason without a code: {other:?}"),
     };
-    values.extend([vec![code], vec![1]]);
+    let is_known = record.direction_basis() != DirectionBasis::Arbitrary;
+    values.extend([vec![code], vec![u8::from(is_known)]]);
     (if from.0.is_ipv4() { 256 } else { 257 }, values)
 }
 
@@ -90,7 +105,12 @@ fn read(mut bytes: &[u8], export_seconds: u32) -> Vec<(u16, Vec<Vec<u8>>)> {
                         named(9, "Layer2octetDeltaCount");
                         named(11, "ReversePacketDeltaCount");
                         named(12, "ReverseOctetDeltaCount");
-                        named(16, "FlowEndReason");
+                        named(5, "FlowStartNanoseconds");
+                        named(15, "IcmpTypeCode");
+                        named(16, "VlanId");
+                        named(18, "Dot1qCustomerVlanId");
+                        named(20, "FlowEndReason");
+                        named(21, "BiflowDirection");
                     }
                 }
                 FlowSetBody::Data(data) => {
@@ -124,18 +144,15 @@ proptest! {
         let idle_ns = idle_ms.map(|ms| ms * 1_000_000);
         let report = go(&Memory::of(config), Layout::Inline, idle_ns, || Accounting::new(Some(100_000_000)));
         let last_ns = report.input.last_ns;
-        let reasons: Vec<EndReason> =
-            report.flows.iter().map(|record| EndReason::of(&record.state, record.ended)).collect();
         let mut writer = IpfixWriter::new(Vec::new(), last_ns);
-        for (record, reason) in report.flows.iter().zip(&reasons) {
-            writer.write(&record.key, &record.state, *reason).unwrap();
+        for record in &report.flows {
+            writer.write(&AccountingRecord::of(&record.key, &record.state, record.ended)).unwrap();
         }
         let file = writer.finish().unwrap();
         let expected: Vec<_> = report
             .flows
             .iter()
-            .zip(&reasons)
-            .map(|(record, reason)| expected(&record.key, &record.state, *reason))
+            .map(|record| expected(&record.key, &record.state, record.ended))
             .collect();
         let found = read(&file, u32::try_from(last_ns / 1_000_000_000).unwrap());
         prop_assert_eq!(found.len(), expected.len());
@@ -148,10 +165,11 @@ proptest! {
 #[test]
 fn messages_are_as_full_as_they_may_be() {
     let key = FlowKey::from_v4(1, 2, 3, 4, 6).0;
+    let record = AccountingRecord::of(&key, &Accounted::default(), EndedBy::IdleTimeout);
     for records in [1, 100, 1000] {
         let mut writer = IpfixWriter::new(Vec::new(), 0);
         for _ in 0..records {
-            writer.write(&key, &Accounted::default(), EndReason::Idle).unwrap();
+            writer.write(&record).unwrap();
         }
         let file = writer.finish().unwrap();
         let (mut lengths, mut at) = (Vec::new(), 0);
@@ -159,10 +177,10 @@ fn messages_are_as_full_as_they_may_be() {
             lengths.push(usize::from(u16::from_be_bytes([file[at + 2], file[at + 3]])));
             at += lengths[lengths.len() - 1];
         }
-        // A record has 87 bytes, a set's header four.
+        // A record has 95 bytes, a set's header four.
         let (last, full) = lengths.split_last().expect("there is a message");
-        assert!(full.iter().all(|length| (16_384 - 90..=16_384).contains(length)), "{lengths:?}");
-        assert!((87..=16_384).contains(last), "{lengths:?}");
+        assert!(full.iter().all(|length| (16_384 - 99..=16_384).contains(length)), "{lengths:?}");
+        assert!((95..=16_384).contains(last), "{lengths:?}");
     }
 }
 
@@ -191,7 +209,8 @@ impl std::io::Write for Full {
 fn a_full_disk_is_an_error() {
     let mut writer = IpfixWriter::new(Full(20_000), 0);
     let key = FlowKey::from_v4(1, 2, 3, 4, 6).0;
-    let failed = (0..1000).find_map(|_| writer.write(&key, &Accounted::default(), EndReason::Idle).err());
+    let record = AccountingRecord::of(&key, &Accounted::default(), EndedBy::IdleTimeout);
+    let failed = (0..1000).find_map(|_| writer.write(&record).err());
     assert_eq!(failed.map(|error| error.kind()), Some(std::io::ErrorKind::StorageFull));
     assert!(IpfixWriter::new(Full(10), 0).finish().is_err());
 }

@@ -39,7 +39,7 @@ pub(crate) struct HeaderFields {
     payload_offset: u32,
     payload_bytes: u32,
     direction: Direction,
-    tcp_flags: u8,
+    tcp_flags: u16,
     later_fragment: bool,
 }
 
@@ -139,7 +139,7 @@ impl PacketDescriptor {
                 payload_offset: low(payload),
                 payload_bytes: high(payload),
                 direction,
-                tcp_flags: (rest >> 16) as u8,
+                tcp_flags: (rest >> 16) as u16,
                 later_fragment: rest >> 8 & 1 != 0,
             },
         }
@@ -290,7 +290,7 @@ mod tests {
         for later_fragment in [false, true] {
             for direction in [direction, direction.reversed()] {
                 let mut headers = Headers::new(key.with_zone(u32::MAX).with_pass(3), direction);
-                headers.tcp_flags = 0xA5;
+                headers.tcp_flags = 0x1A5;
                 headers.later_fragment = later_fragment;
                 headers.network_offset = 1;
                 headers.transport_offset = u32::MAX - 2;

@@ -14,7 +14,7 @@ use crate::report::digest::ResultDigest;
 pub enum EndedBy {
     /// The flow had no packet for longer than the idle timeout.
     IdleTimeout,
-    /// The application began another record of the same key ([`App::ends_before`](crate::App::ends_before)).
+    /// The application began another record of the same key ([`App::next_record`](crate::App::next_record)).
     Application,
     /// The input ended, or the run was stopped.
     #[default]

@@ -135,10 +135,15 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
             unreachable!("the flow was found or made a moment ago, and nothing removes flows in between")
         };
         let was_idle = self.idle_timeout.is_some_and(|timeout| timeout.is_over(last_seen, now));
-        if was_idle || (!is_new && app.ends_before(packet, state)) {
-            // This packet begins another flow of the same key. Judged by the flow's own times, so the cut does not
+        let next = match (was_idle, is_new) {
+            (true, _) => Some(F::default()),
+            (false, true) => None,
+            (false, false) => app.next_record(packet, state),
+        };
+        if let Some(next) = next {
+            // This packet begins another record of the same key. Judged by the flow's own times, so the cut does not
             // depend on workers or on when the wheel turns.
-            let state = std::mem::take(state);
+            let state = std::mem::replace(state, next);
             let ended = if was_idle { EndedBy::IdleTimeout } else { EndedBy::Application };
             self.records.counts.expired += u64::from(was_idle);
             self.records.counts.begun += 1;

@@ -321,8 +321,8 @@ impl App for Pairs {
         Verdict::Accept
     }
 
-    fn ends_before(&self, _: &PacketView<'_>, flow: &Seen) -> bool {
-        flow.packets != 1
+    fn next_record(&self, _: &PacketView<'_>, flow: &mut Seen) -> Option<Seen> {
+        (flow.packets != 1).then(Seen::default)
     }
 }
 

@@ -153,8 +153,8 @@ impl<A: App> App for Timed<A> {
         verdict
     }
 
-    fn ends_before(&self, packet: &PacketView<'_>, flow: &Self::Flow) -> bool {
-        self.inner.ends_before(packet, flow)
+    fn next_record(&self, packet: &PacketView<'_>, flow: &mut Self::Flow) -> Option<Self::Flow> {
+        self.inner.next_record(packet, flow)
     }
 }
 

@@ -92,7 +92,7 @@ fn ipv6(bytes: &[u8], at: usize, zone: u32) -> Option<Headers> {
 #[derive(Clone, Copy)]
 struct Transport {
     bytes: u32,
-    tcp_flags: u8,
+    tcp_flags: u16,
 }
 
 /// What the bytes of a transport header mean under one protocol.
@@ -105,13 +105,13 @@ struct Form {
     /// The least length. Protocols that are not usual have one that no header reaches.
     least: u8,
     /// What is kept of the flags.
-    flags: u8,
+    flags: u16,
 }
 
 /// By protocol.
 static FORMS: [Form; 256] = {
     let mut forms = [Form { stated: 0, fixed: 0, least: u8::MAX, flags: 0 }; 256];
-    forms[TCP as usize] = Form { stated: 0x3C, fixed: 0, least: 20, flags: 0xFF };
+    forms[TCP as usize] = Form { stated: 0x3C, fixed: 0, least: 20, flags: 0x1FF };
     forms[UDP as usize] = Form { stated: 0, fixed: 8, least: 8, flags: 0 };
     forms
 };
@@ -124,7 +124,8 @@ impl Transport {
     fn of(protocol: u8, data_offset: u8, flags: u8) -> Option<Self> {
         let form = &FORMS[usize::from(protocol)];
         let bytes = data_offset >> 2 & form.stated | form.fixed;
-        (bytes >= form.least).then_some(Self { bytes: u32::from(bytes), tcp_flags: flags & form.flags })
+        let tcp_flags = u16::from_be_bytes([data_offset, flags]) & form.flags;
+        (bytes >= form.least).then_some(Self { bytes: u32::from(bytes), tcp_flags })
     }
 }
 

@@ -1,6 +1,6 @@
 //! IPv4: the header validated, fragments told apart.
 
-use flowloom_flow_key::FlowKey;
+use flowloom_flow_key::{FlowKey, IpFamily};
 
 use super::layers::{Decoded, Layers};
 use super::transport::Network;
@@ -39,7 +39,7 @@ impl Layers<'_> {
             is_open: total == 0,
             protocol: header[9],
             later_fragment: fragment_offset != 0,
-            icmp_echo: [8, 0],
+            family: IpFamily::V4,
         };
         self.transport(network, |source_port, destination_port| {
             FlowKey::from_v4(source, destination, source_port, destination_port, header[9])

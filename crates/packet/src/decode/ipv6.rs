@@ -1,6 +1,6 @@
 //! IPv6 with its chain of extension headers.
 
-use flowloom_flow_key::FlowKey;
+use flowloom_flow_key::{FlowKey, IpFamily};
 
 use super::layers::{Decoded, Layers};
 use super::transport::Network;
@@ -78,7 +78,7 @@ impl Layers<'_> {
             is_open,
             protocol,
             later_fragment,
-            icmp_echo: [128, 129],
+            family: IpFamily::V6,
         };
         self.transport(network, |source_port, destination_port| {
             FlowKey::from_v6(source, destination, source_port, destination_port, protocol)

@@ -1,18 +1,19 @@
 //! TCP, UDP, UDP-Lite, DCCP, SCTP and ICMP: ports, flags, and where the payload begins.
 
-use flowloom_flow_key::{Direction, FlowKey};
+use flowloom_flow_key::{Direction, FlowKey, IpFamily};
 
 use super::layers::{Decoded, Layers};
+use crate::icmp::{self, ICMP, ICMPV6, MessageKind};
 use crate::reason::DropReason;
 use crate::view::Headers;
 
-const ICMP: u8 = 1;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 const DCCP: u8 = 33;
-const ICMPV6: u8 = 58;
 const SCTP: u8 = 132;
 const UDPLITE: u8 = 136;
+/// The flag AE, in the byte of the data offset [RFC 9768]; the other three bits of it are reserved.
+const TCP_AE: u8 = 1;
 
 /// What an IP header says about what it carries.
 #[derive(Clone, Copy, Debug)]
@@ -27,8 +28,7 @@ pub(super) struct Network {
     pub(super) is_open: bool,
     pub(super) protocol: u8,
     pub(super) later_fragment: bool,
-    /// The types of an echo request and its reply in this family's ICMP.
-    pub(super) icmp_echo: [u8; 2],
+    pub(super) family: IpFamily,
 }
 
 /// What a transport header holds that the key or an application needs.
@@ -36,8 +36,16 @@ pub(super) struct Network {
 struct Transport {
     source_port: u16,
     destination_port: u16,
-    tcp_flags: u8,
+    tcp_flags: u16,
     header_bytes: usize,
+    /// Type and code of an ICMP message.
+    icmp: Option<[u8; 2]>,
+}
+
+impl Transport {
+    fn of_ports((source_port, destination_port): (u16, u16), header_bytes: usize) -> Self {
+        Self { source_port, destination_port, header_bytes, ..Self::default() }
+    }
 }
 
 impl Layers<'_> {
@@ -55,7 +63,11 @@ impl Layers<'_> {
                 return inner;
             }
         }
-        let (key, direction) = key(transport.source_port, transport.destination_port);
+        let mut keyed = key(transport.source_port, transport.destination_port);
+        if let Some(message) = transport.icmp {
+            keyed = icmp::keyed(keyed, message);
+        }
+        let (key, direction) = keyed;
         // A transport header that claims more than its packet holds ends with it.
         let payload_at =
             (network.transport_at + transport.header_bytes).min(network.end.max(network.transport_at));
@@ -76,45 +88,31 @@ impl Layers<'_> {
         let at = network.transport_at;
         match network.protocol {
             TCP => {
-                let (source_port, destination_port) = self.ports(network)?;
+                let ports = self.ports(network)?;
                 // Behind the ports everything may be cut: what is not there is not needed for the key.
-                let tcp_flags = self.bytes.get(at + 13).copied().unwrap_or(0);
+                let flags = self.bytes.get(at + 12..at + 14).map(|bytes| [bytes[0] & TCP_AE, bytes[1]]);
+                let tcp_flags = flags.map_or(0, u16::from_be_bytes);
                 let words = self.bytes.get(at + 12).map_or(5, |byte| usize::from(byte >> 4));
-                Ok(Transport { source_port, destination_port, tcp_flags, header_bytes: words.max(5) * 4 })
+                Ok(Transport { tcp_flags, ..Transport::of_ports(ports, words.max(5) * 4) })
             }
-            UDP | UDPLITE => {
-                let (source_port, destination_port) = self.ports(network)?;
-                Ok(Transport { source_port, destination_port, tcp_flags: 0, header_bytes: 8 })
-            }
+            UDP | UDPLITE => Ok(Transport::of_ports(self.ports(network)?, 8)),
             DCCP => {
-                let (source_port, destination_port) = self.ports(network)?;
+                let ports = self.ports(network)?;
                 // The data offset counts words of the generic header and the options [RFC 4340 §5.1].
                 let words = self.bytes.get(at + 4).map_or(3, |&byte| usize::from(byte));
-                Ok(Transport {
-                    source_port,
-                    destination_port,
-                    tcp_flags: 0,
-                    header_bytes: words.max(3) * 4,
-                })
+                Ok(Transport::of_ports(ports, words.max(3) * 4))
             }
-            SCTP => {
-                let (source_port, destination_port) = self.ports(network)?;
-                Ok(Transport { source_port, destination_port, tcp_flags: 0, header_bytes: 12 })
-            }
+            SCTP => Ok(Transport::of_ports(self.ports(network)?, 12)),
             ICMP | ICMPV6 => {
-                let kind = self.within(network, 1)?[0];
-                if !network.icmp_echo.contains(&kind) {
-                    return Ok(Transport { header_bytes: 8, ..Transport::default() });
+                let message = self.within(network, 2)?;
+                let (icmp, header_bytes) = (Some([message[0], message[1]]), 8);
+                if icmp::message_kind(network.family, message[0]) == MessageKind::Alone {
+                    return Ok(Transport { header_bytes, icmp, ..Transport::default() });
                 }
                 // The identifier stands for both ports, so a request and its reply are one flow.
                 let header = self.within(network, 6)?;
                 let identifier = u16::from_be_bytes([header[4], header[5]]);
-                Ok(Transport {
-                    source_port: identifier,
-                    destination_port: identifier,
-                    tcp_flags: 0,
-                    header_bytes: 8,
-                })
+                Ok(Transport { icmp, ..Transport::of_ports((identifier, identifier), header_bytes) })
             }
             _ => Ok(Transport::default()),
         }
@@ -157,6 +155,9 @@ mod tests {
         let cut = plain(LinkType::RAW, &ipv4(TCP, &segment)[..33]).unwrap();
         assert_eq!((cut.tcp_flags, cut.payload_offset), (0, 33), "cut before its flags");
         assert_eq!(plain(LinkType::RAW, &ipv4(TCP, &segment)[..23]), Err(DropReason::TruncatedTransport));
+        let mut accurate = segment.clone();
+        accurate[12..14].copy_from_slice(&[0x6F, 0xC2]);
+        assert_eq!(read(TCP, &accurate).unwrap().tcp_flags, 0x1C2, "reserved bits are no flags");
         assert_eq!(read(TCP, &segment[..3]), Err(DropReason::MalformedTransport));
         assert_eq!(ports(read(TCP, &segment[..4])), Ok((1000, 53)), "the packet ends behind its ports");
     }
@@ -178,21 +179,73 @@ mod tests {
         assert_eq!(read(DCCP, &request[..3]), Err(DropReason::MalformedTransport));
     }
 
+    /// Returns the packet of an ICMP message between 10.0.0.1 and 10.0.0.2, or the same the other way.
+    fn message(is_back: bool, header: [u8; 8]) -> Headers {
+        let mut packet = ipv4(ICMP, &header);
+        let (from, to) =
+            if is_back { ([10, 0, 0, 2], [10, 0, 0, 1]) } else { ([10, 0, 0, 1], [10, 0, 0, 2]) };
+        packet[12..16].copy_from_slice(&from);
+        packet[16..20].copy_from_slice(&to);
+        plain(LinkType::RAW, &packet).unwrap()
+    }
+
     #[test]
-    fn an_echo_and_its_reply_are_one_flow_by_their_identifier() {
-        let key = |kind, identifier| read(ICMP, &[kind, 0, 0, 0, 0, identifier, 0, 1]).unwrap().key;
-        assert_eq!(key(8, 7), key(0, 7));
-        assert_ne!(key(8, 7), key(8, 9));
+    fn a_query_and_its_reply_are_one_flow_by_kind_identifier_and_side() {
+        let mut keys = std::collections::HashSet::new();
+        for (request, reply) in [(8, 0), (13, 14), (15, 16), (17, 18), (42, 43)] {
+            for identifier in [7, 9] {
+                for asks_from_high in [false, true] {
+                    let asked = message(asks_from_high, [request, 0, 0, 0, 0, identifier, 0, 1]);
+                    let answered = message(!asks_from_high, [reply, 1, 0, 0, 0, identifier, 0, 1]);
+                    assert_eq!(asked.key, answered.key, "{request}");
+                    assert_eq!(asked.direction, answered.direction.reversed());
+                    assert_eq!(asked.tuple().source_port, u16::from(identifier));
+                    assert!(keys.insert(asked.key), "{request} {identifier} {asks_from_high}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn other_messages_are_flows_by_type_and_code() {
+        let key = |is_back, kind, code| message(is_back, [kind, code, 0, 0, 0, 7, 0, 1]).key;
+        assert_eq!(key(false, 3, 1), key(true, 3, 1));
+        let all =
+            [key(false, 3, 1), key(false, 3, 3), key(false, 11, 0), key(false, 5, 1), key(false, 8, 0)];
+        for (i, one) in all.iter().enumerate() {
+            assert!(all[i + 1..].iter().all(|other| one != other), "{one}");
+        }
+        assert_eq!((key(false, 3, 1).message(), key(false, 3, 1).low_port()), (0x0301, 0));
+    }
+
+    #[test]
+    fn a_host_that_asks_itself_has_two_directions() {
+        let to_itself = |kind| {
+            let mut packet = ipv4(ICMP, &[kind, 0, 0, 0, 0, 7, 0, 1]);
+            packet.copy_within(12..16, 16);
+            plain(LinkType::RAW, &packet).unwrap()
+        };
+        let (asked, answered) = (to_itself(8), to_itself(0));
+        assert_eq!((asked.key, asked.direction), (answered.key, answered.direction.reversed()));
+    }
+
+    #[test]
+    fn icmp_of_version_6_has_kinds_of_its_own() {
+        let six = |kind| plain(LinkType::RAW, &ipv6(ICMPV6, &[kind, 3, 0, 0, 0, 7, 0, 1])).unwrap();
+        for (request, reply) in [(128, 129), (160, 161), (144, 145), (146, 147)] {
+            assert_eq!((ports(Ok(six(request))), ports(Ok(six(reply)))), (Ok((7, 7)), Ok((7, 7))));
+            assert_eq!(six(request).key.message() >> 8, six(reply).key.message() >> 8);
+        }
+        assert_eq!((ports(Ok(six(135))), six(135).key.message()), (Ok((0, 0)), 135 << 8 | 3));
+        assert_eq!((ports(Ok(six(8))), six(8).key.message()), (Ok((0, 0)), 8 << 8 | 3));
+    }
+
+    #[test]
+    fn an_icmp_message_that_is_cut_has_no_key() {
         let error = read(ICMP, &[3, 1, 0, 0, 0, 0, 0, 0, 1, 2]).unwrap();
         assert_eq!((error.payload_offset, error.payload_bytes), (28, 2), "behind its own header");
-        assert_eq!(
-            ports(read(ICMP, &[3, 1, 0, 0, 0, 7, 0, 0])),
-            Ok((0, 0)),
-            "an error is not a part of what it quotes"
-        );
-        let six = |kind| ports(plain(LinkType::RAW, &ipv6(ICMPV6, &[kind, 0, 0, 0, 0, 7, 0, 1])));
-        assert_eq!((six(128), six(129), six(135)), (Ok((7, 7)), Ok((7, 7)), Ok((0, 0))));
         assert_eq!(read(ICMP, &[8, 0, 0, 0, 0]), Err(DropReason::MalformedTransport));
+        assert_eq!(read(ICMP, &[3]), Err(DropReason::MalformedTransport));
         assert_eq!(read(ICMP, &[]), Err(DropReason::MalformedTransport));
     }
 }

@@ -1,0 +1,398 @@
+//! What is kept of a flow between two cuts.
+
+use flowloom_engine::{Composed, FlowState, FlowValue};
+use flowloom_flow_key::Direction;
+use flowloom_packet::PacketView;
+use flowloom_packet::icmp::{ICMP, ICMPV6};
+
+use super::EndReason;
+use super::connection::{ACK, Connection, FIN, Judgement, RST, SYN, Segment};
+use super::direction::{DirectionBasis, Initiator};
+use crate::save_state::{SaveState, put, words};
+
+const TCP: u8 = 6;
+
+/// Bits of [`Accounted::seen`] that count packets: a thousand million of them a second for three days.
+const PACKETS: u64 = (1 << FLAGS_SHIFT) - 1;
+const FLAGS_SHIFT: u32 = 48;
+/// The nine flags, in place.
+const FLAGS: u64 = 0x1FF << FLAGS_SHIFT;
+
+// Bits of `Accounted::marks`.
+/// The first packet of the record is a SYN or, with the next bit, a SYN+ACK.
+const BEGAN_OPENING: u8 = 1;
+const BEGAN_ANSWERING: u8 = 2;
+/// That packet came from the high endpoint.
+const BEGAN_HIGH: u8 = 4;
+const CUT_ACTIVE: u8 = 8;
+const CUT_NEW_CONNECTION: u8 = 16;
+/// The record has the type and code of an ICMP message.
+const HAS_MESSAGE: u8 = 32;
+const MARKS: u8 = 63;
+
+/// Why the application ended a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// It had lasted for as long as a record may.
+    Active,
+    /// The next packet begins another connection.
+    NewConnection,
+}
+
+/// One record: what was seen of a flow between two cuts. Flows that are not TCP need its first cache line alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Accounted {
+    /// Of each direction: packets, and the TCP flags above them.
+    seen: [u64; 2],
+    bytes: [u64; 2],
+    ip_bytes: [u64; 2],
+    first_ns: u64,
+    last_ns: u64,
+    connection: Connection,
+    /// Type and code of the first ICMP message.
+    message: [u8; 2],
+    initiator: Initiator,
+    marks: u8,
+}
+
+const _: () = assert!(size_of::<Accounted>() <= 104, "a record has two lines, of which UDP needs one");
+
+impl Accounted {
+    /// Returns the packets from the low endpoint to the high one, and back.
+    pub fn packets(&self) -> [u64; 2] {
+        self.seen.map(|seen| seen & PACKETS)
+    }
+
+    /// Returns the bytes on the wire, link layer included, per direction.
+    pub fn bytes(&self) -> [u64; 2] {
+        self.bytes
+    }
+
+    /// Returns the bytes of the IP packets, their headers included, per direction.
+    pub fn ip_bytes(&self) -> [u64; 2] {
+        self.ip_bytes
+    }
+
+    /// Returns the union of the nine TCP flags, per direction.
+    pub fn flags(&self) -> [u16; 2] {
+        self.seen.map(|seen| (seen >> FLAGS_SHIFT & 0x1FF) as u16)
+    }
+
+    /// Returns the times of the first and the last packet, nanoseconds since 1970.
+    pub fn times_ns(&self) -> (u64, u64) {
+        (self.first_ns, self.last_ns)
+    }
+
+    /// Returns the way of packets from the source of the record, which is that of the whole connection.
+    pub fn way(&self) -> Direction {
+        self.initiator.way()
+    }
+
+    /// Returns how the source is known.
+    pub fn direction_basis(&self) -> DirectionBasis {
+        self.initiator.basis()
+    }
+
+    /// Returns type and code of the flow's first ICMP message.
+    pub fn icmp(&self) -> Option<[u8; 2]> {
+        (self.marks & HAS_MESSAGE != 0).then_some(self.message)
+    }
+
+    /// Returns how the connection was closed, if it was, in this record or before it.
+    pub fn closed(&self) -> Option<EndReason> {
+        if self.connection.is_reset() {
+            Some(EndReason::Reset)
+        } else if self.connection.is_finished() {
+            Some(EndReason::Fin)
+        } else {
+            None
+        }
+    }
+
+    /// Returns why the application ended the record, if it did.
+    pub fn cut(&self) -> Option<Cut> {
+        if self.marks & CUT_ACTIVE != 0 {
+            Some(Cut::Active)
+        } else if self.marks & CUT_NEW_CONNECTION != 0 {
+            Some(Cut::NewConnection)
+        } else {
+            None
+        }
+    }
+
+    pub(super) fn mark(&mut self, cut: Cut) {
+        self.marks |= match cut {
+            Cut::Active => CUT_ACTIVE,
+            Cut::NewConnection => CUT_NEW_CONNECTION,
+        };
+    }
+
+    fn is_empty(&self) -> bool {
+        self.seen == [0, 0]
+    }
+
+    /// Returns what the flow's next record begins with: the connection and its direction, and no packets.
+    pub(super) fn carried(&self) -> Self {
+        Self {
+            connection: self.connection.carried(),
+            message: self.message,
+            initiator: self.initiator,
+            marks: self.marks & HAS_MESSAGE,
+            ..Self::default()
+        }
+    }
+
+    /// Adds a packet of this record.
+    #[inline(always)]
+    pub(super) fn add_packet(&mut self, packet: &PacketView<'_>) {
+        let headers = &packet.headers;
+        let (way, flags) = (headers.direction.index(), headers.tcp_flags);
+        if self.is_empty() {
+            self.begin(packet);
+        }
+        self.seen[way] = (self.seen[way] + 1) | u64::from(flags) << FLAGS_SHIFT;
+        self.bytes[way] += u64::from(packet.wire_bytes);
+        self.ip_bytes[way] += u64::from(packet.ip_bytes());
+        self.last_ns = packet.time_ns;
+        if has_tcp_header(packet) {
+            if flags & (SYN | FIN | RST) != 0 {
+                self.control(packet);
+            } else if let Some(segment) = Segment::of(packet) {
+                self.connection.take(way, flags, &segment);
+            }
+        }
+    }
+
+    /// Takes in what only the first packet of a record says.
+    #[inline(never)]
+    fn begin(&mut self, packet: &PacketView<'_>) {
+        let headers = &packet.headers;
+        self.first_ns = packet.time_ns;
+        let protocol = headers.key.protocol();
+        if matches!(protocol, ICMP | ICMPV6) && !headers.later_fragment && self.marks & HAS_MESSAGE == 0 {
+            let message =
+                packet.bytes.get(headers.transport_offset as usize..).and_then(<[u8]>::first_chunk);
+            if let Some(message) = message {
+                (self.message, self.marks) = (*message, self.marks | HAS_MESSAGE);
+            }
+        }
+        let basis = if protocol == TCP { DirectionBasis::Arbitrary } else { DirectionBasis::FirstPacket };
+        self.initiator.improve(Initiator::new(headers.direction, basis));
+        if let Some(acknowledges) = opening(packet) {
+            self.marks |= if acknowledges { BEGAN_ANSWERING } else { BEGAN_OPENING };
+            self.marks |= if headers.direction == Direction::HighToLow { BEGAN_HIGH } else { 0 };
+        }
+    }
+
+    /// Takes in a SYN, FIN or RST.
+    #[cold]
+    #[inline(never)]
+    fn control(&mut self, packet: &PacketView<'_>) {
+        let headers = &packet.headers;
+        let (way, flags) = (headers.direction.index(), headers.tcp_flags);
+        let segment = Segment::of(packet);
+        if let Some(acknowledges) = opening(packet) {
+            let is_first = self.packets() == [1, 0] || self.packets() == [0, 1];
+            self.connection.open(way, flags, packet, segment, is_first);
+            let (source, basis) = if acknowledges {
+                (headers.direction.reversed(), DirectionBasis::SynAck)
+            } else {
+                (headers.direction, DirectionBasis::Syn)
+            };
+            self.initiator.improve(Initiator::new(source, basis));
+        } else if flags & RST != 0 {
+            self.connection.reset(way, flags, segment);
+        } else if flags & FIN != 0 {
+            self.connection.finish(way, flags, segment);
+        }
+    }
+
+    /// Says whether a SYN or SYN+ACK begins another connection, with which another record begins.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn ends_before_opening(&mut self, packet: &PacketView<'_>) -> bool {
+        let Some(acknowledges) = opening(packet) else { return false };
+        let way = packet.headers.direction.index();
+        let another = self.connection.is_another(way, acknowledges, Segment::of(packet));
+        if another.holds {
+            self.connection.note(another);
+            self.mark(Cut::NewConnection);
+        }
+        another.holds
+    }
+
+    /// Says whether the first of these packets, taken in without knowledge of those before, begins another connection
+    /// than that of `before`; `None` where it opens none.
+    fn opens_another(&self, before: &Self) -> Option<Judgement> {
+        let acknowledges = self.marks & BEGAN_ANSWERING != 0;
+        if !acknowledges && self.marks & BEGAN_OPENING == 0 {
+            return None;
+        }
+        let side = usize::from(self.marks & BEGAN_HIGH != 0);
+        let segment = self.connection.initial(side).map(|sequence| {
+            let asked = self.connection.initial(1 - side).unwrap_or_default();
+            Segment::opening(sequence, asked.wrapping_add(1))
+        });
+        Some(before.connection.is_another(side, acknowledges, segment))
+    }
+
+    /// Adds later packets of the same record.
+    fn add(&mut self, later: &Self) {
+        if self.is_empty() {
+            self.first_ns = later.first_ns;
+            self.marks |= later.marks & (BEGAN_OPENING | BEGAN_ANSWERING | BEGAN_HIGH);
+        }
+        for way in 0..2 {
+            self.seen[way] += later.seen[way] & PACKETS;
+            self.seen[way] |= later.seen[way] & FLAGS;
+            self.bytes[way] += later.bytes[way];
+            self.ip_bytes[way] += later.ip_bytes[way];
+        }
+        self.last_ns = later.last_ns;
+        self.connection.add(&later.connection);
+        if self.marks & HAS_MESSAGE == 0 {
+            self.message = later.message;
+        }
+        self.marks |= later.marks & (HAS_MESSAGE | CUT_ACTIVE | CUT_NEW_CONNECTION);
+        self.initiator.improve(later.initiator);
+    }
+
+    /// Composes with later packets that a record for its age would not separate from these.
+    fn join(&mut self, later: &mut Self) -> Composed {
+        if later.connection.is_renumbered() {
+            return Composed::NeedsPackets;
+        }
+        let another = later.opens_another(self);
+        if let Some(judgement) = another.filter(|judgement| judgement.holds) {
+            self.connection.note(judgement);
+            self.mark(Cut::NewConnection);
+            return Composed::Apart;
+        }
+        if later.connection.depends() || !self.connection.agrees(&later.connection, another.is_some()) {
+            return Composed::NeedsPackets;
+        }
+        let mut joined = self.clone();
+        joined.add(later);
+        if let Some(judgement) = another {
+            joined.connection.note(judgement);
+        }
+        if later.cut() == Some(Cut::Active) && joined.carried() != later.carried() {
+            // The records behind it began with what it knew.
+            return Composed::NeedsPackets;
+        }
+        *self = joined;
+        Composed::Joined
+    }
+
+    /// Composes where records last for `active_ns` at most.
+    pub(super) fn compose_within(&mut self, later: &mut Self, active_ns: u64) -> Composed {
+        let lasts = |until_ns: u64| until_ns.saturating_sub(self.first_ns) >= active_ns;
+        let is_another = !later.connection.is_renumbered()
+            && later.opens_another(self).is_some_and(|judgement| judgement.holds);
+        if is_another || !lasts(later.last_ns) {
+            return self.join(later);
+        }
+        if !lasts(later.first_ns) {
+            return Composed::NeedsPackets;
+        }
+        let mut next = self.carried();
+        match next.join(later) {
+            Composed::Joined => {
+                self.mark(Cut::Active);
+                *later = next;
+                Composed::Apart
+            }
+            _ => Composed::NeedsPackets,
+        }
+    }
+}
+
+#[inline(always)]
+fn has_tcp_header(packet: &PacketView<'_>) -> bool {
+    packet.headers.key.protocol() == TCP && !packet.headers.later_fragment
+}
+
+/// Says of a packet that opens a connection (a SYN without FIN and RST) whether it acknowledges another SYN.
+#[inline(always)]
+pub(super) fn opening(packet: &PacketView<'_>) -> Option<bool> {
+    let flags = packet.headers.tcp_flags;
+    (flags & (SYN | FIN | RST) == SYN && has_tcp_header(packet)).then_some(flags & ACK != 0)
+}
+
+impl FlowState for Accounted {
+    const COLUMNS: &'static [&'static str] = &[
+        "start_ns",
+        "end_ns",
+        "packets_low_to_high",
+        "packets_high_to_low",
+        "bytes_low_to_high",
+        "bytes_high_to_low",
+        "ip_bytes_low_to_high",
+        "ip_bytes_high_to_low",
+        "tcp_flags_low_to_high",
+        "tcp_flags_high_to_low",
+        "source_end",
+        "direction",
+        "closed",
+        "icmp_type_code",
+    ];
+
+    fn values(&self, out: &mut Vec<FlowValue>) {
+        let (packets, flags) = (self.packets(), self.flags());
+        out.extend([
+            FlowValue::TimeNs(self.first_ns),
+            FlowValue::TimeNs(self.last_ns),
+            FlowValue::Count(packets[0]),
+            FlowValue::Count(packets[1]),
+            FlowValue::Count(self.bytes[0]),
+            FlowValue::Count(self.bytes[1]),
+            FlowValue::Count(self.ip_bytes[0]),
+            FlowValue::Count(self.ip_bytes[1]),
+            FlowValue::Bits(u64::from(flags[0])),
+            FlowValue::Bits(u64::from(flags[1])),
+            FlowValue::Word(if self.way() == Direction::HighToLow { "high" } else { "low" }),
+            FlowValue::Word(self.direction_basis().name()),
+            FlowValue::Word(self.closed().map_or("-", EndReason::name)),
+            FlowValue::Bits(self.icmp().map_or(0, |message| u64::from(u16::from_be_bytes(message)))),
+        ]);
+    }
+
+    /// A record that an active timeout may end is composed by [`Accounting`](super::Accounting), which knows it.
+    fn compose(&mut self, later: &mut Self) -> Composed {
+        self.join(later)
+    }
+}
+
+impl SaveState for Accounted {
+    const BYTES: usize = 64 + Connection::BYTES + 4;
+
+    fn save(&self, out: &mut Vec<u8>) {
+        let Self { seen, bytes, ip_bytes, first_ns, last_ns, connection, message, initiator, marks } = self;
+        let [seen, bytes, ip_bytes] = [seen, bytes, ip_bytes].map(|[there, back]| (*there, *back));
+        put(out, &[seen.0, seen.1, bytes.0, bytes.1, ip_bytes.0, ip_bytes.1, *first_ns, *last_ns]);
+        connection.save(out);
+        out.extend_from_slice(&[message[0], message[1], initiator.to_byte(), *marks]);
+    }
+
+    fn load(bytes: &[u8]) -> Option<Self> {
+        let (words, rest) = words::<8>(bytes)?;
+        let (connection, rest) = rest.split_first_chunk::<{ Connection::BYTES }>()?;
+        let &[kind, code, initiator, marks] = rest else { return None };
+        if marks & !MARKS != 0 {
+            return None;
+        }
+        let pair = |at: usize| [words[at], words[at + 1]];
+        Some(Self {
+            seen: pair(0),
+            bytes: pair(2),
+            ip_bytes: pair(4),
+            first_ns: words[6],
+            last_ns: words[7],
+            connection: Connection::load(connection)?,
+            message: [kind, code],
+            initiator: Initiator::from_byte(initiator)?,
+            marks,
+        })
+    }
+}

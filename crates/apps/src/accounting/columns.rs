@@ -1,0 +1,345 @@
+//! The columns of records: names, units, IPFIX elements and values, in one table.
+
+use std::fmt::{self, Write};
+use std::net::IpAddr;
+
+use super::AccountingRecord;
+
+/// One value of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RecordValue {
+    /// An address.
+    Address(IpAddr),
+    /// A number, in the unit of its column.
+    Number(u64),
+    /// A set of bits.
+    Bits(u64),
+    /// One of a fixed set of words.
+    Word(&'static str),
+    /// The record has no such value. Text has an empty field, JSON `null`.
+    None,
+}
+
+impl fmt::Display for RecordValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(f),
+            Self::Number(number) => number.fmt(f),
+            Self::Bits(bits) => write!(f, "{bits:#x}"),
+            Self::Word(word) => word.fmt(f),
+            Self::None => Ok(()),
+        }
+    }
+}
+
+impl<T: Into<u64>> From<Option<T>> for RecordValue {
+    fn from(number: Option<T>) -> Self {
+        number.map_or(Self::None, |number| Self::Number(number.into()))
+    }
+}
+
+/// A column of records.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct RecordColumn {
+    /// The name: the heading in CSV, the key in JSON.
+    pub name: &'static str,
+    /// The unit, or what kind of value it is.
+    pub unit: &'static str,
+    /// The IPFIX elements that hold it, by number and name; those of the way back have enterprise number 29305.
+    pub ipfix: &'static [(u16, &'static str)],
+    /// What it says, in a sentence.
+    pub description: &'static str,
+    /// Whether it is for those who look into the program, and shown on request only.
+    pub is_internal: bool,
+    value: fn(&AccountingRecord) -> RecordValue,
+}
+
+impl RecordColumn {
+    /// All columns, in the order in which they are written.
+    pub const ALL: &'static [Self] = COLUMNS;
+
+    /// Returns the columns that are written where none are asked for.
+    pub fn defaults() -> impl Iterator<Item = &'static Self> {
+        COLUMNS.iter().filter(|column| !column.is_internal)
+    }
+
+    /// Returns a record's value.
+    #[must_use]
+    pub fn value(&self, record: &AccountingRecord) -> RecordValue {
+        (self.value)(record)
+    }
+
+    /// Returns a column by name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
+        COLUMNS.iter().find(|column| column.name == name)
+    }
+}
+
+const fn column(
+    name: &'static str,
+    unit: &'static str,
+    ipfix: &'static [(u16, &'static str)],
+    description: &'static str,
+    value: fn(&AccountingRecord) -> RecordValue,
+) -> RecordColumn {
+    RecordColumn { name, unit, ipfix, description, is_internal: false, value }
+}
+
+const fn internal(
+    name: &'static str,
+    unit: &'static str,
+    description: &'static str,
+    value: fn(&AccountingRecord) -> RecordValue,
+) -> RecordColumn {
+    RecordColumn { name, unit, ipfix: &[], description, is_internal: true, value }
+}
+
+const COLUMNS: &[RecordColumn] = &[
+    column(
+        "source",
+        "address",
+        &[(8, "sourceIPv4Address"), (27, "sourceIPv6Address")],
+        "The initiator of the connection, as far as `direction` says.",
+        |record| RecordValue::Address(record.source),
+    ),
+    column(
+        "destination",
+        "address",
+        &[(12, "destinationIPv4Address"), (28, "destinationIPv6Address")],
+        "The other end.",
+        |record| RecordValue::Address(record.destination),
+    ),
+    column(
+        "source_port",
+        "number",
+        &[(7, "sourceTransportPort")],
+        "The port of the source; 0 where the protocol has none, as ICMP.",
+        |record| RecordValue::Number(record.source_port.into()),
+    ),
+    column(
+        "destination_port",
+        "number",
+        &[(11, "destinationTransportPort")],
+        "The port of the destination; 0 where the protocol has none, as ICMP.",
+        |record| RecordValue::Number(record.destination_port.into()),
+    ),
+    column("protocol", "number", &[(4, "protocolIdentifier")], "The IP protocol.", |record| {
+        RecordValue::Number(record.protocol.into())
+    }),
+    column(
+        "protocol_name",
+        "word",
+        &[],
+        "The name that IANA has for the IP protocol, in small letters.",
+        |record| record.protocol_name().map_or(RecordValue::None, RecordValue::Word),
+    ),
+    column(
+        "start",
+        "ns since 1970",
+        &[(156, "flowStartNanoseconds"), (154, "flowStartMicroseconds")],
+        "The time of the record's first packet.",
+        |record| RecordValue::Number(record.start_ns),
+    ),
+    column(
+        "end",
+        "ns since 1970",
+        &[(157, "flowEndNanoseconds"), (155, "flowEndMicroseconds")],
+        "The time of its last packet.",
+        |record| RecordValue::Number(record.end_ns),
+    ),
+    column(
+        "packets",
+        "packets",
+        &[(2, "packetDeltaCount")],
+        "Packets from the source. A datagram that `--defrag` has joined counts as one.",
+        |record| RecordValue::Number(record.packets),
+    ),
+    column(
+        "bytes",
+        "bytes",
+        &[(352, "layer2OctetDeltaCount")],
+        "Their bytes on the wire, link layer included.",
+        |record| RecordValue::Number(record.bytes),
+    ),
+    column(
+        "ip_bytes",
+        "bytes",
+        &[(1, "octetDeltaCount")],
+        "The bytes of their IP packets, headers included.",
+        |record| RecordValue::Number(record.ip_bytes),
+    ),
+    column(
+        "reverse_packets",
+        "packets",
+        &[(2, "reversePacketDeltaCount")],
+        "Packets from the destination.",
+        |record| RecordValue::Number(record.reverse_packets),
+    ),
+    column(
+        "reverse_bytes",
+        "bytes",
+        &[(352, "reverseLayer2OctetDeltaCount")],
+        "Their bytes on the wire, link layer included.",
+        |record| RecordValue::Number(record.reverse_bytes),
+    ),
+    column(
+        "reverse_ip_bytes",
+        "bytes",
+        &[(1, "reverseOctetDeltaCount")],
+        "The bytes of their IP packets, headers included.",
+        |record| RecordValue::Number(record.reverse_ip_bytes),
+    ),
+    column(
+        "tcp_flags",
+        "bits",
+        &[(6, "tcpControlBits")],
+        "The union of the TCP flags from the source: FIN 1, SYN 2, RST 4, PSH 8, ACK 0x10, URG 0x20, ECE 0x40, \
+         CWR 0x80, AE 0x100.",
+        |record| RecordValue::Bits(record.tcp_flags.into()),
+    ),
+    column(
+        "reverse_tcp_flags",
+        "bits",
+        &[(6, "reverseTcpControlBits")],
+        "The union of those from the destination.",
+        |record| RecordValue::Bits(record.reverse_tcp_flags.into()),
+    ),
+    column(
+        "icmp_type",
+        "number",
+        &[(32, "icmpTypeCodeIPv4"), (139, "icmpTypeCodeIPv6")],
+        "The type of the record's first ICMP message; in IPFIX type × 256 + code.",
+        |record| record.icmp.map(|[icmp_type, _]| icmp_type).into(),
+    ),
+    column(
+        "icmp_code",
+        "number",
+        &[(32, "icmpTypeCodeIPv4"), (139, "icmpTypeCodeIPv6")],
+        "The code of that message.",
+        |record| record.icmp.map(|[_, code]| code).into(),
+    ),
+    column(
+        "vlan",
+        "number",
+        &[(58, "vlanId"), (243, "dot1qVlanId")],
+        "The id of the only or the outer VLAN; none where there are more than two, or a tunnel.",
+        |record| record.vlans[0].into(),
+    ),
+    column(
+        "customer_vlan",
+        "number",
+        &[(245, "dot1qCustomerVlanId")],
+        "The id of the inner one of two VLANs.",
+        |record| record.vlans[1].into(),
+    ),
+    column(
+        "direction",
+        "word",
+        &[(239, "biflowDirection")],
+        "How the source is known: it sent a `syn`; it received a `syn_ack`; it sent the `first_packet` of a flow \
+         without a handshake; or it is `arbitrary`, the sender of the first packet of a TCP connection whose opening \
+         was not captured. In IPFIX 0 where it is arbitrary, else 1.",
+        |record| RecordValue::Word(record.direction.name()),
+    ),
+    column(
+        "end_reason",
+        "word",
+        &[(136, "flowEndReason")],
+        "Why the record ended: `idle` (1) or `active` timeout (2); `fin`, `reset`, or a `new_connection` on the same \
+         ports (3); `end` of the input (4); `evicted` from a full table (5). In parentheses: in IPFIX.",
+        |record| RecordValue::Word(record.end_reason.name()),
+    ),
+    internal(
+        "icmp_identifier",
+        "number",
+        "The identifier by which ICMP queries and their replies are one flow.",
+        |record| record.icmp_identifier.into(),
+    ),
+    internal("low", "address", "The lower endpoint of the flow's key.", |record| {
+        RecordValue::Address(record.key.low_address())
+    }),
+    internal("low_port", "number", "Its port.", |record| RecordValue::Number(record.key.low_port().into())),
+    internal("high", "address", "The higher endpoint.", |record| {
+        RecordValue::Address(record.key.high_address())
+    }),
+    internal("high_port", "number", "Its port.", |record| {
+        RecordValue::Number(record.key.high_port().into())
+    }),
+    internal(
+        "zone",
+        "number",
+        "What separates flows of the same addresses and ports: VLAN ids, tunnels. In IPFIX `ingressVRFID` (234).",
+        |record| RecordValue::Number(record.key.zone().into()),
+    ),
+    internal("pass", "number", "The pass over a looped capture, from 0.", |record| {
+        RecordValue::Number(record.key.pass().into())
+    }),
+];
+
+/// Returns the reference of all columns, as the page `docs/records.md`.
+#[must_use]
+pub fn reference() -> String {
+    let mut page = String::from(INTRODUCTION);
+    for (heading, is_internal) in [("Columns", false), ("Internal columns, on request", true)] {
+        let _ = write!(
+            page,
+            "\n## {heading}\n\n| Column | Unit | IPFIX | What it says |\n| --- | --- | --- | --- |\n"
+        );
+        for column in COLUMNS.iter().filter(|column| column.is_internal == is_internal) {
+            let elements: Vec<String> =
+                column.ipfix.iter().map(|(number, name)| format!("`{name}` ({number})")).collect();
+            let elements = if elements.is_empty() { String::from("–") } else { elements.join(", ") };
+            let _ = writeln!(
+                page,
+                "| `{}` | {} | {elements} | {} |",
+                column.name, column.unit, column.description
+            );
+        }
+    }
+    page
+}
+
+const INTRODUCTION: &str = "\
+# Records
+
+What `replay --app accounting --flows` writes: a line for each record in CSV and JSON, a data record in IPFIX. A record is
+what was seen of a connection, or of a flow without connections, between two cuts.
+
+* The source is the same in all records of a connection, also where an active timeout cuts it: the end that sent the SYN,
+  else the one that received the SYN+ACK, else the one that sent the first packet.
+* A SYN or SYN+ACK whose sequence number is not that of the connection begins a record. One with the same number is a
+  retransmission.
+* A connection is closed by FINs of both sides, or by an RST in the window that the other side announced. FINs are
+  remembered over cuts.
+* ICMP queries and replies (echo, timestamp, information, address mask, extended echo) are flows by their identifier and
+  kind; other messages by type and code. They have no ports.
+* With `--defrag` a datagram counts as one packet, with the IP bytes of the whole datagram, the wire bytes of its fragments,
+  and the time of its last fragment. Without it each fragment counts by itself.
+* Reverse elements of IPFIX have the enterprise number 29305 (RFC 5103). Values that a record does not have are empty in CSV,
+  `null` in JSON and 0 in IPFIX.
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_distinct_and_found() {
+        for (i, column) in COLUMNS.iter().enumerate() {
+            assert!(COLUMNS[i + 1..].iter().all(|other| other.name != column.name), "{}", column.name);
+            assert_eq!(RecordColumn::named(column.name).map(|found| found.name), Some(column.name));
+        }
+        assert!(RecordColumn::named("first_sender").is_none());
+        assert!(RecordColumn::defaults().all(|column| !column.is_internal));
+    }
+
+    #[test]
+    fn the_page_is_that_of_the_table() {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/records.md");
+        let page = std::fs::read_to_string(path).unwrap();
+        assert!(page == reference(), "docs/records.md is to be:\n{}", reference());
+    }
+}

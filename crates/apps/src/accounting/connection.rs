@@ -1,0 +1,364 @@
+//! What a record knows of its TCP connection: sequence numbers, windows, and how far it is closed.
+//!
+//! Three questions are answered by sequence numbers:
+//!
+//! * Does a SYN (or SYN+ACK) begin another connection on the same addresses and ports? It does where its number is not the
+//!   initial sequence number of this connection; a retransmission has the same number.
+//! * Does an RST close the connection? It does in the window that the other side last announced [RFC 9293 §3.10.7.4].
+//! * Is it closed? It is once both sides have sent FIN, or an RST has closed it.
+//!
+//! The numbers of the last segment of each side are kept, not the highest ones: so what is known of packets *a* then *b*
+//! follows from what is known of each, and parts of an input compose.
+
+use flowloom_packet::PacketView;
+
+pub(super) const FIN: u16 = 1;
+pub(super) const SYN: u16 = 2;
+pub(super) const RST: u16 = 4;
+pub(super) const ACK: u16 = 16;
+
+/// How far below what a side has sent or what of it was acknowledged a SYN may lie that was only captured late.
+const REORDERED_BYTES: u32 = 1 << 16;
+/// How far an RST may lie from what its side has sent, where the other side has acknowledged nothing.
+const UNACKNOWLEDGED_BYTES: u32 = 1 << 20;
+/// No window is larger [RFC 7323 §2.2]: what lies farther ahead is behind.
+const WINDOW_BYTES_MAX: u32 = 1 << 30;
+const SCALE_MAX: u8 = 14;
+
+// Facts of the side `d` are in bit `bit + d`.
+const SENT: u16 = 0;
+const ACKNOWLEDGED: u16 = 2;
+const NUMBERED: u16 = 4;
+const OPENED: u16 = 6;
+const SCALES: u16 = 8;
+const FINISHED: u16 = 10;
+/// An RST has closed the connection.
+const RESET: u16 = 1 << 12;
+/// A judgement may have been another had earlier packets been known.
+const DEPENDS: u16 = 1 << 13;
+/// An initial sequence number has replaced another.
+const RENUMBERED: u16 = 1 << 14;
+
+/// The numbers of a TCP segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Segment {
+    pub(super) sequence: u32,
+    pub(super) acknowledgement: u32,
+    window: u16,
+    payload_bytes: u32,
+}
+
+impl Segment {
+    /// Reads the numbers of a packet's TCP header; `None` where the record is cut before their end.
+    #[inline(always)]
+    pub(super) fn of(packet: &PacketView<'_>) -> Option<Self> {
+        let headers = &packet.headers;
+        let header = packet.bytes.get(headers.transport_offset as usize..)?.first_chunk::<16>()?;
+        let word =
+            |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        Some(Self {
+            sequence: word(4),
+            acknowledgement: word(8),
+            window: u16::from_be_bytes([header[14], header[15]]),
+            payload_bytes: headers.payload_bytes,
+        })
+    }
+
+    /// Returns a SYN or SYN+ACK with these numbers, of which nothing else is known.
+    pub(super) fn opening(sequence: u32, acknowledgement: u32) -> Self {
+        Self { sequence, acknowledgement, window: 0, payload_bytes: 0 }
+    }
+}
+
+/// Returns the shift of the window scale option among a SYN's options [RFC 7323 §2.2].
+fn window_scale(packet: &PacketView<'_>) -> Option<u8> {
+    let headers = &packet.headers;
+    let (start, end) = (headers.transport_offset as usize + 20, headers.payload_offset as usize);
+    let mut options = packet.bytes.get(start..end.min(packet.bytes.len()))?;
+    loop {
+        options = match *options {
+            [3, 3, shift, ..] => return Some(shift.min(SCALE_MAX)),
+            [1, ref rest @ ..] => rest,
+            [kind, length, ..] if kind != 0 && length >= 2 => options.get(usize::from(length)..)?,
+            _ => return None,
+        }
+    }
+}
+
+/// A judgement by sequence numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Judgement {
+    pub(super) holds: bool,
+    /// Whether packets from before those that are known may change it.
+    pub(super) depends: bool,
+}
+
+/// What is known of a TCP connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(super) struct Connection {
+    /// The number behind the last segment of each side.
+    end: [u32; 2],
+    /// What each side acknowledged last, and the window that it announced with that, as on the wire.
+    acknowledged: [u32; 2],
+    /// The initial sequence numbers.
+    initial: [u32; 2],
+    window: [u16; 2],
+    scale: [u8; 2],
+    facts: u16,
+}
+
+impl Connection {
+    pub(super) const BYTES: usize = 32;
+
+    #[inline(always)]
+    fn has(&self, fact: u16, side: usize) -> bool {
+        self.facts >> fact >> side & 1 != 0
+    }
+
+    #[inline(always)]
+    fn set(&mut self, fact: u16, side: usize) {
+        self.facts |= 1 << fact << side;
+    }
+
+    fn clear(&mut self, fact: u16, side: usize) {
+        self.facts &= !(1 << fact << side);
+    }
+
+    /// Returns the initial sequence number of a side, where it is known.
+    pub(super) fn initial(&self, side: usize) -> Option<u32> {
+        self.has(NUMBERED, side).then_some(self.initial[side])
+    }
+
+    pub(super) fn is_reset(&self) -> bool {
+        self.facts & RESET != 0
+    }
+
+    pub(super) fn is_finished(&self) -> bool {
+        self.has(FINISHED, 0) && self.has(FINISHED, 1)
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_reset() || self.is_finished()
+    }
+
+    /// Says whether a judgement may have been another had earlier packets been known.
+    pub(super) fn depends(&self) -> bool {
+        self.facts & DEPENDS != 0
+    }
+
+    /// Says whether the initial sequence numbers may not be those of the first packets.
+    pub(super) fn is_renumbered(&self) -> bool {
+        self.facts & RENUMBERED != 0
+    }
+
+    pub(super) fn note(&mut self, judgement: Judgement) {
+        if judgement.depends {
+            self.facts |= DEPENDS;
+        }
+    }
+
+    /// Returns what the connection's next record begins with.
+    pub(super) fn carried(mut self) -> Self {
+        self.facts &= !(DEPENDS | RENUMBERED);
+        self
+    }
+
+    /// Takes in a segment of a side, without the judgements that SYN, FIN and RST need.
+    #[inline(always)]
+    pub(super) fn take(&mut self, side: usize, flags: u16, segment: &Segment) {
+        let controls = u32::from(flags & SYN != 0) + u32::from(flags & FIN != 0);
+        let length = segment.payload_bytes.wrapping_add(controls);
+        self.end[side] = segment.sequence.wrapping_add(length);
+        self.set(SENT, side);
+        if flags & ACK != 0 {
+            self.acknowledged[side] = segment.acknowledgement;
+            self.window[side] = segment.window;
+            self.set(ACKNOWLEDGED, side);
+        }
+    }
+
+    /// Says whether a SYN, or with `acknowledges` a SYN+ACK, begins another connection. A record that is cut before the
+    /// numbers has no segment.
+    pub(super) fn is_another(
+        &self,
+        side: usize,
+        acknowledges: bool,
+        segment: Option<Segment>,
+    ) -> Judgement {
+        let judged = |holds: bool, depends: bool| Judgement { holds, depends };
+        let other = 1 - side;
+        let Some(Segment { sequence, acknowledgement, .. }) = segment else {
+            // An answer without a number never begins a connection.
+            return if acknowledges { judged(false, false) } else { judged(self.is_closed(), true) };
+        };
+        let first = sequence.wrapping_add(1);
+        let asked = self.initial(other);
+        if acknowledges && asked.is_some_and(|asked| acknowledgement == asked.wrapping_add(1)) {
+            return judged(false, false);
+        }
+        if let Some(initial) = self.initial(side) {
+            let differs = sequence != initial;
+            return judged(differs, differs && acknowledges && asked.is_none());
+        }
+        let is_late = |to: u32| to.wrapping_sub(first) <= REORDERED_BYTES && !self.is_closed();
+        if self.has(SENT, side) {
+            judged(!is_late(self.end[side]), true)
+        } else if acknowledges && asked.is_some() {
+            judged(self.is_closed(), true)
+        } else if self.has(ACKNOWLEDGED, other) {
+            judged(!is_late(self.acknowledged[other]), true)
+        } else {
+            judged(self.is_closed(), true)
+        }
+    }
+
+    /// Takes in a SYN or SYN+ACK of this connection. `is_first`: no packet came before it in the record.
+    pub(super) fn open(
+        &mut self,
+        side: usize,
+        flags: u16,
+        packet: &PacketView<'_>,
+        segment: Option<Segment>,
+        is_first: bool,
+    ) {
+        let acknowledges = flags & ACK != 0;
+        if !is_first {
+            self.note(self.is_another(side, acknowledges, segment));
+        }
+        let Some(mut segment) = segment else { return };
+        if self.initial(side).is_some_and(|initial| initial != segment.sequence) {
+            // An answer with another number than before, to the same question.
+            self.facts |= DEPENDS | RENUMBERED;
+        }
+        self.initial[side] = segment.sequence;
+        self.set(NUMBERED, side);
+        let other = 1 - side;
+        if acknowledges && !self.has(NUMBERED, other) {
+            self.initial[other] = segment.acknowledgement.wrapping_sub(1);
+            self.set(NUMBERED, other);
+        }
+        let scale = window_scale(packet);
+        self.scale[side] = scale.unwrap_or(0);
+        self.set(OPENED, side);
+        match scale {
+            Some(_) => self.set(SCALES, side),
+            None => self.clear(SCALES, side),
+        }
+        // The window of a SYN is not scaled; kept are windows that are.
+        segment.window = segment.window.div_ceil(1 << self.scale[side]);
+        self.take(side, flags, &segment);
+    }
+
+    /// Takes in a FIN.
+    pub(super) fn finish(&mut self, side: usize, flags: u16, segment: Option<Segment>) {
+        self.set(FINISHED, side);
+        if let Some(segment) = segment {
+            self.take(side, flags, &segment);
+        }
+    }
+
+    /// Takes in an RST, which closes the connection unless it is outside the window.
+    pub(super) fn reset(&mut self, side: usize, flags: u16, segment: Option<Segment>) {
+        let judgement = self.is_acceptable(side, flags, segment);
+        self.note(judgement);
+        if judgement.holds {
+            self.facts |= RESET;
+        }
+    }
+
+    /// Returns by how many bits a side's windows are shifted, where both SYNs say.
+    fn scale_of(&self, side: usize) -> Option<u8> {
+        let both = |fact: u16| self.has(fact, 0) && self.has(fact, 1);
+        both(OPENED).then_some(if both(SCALES) { self.scale[side] } else { 0 })
+    }
+
+    fn is_acceptable(&self, side: usize, flags: u16, segment: Option<Segment>) -> Judgement {
+        let judged = |holds: bool, depends: bool| Judgement { holds, depends };
+        let other = 1 - side;
+        let Some(segment) = segment else { return judged(true, false) };
+        if self.has(ACKNOWLEDGED, other) {
+            let expected = self.acknowledged[other];
+            let offset = segment.sequence.wrapping_sub(expected);
+            let scale = self.scale_of(other);
+            let window = |shift: u8| u32::from(self.window[other]) << shift;
+            if offset <= window(scale.unwrap_or(0)) {
+                return judged(true, false);
+            }
+            let in_flight = self.end[side].wrapping_sub(expected);
+            if self.has(SENT, side) && in_flight < WINDOW_BYTES_MAX && offset <= in_flight {
+                return judged(true, false);
+            }
+            let may_be_scaled = scale.is_none() && offset <= window(SCALE_MAX);
+            return judged(false, !self.has(SENT, side) || may_be_scaled);
+        }
+        let distance = segment.sequence.wrapping_sub(self.end[side]);
+        let is_near = distance.wrapping_add(UNACKNOWLEDGED_BYTES) <= 2 * UNACKNOWLEDGED_BYTES;
+        // A connection that is refused: the RST acknowledges the SYN, or what came with it.
+        let refuses = flags & ACK != 0 && self.has(SENT, other) && {
+            let begin = self.initial(other).map_or(self.end[other], |initial| initial.wrapping_add(1));
+            let sent = self.end[other].wrapping_sub(begin);
+            segment.acknowledgement.wrapping_sub(begin) <= sent
+        };
+        let is_unknown = !self.has(SENT, side) && !self.has(SENT, other);
+        judged(is_unknown || refuses || (self.has(SENT, side) && is_near), true)
+    }
+
+    /// Says whether the numbers of later packets, which are judged to be of one connection, are those of this one too.
+    /// `is_judged`: the first of their SYNs is their first packet, and was found to be of this connection.
+    pub(super) fn agrees(&self, later: &Self, is_judged: bool) -> bool {
+        (0..2).all(|side| match (self.initial(side), later.initial(side)) {
+            (Some(ours), Some(theirs)) => ours == theirs,
+            _ => is_judged || !later.has(OPENED, side),
+        })
+    }
+
+    /// Adds what is known of the packets directly after these.
+    pub(super) fn add(&mut self, later: &Self) {
+        for side in 0..2 {
+            if later.has(SENT, side) {
+                self.end[side] = later.end[side];
+            }
+            if later.has(ACKNOWLEDGED, side) {
+                (self.acknowledged[side], self.window[side]) =
+                    (later.acknowledged[side], later.window[side]);
+            }
+            if !self.has(NUMBERED, side) {
+                self.initial[side] = later.initial[side];
+            }
+            if later.has(OPENED, side) {
+                self.scale[side] = later.scale[side];
+                self.clear(SCALES, side);
+            }
+        }
+        self.facts |= later.facts;
+    }
+
+    pub(super) fn save(&self, out: &mut Vec<u8>) {
+        let Self { end, acknowledged, initial, window, scale, facts } = self;
+        for word in [end, acknowledged, initial].into_iter().flatten() {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+        for word in window {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+        out.extend_from_slice(scale);
+        out.extend_from_slice(&facts.to_le_bytes());
+    }
+
+    pub(super) fn load(bytes: &[u8; Self::BYTES]) -> Option<Self> {
+        let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let half = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+        let scale = [bytes[28], bytes[29]];
+        let facts = half(30);
+        let is_known = scale.iter().all(|&shift| shift <= SCALE_MAX) && facts < RENUMBERED << 1;
+        is_known.then(|| Self {
+            end: [word(0), word(4)],
+            acknowledged: [word(8), word(12)],
+            initial: [word(16), word(20)],
+            window: [half(24), half(26)],
+            scale,
+            facts,
+        })
+    }
+}

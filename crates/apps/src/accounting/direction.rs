@@ -1,0 +1,111 @@
+//! Which end of a flow is its source, and how that is known.
+
+use flowloom_flow_key::Direction;
+
+/// How the source of a record is known. The source is the same in all records of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum DirectionBasis {
+    /// It sent the first packet of a TCP connection whose opening was not captured: it may be either end.
+    #[default]
+    Arbitrary = 0,
+    /// It sent the first packet of a flow that opens without a handshake.
+    FirstPacket = 1,
+    /// It received a SYN+ACK.
+    SynAck = 2,
+    /// It sent a SYN.
+    Syn = 3,
+}
+
+impl DirectionBasis {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Arbitrary, Self::FirstPacket, Self::SynAck, Self::Syn];
+
+    /// Returns its name in flow files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Arbitrary => "arbitrary",
+            Self::FirstPacket => "first_packet",
+            Self::SynAck => "syn_ack",
+            Self::Syn => "syn",
+        }
+    }
+
+    /// Returns the value of IPFIX's element `biflowDirection` (RFC 5103, 6.3): 1 where the source is the initiator, 0 where it
+    /// is arbitrary.
+    #[must_use]
+    pub const fn ipfix(self) -> u8 {
+        match self {
+            Self::Arbitrary => 0,
+            Self::FirstPacket | Self::SynAck | Self::Syn => 1,
+        }
+    }
+}
+
+/// The initiator of a flow, in one byte.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Initiator {
+    /// Bit 0: it is the high endpoint. Bits 1 and 2: the basis. Bit 3: it is known.
+    bits: u8,
+}
+
+const KNOWN: u8 = 1 << 3;
+
+impl Initiator {
+    pub(super) fn new(way: Direction, basis: DirectionBasis) -> Self {
+        Self { bits: KNOWN | (basis as u8) << 1 | way as u8 }
+    }
+
+    pub(super) fn is_known(self) -> bool {
+        self.bits & KNOWN != 0
+    }
+
+    /// Returns the way of packets from the initiator.
+    pub(super) fn way(self) -> Direction {
+        if self.bits & 1 == 0 { Direction::LowToHigh } else { Direction::HighToLow }
+    }
+
+    pub(super) fn basis(self) -> DirectionBasis {
+        DirectionBasis::ALL[usize::from(self.bits >> 1 & 3)]
+    }
+
+    /// Takes another initiator where it is known better.
+    pub(super) fn improve(&mut self, other: Self) {
+        if !self.is_known() || (other.is_known() && other.basis() > self.basis()) {
+            *self = other;
+        }
+    }
+
+    pub(super) fn to_byte(self) -> u8 {
+        self.bits
+    }
+
+    pub(super) fn from_byte(bits: u8) -> Option<Self> {
+        (bits < KNOWN << 1).then_some(Self { bits })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_better_basis_wins_and_an_equal_one_does_not() {
+        let (low, high) = (Direction::LowToHigh, Direction::HighToLow);
+        for (i, basis) in DirectionBasis::ALL.into_iter().enumerate() {
+            for (j, other) in DirectionBasis::ALL.into_iter().enumerate() {
+                let mut known = Initiator::new(low, basis);
+                known.improve(Initiator::new(high, other));
+                let expected = if j > i { (high, other) } else { (low, basis) };
+                assert_eq!((known.way(), known.basis()), expected);
+                assert_eq!(Initiator::from_byte(known.to_byte()), Some(known));
+            }
+        }
+        let mut unknown = Initiator::default();
+        unknown.improve(Initiator::new(high, DirectionBasis::Arbitrary));
+        assert_eq!((unknown.way(), unknown.is_known()), (high, true));
+        assert_eq!(Initiator::from_byte(0x10), None);
+    }
+}

@@ -1,0 +1,199 @@
+//! A record as users read it: with a source and a destination.
+
+use std::net::IpAddr;
+
+use flowloom_flow_key::{FiveTuple, FlowKey, IpFamily};
+use flowloom_packet::icmp::{ICMP, ICMPV6, MessageKind, message_kind};
+
+use super::{Accounted, DirectionBasis, EndReason, EndedBy};
+
+/// A record of accounting. Forward is from the source to the destination; reverse is the way back.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_apps::Accounting;
+/// use flowloom_apps::accounting::{AccountingRecord, EndReason, EndedBy};
+/// use flowloom_apps::engine::App;
+/// use flowloom_apps::flow_key::FiveTuple;
+/// use flowloom_packet::Headers;
+///
+/// let (key, direction) = FiveTuple::v4([192, 0, 2, 9], [192, 0, 2, 1], 40_000, 53, 17).canonical();
+/// let mut flow = Default::default();
+/// let packet = flowloom_packet::PacketView::new(&[], Headers::new(key, direction), 1_000_000_000, 60);
+/// Accounting::default().on_packet(&packet, &mut flow);
+/// let record = AccountingRecord::of(&key, &flow, EndedBy::EndOfInput);
+/// assert_eq!((record.source.to_string(), record.destination_port), ("192.0.2.9".into(), 53));
+/// assert_eq!((record.packets, record.reverse_packets), (1, 0));
+/// assert_eq!(record.end_reason, EndReason::EndOfInput);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AccountingRecord {
+    /// The address of the source: the initiator, as far as [`direction`](Self::direction) says.
+    pub source: IpAddr,
+    /// The address of the destination.
+    pub destination: IpAddr,
+    /// The port of the source; 0 where the protocol has none.
+    pub source_port: u16,
+    /// The port of the destination; 0 where the protocol has none.
+    pub destination_port: u16,
+    /// The number of the IP protocol.
+    pub protocol: u8,
+    /// The time of the first packet, in nanoseconds since 1970.
+    pub start_ns: u64,
+    /// The time of the last packet, in nanoseconds since 1970.
+    pub end_ns: u64,
+    /// Forward packets.
+    pub packets: u64,
+    /// Forward bytes on the wire, link layer included.
+    pub bytes: u64,
+    /// Forward bytes of IP packets, their headers included.
+    pub ip_bytes: u64,
+    /// Reverse packets.
+    pub reverse_packets: u64,
+    /// Reverse bytes on the wire.
+    pub reverse_bytes: u64,
+    /// Reverse bytes of IP packets.
+    pub reverse_ip_bytes: u64,
+    /// The union of the nine TCP flags of forward packets.
+    pub tcp_flags: u16,
+    /// The union of the nine TCP flags of reverse packets.
+    pub reverse_tcp_flags: u16,
+    /// Type and code of the first ICMP message.
+    pub icmp: Option<[u8; 2]>,
+    /// The identifier of ICMP queries and replies.
+    pub icmp_identifier: Option<u16>,
+    /// VLAN ids, the outer one first. Not known of more than two tags, and of tunnels.
+    pub vlans: [Option<u16>; 2],
+    /// How the source is known.
+    pub direction: DirectionBasis,
+    /// Why the record ended.
+    pub end_reason: EndReason,
+    /// The flow's key: what it is found by in the flow table.
+    pub key: FlowKey,
+}
+
+impl AccountingRecord {
+    /// Returns the record of a flow that `ended` has ended.
+    #[must_use]
+    pub fn of(key: &FlowKey, flow: &Accounted, ended: EndedBy) -> Self {
+        let way = flow.way();
+        let [there, back] = [way.index(), way.reversed().index()];
+        let FiveTuple { source, destination, mut source_port, mut destination_port, protocol } =
+            key.tuple(way);
+        let (start_ns, end_ns) = flow.times_ns();
+        let mut icmp_identifier = None;
+        if matches!(protocol, ICMP | ICMPV6) {
+            // The decoder keeps the identifier where other protocols have ports.
+            let identifier = std::mem::take(&mut source_port);
+            let kind = key.message().to_be_bytes()[0];
+            // Only later fragments have no kind of message, and no echo reply has kind 0: its request has 8.
+            let has_one = key.message() != 0 && message_kind(key.family(), kind) != MessageKind::Alone;
+            icmp_identifier = has_one.then_some(identifier);
+            destination_port = 0;
+        }
+        Self {
+            source,
+            destination,
+            source_port,
+            destination_port,
+            protocol,
+            start_ns,
+            end_ns,
+            packets: flow.packets()[there],
+            bytes: flow.bytes()[there],
+            ip_bytes: flow.ip_bytes()[there],
+            reverse_packets: flow.packets()[back],
+            reverse_bytes: flow.bytes()[back],
+            reverse_ip_bytes: flow.ip_bytes()[back],
+            tcp_flags: flow.flags()[there],
+            reverse_tcp_flags: flow.flags()[back],
+            icmp: flow.icmp(),
+            icmp_identifier,
+            vlans: vlans(key.zone()),
+            direction: flow.direction_basis(),
+            end_reason: EndReason::of(flow, ended),
+            key: *key,
+        }
+    }
+
+    /// Returns the family of its addresses.
+    #[must_use]
+    pub fn family(&self) -> IpFamily {
+        self.key.family()
+    }
+
+    /// Returns the name of the IP protocol, as IANA has it, in small letters.
+    #[must_use]
+    pub fn protocol_name(&self) -> Option<&'static str> {
+        protocol_name(self.protocol)
+    }
+}
+
+/// Returns the VLAN ids that make a zone: see the decoder's `Zone`.
+fn vlans(zone: u32) -> [Option<u16>; 2] {
+    let id = |value: u32| u16::try_from(value & 0xFFF).ok();
+    match zone {
+        1..=0xFFF => [id(zone), None],
+        0x1000..=0xFF_FFFF => [id(zone >> 12), id(zone)],
+        // There is none, or those of more than two tags or of a tunnel are mixed.
+        _ => [None, None],
+    }
+}
+
+/// Returns the name of an IP protocol in IANA's registry, in small letters.
+fn protocol_name(protocol: u8) -> Option<&'static str> {
+    Some(match protocol {
+        0 => "hopopt",
+        1 => "icmp",
+        2 => "igmp",
+        4 => "ipv4",
+        6 => "tcp",
+        8 => "egp",
+        9 => "igp",
+        17 => "udp",
+        27 => "rdp",
+        33 => "dccp",
+        41 => "ipv6",
+        43 => "ipv6-route",
+        44 => "ipv6-frag",
+        46 => "rsvp",
+        47 => "gre",
+        50 => "esp",
+        51 => "ah",
+        58 => "ipv6-icmp",
+        59 => "ipv6-nonxt",
+        60 => "ipv6-opts",
+        88 => "eigrp",
+        89 => "ospfigp",
+        94 => "ipip",
+        97 => "etherip",
+        103 => "pim",
+        108 => "ipcomp",
+        112 => "vrrp",
+        115 => "l2tp",
+        132 => "sctp",
+        135 => "mobility-header",
+        136 => "udplite",
+        137 => "mpls-in-ip",
+        139 => "hip",
+        140 => "shim6",
+        143 => "ethernet",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_or_two_vlans_are_told_and_more_are_not() {
+        assert_eq!(vlans(0), [None, None]);
+        assert_eq!(vlans(4095), [Some(4095), None]);
+        assert_eq!(vlans(5 << 12 | 7), [Some(5), Some(7)]);
+        assert_eq!(vlans(4095 << 12 | 4095), [Some(4095), Some(4095)]);
+        assert_eq!(vlans(1 << 31 | 5), [None, None]);
+    }
+}
