@@ -200,5 +200,5 @@ fn the_reason_is_what_tcp_said_then_what_ended_the_record() {
         [EndReason::Idle, EndReason::Active, EndReason::EndOfInput]
     );
     let reset = &records(None, &after_handshake(&[back(RST, 501, 0)]))[0];
-    assert_eq!(ended.map(|ended| EndReason::of(reset, ended)), [EndReason::Reset; 4]);
+    assert_eq!(ended.map(|ended| EndReason::of(reset, ended)), [EndReason::Reset; 3]);
 }
