@@ -1,91 +1,322 @@
-//! Records of flows as CSV, JSON lines or IPFIX, written as they come.
+//! Where records of flows go, and in which format: files, standard output, collectors.
 
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
 
-use flowloom::apps::accounting::ipfix::IpfixWriter;
-use flowloom::apps::accounting::{Accounted, AccountingRecord, RecordColumn, RecordValue};
+use clap::ValueEnum;
+use flate2::write::GzEncoder;
+use flowloom::apps::accounting::{Accounted, AccountingRecord, RecordColumn};
 use flowloom::engine::{FlowRecord, FlowState, FlowValue, RecordSink, SinkError};
 use flowloom::flow_key::FlowKey;
+use flowloom_export::{
+    CsvWriter, EveWriter, IpfixWriter, JsonWriter, Netflow9Writer, RecordWriter, TcpCollector,
+    UdpCollector, UdpCounters, UdpOptions, ZeekWriter,
+};
+#[cfg(feature = "parquet")]
+use flowloom_export::{ParquetFile, ParquetWriter};
 
 use crate::output::OutputFile;
 
-/// The columns that every application's records begin with.
+/// The columns that records of applications without accounting begin with.
 const KEY_COLUMNS: [&str; 7] =
     ["low_address", "low_port", "high_address", "high_port", "protocol", "zone", "pass"];
 
-/// What a file of records may be, by the ending of its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Bytes of a message that fits a datagram, which fits a frame of Ethernet.
+const DATAGRAM_BYTES: usize = 1400;
+
+/// Formats of records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
+    /// Comma-separated values
     Csv,
-    JsonLines,
+    /// An object a line
+    Jsonl,
+    /// IPFIX messages (RFC 7011), both directions in a record
     Ipfix,
+    /// NetFlow v9 packets, a record for each direction
+    Netflow9,
+    /// Apache Parquet
+    Parquet,
+    /// Zeek's conn.log
+    Zeek,
+    /// Flow events of Suricata's EVE log
+    Eve,
 }
 
-impl Format {
-    /// Returns the format that a file's name asks for: CSV where it has no ending.
+/// How a file is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Compression {
+    None,
+    Gzip,
+    Zstd,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    File(PathBuf, Compression),
+    StandardOutput,
+    Udp(String),
+    Tcp(String),
+}
+
+/// Where records go, and as what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Destination {
+    place: Place,
+    pub(crate) format: Format,
+}
+
+impl Destination {
+    /// Reads a destination: a path, `-`, or a collector as `ipfix://HOST:PORT`, `ipfix+tcp://` or `netflow9://`.
     ///
     /// # Errors
     ///
-    /// What is wrong with an ending that is not known.
-    pub(crate) fn of(path: &Path) -> Result<Self, String> {
-        let Some(ending) = path.extension() else { return Ok(Self::Csv) };
-        match ending.to_ascii_lowercase().to_str() {
-            Some("csv") => Ok(Self::Csv),
-            Some("jsonl" | "json") => Ok(Self::JsonLines),
-            Some("ipfix") => Ok(Self::Ipfix),
-            _ => Err(format!(
-                "--flows {}: .{} is not an ending that says what to write\n  CSV for .csv or none, JSON lines for .jsonl or .json, IPFIX for .ipfix",
-                path.display(),
-                ending.display()
-            )),
+    /// What is wrong with it, and what there is.
+    pub(crate) fn of(path: &Path, format: Option<Format>) -> Result<Self, String> {
+        let shown = path.display();
+        if let Some((scheme, collector)) = path.to_str().and_then(|text| text.split_once("://")) {
+            let (place, of_scheme) = match scheme {
+                "ipfix" | "ipfix+udp" => (Place::Udp(collector.into()), Format::Ipfix),
+                "ipfix+tcp" => (Place::Tcp(collector.into()), Format::Ipfix),
+                "netflow9" => (Place::Udp(collector.into()), Format::Netflow9),
+                _ => {
+                    return Err(format!(
+                        "--flows {shown}: unknown collector '{scheme}'\n  ipfix://HOST:PORT, ipfix+tcp://HOST:PORT or netflow9://HOST:PORT"
+                    ));
+                }
+            };
+            if format.is_some_and(|format| format != of_scheme) {
+                return Err(format!(
+                    "--flows {shown}: a collector says by itself which format it takes\n  leave --flows-format away"
+                ));
+            }
+            return Ok(Self { place, format: of_scheme });
+        }
+        if path.as_os_str() == "-" {
+            return Ok(Self { place: Place::StandardOutput, format: format.unwrap_or(Format::Csv) });
+        }
+        let ending =
+            |path: &Path| path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
+        let (compression, inner) = match ending(path).as_deref() {
+            Some("gz") => (Compression::Gzip, path.file_stem().map(Path::new).unwrap_or(path)),
+            Some("zst") => (Compression::Zstd, path.file_stem().map(Path::new).unwrap_or(path)),
+            _ => (Compression::None, path),
+        };
+        let of_ending = match ending(inner).as_deref() {
+            None | Some("csv") => Some(Format::Csv),
+            Some("jsonl" | "json" | "ndjson") => Some(Format::Jsonl),
+            Some("ipfix") => Some(Format::Ipfix),
+            Some("nf9") => Some(Format::Netflow9),
+            Some("parquet") => Some(Format::Parquet),
+            Some("log") => Some(Format::Zeek),
+            Some("eve") => Some(Format::Eve),
+            Some(_) => None,
+        };
+        let format = format.or(of_ending).ok_or_else(|| {
+            format!(
+                "--flows {shown}: .{} is not an ending that says what to write\n  .csv or none, .jsonl, .ipfix, .nf9, .parquet, .log (Zeek), .eve, each also with .gz or .zst behind; or --flows-format",
+                ending(inner).unwrap_or_default()
+            )
+        })?;
+        if format == Format::Parquet && compression != Compression::None {
+            return Err(format!(
+                "--flows {shown}: Parquet is compressed by itself\n  leave the last ending away"
+            ));
+        }
+        if format == Format::Parquet && cfg!(not(feature = "parquet")) {
+            return Err(format!(
+                "--flows {shown}: this flowloom was built without Parquet\n  build it with --features parquet"
+            ));
+        }
+        Ok(Self { place: Place::File(path.to_path_buf(), compression), format })
+    }
+
+    /// Returns whether records go to standard output.
+    pub(crate) fn is_standard_output(&self) -> bool {
+        self.place == Place::StandardOutput
+    }
+
+    /// Opens it.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub(crate) fn open(self) -> io::Result<Opened> {
+        let mut counters = None;
+        let out = match self.place {
+            Place::File(path, compression) => Raw::File(OutputFile::open(&path)?, compression),
+            Place::StandardOutput => Raw::Other(Box::new(io::stdout())),
+            Place::Udp(collector) => {
+                let udp = UdpCollector::connect(resolved(&collector)?, UdpOptions::default())?;
+                counters = Some(udp.counters());
+                Raw::Udp(udp)
+            }
+            Place::Tcp(collector) => Raw::Other(Box::new(TcpCollector::connect(resolved(&collector)?)?)),
+        };
+        Ok(Opened { out, format: self.format, counters })
+    }
+}
+
+fn resolved(collector: &str) -> io::Result<SocketAddr> {
+    let none = || io::Error::new(io::ErrorKind::NotFound, format!("'{collector}' has no address"));
+    let named = |error: io::Error| {
+        io::Error::new(error.kind(), format!("'{collector}' is not a host and a port: {error}"))
+    };
+    collector.to_socket_addrs().map_err(named)?.next().ok_or_else(none)
+}
+
+/// A destination that is open and not written to.
+pub(crate) struct Opened {
+    out: Raw,
+    format: Format,
+    counters: Option<Arc<UdpCounters>>,
+}
+
+impl Opened {
+    /// Returns whether this is the same file as another.
+    pub(crate) fn is_same(&self, other: &OutputFile) -> bool {
+        matches!(&self.out, Raw::File(file, _) if file.is_same(other))
+    }
+}
+
+enum Raw {
+    File(OutputFile, Compression),
+    Udp(UdpCollector),
+    Other(Box<dyn Write + Send>),
+}
+
+/// A file of which each flush ends a member (gzip) or a frame (zstd), so that what was flushed can always be read.
+enum Packed {
+    Plain(BufWriter<OutputFile>),
+    Gzip(Option<GzEncoder<OutputFile>>),
+    Zstd(Option<zstd::Encoder<'static, OutputFile>>),
+}
+
+impl Packed {
+    fn new(file: OutputFile, compression: Compression) -> io::Result<Self> {
+        Ok(match compression {
+            Compression::None => Self::Plain(BufWriter::with_capacity(1 << 16, file)),
+            Compression::Gzip => Self::Gzip(Some(GzEncoder::new(file, flate2::Compression::fast()))),
+            Compression::Zstd => Self::Zstd(Some(zstd::Encoder::new(file, 3)?)),
+        })
+    }
+}
+
+fn is_closed() -> io::Error {
+    io::Error::other("the file was closed after an error")
+}
+
+impl Write for Packed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(out) => out.write(bytes),
+            Self::Gzip(out) => out.as_mut().ok_or_else(is_closed)?.write(bytes),
+            Self::Zstd(out) => out.as_mut().ok_or_else(is_closed)?.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plain(out) => out.flush(),
+            Self::Gzip(out) => {
+                let mut file = out.take().ok_or_else(is_closed)?.finish()?;
+                file.flush()?;
+                *out = Some(GzEncoder::new(file, flate2::Compression::fast()));
+                Ok(())
+            }
+            Self::Zstd(out) => {
+                let mut file = out.take().ok_or_else(is_closed)?.finish()?;
+                file.flush()?;
+                *out = Some(zstd::Encoder::new(file, 3)?);
+                Ok(())
+            }
         }
     }
 }
 
-/// Returns the accounting record in a flow's state, where it has one.
+#[cfg(feature = "parquet")]
+impl ParquetFile for OutputFile {
+    fn rewind(&mut self, position: u64) -> io::Result<bool> {
+        self.truncate_to(position)
+    }
+}
+
+/// Returns how the accounting record is found in a flow's state, of an application that keeps one.
 pub(crate) type AccountOf<F> = fn(&F) -> Option<&Accounted>;
 
-/// Writes records to a file.
+/// Writes the records of an application.
 pub(crate) struct FlowWriter<F> {
     out: Out,
     /// Of an application that keeps account.
     account: Option<AccountOf<F>>,
+    columns: Vec<&'static RecordColumn>,
     values: Vec<FlowValue>,
+    counters: Option<Arc<UdpCounters>>,
 }
 
 enum Out {
-    /// Nothing has been written: a run that is refused leaves the file as it was.
-    Waiting(Option<OutputFile>, Format),
-    Csv(Box<csv::Writer<BufWriter<OutputFile>>>),
-    JsonLines(BufWriter<OutputFile>),
-    Ipfix(Box<IpfixWriter<BufWriter<OutputFile>>>),
+    /// Nothing has been written: a run that is refused leaves a file as it was.
+    Waiting(Option<Opened>),
+    Records(Box<dyn RecordWriter>),
+    Csv(Box<csv::Writer<Box<dyn Write + Send>>>),
+    JsonLines(Box<dyn Write + Send>),
 }
 
 impl<F: FlowState> FlowWriter<F> {
-    /// Returns a writer of records to `file`.
-    pub(crate) fn new(file: OutputFile, format: Format, account: Option<AccountOf<F>>) -> Self {
-        let out = Out::Waiting(Some(file), format);
-        Self { out, account, values: Vec::with_capacity(F::COLUMNS.len()) }
+    /// Returns a writer of records to what was opened. `account` is that of an application that keeps account; only its
+    /// records have other formats than CSV and JSON lines, and `columns`.
+    pub(crate) fn new(opened: Opened, account: Option<AccountOf<F>>, Columns(columns): Columns) -> Self {
+        let counters = opened.counters.clone();
+        Self { out: Out::Waiting(Some(opened)), account, columns, values: Vec::new(), counters }
     }
 
-    /// Writes what stands before the first record, if that has not been done.
+    /// Returns how many datagrams to a collector the system has refused.
+    pub(crate) fn refused(&self) -> u64 {
+        self.counters.as_ref().map_or(0, |counters| counters.refused())
+    }
+
     fn begin(&mut self) -> io::Result<()> {
-        let Out::Waiting(file, format) = &mut self.out else { return Ok(()) };
-        let Some(file) = file.take() else { return Err(io::Error::other("the file could not be begun")) };
-        let file = BufWriter::with_capacity(1 << 16, file);
-        self.out = match format {
-            Format::Csv => {
-                let mut out = csv::Writer::from_writer(file);
-                if self.account.is_some() {
-                    out.write_record(RecordColumn::defaults().map(|column| column.name))?;
-                } else {
-                    out.write_record(KEY_COLUMNS.iter().chain(F::COLUMNS))?;
-                }
+        let Out::Waiting(opened) = &mut self.out else { return Ok(()) };
+        let Opened { out, format, .. } = opened.take().ok_or_else(is_closed)?;
+        let out: Box<dyn Write + Send> = match out {
+            #[cfg(feature = "parquet")]
+            Raw::File(file, _) if format == Format::Parquet => {
+                let writer = ParquetWriter::new(file, self.columns.clone())?;
+                self.out = Out::Records(Box::new(writer));
+                return Ok(());
+            }
+            Raw::File(file, compression) => Box::new(Packed::new(file, compression)?),
+            Raw::Udp(udp) => {
+                self.out = Out::Records(match format {
+                    Format::Ipfix => Box::new(IpfixWriter::new(udp, 0).for_datagrams(DATAGRAM_BYTES)),
+                    _ => Box::new(Netflow9Writer::new(udp)),
+                });
+                return Ok(());
+            }
+            Raw::Other(out) => out,
+        };
+        self.out = match (format, self.account) {
+            (Format::Csv, None) => {
+                let mut out = csv::Writer::from_writer(out);
+                out.write_record(KEY_COLUMNS.iter().chain(F::COLUMNS))?;
                 Out::Csv(Box::new(out))
             }
-            Format::JsonLines => Out::JsonLines(file),
-            Format::Ipfix => Out::Ipfix(Box::new(IpfixWriter::new(file, 0))),
+            (_, None) => Out::JsonLines(out),
+            (Format::Csv, _) => Out::Records(Box::new(CsvWriter::new(out, self.columns.clone()))),
+            (Format::Jsonl, _) => Out::Records(Box::new(JsonWriter::new(out, self.columns.clone()))),
+            (Format::Ipfix, _) => Out::Records(Box::new(IpfixWriter::new(out, 0))),
+            (Format::Netflow9, _) => Out::Records(Box::new(Netflow9Writer::new(out))),
+            (Format::Zeek, _) => Out::Records(Box::new(ZeekWriter::new(out))),
+            (Format::Eve, _) => Out::Records(Box::new(EveWriter::new(out))),
+            (Format::Parquet, _) => {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    "Parquet is written to files, not to standard output",
+                ));
+            }
         };
         Ok(())
     }
@@ -93,50 +324,42 @@ impl<F: FlowState> FlowWriter<F> {
     fn flush(&mut self) -> io::Result<()> {
         self.begin()?;
         match &mut self.out {
+            Out::Records(out) => out.flush(),
             Out::Csv(out) => out.flush(),
             Out::JsonLines(out) => out.flush(),
-            Out::Ipfix(out) => out.flush(),
-            Out::Waiting(..) => Ok(()),
+            Out::Waiting(_) => Ok(()),
+        }
+    }
+
+    /// Writes what stands behind the last record.
+    ///
+    /// # Errors
+    ///
+    /// What the file or the collector says.
+    pub(crate) fn finish(&mut self) -> io::Result<()> {
+        self.begin()?;
+        match &mut self.out {
+            Out::Records(out) => out.finish(),
+            _ => self.flush(),
         }
     }
 
     fn write_one(&mut self, record: &FlowRecord<F>) -> io::Result<()> {
         let account = self.account.and_then(|account| account(&record.state));
-        let account = account.map(|flow| AccountingRecord::of(&record.key, flow, record.ended));
         match (&mut self.out, account) {
-            (Out::Ipfix(out), Some(account)) => out.write(&account),
-            (Out::Csv(out), Some(account)) => {
-                let values = RecordColumn::defaults().map(|column| column.value(&account).to_string());
-                Ok(out.write_record(values)?)
+            (Out::Records(out), Some(flow)) => {
+                out.write(&AccountingRecord::of(&record.key, flow, record.ended))
             }
-            (Out::JsonLines(out), Some(account)) => {
-                let mut line = serde_json::Map::new();
-                for column in RecordColumn::defaults() {
-                    line.insert(column.name.into(), json_value(column.value(&account)));
-                }
-                serde_json::to_writer(&mut *out, &line)?;
-                out.write_all(b"\n")
-            }
-            (out, None) => {
+            (out, _) => {
                 self.values.clear();
                 record.state.values(&mut self.values);
                 match out {
                     Out::Csv(out) => csv(out, &record.key, &self.values),
                     Out::JsonLines(out) => json(out, &record.key, (F::COLUMNS, &self.values)),
-                    Out::Ipfix(_) | Out::Waiting(..) => Ok(()),
+                    Out::Records(_) | Out::Waiting(_) => Ok(()),
                 }
             }
-            (Out::Waiting(..), _) => Ok(()),
         }
-    }
-}
-
-fn json_value(value: RecordValue) -> serde_json::Value {
-    match value {
-        RecordValue::Number(number) | RecordValue::Bits(number) => number.into(),
-        RecordValue::Word(word) => word.into(),
-        RecordValue::None => serde_json::Value::Null,
-        other => other.to_string().into(),
     }
 }
 
@@ -187,4 +410,76 @@ fn json(out: &mut impl Write, key: &FlowKey, (columns, values): (&[&str], &[Flow
     }
     serde_json::to_writer(&mut *out, &record)?;
     out.write_all(b"\n")
+}
+
+/// Columns of accounting records.
+#[derive(Clone, Debug)]
+pub(crate) struct Columns(pub(crate) Vec<&'static RecordColumn>);
+
+impl Default for Columns {
+    fn default() -> Self {
+        Self(RecordColumn::defaults().collect())
+    }
+}
+
+impl FromStr for Columns {
+    type Err = String;
+
+    /// Reads a list of names, or `all`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "all" {
+            return Ok(Self(RecordColumn::ALL.iter().collect()));
+        }
+        let named = |name: &str| {
+            RecordColumn::named(name.trim()).ok_or_else(|| {
+                let names: Vec<&str> = RecordColumn::ALL.iter().map(|column| column.name).collect();
+                format!("unknown column '{}'\n  there are {}, and `all`", name.trim(), names.join(", "))
+            })
+        };
+        text.split(',').map(named).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ending_or_a_scheme_says_what_is_written() {
+        let of = |text: &str| Destination::of(Path::new(text), None).map(|destination| destination.format);
+        for (text, format) in [
+            ("flows", Format::Csv),
+            ("a/flows.CSV.gz", Format::Csv),
+            ("flows.jsonl.zst", Format::Jsonl),
+            ("flows.ipfix", Format::Ipfix),
+            ("conn.log", Format::Zeek),
+            ("flows.eve.gz", Format::Eve),
+            ("flows.nf9", Format::Netflow9),
+            ("-", Format::Csv),
+            ("ipfix://[::1]:4739", Format::Ipfix),
+            ("ipfix+tcp://localhost:4739", Format::Ipfix),
+            ("netflow9://127.0.0.1:2055", Format::Netflow9),
+        ] {
+            assert_eq!(of(text), Ok(format), "{text}");
+        }
+        for (text, why) in [
+            ("flows.xlsx", ".xlsx is not an ending"),
+            ("flows.txt.gz", ".txt is not an ending"),
+            ("kafka://a:1", "unknown collector 'kafka'"),
+            ("flows.parquet.gz", "compressed by itself"),
+        ] {
+            assert!(of(text).unwrap_err().contains(why), "{text}");
+        }
+        let named = Destination::of(Path::new("flows.txt"), Some(Format::Eve)).unwrap();
+        assert_eq!(named.format, Format::Eve);
+        assert!(Destination::of(Path::new("ipfix://a:1"), Some(Format::Csv)).is_err());
+    }
+
+    #[test]
+    fn columns_are_named() {
+        let columns = |text: &str| text.parse::<Columns>().map(|columns| columns.0.len());
+        assert_eq!(columns("source, end_reason"), Ok(2));
+        assert!(columns("all").unwrap() >= Columns::default().0.len());
+        assert!(columns("source,low").unwrap_err().contains("unknown column 'low'"));
+    }
 }

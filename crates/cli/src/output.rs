@@ -40,6 +40,21 @@ impl OutputFile {
         is_one(self.file.metadata(), other.file.metadata())
     }
 
+    /// Takes away what stands behind `position`, from which writing goes on; says whether that can be done, as it cannot
+    /// with devices and pipes.
+    #[cfg(feature = "parquet")]
+    pub(crate) fn truncate_to(&mut self, position: u64) -> io::Result<bool> {
+        use std::io::Seek as _;
+
+        self.begin()?;
+        if !self.file.metadata()?.is_file() {
+            return Ok(false);
+        }
+        self.file.set_len(position)?;
+        self.file.seek(io::SeekFrom::Start(position))?;
+        Ok(true)
+    }
+
     /// Takes away what stood in the file.
     fn begin(&mut self) -> io::Result<()> {
         if !self.is_begun {

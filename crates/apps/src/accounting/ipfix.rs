@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  message   version 10 | length | export time | records before | domain
-//!  set       2: the two templates, once, in the first message
+//!  set       2: the two templates, in the first message; of datagrams in every sixteenth
 //!  set       256: records of IPv4      257: records of IPv6      as they come, in the order of their keys
 //! ```
 //!
@@ -21,6 +21,8 @@ use super::AccountingRecord;
 
 /// Where a message is closed: small enough for any reader, large enough that headers do not count.
 const MESSAGE_BYTES_MAX: usize = 16 << 10;
+/// The shortest limit of a message: header, templates and a record fit.
+const MESSAGE_BYTES_MIN: usize = 512;
 const MESSAGE_HEADER_BYTES: usize = 16;
 const SET_HEADER_BYTES: usize = 4;
 const TEMPLATE_SET: u16 = 2;
@@ -156,6 +158,10 @@ pub struct IpfixWriter<W> {
     records: u32,
     export_seconds: u32,
     precision: TimePrecision,
+    message_bytes_max: usize,
+    /// Messages between two that carry the templates; `None` where the first one does alone.
+    templates_every: Option<u32>,
+    messages: u32,
 }
 
 impl<W: Write> IpfixWriter<W> {
@@ -176,22 +182,36 @@ impl<W: Write> IpfixWriter<W> {
             records: 0,
             export_seconds: u32::try_from(export_ns / 1_000_000_000).unwrap_or(u32::MAX),
             precision,
+            message_bytes_max: MESSAGE_BYTES_MAX,
+            templates_every: None,
+            messages: 0,
         };
         writer.begin();
-        writer.open_set(TEMPLATE_SET);
+        writer
+    }
+
+    /// Makes messages that fit a datagram of `message_bytes_max` bytes, and sends the templates again with every
+    /// sixteenth: a collector may begin to listen at any time, and datagrams may be lost.
+    #[must_use]
+    pub fn for_datagrams(self, message_bytes_max: usize) -> Self {
+        let message_bytes_max = message_bytes_max.clamp(MESSAGE_BYTES_MIN, MESSAGE_BYTES_MAX);
+        Self { message_bytes_max, templates_every: Some(16), ..self }
+    }
+
+    fn put_templates(&mut self) {
+        self.open_set(TEMPLATE_SET);
         for family in [IpFamily::V4, IpFamily::V6] {
-            let (id, elements) = template(family, precision);
-            writer.put(&id.to_be_bytes());
-            writer.put(&ELEMENTS.to_be_bytes());
+            let (id, elements) = template(family, self.precision);
+            self.put(&id.to_be_bytes());
+            self.put(&ELEMENTS.to_be_bytes());
             for (number, bytes, is_reverse) in elements {
-                writer.put(&(number | if is_reverse { 1 << 15 } else { 0 }).to_be_bytes());
-                writer.put(&bytes.to_be_bytes());
+                self.put(&(number | if is_reverse { 1 << 15 } else { 0 }).to_be_bytes());
+                self.put(&bytes.to_be_bytes());
                 if is_reverse {
-                    writer.put(&REVERSE.to_be_bytes());
+                    self.put(&REVERSE.to_be_bytes());
                 }
             }
         }
-        writer
     }
 
     /// Adds a record.
@@ -202,7 +222,7 @@ impl<W: Write> IpfixWriter<W> {
     pub fn write(&mut self, record: &AccountingRecord) -> io::Result<()> {
         let (id, elements) = template(record.family(), self.precision);
         let bytes: usize = elements.iter().map(|(_, bytes, _)| usize::from(*bytes)).sum();
-        if self.message.len() + SET_HEADER_BYTES + bytes > MESSAGE_BYTES_MAX {
+        if self.message.len() + SET_HEADER_BYTES + bytes > self.message_bytes_max {
             self.flush_message()?;
         }
         if self.set.is_none_or(|(_, open)| open != id) {
@@ -277,6 +297,13 @@ impl<W: Write> IpfixWriter<W> {
         let header = [[0, 10, 0, 0], seconds, sequence, [0; 4]];
         self.message.clear();
         self.put(header.as_flattened());
+        let carries_templates = match self.templates_every {
+            Some(every) => self.messages.is_multiple_of(every),
+            None => self.messages == 0,
+        };
+        if carries_templates {
+            self.put_templates();
+        }
     }
 
     fn open_set(&mut self, id: u16) {
@@ -306,6 +333,7 @@ impl<W: Write> IpfixWriter<W> {
             self.out.write_all(&self.message)?;
             self.written = self.written.wrapping_add(self.records);
             self.records = 0;
+            self.messages = self.messages.wrapping_add(1);
         }
         self.begin();
         Ok(())

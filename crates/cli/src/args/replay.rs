@@ -8,6 +8,7 @@ use clap::{ArgGroup, Args, ValueEnum};
 use flowloom::engine::Pace;
 use flowloom::tcb_cache::Policy;
 
+use crate::flow_file::Columns;
 use crate::part_file::PartNumber;
 
 use super::firewall::FirewallOptions;
@@ -71,8 +72,8 @@ pub(crate) struct Replay {
     #[arg(long, conflicts_with = "cores")]
     pub(crate) no_pin: bool,
 
-    /// What the workers do with packets
-    #[arg(long, value_enum, default_value_t = AppName::TcpTracker, default_value_if("rules", ArgPredicate::IsPresent, "firewall"))]
+    /// What the workers do with packets [default: accounting with --flows, firewall with --rules, else tcp-tracker]
+    #[arg(long, value_enum, default_value_t = AppName::TcpTracker, default_value_ifs([("rules", ArgPredicate::IsPresent, "firewall"), ("flows", ArgPredicate::IsPresent, "accounting")]))]
     pub(crate) app: AppName,
 
     /// Flow table
@@ -164,10 +165,19 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "K/N", requires = "save_part", value_parser = parse::from_str::<PartNumber>)]
     pub(crate) part: Option<PartNumber>,
 
-    /// Write a record of each flow when it ends; JSON lines for .jsonl and .json, IPFIX for .ipfix (of --app accounting),
-    /// CSV for .csv and names without an ending
-    #[arg(long, value_name = "FILE")]
+    /// Write a record of each flow when it ends: to a file (.csv, .jsonl, .ipfix, .nf9, .parquet, .log for Zeek's conn.log,
+    /// .eve; .gz and .zst compress), to - for standard output, or to a collector, as ipfix://HOST:PORT,
+    /// ipfix+tcp://HOST:PORT or netflow9://HOST:PORT
+    #[arg(long, value_name = "TO")]
     pub(crate) flows: Option<PathBuf>,
+
+    /// Format of --flows, where its name does not say it
+    #[arg(long, value_enum, value_name = "FORMAT", requires = "flows")]
+    pub(crate) flows_format: Option<crate::flow_file::Format>,
+
+    /// Columns of --flows in CSV, JSON lines and Parquet: names with commas between, or all
+    #[arg(long, value_name = "NAMES", value_parser = parse::from_str::<Columns>, requires = "flows")]
+    pub(crate) columns: Option<Columns>,
 
     /// Write the records of --flows in the order of their keys, when the run has ended: all of them are kept until then
     #[arg(long, requires = "flows")]

@@ -34,8 +34,17 @@ pub(crate) trait Report: Serialize {
     fn rows(&self) -> Vec<Vec<String>>;
 }
 
-/// Prints a result in the form that was asked for.
+/// Prints a result in the form that was asked for, on standard output.
 pub(crate) fn print(report: &impl Report, common: &Common) -> Result<(), Failure> {
+    print_to(&mut std::io::stdout().lock(), report, common)
+}
+
+/// Prints a result on standard error, where standard output has something else.
+pub(crate) fn print_aside(report: &impl Report, common: &Common) -> Result<(), Failure> {
+    print_to(&mut std::io::stderr().lock(), report, common)
+}
+
+fn print_to(out: &mut impl Write, report: &impl Report, common: &Common) -> Result<(), Failure> {
     if common.quiet > 1 {
         return Ok(());
     }
@@ -45,7 +54,6 @@ pub(crate) fn print(report: &impl Report, common: &Common) -> Result<(), Failure
         Format::Csv => csv(&report.rows())?,
         Format::Auto | Format::Table | Format::Plain => people(&report.lines(), common),
     };
-    let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| stdout_failure(&error))
 }
 

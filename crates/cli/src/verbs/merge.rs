@@ -9,8 +9,7 @@ use flowloom::engine::{App, IdleTimeout, MergedParts, RecordSink, merge_parts};
 use crate::args::Common;
 use crate::args::merge::Merge;
 use crate::exit::{Failure, Status};
-use crate::flow_file::{AccountOf, FlowWriter, Format};
-use crate::output::OutputFile;
+use crate::flow_file::{AccountOf, Columns, Destination, FlowWriter, Format};
 use crate::part_file::{self, PartFile, PartNumber, Settings};
 use crate::render::merge::{MergeResult, PartFigures};
 use crate::render::{counted, print};
@@ -103,10 +102,10 @@ fn merge<A: App<Flow: SaveState>>(
     account: Option<AccountOf<A::Flow>>,
 ) -> Result<Status, Failure> {
     if let Some(path) = &arguments.flows {
-        let format = Format::of(path).map_err(Failure::Usage)?;
-        if format == Format::Ipfix && settings.app != "accounting" {
+        let Destination { format, .. } = Destination::of(path, None).map_err(Failure::Usage)?;
+        if !matches!(format, Format::Csv | Format::Jsonl) && settings.app != "accounting" {
             return Err(Failure::Usage(format!(
-                "--flows to IPFIX is for parts of --app accounting, these are of {}",
+                "--flows in this format is for parts of --app accounting, these are of {}",
                 settings.app
             )));
         }
@@ -148,12 +147,12 @@ fn write_flows<F: SaveState>(
     merged: &MergedParts<F>,
     account: Option<AccountOf<F>>,
 ) -> std::io::Result<()> {
-    let format = Format::of(path).map_err(std::io::Error::other)?;
-    let mut writer = FlowWriter::new(OutputFile::open(path)?, format, account);
+    let opened = Destination::of(path, None).map_err(std::io::Error::other)?.open()?;
+    let mut writer = FlowWriter::new(opened, account, Columns::default());
     for record in &merged.flows {
         writer.write(std::slice::from_ref(record)).map_err(std::io::Error::other)?;
     }
-    RecordSink::flush(&mut writer).map_err(std::io::Error::other)
+    writer.finish()
 }
 
 /// Returns the accounting record that an accounting record is.

@@ -28,7 +28,7 @@ use flowloom::traffic::capture::{CaptureSet, Input, Notice};
 use crate::args::Common;
 use crate::args::replay::{AppName, Replay};
 use crate::exit::{Failure, Status, check_decodable};
-use crate::flow_file::{FlowWriter, Format};
+use crate::flow_file::{Destination, FlowWriter};
 use crate::host::isa_named;
 use crate::output::OutputFile;
 use crate::pace::Pace;
@@ -36,7 +36,7 @@ use crate::part_file::{self, Header, Settings};
 use crate::progress::{Progress, label};
 use crate::render::replay::{ReplayResult, VerifyFigures};
 use crate::render::save::save;
-use crate::render::{counted, print, say, say_error, warn, warn_of};
+use crate::render::{counted, print, print_aside, say, say_error, warn, warn_of};
 use crate::{attend, verify};
 
 use figures::{Run, figures};
@@ -119,7 +119,7 @@ fn run_app<R: Role>(
     let progress = Progress::start(label, source.progress(), Arc::clone(&control), common.quiet > 0);
     let pace = arguments.save.save.is_some().then(|| Pace::start(Arc::clone(&control))).flatten();
     let mut kept = arguments.save_part.as_ref().map(|_| part_file::Records::default());
-    let mut records = records_of(role, arguments, &mut outputs)?;
+    let mut records = records_of(role, arguments, &mut outputs);
     // Only these need all records at once.
     let keeps_records = arguments.verify || arguments.sort;
     let run =
@@ -133,13 +133,17 @@ fn run_app<R: Role>(
     drop(progress);
     let looks = pace.map(Pace::stop).unwrap_or_default();
     let (report, passed_over) = ran?;
-    let written = if keeps_records {
-        write_sorted(&report, &mut records)
-    } else if let Some(Fault::Records { error }) = &report.fault {
-        Err(error.to_string())
-    } else {
-        RecordSink::flush(&mut records).map_err(|error| error.to_string())
+    let written = match &report.fault {
+        Some(Fault::Records { error }) => Err(error.to_string()),
+        _ if keeps_records => write_sorted(&report, &mut records),
+        _ => Ok(()),
     };
+    let written = written.and_then(|()| records.finish().map_err(|error| error.to_string()));
+    let refused = records.file.as_ref().map_or(0, FlowWriter::refused);
+    if refused > 0 {
+        let datagrams = counted(refused, "datagram");
+        warn(&format!("{datagrams} to the collector could not be sent; is it listening?"), common);
+    }
     if let Some(Fault::Source { packets, error }) = &report.fault {
         check_decodable(*packets, error)?;
     }
@@ -198,7 +202,10 @@ fn run_app<R: Role>(
         let sizes = sizes.unwrap_or_default();
         save(folder, &title, &result, &charts::charts(&result, &sizes.counts, &looks), common)
     });
-    let printed = print(&result, common);
+    let on_standard_output = arguments.flows.as_ref().is_some_and(|path| {
+        Destination::of(path, arguments.flows_format).is_ok_and(|flows| flows.is_standard_output())
+    });
+    let printed = if on_standard_output { print_aside(&result, common) } else { print(&result, common) };
     // Who closes the pipe early has seen enough of the result, and is told how the run ended all the same.
     if !matches!(printed, Err(Failure::BrokenPipe)) {
         printed?;
@@ -335,20 +342,11 @@ fn save_part<F: FlowState>(
 }
 
 /// Returns what the run does with records.
-fn records_of<R: Role>(
-    role: &R,
-    arguments: &Replay,
-    outputs: &mut Outputs,
-) -> Result<Records<FlowOf<R>>, Failure> {
-    let file = match arguments.flows.as_ref().zip(outputs.flows.take()) {
-        None => None,
-        Some((path, file)) => {
-            let format = Format::of(path).map_err(Failure::Usage)?;
-            Some(FlowWriter::new(file, format, R::account()))
-        }
-    };
+fn records_of<R: Role>(role: &R, arguments: &Replay, outputs: &mut Outputs) -> Records<FlowOf<R>> {
+    let columns = arguments.columns.clone().unwrap_or_default();
+    let file = outputs.flows.take().map(|opened| FlowWriter::new(opened, R::account(), columns));
     let sizes = arguments.save.save.is_some().then(Sizes::default);
-    Ok(Records { file, labels: role.l7().map(|_| l7::Labels::default()), sizes })
+    Records { file, labels: role.l7().map(|_| l7::Labels::default()), sizes }
 }
 
 /// Hands the records that a report has to where they go, in the order of keys.
@@ -356,7 +354,7 @@ fn write_sorted<F: FlowState>(report: &RunReport<F>, records: &mut Records<F>) -
     for record in &report.flows {
         records.write(std::slice::from_ref(record)).map_err(|error| error.to_string())?;
     }
-    RecordSink::flush(records).map_err(|error| error.to_string())
+    Ok(())
 }
 
 /// Opens the socket that statistics are read from, and says where: the port may have been left to the system.

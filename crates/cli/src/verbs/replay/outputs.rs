@@ -7,7 +7,7 @@ use flowloom::apps::CaptureSink;
 
 use crate::args::replay::Replay;
 use crate::exit::Failure;
-use crate::flow_file::Format;
+use crate::flow_file::{Destination, Opened};
 use crate::output::{OutputFile, OutputFolder, is_one_file};
 use crate::render::save::files;
 
@@ -16,7 +16,7 @@ use super::charts;
 /// The files and the folder of a run.
 pub(super) struct Outputs {
     /// Where flows go.
-    pub(super) flows: Option<OutputFile>,
+    pub(super) flows: Option<Opened>,
     /// Where accepted packets go.
     pub(super) sink: Option<CaptureSink<BufWriter<OutputFile>>>,
     /// Where the part is kept.
@@ -45,17 +45,22 @@ impl Outputs {
             OutputFile::open(path).map(Some).map_err(failed)
         };
         let packets = open("--write", "packets", arguments.write.as_deref())?;
-        let flows = open("--flows", "flows", arguments.flows.as_deref())?;
+        let flows = match &arguments.flows {
+            None => None,
+            Some(path) => {
+                let destination = Destination::of(path, arguments.flows_format).map_err(Failure::Usage)?;
+                let failed =
+                    |error| Failure::Output(format!("cannot write flows to {}: {error}", path.display()));
+                Some(destination.open().map_err(failed)?)
+            }
+        };
         if let (Some(packets), Some(one), Some(path)) = (&packets, &flows, &arguments.flows)
-            && packets.is_same(one)
+            && one.is_same(packets)
         {
             return Err(Failure::Usage(format!(
                 "--write and --flows are one file, {}\n  name two",
                 path.display()
             )));
-        }
-        if let Some(path) = &arguments.flows {
-            Format::of(path).map_err(Failure::Usage)?;
         }
         let part = open("--save-part", "the part", arguments.save_part.as_deref())?;
         let saved = arguments.save.open()?;

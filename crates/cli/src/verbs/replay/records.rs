@@ -17,6 +17,13 @@ pub(super) struct Records<F> {
     pub(super) sizes: Option<Sizes>,
 }
 
+impl<F: FlowState> Records<F> {
+    /// Writes what stands behind the last record.
+    pub(super) fn finish(&mut self) -> std::io::Result<()> {
+        self.file.as_mut().map_or(Ok(()), FlowWriter::finish)
+    }
+}
+
 impl<F: FlowState> RecordSink<F> for Records<F> {
     fn write(&mut self, records: &[FlowRecord<F>]) -> Result<(), SinkError> {
         if let Some(labels) = &mut self.labels {

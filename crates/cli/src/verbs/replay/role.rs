@@ -212,8 +212,4 @@ impl<R: Role> Role for Beside<'_, R> {
     fn oracle(&self) -> Self::App {
         self.1.beside(self.0.oracle())
     }
-
-    fn account(flow: &FlowOf<Self>) -> Option<&Accounted> {
-        R::account(flow.inner())
-    }
 }

@@ -23,7 +23,7 @@ use crate::args::replay::{
     AppName, FullName, HugePagesName, OrderName, RING, Replay, SchedulerName, TableName,
 };
 use crate::exit::Failure;
-use crate::flow_file::Format;
+use crate::flow_file::{Destination, Format};
 use crate::flow_table::{SegmentOptions, growing_linehash};
 use crate::render::{counted, some_of, warn};
 use crate::topology;
@@ -165,10 +165,19 @@ pub(super) fn check_application(arguments: &Replay) -> Result<(), Failure> {
             "--save-part is for --app null, tcp-tracker and accounting\n  other applications' flows cannot be merged later",
         )));
     }
-    let is_ipfix = arguments.flows.as_ref().is_some_and(|path| Format::of(path) == Ok(Format::Ipfix));
-    if is_ipfix && arguments.app != AppName::Accounting {
+    if let Some(path) = &arguments.flows {
+        let Destination { format, .. } =
+            Destination::of(path, arguments.flows_format).map_err(Failure::Usage)?;
+        if !matches!(format, Format::Csv | Format::Jsonl) && arguments.app != AppName::Accounting {
+            return Err(Failure::Usage(format!(
+                "--flows {} is for --app accounting\n  other applications' records go to .csv or .jsonl",
+                path.display()
+            )));
+        }
+    }
+    if arguments.columns.is_some() && arguments.app != AppName::Accounting {
         return Err(Failure::Usage(String::from(
-            "--flows to IPFIX is for --app accounting\n  other applications' records go to .csv or .jsonl",
+            "--columns is for --app accounting\n  add --app accounting",
         )));
     }
     Ok(())

@@ -1,0 +1,44 @@
+//! JSON lines.
+
+use std::io::{self, Write};
+
+use flowloom_apps::accounting::{AccountingRecord, RecordColumn, RecordValue};
+use serde_json::Value;
+
+use crate::RecordWriter;
+
+/// Writes records as JSON lines: an object for each record, on a line of its own.
+#[derive(Debug)]
+pub struct JsonWriter<W> {
+    out: W,
+    columns: Vec<&'static RecordColumn>,
+}
+
+impl<W: Write> JsonWriter<W> {
+    /// Returns a writer of these columns.
+    pub fn new(out: W, columns: Vec<&'static RecordColumn>) -> Self {
+        Self { out, columns }
+    }
+}
+
+impl<W: Write + Send> RecordWriter for JsonWriter<W> {
+    fn write(&mut self, record: &AccountingRecord) -> io::Result<()> {
+        let pairs = self.columns.iter().map(|column| (column.name.into(), of_value(column.value(record))));
+        let line: serde_json::Map<String, Value> = pairs.collect();
+        serde_json::to_writer(&mut self.out, &line)?;
+        self.out.write_all(b"\n")
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+fn of_value(value: RecordValue) -> Value {
+    match value {
+        RecordValue::Number(number) | RecordValue::Bits(number) => number.into(),
+        RecordValue::Word(word) => word.into(),
+        RecordValue::None => Value::Null,
+        other => other.to_string().into(),
+    }
+}

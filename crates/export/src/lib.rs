@@ -1,0 +1,89 @@
+//! Accounting records in the formats that collectors and analysts read.
+//!
+//! | format | writer | where to |
+//! | --- | --- | --- |
+//! | CSV, JSON lines | [`CsvWriter`], [`JsonWriter`] | anything that is [`Write`](std::io::Write) |
+//! | IPFIX (RFC 7011) | [`IpfixWriter`] | a file, or a collector over UDP or TCP |
+//! | NetFlow v9 (RFC 3954) | [`Netflow9Writer`] | a file, or a collector over UDP |
+//! | Parquet | [`ParquetWriter`] (feature `parquet`) | a file |
+//! | `conn.log` of Zeek, flow events of Suricata's EVE | [`ZeekWriter`], [`EveWriter`] | anything that is `Write` |
+//!
+//! Each is a [`RecordWriter`]: records are written as flows end, and [`flush`](RecordWriter::flush) makes what was written
+//! so far readable.
+//!
+//! # Examples
+//!
+//! ```
+//! use flowloom_apps::accounting::{AccountingRecord, EndedBy, RecordColumn};
+//! use flowloom_export::{CsvWriter, RecordWriter};
+//! use flowloom_flow_key::FlowKey;
+//!
+//! let mut writer = CsvWriter::new(Vec::new(), RecordColumn::defaults().collect());
+//! let (key, _) = FlowKey::from_v4(0x0A00_0001, 0x0A00_0002, 40_000, 443, 6);
+//! writer.write(&AccountingRecord::of(&key, &Default::default(), EndedBy::EndOfInput))?;
+//! writer.finish()?;
+//! # Ok::<(), std::io::Error>(())
+//! ```
+
+mod collector;
+mod eve;
+mod json;
+mod netflow9;
+#[cfg(feature = "parquet")]
+mod parquet;
+mod table;
+mod zeek;
+
+use std::io::{self, Write};
+
+use flowloom_apps::accounting::AccountingRecord;
+
+pub use collector::{TcpCollector, UdpCollector, UdpCounters, UdpOptions};
+pub use eve::EveWriter;
+pub use flowloom_apps::accounting::ipfix::IpfixWriter;
+pub use json::JsonWriter;
+pub use netflow9::Netflow9Writer;
+#[cfg(feature = "parquet")]
+pub use parquet::{ParquetFile, ParquetWriter};
+pub use table::CsvWriter;
+pub use zeek::ZeekWriter;
+
+/// Writes records in one format.
+pub trait RecordWriter: Send {
+    /// Writes a record. It may wait in a buffer until [`flush`](Self::flush).
+    ///
+    /// # Errors
+    ///
+    /// What the file or the collector says.
+    fn write(&mut self, record: &AccountingRecord) -> io::Result<()>;
+
+    /// Makes all records so far readable.
+    ///
+    /// # Errors
+    ///
+    /// What the file or the collector says.
+    fn flush(&mut self) -> io::Result<()>;
+
+    /// Writes what stands behind the last record.
+    ///
+    /// # Errors
+    ///
+    /// What the file or the collector says.
+    fn finish(&mut self) -> io::Result<()> {
+        self.flush()
+    }
+}
+
+impl<W: Write + Send> RecordWriter for IpfixWriter<W> {
+    fn write(&mut self, record: &AccountingRecord) -> io::Result<()> {
+        IpfixWriter::write(self, record)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        IpfixWriter::flush(self)
+    }
+}
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

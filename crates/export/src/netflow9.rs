@@ -1,0 +1,192 @@
+//! NetFlow version 9 (RFC 3954): one record for each direction.
+//!
+//! ```text
+//!  packet    version 9 | records | uptime ms | seconds since 1970 | packets before | source
+//!  set 0     templates 256 (IPv4) and 257 (IPv6), again in each packet of index 0, 64, 128, …
+//!  set 256 / 257   records
+//! ```
+
+use std::io::{self, Write};
+use std::net::IpAddr;
+
+use flowloom_apps::accounting::AccountingRecord;
+
+use crate::RecordWriter;
+
+/// The longest packet: one frame of Ethernet over UDP and IPv6.
+const PACKET_BYTES_MAX: usize = 1400;
+const HEADER_BYTES: usize = 20;
+const SET_HEADER_BYTES: usize = 4;
+/// Packets between two that carry the templates.
+const TEMPLATE_EVERY: u32 = 64;
+/// How long before the first record's begin the exporter says that it was started.
+const UPTIME_MS: u64 = 3_600_000;
+
+/// Fields of a record behind the addresses: number and bytes (RFC 3954, 8).
+const FIELDS: [(u16, u16); 10] = [
+    (7, 2),  // L4_SRC_PORT
+    (11, 2), // L4_DST_PORT
+    (4, 1),  // PROTOCOL
+    (6, 1),  // TCP_FLAGS
+    (22, 4), // FIRST_SWITCHED
+    (21, 4), // LAST_SWITCHED
+    (2, 8),  // IN_PKTS
+    (1, 8),  // IN_BYTES
+    (32, 2), // ICMP_TYPE
+    (58, 2), // SRC_VLAN
+];
+
+/// Writes records as packets of NetFlow v9. The way back of a flow is a record of its own.
+///
+/// Each packet is one call of `write` on `out`, so that a datagram socket sends it whole.
+#[derive(Debug)]
+pub struct Netflow9Writer<W> {
+    out: W,
+    packet: Vec<u8>,
+    set: Option<(usize, u16)>,
+    records: u16,
+    packets: u32,
+    /// When the exporter says that it was started: milliseconds since 1970.
+    boot_ms: Option<u64>,
+    latest_ms: u64,
+}
+
+impl<W: Write> Netflow9Writer<W> {
+    /// Returns a writer.
+    pub fn new(out: W) -> Self {
+        Self { out, packet: Vec::new(), set: None, records: 0, packets: 0, boot_ms: None, latest_ms: 0 }
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        self.packet.extend_from_slice(bytes);
+    }
+
+    fn begin(&mut self) {
+        self.packet.resize(HEADER_BYTES, 0);
+        if !self.packets.is_multiple_of(TEMPLATE_EVERY) {
+            return;
+        }
+        self.open_set(0);
+        for (id, addresses) in [(256_u16, [(8_u16, 4_u16), (12, 4)]), (257, [(27, 16), (28, 16)])] {
+            self.put(&id.to_be_bytes());
+            self.put(&((addresses.len() + FIELDS.len()) as u16).to_be_bytes());
+            for (number, bytes) in addresses.into_iter().chain(FIELDS) {
+                self.put(&number.to_be_bytes());
+                self.put(&bytes.to_be_bytes());
+            }
+            self.records += 1;
+        }
+    }
+
+    fn open_set(&mut self, id: u16) {
+        self.close_set();
+        self.set = Some((self.packet.len(), id));
+        self.put(&id.to_be_bytes());
+        self.put(&[0; 2]);
+    }
+
+    fn close_set(&mut self) {
+        let Some((start, _)) = self.set.take() else { return };
+        // Sets end at four bytes.
+        let padded = start + (self.packet.len() - start).next_multiple_of(4);
+        self.packet.resize(padded, 0);
+        let length = (padded - start) as u16;
+        self.packet[start + 2..start + 4].copy_from_slice(&length.to_be_bytes());
+    }
+
+    fn send(&mut self) -> io::Result<()> {
+        self.close_set();
+        if self.records == 0 {
+            return Ok(());
+        }
+        let boot_ms = self.boot_ms.unwrap_or(0);
+        let seconds = self.latest_ms.div_ceil(1000);
+        let uptime_ms = (seconds * 1000).saturating_sub(boot_ms) as u32;
+        let header = [
+            &9_u16.to_be_bytes()[..],
+            &self.records.to_be_bytes(),
+            &uptime_ms.to_be_bytes(),
+            &(seconds as u32).to_be_bytes(),
+            &self.packets.to_be_bytes(),
+            &0_u32.to_be_bytes(),
+        ];
+        self.packet[..HEADER_BYTES].copy_from_slice(&header.concat());
+        self.packets = self.packets.wrapping_add(1);
+        self.records = 0;
+        let sent = self.out.write_all(&self.packet);
+        self.packet.clear();
+        sent
+    }
+
+    fn put_one(&mut self, record: &AccountingRecord, is_reverse: bool) -> io::Result<()> {
+        let is_v4 = record.source.is_ipv4();
+        let id = if is_v4 { 256 } else { 257 };
+        let bytes =
+            FIELDS.iter().map(|(_, bytes)| usize::from(*bytes)).sum::<usize>() + if is_v4 { 8 } else { 32 };
+        let (start_ms, end_ms) = (record.start_ns / 1_000_000, record.end_ns / 1_000_000);
+        // Times are counted from the start of the exporter, in 32 bits: seven weeks.
+        let fits = |boot: u64| start_ms >= boot && end_ms - boot < u64::from(u32::MAX) - 2000;
+        if self.boot_ms.is_some_and(|boot| !fits(boot)) {
+            self.send()?;
+            self.boot_ms = None;
+        }
+        let boot_ms = *self.boot_ms.get_or_insert(start_ms.saturating_sub(UPTIME_MS));
+        let set_bytes = SET_HEADER_BYTES + bytes + 3;
+        if self.packet.len() + set_bytes > PACKET_BYTES_MAX {
+            self.send()?;
+        }
+        if self.packet.is_empty() {
+            self.begin();
+        }
+        if self.set.is_none_or(|(_, open)| open != id) {
+            self.open_set(id);
+        }
+        self.latest_ms = self.latest_ms.max(end_ms);
+        let mut ends = [(record.source, record.source_port), (record.destination, record.destination_port)];
+        let (mut packets, mut ip_bytes, mut flags) = (record.packets, record.ip_bytes, record.tcp_flags);
+        if is_reverse {
+            ends.reverse();
+            (packets, ip_bytes, flags) =
+                (record.reverse_packets, record.reverse_ip_bytes, record.reverse_tcp_flags);
+        }
+        for (address, _) in ends {
+            match address {
+                IpAddr::V4(v4) => self.put(&v4.octets()),
+                IpAddr::V6(v6) => self.put(&v6.octets()),
+            }
+        }
+        let message = record.icmp.map_or(0, u16::from_be_bytes);
+        // Collectors look for type and code in the port of the destination too.
+        let destination_port = if record.icmp.is_some() { message } else { ends[1].1 };
+        self.put(&ends[0].1.to_be_bytes());
+        self.put(&destination_port.to_be_bytes());
+        self.put(&[record.protocol, (flags & 0xFF) as u8]);
+        self.put(&((start_ms - boot_ms) as u32).to_be_bytes());
+        self.put(&((end_ms - boot_ms) as u32).to_be_bytes());
+        self.put(&packets.to_be_bytes());
+        self.put(&ip_bytes.to_be_bytes());
+        self.put(&message.to_be_bytes());
+        self.put(&record.vlans[0].unwrap_or(0).to_be_bytes());
+        self.records += 1;
+        Ok(())
+    }
+}
+
+impl<W: Write + Send> RecordWriter for Netflow9Writer<W> {
+    fn write(&mut self, record: &AccountingRecord) -> io::Result<()> {
+        if record.packets > 0 {
+            self.put_one(record, false)?;
+        }
+        if record.reverse_packets > 0 {
+            self.put_one(record, true)?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if !self.packet.is_empty() {
+            self.send()?;
+        }
+        self.out.flush()
+    }
+}

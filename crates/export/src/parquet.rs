@@ -1,0 +1,296 @@
+//! Apache Parquet.
+//!
+//! ```text
+//!  PAR1 | row group 0 | row group 1 | … | rows that wait for a full group | footer
+//!                                         └──── written again with each flush ───┘
+//! ```
+//!
+//! A reader needs the footer, and the footer comes last. So each flush writes the rows that wait as a small row group
+//! and a footer behind it, and the next one writes over both: the file can be read at any time, also after the process
+//! was killed, and has few row groups whatever the number of flushes.
+
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom, Write};
+use std::sync::Arc;
+
+use flowloom_apps::accounting::{AccountingRecord, RecordColumn, RecordValue};
+use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel};
+use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{
+    FileMetaData, KeyValue, ParquetMetaDataBuilder, ParquetMetaDataWriter, RowGroupMetaData,
+};
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::types::{SchemaDescriptor, Type};
+
+use crate::RecordWriter;
+
+/// Rows of a group.
+const GROUP_ROWS: usize = 128 << 10;
+const MAGIC: &[u8; 4] = b"PAR1";
+/// The key and the value by which the file says what its columns mean: see `docs/records.md`.
+const VERSION: (&str, &str) = ("flowloom.records", "1");
+
+/// What Parquet is written to.
+pub trait ParquetFile: Write + Send {
+    /// Forgets what stands behind `position`, from which writing goes on. Returns `false` where that cannot be done, as
+    /// with a pipe: there the file can be read when it is complete, and not before.
+    ///
+    /// # Errors
+    ///
+    /// What the file says.
+    fn rewind(&mut self, position: u64) -> io::Result<bool>;
+}
+
+impl ParquetFile for File {
+    fn rewind(&mut self, position: u64) -> io::Result<bool> {
+        if !self.metadata()?.is_file() {
+            return Ok(false);
+        }
+        self.set_len(position)?;
+        self.seek(SeekFrom::Start(position))?;
+        Ok(true)
+    }
+}
+
+/// How a column is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stored {
+    /// Text in UTF-8.
+    Text,
+    /// Nanoseconds since 1970, UTC.
+    Time,
+    /// An unsigned number of 64 bits.
+    Wide,
+    /// An unsigned number of 32 bits.
+    Narrow,
+}
+
+impl Stored {
+    fn of(column: &RecordColumn) -> Self {
+        match column.unit {
+            "ns since 1970" => Self::Time,
+            "packets" | "bytes" | "ns" => Self::Wide,
+            "number" | "bits" => Self::Narrow,
+            _ => Self::Text,
+        }
+    }
+
+    fn column(self, name: &str) -> Result<Type, ParquetError> {
+        let unsigned = |bit_width| LogicalType::integer(bit_width, false);
+        let (physical, logical) = match self {
+            Self::Text => (Physical::BYTE_ARRAY, LogicalType::String),
+            Self::Time => (Physical::INT64, LogicalType::timestamp(true, TimeUnit::NANOS)),
+            Self::Wide => (Physical::INT64, unsigned(64)),
+            Self::Narrow => (Physical::INT32, unsigned(32)),
+        };
+        Type::primitive_type_builder(name, physical)
+            .with_repetition(Repetition::OPTIONAL)
+            .with_logical_type(Some(logical))
+            .build()
+    }
+}
+
+/// Writes records as Parquet: each column with the type that its unit has, missing values as nulls, compressed with zstd.
+pub struct ParquetWriter<W> {
+    out: W,
+    columns: Vec<(&'static RecordColumn, Stored)>,
+    schema: Arc<Type>,
+    properties: Arc<WriterProperties>,
+    /// Rows that are in no full group.
+    rows: Vec<AccountingRecord>,
+    groups: Vec<RowGroupMetaData>,
+    /// Where the rows that wait will stand.
+    position: u64,
+    is_begun: bool,
+    can_rewind: bool,
+    /// There are rows that no footer tells of.
+    is_stale: bool,
+}
+
+impl<W> std::fmt::Debug for ParquetWriter<W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { columns, groups, rows, .. } = self;
+        f.debug_struct("ParquetWriter")
+            .field("columns", &columns.len())
+            .field("groups", &groups.len())
+            .field("rows", &rows.len())
+            .finish_non_exhaustive()
+    }
+}
+
+fn other(error: ParquetError) -> io::Error {
+    io::Error::other(error)
+}
+
+impl<W: ParquetFile> ParquetWriter<W> {
+    /// Returns a writer of these columns.
+    ///
+    /// # Errors
+    ///
+    /// Where two columns have one name.
+    pub fn new(out: W, columns: Vec<&'static RecordColumn>) -> io::Result<Self> {
+        let columns: Vec<_> = columns.into_iter().map(|column| (column, Stored::of(column))).collect();
+        let fields = columns.iter().map(|(column, stored)| stored.column(column.name).map(Arc::new));
+        let fields = fields.collect::<Result<Vec<_>, _>>().map_err(other)?;
+        let schema = Type::group_type_builder("flow").with_fields(fields).build().map_err(other)?;
+        let level = ZstdLevel::try_new(1).map_err(other)?;
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::ZSTD(level))
+            .set_statistics_enabled(EnabledStatistics::Chunk)
+            .set_offset_index_disabled(true)
+            .build();
+        Ok(Self {
+            out,
+            columns,
+            schema: Arc::new(schema),
+            properties: Arc::new(properties),
+            rows: Vec::new(),
+            groups: Vec::new(),
+            position: MAGIC.len() as u64,
+            is_begun: false,
+            can_rewind: true,
+            is_stale: true,
+        })
+    }
+
+    fn begin(&mut self) -> io::Result<()> {
+        if !std::mem::replace(&mut self.is_begun, true) {
+            self.can_rewind = self.out.rewind(0)?;
+            self.out.write_all(MAGIC)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the rows that wait as the bytes of a row group at the position that it will have, and what the footer says
+    /// of it.
+    fn group(&self) -> Result<(Vec<u8>, RowGroupMetaData), ParquetError> {
+        let mut writer =
+            SerializedFileWriter::new(Vec::new(), Arc::clone(&self.schema), Arc::clone(&self.properties))?;
+        let mut group = writer.next_row_group()?;
+        for (column, stored) in &self.columns {
+            write_column(&mut group, column, *stored, &self.rows)?;
+        }
+        let group = group.close()?;
+        let end = writer.bytes_written();
+        let mut bytes = writer.into_inner()?;
+        bytes.truncate(end);
+        bytes.drain(..MAGIC.len());
+        // As if the group stood at the beginning of a file.
+        let moved = self.position as i64 - MAGIC.len() as i64;
+        let columns = group.columns().iter().map(|chunk| {
+            let (data, dictionary) = (chunk.data_page_offset(), chunk.dictionary_page_offset());
+            let moved_chunk = chunk.clone().into_builder().set_data_page_offset(data + moved);
+            moved_chunk.set_dictionary_page_offset(dictionary.map(|at| at + moved)).build()
+        });
+        let columns = columns.collect::<Result<Vec<_>, _>>()?;
+        let builder = (*group).clone().into_builder().set_column_metadata(columns);
+        let ordinal = i32::try_from(self.groups.len()).unwrap_or(i32::MAX);
+        let group = builder.set_ordinal(ordinal).set_file_offset(self.position as i64).build()?;
+        Ok((bytes, group))
+    }
+
+    fn footer(&self, last: Option<RowGroupMetaData>) -> Result<Vec<u8>, ParquetError> {
+        let groups: Vec<_> = self.groups.iter().cloned().chain(last).collect();
+        let rows = groups.iter().map(RowGroupMetaData::num_rows).sum();
+        let (key, value) = VERSION;
+        let about = vec![KeyValue::new(key.to_owned(), value.to_owned())];
+        let schema = Arc::new(SchemaDescriptor::new(Arc::clone(&self.schema)));
+        let created_by = Some(format!("flowloom {}", env!("CARGO_PKG_VERSION")));
+        let file = FileMetaData::new(2, rows, created_by, Some(about), schema, None);
+        let metadata = ParquetMetaDataBuilder::new(file).set_row_groups(groups).build();
+        let mut bytes = Vec::new();
+        ParquetMetaDataWriter::new(&mut bytes, &metadata).finish()?;
+        Ok(bytes)
+    }
+
+    /// Writes the rows that wait as a row group that stays.
+    fn close_group(&mut self) -> io::Result<()> {
+        self.begin()?;
+        let (bytes, group) = self.group().map_err(other)?;
+        if self.can_rewind {
+            self.out.rewind(self.position)?;
+        }
+        self.out.write_all(&bytes)?;
+        self.position += bytes.len() as u64;
+        self.groups.push(group);
+        self.rows.clear();
+        Ok(())
+    }
+}
+
+impl<W: ParquetFile> RecordWriter for ParquetWriter<W> {
+    fn write(&mut self, record: &AccountingRecord) -> io::Result<()> {
+        self.rows.push(*record);
+        self.is_stale = true;
+        if self.rows.len() == GROUP_ROWS { self.close_group() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.begin()?;
+        if !self.can_rewind || !std::mem::take(&mut self.is_stale) {
+            return self.out.flush();
+        }
+        let waiting = if self.rows.is_empty() { None } else { Some(self.group().map_err(other)?) };
+        let (mut bytes, last) = waiting.map_or((Vec::new(), None), |(bytes, group)| (bytes, Some(group)));
+        bytes.extend(self.footer(last).map_err(other)?);
+        self.out.rewind(self.position)?;
+        self.out.write_all(&bytes)?;
+        self.out.flush()
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        if !self.rows.is_empty() {
+            self.close_group()?;
+        }
+        self.begin()?;
+        let footer = self.footer(None).map_err(other)?;
+        if self.can_rewind {
+            self.out.rewind(self.position)?;
+        }
+        self.out.write_all(&footer)?;
+        self.out.flush()
+    }
+}
+
+fn write_column<W: Write + Send>(
+    group: &mut SerializedRowGroupWriter<'_, W>,
+    column: &RecordColumn,
+    stored: Stored,
+    rows: &[AccountingRecord],
+) -> Result<(), ParquetError> {
+    let Some(mut writer) = group.next_column()? else {
+        return Err(ParquetError::General(String::from("the schema has fewer columns")));
+    };
+    let mut levels = Vec::with_capacity(rows.len());
+    let values = rows.iter().map(|row| column.value(row));
+    let mut present = Vec::with_capacity(rows.len());
+    for value in values {
+        let is_there = value != RecordValue::None;
+        levels.push(i16::from(is_there));
+        if is_there {
+            present.push(value);
+        }
+    }
+    let number = |value: &RecordValue| match *value {
+        RecordValue::Number(number) | RecordValue::Bits(number) => number,
+        _ => 0,
+    };
+    match stored {
+        Stored::Text => {
+            let texts: Vec<ByteArray> =
+                present.iter().map(|value| ByteArray::from(value.to_string().into_bytes())).collect();
+            writer.typed::<ByteArrayType>().write_batch(&texts, Some(&levels), None)?;
+        }
+        Stored::Time | Stored::Wide => {
+            let numbers: Vec<i64> = present.iter().map(|value| number(value) as i64).collect();
+            writer.typed::<Int64Type>().write_batch(&numbers, Some(&levels), None)?;
+        }
+        Stored::Narrow => {
+            let numbers: Vec<i32> = present.iter().map(|value| number(value) as i32).collect();
+            writer.typed::<Int32Type>().write_batch(&numbers, Some(&levels), None)?;
+        }
+    }
+    writer.close()
+}

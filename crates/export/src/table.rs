@@ -1,0 +1,54 @@
+//! Comma-separated values.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use flowloom_apps::accounting::{AccountingRecord, RecordColumn};
+
+use crate::RecordWriter;
+
+/// Writes records as CSV (RFC 4180): a line of names, then a line for each record.
+pub struct CsvWriter<W: Write> {
+    out: csv::Writer<W>,
+    columns: Vec<&'static RecordColumn>,
+    is_begun: bool,
+    value: String,
+}
+
+impl<W: Write> std::fmt::Debug for CsvWriter<W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CsvWriter").field("columns", &self.columns.len()).finish_non_exhaustive()
+    }
+}
+
+impl<W: Write> CsvWriter<W> {
+    /// Returns a writer of these columns.
+    pub fn new(out: W, columns: Vec<&'static RecordColumn>) -> Self {
+        Self { out: csv::Writer::from_writer(out), columns, is_begun: false, value: String::new() }
+    }
+
+    fn begin(&mut self) -> io::Result<()> {
+        if !std::mem::replace(&mut self.is_begun, true) {
+            self.out.write_record(self.columns.iter().map(|column| column.name))?;
+        }
+        Ok(())
+    }
+}
+
+impl<W: Write + Send> RecordWriter for CsvWriter<W> {
+    fn write(&mut self, record: &AccountingRecord) -> io::Result<()> {
+        self.begin()?;
+        for column in &self.columns {
+            self.value.clear();
+            // Writing to a string cannot fail.
+            let _ = write!(self.value, "{}", column.value(record));
+            self.out.write_field(&self.value)?;
+        }
+        Ok(self.out.write_record(None::<&[u8]>)?)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.begin()?;
+        self.out.flush()
+    }
+}
