@@ -48,7 +48,7 @@ pub(crate) fn run(root: &Path) -> Result<ExitCode> {
 ///
 /// # Errors
 ///
-/// A comment without its end, data that cannot be read, or data that is not in the expected form.
+/// A comment without its end, data that cannot be read, or data in another form.
 pub(crate) fn with_tables(
     text: &str,
     read: impl Fn(&str) -> std::result::Result<String, String>,
