@@ -2,8 +2,8 @@
 
 #![no_main]
 
-use flowloom_scheduler::sim::Scheme;
-use flowloom_scheduler::sim::schemes::Policy;
+use flowloom_scheduler::registry::Scheme;
+use flowloom_scheduler::registry::Policy;
 use flowloom_scheduler::{Topology, laws};
 use libfuzzer_sys::fuzz_target;
 
@@ -35,7 +35,7 @@ fuzz_target!(|input: (&str, u8, &[u8])| {
         }
         Policy::Pull(mut policy) => {
             let seed = bytes.iter().fold(0_u64, |seed, &byte| seed.rotate_left(7) ^ u64::from(byte));
-            laws::check_intake(&mut *policy, topology.workers(), seed);
+            laws::check_pull(&mut *policy, topology.workers(), seed);
         }
     }
 });

@@ -1,7 +1,8 @@
 //! What the items on schedulers share: machines, traffic and runs in virtual time.
 
+use flowloom::scheduler::registry::Scheme;
 use flowloom::scheduler::sim::models::Model;
-use flowloom::scheduler::sim::{Machine, Offered, Pace, Report, Scheme};
+use flowloom::scheduler::sim::{Machine, Offered, Pace, Report};
 use flowloom::scheduler::{SetupError, Topology};
 
 use crate::experiment::{Context, ItemError};

@@ -8,7 +8,7 @@ use flowloom_engine::{
     Control, Discipline, EngineConfig, Layout, Order, PacketSink, Parts, Released, SinkError, run_parts,
 };
 use flowloom_packet::BATCH_PACKETS;
-use flowloom_scheduler::sim::Scheme;
+use flowloom_scheduler::registry::Scheme;
 use flowloom_scheduler::{Topology, WorkerCount};
 
 use crate::common::{Memory, Recorder, config, mix, small_table};

@@ -2,7 +2,7 @@
 
 use flowloom::flow_key::{FlowHasher, FlowKey};
 use flowloom::packet::{DecodeOptions, Fill, PacketBatch, PacketSource, decode};
-use flowloom::scheduler::sim::models::crc_of;
+use flowloom::scheduler::placement::modulo::crc_of;
 use flowloom::traffic::capture::{CaptureSet, Input, SetOptions};
 use flowloom_measure::chart::{Axis, Chart, Series};
 

@@ -67,7 +67,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let mut points = Vec::new();
     for permille in THRESHOLDS {
         context.check_stop()?;
-        let threshold = Threshold { permille, floor_permille: 0 };
+        let threshold = Threshold { permille, least_permille: 0 };
         let mut policy =
             Adaptive::new(&machine.topology, Form::OrderSafe, threshold, Adaptive::BITS).map_err(failed)?;
         let report = push(&machine, &mut policy, offered.workload()).map_err(failed)?;

@@ -1,6 +1,7 @@
 //! Schedulers on a machine in virtual time.
 
-use flowloom::scheduler::sim::{Machine, Offered, Pace, Report, Scheme, WhenFull};
+use flowloom::scheduler::registry::Scheme;
+use flowloom::scheduler::sim::{Machine, Offered, Pace, Report, WhenFull};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use crate::args::Common;
