@@ -2,7 +2,7 @@
 
 /// A place in the order of slots, for walking over a table that changes meanwhile.
 ///
-/// A walk begins with the default; a table of one's own goes on from a [`slot`](Cursor::slot).
+/// A walk begins with the default; your own table continues from a [`slot`](Cursor::slot).
 ///
 /// ```
 /// use flowloom_flow_table::{Cursor, FlowId};
@@ -24,7 +24,7 @@ impl Cursor {
         Self(slot)
     }
 
-    /// Returns the first slot that is still to be looked at.
+    /// Returns the first slot that the walk has not visited.
     pub const fn slot(self) -> u32 {
         self.0
     }
