@@ -1,4 +1,5 @@
-//! A simulator of small caches of connection state: the TCB cache of [TCBCACHE §3], its rivals, and the best possible.
+//! A simulator of small caches of connection state: the TCB cache of [TCBCACHE §3], its rivals, and
+//! the best possible.
 //!
 //! ```text
 //!  trace::read_log ──▶ model::LoggedSessions ─┐
@@ -6,9 +7,10 @@
 //!  trace::read_accesses ───────────────────────────────────────────▲
 //! ```
 //!
-//! An [`Access`] is a session's key, a time, and whether the session ends. A [`CacheSpec`] is a cache by values:
-//! [`Geometry`], [`IndexFunction`], [`Policy`]. A [`Simulator`] is the same cache at work, for whoever has accesses as
-//! they come. Everything is repeatable from its seeds, on every machine. No threads, no clock, no files.
+//! An [`Access`] is a session's key, a time, and whether the session ends. A [`CacheSpec`]
+//! describes a cache by values: [`Geometry`], [`IndexFunction`], [`Policy`]. A [`Simulator`] is a
+//! cache that you feed access by access. Everything is reproducible from its seeds, on every
+//! machine. No threads, no clock, no files.
 //!
 //! ```
 //! use flowloom_tcb_cache::model::{Overlap, PacketModel, Ports, Surge, SurgeConfig};

@@ -1,4 +1,4 @@
-//! Logs of requests, whatever their lines look like.
+//! Readers of request logs, for any line format.
 
 use std::io::Read;
 
@@ -12,7 +12,7 @@ use super::{bu, clf, tsv, w3c};
 /// Longest name of a host.
 const HOST_BYTES_MAX: usize = 255;
 
-/// What a line of a log says.
+/// The request in a line of a log.
 ///
 /// # Examples
 ///
@@ -37,14 +37,14 @@ impl Entry<'_> {
     }
 }
 
-/// Reads a log of requests: [`Format::Clf`], [`Format::Tsv`], [`Format::W3c`] or [`Format::Bu`]; any other is taken for the
-/// first.
+/// Reads a log of requests: [`Format::Clf`], [`Format::Tsv`], [`Format::W3c`] or [`Format::Bu`];
+/// any other is taken for the first.
 ///
-/// The entries come in the order of the log, which need not be that of time.
+/// The entries come in the order of the log, which need not be chronological.
 ///
 /// # Errors
 ///
-/// [`ReadError`] where the input fails or holds nothing that can be used.
+/// [`ReadError`] if the input fails or contains no usable record.
 pub fn read_log(
     input: impl Read,
     format: Format,
@@ -72,7 +72,7 @@ pub fn read_log(
         }
         let entry = match format {
             Format::Tsv => columns.parse(line).or_else(|reason| {
-                // The head of the file, or of one that was put behind it.
+                // The header of the file, or of a file appended to it.
                 columns = tsv::Columns::of(line).ok_or(reason)?;
                 Err(Skip::Empty)
             }),

@@ -1,4 +1,5 @@
-//! Readers of logs and traces. They take any [`Read`](std::io::Read); unpacking is the caller's business.
+//! Readers of logs and traces. They take any [`Read`](std::io::Read); unpacking is the caller's
+//! business.
 //!
 //! | format | file | a record is |
 //! | --- | --- | --- |
@@ -10,8 +11,8 @@
 //! | `oracleGeneral` of libCacheSim | [`oracle_general`] | an access |
 //! | VSCSI, versions 1 and 2 | [`vscsi`] | an access |
 //!
-//! Logs are dirty. What cannot be used is skipped and counted under a [`Skip`]; nothing is trusted, nothing grows
-//! without a bound, and a reader never fails but for its input's own errors.
+//! Logs contain errors. A reader skips unusable records and counts each under a [`Skip`]; it trusts
+//! no value, grows no buffer without a bound, and fails only for errors of its input.
 
 mod accesses;
 pub mod bu;
