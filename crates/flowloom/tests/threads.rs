@@ -1,5 +1,5 @@
-//! What may be moved to another thread or looked at from several, and which errors may be carried anywhere: promised here, checked by the
-//! compiler.
+//! Types that can be sent to or shared between threads, and errors that can be boxed: promised
+//! here, checked by the compiler.
 
 use flowloom::apps::firewall::{FirewallRules, LiveRules};
 use flowloom::apps::{Accounting, CaptureSink, Firewall, L7Filter, L7Plan, TcpFlow, TcpTracker};

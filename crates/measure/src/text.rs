@@ -113,7 +113,7 @@ pub fn results(rows: &[ResultRow]) -> String {
     table(&head, lines)
 }
 
-/// Returns what tables take of memory as a table.
+/// Returns the memory of tables as a table.
 ///
 /// # Examples
 ///
@@ -174,7 +174,7 @@ pub fn host(host: &Host) -> String {
     text
 }
 
-/// Returns in one line how far apart the CPUs were, and which rounds have no row for it.
+/// Returns the distance of the CPUs in one line, and the rounds that have no row for it.
 ///
 /// # Examples
 ///
@@ -283,7 +283,7 @@ hit          64  std         1.00  1.00 … 1.00       9        -          -  no
     }
 
     #[test]
-    fn distances_say_which_rounds_are_in_no_row() {
+    fn distances_name_the_rounds_without_a_row() {
         let said = |trips: &[Option<f64>]| {
             let text = distances(&Distances::of(trips));
             text.strip_prefix("line to another CPU and back: ").unwrap().trim_end().to_owned()

@@ -1,4 +1,4 @@
-//! Writes what items gave: CSV and SVG an item, one JSON, one page.
+//! Writes the results of items: CSV and SVG for each, one JSON file, one page.
 
 use std::fs;
 use std::io;
@@ -21,24 +21,24 @@ pub struct Record {
     pub id: &'static str,
     /// Where in the paper.
     pub place: &'static str,
-    /// What the paper claims there.
+    /// The paper's claim.
     pub claim: &'static str,
     /// How our figures came about.
     pub fidelity: Vec<Fidelity>,
     /// How long it took.
     pub seconds: f64,
-    /// What it gave.
+    /// The result.
     #[serde(flatten)]
     pub outcome: Outcome,
 }
 
 impl Record {
-    /// Says whether there is a band for any value of ours.
+    /// Returns whether any value of ours has a band.
     pub fn has_bands(&self) -> bool {
         self.outcome.values.iter().any(|value| value.band.is_some())
     }
 
-    /// Says whether all values of ours lie in their bands.
+    /// Returns whether all values of ours lie in their bands.
     pub fn holds(&self) -> bool {
         self.outcome.failed().next().is_none()
     }
@@ -57,11 +57,11 @@ pub struct Reproduction {
     pub scale: Scale,
     /// The seed of everything.
     pub seed: u64,
-    /// Whether real captures, rules and logs were at hand.
+    /// Whether real captures, rules and logs were available.
     pub with_data: bool,
-    /// What was run, in the papers' order.
+    /// The items that ran, in the papers' order.
     pub items: Vec<Record>,
-    /// Whether all that was asked for was run.
+    /// Whether all requested items ran.
     pub complete: bool,
 }
 
@@ -90,11 +90,11 @@ impl Reproduction {
         }
     }
 
-    /// Runs an item and keeps what it gave.
+    /// Runs an item and stores its result.
     ///
     /// # Errors
     ///
-    /// As the item's; nothing is kept then.
+    /// The item's error; nothing is stored then.
     ///
     /// # Panics
     ///
@@ -115,7 +115,7 @@ impl Reproduction {
         Ok(self.items.last().expect("just pushed"))
     }
 
-    /// Says whether all values of ours lie in their bands.
+    /// Returns whether all values of ours lie in their bands.
     pub fn holds(&self) -> bool {
         self.items.iter().all(Record::holds)
     }
@@ -129,11 +129,12 @@ impl Reproduction {
         serde_json::to_string_pretty(self).expect("maps with text for keys")
     }
 
-    /// Writes `report.html`, `result.json`, and per item its values, and per chart its numbers and its picture.
+    /// Writes `report.html`, `result.json`, and per item its values, and per chart its numbers and
+    /// its picture.
     ///
     /// # Errors
     ///
-    /// [`RecordError`] with the file that could not be written; those before it stand.
+    /// [`RecordError`] with the file that could not be written; earlier files remain.
     pub fn write(&self, folder: &Path) -> Result<(), RecordError> {
         let put = |path: PathBuf, bytes: &[u8]| {
             let parent = path.parent().unwrap_or(folder);
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_band_is_not_said_to_be_inside() {
+    fn a_value_without_a_band_is_not_reported_as_inside() {
         let run = |_: &Context<'_>| Ok(Outcome::new(Verdict::agrees("in shape")));
         let item = Item { run, ..ITEM };
         let go_on = || true;

@@ -51,7 +51,8 @@ impl Runs {
         Self { last: Bytes::NONE, ends: Vec::new(), targets: Vec::new() }
     }
 
-    /// Takes them from what these of the nodes wait for, unless there are more than `targets_max` targets in all.
+    /// Computes the runs from the bytes that these nodes wait for, unless there are more than
+    /// `targets_max` targets in all.
     pub(super) fn fill(
         &mut self,
         nodes: &Nodes,
@@ -71,7 +72,8 @@ impl Runs {
             }
         }
         self.last = last;
-        // First how many targets each run has, then where they begin, and, as they are put in place, where they end.
+        // First the number of targets of each run, then where they begin, and, as they are filled
+        // in, where they end.
         let runs_of = |range: &Range| last.below(range.first)..=last.below(range.last);
         self.ends.clear();
         self.ends.resize(last.below(u8::MAX) + 1, 0);
@@ -132,7 +134,7 @@ mod tests {
         let nodes = Nodes::new(&NFA::new_many(&["^[a-m]", "^[h-z]"]).unwrap(), &[0, 1]);
         let list: Vec<u32> = (0..).take(nodes.count()).filter(|&at| !nodes.ranges(at).is_empty()).collect();
         let mut runs = Runs::new();
-        // What the first pattern waits for, both, and the second: four in all.
+        // The bytes of the first pattern only, of both, and of the second only: four runs in all.
         assert!(runs.fill(&nodes, &list, false, 4).is_ok());
         let made: Vec<(u8, usize)> = runs.iter().map(|(last, targets)| (last, targets.len())).collect();
         assert_eq!(made, [(b'a' - 1, 0), (b'g', 1), (b'm', 2), (b'z', 1), (u8::MAX, 0)]);

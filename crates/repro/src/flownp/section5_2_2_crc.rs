@@ -19,7 +19,7 @@ pub(super) const ITEM: Item = Item {
 
 const QUEUES: usize = 64;
 
-/// What packets each queue gets, by three hashes.
+/// Packets of each queue, by three hashes.
 struct Loads {
     crc: Vec<u64>,
     destination: Vec<u64>,
