@@ -37,7 +37,8 @@ const FILES: [&str; 5] = [
 /// ```
 ///
 /// ```
-/// let names: Vec<String> = flowloom_dpi::builtin().into_iter().map(|pattern| pattern.name).collect();
+/// let names: Vec<String> =
+///     flowloom_dpi::builtin().into_iter().map(|pattern| pattern.name).collect();
 /// assert!(names.len() >= 40 && names.iter().any(|name| name == "tls"));
 /// ```
 #[must_use]

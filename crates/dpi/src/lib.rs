@@ -20,7 +20,7 @@
 //! use flowloom_dpi::{Outcome, ScanState, Scanner, Transport, builtin};
 //!
 //! let scanner = Scanner::new(&builtin())?;
-//! // What is kept for one direction of a connection, and the window for segments that come too early.
+//! // The state of one direction of a connection, and the window for early segments.
 //! let (mut order, mut state) = (Sequencer::default(), ScanState::default());
 //! let mut window = Window::new(8 << 10);
 //! let mut label = None;

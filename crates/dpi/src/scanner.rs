@@ -57,7 +57,8 @@ pub enum Outcome {
 /// let mut state = ScanState::default();
 /// // A request cut in the middle of its first word.
 /// assert_eq!(scanner.scan(Transport::Tcp, &mut state, b"SSH-2."), Outcome::Open);
-/// let Outcome::Matched(id) = scanner.scan(Transport::Tcp, &mut state, b"0-client\r\n") else { panic!() };
+/// let outcome = scanner.scan(Transport::Tcp, &mut state, b"0-client\r\n");
+/// let Outcome::Matched(id) = outcome else { panic!() };
 /// assert_eq!(scanner.name(id), "ssh");
 /// # Ok::<(), flowloom_dpi::BuildError>(())
 /// ```

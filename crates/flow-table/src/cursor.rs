@@ -9,7 +9,9 @@
 /// // Generations of tenants by slot, even where there is none.
 /// let next_live = |generations: &[u32], cursor: Cursor| {
 ///     let mut rest = (0..).zip(generations).skip(cursor.slot() as usize);
-///     rest.find_map(|(slot, &generation)| Some((FlowId::new(slot, generation)?, Cursor::before(slot + 1))))
+///     rest.find_map(|(slot, &generation)| {
+///         Some((FlowId::new(slot, generation)?, Cursor::before(slot + 1)))
+///     })
 /// };
 /// let (first, cursor) = next_live(&[0, 5, 2, 7], Cursor::default()).unwrap();
 /// let (second, cursor) = next_live(&[0, 5, 2, 7], cursor).unwrap();

@@ -104,6 +104,7 @@ pub mod segments;
 pub mod sighash;
 pub mod state;
 pub mod table;
+mod table_stats;
 
 pub use flowloom_cpu::features::Isa;
 pub use flowloom_cpu::pages::{AllocError, CacheLine, HugePages, PageReport};

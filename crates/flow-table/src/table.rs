@@ -18,6 +18,7 @@ use flowloom_flow_key::FlowKey;
 pub use crate::cursor::Cursor;
 use crate::evict::{Evict, Refuse};
 pub use crate::flow_id::FlowId;
+pub use crate::table_stats::{MemoryReport, TableStats};
 
 /// A type that can be the key of a flow: plain words of fixed size, compared by their [`Eq`].
 ///
@@ -118,98 +119,6 @@ pub struct Expired {
     pub more: bool,
 }
 
-/// Counters of a table, since it was built.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct TableStats {
-    /// Flows now.
-    pub len: u32,
-    /// Flows that were taken in.
-    pub inserted: u64,
-    /// Flows that were removed by the caller, [`FlowTable::drain`] included.
-    pub removed: u64,
-    /// Flows that were evicted.
-    pub evicted: u64,
-    /// Flows that aged out.
-    pub expired: u64,
-    /// Flows that were refused as [`Full`].
-    pub refused: u64,
-    /// Flows that now live outside their bucket (conflict list, stash).
-    pub displaced: u32,
-    /// Of these, flows in a list or stash; the others are in another bucket.
-    pub stashed: u32,
-    /// Length of the longest conflict list there ever was.
-    pub list_length_max: u32,
-    /// States in the pool.
-    pub pool_size: u32,
-    /// Parts of a growing table; 1 for any other.
-    pub segments: u32,
-    /// A flow is removed at most this many ticks after its time, if `expire` is called often
-    /// enough.
-    pub granule_ticks: u64,
-}
-
-impl TableStats {
-    /// Returns the counters of two parts of one table.
-    #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        Self {
-            len: self.len + other.len,
-            inserted: self.inserted + other.inserted,
-            removed: self.removed + other.removed,
-            evicted: self.evicted + other.evicted,
-            expired: self.expired + other.expired,
-            refused: self.refused + other.refused,
-            displaced: self.displaced + other.displaced,
-            stashed: self.stashed + other.stashed,
-            list_length_max: self.list_length_max.max(other.list_length_max),
-            pool_size: self.pool_size + other.pool_size,
-            segments: self.segments + other.segments,
-            granule_ticks: self.granule_ticks.max(other.granule_ticks),
-        }
-    }
-}
-
-/// Memory of a table in bytes. Reserved, not resident: untouched pages cost nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct MemoryReport {
-    /// Bytes that a lookup reads before it knows the flow: signatures.
-    pub index_bytes: u64,
-    /// Keys, times and values.
-    pub state_bytes: u64,
-    /// Conflict lists, or whatever takes the overflow.
-    pub list_bytes: u64,
-    /// Ageing; 0 when no class has a timeout.
-    pub wheel_bytes: u64,
-    /// Pages behind index and states.
-    pub pages: PageReport,
-}
-
-impl MemoryReport {
-    /// Returns all bytes.
-    pub fn total_bytes(&self) -> u64 {
-        self.index_bytes + self.state_bytes + self.list_bytes + self.wheel_bytes
-    }
-
-    /// Returns the bytes of the lookup structure: everything besides keys, times and values.
-    pub fn lookup_bytes(&self) -> u64 {
-        self.index_bytes + self.list_bytes
-    }
-
-    /// Returns the bytes of two parts of one table.
-    #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        Self {
-            index_bytes: self.index_bytes + other.index_bytes,
-            state_bytes: self.state_bytes + other.state_bytes,
-            list_bytes: self.list_bytes + other.list_bytes,
-            wheel_bytes: self.wheel_bytes + other.wheel_bytes,
-            pages: self.pages.and(other.pages),
-        }
-    }
-}
-
 /// Keys of a batch of insertions between the prefetch of the index and the prefetch of a vacant
 /// state.
 const INDEX_AHEAD: usize = 64;
@@ -301,7 +210,8 @@ pub trait FlowTable<K: TableKey, V> {
     ///     burst.map(|keys| hashes(keys).map(|hash| table.prefetch(hash)));
     ///     // the burst before is looked up, whose states have come meanwhile,
     ///     if let Some(keys) = before {
-    ///         table.lookup_batch_prefetched(&keys, &hashes(keys), &mut [None; 2], |_, value| sum += value);
+    ///         let ids = &mut [None; 2];
+    ///         table.lookup_batch_prefetched(&keys, &hashes(keys), ids, |_, value| sum += value);
     ///     }
     ///     // and its own states are asked for.
     ///     burst.map(|keys| table.prefetch_states(&hashes(keys)));
@@ -369,7 +279,8 @@ pub trait FlowTable<K: TableKey, V> {
     /// let mut table = LineHash::<u64, u32>::try_new(&LineHashConfig::for_flows(2))?;
     /// table.insert(7, 7 << 40, 700, TimeoutClass(0), Tick(0)).expect("there is space");
     /// let (mut ids, mut shown) = ([None; 2], [0; 2]);
-    /// table.lookup_batch_values(&[6, 7], &[6 << 40, 7 << 40], &mut ids, |number, value| shown[number] = *value);
+    /// let hashes = [6 << 40, 7 << 40];
+    /// table.lookup_batch_values(&[6, 7], &hashes, &mut ids, |i, value| shown[i] = *value);
     /// assert_eq!((shown, ids[0], ids[1].is_some()), ([0, 700], None, true));
     /// # Ok::<(), flowloom_flow_table::BuildError>(())
     /// ```
@@ -515,7 +426,7 @@ pub trait FlowTable<K: TableKey, V> {
     /// let (keys, hashes) = ([7, 8, 9], [7 << 40, 8 << 40, 9 << 40]);
     /// let mut ids = [None; 3];
     /// let refused =
-    ///     table.insert_batch(&keys, &hashes, TimeoutClass(0), Tick(0), |number| number as u32, &mut ids);
+    ///     table.insert_batch(&keys, &hashes, TimeoutClass(0), Tick(0), |i| i as u32, &mut ids);
     /// assert_eq!((refused, ids[2]), (1, None));
     /// assert_eq!(ids[1].and_then(|id| table.get(id)), Some(&1));
     /// # Ok::<(), flowloom_flow_table::BuildError>(())
@@ -639,7 +550,7 @@ pub trait FlowTable<K: TableKey, V> {
     /// use flowloom_flow_table::{Cursor, FlowTable, LineHash, LineHashConfig, Tick, TimeoutClass};
     /// let mut table = LineHash::<u64, u32>::try_new(&LineHashConfig::for_flows(10))?;
     /// for key in 0..10 {
-    ///     table.insert(key, key << 40, key as u32, TimeoutClass(0), Tick(0)).expect("there is space");
+    ///     table.insert(key, key << 40, key as u32, TimeoutClass(0), Tick(0)).expect("not full");
     /// }
     /// let mut cursor = Cursor::default();
     /// while let Some((id, next)) = table.next_live(cursor) {

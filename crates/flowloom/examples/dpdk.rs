@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  port ─ rx_burst ─▶ ≤ 32 mbufs ─▶ batch: positions in the pool's memory
-//!                                     └─ block: the pool's memory + the burst's mbufs, freed with the last reference
+//!                                     └─ block: pool memory + the burst's mbufs
 //! ```
 //!
 //! [`RxBurst`] is the interface of this file to the driver, in safe terms. Over `rte_eth_rx_burst`

@@ -4,7 +4,7 @@
 //! This crate re-exports each library crate of Flowloom under one name. A firewall that only needs
 //! a table can use `flowloom-flow-table` by itself.
 //!
-//! | room | holds |
+//! | module | contents |
 //! | --- | --- |
 //! | [`cpu`] | what the processor offers: features, prefetch, pages, topology |
 //! | [`flow_key`] | the name of a flow, and its keyed hash |
@@ -32,7 +32,8 @@
 //! # use flowloom::traffic::synth::{Generate, Sample};
 //! # use flowloom::traffic::write::{PcapOptions, PcapWriter};
 //! # let path = std::env::temp_dir().join(format!("flowloom-{}.pcap", std::process::id()));
-//! # let (mut campus, mut frame) = (Sample::named("campus").expect("a sample").generator(), Vec::new());
+//! # let mut campus = Sample::named("campus").expect("a sample").generator();
+//! # let mut frame = Vec::new();
 //! # let mut writer = PcapWriter::new(std::fs::File::create(&path)?, PcapOptions::default())?;
 //! # while let Some(meta) = campus.next_into(&mut frame) {
 //! #     writer.write(meta.time_ns, meta.wire_bytes, &frame)?;
@@ -44,7 +45,8 @@
 //! let config = EngineConfig::new(Layout::Inline);
 //! let mut policy = DirectHash::new(WorkerCount::new(config.layout.workers())?);
 //! let table = |_| LineHash::try_new(&LineHashConfig::for_flows(100_000));
-//! let report = run(&config, &mut source, &mut policy, table, |_| TcpTracker, &Control::default())?;
+//! let control = Control::default();
+//! let report = run(&config, &mut source, &mut policy, table, |_| TcpTracker, &control)?;
 //!
 //! for flow in &report.flows {
 //!     println!("{}  {:?}", flow.key, flow.state);

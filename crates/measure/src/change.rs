@@ -42,7 +42,10 @@ impl Change {
     ///
     /// ```
     /// use flowloom_measure::{Verdict, change::Change, rows::ResultRow};
-    /// let row = |ns: u64| ResultRow::of_times("hit", 1, 1, "ours", &[ns, ns + 1, ns + 2, ns, ns + 1, ns + 3, ns + 2]);
+    /// let row = |ns: u64| {
+    ///     let times = [ns, ns + 1, ns + 2, ns, ns + 1, ns + 3, ns + 2];
+    ///     ResultRow::of_times("hit", 1, 1, "ours", &times)
+    /// };
     /// let change = Change::of(&row(100), &row(120));
     /// assert_eq!(change.verdict(), Verdict::Slower);
     /// assert!(change.low > 1.16 && change.high < 1.24);

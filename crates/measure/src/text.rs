@@ -182,7 +182,8 @@ pub fn host(host: &Host) -> String {
 /// use flowloom_measure::{distances::Distances, text};
 /// assert_eq!(
 ///     text::distances(&Distances::of(&[60.0, 62.0, 320.0, 310.0, 330.0].map(Some))),
-///     "line to another CPU and back: 62 ns in 1 round (near), 330 ns in 2 rounds (far); rounds in no row: 1 in which it changed\n",
+///     "line to another CPU and back: 62 ns in 1 round (near), 330 ns in 2 rounds (far); \
+///      rounds in no row: 1 in which it changed\n",
 /// );
 /// ```
 pub fn distances(found: &Distances) -> String {

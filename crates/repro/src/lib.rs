@@ -1,7 +1,8 @@
 //! The papers' tables and figures, one file each, run again.
 //!
 //! ```text
-//!  Item ──run(Context)──▶ Outcome: values (paper, ours, band) · charts · verdict ──▶ Reproduction ──▶ CSV SVG JSON HTML
+//!  Item ──run(Context)──▶ Outcome: values (paper, ours, band) · charts · verdict
+//!                         ──▶ Reproduction ──▶ CSV SVG JSON HTML
 //! ```
 //!
 //! To add an item, write one file with one `pub(super) const ITEM: Item`, and list it in its

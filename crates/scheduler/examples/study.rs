@@ -2,8 +2,8 @@
 //! seeds, in virtual time.
 //!
 //! ```sh
-//! cargo run --release -p flowloom-scheduler --example study             # what policies were made with
-//! cargo run --release -p flowloom-scheduler --example study -- before   # what judged them before, and was learnt from since
+//! cargo run --release -p flowloom-scheduler --example study             # tuning set
+//! cargo run --release -p flowloom-scheduler --example study -- before   # first test set
 //! cargo run --release -p flowloom-scheduler --example study -- judge    # what they never saw
 //! cargo run --release -p flowloom-scheduler --example study -- judge 3 200000
 //! ```

@@ -271,15 +271,15 @@ mod tests {
     fn a_promise_that_is_not_kept_is_noticed() {
         let order =
             |promise, decide| objection(move || check_order(&mut Careless(promise, decide), workers(4), 1));
-        let by_turns: fn(u32, usize) -> u16 = |_, at| at as u16 % 4;
+        let by_position: fn(u32, usize) -> u16 = |_, at| at as u16 % 4;
         let by_digest: fn(u32, usize) -> u16 = |digest, _| digest as u16 % 4;
         assert!(order(OrderGuarantee::Home, |_, _| 4).contains("careless chose worker 4 of 4"));
         assert!(
-            order(OrderGuarantee::PerFlow, by_turns)
+            order(OrderGuarantee::PerFlow, by_position)
                 .contains("careless puts packets of a flow in two places")
         );
-        assert!(order(OrderGuarantee::Home, by_turns).contains("in two places"));
-        for kept in [order(OrderGuarantee::None, by_turns), order(OrderGuarantee::Home, by_digest)] {
+        assert!(order(OrderGuarantee::Home, by_position).contains("in two places"));
+        for kept in [order(OrderGuarantee::None, by_position), order(OrderGuarantee::Home, by_digest)] {
             assert_eq!(kept, "");
         }
     }
@@ -296,9 +296,9 @@ mod tests {
         // Two thirds for the first two, one third for the others.
         let uneven = |digest: u32, _| [0, 0, 1, 1, 2, 3][digest as usize % 6];
         assert!(check(OrderGuarantee::Home, uneven).contains("expected"));
-        let by_turns: fn(u32, usize) -> u16 = |_, at| at as u16 % 4;
-        assert!(check(OrderGuarantee::Home, by_turns).contains("batches of 1 change decisions"));
-        assert_eq!(check(OrderGuarantee::None, by_turns), "");
+        let by_position: fn(u32, usize) -> u16 = |_, at| at as u16 % 4;
+        assert!(check(OrderGuarantee::Home, by_position).contains("batches of 1 change decisions"));
+        assert_eq!(check(OrderGuarantee::None, by_position), "");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The machine as policies see it: a tree whose leaves are workers.
 //!
 //! ```text
-//!  8x2x4      core 0 ─┬─ pipeline 0 ─ threads 0–3        nodes of a level are numbered from the left,
-//!                     └─ pipeline 1 ─ threads 4–7        so children and workers of a node are neighbours
+//!  8x2x4      core 0 ─┬─ pipeline 0 ─ threads 0–3     nodes of a level are numbered in order,
+//!                     └─ pipeline 1 ─ threads 4–7     so those below a node are neighbours
 //!             core 1 ─┬─ pipeline 2 ─ threads 8–11
 //!               ⋮     ⋮
 //! ```
@@ -45,7 +45,7 @@ struct Level {
 /// use flowloom_scheduler::Topology;
 /// let niagara: Topology = "8x2x4,-0".parse()?;
 /// assert_eq!((niagara.workers().get(), niagara.levels()), (63, 3));
-/// // The dispatcher has thread 0, so the first pipeline has three quarters of the others' capacity.
+/// // The dispatcher has thread 0: the first pipeline has three quarters of the capacity.
 /// assert_eq!((niagara.capacity(1, 0), niagara.capacity(1, 1)), (300, 400));
 /// # Ok::<(), flowloom_scheduler::SetupError>(())
 /// ```

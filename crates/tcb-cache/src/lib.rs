@@ -3,7 +3,8 @@
 //!
 //! ```text
 //!  trace::read_log ──▶ model::LoggedSessions ─┐
-//!  model::Surge ──────────────────────────────┴▶ model::Overlap ─▶ accesses ─▶ Trace::simulate(CacheSpec) ─▶ Counts
+//!  model::Surge ──────────────────────────────┴▶ model::Overlap ─▶ accesses
+//!                                               accesses ─▶ Trace::simulate(CacheSpec) ─▶ Counts
 //!  trace::read_accesses ───────────────────────────────────────────▲
 //! ```
 //!
@@ -17,7 +18,13 @@
 //! use flowloom_tcb_cache::{CacheSpec, Policy, Simulated, Trace};
 //!
 //! let overlap =
-//!     Overlap { sessions: 400, accesses: 40_000, packets: PacketModel::default(), ports: Ports::PAPER_LIKE, seed: 1 };
+//!     Overlap {
+//!         sessions: 400,
+//!         accesses: 40_000,
+//!         packets: PacketModel::default(),
+//!         ports: Ports::PAPER_LIKE,
+//!         seed: 1,
+//!     };
 //! let workload = overlap.make(&mut Surge::new(SurgeConfig::default(), 1))?;
 //! let trace = Trace::new(workload.accesses, 10_000);
 //! let misses = |spec: CacheSpec| match trace.simulate(&spec, None, &|| false) {

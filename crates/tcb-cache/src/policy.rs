@@ -17,7 +17,7 @@ pub enum Policy {
     Fifo,
     /// A random one not used recently: the paper's *2-hash* [TCBCACHE §4.1].
     Enru,
-    /// TCB(RR): the banks take turns [TCBCACHE §4.4].
+    /// TCB(RR): the banks alternate [TCBCACHE §4.4].
     RoundRobin,
     /// TCB(Access): evicts from the bank whose set was accessed less [TCBCACHE §4.4].
     AccessCount {

@@ -17,7 +17,8 @@ use super::{Fractions, Generation, SlotView};
 /// use flowloom_cpu::pages::{Buckets, Generation, HugePages, SlotArray};
 /// let mut slots = SlotArray::try_new(2 * 30 + 2, HugePages::No)?;
 /// slots.occupy(30 + 4, Generation::FIRST, |_| 0, "flow").expect("there is a cell 34");
-/// let buckets = Buckets::new(&['a', 'b'], slots.view(), 30).expect("two lines of thirty cells, and two more");
+/// // Two lines of thirty cells, and two more cells.
+/// let buckets = Buckets::new(&['a', 'b'], slots.view(), 30).expect("enough cells");
 /// let second = buckets.at(u32::MAX);
 /// assert_eq!((second.line(), second.first_cell()), (&'b', 30));
 /// let lanes = NonZeroU32::new(0b10_1001_0000).expect("not zero");

@@ -89,7 +89,7 @@ impl<T> Cell<T> {
 /// A fixed-length array of cells, each vacant or holding a value, on cache lines of their own.
 ///
 /// ```text
-/// cell   | generation u32 | tag u32 | value T … |   a multiple of 64 bytes; T of 56 bytes: one line
+/// cell   | generation u32 | tag u32 | value T … |  a multiple of 64 bytes; T of 56 bytes: one line
 /// ```
 ///
 /// The *generation* is odd while the cell is occupied; the caller that stores a value chooses it.

@@ -29,7 +29,8 @@ const CATCH_ALL: [&str; 2] = ["unknown", "unset"];
 /// ```
 /// use flowloom_dpi::load::parse_l7;
 ///
-/// let pattern = parse_l7("# a comment\nmine\n^[\\x01-\\x03]hello.?world\n")?.expect("is no catch-all");
+/// let text = "# a comment\nmine\n^[\\x01-\\x03]hello.?world\n";
+/// let pattern = parse_l7(text)?.expect("is no catch-all");
 /// assert_eq!(pattern.name, "mine");
 /// assert!(parse_l7("unknown\n.\n")?.is_none());
 /// # Ok::<(), flowloom_dpi::load::ParseError>(())

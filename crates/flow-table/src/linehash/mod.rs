@@ -1,7 +1,7 @@
 //! `LineHash`: the table to use unless you need a paper's design.
 //!
 //! ```text
-//!  home line     │ s0 │ s1 │ … │ s29 │ filter │    thirty 16-bit signatures and a filter of 32 bits
+//!  home line     │ s0 │ s1 │ … │ s29 │ filter │   thirty 16-bit signatures and a filter of 32 bits
 //!                  │
 //!  state 30·b+j  ◀─┘ lane j of line b, by arithmetic
 //!
@@ -27,6 +27,7 @@
 //! [`dhash`](crate::dhash).
 
 mod batch;
+mod config;
 mod lanes;
 pub mod layout;
 pub mod table;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  before     hash A ──▶ │ older, A │ newest, A │
-//!  rekey      hash B ──▶ │ older, A │ older, A  │ newest, B │      new flows go there; older ones are asked with A
+//!  rekey      hash B ──▶ │ older, A │ older, A  │ newest, B │   new flows; older segments use A
 //!  drained    hash B ──▶                        │ newest, B │      A is forgotten
 //! ```
 //!
@@ -56,12 +56,14 @@ where
     /// let build = |flows| LineHash::<[u64; 2], ()>::try_new(&LineHashConfig::for_flows(flows));
     /// let mut table = Growing::try_new(limits, build)?;
     /// let (known, fresh) = (FlowHasher::random(), FlowHasher::random());
-    /// let id = table.insert([1, 2], known.hash_words(&[1, 2]).table, (), TimeoutClass(0), Tick(0))?;
+    /// let hash = known.hash_words(&[1, 2]).table;
+    /// let id = table.insert([1, 2], hash, (), TimeoutClass(0), Tick(0))?;
     ///
     /// table.rekey(move |key: &[u64; 2]| known.hash_words(key).table)?;
     /// assert_eq!(table.lookup(&[1, 2], fresh.hash_words(&[1, 2]).table), Some(id));
     /// let mut moved = Vec::new();
-    /// while table.drain_oldest(32, |key| fresh.hash_words(key).table, |old, new| moved.push((old, new))).more {}
+    /// let hash = |key: &_| fresh.hash_words(key).table;
+    /// while table.drain_oldest(32, hash, |old, new| moved.push((old, new))).more {}
     /// assert!(!table.is_rekeying());
     /// assert_eq!(moved, [(id, table.lookup(&[1, 2], fresh.hash_words(&[1, 2]).table).unwrap())]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -20,7 +20,7 @@ use std::sync::{Mutex, PoisonError};
 use outcome::{Run, Watchdog, check_memory};
 use seeds::{Seed, Steps, seeds};
 
-/// The tests take turns: they measure one process.
+/// The tests run one at a time, because they measure one process.
 static TURN: Mutex<()> = Mutex::new(());
 
 /// Seeds of the corpus.

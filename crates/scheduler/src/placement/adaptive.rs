@@ -90,8 +90,8 @@ impl Adaptive {
         let Some(permille) = self.threshold.permille else { return (hashed, false) };
         let mut allowed = u64::from(least) * u64::from(permille) / 1000;
         if self.form != Form::Printed {
-            let floor = u64::from(self.load.backlog.mean_cost()) * u64::from(self.threshold.least_permille);
-            allowed = allowed.max(floor / 1000);
+            let least = u64::from(self.load.backlog.mean_cost()) * u64::from(self.threshold.least_permille);
+            allowed = allowed.max(least / 1000);
         }
         let own = u64::from(self.load.waiting(hashed)) + u64::from(self.load.backlog.cost(item));
         if own - u64::from(least) <= allowed {

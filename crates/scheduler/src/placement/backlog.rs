@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_is_found_and_equal_ones_take_turns() {
+    fn the_least_is_found_and_equal_ones_alternate() {
         let mut state = 1;
         for count in [1, 2, 3, 4, 5, 16, 63, 1024] {
             let mut ties = vec![0_u32; count];

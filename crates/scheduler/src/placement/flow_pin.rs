@@ -4,7 +4,7 @@
 //! ```text
 //!  in flight ──────────────▶ its worker
 //!  idle ── last worker's pipeline and thread not much longer than the others ──▶ last worker
-//!       ── else, if it is the thread, another of its pipeline: the cache is shared ──▶ the shortest there
+//!       ── else, if it is the thread: the shortest of its pipeline (same cache)
 //!       ── else the shortest thread of the shortest pipeline ──▶ that one
 //! ```
 //!

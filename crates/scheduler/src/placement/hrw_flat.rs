@@ -22,7 +22,8 @@ use super::{ByDigest, Decision, LoadView, OrderGuarantee, Placement, WorkItem, W
 /// let mut servers = vec!["berlin", "lagos", "lima", "oslo"];
 /// let before = HrwFlat::new(WorkerCount::new(servers.len())?);
 /// let digests = (0..10_000_u32).map(|flow| flow.wrapping_mul(0x9E37_79B9));
-/// let was: Vec<&str> = digests.clone().map(|digest| servers[before.worker(digest).index()]).collect();
+/// let was: Vec<&str> =
+///     digests.clone().map(|digest| servers[before.worker(digest).index()]).collect();
 ///
 /// servers.swap_remove(1);
 /// let after = HrwFlat::new(WorkerCount::new(servers.len())?);

@@ -604,7 +604,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_word_is_found_and_equal_ones_take_turns() {
+    fn the_least_word_is_found_and_equal_ones_alternate() {
         let mut state = 3;
         for count in [1_usize, 3, 8, 16, 63, 1024] {
             let mut chosen = vec![0_u32; count];

@@ -2,10 +2,12 @@
 //! last [LFB slide 10].
 //!
 //! ```text
-//!  receive queue ─ 32 at a time, by a worker without better work ─▶ bundles ─▶ 1  the bundle in hand
-//!                                                                           2  bundles that were mine last
-//!                                                                           3  bundles without a worker
-//!                                                                           4  with stealing: another's, the longest list's last
+//!  receive queue ─ 32 at a time, by a worker without better work ─▶ bundles
+//!  bundles ─▶ worker, in this order:
+//!     1  the bundle it holds
+//!     2  bundles it had last
+//!     3  bundles without a worker
+//!     4  with stealing: another worker's, the last of the longest list
 //! ```
 //!
 //! A reconstruction from the slides. Bundles are served before the receive queue, which is the

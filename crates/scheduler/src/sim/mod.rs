@@ -4,7 +4,7 @@
 //! ```text
 //!  jobs ─▶ dispatcher ─┬─▶ queue ─▶ thread ┐ pipeline: its running     ┐ core: its cache
 //!    serial, in        ├─▶ queue ─▶ thread ┘ threads share its speed   ┘
-//!    batches           ⋮                                               completions are reported a chunk late
+//!    batches           ⋮                              completions are reported a chunk late
 //! ```
 //!
 //! The policies are those that the engine runs, called in the same way: batch by batch, with

@@ -16,7 +16,7 @@ pub enum Tie {
     Left,
     /// The bank with the older oldest line.
     Older,
-    /// The banks take turns: a bit of state for the whole cache.
+    /// The banks alternate: a bit of state for the whole cache.
     RoundRobin,
 }
 

@@ -3,7 +3,7 @@
 //! ```text
 //! 0     4                12     16                 24
 //! ┌─────┬────────────────┬──────┬──────────────────┐
-//! │time │ identifier     │ size │ next use         │   time in seconds; next use −1 or the largest number: never
+//! │time │ identifier     │ size │ next use         │  seconds; next use −1 or the maximum: never
 //! └─────┴────────────────┴──────┴──────────────────┘
 //! ```
 

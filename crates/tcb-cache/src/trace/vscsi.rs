@@ -1,8 +1,10 @@
 //! VSCSI traces of block storage: the block's number is the key.
 //!
 //! ```text
-//! version 1, 32 bytes: number u32, length u32, segments u32, command u16, version u16, block u64, time u64
-//! version 2, 40 bytes: command u16, version u16, number u32, length u32, segments u32, block u64, time u64, latency u64
+//! version 1, 32 bytes: number u32, length u32, segments u32, command u16, version u16,
+//!                      block u64, time u64
+//! version 2, 40 bytes: command u16, version u16, number u32, length u32, segments u32,
+//!                      block u64, time u64, latency u64
 //! ```
 //!
 //! Little-endian; the upper byte of the version field contains the version; time is in
