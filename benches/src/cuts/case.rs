@@ -20,8 +20,9 @@ use flowloom::traffic::capture::{
     CaptureParts, CaptureSet, FileSummary, Input, Notice, PlanError, SetOptions,
 };
 
+use crate::cuts::checked::Checked;
+use crate::cuts::draw::Draw;
 use crate::cuts::part::Cut;
-use crate::cuts::{Checked, Draw};
 
 /// Inputs of more bytes are cut into one set of parts, others into several.
 const LARGE_BYTES: u64 = 4 << 20;

@@ -9,6 +9,8 @@
 //! The seed of a case decides everything in it, so a case is repeated by its seed.
 
 mod case;
+mod checked;
+mod draw;
 mod generated;
 mod part;
 
@@ -20,11 +22,12 @@ use std::time::{Duration, Instant};
 
 use flowloom::apps::{L7Options, L7Plan};
 use flowloom::dpi::builtin;
-use flowloom::flow_key::hash::fold::split_mix;
 use flowloom::traffic::capture::GzipReader;
 use tempfile::{NamedTempFile, TempDir, TempPath};
 
 use crate::cuts::case::Case;
+pub use crate::cuts::checked::Checked;
+use crate::cuts::draw::{Draw, index_of};
 
 /// Default number of cuts: about 20 seconds.
 pub const CUTS: u64 = 100_000;
@@ -47,23 +50,6 @@ impl Default for Options {
     fn default() -> Self {
         Self { cuts: CUTS, seed: 1, captures: None, capture_bytes_max: u64::MAX }
     }
-}
-
-/// Counts of the check.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Checked {
-    /// Cuts.
-    pub cuts: u64,
-    /// Parts that began elsewhere than assumed, or later in time, and were read again.
-    pub parts_reread: u64,
-    /// Flows that were processed again, because their summaries do not compose.
-    pub flows_reprocessed: u64,
-    /// Cases on generated captures.
-    pub generated: u64,
-    /// Cases on given captures.
-    pub given: u64,
-    /// Number of given captures.
-    pub captures: u64,
 }
 
 /// Compares results until there were enough cuts; calls `say` with the progress.
@@ -113,36 +99,6 @@ pub fn run(options: &Options, mut say: impl FnMut(&str)) -> Result<Checked, Stri
         seed = seed.wrapping_add(1);
     }
     Ok(checked)
-}
-
-/// Returns a number modulo a length.
-fn index_of(number: u64, length: usize) -> usize {
-    usize::try_from(number % length as u64).expect("it is below a length")
-}
-
-/// Numbers that follow from a seed.
-#[derive(Clone, Debug)]
-struct Draw(u64);
-
-impl Draw {
-    /// Returns a number below `end`, which is at least 1.
-    fn below(&mut self, end: u64) -> u64 {
-        split_mix(&mut self.0) % end
-    }
-
-    /// Returns an index into a list of this length, which is at least 1.
-    fn index(&mut self, length: usize) -> usize {
-        index_of(split_mix(&mut self.0), length)
-    }
-
-    /// Returns true once in this many times.
-    fn one_in(&mut self, times: u64) -> bool {
-        self.below(times) == 0
-    }
-
-    fn of<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[self.index(choices.len())]
-    }
 }
 
 /// A capture on disk, unpacked if possible: a compressed one cannot be cut.

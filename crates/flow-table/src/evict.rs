@@ -13,7 +13,9 @@
 //! with [`DHash`](crate::DHash), where the own bucket has 10, 67 with [`LineHash`](crate::LineHash)
 //! for 22, 78 with [`SigHash`](crate::SigHash) for one or none.
 
-use crate::table::{FlowId, TableKey, Tick};
+use crate::flow_id::FlowId;
+use crate::table_key::TableKey;
+use crate::tick::Tick;
 
 /// The maximum number of places that one eviction looks at: the home line of a
 /// [`LineHash`](crate::LineHash) and both its alternates. A table that [grows](crate::Growing)

@@ -104,7 +104,9 @@ pub mod segments;
 pub mod sighash;
 pub mod state;
 pub mod table;
+mod table_key;
 mod table_stats;
+mod tick;
 
 pub use flowloom_cpu::features::Isa;
 pub use flowloom_cpu::pages::{AllocError, CacheLine, HugePages, PageReport};

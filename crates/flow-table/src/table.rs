@@ -13,56 +13,13 @@
 use core::fmt;
 
 use flowloom_cpu::pages::PageReport;
-use flowloom_flow_key::FlowKey;
 
 pub use crate::cursor::Cursor;
 use crate::evict::{Evict, Refuse};
 pub use crate::flow_id::FlowId;
+pub use crate::table_key::TableKey;
 pub use crate::table_stats::{MemoryReport, TableStats};
-
-/// A type that can be the key of a flow: plain words of fixed size, compared by their [`Eq`].
-///
-/// A marker trait: your own type needs nothing but these traits. Wrap a foreign type, such as a
-/// tuple, in a `struct`.
-///
-/// # Examples
-///
-/// ```
-/// use flowloom_flow_table::{FlowIndex, LineHashConfig, TableKey};
-///
-/// #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-/// struct Endpoint {
-///     address: u128,
-///     port: u16,
-/// }
-///
-/// impl TableKey for Endpoint {}
-///
-/// let index = FlowIndex::<Endpoint>::try_new(&LineHashConfig::for_flows(100))?;
-/// # Ok::<(), flowloom_flow_table::BuildError>(())
-/// ```
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not the key of a flow",
-    label = "not `TableKey`",
-    note = "a key is `Copy + Eq + Debug + 'static` and implements the marker: `impl TableKey for …`; wrap a foreign type in a struct"
-)]
-pub trait TableKey: Copy + Eq + fmt::Debug + 'static {}
-
-impl TableKey for FlowKey {}
-impl TableKey for u32 {}
-impl TableKey for u64 {}
-impl TableKey for u128 {}
-impl<const N: usize> TableKey for [u8; N] {}
-impl<const N: usize> TableKey for [u32; N] {}
-impl<const N: usize> TableKey for [u64; N] {}
-
-/// A moment, in the caller's unit; only differences to timeouts matter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub struct Tick(pub u64);
-
-/// Which of the table's timeouts applies to a flow; see [`Timeouts`](crate::state::Timeouts).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub struct TimeoutClass(pub u8);
+pub use crate::tick::{Tick, TimeoutClass};
 
 /// The result of find-or-insert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

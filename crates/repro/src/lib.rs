@@ -20,6 +20,7 @@ pub mod hrwtree;
 pub mod lfb;
 pub mod page;
 pub mod record;
+mod report_files;
 pub mod tcbcache;
 mod timing;
 mod virtual_time;

@@ -1,15 +1,13 @@
 //! Writes the results of items: CSV and SVG for each, one JSON file, one page.
 
-use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use flowloom_measure::{Host, rows::Tool};
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale, Value};
-use crate::page;
+use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale};
 
 /// Name and version of the JSON's schema.
 pub const SCHEMA: &str = "flowloom/reproduce/1";
@@ -128,57 +126,13 @@ impl Reproduction {
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("maps with text for keys")
     }
-
-    /// Writes `report.html`, `result.json`, and per item its values, and per chart its numbers and
-    /// its picture.
-    ///
-    /// # Errors
-    ///
-    /// [`RecordError`] with the file that could not be written; earlier files remain.
-    pub fn write(&self, folder: &Path) -> Result<(), RecordError> {
-        let put = |path: PathBuf, bytes: &[u8]| {
-            let parent = path.parent().unwrap_or(folder);
-            let written = fs::create_dir_all(parent).and_then(|()| fs::write(&path, bytes));
-            written.map_err(|source| RecordError { path, source })
-        };
-        for record in &self.items {
-            let base = folder.join(record.id);
-            put(base.with_extension("csv"), &values_csv(record))?;
-            for (number, chart) in (1..).zip(&record.outcome.charts) {
-                let name = |ending: &str| {
-                    let file = base.file_name().unwrap_or_default().to_string_lossy();
-                    base.with_file_name(format!("{file}-{number}.{ending}"))
-                };
-                put(name("csv"), &csv_of(&chart.rows()))?;
-                if let Ok(svg) = chart.svg() {
-                    put(name("svg"), svg.as_bytes())?;
-                }
-            }
-        }
-        put(folder.join("result.json"), self.to_json().as_bytes())?;
-        put(folder.join("report.html"), page::html(self).as_bytes())
-    }
-}
-
-fn values_csv(record: &Record) -> Vec<u8> {
-    let mut rows = vec![Value::COLUMNS.map(str::to_owned).to_vec()];
-    rows.extend(record.outcome.values.iter().map(|value| value.cells().to_vec()));
-    csv_of(&rows)
-}
-
-/// Returns rows as CSV. Writing to memory does not fail.
-fn csv_of(rows: &[Vec<String>]) -> Vec<u8> {
-    let mut writer = csv::WriterBuilder::new().flexible(true).from_writer(Vec::new());
-    for row in rows {
-        writer.write_record(row).expect("memory takes every record");
-    }
-    writer.into_inner().expect("memory flushes")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::experiment::{Value, Verdict};
+    use crate::page;
     use flowloom_measure::chart::{Axis, Chart, Series};
 
     fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
@@ -209,7 +163,7 @@ mod tests {
         assert!(reproduction.run(&ITEM, &context).unwrap().holds());
         let folder = tempfile::tempdir().unwrap();
         reproduction.write(folder.path()).unwrap();
-        let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+        let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
         assert_eq!(read("dhash/test.csv").lines().nth(1), Some("a <b>,ns,1,1.5,1,2,true,"));
         assert_eq!(read("dhash/test.csv").lines().nth(2), Some("bound,%,6,5,,,true,below"));
         assert_eq!(read("dhash/test-1.csv").lines().count(), 3);

@@ -4,8 +4,8 @@ use std::mem;
 
 use regex_automata::util::look::{Look, LookMatcher};
 
+use super::bytes::Bytes;
 use super::nodes::{Node, Nodes};
-use super::runs::Bytes;
 use crate::table::NONE;
 
 /// The kind of a byte, as far as assertions distinguish it, or the end of the input.

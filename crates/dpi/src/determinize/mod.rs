@@ -17,6 +17,7 @@
 //! | [`runs`] | the bytes that a subset takes for one |
 //! | [`subsets`] | all subsets, step by step, within bounds |
 
+mod bytes;
 mod draft;
 mod nodes;
 mod runs;

@@ -1,6 +1,5 @@
 //! The components of the machine and their costs, in cycles.
 
-use super::workload::Workload;
 use crate::placement::{SetupError, bounded};
 use crate::topology::Topology;
 
@@ -166,8 +165,8 @@ impl Machine {
     /// # Errors
     ///
     /// [`SetupError::FewFlows`] otherwise.
-    pub fn check_flows(&self, workload: &Workload) -> Result<(), SetupError> {
-        let (workers, flows) = (self.topology.workers().get(), workload.flows());
+    pub fn check_flows(&self, flows: u32) -> Result<(), SetupError> {
+        let workers = self.topology.workers().get();
         if u32::from(workers) > flows { Err(SetupError::FewFlows { workers, flows }) } else { Ok(()) }
     }
 

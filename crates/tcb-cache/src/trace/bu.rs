@@ -5,7 +5,7 @@
 //! cs20 785526142 920156 "http://cs-www.bu.edu/lib/pics/bu-logo.gif" 1803 0.484092
 //! ```
 
-use super::log::Entry;
+use super::entry::Entry;
 use super::number::{digits, size};
 use super::summary::Skip;
 

@@ -7,7 +7,7 @@
 //! The parser skips a server's name and port before the host, as in Apache's `vhost_combined`.
 
 use super::calendar::days_since_1970;
-use super::log::Entry;
+use super::entry::Entry;
 use super::number::{digits, size};
 use super::summary::Skip;
 

@@ -19,6 +19,7 @@ pub mod bu;
 mod calendar;
 pub mod clf;
 pub mod csv;
+mod entry;
 mod format;
 mod lines;
 mod log;
@@ -30,7 +31,8 @@ pub mod vscsi;
 pub mod w3c;
 
 pub use accesses::{AccessTrace, read_accesses};
+pub use entry::Entry;
 pub use format::{Format, UnknownFormat};
 pub use lines::LINE_BYTES_MAX;
-pub use log::{Entry, read_log};
+pub use log::read_log;
 pub use summary::{ReadError, ReadLimits, ReadSummary, Skip};

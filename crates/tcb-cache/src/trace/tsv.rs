@@ -4,7 +4,7 @@
 //! names the columns; without one they are as above. Time is in seconds since 1970. Further columns
 //! are ignored.
 
-use super::log::Entry;
+use super::entry::Entry;
 use super::number::{seconds_as_ms, size};
 use super::summary::Skip;
 

@@ -11,7 +11,7 @@
 //! separate fields; spaces inside quotes do not, if the line would have too many fields otherwise.
 
 use super::calendar::days_since_1970;
-use super::log::Entry;
+use super::entry::Entry;
 use super::number::{digits, seconds_as_ms, size};
 use super::summary::Skip;
 
