@@ -1,4 +1,4 @@
-//! Compiles the shims around C rivals, where their features ask for them and their libraries are installed.
+//! Compiles the shims around C rivals, if their features are enabled and their libraries installed.
 
 fn main() {
     println!("cargo::rerun-if-changed=c");
@@ -10,7 +10,7 @@ fn main() {
     vectorscan();
 }
 
-/// Without the library the rival is left out, and whoever runs the peers is told so.
+/// Without the library the rival is left out, and the bench reports it.
 #[cfg(feature = "dpdk")]
 fn dpdk() {
     match pkg_config::Config::new().probe("libdpdk") {

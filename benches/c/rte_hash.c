@@ -36,7 +36,7 @@ void flowloom_rte_hash_free(struct rte_hash *table)
 	rte_hash_free(table);
 }
 
-/* The position of the key, which is where its state is; negative if there is no room. */
+/* The position of the key, which is where its state is; negative if the table is full. */
 int32_t flowloom_rte_hash_add(struct rte_hash *table, const void *key)
 {
 	return rte_hash_add_key(table, key);
@@ -54,7 +54,7 @@ static void ask_for(const void *keys, uint64_t bytes)
 }
 
 /* Looks up keys that stand one behind the other, at most 64 at a time, and adds up the first words of their states.
- * Here and below a key is asked for so many turns ahead of its own, as for everybody who is timed. */
+ * Here and below each key is prefetched this many keys ahead of its use, as for every contender. */
 uint64_t flowloom_rte_hash_bulk(const struct rte_hash *table, const uint8_t *keys, uint64_t count,
 				uint32_t key_bytes, uint32_t ahead, uint32_t batch, const uint64_t *states, uint64_t *hits)
 {

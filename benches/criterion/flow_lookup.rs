@@ -1,8 +1,8 @@
 //! From key and hash to a flow's state: the call pair of the packet path.
 //!
 //! Every flow is looked up once per round, in shuffled order: the longest reuse distance, which
-//! [DHASH §V-B] takes as its worst case. The tables are filled beforehand, so no page is touched first while
-//! the time runs. 16 K flows fit the second-level cache's neighbourhood, 256 K do not.
+//! [DHASH §V-B] takes as its worst case. The tables are filled beforehand, so that the timed part
+//! touches no fresh page. 16 K flows are near the second-level cache's size, 256 K are beyond.
 
 use std::hint::black_box;
 
@@ -39,7 +39,7 @@ impl Round {
         Self { keys, hashes }
     }
 
-    /// Looks every packet up in batches and touches what is found; returns how many were.
+    /// Looks every packet up in batches and touches the flows it finds; returns their number.
     fn play(&self, table: &mut impl FlowTable<FlowKey, ()>, now: Tick) -> usize {
         let mut ids = [None; BATCH];
         let mut found = 0;
@@ -54,7 +54,8 @@ impl Round {
     }
 }
 
-/// Fills a table, checks that it answers rightly, and times rounds of hits, misses and single lookups.
+/// Fills a table, checks that it answers rightly, and times rounds of hits, misses and single
+/// lookups.
 fn measure(
     group: &mut BenchmarkGroup<'_, WallTime>,
     name: &str,
@@ -63,7 +64,7 @@ fn measure(
     misses: &Round,
 ) {
     for (&key, &hash) in hits.keys.iter().zip(&hits.hashes) {
-        let id = table.insert(key, hash, (), TimeoutClass(0), Tick(0)).expect("the table has room");
+        let id = table.insert(key, hash, (), TimeoutClass(0), Tick(0)).expect("the table is not full");
         assert_eq!(table.lookup(&key, hash), Some(id), "{name} finds what was inserted");
     }
     assert_eq!(hits.play(table, Tick(1)), hits.keys.len(), "{name} finds every flow");

@@ -1,7 +1,8 @@
-//! From one stage to the next: time to put descriptors of 40 bytes into a queue and take them out again, on one thread.
+//! From one stage to the next: time to put descriptors of 40 bytes into a queue and take them out
+//! again, on one thread.
 //!
-//! What crossing between processors adds is in the `ring` rows of `cargo xtask bench replay`; this is what each queue's
-//! own bookkeeping costs, and why the engine moves descriptors by the chunk.
+//! The `ring` rows of `cargo xtask bench replay` add the crossing between processors; this is the
+//! bookkeeping of each queue, and the reason why the engine moves descriptors in chunks.
 
 use std::hint::black_box;
 
@@ -26,8 +27,8 @@ fn hand_over(criterion: &mut Criterion) {
     let mut by_chunks = || {
         let mut sum = 0;
         for chunk in items.chunks(CHUNK) {
-            let room = producer.write_chunk_uninit(chunk.len()).expect("the ring was emptied");
-            room.fill_from_iter(chunk.iter().copied());
+            let chunk_space = producer.write_chunk_uninit(chunk.len()).expect("the ring was emptied");
+            chunk_space.fill_from_iter(chunk.iter().copied());
             let ready = consumer.read_chunk(chunk.len()).expect("the ring was filled");
             let (first, second) = ready.as_slices();
             sum += first.iter().chain(second).map(|item| item[0]).sum::<u64>();

@@ -1,4 +1,4 @@
-//! From a digest to a worker: time per decision, batch by batch as the input stage asks.
+//! From a digest to a worker: time per decision, in batches of the input stage.
 
 use std::hint::black_box;
 

@@ -1,7 +1,7 @@
 //! The engine on one thread, over generated packets.
 //!
-//! Timed from the first batch to the last packet, on the thread that does the work: neither the building of the
-//! table nor the sorting of the results is in it.
+//! Timed from the first batch to the last packet, on the thread that does the work: neither the
+//! building of the table nor the sorting of the results is in it.
 
 use std::time::Duration;
 

@@ -1,9 +1,10 @@
 //! Simulated caches beside libCacheSim, over one oracleGeneral file that both read.
 //!
-//! libCacheSim is run in Python, through its own package: each round starts an interpreter, which times reading and
-//! simulating in its process and prints misses and nanoseconds. Its answers are compared with ours before any time is
-//! looked at: LRU, FIFO and Belady's MIN over 512 objects must miss equally often. Our time is of opening the file,
-//! reading all of it and simulating; the interpreter's start is not charged to libCacheSim.
+//! libCacheSim runs in Python, through its own package: each round starts an interpreter, which
+//! times reading and simulating in its process and prints misses and nanoseconds. Its answers are
+//! compared with ours before any time: LRU, FIFO and Belady's MIN over 512 objects must have equal
+//! misses. Our time includes opening the file, reading all of it and simulating; the interpreter's
+//! start is not charged to libCacheSim.
 
 use std::fs::File;
 use std::io::Write;
@@ -19,7 +20,7 @@ use flowloom_measure::{Elapsed, Rounds};
 
 use crate::goal::{Clock, JudgedReport, JudgedResult, JudgedRow};
 
-/// What is compared, and how often.
+/// The size of the comparison.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Rounds.
@@ -76,7 +77,7 @@ fn read(path: &Path) -> Result<Vec<Access>> {
 fn measured(trace: &Trace, spec: &CacheSpec) -> Result<Counts> {
     match trace.simulate(spec, None, &|| false)? {
         Simulated::Finished(counts) => Ok(counts),
-        Simulated::Stopped => bail!("nobody stopped it"),
+        Simulated::Stopped => bail!("the run was not stopped"),
     }
 }
 
@@ -100,11 +101,11 @@ fn generate(path: &Path, accesses: usize) -> Result<()> {
     Ok(out.flush()?)
 }
 
-/// Adds the rows to a report; returns what is missing.
+/// Adds the rows to a report; returns the missing ones.
 ///
 /// # Errors
 ///
-/// Where the trace cannot be read, or libCacheSim answers differently.
+/// If the trace cannot be read, or libCacheSim answers differently.
 pub fn run(options: &Options, report: &mut JudgedReport) -> Result<Vec<String>> {
     let folder = tempfile::tempdir()?;
     let generated = folder.path().join("trace.oracleGeneral.bin");
@@ -138,7 +139,7 @@ pub fn run(options: &Options, report: &mut JudgedReport) -> Result<Vec<String>> 
             }
         }
     }
-    // Caches miss differently; that each took in all accesses is what they have to agree on.
+    // Policies differ in their misses; all must agree on the number of accesses.
     let from_file = |policy| {
         move || -> u64 {
             let trace = Trace::new(read(path).unwrap_or_default(), 0);

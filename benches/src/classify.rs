@@ -18,7 +18,7 @@ use crate::goal::{Clock, JudgedReport, JudgedResult, JudgedRow};
 pub struct Options {
     /// Rounds of every comparison.
     pub rounds: usize,
-    /// Sets whose name holds one of these; all if there is none.
+    /// Sets whose name contains one of these; all if there is none.
     pub only: Vec<String>,
     /// Generated sets: rules of each.
     pub sizes: Vec<usize>,
@@ -28,7 +28,7 @@ pub struct Options {
     pub headers: usize,
     /// Rules of the set that is changed while packets are classified; `None` leaves that out.
     pub live_rules: Option<usize>,
-    /// Start DPDK with so many megabytes; `None` leaves it out.
+    /// Start DPDK with this many megabytes; `None` leaves it out.
     pub dpdk_megabytes: Option<u32>,
 }
 
@@ -102,7 +102,7 @@ fn sets(options: &Options, data: Option<&Path>) -> Result<Vec<(String, RuleSet)>
     Ok(sets)
 }
 
-/// What a lookup should gain over the best method of `rte_acl`.
+/// The goal for the ratio to the best method of `rte_acl`.
 fn goal(rules: usize) -> f64 {
     match rules {
         0..2_000 => 1.3,
@@ -239,7 +239,7 @@ fn look_up(
     }
     let mut rounds = Rounds::new(options.rounds);
     for mut rival in all {
-        // The digest is outside what is timed.
+        // The digest is outside the timed part.
         rounds = rounds.variant_with_lap(rival.name(), move |lap| {
             let mut sum = 0;
             lap.time(|| sum = rival.run());
@@ -380,7 +380,7 @@ mod no_dpdk {
     /// Rivals that are there: none.
     pub(super) struct Rivals;
 
-    /// Never made.
+    /// Never constructed.
     pub(super) struct Built {
         pub(super) bytes: usize,
         pub(super) times_ns: Vec<u64>,

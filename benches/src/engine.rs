@@ -16,26 +16,28 @@ use flowloom_measure::Elapsed;
 use crate::looped::Looped;
 use crate::walk::headers_of;
 
-/// The seed of the hash: rounds differ in nothing.
+/// The seed of the hash, the same in all rounds.
 pub const SEED: u64 = 1;
 
-/// Packets looked at to guess how many flows there are, and the guess's bounds; the command line's.
+/// Packets for guessing the number of flows, and the bounds of the guess; the same as those of the
+/// command line.
 const SAMPLE_PACKETS: u64 = 4096;
 const GUESS: std::ops::RangeInclusive<f64> = 1024.0..=4_194_304.0;
 
-/// How tables are built: as the command line builds them, but resident before the time begins.
+/// How tables are built: as the command line does, but resident before the timed part.
 ///
-/// The command line leaves the pages to the first flow that needs them; what that costs a short run shows in the
-/// rows of whole programs.
+/// The command line leaves the pages to the first flow that needs them; rows of whole programs
+/// include that cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizing {
     first_flows: u32,
 }
 
-/// What a run of the engine gave.
+/// The results of a run of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ran {
-    /// On the wall, the packet path of all threads; of processor time, that of the thread that reads the source.
+    /// On the wall, the packet path of all threads; of processor time, that of the thread that
+    /// reads the source.
     pub elapsed: Elapsed,
     /// Packets.
     pub packets: u64,
@@ -50,7 +52,7 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// Returns what was found, by name.
+    /// Returns the results by name.
     pub fn facts(&self) -> [(&'static str, u64); 4] {
         let Self { packets, bytes, decoded, flows, .. } = *self;
         [("packets", packets), ("bytes", bytes), ("decoded packets", decoded), ("flows", flows)]
@@ -58,11 +60,11 @@ impl Ran {
 }
 
 impl Sizing {
-    /// Guesses the flows of so many passes from a capture's first packets and its size.
+    /// Guesses the flows of a number of passes from a capture's first packets and its size.
     ///
     /// # Errors
     ///
-    /// Where the capture cannot be read.
+    /// If the capture cannot be read.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_precision_loss,
@@ -93,7 +95,7 @@ impl Sizing {
     ///
     /// # Errors
     ///
-    /// Where the run could not begin, broke, or does not add up.
+    /// If the run could not begin, failed, or is not balanced.
     pub fn run<A: App>(
         &self,
         source: &mut Looped,

@@ -1,5 +1,5 @@
-//! From frames to flows: decoding, hashing, the table and a state of counters together, beside a tracker that takes frames and
-//! not keys.
+//! From frames to flows: decoding, hashing, the table and a state of counters together, beside a
+//! tracker that takes frames and not keys.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -18,10 +18,11 @@ use flowloom_measure::{Outcome, Rounds};
 
 use crate::peers::flowscope::Tracker;
 
-/// The packet of a session that is taken: an acknowledgement in its middle, which begins and ends nothing.
+/// The packet of a session to take: an acknowledgement in its middle, which begins and ends
+/// nothing.
 const SCRIPT_LINE: u64 = 6;
 
-/// When all frames come: nothing ages.
+/// The time of all frames: nothing ages.
 const SECOND: u32 = 1;
 
 /// One frame of each flow, in shuffled order, as a source without end that is read in rounds.
@@ -33,11 +34,11 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// Returns a frame for each of so many flows.
+    /// Returns a frame for each of this many flows.
     ///
     /// # Errors
     ///
-    /// If that many sessions cannot be made.
+    /// If that many sessions cannot be generated.
     pub fn new(flows: u32) -> Result<Self> {
         let mut trace = PaperTrace::with_sessions(flows.into(), 1)?;
         let mut frame = Vec::new();

@@ -26,7 +26,7 @@ pub struct JudgedRow {
     pub row: RatioRow,
     /// Which time was compared.
     pub clock: Clock,
-    /// What the median should be at least.
+    /// The lower limit for the median.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goal: Option<f64>,
     /// Whether it is.
@@ -35,7 +35,7 @@ pub struct JudgedRow {
 }
 
 impl JudgedRow {
-    /// Returns the row with its judgement; without a goal there is none.
+    /// Returns the row with its verdict; without a goal there is none.
     pub fn new(row: RatioRow, clock: Clock, goal: Option<f64>) -> Self {
         let met = goal.map(|goal| row.ratio_median >= goal);
         Self { row, clock, goal, met }
@@ -48,7 +48,7 @@ pub struct JudgedResult {
     /// The times.
     #[serde(flatten)]
     pub row: ResultRow,
-    /// What the median should be at most.
+    /// The upper limit for the median.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goal: Option<f64>,
     /// Whether it is.
@@ -57,14 +57,14 @@ pub struct JudgedResult {
 }
 
 impl JudgedResult {
-    /// Returns the row with its judgement; without a goal there is none.
+    /// Returns the row with its verdict; without a goal there is none.
     pub fn new(row: ResultRow, goal: Option<f64>) -> Self {
         let met = goal.map(|goal| row.median <= goal);
         Self { row, goal, met }
     }
 }
 
-/// A [`flowloom_measure::Report`] whose rows have goals; it reads as one.
+/// A [`flowloom_measure::Report`] whose rows have goals; readers of that type can parse it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JudgedReport {
     /// Name and version of the schema.
@@ -73,7 +73,7 @@ pub struct JudgedReport {
     pub tool: Tool,
     /// The machine.
     pub host: Host,
-    /// What was worked on.
+    /// The input.
     pub input: Value,
     /// Times of single variants.
     pub results: Vec<JudgedResult>,
@@ -113,7 +113,7 @@ impl JudgedReport {
     ///
     /// # Errors
     ///
-    /// Where it cannot be written.
+    /// If the report cannot be written.
     pub fn write(&self, as_text: bool, output: Option<&Path>) -> Result<(), String> {
         let mut text = if as_text {
             self.to_text()
@@ -139,7 +139,7 @@ fn judgement(sign: &str, goal: Option<f64>, met: Option<bool>) -> String {
     }
 }
 
-/// Sets another column beside a table.
+/// Adds a column to a table.
 fn beside(table: &str, head: &str, cell: impl Fn(usize) -> String) -> String {
     let width = table.lines().map(|line| line.chars().count()).max().unwrap_or(0);
     let mut text = String::new();
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_say_whether_they_reach_their_goal() {
+    fn rows_tell_whether_they_reach_their_goal() {
         let text = report().to_text();
         let ends: Vec<&str> = text.lines().filter_map(|line| line.split("faster").nth(1)).collect();
         assert_eq!(ends, ["   cpu    ≥ 1.00 met", "   wall   ≥ 5.00 missed", "   cpu    -"], "{text}");

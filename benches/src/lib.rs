@@ -1,4 +1,5 @@
-//! Benches: what `cargo xtask bench` runs, and what the criterion benches share.
+//! Benches: the programs of `cargo xtask bench` and `peers`, and code that the criterion benches
+//! share.
 //!
 //! | module | holds |
 //! | --- | --- |
@@ -8,7 +9,7 @@
 //! | [`engine`] | the engine over a round |
 //! | [`ring`] | moving descriptors between two threads, both sides apart |
 //! | [`process`] | whole programs, ours and others', by their processor time |
-//! | [`ledger`] | answers, compared before any time is looked at |
+//! | [`answers`] | answers, compared before any time is looked at |
 //! | [`goal`] | comparisons that have something to reach |
 //! | [`classify`] | the classifier and its rivals |
 //! | [`live`] | a rule set that changes while packets are classified |
@@ -22,6 +23,7 @@
 
 pub use flowloom_measure::path::{input, looped, walk};
 
+pub mod answers;
 pub mod caches;
 pub mod classify;
 pub mod cuts;
@@ -29,7 +31,6 @@ pub mod engine;
 pub mod frames;
 pub mod goal;
 pub mod l7;
-pub mod ledger;
 #[cfg(feature = "libpcap")]
 pub mod libpcap;
 pub mod live;

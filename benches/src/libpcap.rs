@@ -1,4 +1,5 @@
-//! The rival that most readers are built on: libpcap, reading the same file, with our decoder behind it.
+//! The rival that most readers are built on: libpcap, reading the same file, with our decoder
+//! behind it.
 
 use std::path::Path;
 
@@ -8,11 +9,11 @@ use pcap::{Capture, Error};
 
 use crate::walk::{Tally, headers_of};
 
-/// Reads a file so many times, decodes every packet, and hashes its key.
+/// Reads a file a number of times, decodes every packet, and hashes its key.
 ///
 /// # Errors
 ///
-/// What libpcap says.
+/// The error message of libpcap.
 pub fn read_parse_hash(path: &Path, passes: u32, hasher: &FlowHasher) -> Result<Tally, String> {
     let mut tally = Tally::default();
     for pass in 0..passes {

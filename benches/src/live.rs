@@ -1,4 +1,5 @@
-//! A set that changes while packets are classified: what a change costs until it is seen, and what pending changes cost lookups.
+//! A rule set that changes during classification: the delay until lookups see a change, and the
+//! cost of pending changes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,11 +15,11 @@ use crate::goal::{Clock, JudgedReport, JudgedResult, JudgedRow};
 
 /// Changes that wait.
 const PENDING: usize = 64;
-/// What a change may take until lookups see it, at the 99th percentile.
+/// The limit for the delay of a change, at the 99th percentile.
 const VISIBLE_NS: f64 = 10_000.0;
-/// What pending changes may cost: 15 % of the rate.
+/// The limit for the cost of pending changes: 15 % of the rate.
 const RATE_GOAL: f64 = 0.85;
-/// How often the keys are looked up in a round: only the first time the caches hold the set of another variant.
+/// Lookups of each key in a round: during the first the caches contain the set of another variant.
 const PASSES: usize = 12;
 
 /// Runs both.
@@ -34,19 +35,20 @@ pub fn run(rules: usize, rounds: usize, count: usize, report: &mut JudgedReport)
     changes(&live, more.rules(), &keys, rules as u64, report)?;
     live.rebuild()?;
     let given = Given { more: &more.rules()[..PENDING], keys: &keys, rounds };
-    // Places as values, which loaders give where none are said, and values that say nothing of the place.
+    // Positions as values, which loaders use by default, and values that are unrelated to the
+    // position.
     given.rates("the rules' places", &set, report)?;
     given.rates("any values", &with_any_values(&set)?, report)
 }
 
-/// Returns the rules with values of which no two are alike, in no order.
+/// Returns the rules with distinct values, in no order.
 fn with_any_values(set: &RuleSet) -> Result<RuleSet> {
     let value = |place: u32| (place ^ 0x5A5A_5A5A).wrapping_mul(0x9E37_79B1);
     let rules = (0..).zip(set.rules()).map(|(place, rule)| Rule { value: value(place), ..*rule });
     Ok(RuleSet::new(rules.collect())?)
 }
 
-/// What rates are measured with.
+/// Parameters of the rate measurement.
 struct Given<'a> {
     more: &'a [Rule],
     keys: &'a [KeyV4],
@@ -54,9 +56,9 @@ struct Given<'a> {
 }
 
 impl Given<'_> {
-    /// Times lookups in sets of the same size: those that wait are new rules, behind all others.
+    /// Times lookups in sets of the same size: pending rules are new ones, after all others.
     fn rates(&self, values: &str, set: &RuleSet, report: &mut JudgedReport) -> Result<()> {
-        // All of them share a classifier: as many as there are variants would not fit in the caches.
+        // All variants share a classifier: one each would not fit the caches.
         let idle = Live::new(set, ClassifierBuilder::new())?;
         let pend = |settle: bool| -> Result<Live> {
             let live = idle.clone();
@@ -91,7 +93,8 @@ impl Given<'_> {
             let row = ResultRow::new(format!("live lookups, {values}"), size, items, samples);
             report.results.push(JudgedResult::new(row, None));
         }
-        // What changes that wait cost is judged by a set without any; what it costs that a set may change, by a user's own table.
+        // The reference for the cost of pending changes is a set without any; for the cost of a
+        // changeable set, a user's own table.
         if let [plain, table, idle, waiting @ ..] = &outcome.samples[..] {
             let mut judge = |rival: &Samples, live: &Samples, goal| {
                 let row =
@@ -125,17 +128,17 @@ fn plainly(classifier: &Classifier, keys: &[KeyV4]) -> usize {
     PASSES * keys.len()
 }
 
-/// As a user of the classifier does whose rules have values of their own.
+/// Works like a user of the classifier whose rules have values of their own.
 fn with_values(classifier: &Classifier, values: &[u32], keys: &[KeyV4]) -> usize {
     let mut found = [Match::NONE; 256];
-    let mut told = [None; 256];
+    let mut reported = [None; 256];
     for keys in again(keys) {
         let found = &mut found[..keys.len()];
         classifier.classify_batch(keys, found);
-        for (told, found) in told.iter_mut().zip(&*found) {
-            *told = found.rule().map(|rule| (rule, values[rule.index()]));
+        for (reported, found) in reported.iter_mut().zip(&*found) {
+            *reported = found.rule().map(|rule| (rule, values[rule.index()]));
         }
-        std::hint::black_box(&told);
+        std::hint::black_box(&reported);
     }
     PASSES * keys.len()
 }
@@ -150,7 +153,8 @@ fn alive(live: &Live, keys: &[KeyV4]) -> usize {
     PASSES * keys.len()
 }
 
-/// Times changes while another thread classifies: from the call to its return, when every lookup that begins sees it.
+/// Times changes while another thread classifies: from the call to its return, when every lookup
+/// that begins sees it.
 fn changes(live: &Live, more: &[Rule], keys: &[KeyV4], size: u64, report: &mut JudgedReport) -> Result<()> {
     let stop = AtomicBool::new(false);
     let (mut inserts, mut removals) = (Vec::new(), Vec::new());

@@ -1,6 +1,7 @@
-//! Whole programs, ours and others', by the processor time of all their threads, start-up included.
+//! Whole programs, ours and rivals, by the processor time of all their threads, start-up included.
 //!
-//! The system counts the time of children in ticks of 10 ms, so a quick program is run several times a round.
+//! The system counts the time of children in ticks of 10 ms, so a quick program is run several
+//! times a round.
 
 use std::ffi::OsString;
 use std::net::UdpSocket;
@@ -33,7 +34,7 @@ pub enum Program {
     FlowloomToFile(PathBuf),
     /// `nfpcapd -r`: flows written into files.
     Nfpcapd(PathBuf),
-    /// `softflowd -r`: flows sent as NetFlow 9 to a local port that nobody reads.
+    /// `softflowd -r`: flows sent as NetFlow 9 to a local port without a listener.
     Softflowd(PathBuf, UdpSocket),
 }
 
@@ -66,7 +67,7 @@ impl Program {
         command
     }
 
-    /// Returns what the program says it has seen; `None` where it does not.
+    /// Returns the number of packets that the program reports; `None` if it reports none.
     fn packets(&self, output: &Output) -> Option<u64> {
         match self {
             Self::Flowloom(_) | Self::FlowloomToFile(_) => {
@@ -74,13 +75,13 @@ impl Program {
                 value.get("packets")?.as_u64()
             }
             Self::Nfpcapd(_) => {
-                let said = String::from_utf8_lossy(&output.stderr);
-                number_after(&said, "Total: Processed: ")
+                let output_text = String::from_utf8_lossy(&output.stderr);
+                number_after(&output_text, "Total: Processed: ")
             }
             Self::Softflowd(..) => {
-                let said = String::from_utf8_lossy(&output.stdout);
-                let ignored = said.split("Ignored packets:").nth(1)?;
-                Some(number_after(&said, "Packets processed: ")? + number_after(ignored, " (")?)
+                let output_text = String::from_utf8_lossy(&output.stdout);
+                let ignored = output_text.split("Ignored packets:").nth(1)?;
+                Some(number_after(&output_text, "Packets processed: ")? + number_after(ignored, " (")?)
             }
         }
     }
@@ -92,7 +93,7 @@ pub struct Repeated {
     program: Program,
     capture: PathBuf,
     repeats: u64,
-    /// Packets that it said it has seen.
+    /// Packets that it reports.
     pub packets: Option<u64>,
 }
 
@@ -109,8 +110,8 @@ impl Repeated {
         let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
         let elapsed = (clock::wall_ns() - begun).max(1);
         if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            let last = said.trim_end().lines().next_back().unwrap_or("nothing said").to_owned();
+            let output_text = String::from_utf8_lossy(&output.stderr);
+            let last = output_text.trim_end().lines().next_back().unwrap_or("no output").to_owned();
             return Err(format!("{command:?}: {}: {last}", output.status));
         }
         let packets = program.packets(&output);
@@ -118,7 +119,8 @@ impl Repeated {
         Ok(Self { program, capture: capture.to_path_buf(), repeats, packets })
     }
 
-    /// Runs it, and returns the mean time of a run. Each run has a new folder; what it says is not read.
+    /// Runs the program, and returns the mean time of a run. Each run has a new folder; the output
+    /// is not read.
     ///
     /// # Errors
     ///

@@ -22,16 +22,16 @@ use flowloom::engine::{App, Layout};
 use flowloom::flow_key::FlowHasher;
 use flowloom_measure::{Elapsed, Lap, RatioRow, ResultRow, Rounds, Samples};
 
+use crate::answers::Answers;
 use crate::engine::{SEED, Sizing};
 use crate::goal::{Clock, JudgedResult, JudgedRow};
 use crate::input::CaptureFile;
-use crate::ledger::Ledger;
 use crate::looped::{self, Looped};
 use crate::process::{Program, Programs, Repeated};
 use crate::ring;
 use crate::walk::{self, COPY_BYTES, Tally, walk_parse_hash};
 
-/// A round handles at least so many packets.
+/// Minimum number of packets per round.
 pub const ROUND_PACKETS_MIN: u64 = 800_000;
 /// Packets that a round moves through a ring.
 const RING_ITEMS: u64 = 4 << 20;
@@ -41,7 +41,7 @@ const RING_GOAL_NS: f64 = 10.0;
 /// The variant whose round is one pass, as a whole program's is.
 const ONE_PASS: &str = "open+walk";
 
-/// Who is compared with whom, by which clock, and what should come out: ours, rival, clock, goal.
+/// The comparisons with their clocks and goals: ours, rival, clock, goal.
 const COMPARISONS: [(&str, &str, Clock, Option<f64>); 15] = [
     ("walk", "copy-64KiB", Clock::Cpu, None),
     ("walk+parse+hash", "copy-64KiB", Clock::Cpu, Some(1.0)),
@@ -61,7 +61,7 @@ const COMPARISONS: [(&str, &str, Clock, Option<f64>); 15] = [
     (ONE_PASS, "softflowd", Clock::Cpu, None),
 ];
 
-/// What a run gave.
+/// The results of a run.
 #[derive(Debug)]
 pub struct Outcome {
     /// Packets of one pass.
@@ -76,28 +76,29 @@ pub struct Outcome {
     pub results: Vec<JudgedResult>,
     /// Comparisons.
     pub ratios: Vec<JudgedRow>,
-    /// What is missing, and why.
+    /// Missing variants, and the reasons.
     pub missing: Vec<String>,
 }
 
-/// Every variant returns this: what it found agrees with what others found, or a sentence.
+/// Every variant returns this: its answers agree with those of others, or a sentence.
 type Answer = Result<(), String>;
 
-/// What the variants share.
+/// Data that the variants share.
 struct Bench<'a> {
     path: &'a Path,
     passes: u32,
     round_packets: u64,
     hasher: FlowHasher,
     sizing: Sizing,
-    ledger: Ledger,
+    answers: Answers,
 }
 
 /// Runs everything, that many rounds.
 ///
 /// # Errors
 ///
-/// Where something cannot be read or run, or two variants disagree: then no times are reported.
+/// If an input cannot be read, a variant cannot run, or two variants disagree: then the bench
+/// reports no times.
 pub fn run(capture: &CaptureFile, programs: &Programs, rounds: usize) -> Result<Outcome, String> {
     let path = capture.path();
     let pass_packets = looped::count(path).map_err(|error| error.to_string())?;
@@ -111,7 +112,7 @@ pub fn run(capture: &CaptureFile, programs: &Programs, rounds: usize) -> Result<
         round_packets: pass_packets * u64::from(passes),
         hasher: FlowHasher::with_seed(SEED),
         sizing: Sizing::guess(path, u64::from(passes))?,
-        ledger: Ledger::default(),
+        answers: Answers::default(),
     };
     let mut missing = Vec::new();
     let all = bench.engines(Rounds::new(rounds))?;
@@ -125,7 +126,7 @@ pub fn run(capture: &CaptureFile, programs: &Programs, rounds: usize) -> Result<
     outcome.answer?;
     let mut rings: [Vec<ring::Sides>; 2] = Default::default();
     for _ in 0..=rounds {
-        for (sides, transfer) in rings.iter_mut().zip([ring::descriptors, ring::trays]) {
+        for (sides, transfer) in rings.iter_mut().zip([ring::descriptors, ring::descriptor_batches]) {
             sides.push(transfer(RING_ITEMS)?);
         }
     }
@@ -143,9 +144,9 @@ pub fn run(capture: &CaptureFile, programs: &Programs, rounds: usize) -> Result<
         .filter(|samples| !samples.name.starts_with("pipeline"))
         .map(|samples| result("replay", "packet", items(&samples.name), samples, None))
         .collect();
-    let [descriptors, trays] = &rings;
+    let [descriptors, batches] = &rings;
     results.extend(ring_results("ring of descriptors", &descriptors[1..]));
-    results.extend(ring_results("ring and trays", &trays[1..]));
+    results.extend(ring_results("ring and descriptor batches", &batches[1..]));
     let of = |name: &str| outcome.samples.iter().find(|samples| samples.name == name);
     let ratios = COMPARISONS
         .iter()
@@ -156,8 +157,8 @@ pub fn run(capture: &CaptureFile, programs: &Programs, rounds: usize) -> Result<
     Ok(Outcome {
         pass_packets,
         passes,
-        flows: bench.ledger.get("flows").unwrap_or(0),
-        bytes: bench.ledger.get("bytes").unwrap_or(0),
+        flows: bench.answers.get("flows").unwrap_or(0),
+        bytes: bench.answers.get("bytes").unwrap_or(0),
         results,
         ratios,
         missing,
@@ -169,15 +170,15 @@ impl Bench<'_> {
         Looped::open(self.path, self.round_packets).map_err(|error| error.to_string())
     }
 
-    fn say(&self, who: &str, tally: &Tally) -> Answer {
+    fn check(&self, variant: &str, tally: &Tally) -> Answer {
         let Tally { packets, bytes, decoded, checksum } = *tally;
         let walked = [("packets", packets), ("bytes", bytes)];
-        self.ledger.say(who, &walked)?;
+        self.answers.check(variant, &walked)?;
         if decoded > 0 {
-            self.ledger.say(who, &[("decoded packets", decoded)])?;
+            self.answers.check(variant, &[("decoded packets", decoded)])?;
         }
-        // Whoever reads the same passes with the same seed has the same hashes.
-        if checksum > 0 { self.ledger.say(who, &[("as sum of hashes", checksum)]) } else { Ok(()) }
+        // Variants that read the same passes with the same seed have the same hashes.
+        if checksum > 0 { self.answers.check(variant, &[("as sum of hashes", checksum)]) } else { Ok(()) }
     }
 
     /// Adds a variant that walks a kept mapping.
@@ -189,19 +190,20 @@ impl Bench<'_> {
             .variant_with_lap("walk", move |lap| {
                 walked.rewind();
                 let tally = lap.time(|| walk::walk(&mut walked)).map_err(|error| error.to_string())?;
-                self.say("walk", &tally)
+                self.check("walk", &tally)
             })
             .variant_with_lap("walk+parse+hash", move |lap| {
                 hashed.rewind();
                 let tally = lap.time(|| walk_parse_hash(&mut hashed, &self.hasher));
-                // Passes count on from round to round, and so do the keys: the sum is another each time.
+                // Pass numbers grow from round to round, and so do the keys: the sum differs each
+                // time.
                 let tally = Tally { checksum: 0, ..tally.map_err(|error| error.to_string())? };
-                self.say("walk+parse+hash", &tally)
+                self.check("walk+parse+hash", &tally)
             })
             .variant_with_lap("open+walk+parse+hash", move |lap| {
                 let tally = lap
                     .time(|| walk_parse_hash(&mut self.source()?, &self.hasher).map_err(|e| e.to_string()));
-                self.say("open+walk+parse+hash", &tally?)
+                self.check("open+walk+parse+hash", &tally?)
             })
             .variant_with_lap(ONE_PASS, move |lap| {
                 let pass = self.round_packets / u64::from(self.passes);
@@ -209,8 +211,8 @@ impl Bench<'_> {
                     let mut opened = Looped::open(self.path, pass).map_err(|error| error.to_string())?;
                     walk::walk(&mut opened).map_err(|error| error.to_string())
                 });
-                self.ledger.say(ONE_PASS, &[("packets of a pass", walked?.packets)])?;
-                self.ledger.say("the count", &[("packets of a pass", pass)])
+                self.answers.check(ONE_PASS, &[("packets of a pass", walked?.packets)])?;
+                self.answers.check("the count", &[("packets of a pass", pass)])
             })
             .variant_with_lap("copy-64KiB", move |lap| {
                 let bytes = mapped.bytes();
@@ -239,12 +241,12 @@ impl Bench<'_> {
         app: fn() -> A,
     ) -> Result<Rounds<'b, Answer>, String> {
         let mut source = self.source()?;
-        let who = name.to_owned();
+        let variant = name.to_owned();
         Ok(rounds.variant_with_lap(name, move |lap| {
             let ran = self.sizing.run(&mut source, mode, app);
-            // A lap without a time would hide what went wrong.
+            // A lap without a time would hide the error.
             lap.add(ran.as_ref().map_or_else(|_| Elapsed::default(), |ran| ran.elapsed));
-            self.ledger.say(&who, &ran?.facts())
+            self.answers.check(&variant, &ran?.facts())
         }))
     }
 
@@ -253,7 +255,7 @@ impl Bench<'_> {
         rounds.variant_with_lap("libpcap", move |lap| {
             let read = || crate::libpcap::read_parse_hash(self.path, self.passes, &self.hasher);
             let tally = lap.time(read)?;
-            self.say("libpcap", &tally)
+            self.check("libpcap", &tally)
         })
     }
 

@@ -1,12 +1,13 @@
-//! Handing packets from one thread to another through a ring: what each side pays for each of them.
+//! Passing packets from one thread to another through a ring: the cost of each side per packet.
 //!
 //! | what travels | in the ring | beside it |
 //! | --- | --- | --- |
 //! | [`descriptors`] | a descriptor of 40 bytes a packet | nothing |
-//! | [`trays`] | sixteen bytes for up to 64 packets, as in the engine: a tray, and which of its parcels are meant | parcels of 112 bytes, written past the caches |
+//! | [`batches`] | sixteen bytes for up to 64 packets, as in the engine: a batch, and which of its descriptors are meant | descriptors of 112 bytes, written past the caches |
 //!
-//! The ring, its slots and the waiting are those between the engine's input stage and a worker, with nothing done to the items. Time that
-//! a side waits for the other counts, since a processor that spins does nothing else.
+//! The ring, its slots and the waiting are those between the engine's input stage and a worker,
+//! without work on the items. The time that a side waits for the other counts, since a spinning
+//! processor does nothing else.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use flowloom::cpu::{prefetch, stream};
 use flowloom_measure::Stopwatch;
 use rtrb::{Consumer, Producer, RingBuffer};
 
-/// What would travel for each packet without trays.
+/// The descriptor of a packet that would travel in the ring itself.
 type Descriptor = [u64; 5];
 
 /// Descriptors that move at once.
@@ -24,16 +25,16 @@ const CHUNK: usize = 32;
 /// Packets that may be on the way.
 const SLOTS: usize = 16 << 10;
 
-/// Packets of a tray, and words of each, as in the engine.
-const PARCELS: usize = 64;
+/// Packets of a batch, and words of each, as in the engine.
+const DESCRIPTORS: usize = 64;
 const WORDS: usize = 14;
 
-/// Where a thread writes packets for another.
+/// The place where a thread writes packets for another.
 #[repr(C, align(64))]
-struct Tray([[u64; WORDS]; PARCELS]);
+struct DescriptorBatch([[u64; WORDS]; DESCRIPTORS]);
 
-/// A tray, and a bit for each of its parcels that the other side shall have.
-type Share = (Arc<Tray>, u64);
+/// A batch, and a bit for each of its descriptors that the other side shall have.
+type Share = (Arc<DescriptorBatch>, u64);
 
 /// Processor time of both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +45,7 @@ pub struct Sides {
     pub consumer_ns: u64,
 }
 
-/// Moves so many descriptors and returns the time of both sides.
+/// Moves a number of descriptors and returns the time of both sides.
 ///
 /// # Errors
 ///
@@ -53,16 +54,17 @@ pub fn descriptors(items: u64) -> Result<Sides, String> {
     transfer(items, give, take)
 }
 
-/// Moves so many packets on trays, rounded up to whole ones, and returns the time of both sides.
+/// Moves a number of packets in descriptor batches, rounded up to whole ones, and returns the time
+/// of both sides.
 ///
 /// # Errors
 ///
 /// Where something else came out than went in.
-pub fn trays(items: u64) -> Result<Sides, String> {
-    transfer(items.next_multiple_of(PARCELS as u64), give_trays, take_trays)
+pub fn descriptor_batches(items: u64) -> Result<Sides, String> {
+    transfer(items.next_multiple_of(DESCRIPTORS as u64), send_batches, receive_batches)
 }
 
-/// Lets one thread give so many items and another take them, and compares the sums of their numbers.
+/// Lets one thread send items and another receive them, and compares the sums of their numbers.
 fn transfer<T: Send>(
     items: u64,
     give: impl FnOnce(Producer<T>, u64) + Send,
@@ -90,7 +92,7 @@ fn transfer<T: Send>(
     Ok(Sides { producer_ns, consumer_ns })
 }
 
-/// Both threads' results, or what to say of one that died.
+/// Both threads' results, or the message of a panic.
 trait IntoResults<A, B> {
     fn into_results(self) -> Result<(A, B), String>;
 }
@@ -113,10 +115,10 @@ fn give(mut ring: Producer<Descriptor>, items: u64) {
             staged.push([next; 5]);
             next += 1;
         }
-        let room = ring.slots().min(staged.len());
-        match ring.write_chunk_uninit(room) {
-            Ok(chunk) if room > 0 => {
-                chunk.fill_from_iter(staged.drain(..room));
+        let space = ring.slots().min(staged.len());
+        match ring.write_chunk_uninit(space) {
+            Ok(chunk) if space > 0 => {
+                chunk.fill_from_iter(staged.drain(..space));
                 backoff.reset();
             }
             _ => backoff.snooze(),
@@ -145,52 +147,53 @@ fn take(mut ring: Consumer<Descriptor>, items: u64) -> u64 {
     sum
 }
 
-/// Fills trays that have come back, and makes new ones as long as more packets may be on the way.
-fn give_trays(mut ring: Producer<Share>, items: u64) {
+/// Fills batches that have returned, and creates new ones while more packets may be in flight.
+fn send_batches(mut ring: Producer<Share>, items: u64) {
     let backoff = Backoff::new();
-    let mut on_the_way: VecDeque<Arc<Tray>> = VecDeque::new();
+    let mut in_flight: VecDeque<Arc<DescriptorBatch>> = VecDeque::new();
     let mut next = 0;
     while next < items {
-        let oldest_is_back = on_the_way.front_mut().is_some_and(|tray| Arc::get_mut(tray).is_some());
-        let mut tray = if oldest_is_back {
-            on_the_way.pop_front().unwrap_or_else(|| unreachable!("there is an oldest"))
-        } else if on_the_way.len() < SLOTS / PARCELS {
-            Arc::new(Tray([[0; WORDS]; PARCELS]))
+        let oldest_is_back = in_flight.front_mut().is_some_and(|batch| Arc::get_mut(batch).is_some());
+        let mut batch = if oldest_is_back {
+            in_flight.pop_front().unwrap_or_else(|| unreachable!("there is an oldest"))
+        } else if in_flight.len() < SLOTS / DESCRIPTORS {
+            Arc::new(DescriptorBatch([[0; WORDS]; DESCRIPTORS]))
         } else {
             backoff.snooze();
             continue;
         };
         backoff.reset();
-        let parcels = Arc::get_mut(&mut tray).unwrap_or_else(|| unreachable!("nobody else has it"));
-        stream::past_caches(&mut parcels.0, |writer| {
-            for number in next..next + PARCELS as u64 {
+        let descriptors =
+            Arc::get_mut(&mut batch).unwrap_or_else(|| unreachable!("the batch has no other owner"));
+        stream::past_caches(&mut descriptors.0, |writer| {
+            for number in next..next + DESCRIPTORS as u64 {
                 writer.push([number; WORDS]);
             }
         });
-        next += PARCELS as u64;
-        let pushed = ring.push((Arc::clone(&tray), u64::MAX));
-        debug_assert!(pushed.is_ok(), "a ring has room for all that may be on the way");
-        on_the_way.push_back(tray);
+        next += DESCRIPTORS as u64;
+        let pushed = ring.push((Arc::clone(&batch), u64::MAX));
+        debug_assert!(pushed.is_ok(), "a ring has space for all items in flight");
+        in_flight.push_back(batch);
     }
 }
 
-fn take_trays(mut ring: Consumer<Share>, items: u64) -> u64 {
+fn receive_batches(mut ring: Consumer<Share>, items: u64) -> u64 {
     let backoff = Backoff::new();
     let (mut sum, mut taken) = (0_u64, 0);
     while taken < items {
-        let Ok((tray, mut mask)) = ring.pop() else {
+        let Ok((batch, mut mask)) = ring.pop() else {
             backoff.snooze();
             continue;
         };
         backoff.reset();
-        for parcel in &tray.0 {
-            prefetch::read(parcel);
-            prefetch::read(&raw const parcel[WORDS - 1]);
+        for descriptor in &batch.0 {
+            prefetch::read(descriptor);
+            prefetch::read(&raw const descriptor[WORDS - 1]);
         }
         while mask != 0 {
-            let parcel = &tray.0[mask.trailing_zeros() as usize];
+            let descriptor = &batch.0[mask.trailing_zeros() as usize];
             // Both of its lines.
-            sum = sum.wrapping_add(parcel[0] ^ parcel[WORDS - 1] ^ parcel[WORDS / 2]);
+            sum = sum.wrapping_add(descriptor[0] ^ descriptor[WORDS - 1] ^ descriptor[WORDS / 2]);
             mask &= mask - 1;
             taken += 1;
         }
@@ -204,7 +207,7 @@ mod tests {
 
     #[test]
     fn everything_comes_out() {
-        for sides in [descriptors(100_001), trays(100_001)] {
+        for sides in [descriptors(100_001), descriptor_batches(100_001)] {
             let sides = sides.unwrap();
             assert!(sides.producer_ns > 0 && sides.consumer_ns > 0);
         }

@@ -1,4 +1,5 @@
-//! Whole programs on one capture in the layouts, beside what the machine can do: two programs on its halves.
+//! Whole programs on one capture in each layout, beside the machine's limit: two programs on its
+//! halves.
 //!
 //! | variant | what a round does |
 //! | --- | --- |
@@ -18,18 +19,18 @@ use flowloom_measure::{Elapsed, RatioRow, ResultRow, Rounds, Samples, clock};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::answers::Answers;
 use crate::goal::{Clock, JudgedResult, JudgedRow};
-use crate::ledger::Ledger;
 
 /// The applications, as the command line names them.
 const APPS: [&str; 3] = ["tcp-tracker", "accounting", "l7"];
 /// Packets per flow of the generated capture.
 const FLOW_PACKETS: u64 = 20;
-/// A worker must reach this share of the speed of a program that shares nothing.
+/// The share of the speed of two independent programs that two workers must reach.
 const OF_TWO_PROGRAMS: f64 = 0.95;
-/// Two workers must be so many times as fast as one thread, where two programs are.
+/// The speed-up that two workers must reach over one thread, if two programs do.
 const SPEED_UP: f64 = 1.7;
-/// Two workers may take so many times the processor time of one thread.
+/// The limit for the processor time of two workers, as a multiple of one thread's.
 const CPU_MAX: f64 = 1.08;
 /// The layout that has goals.
 const JUDGED: &str = "sharded 2";
@@ -48,7 +49,7 @@ impl Halves {
     ///
     /// # Errors
     ///
-    /// Where the temporary files cannot be written: they take about 700 bytes a packet.
+    /// If the temporary files cannot be written: they take about 700 bytes per packet.
     pub fn generate(packets: u64) -> io::Result<Self> {
         let folder = TempDir::new()?;
         let flows = (packets / FLOW_PACKETS).max(1);
@@ -95,7 +96,7 @@ impl Variant {
     }
 }
 
-/// What is measured.
+/// The measured variants.
 #[derive(Debug)]
 pub struct Bench<'a> {
     /// Our command.
@@ -127,13 +128,13 @@ impl Bench<'_> {
             .collect();
         let (mut results, mut ratios) = (Vec::new(), Vec::new());
         for app in APPS {
-            let digests = Ledger::default();
+            let digests = Answers::default();
             let mut rounds = Rounds::new(self.rounds);
             for &variant in &variants {
                 let digests = &digests;
                 rounds = rounds.variant_with_lap(variant.name(), move |lap| {
                     let ran = self.go(variant, app, digests);
-                    // A lap without a time would hide what went wrong.
+                    // A lap without a time would hide the error.
                     lap.add(ran.as_ref().copied().unwrap_or_default());
                     ran.map(|_| ())
                 });
@@ -146,8 +147,8 @@ impl Bench<'_> {
         Ok((results, ratios))
     }
 
-    /// Runs a variant, and checks what it found.
-    fn go(&self, variant: Variant, app: &str, digests: &Ledger) -> Result<Elapsed, String> {
+    /// Runs a variant, and checks its results.
+    fn go(&self, variant: Variant, app: &str, digests: &Answers) -> Result<Elapsed, String> {
         let text = |error: io::Error| error.to_string();
         let [first, second] = &self.capture.parts;
         let whole = &self.capture.whole;
@@ -183,14 +184,14 @@ impl Bench<'_> {
             let output = output.map_err(text)?;
             let answer = Answer::of(&output.stdout).filter(|_| output.status.success());
             let answer = answer.ok_or_else(|| {
-                let said = String::from_utf8_lossy(&output.stderr);
-                format!("{command:?}: {}: {}", output.status, said.trim_end())
+                let output_text = String::from_utf8_lossy(&output.stderr);
+                format!("{command:?}: {}: {}", output.status, output_text.trim_end())
             })?;
             packets += answer.packets;
             if variant != Variant::TwoPrograms {
                 let halves =
                     [("as a half of the digest", answer.digest[0]), ("as the other", answer.digest[1])];
-                digests.say(&variant.name(), &halves)?;
+                digests.check(&variant.name(), &halves)?;
             }
         }
         if packets != self.capture.packets {
@@ -210,7 +211,7 @@ impl Bench<'_> {
     }
 }
 
-/// What a program says it has found.
+/// The results that a program prints.
 #[derive(Debug, PartialEq, Eq)]
 struct Answer {
     packets: u64,
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_says_is_read() {
+    fn the_output_of_a_program_is_parsed() {
         let json = br#"{"packets": 7, "digest": "0000000000000001000000000000000f"}"#;
         assert_eq!(Answer::of(json), Some(Answer { packets: 7, digest: [1, 15] }));
         assert_eq!(Answer::of(br#"{"packets": 7}"#), None);

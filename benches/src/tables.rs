@@ -6,7 +6,7 @@ use anyhow::Result;
 use flowloom::cpu::features::Isa;
 use flowloom::flow_table::{DHash, DHashConfig, LineHash, LineHashConfig};
 use flowloom_measure::lookup::contender::{
-    Contender, FloorContender, MapContender, OurTable, StdMap, Work,
+    Contender, LowerBoundContender, MapContender, OurTable, StdMap, Work,
 };
 use flowloom_measure::lookup::{Flows, State, flood};
 use flowloom_measure::{Outcome, RatioRow, ResultRow, Rounds, Samples};
@@ -18,8 +18,8 @@ use crate::peers::maps::{Dash, Hashbrown};
 /// Our table, first in every comparison.
 const OURS: &str = "linehash";
 const OURS_AVX2: &str = "linehash, avx2";
-const FLOOR: &str = "floor";
-const SPREAD_FLOOR: &str = "floor, states as allocated";
+const BOUND: &str = "lower bound";
+const SPREAD_BOUND: &str = "lower bound, states as allocated";
 const HASHBROWN: &str = "hashbrown + foldhash";
 const STD: &str = "std";
 const RTE_DENSE: &str = "rte_hash, 95 % full";
@@ -28,15 +28,17 @@ const RTE_HALF: &str = "rte_hash, half full";
 /// Keys of our batches; `rte_hash` takes 64 at most.
 const BATCHES: [usize; 2] = [32, 256];
 
-/// Flows of a batch that come or go at once; nobody else has a call for many, so rivals take theirs one by one.
+/// Flows of a batch that are inserted or removed at once; rivals have no call for many, so they
+/// process them one by one.
 const CHURN_BATCH: usize = 32;
 const BUILD_BATCH: usize = 256;
 
-/// The most flows of forty-byte keys that everybody is compared with in everything: beyond, [`Scope::Lookups`], which takes no
-/// more memory than sixteen-byte keys do.
+/// The maximum number of flows with forty-byte keys in the full comparison: beyond,
+/// [`Scope::Lookups`], which takes no more memory than sixteen-byte keys do.
 const LONG_KEYS_MAX: u32 = 2_000_000;
 
-/// The most flows that are compared from the frame on: beyond, making and tracking the frames would take longest of all.
+/// The most flows that are compared from the frame on: beyond, making and tracking the frames would
+/// take longest of all.
 const FRAMES_MAX: u32 = 2_000_000;
 
 /// How much to compare.
@@ -46,20 +48,20 @@ pub struct Options {
     pub rounds: usize,
     /// Numbers of flows.
     pub flows: Vec<u32>,
-    /// Start DPDK with so many megabytes of reserved huge pages; `None` leaves it out.
+    /// Start DPDK with this many megabytes of reserved huge pages; `None` leaves it out.
     pub dpdk_megabytes: Option<u32>,
 }
 
-/// Who is compared, and in what.
+/// The contenders, and the operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
-    /// Everybody, in everything.
+    /// All contenders, all operations.
     All,
-    /// `LineHash`, hashbrown, `rte_hash` half full and the floor, looking up.
+    /// `LineHash`, hashbrown, `rte_hash` half full and the lower bound, lookups only.
     Lookups,
 }
 
-/// Who takes part.
+/// The contenders.
 type Contenders<'a> = Vec<RefCell<Box<dyn Contender + 'a>>>;
 
 /// Runs all comparisons; missing rivals are named in the second half.
@@ -72,9 +74,9 @@ pub fn run(options: &Options, report: &mut JudgedReport) -> Result<Vec<String>> 
     let with_dpdk = start_dpdk(options, &mut missing);
     for &count in &options.flows {
         let flows = Flows::<2>::new(count, 1);
-        let everybody = contenders(&flows, with_dpdk, Scope::All)?;
-        compare(&everybody, "16-byte keys", count, options.rounds, Scope::All, true, report)?;
-        drop(everybody);
+        let all = contenders(&flows, with_dpdk, Scope::All)?;
+        compare(&all, "16-byte keys", count, options.rounds, Scope::All, true, report)?;
+        drop(all);
         let flows = Flows::<5>::new(count, 1);
         let scope = if count <= LONG_KEYS_MAX { Scope::All } else { Scope::Lookups };
         let some = contenders(&flows, with_dpdk, scope)?;
@@ -125,13 +127,13 @@ fn contenders<const W: usize>(flows: &Flows<W>, with_dpdk: bool, scope: Scope) -
     let mut all: Contenders<'_> = vec![
         RefCell::new(Box::new(OurTable::new(OURS, flows, line(Isa::detect()))?)),
         RefCell::new(Box::new(MapContender::<W, Hashbrown<W>>::new(HASHBROWN, flows))),
-        RefCell::new(Box::new(FloorContender::new(FLOOR, flows, 1.0))),
+        RefCell::new(Box::new(LowerBoundContender::new(BOUND, flows, 1.0))),
     ];
     if scope == Scope::All {
         all.push(RefCell::new(Box::new(OurTable::new("dhash", flows, dhash)?)));
         all.push(RefCell::new(Box::new(MapContender::<W, Dash<W>>::new("dashmap + foldhash", flows))));
         all.push(RefCell::new(Box::new(MapContender::<W, StdMap<W>>::new(STD, flows))));
-        all.push(RefCell::new(Box::new(FloorContender::new(SPREAD_FLOOR, flows, 4.0 / 3.0))));
+        all.push(RefCell::new(Box::new(LowerBoundContender::new(SPREAD_BOUND, flows, 4.0 / 3.0))));
         if Isa::Avx2.is_available() && Isa::detect() != Isa::Avx2 {
             all.push(RefCell::new(Box::new(OurTable::new(OURS_AVX2, flows, line(Isa::Avx2))?)));
         }
@@ -157,12 +159,12 @@ fn add_dpdk<const W: usize>(_all: &mut Contenders<'_>, _flows: &Flows<W>, _scope
     anyhow::bail!("built without DPDK")
 }
 
-/// What the ratio of a rival's time to ours should be at least.
+/// The goal for the ratio of a rival's time to ours.
 fn goal(work: Work, rival: &str, flows: u32) -> Option<f64> {
     match (work, rival) {
-        (Work::Hit { batch: 256 }, FLOOR) if flows <= 100_000 => Some(1.0 / 1.6),
-        (Work::Hit { batch: 256 }, FLOOR) => Some(1.0 / 1.25),
-        (Work::Miss { batch: 256 }, FLOOR) => Some(1.0 / 1.75),
+        (Work::Hit { batch: 256 }, BOUND) if flows <= 100_000 => Some(1.0 / 1.6),
+        (Work::Hit { batch: 256 }, BOUND) => Some(1.0 / 1.25),
+        (Work::Miss { batch: 256 }, BOUND) => Some(1.0 / 1.75),
         (Work::Hit { batch: 256 }, HASHBROWN) if flows > 100_000 => Some(1.8),
         (Work::Single, RTE_DENSE | RTE_HALF) if flows > 100_000 => Some(3.0),
         (Work::Churn | Work::ChurnBatch { .. }, RTE_HALF) => Some(1.0 / 0.45),
@@ -194,7 +196,7 @@ fn compare(
         works.extend([Work::Build, Work::BuildBatch { batch: BUILD_BATCH }]);
     }
     for work in works {
-        // A table that is 95 % full of what it was made for fails to take new flows in the place of old ones.
+        // A table that is 95 % full of its capacity fails to replace flows by new ones.
         let takes_part = |contender: &dyn Contender| {
             contender.can(work)
                 && !(matches!(work, Work::Churn | Work::ChurnBatch { .. }) && contender.name() == RTE_DENSE)
@@ -284,7 +286,7 @@ mod tests {
                 let of_keys = |row: &&JudgedRow| row.row.work.ends_with(keys) && row.row.rival == rival;
                 report.ratios.iter().any(|row| of_keys(&row))
             };
-            assert!([HASHBROWN, STD, "dashmap + foldhash", FLOOR].into_iter().all(there), "{keys}");
+            assert!([HASHBROWN, STD, "dashmap + foldhash", BOUND].into_iter().all(there), "{keys}");
         }
     }
 }

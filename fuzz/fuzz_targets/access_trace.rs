@@ -1,4 +1,5 @@
-//! Any bytes as a trace of accesses, and the trace through caches: quick and plain versions must agree.
+//! Any bytes as a trace of accesses, and the trace through caches: quick and plain versions must
+//! agree.
 //!
 //! The first byte chooses the format, the second the policy.
 #![no_main]

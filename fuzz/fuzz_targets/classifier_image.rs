@@ -1,4 +1,5 @@
-//! Any bytes as a classifier's image, with the right check sum put in: an error, or a classifier that is safe to ask.
+//! Any bytes as a classifier's image, with the right check sum inserted: an error, or a classifier
+//! that is safe to use.
 #![no_main]
 
 use flowloom_classifier::image::VERSION;

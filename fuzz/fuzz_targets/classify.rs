@@ -1,4 +1,5 @@
-//! Any rules and headers, under a limit of memory: every classifier answers as the first match does, or says why it was not built.
+//! Any rules and headers, under a limit of memory: every classifier answers as the first match
+//! does, or reports why it was not built.
 #![no_main]
 
 use arbitrary::Arbitrary;

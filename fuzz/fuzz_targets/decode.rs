@@ -1,4 +1,5 @@
-//! Any bytes behind any link layer: no panic, offsets within the bytes, and the shortcut agrees with the layers.
+//! Any bytes behind any link layer: no panic, offsets within the bytes, and the shortcut agrees
+//! with the layers.
 #![no_main]
 
 use flowloom_packet::decode::decode_layered;

@@ -1,7 +1,8 @@
-//! Any fragments in any order: each is accounted for, what is held stays within its bounds, and the same input gives the
-//! same packets whatever the batches.
+//! Any fragments in any order: each is accounted for, buffers stay within their bounds, and the
+//! same input gives the same packets whatever the batches.
 //!
-//! Bytes make fragments of a few datagrams that a fuzzer would not guess the headers of, and some frames of its own.
+//! Bytes make fragments of a few datagrams that a fuzzer would not guess the headers of, and some
+//! frames of its own.
 #![no_main]
 
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use libfuzzer_sys::fuzz_target;
 
 #[derive(Arbitrary, Debug)]
 enum Frame {
-    /// A fragment: which datagram, family, offset in eighths, whether there is more, length, its bytes.
+    /// A fragment: its datagram, family, offset in eighths, more-fragments flag, length, bytes.
     Fragment { id: u8, v6: bool, offset: u16, more: bool, length: u16, fill: u8 },
     /// A frame as it is.
     Any(Vec<u8>),
@@ -34,7 +35,7 @@ impl Frame {
         match self {
             Self::Any(bytes) => bytes,
             Self::Fragment { id, v6, offset, more, length, fill } => {
-                // Short ones, and offsets near each other: fragments are to meet.
+                // Short ones, and offsets near each other, so that fragments overlap.
                 let length = usize::from(length % 200);
                 let offset = if offset % 8 == 0 { offset & 0x1FFF } else { offset % 64 };
                 let payload = vec![fill; length];
@@ -121,7 +122,7 @@ fn drained(input: &Input, frames: &[Vec<u8>], batch_packets: usize) -> (Vec<Vec<
         assert!(datagrams <= limits.datagrams_max && bytes <= limits.bytes_max, "{datagrams}, {bytes}");
         match fill {
             Fill::Packets => {}
-            Fill::Starved => panic!("nobody holds a block"),
+            Fill::Starved => panic!("all blocks are free"),
             Fill::End => break,
         }
         let block = batch.block.as_ref().expect("a batch with packets has a block");

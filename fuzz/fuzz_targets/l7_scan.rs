@@ -1,4 +1,5 @@
-//! Any payload in any pieces: scanned once, piece by piece, it is named as when all of it is searched again at every piece.
+//! Any payload in any pieces: scanned once, piece by piece, it is named as when all of it is
+//! searched again at every piece.
 #![no_main]
 
 use std::sync::LazyLock;

@@ -1,7 +1,9 @@
-//! Any bytes as a capture in parts: whatever is assumed about where records begin, the parts find what one reader finds.
+//! Any bytes as a capture in parts: whatever is assumed about where records begin, the parts find
+//! what one reader finds.
 //!
-//! The first byte is the number of parts, the second what is put before the rest: nothing, the header of a classic
-//! capture, or a section with an interface. It also chooses whether the rest is repeated, which makes chains of records.
+//! The first byte is the number of parts, the second selects the prefix of the rest: nothing, the
+//! header of a classic capture, or a section with an interface. It also selects whether the rest is
+//! repeated, which makes chains of records.
 #![no_main]
 
 use std::path::{Path, PathBuf};
@@ -16,7 +18,7 @@ use libfuzzer_sys::fuzz_target;
 /// A packet: its bytes, its length on the wire, its time, its link type.
 type Seen = (Vec<u8>, u32, u64, LinkType);
 
-/// Packets, notices, files, and what is wrong.
+/// Packets, notices, files, and errors.
 type Found = (Vec<Seen>, Vec<Notice>, Vec<FileSummary>, Option<String>);
 
 /// Returns the file that inputs are written to: parts are of files that are mapped.

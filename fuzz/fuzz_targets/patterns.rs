@@ -1,4 +1,5 @@
-//! Any text as a file of patterns, ours or l7-filter's: an error with its line, or a scanner that answers as rescanning does.
+//! Any text as a file of patterns, ours or l7-filter's: an error with its line, or a scanner that
+//! answers as rescanning does.
 #![no_main]
 
 use flowloom_dpi::load::{parse_l7, parse_own};
@@ -28,7 +29,7 @@ fuzz_target!(|data: &[u8]| {
     }
     let Ok(scanner) = Scanner::with_budget(&patterns, budget) else { return };
     let rescanner = Rescanner::new(&patterns).expect("each was an expression");
-    // The text itself is as good a payload as any: it holds the literals.
+    // The text itself is a good payload, because it contains the literals.
     for transport in Transport::ALL {
         for payload in [rest, &rest[rest.len() / 2..], b"", b"\0a\r\n\xff"] {
             assert_eq!(scanner.scan_whole(transport, payload), rescanner.first(transport, payload));

@@ -1,7 +1,7 @@
 //! Any bytes as a classic capture: read to an end, within their blocks, whatever the records claim.
 //!
-//! The first byte chooses the variant whose header is put before the rest, so that most inputs get as far as
-//! the records; a few go in as they are.
+//! The first byte selects the variant whose header precedes the rest, so that most inputs reach the
+//! records; a few stay as they are.
 #![no_main]
 
 mod drain;
@@ -9,10 +9,11 @@ mod drain;
 use drain::drain;
 use libfuzzer_sys::fuzz_target;
 
-/// Magic numbers: microseconds, nanoseconds, and the modified variant with eight more bytes a record.
+/// Magic numbers: microseconds, nanoseconds, and the modified variant with eight more bytes a
+/// record.
 const MAGICS: [u32; 3] = [0xA1B2_C3D4, 0xA1B2_3C4D, 0xA1B2_CD34];
 
-/// Returns the file header that a choice stands for; one choice in four has none.
+/// Returns the file header of a selection; one in four has none.
 fn header(choice: u8) -> Vec<u8> {
     let Some(&magic) = MAGICS.get(usize::from(choice % 4)) else { return Vec::new() };
     let word = |value: u32| if choice & 4 == 0 { value.to_le_bytes() } else { value.to_be_bytes() };

@@ -1,8 +1,9 @@
 //! Any bytes as a pcapng capture: read to an end, within their blocks, whatever the blocks claim.
 //!
-//! The first byte chooses what is put before the rest: nothing, a section header, or a section with interfaces
-//! of either byte order. It also chooses whether the rest is taken as bytes or as the bodies of well-formed
-//! blocks, which a fuzzer would seldom find by itself because a block states its length twice.
+//! The first byte selects the prefix of the rest: nothing, a section header, or a section with
+//! interfaces of either byte order. It also selects whether the rest is raw bytes or the bodies of
+//! well-formed blocks, which a fuzzer would seldom find by itself because a block states its length
+//! twice.
 #![no_main]
 
 mod drain;
@@ -10,7 +11,8 @@ mod drain;
 use drain::drain;
 use libfuzzer_sys::fuzz_target;
 
-/// Block types: section, interface, obsolete packet, simple packet, enhanced packet, and one nobody knows.
+/// Block types: section, interface, obsolete packet, simple packet, enhanced packet, and an unknown
+/// one.
 const KINDS: [u32; 6] = [0x0A0D_0D0A, 1, 2, 3, 6, 0x0BAD];
 
 /// Numbers in one of the two byte orders.
@@ -28,7 +30,7 @@ impl Order {
         if self.big_endian { value.to_be_bytes() } else { value.to_le_bytes() }
     }
 
-    /// Returns a block whose two lengths are right.
+    /// Returns a block whose two lengths agree.
     fn block(self, kind: u32, body: &[u8]) -> Vec<u8> {
         let mut body = body.to_vec();
         body.resize(body.len().next_multiple_of(4), 0);
@@ -60,7 +62,7 @@ fuzz_target!(|input: &[u8]| {
     if choice & 8 == 0 {
         bytes.extend(rest);
     } else {
-        // A kind, a length, and that much of what follows as the block's body.
+        // A kind, a length, and that many following bytes as the block's body.
         let mut rest = rest;
         while let [kind, length, body @ ..] = rest {
             let (body, after) = body.split_at(body.len().min(usize::from(*length)));

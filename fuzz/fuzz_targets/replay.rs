@@ -1,7 +1,8 @@
-//! Any bytes as a capture through the whole engine: read, joined, decoded, looked up, tracked, reported.
+//! Any bytes as a capture through the whole engine: read, joined, decoded, looked up, tracked,
+//! reported.
 //!
-//! Every packet is accounted for, nothing panics, and two workers find what one thread finds. The first byte chooses
-//! what the run does, the second what header is put before the rest.
+//! Every packet is accounted for, nothing panics, and two workers find what one thread finds. The
+//! first byte selects the options of the run, the second the header that precedes the rest.
 #![no_main]
 
 use std::io::Cursor;
@@ -19,7 +20,7 @@ use flowloom_traffic::capture::{Capture, CaptureOptions, UnpackLimits};
 use flowloom_traffic::defrag::{Defrag, DefragLimits};
 use libfuzzer_sys::fuzz_target;
 
-/// A capture in memory, as a source; it counts what it yields.
+/// A capture in memory, as a source; it counts the packets that it yields.
 struct InMemory {
     capture: Capture,
 }
@@ -36,7 +37,7 @@ impl PacketSource for InMemory {
     }
 }
 
-/// Returns the header of a classic capture with a link type, or nothing where the bytes are to speak for themselves.
+/// Returns the header of a classic capture with a link type, or nothing for raw input.
 fn header(choice: u8) -> Vec<u8> {
     let links = [1_u32, 101, 113, 0, 9, 105, 127, 276];
     let Some(link) = links.get(usize::from(choice % 16)) else { return Vec::new() };
@@ -44,7 +45,8 @@ fn header(choice: u8) -> Vec<u8> {
     words.iter().flat_map(|word: &u32| word.to_le_bytes()).collect()
 }
 
-/// Runs the engine, and returns packets taken in and the digest of the flows; nothing where it is no capture.
+/// Runs the engine, and returns packets taken in and the digest of the flows; `None` if the input
+/// is no capture.
 fn outcome(bytes: &[u8], options: u8, mode: Layout) -> Option<(u64, String)> {
     let limits = UnpackLimits { bytes_max: 4 << 20, ratio_max: 100, ratio_after_bytes: 1 << 20 };
     let reading = CaptureOptions { map: false, limits };
@@ -76,7 +78,7 @@ fuzz_target!(|input: &[u8]| {
     let mut bytes = header(choice);
     bytes.extend_from_slice(rest);
     let inline = outcome(&bytes, options, Layout::Inline);
-    // Threads are dear: a second look at one input in sixteen.
+    // Threads are expensive: one input in sixteen runs a second time.
     if options & 0xF0 == 0x10 {
         assert_eq!(outcome(&bytes, options, Layout::Pipeline { workers: 2 }), inline);
     }

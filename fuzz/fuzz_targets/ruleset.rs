@@ -1,4 +1,5 @@
-//! Any text as rules and headers: no panic, places inside the text, and what is read is written and read again.
+//! Any text as rules and headers: no panic, error positions inside the text, and parsed rules
+//! survive writing and parsing again.
 #![no_main]
 
 use flowloom_classifier::RuleSet;
@@ -11,7 +12,7 @@ use libfuzzer_sys::fuzz_target;
 fn check(text: &str, error: &LoadError) {
     assert!(error.line >= 1 && error.line <= text.lines().count().max(1) + 1, "{error}");
     assert!(error.column >= 1 && error.text_column >= 1);
-    // An empty line is not shown.
+    // An error does not show an empty line.
     assert!(error.text.is_empty() || error.to_string().lines().count() >= 3);
 }
 
@@ -39,7 +40,7 @@ fuzz_target!(|data: &[u8]| {
             let form = [Form::Nft, Form::Cisco, Form::Aws, Form::Toml][usize::from(form) - 4];
             let chain = (form == Form::Nft).then(|| String::from("c"));
             match load(text, form, &LoadOptions { limits, chain, ..LoadOptions::default() }) {
-                // What is written is read again.
+                // The written text is parsed again.
                 Ok(policy) => {
                     if let Ok(written) = flowloom_classifier::write::toml::write(&policy) {
                         let again = toml::load(&written, LoadLimits::default());

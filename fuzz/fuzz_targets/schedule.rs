@@ -1,9 +1,9 @@
-//! Any topology from any text; any scheduler, over workers and queues that do what the bytes say.
+//! Any topology from any text; any scheduler, over workers and queues that the bytes control.
 
 #![no_main]
 
-use flowloom_scheduler::sim::Scheme;
-use flowloom_scheduler::sim::schemes::Policy;
+use flowloom_scheduler::registry::Policy;
+use flowloom_scheduler::registry::Scheme;
 use flowloom_scheduler::{Topology, laws};
 use libfuzzer_sys::fuzz_target;
 
@@ -19,7 +19,7 @@ fuzz_target!(|input: (&str, u8, &[u8])| {
             let mut words = bytes.chunks(8).cycle();
             let mut count = 0_u64;
             let mut draw = || {
-                // The bytes again and again, each round of them told apart.
+                // The bytes repeated, each round with different values.
                 let mut word = [0; 8];
                 let chunk = words.next().unwrap_or_default();
                 word[..chunk.len()].copy_from_slice(chunk);
@@ -35,7 +35,7 @@ fuzz_target!(|input: (&str, u8, &[u8])| {
         }
         Policy::Pull(mut policy) => {
             let seed = bytes.iter().fold(0_u64, |seed, &byte| seed.rotate_left(7) ^ u64::from(byte));
-            laws::check_intake(&mut *policy, topology.workers(), seed);
+            laws::check_pull(&mut *policy, topology.workers(), seed);
         }
     }
 });

@@ -1,7 +1,7 @@
 //! Any sequence of operations on any small table keeps the laws of flow tables.
 //!
-//! The input chooses the table's sizes, how many bits its hashes keep, and the operations. Nothing may
-//! panic but a broken law.
+//! The input selects the table's sizes, how many bits its hashes keep, and the operations. Only a
+//! broken law may panic.
 #![no_main]
 
 use arbitrary::Arbitrary;

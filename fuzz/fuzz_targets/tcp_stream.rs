@@ -1,4 +1,4 @@
-//! Any segments in any order: what comes out in sequence is what an array has in which the first copy of a byte stays.
+//! Any segments in any order: the stream equals an array in which the first copy of a byte stays.
 #![no_main]
 
 use arbitrary::Arbitrary;
@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 struct Input {
     start: u32,
     wide: bool,
-    /// Offset from the last one's begin, whether it is a SYN, its data.
+    /// Offset from the beginning of the last one, whether it is a SYN, its data.
     segments: Vec<(i16, bool, Vec<u8>)>,
     /// Sequence numbers from anywhere.
     wild: Vec<(u32, bool, Vec<u8>)>,
@@ -56,7 +56,8 @@ fuzz_target!(|input: Input| {
         assert_eq!(out, expected);
         assert_eq!(order.next_sequence(), Some(input.start.wrapping_add(1).wrapping_add(next as u32)));
     }
-    // Numbers from anywhere, with and without a window: nothing to compare, but no panic and a window that keeps its size.
+    // Arbitrary sequence numbers, with and without a window: no reference, but no panic and a
+    // window of constant size.
     for (i, (sequence, syn, payload)) in input.wild.iter().take(64).enumerate() {
         let window = (i % 3 > 0).then_some(&mut window);
         let segment = Segment { sequence: *sequence, syn: *syn, payload };

@@ -1,6 +1,7 @@
-//! Any bytes as a log of requests: every line is used or skipped for a reason, and what is used makes sessions.
+//! Any bytes as a log of requests: every line is used or skipped for a reason, and the used ones
+//! form sessions.
 //!
-//! The first byte chooses the format; half of the inputs get lines that are nearly right put before them.
+//! The first byte selects the format; half of the inputs get nearly valid lines as a prefix.
 #![no_main]
 
 use flowloom_tcb_cache::model::{LoggedSessions, PacketModel, Ports};

@@ -1,4 +1,5 @@
-//! `cargo xtask bench`: builds what is timed, finds the peers that are installed, and hands over.
+//! `cargo xtask bench`: builds a bench, finds the installed rivals, and runs the bench with their
+//! paths.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -19,7 +20,7 @@ const USAGE: &str =
            of the capture [2, 4, ... as far as there are CPUs], a pipeline, and two programs on its halves. Both
            captures take 700 bytes a packet below $TMPDIR.";
 
-/// Where libpcap's header lies on the systems we know.
+/// Where libpcap's header lies on supported systems.
 const LIBPCAP_HEADERS: [&str; 4] = [
     "/usr/include/pcap/pcap.h",
     "/usr/include/pcap.h",
@@ -27,10 +28,10 @@ const LIBPCAP_HEADERS: [&str; 4] = [
     "/opt/homebrew/include/pcap/pcap.h",
 ];
 
-/// Folders of system programs, which are not in everybody's search path.
+/// Folders of system programs that may be missing in the search path.
 const SYSTEM_PROGRAMS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
-/// Runs the bench of that name.
+/// Runs the bench with the given name.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     match arguments.split_first() {
         _ if is_help(arguments) => Ok(show(USAGE, arguments)),
@@ -41,7 +42,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
             hand_over(root, Command::new(bench).args(rest).arg("--flowloom").arg(flowloom))
         }
         Some((name, _)) if !name.starts_with('-') => {
-            bail!("no bench is called '{name}'\n{USAGE}")
+            bail!("unknown bench '{name}'\n{USAGE}")
         }
         _ => Ok(show(USAGE, arguments)),
     }
@@ -65,13 +66,13 @@ fn replay(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     hand_over(root, &mut command)
 }
 
-/// Runs a bench, which is told the commit and the compiler.
+/// Runs a bench with the commit and the compiler in its environment.
 fn hand_over(root: &Path, command: &mut Command) -> Result<ExitCode> {
     for (option, program, words) in [
         ("--git", "git", &["describe", "--always", "--dirty", "--exclude", "*"][..]),
         ("--rustc", "rustc", &["--version"][..]),
     ] {
-        if let Some(text) = said(root, program, words) {
+        if let Some(text) = output_of(root, program, words) {
             command.arg(option).arg(text);
         }
     }
@@ -79,18 +80,18 @@ fn hand_over(root: &Path, command: &mut Command) -> Result<ExitCode> {
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// A line of what cargo says while it builds, as far as it concerns us.
+/// A message of cargo's build output, with the fields that this program needs.
 #[derive(Deserialize)]
 struct Message {
     executable: Option<PathBuf>,
 }
 
-/// Builds one program with optimisation and returns where it lies.
+/// Builds one program with optimisation and returns its path.
 pub(crate) fn build(root: &Path, what: &[&str]) -> Result<PathBuf> {
     build_in(root, "release", what)
 }
 
-/// Builds one program in a profile, and returns where it lies.
+/// Builds one program in a profile and returns its path.
 pub(crate) fn build_in(root: &Path, profile: &str, what: &[&str]) -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
@@ -99,7 +100,7 @@ pub(crate) fn build_in(root: &Path, profile: &str, what: &[&str]) -> Result<Path
         .current_dir(root)
         .stderr(Stdio::inherit())
         .output()
-        .context("cargo cannot be run")?;
+        .context("cannot run cargo")?;
     if !output.status.success() {
         bail!("cargo build {} failed", what.join(" "));
     }
@@ -107,7 +108,7 @@ pub(crate) fn build_in(root: &Path, profile: &str, what: &[&str]) -> Result<Path
         .with_context(|| format!("cargo build {} built no program", what.join(" ")))
 }
 
-/// Returns the last program among cargo's messages.
+/// Returns the last program that cargo's messages name.
 fn executable(messages: &str) -> Option<PathBuf> {
     messages
         .lines()
@@ -116,7 +117,7 @@ fn executable(messages: &str) -> Option<PathBuf> {
         .next_back()
 }
 
-/// Returns where a program lies, in the search path or among the system's.
+/// Returns the path of a program, from the search path or the system folders.
 fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
@@ -125,8 +126,8 @@ fn find(program: &str) -> Option<PathBuf> {
         .find(|candidate| candidate.is_file())
 }
 
-/// Returns what a program prints, where it can be run.
-pub(crate) fn said(root: &Path, program: &str, words: &[&str]) -> Option<String> {
+/// Returns the output of a program, or none if it cannot run.
+pub(crate) fn output_of(root: &Path, program: &str, words: &[&str]) -> Option<String> {
     let output = Command::new(program).args(words).current_dir(root).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     output.status.success().then(|| text.trim().to_owned()).filter(|text| !text.is_empty())
@@ -150,6 +151,6 @@ mod tests {
     #[test]
     fn unknown_benches_are_refused() {
         let error = run(Path::new("."), &[String::from("table")]).unwrap_err();
-        assert!(error.to_string().contains("no bench is called 'table'"));
+        assert!(error.to_string().contains("unknown bench 'table'"));
     }
 }

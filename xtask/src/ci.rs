@@ -1,11 +1,11 @@
-//! `cargo xtask ci`: exactly what CI runs, because it is what CI runs.
+//! `cargo xtask ci`: runs the script that CI runs.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
 
-/// Runs `.ci/run` at the root and passes its success on.
+/// Runs `.ci/run` at the root and returns its status.
 pub(crate) fn run(root: &Path) -> Result<ExitCode> {
     let script = root.join(".ci/run");
     let status = Command::new("bash")

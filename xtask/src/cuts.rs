@@ -17,7 +17,7 @@ const USAGE: &str = "usage: cargo xtask cuts [--cuts N] [--seed S] [--captures P
   --seed      of the first case; each case has the next one [1]
   --captures  a capture or a folder of them [$FLOWLOOM_DATA, none where that is not set]";
 
-/// Builds the check and hands over.
+/// Builds the check and runs it.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     if is_help(arguments) {
         return Ok(show(USAGE, arguments));

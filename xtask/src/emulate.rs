@@ -1,7 +1,8 @@
-//! `cargo xtask emulate`: tests of what other processors run, on this one.
+//! `cargo xtask emulate`: runs tests for another processor on this one.
 //!
-//! 64-bit ARM has back ends of its own (NEON), and s390x has the other byte order. QEMU's user mode runs the tests as programs of this
-//! machine; it keeps this machine's memory order, so it says nothing of races.
+//! 64-bit ARM has back ends of its own (NEON), and s390x has the other byte order. QEMU's user mode
+//! runs the tests as programs of this machine. It keeps this machine's memory order, so it cannot
+//! find races.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -18,9 +19,9 @@ const USAGE: &str = "usage: cargo xtask emulate aarch64|s390x [PACKAGE…] [-- T
   Needs QEMU's user mode, a C compiler and libraries for that processor (Debian: qemu-user gcc-aarch64-linux-gnu
   libc6-dev-arm64-cross, or gcc-s390x-linux-gnu libc6-dev-s390x-cross) and Rust's (rustup target add
   aarch64-unknown-linux-gnu, or s390x-unknown-linux-gnu).
-  Without packages: those below the engine that look at bytes or instruction sets.";
+  Without packages: the crates below the engine that depend on byte order or instruction sets.";
 
-/// What is tested unless packages are named.
+/// Packages to test by default.
 const PACKAGES: [&str; 6] = [
     "flowloom-cpu",
     "flowloom-flow-key",
@@ -30,13 +31,13 @@ const PACKAGES: [&str; 6] = [
     "flowloom-dpi",
 ];
 
-/// Runs the tests as that processor would.
+/// Runs the tests for the given processor.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     let processor = match arguments.first().map(String::as_str) {
         _ if is_help(arguments) => return Ok(show(USAGE, arguments)),
         Some(name @ ("aarch64" | "s390x")) => name,
         Some(name) if !name.starts_with('-') => {
-            bail!("no processor is called '{name}'\n{USAGE}")
+            bail!("unknown processor '{name}'\n{USAGE}")
         }
         _ => return Ok(show(USAGE, arguments)),
     };
@@ -68,6 +69,6 @@ mod tests {
     #[test]
     fn unknown_processors_are_refused() {
         let error = run(Path::new("."), &[String::from("vax")]).unwrap_err();
-        assert!(error.to_string().contains("no processor is called 'vax'"));
+        assert!(error.to_string().contains("unknown processor 'vax'"));
     }
 }

@@ -1,7 +1,9 @@
-//! `cargo xtask live`: packets over a pair of interfaces into `replay --iface`, in a network of their own.
+//! `cargo xtask live`: sends packets through a veth pair to `replay --iface`, in a network
+//! namespace.
 //!
-//! Every packet that is sent must be counted at the other end: processed, or dropped for a reason. Three runs: one that
-//! keeps up, one with workers, and one that is stopped while packets come, so that the kernel's buffer overflows.
+//! The receiver must count every packet sent: processed, or dropped for a reason. Three runs: one
+//! that keeps up, one with workers, and one that is stopped while packets arrive, so that the
+//! kernel's buffer overflows.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -12,30 +14,31 @@ use serde_json::Value;
 
 use crate::bench::build_in;
 
-/// The name of the network; whatever has it is removed.
+/// Name of the network namespace; an existing one of that name is removed.
 const NETWORK: &str = "flowloom-live";
 const SENDER: &str = "fl0";
 const RECEIVER: &str = "fl1";
 /// Packets of the trace, and how often it is sent.
 const PACKETS: u64 = 50_000;
 const TIMES: u64 = 4;
-/// How long a run may take to begin, and how long nothing may arrive until all has.
+/// Limits for the start of a run, and for the time without packets before all have arrived.
 const PATIENCE: Duration = Duration::from_secs(10);
 const QUIET: Duration = Duration::from_millis(1500);
 
-/// A network namespace that is removed in the end.
+/// A network namespace that is removed on drop.
 struct Network;
 
 impl Network {
     fn new() -> Result<Self> {
-        // One that a run left behind when it was killed.
+        // Removes the namespace of an earlier run that was killed.
         let _ = Command::new("ip").args(["netns", "delete", NETWORK]).stderr(Stdio::null()).status();
-        finish(&mut ip(&["netns", "add", NETWORK]))
-            .context("no network of its own can be made here: root, or CAP_SYS_ADMIN and CAP_NET_ADMIN")?;
+        finish(&mut ip(&["netns", "add", NETWORK])).context(
+            "cannot make a network namespace: run as root, or with CAP_SYS_ADMIN and CAP_NET_ADMIN",
+        )?;
         let network = Self;
         let inside = |words: &[&str]| finish(ip(&["-n", NETWORK]).args(words));
         inside(&["link", "add", SENDER, "type", "veth", "peer", "name", RECEIVER])?;
-        // IPv6 would announce itself, and those packets are not ours.
+        // IPv6 would send announcements of its own, which the test must not count.
         for interface in [SENDER, RECEIVER] {
             let setting = format!("net.ipv6.conf.{interface}.disable_ipv6=1");
             finish(network.command(Path::new("sysctl")).args(["-q", "-w", &setting]))?;
@@ -44,8 +47,8 @@ impl Network {
         Ok(network)
     }
 
-    /// Returns a command that runs in the network.
-    #[expect(clippy::unused_self, reason = "there must be a network to run in")]
+    /// Returns a command that runs in the namespace.
+    #[expect(clippy::unused_self, reason = "the namespace must exist")]
     fn command(&self, program: &Path) -> Command {
         let mut command = ip(&["netns", "exec", NETWORK]);
         command.arg(program);
@@ -71,13 +74,13 @@ fn finish(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs the three, and says what each has counted.
+/// Runs the three tests and prints what each has counted.
 pub(crate) fn run(root: &Path) -> Result<ExitCode> {
     let flowloom =
         build_in(root, "dev", &["-p", "flowloom-cli", "--bin", "flowloom", "--features", "live"])?;
     let send =
         build_in(root, "dev", &["-p", "flowloom-traffic", "--example", "send", "--features", "live"])?;
-    // Wherever cargo builds.
+    // The folder of cargo's build output.
     let trace = flowloom.with_file_name("live.pcap");
     finish(
         Command::new(&flowloom)
@@ -89,8 +92,8 @@ pub(crate) fn run(root: &Path) -> Result<ExitCode> {
     let bench = Bench { network, flowloom, send, trace };
     for (name, options, stopped) in [
         ("inline", &[][..], false),
-        ("two workers, fragments joined", &["--workers", "2", "--defrag"][..], false),
-        ("stopped while packets come", &["--kernel-buffer", "512k"][..], true),
+        ("two workers, with --defrag", &["--workers", "2", "--defrag"][..], false),
+        ("stopped while packets arrive", &["--kernel-buffer", "512k"][..], true),
     ] {
         let document = bench.replay(options, stopped)?;
         let count = |field: &str| document[field].as_u64().unwrap_or_default();
@@ -106,7 +109,10 @@ pub(crate) fn run(root: &Path) -> Result<ExitCode> {
         ensure!(document["balanced"] == true, "the report is not balanced: {document:#}");
         ensure!(count("packets") == PACKETS * TIMES, "packets are missing: {document:#}");
         ensure!(count("packets") == count("processed") + lost, "the sums differ: {document:#}");
-        ensure!(stopped == dropped.contains_key("interface_full"), "drops, or none: {document:#}");
+        ensure!(
+            stopped == dropped.contains_key("interface_full"),
+            "unexpected drops of the interface: {document:#}"
+        );
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -119,7 +125,8 @@ struct Bench {
 }
 
 impl Bench {
-    /// Sends the trace to a run, interrupts it when all has arrived, and returns its document.
+    /// Sends the trace to a run, interrupts the run when all packets have arrived, and returns its
+    /// document.
     fn replay(&self, options: &[&str], stopped: bool) -> Result<Value> {
         let mut run = self
             .network
@@ -128,7 +135,7 @@ impl Bench {
             .args(options)
             .stdout(Stdio::piped())
             .spawn()
-            .context("the run cannot be started")?;
+            .context("cannot start the run")?;
         let sent = self.wait_for_socket(&mut run).and_then(|()| {
             if stopped {
                 signal(&run, "-STOP")?;
@@ -154,7 +161,7 @@ impl Bench {
         serde_json::from_slice(&output.stdout).context("the run printed no document")
     }
 
-    /// Waits until something in the network captures.
+    /// Waits until a socket in the namespace captures packets.
     fn wait_for_socket(&self, run: &mut Child) -> Result<()> {
         let begun = Instant::now();
         while begun.elapsed() < PATIENCE {
@@ -163,7 +170,7 @@ impl Bench {
             }
             let table = self.network.command(Path::new("cat")).arg("/proc/net/packet").output()?;
             if String::from_utf8_lossy(&table.stdout).lines().count() > 1 {
-                // The socket is there a little before its filter and its buffer.
+                // The socket exists shortly before its filter and its buffer do.
                 std::thread::sleep(Duration::from_millis(300));
                 return Ok(());
             }

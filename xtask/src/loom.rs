@@ -1,15 +1,16 @@
-//! `cargo xtask loom`: the models of what threads tell each other, under every interleaving that loom finds.
+//! `cargo xtask loom`: runs the models of the engine's synchronisation, under every interleaving
+//! that loom explores.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
 
-/// What is modelled: package, and the arguments that pick its models.
+/// Packages with models, and the arguments that select their models.
 const MODELS: [(&str, &[&str]); 2] =
     [("flowloom-scheduler", &["--test", "loom"]), ("flowloom-engine", &["--lib", "runtime::loom"])];
 
-/// Runs the models, in a folder of their own: the flag makes everything compile anew.
+/// Runs the models in a target folder of their own, because the flag recompiles everything.
 pub(crate) fn run(root: &Path) -> Result<ExitCode> {
     for (package, arguments) in MODELS {
         let status = Command::new("cargo")
@@ -20,7 +21,7 @@ pub(crate) fn run(root: &Path) -> Result<ExitCode> {
             .env("CARGO_TARGET_DIR", root.join("target/loom"))
             .current_dir(root)
             .status()
-            .context("cargo cannot be run")?;
+            .context("cannot run cargo")?;
         if !status.success() {
             return Ok(ExitCode::FAILURE);
         }

@@ -1,10 +1,11 @@
-//! The workshop: `cargo xtask tidy` checks the house rules, `cargo xtask ci` runs what CI runs, `cargo xtask bench`
-//! takes the figures that are published.
+//! Development tasks: `cargo xtask tidy` checks the project's rules, `cargo xtask ci` runs what CI
+//! runs, `cargo xtask bench` takes the published figures.
 
 mod bench;
 mod ci;
 mod cuts;
 mod emulate;
+mod figures;
 mod live;
 mod loom;
 mod mutants;
@@ -22,20 +23,22 @@ use anyhow::{Result, bail};
 
 const USAGE: &str = "usage: cargo xtask <verb>
 
-  tidy   check the rules that neither rustc nor clippy knows: floors, unsafe rooms, citations, sizes
-  ci     run exactly what CI runs (.ci/run)
-  loom   run the models of what threads tell each other
-  cuts   check that results do not depend on where captures are cut: cuts [--cuts N]
-  bench  take the figures that docs/performance.md shows: bench replay|sharded [--help]
-  peers  compare our parts with those of others: peers flow-table [--help]
-  live   send packets through a pair of interfaces to replay --iface, and count them (as root)
-  soak   run the engine for a billion packets, counters exact and memory flat: soak [--packets N]
+  tidy     check the rules that neither rustc nor clippy checks: layers, unsafe modules, citations,
+           words, comment width, sizes
+  ci       run exactly what CI runs (.ci/run)
+  loom     run the models of the engine's synchronisation
+  cuts     check that results do not depend on where captures are cut: cuts [--cuts N]
+  bench    measure the figures of docs/performance.md: bench replay|sharded [--help]
+  peers    compare flow tables, classifier, caches, L7 filter with rivals: peers flow-table [--help]
+  figures  write the tables of docs/performance from docs/performance/data
+  live     send packets through a veth pair to replay --iface and count them (as root)
+  soak     run the engine for a billion packets, counters exact and memory flat: soak [--packets N]
   sanitize thread|address
-         run the tests of the rooms with threads and unsafe code under a sanitizer (nightly)
+           run the tests of crates with threads or unsafe code under a sanitizer (nightly)
   emulate aarch64|s390x
-         run the tests of the lower rooms as another processor would, by QEMU: emulate --help
+           run the tests of the lower crates on another processor, by QEMU: emulate --help
   mutants CRATE
-         change a crate in seeded places and see whether its tests notice: mutants --help";
+           mutate a crate in seeded places and count which mutants its tests notice: mutants --help";
 
 fn main() -> ExitCode {
     match run(&std::env::args().skip(1).collect::<Vec<_>>()) {
@@ -51,12 +54,13 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
     let root = root();
     let Some((verb, rest)) = arguments.split_first() else { return Ok(show(USAGE, arguments)) };
     match verb.as_str() {
-        "tidy" | "ci" | "live" | "loom" if is_help(rest) => Ok(show(USAGE, rest)),
-        "tidy" | "ci" | "live" | "loom" if !rest.is_empty() => {
+        "tidy" | "ci" | "live" | "loom" | "figures" if is_help(rest) => Ok(show(USAGE, rest)),
+        "tidy" | "ci" | "live" | "loom" | "figures" if !rest.is_empty() => {
             bail!("{verb} takes no arguments, and '{}' was given\n{USAGE}", rest.join(" "))
         }
         "tidy" => tidy::run(&root),
         "ci" => ci::run(&root),
+        "figures" => figures::run(&root),
         "live" => live::run(&root),
         "loom" => loom::run(&root),
         "cuts" => cuts::run(&root, rest),
@@ -71,19 +75,19 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
     }
 }
 
-/// Says whether help is asked for, among what is not for another program.
+/// Returns whether the arguments ask for help, before those for another program.
 fn is_help(arguments: &[String]) -> bool {
     arguments.first().is_some_and(|first| first == "help")
         || arguments.iter().take_while(|word| *word != "--").any(|word| word == "-h" || word == "--help")
 }
 
-/// Shows how something is used: a success where that was asked for, else a mistake in the arguments.
+/// Prints a usage text. The status is 0 if the arguments ask for help, else 2.
 fn show(usage: &str, arguments: &[String]) -> ExitCode {
     eprintln!("{usage}");
     ExitCode::from(if is_help(arguments) { 0 } else { 2 })
 }
 
-/// Returns the root of the workspace, from where this package lies in it.
+/// Returns the root of the workspace, which is the parent of this package.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
 }
@@ -111,6 +115,7 @@ mod tests {
             "sanitize ",
             "peers ",
             "bench ",
+            "figures ",
         ];
         for asked in
             verbs.iter().flat_map(|verb| ["help", "-h", "--help"].map(|help| format!("{verb}{help}")))

@@ -1,7 +1,9 @@
-//! `cargo xtask mutants`: changes a crate in seeded places, one at a time, and counts how many changes its tests notice.
+//! `cargo xtask mutants`: mutates a crate in seeded places, one at a time, and counts the mutants
+//! that its tests notice.
 //!
-//! Run on demand, never by CI: a mutant costs a build and a run of the crate's tests. The sample is drawn here, so that a seed
-//! names the same mutants again; cargo-mutants makes them and runs the tests.
+//! Runs on demand, not in CI: a mutant costs a build and a run of the crate's tests. This program
+//! draws the sample, so that a seed names the same mutants again; cargo-mutants makes them and runs
+//! the tests.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -13,15 +15,15 @@ use crate::{is_help, show};
 const USAGE: &str = "usage: cargo xtask mutants CRATE [--sample N] [--seed S] [--least PERCENT] [--features NAMES] [--file GLOB]
 
   CRATE       a package of the workspace: flowloom-packet
-  --sample    how many mutants, of all that there are [200]
-  --seed      which ones [1]
-  --least     the share that must be noticed for success [85]
-  --features  what its tests need besides: proptest for flowloom-packet
-  --file      only mutants of files that match; several times for several: --file 'crates/packet/src/decode/*.rs'
+  --sample    number of mutants [200]
+  --seed      seed that selects them [1]
+  --least     percentage that the tests must notice for success [85]
+  --features  features that its tests need: proptest for flowloom-packet
+  --file      only mutants of files that match; may be repeated: --file 'crates/packet/src/decode/*.rs'
 
-  Needs cargo-mutants (cargo install cargo-mutants). Survivors are listed, and lie in target/mutants/CRATE/mutants.out.";
+  Needs cargo-mutants (cargo install cargo-mutants). Prints the survivors, which are also in target/mutants/CRATE/mutants.out.";
 
-/// Files that make the inputs of tests: a change there changes what is tested, not what is sold.
+/// Files that make test inputs: a mutant there changes the test, not the product.
 const STRATEGIES: &str = "**/strategies.rs";
 
 struct Options {
@@ -30,11 +32,11 @@ struct Options {
     seed: u64,
     least: f64,
     features: Option<String>,
-    /// All of the package where there are none.
+    /// Files to mutate; empty for all of the package.
     files: Vec<String>,
 }
 
-/// What became of a sample.
+/// The outcome of a sample.
 #[derive(Debug, PartialEq)]
 struct Score {
     caught: usize,
@@ -44,7 +46,7 @@ struct Score {
 }
 
 impl Score {
-    /// Returns the share of mutants that were noticed, in percent; those that do not compile are none.
+    /// Returns the percentage of mutants that the tests noticed, of those that compile.
     #[expect(clippy::cast_precision_loss, reason = "hundreds")]
     fn percent(&self) -> f64 {
         let noticed = self.caught + self.timed_out;
@@ -52,7 +54,7 @@ impl Score {
     }
 }
 
-/// Draws the sample, runs it, and says what survived.
+/// Draws the sample, runs it, and prints the survivors.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     if is_help(arguments) {
         return Ok(show(USAGE, arguments));
@@ -69,12 +71,12 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
         options.seed
     );
     let out = root.join("target").join("mutants").join(&options.package);
-    std::fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
+    std::fs::create_dir_all(&out).with_context(|| format!("cannot create {}", out.display()))?;
     let mut command = Command::new("cargo");
     command
         .args(["mutants", "--no-shuffle", "--colors", "never", "--exclude", STRATEGIES])
         .args(["--package", &options.package])
-        // Documentation tests show how things are used, and take longer than all others together.
+        // Documentation tests take longer than all others together and find little.
         .args(["--cargo-test-arg=--lib", "--cargo-test-arg=--tests", "--timeout-multiplier", "5"])
         .arg("--output")
         .arg(&out)
@@ -85,8 +87,8 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     for name in &sample {
         command.arg("--re").arg(format!("^{}$", escaped(name)));
     }
-    // Survivors make it fail, which is no failure of the run.
-    let status = command.status().context("cargo mutants cannot be run")?;
+    // cargo-mutants fails when mutants survive; that is no failure of the run.
+    let status = command.status().context("cannot run cargo mutants")?;
     let score =
         read(&out.join("mutants.out")).with_context(|| format!("cargo mutants ended with {status}"))?;
     for name in &score.survived {
@@ -132,7 +134,7 @@ fn parse(arguments: &[String]) -> Result<Option<Options>> {
     Ok(Some(options))
 }
 
-/// Returns the names of all mutants of a package, or of those files of it that are named.
+/// Returns the names of all mutants of a package, or of the given files of it.
 fn list(root: &Path, options: &Options) -> Result<Vec<String>> {
     let package = &options.package;
     let output = Command::new("cargo")
@@ -140,11 +142,11 @@ fn list(root: &Path, options: &Options) -> Result<Vec<String>> {
         .args(options.files.iter().flat_map(|file| ["--file", file]))
         .current_dir(root)
         .output()
-        .context("cargo mutants cannot be run\n  cargo install cargo-mutants")?;
+        .context("cannot run cargo mutants\n  cargo install cargo-mutants")?;
     let error = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "cargo mutants --list failed: {error}");
     let mut names: Vec<String> = String::from_utf8(output.stdout)?.lines().map(str::to_owned).collect();
-    // One name may stand for several mutants, which are then run together.
+    // One name may stand for several mutants, which then run together.
     names.dedup();
     let among = if options.files.is_empty() {
         ""
@@ -155,12 +157,12 @@ fn list(root: &Path, options: &Options) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Draws so many names, in the order of the list.
+/// Draws a number of names, in the order of the list.
 fn sample(all: &[String], count: usize, seed: u64) -> Vec<String> {
     let mut state = seed;
     let mut keyed: Vec<(u64, usize)> = (0..all.len())
         .map(|at| {
-            // A split mix: the same numbers for the same seed, everywhere.
+            // SplitMix64: the same numbers for a seed on every platform.
             state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
             let z = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
             let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -173,7 +175,7 @@ fn sample(all: &[String], count: usize, seed: u64) -> Vec<String> {
     keyed.into_iter().map(|(_, at)| all[at].clone()).collect()
 }
 
-/// Returns a pattern that matches this text and nothing else.
+/// Returns a pattern that matches exactly this text.
 fn escaped(text: &str) -> String {
     let mut pattern = String::with_capacity(text.len() * 2);
     for letter in text.chars() {
@@ -185,7 +187,7 @@ fn escaped(text: &str) -> String {
     pattern
 }
 
-/// Reads what cargo-mutants left: a file of names for each outcome.
+/// Reads the results of cargo-mutants: a file of names for each outcome.
 fn read(folder: &Path) -> Result<Score> {
     let names = |file: &str| -> Result<Vec<String>> {
         let path: PathBuf = folder.join(file);

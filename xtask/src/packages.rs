@@ -1,10 +1,10 @@
-//! `PACKAGE… -- TEST OPTIONS`, as verbs that run tests take them.
+//! `PACKAGE… -- TEST OPTIONS`: the arguments of verbs that run tests.
 
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
 
-/// Splits packages from the options of the test program; without packages they are those of the verb.
+/// Splits packages from the options of the test program; without packages the verb's defaults hold.
 pub(crate) fn split<'a>(arguments: &'a [String], unless_named: &[&'a str]) -> (Vec<&'a str>, Vec<&'a str>) {
     let end = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
     let named: Vec<&str> = arguments[..end].iter().map(String::as_str).collect();
@@ -12,14 +12,14 @@ pub(crate) fn split<'a>(arguments: &'a [String], unless_named: &[&'a str]) -> (V
     (if named.is_empty() { unless_named.to_vec() } else { named }, options)
 }
 
-/// Shows a command and runs it for these packages, with these options of the test program.
+/// Prints a command and runs it for these packages, with these options of the test program.
 pub(crate) fn run(command: &mut Command, packages: &[&str], options: &[&str]) -> Result<ExitCode> {
     for package in packages {
         command.args(["-p", package]);
     }
     command.arg("--").args(options);
     eprintln!("{command:?}");
-    let status = command.status().context("cargo cannot be run")?;
+    let status = command.status().context("cannot run cargo")?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packages_and_options_are_told_apart() {
+    fn packages_and_options_are_separated() {
         let words = |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
         let all = ["a", "b"];
         assert_eq!(split(&[], &all), (all.to_vec(), vec![]));

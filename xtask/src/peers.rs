@@ -1,11 +1,11 @@
-//! `cargo xtask peers`: our parts beside those of others, in one process.
+//! `cargo xtask peers`: compares our components with their rivals, in one process.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
 
-use crate::bench::{build, said};
+use crate::bench::{build, output_of};
 use crate::{is_help, show};
 
 const USAGE: &str = "usage: cargo xtask peers flow-table [--rounds N] [--flows N,…] [--format json|text]
@@ -24,7 +24,7 @@ const USAGE: &str = "usage: cargo xtask peers flow-table [--rounds N] [--flows N
   l7           the L7 scanner beside vectorscan where libhs is installed (libvectorscan-dev), on the payload of the
                captures below $FLOWLOOM_DATA; with --labels its labels beside tshark's";
 
-/// Runs the comparison of that name.
+/// Runs the comparison with the given name.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     match arguments.split_first() {
         _ if is_help(arguments) => Ok(show(USAGE, arguments)),
@@ -33,7 +33,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
         Some((name, rest)) if name == "tcb-cache" => tcb_cache(root, rest),
         Some((name, rest)) if name == "l7" => l7(root, rest),
         Some((name, _)) if !name.starts_with('-') => {
-            bail!("there are no peers for '{name}'\n{USAGE}")
+            bail!("unknown comparison '{name}'\n{USAGE}")
         }
         _ => Ok(show(USAGE, arguments)),
     }
@@ -59,7 +59,8 @@ fn classifier(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     let mut command = Command::new(program);
     command.args(arguments);
     if !arguments.iter().any(|argument| argument == "--dpdk-megabytes") {
-        // Without reserved pages DPDK still starts, on small ones; a set of 100,000 rules needs about a gigabyte.
+        // DPDK starts without reserved huge pages too, on small ones; 100,000 rules need about a
+        // gigabyte.
         let megabytes = match reserved_megabytes() {
             0 => 2048,
             megabytes => megabytes,
@@ -72,7 +73,7 @@ fn classifier(root: &Path, arguments: &[String]) -> Result<ExitCode> {
 fn tcb_cache(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     let program = build(root, &["-p", "flowloom-benches", "--bin", "tcb_cache_peers"])?;
     let mut command = Command::new(program);
-    // Without the package the row is missing, and the program says so.
+    // Without the Python package the row is missing, and the program reports it.
     command.args(["--python", "python3"]).args(arguments);
     finish(root, command)
 }
@@ -85,13 +86,13 @@ fn l7(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     finish(root, command)
 }
 
-/// Runs a comparison, and tells it what it was built from.
+/// Runs a comparison with the commit and the compiler in its environment.
 fn finish(root: &Path, mut command: Command) -> Result<ExitCode> {
     for (option, program, words) in [
         ("--git", "git", &["describe", "--always", "--dirty", "--exclude", "*"][..]),
         ("--rustc", "rustc", &["--version"][..]),
     ] {
-        if let Some(text) = said(root, program, words) {
+        if let Some(text) = output_of(root, program, words) {
             command.arg(option).arg(text);
         }
     }
@@ -127,8 +128,8 @@ mod tests {
     }
 
     #[test]
-    fn unknown_peers_are_refused() {
+    fn unknown_comparisons_are_refused() {
         let error = run(Path::new("."), &[String::from("tables")]).unwrap_err();
-        assert!(error.to_string().contains("no peers for 'tables'"));
+        assert!(error.to_string().contains("unknown comparison 'tables'"));
     }
 }

@@ -1,7 +1,8 @@
-//! `cargo xtask sanitize`: the tests of the rooms that share memory or hold unsafe code, under a sanitizer.
+//! `cargo xtask sanitize`: runs the tests of crates with threads or unsafe code under a sanitizer.
 //!
-//! Needs nightly with `rust-src`: the standard library is built with the sanitizer too, or its locks and channels would look
-//! like races. C code of dependencies (zstd, where traffic unpacks) is not instrumented.
+//! Needs nightly with `rust-src`: the standard library is built with the sanitizer too, or its
+//! locks and channels would look like races. C code of dependencies (zstd in `traffic`) is not
+//! instrumented.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -13,27 +14,28 @@ use crate::{is_help, packages, show};
 const USAGE: &str = "usage: cargo xtask sanitize thread|address [PACKAGE…] [-- TEST OPTIONS]
 
   thread    ThreadSanitizer: unsynchronised accesses
-  address   AddressSanitizer, with leaks: accesses out of bounds and after the end
+  address   AddressSanitizer, with leaks: accesses out of bounds and after free
 
   Without packages: flowloom-engine, flowloom-traffic, flowloom-classifier, flowloom-flow-table, flowloom-cpu.";
 
-/// What is tested unless packages are named.
+/// Packages to test by default.
 const PACKAGES: [&str; 5] =
     ["flowloom-engine", "flowloom-traffic", "flowloom-classifier", "flowloom-flow-table", "flowloom-cpu"];
 
-/// What says nothing under a sanitizer: how much memory is resident, of which it keeps shadows; three megabytes read byte
-/// by byte, which takes it a quarter of an hour; and an end within a tenth of a second.
+/// Tests without meaning under a sanitizer: one measures resident memory, which includes the
+/// sanitizer's shadows; one reads three megabytes byte by byte, which takes a quarter of an hour;
+/// and one expects an end within a tenth of a second.
 const SKIPPED: [&str; 3] = [
     "untouched_memory_is_not_resident",
     "a_record_longer_than_the_buffer_is_read_whole",
     "a_panic_ends_a_run_at_once_whatever_is_still_to_come",
 ];
 
-/// The triple whose name the standard library is built for; a sanitizer needs one to be named.
+/// The triple that the standard library is built for; a sanitizer needs an explicit one.
 const TARGETS: [(&str, &str); 2] =
     [("x86_64", "x86_64-unknown-linux-gnu"), ("aarch64", "aarch64-unknown-linux-gnu")];
 
-/// Runs the tests under the sanitizer of that name.
+/// Runs the tests under the sanitizer with the given name.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     let sanitizer = match arguments.first().map(String::as_str) {
         _ if is_help(arguments) => return Ok(show(USAGE, arguments)),
@@ -51,16 +53,16 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     let (packages, mut options) = packages::split(&arguments[1..], &PACKAGES);
     let mut command = Command::new("cargo");
     command
-        // The toolchain that runs this program would otherwise be passed on.
+        // Removes the toolchain of this program, which cargo would inherit.
         .env_remove("RUSTUP_TOOLCHAIN")
         .env_remove("CARGO")
         .arg("+nightly")
         .args(["test", "-Zbuild-std", "--target", target, "--lib", "--tests", "--no-fail-fast"])
         .arg("--target-dir")
         .arg(root.join("target").join(format!("sanitize-{sanitizer}")))
-        // Sanitizers do not see what is written past the caches: with that setting it is written like anything else.
+        // Sanitizers do not see non-temporal stores; this setting replaces them with plain ones.
         .env("RUSTFLAGS", format!("-Zsanitizer={sanitizer} --cfg sanitized"))
-        // Everything is ten times slower: fewer cases of each property, each of them watched.
+        // Everything is ten times slower, so each property runs fewer cases.
         .env("PROPTEST_CASES", "24")
         .env("TSAN_OPTIONS", "halt_on_error=1")
         .current_dir(root);

@@ -1,4 +1,4 @@
-//! `cargo xtask soak`: a very long run, watched.
+//! `cargo xtask soak`: runs the engine for a very long time and watches its memory.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -10,11 +10,11 @@ use crate::{is_help, show};
 
 const USAGE: &str = "usage: cargo xtask soak [--packets N] [--flows N] [--round N]
 
-  --packets   of the whole run [1000000000]
-  --flows     of the generated mixture [20000]
-  --round     packets of the mixture, which comes round and round [400000]";
+  --packets   packets of the whole run [1000000000]
+  --flows     flows of the generated mixture [20000]
+  --round     packets of the mixture, which the run repeats [400000]";
 
-/// Builds the soak and hands over.
+/// Builds the soak test and runs it.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     if is_help(arguments) {
         return Ok(show(USAGE, arguments));

@@ -1,41 +1,41 @@
-//! Rust text, taken apart as far as the checks need: code, and what is not code.
+//! Rust source text, split into code and the rest, as far as the checks need it.
 
 use std::path::{Path, PathBuf};
 
-/// A file of the tree, by its path from the root.
+/// A file of the tree.
 #[derive(Clone, Debug)]
 pub(crate) struct SourceFile {
     /// Path from the root, with slashes.
     pub(crate) path: String,
-    /// Its text, where it is text.
+    /// The whole text.
     pub(crate) text: String,
-    /// The same text with comments, strings and characters blanked: line and column stay.
+    /// The same text with comments, strings and characters blanked; line and column stay.
     pub(crate) code: String,
     /// Whether each line (from 0) belongs to test code.
     test_lines: Vec<bool>,
 }
 
 impl SourceFile {
-    /// Takes a text apart. Files that are not Rust are all text and no code.
+    /// Splits a text. Files that are not Rust are all text and no code.
     pub(crate) fn new(path: &str, text: &str) -> Self {
         let code = if is_rust(path) { blank(text) } else { String::new() };
         let test_lines = test_lines(path, &code);
         Self { path: path.to_owned(), text: text.to_owned(), code, test_lines }
     }
 
-    /// Says whether the file is Rust.
+    /// Returns whether the file is Rust.
     pub(crate) fn is_rust(&self) -> bool {
         is_rust(&self.path)
     }
 
-    /// Returns the crate's folder, where the file lies in one: `crates/packet`.
+    /// Returns the folder of the file's crate, such as `crates/packet`, if it lies in one.
     pub(crate) fn crate_folder(&self) -> Option<&str> {
         let rest = self.path.strip_prefix("crates/")?;
         let end = rest.find('/')?;
         Some(&self.path[.."crates/".len() + end])
     }
 
-    /// Says whether the file is part of what users depend on: `src` of a crate.
+    /// Returns whether the file is part of a published library: `src` of a crate.
     pub(crate) fn is_library(&self) -> bool {
         self.crate_folder().is_some_and(|folder| self.path[folder.len()..].starts_with("/src/"))
     }
@@ -55,14 +55,14 @@ fn is_rust(path: &str) -> bool {
     Path::new(path).extension().is_some_and(|extension| extension == "rs")
 }
 
-/// Says whether `word` stands in `line` by itself.
+/// Returns whether `word` occurs in `line` as a whole word.
 pub(crate) fn has_word(line: &str, word: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(word)
         .any(|(at, _)| !line[..at].ends_with(part) && !line[at + word.len()..].starts_with(part))
 }
 
-/// Replaces what is not code by spaces, and keeps line breaks.
+/// Replaces everything but code with spaces, and keeps line breaks.
 fn blank(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -121,7 +121,8 @@ fn string(text: &str) -> usize {
     text.len()
 }
 
-/// Returns the length of a raw, byte or C string (or byte character) at the start of `text`, if there is one.
+/// Returns the length of a raw, byte or C string (or byte character) at the start of `text`, if
+/// there is one.
 fn prefixed_string(text: &str) -> Option<usize> {
     let letters = text.len() - text.trim_start_matches(['b', 'c', 'r']).len();
     let prefix = &text[..letters];
@@ -144,7 +145,7 @@ fn prefixed_string(text: &str) -> Option<usize> {
     Some(text[body..].find(&end).map_or(text.len(), |at| body + at + end.len()))
 }
 
-/// Returns the length of a character literal at the start of `text`; a lifetime is none.
+/// Returns the length of a character literal at the start of `text`; a lifetime is not one.
 fn character(text: &str) -> Option<usize> {
     let mut chars = text.char_indices().skip(1);
     let (_, first) = chars.next()?;
@@ -156,7 +157,8 @@ fn character(text: &str) -> Option<usize> {
     (second == '\'').then_some(at + 1)
 }
 
-/// Marks the lines of test code: whole files in `tests`, `benches` and `examples`, items under `cfg(test)` elsewhere.
+/// Marks the lines of test code: whole files in `tests`, `benches` and `examples`, items under
+/// `cfg(test)` elsewhere.
 fn test_lines(path: &str, code: &str) -> Vec<bool> {
     let count = code.lines().count();
     if path.split('/').any(|part| matches!(part, "tests" | "benches" | "examples"))
@@ -174,13 +176,14 @@ fn test_lines(path: &str, code: &str) -> Vec<bool> {
     marked
 }
 
-/// Returns where the item that begins at `start` ends: at its matching brace, or at a semicolon or closing brace before any.
+/// Returns the end of the item that begins at `start`: its matching brace, or the first semicolon
+/// or closing brace before any.
 fn item_end(code: &str, start: usize) -> usize {
     let mut depth = 0;
     for (at, c) in code[start..].char_indices() {
         match c {
             '{' => depth += 1,
-            // Of a field or a variant, what it lies in ends.
+            // A field or a variant ends where the enclosing item ends.
             '}' if depth <= 1 => return start + at,
             '}' => depth -= 1,
             ';' if depth == 0 => return start + at,
@@ -190,9 +193,9 @@ fn item_end(code: &str, start: usize) -> usize {
     code.len()
 }
 
-/// Returns the paths of all files that belong to the tree, sorted, from the root and with slashes.
+/// Returns the paths of all files of the tree, sorted, from the root and with slashes.
 ///
-/// Asks git where there is one; a plain copy of the tree is walked, without what builds leave behind.
+/// Asks git if it is available; otherwise walks the folders and skips build output.
 pub(crate) fn files(root: &Path) -> std::io::Result<Vec<String>> {
     let git = std::process::Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])

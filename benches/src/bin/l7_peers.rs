@@ -1,4 +1,5 @@
-//! Times the L7 scanner beside vectorscan, or compares labels with tshark's; `cargo xtask peers l7` builds it and runs it.
+//! Times the L7 scanner beside vectorscan, or compares labels with tshark's; `cargo xtask peers l7`
+//! builds it and runs it.
 
 use std::io::Write;
 use std::path::PathBuf;

@@ -1,4 +1,5 @@
-//! Times the packet path and prints rows; `cargo xtask bench replay` builds it, finds the peers, and runs it.
+//! Times the packet path and prints rows; `cargo xtask bench replay` builds it, finds the peers,
+//! and runs it.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

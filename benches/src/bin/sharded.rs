@@ -94,7 +94,7 @@ fn number(text: &str) -> Option<u64> {
 fn run(arguments: &Arguments) -> Result<(), String> {
     let cpus = allowed_cpus().unwrap_or_default();
     if cpus.len() < 2 {
-        eprintln!("this needs two CPUs to say anything, and {} are known to be allowed", cpus.len());
+        eprintln!("the comparison needs two CPUs; {} are known to be allowed", cpus.len());
     }
     let doubled = || std::iter::successors(Some(2), |workers| Some(workers * 2));
     let every =

@@ -1,7 +1,9 @@
-//! Runs the engine for very many packets and watches its memory; `cargo xtask soak` builds it and runs it.
+//! Runs the engine for very many packets and watches its memory; `cargo xtask soak` builds it and
+//! runs it.
 //!
-//! The packets of one capture come round and round as the same flows. So all that may grow has grown after the first round,
-//! and every flow's counters are known: so many times those of one round.
+//! The run repeats the packets of one capture as the same flows. So all memory that may grow has
+//! grown after the first round, and every flow's counters are known: those of one round times the
+//! rounds.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -20,7 +22,7 @@ use flowloom_benches::looped::count;
 
 const USAGE: &str = "usage: soak [--packets N] [--flows N] [--round N]";
 
-/// What the memory may grow after it is warm.
+/// Allowed growth of memory after the warm-up.
 const GROWTH_BYTES_MAX: u64 = 1 << 20;
 /// The share of packets after which it is warm: an eighth.
 const WARM_ONE_IN: u64 = 8;
@@ -113,7 +115,7 @@ fn watched(
             scope.spawn(|| run(&config, &mut source, &mut placement, table, |_| TcpTracker, &control));
         while !running.is_finished() {
             std::thread::sleep(LOOK);
-            // At the very end results are gathered, which is memory of another kind.
+            // At the end the run gathers results, which is other memory.
             let warm = packets / WARM_ONE_IN..packets - packets / 64;
             if let (true, Some(bytes)) = (warm.contains(&control.packets()), anonymous_bytes()) {
                 memory.least = memory.least.min(bytes);
@@ -130,7 +132,7 @@ fn watched(
     Ok((flows_of(&report), report.processed(), report.dropped().total(), memory))
 }
 
-/// Soaks one layout, and says what it found.
+/// Runs one layout, and prints the results.
 fn soak(path: &Path, rounds: u32, flows: u32, mode: Layout) -> Result<String, String> {
     let (once, processed_once, dropped_once, _) = watched(path, 1, flows, Layout::Inline)?;
     let begun = Instant::now();
@@ -155,7 +157,7 @@ fn soak(path: &Path, rounds: u32, flows: u32, mode: Layout) -> Result<String, St
         memory.looks
     );
     if memory.looks < 10 {
-        return Err(format!("{line}\n  too short to say anything of memory: more --packets"));
+        return Err(format!("{line}\n  too short for a statement about memory: use more --packets"));
     }
     if growth > GROWTH_BYTES_MAX {
         return Err(format!("{line}\n  it grew by {growth} bytes, {GROWTH_BYTES_MAX} are allowed"));

@@ -20,8 +20,9 @@ use flowloom::traffic::capture::{
     CaptureParts, CaptureSet, FileSummary, Input, Notice, PlanError, SetOptions,
 };
 
+use crate::cuts::checked::Checked;
+use crate::cuts::draw::Draw;
 use crate::cuts::part::Cut;
-use crate::cuts::{Checked, Draw};
 
 /// Inputs of more bytes are cut into one set of parts, others into several.
 const LARGE_BYTES: u64 = 4 << 20;
@@ -29,7 +30,7 @@ const SETS_OF_PARTS: usize = 3;
 const WORKERS_MAX: u64 = 16;
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// An input, and what is done with it.
+/// An input, and the options of its runs.
 pub(super) struct Case<'a> {
     inputs: Vec<Input>,
     bytes: u64,
@@ -42,7 +43,7 @@ pub(super) struct Case<'a> {
     draw: Draw,
 }
 
-/// Everything of a run that a layout must not change, or why it did not begin.
+/// Everything of a run that must not depend on the layout, or the reason why it did not begin.
 type Found = Result<Box<Facts>, String>;
 
 #[derive(Debug, PartialEq, Eq)]
@@ -51,14 +52,15 @@ struct Facts {
     records: usize,
     input: InputCounters,
     dropped: DropCounts,
-    /// Without the flows ended by timeout: how many of them a table has removed by the end is left to it.
+    /// Without the flows ended by timeout: how many of them a table has removed by the end is left
+    /// to it.
     workers: WorkerCounters,
     fault: Option<String>,
     notices: Vec<Notice>,
     files: Vec<FileSummary>,
-    /// Why nothing of it can be decoded.
+    /// The reason why nothing of it can be decoded.
     undecodable: Option<String>,
-    /// What the application counts beside flows.
+    /// Counts of the application beside flows.
     counts: String,
 }
 
@@ -171,7 +173,7 @@ impl<'a> Case<'a> {
         facts::<A>(&report, set.notices(), set.files(), undecodable, counts())
     }
 
-    /// Runs an application over the input in parts, and says how they were put together.
+    /// Runs an application over the input in parts, and returns how they were composed.
     fn in_parts<A: App>(
         &self,
         offsets: &[u64],
@@ -181,7 +183,7 @@ impl<'a> Case<'a> {
         let mut found = || {
             let options = SetOptions::default();
             let plan = match CaptureParts::plan_at(&self.inputs, options, offsets) {
-                // Where it cannot be cut it is one part.
+                // An input that cannot be cut is one part.
                 Err(PlanError::NotCuttable(_)) => CaptureParts::plan_at(&self.inputs, options, &[]),
                 plan => plan,
             };
@@ -225,7 +227,8 @@ fn facts<A: App>(
     }))
 }
 
-/// Returns where to cut into 2 to 16 parts: anywhere, or all near one place, so that parts are of a few packets.
+/// Returns where to cut into 2 to 16 parts: anywhere, or all near one place, so that parts are of a
+/// few packets.
 fn offsets(draw: &mut Draw, bytes: u64) -> Vec<u64> {
     let cuts = 1 + draw.below(WORKERS_MAX - 1);
     let is_near = draw.one_in(4);

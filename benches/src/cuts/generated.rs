@@ -1,4 +1,5 @@
-//! Captures made from a seed: the formats, tunnels, fragments, times that go back, and damaged files.
+//! Captures generated from a seed: formats, tunnels, fragments, times that go back, and damaged
+//! files.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -8,9 +9,9 @@ use flowloom::packet::{DecodeOptions, LinkType, decode};
 use flowloom::traffic::synth::{Generate, Meta, Mix, MixConfig};
 use flowloom::traffic::write::{ByteOrder, Interface, PcapOptions, PcapWriter, PcapngWriter, TimeUnit};
 
-use crate::cuts::Draw;
+use crate::cuts::draw::Draw;
 
-/// What begins the data of some packets, so that protocols are recognised.
+/// Beginnings of some packets' data, so that protocols are recognised.
 const PAYLOADS: [&[u8]; 4] = [
     b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n",
     b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n",
@@ -60,7 +61,8 @@ fn classic(draw: &mut Draw) -> io::Result<Vec<u8>> {
     writer.finish()
 }
 
-/// Returns a file of blocks; interfaces begin anywhere, some of which have packets without Ethernet headers.
+/// Returns a file of blocks; interfaces begin anywhere, and some have packets without Ethernet
+/// headers.
 fn blocks(draw: &mut Draw) -> io::Result<Vec<u8>> {
     let mut traffic = Traffic::new(draw)?;
     let mut links = vec![LinkType::ETHERNET];
@@ -92,7 +94,7 @@ struct Traffic {
     frame: Vec<u8>,
     /// Flows that are sent through a tunnel, of 8.
     tunnelled: u64,
-    /// A time goes back once in so many packets.
+    /// A time goes back once per this many packets.
     back: Option<u64>,
 }
 

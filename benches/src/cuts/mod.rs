@@ -1,13 +1,16 @@
 //! Whether results depend on where an input is cut: `cargo xtask cuts`.
 //!
-//! A case is an input, generated or given, with an idle timeout or none, and with tunnels followed or not. For each application the
-//! results of one thread are compared with those of a pipeline of two workers, and of 2 to 16 workers on parts of the
-//! input, cut at random. Everything that a user sees must be equal: the digest of all flows, what was counted, dropped and denied, what
-//! is said of the files, and the error that ended the run.
+//! A case is an input, generated or given, with an idle timeout or none, and with tunnels followed
+//! or not. For each application the results of one thread are compared with those of a pipeline of
+//! two workers, and of 2 to 16 workers on parts of the input, cut at random. Everything that a user
+//! sees must be equal: the digest of all flows, all counts, drops and denials, the notices about
+//! files, and the error that ended the run.
 //!
 //! The seed of a case decides everything in it, so a case is repeated by its seed.
 
 mod case;
+mod checked;
+mod draw;
 mod generated;
 mod part;
 
@@ -19,20 +22,21 @@ use std::time::{Duration, Instant};
 
 use flowloom::apps::{L7Options, L7Plan};
 use flowloom::dpi::builtin;
-use flowloom::flow_key::hash::fold::split_mix;
 use flowloom::traffic::capture::GzipReader;
 use tempfile::{NamedTempFile, TempDir, TempPath};
 
 use crate::cuts::case::Case;
+pub use crate::cuts::checked::Checked;
+use crate::cuts::draw::{Draw, index_of};
 
-/// Cuts of a run, unless told otherwise: about 20 seconds.
+/// Default number of cuts: about 20 seconds.
 pub const CUTS: u64 = 100_000;
 const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 
-/// What is checked.
+/// Options of the check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// At least so many cuts.
+    /// Minimum number of cuts.
     pub cuts: u64,
     /// The seed of the first case; the next case has the next one.
     pub seed: u64,
@@ -48,28 +52,12 @@ impl Default for Options {
     }
 }
 
-/// What was checked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Checked {
-    /// Cuts.
-    pub cuts: u64,
-    /// Parts that began elsewhere than assumed, or later in time, and were read again.
-    pub parts_reread: u64,
-    /// Flows that were processed again, because their summaries do not compose.
-    pub flows_reprocessed: u64,
-    /// Cases on generated captures.
-    pub generated: u64,
-    /// Cases on given captures.
-    pub given: u64,
-    /// How many captures were given.
-    pub captures: u64,
-}
-
-/// Compares results until there were enough cuts; `say` is told the progress.
+/// Compares results until there were enough cuts; calls `say` with the progress.
 ///
 /// # Errors
 ///
-/// Where captures cannot be read or written, and for the first difference: with the command that repeats it.
+/// If captures cannot be read or written, and for the first difference: with the command that
+/// repeats it.
 pub fn run(options: &Options, mut say: impl FnMut(&str)) -> Result<Checked, String> {
     let plan = L7Plan::new(&builtin(), L7Options::default()).map_err(|error| error.to_string())?;
     let given = match &options.captures {
@@ -79,7 +67,7 @@ pub fn run(options: &Options, mut say: impl FnMut(&str)) -> Result<Checked, Stri
     };
     let directory = TempDir::new().map_err(|error| format!("no temporary folder: {error}"))?;
     let mut checked = Checked { captures: given.len() as u64, ..Checked::default() };
-    let mut told = Instant::now();
+    let mut reported = Instant::now();
     let mut seed = options.seed;
     while checked.cuts < options.cuts {
         let mut draw = Draw(seed);
@@ -104,8 +92,8 @@ pub fn run(options: &Options, mut say: impl FnMut(&str)) -> Result<Checked, Stri
             };
             format!("{difference}\nto repeat it: {before}cargo xtask cuts --cuts 1 --seed {seed}{behind}")
         })?;
-        if told.elapsed() > PROGRESS_EVERY {
-            told = Instant::now();
+        if reported.elapsed() > PROGRESS_EVERY {
+            reported = Instant::now();
             say(&format!("{} of {} cuts, seed {seed}", checked.cuts, options.cuts));
         }
         seed = seed.wrapping_add(1);
@@ -113,40 +101,10 @@ pub fn run(options: &Options, mut say: impl FnMut(&str)) -> Result<Checked, Stri
     Ok(checked)
 }
 
-/// Returns a number modulo a length.
-fn index_of(number: u64, length: usize) -> usize {
-    usize::try_from(number % length as u64).expect("it is below a length")
-}
-
-/// Numbers that follow from a seed.
-#[derive(Clone, Debug)]
-struct Draw(u64);
-
-impl Draw {
-    /// Returns a number below `end`, which is at least 1.
-    fn below(&mut self, end: u64) -> u64 {
-        split_mix(&mut self.0) % end
-    }
-
-    /// Returns an index into a list of this length, which is at least 1.
-    fn index(&mut self, length: usize) -> usize {
-        index_of(split_mix(&mut self.0), length)
-    }
-
-    /// Returns true once in so many times.
-    fn one_in(&mut self, times: u64) -> bool {
-        self.below(times) == 0
-    }
-
-    fn of<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[self.index(choices.len())]
-    }
-}
-
-/// A capture on disk, unpacked where it can be: one that is compressed cannot be cut.
+/// A capture on disk, unpacked if possible: a compressed one cannot be cut.
 #[derive(Debug)]
 struct Given {
-    /// What it was given as.
+    /// The path as given.
     name: PathBuf,
     path: PathBuf,
     _unpacked: Option<TempPath>,

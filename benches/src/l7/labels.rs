@@ -2,16 +2,17 @@
 //!
 //! How it is counted, per capture:
 //!
-//! - Flows are ours, over TCP and UDP, tunnels followed. Packets are matched with tshark's by their number in the file, and
-//!   belong to the flow that our decoder gives them.
-//! - A flow's words are those that tshark's `frame.protocols` has behind the last `tcp` or `udp`, of all its packets. Words
-//!   that none of our patterns for that transport names do not count.
-//! - Counted are flows with such a word and at least one data packet; a flow without payload has nothing to name.
-//! - A flow **agrees** when one of the words of our label is among the flow's; it **agrees in the first** when the
-//!   first of the flow's words is one of our label's. No label is no agreement.
+//! - Flows are ours, over TCP and UDP, tunnels followed. Packets are matched with tshark's by their
+//!   number in the file, and belong to the flow that our decoder gives them.
+//! - A flow's words are those that tshark's `frame.protocols` has behind the last `tcp` or `udp`,
+//!   of all its packets. Words that none of our patterns for that transport names do not count.
+//! - The counts are of flows with such a label and at least one data packet; a flow without payload
+//!   has nothing to name.
+//! - A flow **agrees** when one of the words of our label is among the flow's; it **agrees in the
+//!   first** when the first of the flow's words is one of our label's. No label is no agreement.
 //!
-//! tshark runs with its defaults: it too guesses by ports, and dissects what is damaged; what it calls a protocol for its
-//! port alone counts against us here.
+//! tshark runs with its defaults: it also guesses by ports, and dissects damaged packets; a label
+//! that it gives for a port alone counts against us here.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
@@ -36,7 +37,7 @@ pub struct Labels {
     pub agree: u64,
     /// Of these, those with our label's word as tshark's first.
     pub agree_in_the_first: u64,
-    /// Flows that we label and tshark gives no word that we name.
+    /// Flows that we label and tshark gives no label that we know.
     pub labelled_only_by_us: BTreeMap<String, u64>,
     /// Disagreements: transport, tshark's first word, our label.
     pub confusion: Vec<Confusion>,
@@ -55,17 +56,17 @@ pub struct Confusion {
     pub flows: u64,
 }
 
-/// Returns tshark's version, or why it cannot be run.
+/// Returns tshark's version, or the reason why it cannot run.
 ///
 /// # Errors
 ///
-/// When there is none.
+/// If it is not installed.
 pub fn tshark_version() -> Result<String> {
     let output = Command::new("tshark")
         .arg("--version")
         .stderr(Stdio::null())
         .output()
-        .context("tshark cannot be run; install it, or see the labels of somebody who has it")?;
+        .context("tshark cannot be run; install it, or compare with labels from another machine")?;
     let text = String::from_utf8_lossy(&output.stdout);
     Ok(text.lines().next().unwrap_or_default().to_owned())
 }
@@ -74,7 +75,7 @@ pub fn tshark_version() -> Result<String> {
 ///
 /// # Errors
 ///
-/// When a folder cannot be read.
+/// If a folder cannot be read.
 pub fn captures(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -106,7 +107,7 @@ struct Seen {
 ///
 /// # Errors
 ///
-/// When it cannot be read, or tshark fails.
+/// If it cannot be read, or tshark fails.
 pub fn compare(path: &Path, labels: &mut Labels) -> Result<()> {
     let patterns = builtin();
     let plan = L7Plan::new(&patterns, L7Options::default())?;
@@ -213,7 +214,7 @@ fn tshark(path: &Path) -> Result<Vec<(usize, String)>> {
         .arg(&file)
         .stderr(Stdio::null())
         .output()?;
-    // It exits with 2 on a capture that breaks off, after it has told what is there.
+    // It exits with 2 on a truncated capture, after it has printed the rest.
     if output.stdout.is_empty() && !output.status.success() {
         bail!("tshark cannot read {}", path.display());
     }

@@ -1,4 +1,5 @@
-//! What the L7 filter looks at in captures: the first data of each direction in sequence, and the first datagrams.
+//! Payload that the L7 filter scans in captures: the first data of each direction in sequence, and
+//! the first datagrams.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -10,11 +11,11 @@ use flowloom::flow_key::FlowKey;
 use flowloom::packet::{DecodeOptions, Fill, Headers, PacketBatch, PacketSource as _, PacketView, decode};
 use flowloom::traffic::capture::{CaptureSet, Input, SetOptions};
 
-/// Data packets of a flow that are looked at.
+/// Data packets of a flow that are scanned.
 const PACKETS_MAX: u32 = 8;
 const SYN: u8 = 2;
 
-/// Payload, all in one piece of memory; what belongs together lies together.
+/// Payload, in one allocation; data of one buffer is contiguous.
 #[derive(Debug, Default)]
 pub struct Payloads {
     /// All bytes.
@@ -43,11 +44,12 @@ impl Payloads {
     }
 }
 
-/// Calls `each` with every packet of the captures that has a flow key, and with its number in its file, from 1.
+/// Calls `each` with every packet of the captures that has a flow key, and with its number in its
+/// file, from 1.
 ///
 /// # Errors
 ///
-/// Where a capture cannot be read.
+/// If a capture cannot be read.
 pub fn for_each_packet(
     paths: &[PathBuf],
     decap: bool,
@@ -103,11 +105,11 @@ struct Flow {
     sides: [Side; 2],
 }
 
-/// Collects what the filter would look at.
+/// Collects the payload that the filter would scan.
 ///
 /// # Errors
 ///
-/// Where a capture cannot be read.
+/// If a capture cannot be read.
 pub fn collect(paths: &[PathBuf]) -> Result<Payloads> {
     let mut flows: HashMap<FlowKey, Flow> = HashMap::new();
     let mut payloads = Payloads::default();

@@ -1,10 +1,11 @@
 //! The scanner beside vectorscan, on the same patterns and the same payload.
 //!
-//! Vectorscan has two modes that fit: whole buffers (block), and streams that are fed piece by piece. The scanner is held
-//! against each with the same work: the lowest pattern that matches in a buffer, or in a stream at its end. Both look at
-//! everything they are given. Answers are compared before any time is looked at; where a pattern cannot be compiled by
-//! vectorscan it is left out of both, and named. The scanner must agree with a search for one expression after the other;
-//! buffers for which vectorscan does not, at most one in a hundred, are left out of the timed work and counted.
+//! Vectorscan has two suitable modes: whole buffers (block), and streams that are fed piece by
+//! piece. The scanner is compared with each on the same work: the lowest pattern that matches in a
+//! buffer, or in a stream at its end. Answers are compared before any time; a pattern that
+//! vectorscan cannot compile is left out of both, and named. The scanner must agree with a search
+//! for one expression after the other; buffers for which vectorscan does not, at most one in a
+//! hundred, are left out of the timed work and counted.
 
 use std::path::PathBuf;
 
@@ -19,7 +20,7 @@ use crate::goal::{Clock, JudgedReport, JudgedResult, JudgedRow};
 #[cfg(has_vectorscan)]
 use crate::peers::vectorscan::Vectorscan;
 
-/// What is compared, and how often.
+/// The size of the comparison.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Rounds.
@@ -28,7 +29,7 @@ pub struct Options {
     pub captures: Vec<PathBuf>,
 }
 
-/// Patterns that are looked for anywhere, to show what that costs: none of the builtin ones is.
+/// Unanchored patterns, to measure their cost: none of the built-in ones is.
 const FLOATING: [(&str, &str); 12] = [
     ("any-http", r"HTTP/1\.[01] [1-5][0-9][0-9] "),
     ("any-upgrade", r"(?i:upgrade: websocket)"),
@@ -98,7 +99,7 @@ fn checksum(answers: &[u32]) -> u64 {
     answers.iter().fold(0, |sum, &answer| sum.rotate_left(5) ^ u64::from(answer))
 }
 
-/// Leaves out what vectorscan cannot compile, and says what that is.
+/// Removes the patterns that vectorscan cannot compile, and returns their names.
 #[cfg(has_vectorscan)]
 fn both_know(patterns: Vec<Pattern>, missing: &mut Vec<String>) -> Vec<Pattern> {
     let (mut kept, mut left) = (Vec::new(), Vec::new());
@@ -126,11 +127,11 @@ fn rival(patterns: &[Pattern], transport: Transport, streaming: bool) -> Result<
         .map_err(|bad| anyhow::anyhow!("vectorscan cannot compile pattern {bad}"))
 }
 
-/// Adds the rows to a report; returns what is missing.
+/// Adds the rows to a report; returns the missing ones.
 ///
 /// # Errors
 ///
-/// Where a capture cannot be read, or vectorscan answers differently.
+/// If a capture cannot be read, or vectorscan answers differently.
 pub fn run(options: &Options, report: &mut JudgedReport) -> Result<Vec<String>> {
     let mut missing = Vec::new();
     let payloads = collect(&options.captures)?;
@@ -247,7 +248,8 @@ fn streams(
         let mut theirs: Answers = vec![0; payloads.streams.len()];
         vectorscan.streams(&payloads.bytes, &payloads.pieces, &payloads.first, &mut theirs)?;
         let keep = agreeing(work, &theirs, &expected, missing)?;
-        // A stream that it answers differently is scanned and timed by both, and its answer replaced by ours.
+        // A stream that it answers differently is scanned and timed by both, and its answer
+        // replaced by ours.
         let put_right: Vec<(usize, u32)> =
             (0..keep.len()).filter(|&i| !keep[i]).map(|i| (i, expected[i])).collect();
         rounds = rounds.variant("vectorscan, streams", move || {
@@ -273,7 +275,7 @@ fn same(work: &str, answers: &[u32], expected: &[u32]) -> Result<()> {
     Ok(())
 }
 
-/// Says which buffers vectorscan answers like everybody else.
+/// Returns which buffers vectorscan answers like the other variants.
 #[cfg(has_vectorscan)]
 fn agreeing(work: &str, theirs: &[u32], expected: &[u32], missing: &mut Vec<String>) -> Result<Vec<bool>> {
     let keep: Vec<bool> = theirs.iter().zip(expected).map(|(a, b)| a == b).collect();

@@ -1,9 +1,10 @@
-//! flowscope, a flow tracker in Rust that takes frames: its bidirectional five-tuple, its tracker, no reassembly and no events.
+//! flowscope, a flow tracker in Rust that takes frames: its bidirectional five-tuple, its tracker,
+//! no reassembly and no events.
 
 use flowscope::extract::FiveTuple;
 use flowscope::{FlowTracker, FlowTrackerConfig, PacketView, Timestamp};
 
-/// A tracker with room for all flows.
+/// A tracker with capacity for all flows.
 pub struct Tracker(FlowTracker<FiveTuple>);
 
 impl std::fmt::Debug for Tracker {
@@ -24,13 +25,13 @@ impl Tracker {
         Self(tracker)
     }
 
-    /// Takes in a frame of this second.
+    /// Processes a frame of this second.
     #[inline]
     pub fn track(&mut self, frame: &[u8], second: u32) {
         self.0.track(PacketView::new(frame, Timestamp::new(second, 0)));
     }
 
-    /// Returns the flows there are, and the packets they have had.
+    /// Returns the numbers of flows and of their packets.
     #[must_use]
     pub fn totals(&self) -> (u64, u64) {
         (self.0.flow_count() as u64, self.0.iter_active().map(|flow| flow.stats.total_packets()).sum())

@@ -1,5 +1,5 @@
-//! Maps of the Rust world, both with foldhash's fast hasher: hashbrown, which a Rust program would use today, and `DashMap`,
-//! which data planes share between threads, here used by one.
+//! Maps of the Rust world, both with foldhash's fast hasher: hashbrown, which a Rust program would
+//! use today, and `DashMap`, which data planes share between threads, here used by one.
 
 use dashmap::DashMap;
 use flowloom_measure::lookup::State;
@@ -18,7 +18,7 @@ pub type Dash<const W: usize> = Keyed<DashMap<[u64; W], State, RandomState>>;
 pub struct Keyed<M>(M);
 
 impl<const W: usize> StateMap<W> for Hashbrown<W> {
-    fn with_room(flows: usize) -> Self {
+    fn with_capacity_for(flows: usize) -> Self {
         Self(HashMap::with_capacity_and_hasher(flows, RandomState::default()))
     }
 
@@ -43,7 +43,7 @@ impl<const W: usize> StateMap<W> for Hashbrown<W> {
 }
 
 impl<const W: usize> StateMap<W> for Dash<W> {
-    fn with_room(flows: usize) -> Self {
+    fn with_capacity_for(flows: usize) -> Self {
         Self(DashMap::with_capacity_and_hasher(flows, RandomState::default()))
     }
 

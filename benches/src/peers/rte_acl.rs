@@ -119,9 +119,9 @@ impl Method {
 /// A call that failed, with its errno.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RteError {
-    /// What was tried.
+    /// The failed call.
     pub call: &'static str,
-    /// What it returned.
+    /// Its return value.
     pub code: i32,
 }
 
@@ -139,7 +139,8 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Starts it: with that much memory on 2 MiB pages where the system has them reserved, else on small ones.
+    /// Starts it: with that much memory on 2 MiB pages where the system has them reserved, else on
+    /// small ones.
     ///
     /// # Errors
     ///
@@ -162,7 +163,8 @@ impl Environment {
         // DPDK keeps pointers into the words for as long as the process lives.
         std::mem::forget(words);
         argv.push(ptr::null_mut());
-        // SAFETY: argv holds argc words, each ended by a zero and never freed, and a null behind them.
+        // SAFETY: argv contains argc words, each zero-terminated and never freed, and a null after
+        // them.
         let code = unsafe { rte_eal_init(argc, argv.leak().as_mut_ptr()) };
         if code < 0 { Err(RteError { call: "rte_eal_init", code }) } else { Ok(Self { huge_pages }) }
     }
@@ -176,7 +178,8 @@ impl Environment {
     }
 }
 
-/// A header as `rte_acl` reads it: in network order, the protocol alone in the first group of four bytes.
+/// A header as `rte_acl` reads it: in network order, the protocol alone in the first group of four
+/// bytes.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(16))]
 pub struct AclKey([u8; 16]);
@@ -212,7 +215,7 @@ impl Acl {
     ///
     /// # Panics
     ///
-    /// If the name holds a zero byte.
+    /// If the name contains a zero byte.
     pub fn build(_environment: &Environment, rules: &RuleSet, name: &str) -> Result<Self, RteError> {
         let name = CString::new(name).expect("no name has a zero");
         let count = u32::try_from(rules.len()).expect("ids are 32 bits");
@@ -222,7 +225,8 @@ impl Acl {
             rule_size: u32::try_from(size_of::<AclRule>()).expect("a hundred bytes"),
             max_rules: count,
         };
-        // SAFETY: the structure is laid out as the C one, and the name ends in a zero and outlives the call.
+        // SAFETY: the structure is laid out as the C one, and the name ends in a zero and outlives
+        // the call.
         let context = unsafe { rte_acl_create(&raw const param) };
         if context.is_null() {
             return Err(RteError { call: "rte_acl_create", code: 0 });
@@ -230,7 +234,8 @@ impl Acl {
         let acl = Self(context);
         let rules: Vec<AclRule> = (0..count).filter_map(|id| acl_rule(rules, RuleId(id))).collect();
         let count = u32::try_from(rules.len()).expect("no more than before");
-        // SAFETY: `rules` holds `count` structures laid out as the C ones, with as many fields as `rule_size` says.
+        // SAFETY: `rules` contains `count` structures laid out as the C ones, with as many fields
+        // as `rule_size` states.
         let code = unsafe { rte_acl_add_rules(acl.0, rules.as_ptr(), count) };
         if code != 0 {
             return Err(RteError { call: "rte_acl_add_rules", code });
@@ -269,7 +274,8 @@ impl Acl {
                 *place = ptr::from_ref(key).cast();
             }
             let count = u32::try_from(keys.len()).expect("at most 256");
-            // SAFETY: the first `count` places point to keys of sixteen bytes; there is a result for each.
+            // SAFETY: the first `count` places point to keys of sixteen bytes; there is a result
+            // for each.
             let code = unsafe {
                 rte_acl_classify_alg(
                     self.0,

@@ -53,7 +53,7 @@ unsafe extern "C" {
 /// Keys that `rte_hash` takes at once, at most.
 const BULK_MAX: usize = 64;
 
-/// Keys that are asked for ahead of their turn, as for everybody.
+/// Keys between prefetch and use, as for all contenders.
 #[expect(clippy::cast_possible_truncation, reason = "a page of keys")]
 const AHEAD: u32 = KEYS_AHEAD as u32;
 
@@ -61,7 +61,7 @@ const AHEAD: u32 = KEYS_AHEAD as u32;
 ///
 /// # Errors
 ///
-/// If it does not start: it needs so many megabytes of reserved huge pages.
+/// If DPDK does not start: it needs this many megabytes of reserved huge pages.
 pub fn start(megabytes: u32) -> Result<()> {
     let text = CString::new(megabytes.to_string())?;
     // SAFETY: the text ends with a zero and outlives the call.
@@ -120,7 +120,7 @@ impl<const W: usize> std::fmt::Debug for RteHash<'_, W> {
     }
 }
 
-/// Bytes of a key of so many words.
+/// Bytes of a key of this many words.
 fn key_bytes<const W: usize>() -> u32 {
     u32::try_from(8 * W).expect("keys are short")
 }
@@ -165,8 +165,8 @@ impl<'a, const W: usize> RteHash<'a, W> {
     fn bulk(&self, keys: &[[u64; W]], batch: usize) -> (u64, u64) {
         let batch = u32::try_from(batch.min(BULK_MAX)).expect("at most 64");
         let mut hits = 0;
-        // SAFETY: `keys` are `len` keys of W words one behind the other; positions are below `entries` + 1,
-        // as many states as there are, each of eight words.
+        // SAFETY: `keys` are `len` consecutive keys of W words; positions are below `entries` + 1,
+        // the number of states, each of eight words.
         let sum = unsafe {
             flowloom_rte_hash_bulk(
                 self.table.0.as_ptr(),
@@ -193,7 +193,7 @@ impl<const W: usize> Contender for RteHash<'_, W> {
             Work::Hit { batch } | Work::HitAhead { batch, .. } => {
                 lap.time(|| self.bulk(&self.flows.keys, batch).0)
             }
-            Work::Miss { batch } => lap.time(|| self.bulk(&self.flows.strangers, batch).1),
+            Work::Miss { batch } => lap.time(|| self.bulk(&self.flows.missing, batch).1),
             Work::Single => lap.time(|| {
                 let keys = &self.flows.keys;
                 // SAFETY: as in `bulk`.

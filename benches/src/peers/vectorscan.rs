@@ -64,7 +64,8 @@ impl Vectorscan {
         let ids: Vec<c_uint> = patterns.iter().map(|(id, _)| *id).collect();
         let mut bad = -1;
         let count = c_uint::try_from(patterns.len()).unwrap_or(0);
-        // SAFETY: both lists have `count` entries, and the texts end with zeros and outlive the call.
+        // SAFETY: both lists have `count` entries, and the texts end with zeros and outlive the
+        // call.
         let vs = unsafe {
             flowloom_vs_new(pointers.as_ptr(), ids.as_ptr(), count, c_int::from(streaming), &raw mut bad)
         };
@@ -111,7 +112,8 @@ impl Vectorscan {
         if !first.is_sorted() || *last > pieces.len() as u64 || out.len() + 1 != first.len() {
             bail!("streams without their pieces");
         }
-        // SAFETY: every piece lies within the bytes, `first` rises up to the number of pieces, and `out` has a place for each stream.
+        // SAFETY: every piece lies within the bytes, `first` rises up to the number of pieces, and
+        // `out` has a place for each stream.
         let status = unsafe {
             flowloom_vs_streams(
                 self.0.as_ptr(),
@@ -126,7 +128,7 @@ impl Vectorscan {
     }
 }
 
-/// The C side trusts bounds, so they are looked at here; lengths must fit its 32 bits.
+/// The C side trusts bounds, so this function checks them; lengths must fit its 32 bits.
 fn check(bytes: &[u8], bounds: &[[u64; 2]]) -> Result<()> {
     for &[from, to] in bounds {
         if from > to || to > bytes.len() as u64 || to - from > u64::from(u32::MAX) {

@@ -1,13 +1,15 @@
 //! The processor's time stamp counter, where it ticks at one rate.
 //!
-//! It counts neither instructions nor the clock of the core, which goes up and down, but a clock of its own that stays: a cycle of it is a
-//! unit of time, the one in which papers on processors of x86-64 give theirs. Processors of x86-64 since 2008 have it; ARM's counter
-//! is a slow clock of the system and none of its processor's.
+//! It counts neither instructions nor cycles of the core's variable clock, but ticks of a constant
+//! clock: a tick is the unit in which papers on x86-64 processors state their times. x86-64
+//! processors since 2008 have it; ARM's counter is a slow clock of the system, not of the
+//! processor.
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod x86_64;
 
-/// Proof that the processor has a counter which ticks at one rate, whatever its clock and in sleep too.
+/// Proof that the processor has a counter which ticks at one rate, whatever its clock and in sleep
+/// too.
 ///
 /// # Examples
 ///
@@ -22,7 +24,8 @@ mod x86_64;
 pub struct TimeStamps(());
 
 impl TimeStamps {
-    /// Returns the proof, if the kernel says that there is such a counter and this is x86-64. Reads a file of some kilobytes.
+    /// Returns the token, if the kernel reports such a counter and this is x86-64. Reads a file of
+    /// some kilobytes.
     ///
     /// `None` on other processors, on other systems than Linux, and under Miri.
     pub fn detect() -> Option<Self> {
@@ -32,18 +35,18 @@ impl TimeStamps {
         is_steady(&std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default()).then_some(Self(()))
     }
 
-    /// Returns the cycles that it has counted. Some 20 to 40 of them go by meanwhile, and what stands before it in the program may still be
-    /// under way: for spans of microseconds and more.
+    /// Returns the ticks so far. The read takes some 20 to 40 of them, and earlier instructions may
+    /// still be in flight: use it for spans of microseconds and more.
     #[inline]
     pub fn read(self) -> u64 {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         return x86_64::read();
         #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-        unreachable!("nobody has the proof")
+        unreachable!("the token cannot exist here")
     }
 }
 
-/// Says whether the first processor's counter ticks at one rate and does not stop.
+/// Returns whether the first processor's counter ticks at a constant rate and does not stop.
 fn is_steady(cpuinfo: &str) -> bool {
     let flags = cpuinfo.lines().find_map(|line| {
         let (name, flags) = line.split_once(':')?;

@@ -22,7 +22,7 @@ const TABLE: [u32; 256] = {
     table
 };
 
-/// Returns the CRC-32C of `bytes`; by the CRC32 instruction where there is one.
+/// Returns the CRC-32C of `bytes`; uses the CRC32 instruction if the processor has it.
 ///
 /// # Examples
 ///

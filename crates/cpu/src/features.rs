@@ -1,10 +1,11 @@
 //! Which instruction sets this processor has.
 //!
-//! A token ([`Avx512`], [`Avx512Popcount`], [`Avx2`], [`Sse42`], [`Neon`]) can only be had from its `detect`, so
-//! whoever holds one has the proof that calling a function compiled for those features is sound. Tokens
-//! are zero-sized: passing one costs nothing.
+//! Only `detect` returns a token ([`Avx512`], [`Avx512Popcount`], [`Avx2`], [`Sse42`], [`Neon`]),
+//! so a token proves that calling a function compiled for those features is sound. Tokens are
+//! zero-sized: passing one costs nothing.
 //!
-//! Back ends are written for 64-bit programs: one of 32 bits has none of these sets, whatever its processor has.
+//! Back ends are written for 64-bit programs: one of 32 bits has none of these sets, whatever its
+//! processor has.
 
 use core::fmt;
 use core::str::FromStr;
@@ -38,17 +39,18 @@ macro_rules! token {
 }
 
 token!(
-    /// Proof of `avx512f`, `avx512bw`, `avx512vl`, and of `bmi1`, `bmi2` and `popcnt`, which every such processor has.
+    /// Proof of `avx512f`, `avx512bw`, `avx512vl`, and of `bmi1`, `bmi2` and `popcnt`, which every
+    /// such processor has.
     Avx512,
     has!("avx512f", "avx512bw", "avx512vl", "bmi1", "bmi2", "popcnt")
 );
 token!(
-    /// Proof of what [`Avx512`] proves, and of `avx512vpopcntdq`.
+    /// Token for the features of [`Avx512`] and `avx512vpopcntdq`.
     Avx512Popcount,
     has!("avx512f", "avx512bw", "avx512vl", "avx512vpopcntdq", "bmi1", "bmi2", "popcnt")
 );
 token!(
-    /// Proof of `avx2`, `bmi1`, `bmi2` and `popcnt`, which come together.
+    /// Token for `avx2`, `bmi1`, `bmi2` and `popcnt`, which come together.
     Avx2,
     has!("avx2", "bmi1", "bmi2", "popcnt")
 );
@@ -58,7 +60,7 @@ token!(
     has!("sse4.2")
 );
 token!(
-    /// Proof of `neon`, which every 64-bit ARM processor that we know of has.
+    /// Token for `neon`, which every known 64-bit ARM processor has.
     Neon,
     cfg!(all(target_arch = "aarch64", target_feature = "neon"))
 );
@@ -75,7 +77,7 @@ token!(
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Isa {
-    /// No vector instructions; defines what the others compute.
+    /// No vector instructions; defines the results of the others.
     Scalar,
     /// SSE4.2.
     Sse42,

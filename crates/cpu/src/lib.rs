@@ -1,4 +1,4 @@
-//! What the processor offers. Knows the machine and nothing of networks.
+//! Access to processor features. Knows nothing of networks.
 //!
 //! | module | what |
 //! | --- | --- |
@@ -13,8 +13,8 @@
 //!
 //! # Features
 //!
-//! * `std` (default): detection at run time, huge pages, `counter`, `topology` and `memory`. Without it the crate
-//!   is `no_std` with `alloc`, and knows the features it was compiled for.
+//! * `std` (default): detection at run time, huge pages, `counter`, `topology` and `memory`.
+//!   Without it the crate is `no_std` with `alloc`, and uses the features it was compiled for.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(not(any(feature = "std", test)), no_std)]
 

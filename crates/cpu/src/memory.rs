@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::Path;
 
-/// Returns the bytes that this process could still touch without harm, if the system tells.
+/// Returns the bytes that this process can still use without harm, if the system reports them.
 ///
-/// The smallest of what the kernel calls available, what the control group of the process has left, pages of files that
-/// nobody has asked for lately not counted as used: they go when memory is short; and the addresses that the process has left, which
-/// may be the least of all where they have 32 bits. For refusing a configuration before it
-/// fails, not for accounting: the number is old when it is read.
+/// The minimum of three numbers: the memory that the kernel calls available; the remainder of the
+/// process's control group, not counting inactive page cache, which the kernel can reclaim; and the
+/// unused addresses of the process, which matter if addresses have 32 bits. Use it to refuse a
+/// configuration before it fails, not for accounting: the number is outdated when it is read.
 pub fn available_bytes() -> Option<u64> {
     available_below(Path::new("/"))
 }
@@ -19,7 +19,7 @@ fn available_below(root: &Path) -> Option<u64> {
     [machine, group_headroom(root), addresses_left(root, usize::MAX as u64)].into_iter().flatten().min()
 }
 
-/// Returns how many of so many addresses nothing of the process lies at.
+/// Returns how many of `all` addresses are unmapped.
 fn addresses_left(root: &Path, all: u64) -> Option<u64> {
     let used = kilobytes(&text(&root.join("proc/self/status")), "VmSize:")?;
     Some(all.saturating_sub(used))
@@ -39,7 +39,7 @@ fn kilobytes(text: &str, name: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// What a version of control groups calls limit, use, and what of the use are pages of files that can go.
+/// File names of one version of control groups: limit, usage, and inactive page cache.
 struct Names {
     limit: &'static str,
     used: &'static str,
@@ -70,7 +70,8 @@ fn group_headroom(root: &Path) -> Option<u64> {
     let tightest = hierarchies.into_iter().filter_map(|(mount, own, names)| {
         let mount = root.join(mount);
         let group = mount.join(own.unwrap_or_default());
-        // A limit may sit on any ancestor; the tightest counts. In a container the path may be the host's, and only the mount is there.
+        // A limit may sit on any ancestor; the tightest counts. In a container the path may be the
+        // host's, and only the mount is there.
         let folders = group.ancestors().take_while(|folder| folder.starts_with(&mount));
         folders.filter_map(|folder| left(folder, &names)).min()
     });
@@ -105,7 +106,8 @@ mod tests {
             ("sys/fs/cgroup/a/memory.current", "49000\n"),
         ];
         assert_eq!(available("second", &second), Some(1000));
-        // A capture was read: its pages are charged to the group, and are given back when somebody else wants memory.
+        // Reading a capture charges its pages to the group; the kernel reclaims them when other
+        // memory is needed.
         let read = ("sys/fs/cgroup/a/memory.stat", "anon 9000\ninactive_file 39000\nactive_file 1000\n");
         assert_eq!(available("read", &[&second[..], &[read]].concat()), Some(40_000));
         let first = [
@@ -118,7 +120,8 @@ mod tests {
             ("sys/fs/cgroup/memory/box/memory.stat", "inactive_file 7\ntotal_inactive_file 20000\n"),
         ];
         assert_eq!(available("first", &first), Some(20_000));
-        // Version 1 in a container: the path is the host's, and the mount is the container's own group.
+        // Version 1 in a container: the path is the host's, and the mount is the container's own
+        // group.
         let inside = [
             meminfo,
             ("proc/self/cgroup", "4:memory:/docker/0123\n"),

@@ -1,14 +1,15 @@
-//! Zeroed memory that costs nothing until it is touched.
+//! Zeroed memory that takes no physical pages until it is touched.
 //!
-//! A table is sized for the worst hour and used at a tenth of it. Memory that comes zeroed from the
-//! kernel is not resident before its first write, so both arrays here give a meaning to all-zero
-//! bytes and write nothing when they are built.
+//! A table is sized for the busiest hour and used at a tenth of it. Zeroed memory from the kernel
+//! is not resident before its first write, so all arrays here define a meaning for all-zero bytes
+//! and write nothing when they are built.
 //!
 //! * [`LineArray`]: plain words that start on a cache line, all zero.
-//! * [`SlotArray`]: cells that hold a value or none, told by a generation; all vacant.
+//! * [`SlotArray`]: cells with or without a value, marked by a generation; all vacant at first.
 //!
-//! Huge pages are asked for where they can matter (2 MiB and more; what is left over gets one as well, if it fills half of it), and
-//! what was obtained can be read back: an answer that depends on the kernel's mood should not be guessed.
+//! Huge pages are requested where they can matter (2 MiB and more; a remainder gets one as well if
+//! it fills half of it), and the result can be read back, because the kernel may refuse at any
+//! time.
 #![expect(unsafe_code, reason = "raw allocation")]
 
 use alloc::alloc::{Layout, alloc_zeroed, dealloc};
@@ -27,17 +28,17 @@ mod slots;
 pub use buckets::{Bucket, Buckets};
 pub use slots::{Generation, SlotArray, SlotView};
 
-/// Bytes of a huge page: the one size worth asking for on the machines we know.
+/// Bytes of a huge page: the size that is common on supported machines.
 pub const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// Whether to ask the kernel for huge pages.
+/// Whether to request huge pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum HugePages {
     /// Leave it to the kernel's default.
     #[default]
     No,
-    /// Ask, for arrays of at least [`HUGE_PAGE_BYTES`]; being refused is not an error.
+    /// Request them for arrays of at least [`HUGE_PAGE_BYTES`]; a refusal is not an error.
     Try,
 }
 
@@ -51,7 +52,7 @@ const PAGE_BYTES: usize = 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AllocError {
-    /// Bytes that were asked for; `u64::MAX` if the number does not fit an address.
+    /// Requested bytes; `u64::MAX` if the number does not fit an address.
     pub bytes: u64,
 }
 
@@ -63,15 +64,17 @@ impl fmt::Display for AllocError {
 
 impl core::error::Error for AllocError {}
 
-/// What an array asked for and what it got.
+/// Huge pages of an array: requested and obtained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct PageReport {
-    /// Bytes reserved; resident only as far as they were touched, by whole pages: with huge ones up to a megabyte more.
+    /// Reserved bytes; resident only as far as they were touched, in whole pages: with huge ones up
+    /// to a megabyte more.
     pub bytes: u64,
-    /// Huge pages were asked for, and the request was accepted.
+    /// Huge pages were requested, and the kernel accepted the request.
     pub huge_requested: bool,
-    /// Huge pages back at least a part of it; `None` if nobody looked, as for an array shorter than one, or the system cannot tell.
+    /// Huge pages back at least a part of it; `None` if unknown: the kernel was not asked, as for a
+    /// small array, or does not report it.
     pub huge_obtained: Option<bool>,
 }
 
@@ -92,9 +95,9 @@ impl PageReport {
 
 /// An owned, zeroed, aligned run of bytes.
 ///
-/// The block is larger than what is used, by one alignment, and the start is rounded up by hand: allocators
-/// get pages for a *large* block already zeroed and leave them untouched, but for a block with
-/// *unusual alignment* they write the zeros themselves, which would make all of it resident.
+/// The block is larger than needed by one alignment, and the start is rounded up by hand:
+/// allocators return pages of a large block already zeroed and untouched, but write the zeros
+/// themselves for a block with *unusual alignment*, which would make all of it resident.
 struct ZeroedMemory {
     block: NonNull<u8>,
     layout: Layout,
@@ -106,9 +109,10 @@ struct ZeroedMemory {
 impl ZeroedMemory {
     /// `element_bytes` and `align` are a type's size and alignment.
     ///
-    /// Elements of an even number of lines begin with an odd one, counted in memory. Whose first lines are all even, a Zen 4 brings no
-    /// nearer if it is asked to [early](crate::prefetch::read_later): who then reads those only takes 12 to 36 ns a line, as if nobody
-    /// had asked, and 5 to 11 if they are odd, mixed, or elements are of an odd number of lines.
+    /// Elements of an even number of lines begin at an odd line, counted in memory. If all first
+    /// lines are even, a Zen 4 ignores [early prefetches](crate::prefetch::read_later) of them:
+    /// reading then takes 12 to 36 ns per line, as without a prefetch, and 5 to 11 if they are odd,
+    /// mixed, or elements are of an odd number of lines.
     fn try_new(
         element_bytes: usize,
         len: usize,
@@ -129,7 +133,8 @@ impl ZeroedMemory {
         let block = unsafe { alloc_zeroed(layout) };
         let block = NonNull::new(block).ok_or(AllocError { bytes: bytes as u64 })?;
         let skip = block.addr().get().wrapping_neg() & (start_align - 1);
-        // SAFETY: `skip` is below `start_align`, by which the block is longer than `reserved` and `huge_bytes`.
+        // SAFETY: `skip` is below `start_align`, by which the block is longer than `reserved` and
+        // `huge_bytes`.
         let aligned = unsafe { block.add(skip) };
         let huge_requested = large && advise_huge(aligned, huge_bytes);
         // SAFETY: `reserved` are `lead` and `bytes`.
@@ -139,10 +144,12 @@ impl ZeroedMemory {
 
     /// Writes a byte of each page: the one that is there.
     fn prefault(&mut self) {
-        // The first one need not begin a page, so the last page may have less than a step of it.
+        // The first element need not begin a page, so the last page may contain less than a step of
+        // it.
         for place in (0..self.bytes).step_by(PAGE_BYTES).chain(self.bytes.checked_sub(1)) {
-            // SAFETY: `place` is below `bytes`, all of which are ours, and nobody looks meanwhile (`&mut self`). A byte that may be
-            // no value is read and written as one that may be none.
+            // SAFETY: `place` is below `bytes`, all of which we own, and `&mut self` excludes other
+            // accesses. The byte is read and written as `MaybeUninit`, so it need not be
+            // initialised.
             unsafe {
                 let byte = self.start.add(place).cast::<MaybeUninit<u8>>();
                 byte.write_volatile(byte.read_volatile());
@@ -155,7 +162,8 @@ impl ZeroedMemory {
     }
 
     fn report_obtained(&self) -> PageReport {
-        // While the kernel writes its map it counts the pages of the whole process: not for a run that has no room for a huge one.
+        // While the kernel writes its map it walks the pages of the whole process: skip that for an
+        // array without space for a huge page.
         let huge_obtained = if self.bytes < HUGE_PAGE_BYTES {
             None
         } else {
@@ -172,17 +180,17 @@ impl Drop for ZeroedMemory {
     }
 }
 
-/// Returns the bytes of the huge pages for so many: the last one at least half used.
+/// Returns the bytes of the huge pages for this many bytes: the last page at least half used.
 fn huge_pages_of(bytes: usize) -> Option<usize> {
     Some(bytes.checked_add(HUGE_PAGE_BYTES / 2)? & !(HUGE_PAGE_BYTES - 1))
 }
 
-/// Asks for huge pages behind a run that is made of whole ones; returns whether the kernel accepted.
+/// Requests huge pages for a range of whole ones; returns whether the kernel accepted.
 fn advise_huge(start: NonNull<u8>, bytes: usize) -> bool {
     #[cfg(all(feature = "std", target_os = "linux", not(miri)))]
     {
-        // SAFETY: the range lies in a block that we own and is made of whole huge pages (`start` is
-        // aligned to one); this advice changes how pages are backed, not what they hold.
+        // SAFETY: the range lies in a block that we own and consists of whole huge pages (`start`
+        // is aligned to one); this advice changes how pages are backed, not their contents.
         let advised =
             unsafe { rustix::mm::madvise(start.as_ptr().cast(), bytes, rustix::mm::Advice::LinuxHugepage) };
         advised.is_ok()
@@ -214,7 +222,8 @@ fn huge_in(smaps: impl std::io::BufRead, start: usize, bytes: usize) -> Option<b
     let mut found = None;
     for line in smaps.lines().map_while(Result::ok) {
         if let Some((low, high)) = mapping(&line) {
-            // The map is in order, and the kernel walks the pages of each mapping as its description is read.
+            // The map is in order, and the kernel walks the pages of each mapping as its
+            // description is read.
             if low >= start + bytes {
                 break;
             }
@@ -229,7 +238,7 @@ fn huge_in(smaps: impl std::io::BufRead, start: usize, bytes: usize) -> Option<b
     found
 }
 
-/// Reads the address range that begins the description of a mapping.
+/// Parses the address range that begins the description of a mapping.
 #[cfg(all(feature = "std", target_os = "linux", not(miri)))]
 fn mapping(line: &str) -> Option<(usize, usize)> {
     let (low, high) = line.split_once(' ')?.0.split_once('-')?;
@@ -256,12 +265,12 @@ unsafe impl<T: Zeroable, const N: usize> Zeroable for [T; N] {}
 // SAFETY: a line is its only field, and padding after it.
 unsafe impl<T: Zeroable> Zeroable for CacheLine<T> {}
 
-/// A value that begins on a cache line of its own.
+/// A value that begins at a cache line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[repr(C, align(64))]
 pub struct CacheLine<T>(pub T);
 
-/// A fixed-length array of plain words that begins on a cache line; all zero when built.
+/// A fixed-length array of plain words that begins at a cache line; all zero when built.
 ///
 /// It is a slice, by `Deref`.
 ///
@@ -290,23 +299,24 @@ impl<T: Zeroable> LineArray<T> {
     ///
     /// # Errors
     ///
-    /// [`AllocError`] if the allocator has no room.
+    /// [`AllocError`] if the allocator refuses the memory.
     pub fn try_new(len: usize, huge: HugePages) -> Result<Self, AllocError> {
         let memory = ZeroedMemory::try_new(size_of::<T>(), len, align_of::<T>(), huge)?;
         Ok(Self { memory, len, elements: PhantomData })
     }
 
-    /// Makes all of it resident now, so that no first touch interrupts later work.
+    /// Makes the whole array resident, so that no first touch interrupts later work.
     pub fn prefault(&mut self) {
         self.memory.prefault();
     }
 
-    /// Returns what was asked for.
+    /// Returns what was requested.
     pub fn pages(&self) -> PageReport {
         self.memory.report()
     }
 
-    /// Returns what was asked for and what the kernel gave; reads the process's map, which is slow.
+    /// Returns what was requested and what the kernel provided; reads the process's map, which is
+    /// slow.
     pub fn pages_obtained(&self) -> PageReport {
         self.memory.report_obtained()
     }
@@ -317,8 +327,9 @@ impl<T> Deref for LineArray<T> {
 
     #[inline(always)]
     fn deref(&self) -> &[T] {
-        // SAFETY: `start` is aligned for T and followed by `len` elements (`try_new` of this type, the
-        // only constructor); they were zeroed, which `Zeroable` makes values, and written only as T.
+        // SAFETY: `start` is aligned for T and followed by `len` elements (`try_new` of this type,
+        // the only constructor); they were zeroed, which `Zeroable` makes valid values, and written
+        // only as T.
         unsafe { slice::from_raw_parts(self.memory.start.as_ptr().cast(), self.len) }
     }
 }
@@ -337,8 +348,8 @@ impl<T> fmt::Debug for LineArray<T> {
     }
 }
 
-/// Elements that are chosen by a fraction of 2³², as the high half of a hash is one: a multiplication in the place of a
-/// remainder, and no bound to check.
+/// Elements that are chosen by a fraction of 2³², as the high half of a hash is one: a
+/// multiplication in the place of a remainder, and no bound to check.
 ///
 /// # Examples
 ///
@@ -362,7 +373,8 @@ impl<T> Clone for Fractions<'_, T> {
 impl<T> Copy for Fractions<'_, T> {}
 
 impl<'a, T> Fractions<'a, T> {
-    /// Returns a slice to choose from; `None` if it is empty, or longer than numbers of 32 bits reach.
+    /// Returns a slice to choose from; `None` if it is empty, or longer than numbers of 32 bits
+    /// reach.
     #[inline]
     pub fn new(elements: &'a [T]) -> Option<Self> {
         (!elements.is_empty() && u32::try_from(elements.len()).is_ok()).then_some(Self(elements))
@@ -372,8 +384,8 @@ impl<'a, T> Fractions<'a, T> {
     #[inline(always)]
     pub fn at(self, fraction: u32) -> (u32, &'a T) {
         let number = (u64::from(fraction) * self.0.len() as u64) >> 32;
-        // SAFETY: the length is from 1 to 2³² - 1 (`new`) and the fraction below 2³², so the product does not overflow and is
-        // below 2³² · length; shifted, it is below the length.
+        // SAFETY: the length is from 1 to 2³² - 1 (`new`) and the fraction below 2³², so the
+        // product does not overflow and is below 2³² · length; shifted, it is below the length.
         (number as u32, unsafe { self.0.get_unchecked(number as usize) })
     }
 
@@ -389,7 +401,7 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    /// Returns how many pages this thread has had to ask for.
+    /// Page faults of this thread.
     #[cfg(all(feature = "std", target_os = "linux", target_arch = "x86_64", not(any(miri, sanitized))))]
     pub(super) fn faults() -> u32 {
         let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
@@ -486,7 +498,7 @@ mod tests {
 
     #[cfg(all(feature = "std", target_os = "linux", not(miri)))]
     #[test]
-    fn huge_pages_are_reported_as_the_kernel_tells() {
+    fn huge_pages_are_reported_as_the_kernel_reports_them() {
         let mut words = LineArray::<u64>::try_new(HUGE_PAGE_BYTES / 2, HugePages::Try).unwrap();
         assert_eq!(words.as_ptr().addr() % HUGE_PAGE_BYTES, 0);
         words.iter_mut().step_by(512).for_each(|word| *word = 1);
@@ -505,11 +517,14 @@ mod tests {
                     .lines()
                     .skip_while(|line| mapping(line).is_none_or(|(low, high)| !(low..high).contains(&at)));
                 let flags = lines.find_map(|line| line.strip_prefix("VmFlags:")).unwrap();
-                assert!(flags.split(' ').any(|flag| flag == "hg"), "the kernel was not told: {flags}");
+                assert!(
+                    flags.split(' ').any(|flag| flag == "hg"),
+                    "the kernel did not get the request: {flags}"
+                );
             }
         }
         let small = LineArray::<u8>::try_new(HUGE_PAGE_BYTES - 1, HugePages::Try).unwrap();
-        assert_eq!(small.pages_obtained(), small.pages(), "there is no room for one");
+        assert_eq!(small.pages_obtained(), small.pages(), "there is no space for one");
         let unasked = LineArray::<u8>::try_new(HUGE_PAGE_BYTES, HugePages::No).unwrap();
         assert!(!small.pages().huge_requested && !unasked.pages().huge_requested);
     }
@@ -542,7 +557,7 @@ mod tests {
         assert_eq!(
             report(1, true, None).and(no),
             report(4, true, Some(false)),
-            "one that nobody looked at"
+            "one that was not asked about"
         );
         assert_eq!(AllocError { bytes: 7 }.to_string(), "cannot allocate 7 bytes");
     }

@@ -1,9 +1,11 @@
-//! Writing for another CPU: past the caches of this one.
+//! Non-temporal stores: writing for another CPU, past the caches of this one.
 //!
-//! Before a line is written that another CPU has read, it is taken from that CPU's caches. Between CPUs that share no cache this takes
-//! some 30 ns of the writer for each line (AMD EPYC, Zen 4), and 20 to 25 where they are asked for early: what is scarce is not time but how
-//! many can be taken at once. A line that is written whole and past the caches is not fetched, and need not be taken. Who reads it finds it in
-//! memory: worth it for what is written by one CPU, read once by others, and written again before long.
+//! Before a CPU writes a line that another CPU has read, it takes the line from that CPU's caches.
+//! Between CPUs that share no cache this takes the writer some 30 ns per line (AMD EPYC, Zen 4),
+//! and 20 to 25 with an early prefetch: the bottleneck is the number of lines in flight. A line
+//! that is written whole and past the caches is not fetched, and need not be taken. The reader
+//! finds it in memory: worth it for data that one CPU writes, others read once, and the writer soon
+//! overwrites.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -18,9 +20,11 @@ use plain::{settle, write};
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(any(miri, sanitized))))]
 use x86_64::{settle, write};
 
-/// Groups of words that are being written, one after the other; they can be read when [`past_caches`] returns.
+/// Groups of words that are being written, one after the other; they can be read when
+/// [`past_caches`] returns.
 ///
-/// Each is written once, nothing is read back meanwhile, and all is written by the thread that will wait for it:
+/// Each word is written once, nothing is read back meanwhile, and the thread that writes also waits
+/// for completion:
 ///
 /// ```compile_fail,E0277
 /// flowloom_cpu::stream::past_caches(&mut [[0; 4]], |writer| {
@@ -33,7 +37,7 @@ pub struct Writer<'a, const N: usize> {
     stays: PhantomData<*const ()>,
 }
 
-// The groups are not shown: what is under way must not be read.
+// Does not print the groups: words in flight must not be read.
 impl<const N: usize> fmt::Debug for Writer<'_, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Writer").field("written", &self.written).finish_non_exhaustive()
@@ -45,7 +49,7 @@ impl<const N: usize> Writer<'_, N> {
     ///
     /// # Panics
     ///
-    /// Where there is none.
+    /// Without non-temporal stores.
     #[inline(always)]
     pub fn push(&mut self, group: [u64; N]) {
         write(&mut self.groups[self.written], group);
@@ -60,11 +64,12 @@ impl<const N: usize> Writer<'_, N> {
     }
 }
 
-/// Lets `work` write groups of words, from the first one on, and returns what it returns.
+/// Lets `work` write groups of words, from the first one on, and returns its result.
 ///
-/// When this returns, or unwinds, all is written for every thread that hears of it afterwards. That costs a wait for what is under way, so
-/// write many groups at a time. On processors other than x86-64 the words are written like any others, and so they are where Miri or a
-/// sanitizer is to see it (`--cfg sanitized`).
+/// When this returns, or unwinds, all words are visible to every thread that synchronises with this
+/// one afterwards. That costs a wait for the words in flight, so write many groups at a time. On
+/// processors other than x86-64, and under Miri or a sanitizer (`--cfg sanitized`), the words are
+/// written with ordinary stores.
 ///
 /// # Examples
 ///
@@ -81,7 +86,7 @@ pub fn past_caches<const N: usize, R>(
     groups: &mut [[u64; N]],
     work: impl FnOnce(&mut Writer<'_, N>) -> R,
 ) -> R {
-    // Dropped here, whatever happens, and before anybody else can look at the groups.
+    // Dropped here in any case, before any other code can look at the groups.
     let _settled = Settled;
     work(&mut Writer { groups, written: 0, stays: PhantomData })
 }

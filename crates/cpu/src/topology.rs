@@ -1,8 +1,8 @@
 //! Which CPUs this process may use, and how they are related.
 //!
-//! Read once, at start: two workers on the siblings of one physical core, or on two ends of a machine, would
-//! otherwise be discovered in the measurements. Where the system tells nothing, each allowed
-//! CPU stands for itself.
+//! Read once, at start: two workers on the siblings of one physical core, or on two ends of a
+//! machine, would otherwise show up only in the measurements. If the system reports nothing, each
+//! allowed CPU counts as a core of its own.
 
 use core::fmt;
 use core::fmt::Write as _;
@@ -36,7 +36,8 @@ pub struct CacheSizes {
     pub level3_bytes: u64,
 }
 
-/// The CPUs of this process and their relations. By default none: for machines that are made up, field by field.
+/// The CPUs of this process and their relations. Empty by default: for simulated machines, field by
+/// field.
 ///
 /// # Examples
 ///
@@ -50,7 +51,8 @@ pub struct CacheSizes {
 pub struct Topology {
     /// The processor's name, empty if unknown.
     pub model: String,
-    /// The CPUs that the process may run on and that are there, by ascending number; at least one where it was read.
+    /// The CPUs that the process may run on and that are there, by ascending number; at least one
+    /// where it was read.
     pub cpus: Vec<Cpu>,
     /// The caches of the first of them.
     pub caches: CacheSizes,
@@ -109,7 +111,8 @@ impl Topology {
 
 /// Threads can be pinned to CPUs of numbers below this, by the means that this workspace has.
 ///
-/// 0 where the system takes no CPU from a thread, or as a hint only (macOS): there nothing may say that it is pinned.
+/// 0 if the system does not pin threads, or only as a hint (macOS): a program must not claim there
+/// that it is pinned.
 pub const PINNABLE_CPUS: u32 = if cfg!(any(target_os = "linux", target_os = "android")) {
     1024
 } else if cfg!(target_os = "freebsd") {
@@ -121,9 +124,11 @@ pub const PINNABLE_CPUS: u32 = if cfg!(any(target_os = "linux", target_os = "and
     0
 };
 
-/// Returns the numbers of the CPUs that the calling thread may run on, without reading how they are related.
+/// Returns the numbers of the CPUs that the calling thread may run on, without reading how they are
+/// related.
 ///
-/// For a process that pins threads: ask before the first one is pinned, since threads inherit what their parent may.
+/// For a process that pins threads: call it before the first one is pinned, since threads inherit
+/// their parent's mask.
 ///
 /// # Errors
 ///
@@ -145,7 +150,7 @@ fn allowed(root: &Path) -> Result<Vec<u32>, TopologyError> {
     });
     if let Some(list) = list {
         let mut cpus = parse_cpu_list(list.trim())?;
-        // Where nobody has set what a thread may run on, the list also has CPUs that could be plugged in one day.
+        // Without a mask for the thread, the list also has CPUs that could be hot-plugged.
         let online = parse_cpu_list(&text(root.join("sys/devices/system/cpu/online")))?;
         if cpus.iter().any(|cpu| online.contains(cpu)) {
             cpus.retain(|cpu| online.contains(cpu));
@@ -160,7 +165,7 @@ fn allowed(root: &Path) -> Result<Vec<u32>, TopologyError> {
 
 /// Returns the processor's name.
 fn model(root: &Path) -> String {
-    // The file has a paragraph per CPU, made while it is read: the first one is enough.
+    // The kernel generates a paragraph per CPU while the file is read: the first one is enough.
     let mut cpuinfo = Vec::new();
     if let Ok(file) = fs::File::open(root.join("proc/cpuinfo")) {
         let _ = file.take(4096).read_to_end(&mut cpuinfo);
@@ -209,7 +214,7 @@ fn list(path: PathBuf, own: u32) -> Result<Vec<u32>, TopologyError> {
     Ok(if cpus.is_empty() { vec![own] } else { cpus })
 }
 
-/// A list of CPUs cannot be read.
+/// A list of CPUs is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TopologyError {
@@ -247,11 +252,12 @@ impl fmt::Display for TopologyError {
 
 impl core::error::Error for TopologyError {}
 
-/// Reads a list of CPUs as the kernel writes it: ascending and without repeats, whatever the text's order.
+/// Reads a list of CPUs as the kernel writes it: ascending and without repeats, whatever the text's
+/// order.
 ///
 /// # Errors
 ///
-/// [`TopologyError`], with the part that cannot be read.
+/// [`TopologyError`], with the invalid part.
 ///
 /// # Examples
 ///
@@ -343,7 +349,7 @@ mod tests {
 
     #[cfg(not(miri))]
     #[test]
-    fn a_system_that_tells_nothing_still_has_a_cpu() {
+    fn a_system_that_reports_nothing_still_has_a_cpu() {
         let topology = Topology::read_below(Path::new("/nonexistent")).unwrap();
         assert!(!topology.cpus.is_empty());
         assert_eq!(topology.cpus[0].siblings, [topology.cpus[0].id]);
@@ -367,7 +373,7 @@ mod tests {
 
     #[cfg(not(miri))]
     #[test]
-    fn a_machine_is_read_as_its_files_say() {
+    fn a_machine_matches_its_files() {
         let cpu = |id: u32, siblings, package, level3| {
             let path = |name: &str| format!("sys/devices/system/cpu/cpu{id}/{name}");
             let mut files = vec![

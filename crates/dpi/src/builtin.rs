@@ -14,8 +14,8 @@ const FILES: [&str; 5] = [
 
 /// Returns the builtin patterns, in the order of priority.
 ///
-/// They are written for few false alarms rather than for few misses, use no port numbers, and name the
-/// specification that each was written from.
+/// They are written for few false alarms rather than for few misses, use no port numbers, and name
+/// the specification that each was written from.
 ///
 /// # Panics
 ///
@@ -23,7 +23,7 @@ const FILES: [&str; 5] = [
 ///
 /// # Examples
 ///
-/// Patterns of one's own, before them and so of higher priority:
+/// Your own patterns before them, and so with higher priority:
 ///
 /// ```
 /// use flowloom_dpi::{Pattern, Scanner, Transport, Transports, builtin};
@@ -37,7 +37,8 @@ const FILES: [&str; 5] = [
 /// ```
 ///
 /// ```
-/// let names: Vec<String> = flowloom_dpi::builtin().into_iter().map(|pattern| pattern.name).collect();
+/// let names: Vec<String> =
+///     flowloom_dpi::builtin().into_iter().map(|pattern| pattern.name).collect();
 /// assert!(names.len() >= 40 && names.iter().any(|name| name == "tls"));
 /// ```
 #[must_use]

@@ -14,20 +14,20 @@ use crate::table::Table;
 pub const PATTERNS_MAX: usize = 4096;
 /// The longest expression.
 pub const REGEX_BYTES_MAX: usize = 16 << 10;
-/// The automaton of one expression before it is made deterministic may take this much.
+/// Limit in bytes for the nondeterministic automaton of one expression.
 const NFA_BYTES_MAX: usize = 4 << 20;
 /// A group has at most this many patterns.
 const GROUP_PATTERNS_MAX: usize = 512;
 /// The most groups that patterns of one transport may need.
 pub const GROUPS_MAX: usize = 16;
-/// What a group's budget counts for a transition. A table of it takes half of that.
+/// Bytes that a group's budget counts per transition. The finished table takes half of that.
 const TRANSITION_BYTES: usize = 4;
-/// What building may take beside the table, in budgets of the group.
+/// Limit for building beside the table, in budgets of the group.
 const WORK: usize = 4;
-/// Bytes of an expression's own automaton that are made in a step.
+/// Bytes of an expression's own automaton that count as one step.
 const STEP_BYTES: usize = 4;
 
-/// What building may take.
+/// Limits of building a scanner.
 ///
 /// Fields may be added in any version: a literal ends with `..Budget::default()`.
 ///
@@ -41,14 +41,15 @@ const STEP_BYTES: usize = 4;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// Bytes of one automaton, four for each state and class of bytes; patterns that do not fit together are split over several.
-    /// They are built one after the other: one takes at most four times as much meanwhile, beside its table, half as large,
-    /// and its expressions' own automaton.
+    /// Bytes of one automaton, four for each state and class of bytes; patterns that do not fit
+    /// together are split over several. They are built one after the other: building takes at most
+    /// four times as much, beside the table of half the size and the nondeterministic automaton of
+    /// its expressions.
     pub group_bytes_max: usize,
     /// Bytes of all tables.
     pub bytes_max: usize,
-    /// Steps of building, of tens of nanoseconds each: a state of an expression's own automaton that is looked at, or four bytes of
-    /// such an automaton that are made. Whatever was built in vain, as it did not fit, counts as well.
+    /// Steps of building, of tens of nanoseconds each: one per visited state of an expression's own
+    /// automaton, or per four bytes of such an automaton. Attempts that did not fit count too.
     pub steps_max: u64,
 }
 
@@ -58,7 +59,7 @@ impl Default for Budget {
     }
 }
 
-/// What a scanner has taken so far, and what it may.
+/// What a scanner has used so far of its limits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spent {
     budget: Budget,
@@ -72,13 +73,13 @@ impl Spent {
         Self { budget, bytes: 0, steps_left: budget.steps_max }
     }
 
-    /// Takes the steps in which so many bytes of an expression's own automaton are made.
+    /// Counts the steps of building this many bytes of an expression's own automaton.
     fn made(&mut self, bytes: usize) -> Result<(), BuildError> {
         self.steps_left = self.steps_left.saturating_sub((bytes / STEP_BYTES) as u64);
         self.check()
     }
 
-    /// Says whether there are steps left.
+    /// Returns whether steps are left.
     fn check(&self) -> Result<(), BuildError> {
         if self.steps_left > 0 {
             return Ok(());
@@ -110,7 +111,7 @@ fn syntax_of(dialect: Dialect) -> syntax::Config {
         .nest_limit(64)
 }
 
-/// Compiles one expression for a search of whole buffers, without any of what the tables are made of.
+/// Compiles one expression for a search of whole buffers, without the tables.
 pub(crate) fn whole(pattern: &Pattern) -> Result<meta::Regex, BuildError> {
     meta::Regex::builder()
         .syntax(syntax_of(pattern.dialect))
@@ -171,8 +172,8 @@ fn flat(error: &dyn std::error::Error) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Makes the tables of patterns that are alike: all anchored or none, of one dialect. Halves the list until the halves fit.
-/// No table is made once all take too many bytes, or took too many steps.
+/// Builds the tables of patterns of one kind: all anchored or none, of one dialect. Halves the list
+/// until the halves fit. Stops once all tables take too many bytes, or took too many steps.
 pub(crate) fn tables(
     list: &[Checked<'_>],
     spent: &mut Spent,
@@ -201,7 +202,7 @@ pub(crate) fn tables(
     tables(high, spent, out)
 }
 
-/// Makes one table, if it fits.
+/// Builds one table, if it fits.
 fn table(list: &[Checked<'_>], spent: &mut Spent) -> Result<Option<Table>, BuildError> {
     let (anchored, skip_zero) = (list[0].anchored, list[0].skips_zero());
     let syntax = syntax_of(list[0].pattern.dialect);
@@ -217,7 +218,8 @@ fn table(list: &[Checked<'_>], spent: &mut Spent) -> Result<Option<Table>, Build
     spent.made(nfa.as_ref().map_or(nfa_bytes_max, NFA::memory_usage))?;
     let Ok(nfa) = nfa else { return Ok(None) };
     let ids: Vec<u16> = list.iter().map(|checked| checked.id).collect();
-    // The end of the input is among the classes, and makes up for zero where that is one of its own.
+    // The end of the input is one of the classes, which compensates for zero where zero is a class
+    // of its own.
     let row_bytes = TRANSITION_BYTES * nfa.byte_classes().iter().count().next_power_of_two();
     let shape = Shape {
         anchored,
@@ -228,7 +230,7 @@ fn table(list: &[Checked<'_>], spent: &mut Spent) -> Result<Option<Table>, Build
     let Ok(found) = Subsets::new(&nfa, &ids, shape, &mut spent.steps_left) else {
         return spent.check().map(|()| None);
     };
-    // A byte of zero inside a literal would be passed over: the finder does not know that.
+    // The literal finder does not know that bytes of zero inside a literal are skipped.
     let leap =
         if anchored || skip_zero { None } else { Prefilter::from_hirs_prefix(MatchKind::All, &hirs) };
     Ok(Table::new(&found, list[0].id, anchored, leap).ok())

@@ -2,15 +2,15 @@
 
 use std::fmt;
 
-/// Why patterns could not be made into a scanner.
+/// Why patterns give no scanner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// There is nothing to look for.
+    /// There are no patterns.
     NoPatterns,
     /// More patterns than can be numbered.
     TooManyPatterns {
-        /// How many there are.
+        /// The number of patterns.
         patterns: usize,
         /// How many there may be.
         patterns_max: usize,
@@ -28,10 +28,10 @@ pub enum BuildError {
     Syntax {
         /// The pattern's name.
         name: String,
-        /// What is wrong with it.
+        /// The error of the expression.
         message: String,
     },
-    /// An expression matches everything, even nothing: whatever stands behind it would never be found.
+    /// An expression matches everything, even nothing: no pattern after it would ever match.
     MatchesNothing {
         /// The pattern's name.
         name: String,
@@ -84,7 +84,7 @@ impl fmt::Display for BuildError {
             Self::Syntax { name, message } => {
                 write!(
                     f,
-                    "the expression of {name} is not one: {message}\n  mend it, or leave the pattern out"
+                    "the expression of {name} is not valid: {message}\n  fix it, or leave the pattern out"
                 )
             }
             Self::MatchesNothing { name } => write!(

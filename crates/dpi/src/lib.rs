@@ -1,16 +1,17 @@
 //! Names the protocol of a flow from the first bytes of its payload.
 //!
-//! The way of l7-filter [HRWTREE §2.1]: a list of regular expressions, the first that matches names the flow. The
-//! original searches the whole buffer again for every expression at every packet; [`Scanner`] carries the states of a few
-//! automata from packet to packet, so that each byte is looked at once, and gives the same answers
-//! ([`reference::Rescanner`] is the original's way, for comparison).
+//! The method is that of l7-filter [HRWTREE §2.1]: a list of regular expressions, and the first
+//! that matches names the flow. The original searches the whole buffer again for every expression
+//! at every packet; [`Scanner`] carries the states of a few automata from packet to packet, so that
+//! it reads each byte once, and gives the same answers ([`reference::Rescanner`] works like the
+//! original, for comparison).
 //!
-//! - [`builtin`] returns our own patterns, written from the specifications, for more than ninety protocols; [`load`]
-//!   reads files of ours and of l7-filter's form.
-//! - [`stream`] puts the data of TCP segments in sequence within a bounded window, so that what is scanned is
-//!   what the application saw.
+//! - [`builtin`] returns our own patterns, written from the specifications, for more than ninety
+//!   protocols; [`load`] reads files of ours and of l7-filter's form.
+//! - [`stream`] puts the data of TCP segments in sequence within a bounded window, so that the
+//!   scanner sees what the application saw.
 //!
-//! The crate stands alone: nothing of flowloom is needed to use it.
+//! The crate needs no other crate of Flowloom.
 //!
 //! # Examples
 //!
@@ -19,7 +20,7 @@
 //! use flowloom_dpi::{Outcome, ScanState, Scanner, Transport, builtin};
 //!
 //! let scanner = Scanner::new(&builtin())?;
-//! // What is kept for one direction of a connection, and the window for segments that come too early.
+//! // The state of one direction of a connection, and the window for early segments.
 //! let (mut order, mut state) = (Sequencer::default(), ScanState::default());
 //! let mut window = Window::new(8 << 10);
 //! let mut label = None;

@@ -1,8 +1,8 @@
-//! What a protocol looks like: a name, the transports that carry it, and a regular expression.
+//! The pattern of a protocol: a name, the transports that carry it, and a regular expression.
 
 use std::fmt;
 
-/// What carries the payload.
+/// The protocol that carries the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transport {
     /// A byte stream, scanned as it grows, each direction for itself.
@@ -44,7 +44,7 @@ impl Transports {
     /// UDP alone.
     pub const UDP: Self = Self { tcp: false, udp: true };
 
-    /// Says whether `transport` is among them.
+    /// Returns whether `transport` is one of these.
     #[must_use]
     pub fn has(self, transport: Transport) -> bool {
         match transport {
@@ -61,8 +61,8 @@ pub enum Dialect {
     /// That of the `regex` crate over bytes: no Unicode, and `.` is any byte.
     #[default]
     Bytes,
-    /// The same after translation from an l7-filter file: letters of either case are one, and payload bytes of zero are
-    /// passed over, as the original takes them out of its buffer.
+    /// The same after translation from an l7-filter file: letters of either case are one, and
+    /// payload bytes of zero are passed over, as the original takes them out of its buffer.
     L7Filter,
 }
 
@@ -70,7 +70,7 @@ pub enum Dialect {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Pattern {
-    /// What a flow that matches is called.
+    /// The label of a flow that matches.
     pub name: String,
     /// Where it is looked for.
     pub transports: Transports,
@@ -78,7 +78,7 @@ pub struct Pattern {
     pub regex: String,
     /// How to read it.
     pub dialect: Dialect,
-    /// What tshark calls the protocol, the most usual word first; empty where it has no word.
+    /// Labels that tshark gives the protocol, the most usual first; empty if it has none.
     pub tshark: Vec<String>,
     /// Which specification the expression was written from.
     pub spec: String,

@@ -1,8 +1,8 @@
-//! The original's way: the whole buffer, searched again for every expression, in the order of configuration, at every
-//! packet [HRWTREE §2.1].
+//! The original's way: the whole buffer, searched again for every expression, in the order of
+//! configuration, at every packet [HRWTREE §2.1].
 //!
-//! It shares with the scanner only how an expression is read. The scanner must give the same answers; here each one is
-//! obviously right.
+//! It shares only the parsing of expressions with the scanner. The scanner must give the same
+//! answers; here each one is obviously right.
 
 use std::borrow::Cow;
 

@@ -5,10 +5,10 @@ use crate::error::BuildError;
 use crate::pattern::{Pattern, PatternId, Transport};
 use crate::table::{DEAD, NONE, START, Table};
 
-/// How far a stream was scanned: one state per group.
+/// The scan state of a stream: one automaton state per group.
 ///
-/// The default is that of a stream of which nothing was seen. A state belongs to the scanner and the transport that it was
-/// made by.
+/// The default is the state of an empty stream. A state belongs to the scanner and the transport
+/// that created it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScanState([u16; GROUPS_MAX]);
 
@@ -19,11 +19,11 @@ impl Default for ScanState {
 }
 
 impl ScanState {
-    /// The state of a stream that nothing more is looked for in.
+    /// The state of a stream that no pattern can match any more.
     pub const OVER: Self = Self([DEAD; GROUPS_MAX]);
 }
 
-/// What the pieces of one packet have shown so far.
+/// The result of the pieces of one packet so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found(u16);
 
@@ -33,7 +33,7 @@ impl Default for Found {
     }
 }
 
-/// What is known of a stream after some of its bytes.
+/// The result for a stream after some of its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// This pattern matches, and none of higher priority does.
@@ -46,7 +46,7 @@ pub enum Outcome {
 
 /// Looks for all patterns at once, each byte of a stream once.
 ///
-/// It is immutable and can be shared by threads; a scan allocates nothing.
+/// A scanner is immutable and threads can share it; a scan allocates nothing.
 ///
 /// # Examples
 ///
@@ -57,7 +57,8 @@ pub enum Outcome {
 /// let mut state = ScanState::default();
 /// // A request cut in the middle of its first word.
 /// assert_eq!(scanner.scan(Transport::Tcp, &mut state, b"SSH-2."), Outcome::Open);
-/// let Outcome::Matched(id) = scanner.scan(Transport::Tcp, &mut state, b"0-client\r\n") else { panic!() };
+/// let outcome = scanner.scan(Transport::Tcp, &mut state, b"0-client\r\n");
+/// let Outcome::Matched(id) = outcome else { panic!() };
 /// assert_eq!(scanner.name(id), "ssh");
 /// # Ok::<(), flowloom_dpi::BuildError>(())
 /// ```
@@ -93,7 +94,8 @@ impl Scanner {
     ///
     /// # Errors
     ///
-    /// [`BuildError`] says which pattern is no expression or too large, or which limit the whole exceeds.
+    /// [`BuildError`] names the pattern that is invalid or too large, or the limit that the whole
+    /// exceeds.
     pub fn new(patterns: &[Pattern]) -> Result<Self, BuildError> {
         Self::with_budget(patterns, Budget::default())
     }
@@ -147,12 +149,14 @@ impl Scanner {
 
     /// Scans the bytes of a stream that follow those that `state` has seen.
     ///
-    /// The answer is about everything seen so far and takes the end of `bytes` for the end of the input, as a search of the
-    /// whole would. Once a pattern has matched, the stream is decided: what later calls return for it means nothing.
+    /// The answer concerns all bytes so far and takes the end of `bytes` for the end of the input,
+    /// as a search of the whole would. Once a pattern has matched, the stream is decided: results
+    /// of later calls for it are meaningless.
     ///
     /// # Panics
     ///
-    /// When the state is another scanner's, or not at all: then the answer means nothing.
+    /// If the state is out of range, which a state of another scanner may be; if it is in range,
+    /// the answer is meaningless.
     #[inline]
     pub fn scan(&self, transport: Transport, state: &mut ScanState, bytes: &[u8]) -> Outcome {
         let mut found = Found::default();
@@ -160,7 +164,8 @@ impl Scanner {
         self.outcome(transport, state, found)
     }
 
-    /// Scans one piece of several that come together; [`outcome`](Self::outcome) says what is known after the last.
+    /// Scans one of several pieces that arrive together; [`outcome`](Self::outcome) returns the
+    /// result after the last.
     ///
     /// # Panics
     ///
@@ -174,7 +179,7 @@ impl Scanner {
         }
     }
 
-    /// Returns what is known when the input ends here, after the pieces that left `found`.
+    /// Returns the result if the input ends here, after the pieces that left `found`.
     ///
     /// # Panics
     ///
@@ -194,7 +199,7 @@ impl Scanner {
         }
     }
 
-    /// Scans bytes that stand for themselves: a datagram.
+    /// Scans a datagram, which has no earlier bytes.
     #[inline]
     pub fn scan_whole(&self, transport: Transport, bytes: &[u8]) -> Option<PatternId> {
         let mut best = NONE;
@@ -211,7 +216,7 @@ impl Scanner {
     ///
     /// # Panics
     ///
-    /// When the id is another scanner's.
+    /// If the id is another scanner's and out of range.
     #[must_use]
     pub fn name(&self, id: PatternId) -> &str {
         let Some(name) = self.names.get(id.index()) else {

@@ -1,6 +1,6 @@
 //! One group of patterns as one table of transitions: a load and a compare per byte.
 //!
-//! A state's number says what there is to do on entering it, so that most bytes take one compare:
+//! A state's number encodes the action on entering it, so that most bytes take one compare:
 //!
 //! ```text
 //!   0      1     2 ..= settled     ..= special            the others
@@ -8,8 +8,9 @@
 //!                better possible   one may follow
 //! ```
 //!
-//! States from which nothing can match are merged into the dead one, and states after which no better match can come
-//! into one per pattern: a group stops as soon as going on cannot change the answer.
+//! States from which nothing can match are merged into the dead one, and states after which no
+//! better match can follow into one per pattern: a group stops as soon as further bytes cannot
+//! change the answer.
 
 use std::collections::HashMap;
 
@@ -17,15 +18,15 @@ use regex_automata::util::prefilter::Prefilter;
 
 use crate::determinize::{Step, Subsets};
 
-/// The state of a stream of which nothing was scanned.
+/// The state of a stream before its first byte.
 pub(crate) const START: u16 = 0;
-/// The state in which nothing can match any more.
+/// The dead state: no pattern can match any more.
 pub(crate) const DEAD: u16 = 1;
 /// No pattern.
 pub(crate) const NONE: u16 = u16::MAX;
 /// The most states a table can number.
 const STATES_MAX: usize = 65_000;
-/// With more bytes than this leading out of the start state, passing over the others is not worth asking.
+/// With more bytes than this leading out of the start state, skipping the others does not pay.
 const LEAVES_MAX: usize = 64;
 
 /// A group's transitions.
@@ -37,17 +38,17 @@ pub(crate) struct Table {
     shift: u32,
     /// The last state in which a match is settled.
     settled: u16,
-    /// The last state that is not like the others.
+    /// The last state with an action.
     special: u16,
     /// The best pattern matched on entering a special state.
     label: Box<[u16]>,
     /// The best pattern matched if the input ends in a state.
     at_end: Box<[u16]>,
-    /// The best pattern that the group knows.
+    /// The best pattern of the group.
     pub(crate) first: u16,
-    /// How to leave the start state quickly, for groups that look everywhere.
+    /// How to leave the start state quickly, for unanchored groups.
     leap: Option<Leap>,
-    /// The bytes that lead out of the start state, where there is no faster way and most stay.
+    /// The bytes that lead out of the start state, if there is no faster way and most bytes stay.
     leaves: Option<Box<[bool; 256]>>,
 }
 
@@ -58,14 +59,15 @@ struct Leap {
     literal_bytes_max: usize,
 }
 
-/// Why there is no table.
+/// Why a table cannot be built.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TooManyStates;
 
 impl Table {
-    /// Makes the table of an automaton of which `first` is the best pattern.
+    /// Builds the table of an automaton whose best pattern is `first`.
     ///
-    /// Where `leap` finds the beginnings of all matches, the table may go from one to the next with it.
+    /// Where `leap` finds the beginnings of all matches, the table may go from one to the next with
+    /// it.
     pub(crate) fn new(
         found: &Subsets,
         first: u16,
@@ -74,7 +76,7 @@ impl Table {
     ) -> Result<Self, TooManyStates> {
         let mut table = rows(found, &reachable(found))?;
         table.first = first;
-        // The finder does not know what stands before the place to which it leaps.
+        // The finder does not know the byte before the place to which it skips.
         if !anchored && found.forgets {
             table.leap = leap
                 .filter(Prefilter::is_fast)
@@ -101,7 +103,8 @@ impl Table {
         self.at_end.len()
     }
 
-    /// Scans on from `state`; `best` becomes the best pattern that matched, if it is better than it was.
+    /// Scans on from `state`; `best` becomes the best pattern that matched, if it is better than it
+    /// was.
     #[inline]
     pub(crate) fn scan(&self, state: u16, bytes: &[u8], best: &mut u16) -> u16 {
         let mut state = state;
@@ -141,8 +144,8 @@ impl Table {
         self.next[usize::from(state) << self.shift | usize::from(class)]
     }
 
-    /// Like [`scan`](Self::scan), but passes over bytes that keep the start state: unlike a walk through states, looking for
-    /// the next that does not has no step that waits for the one before.
+    /// Like [`scan`](Self::scan), but skips bytes that keep the start state: unlike steps through
+    /// states, the search for the next other byte has no step that waits for the one before.
     fn scan_skipping(&self, leaves: &[bool; 256], state: u16, bytes: &[u8], best: &mut u16) -> u16 {
         let mut state = state;
         let mut at = 0;
@@ -168,7 +171,8 @@ impl Table {
         state
     }
 
-    /// Like [`scan`](Self::scan), but from the start state to the next place where a literal of the patterns begins.
+    /// Like [`scan`](Self::scan), but skips from the start state to the next place where a literal
+    /// of the patterns begins.
     fn scan_leaping(&self, leap: &Leap, state: u16, bytes: &[u8], best: &mut u16) -> u16 {
         let mut state = state;
         let mut at = 0;
@@ -176,7 +180,8 @@ impl Table {
             if state == START {
                 match leap.finder.find(bytes, regex_automata::Span { start: at, end: bytes.len() }) {
                     Some(found) => at = found.start,
-                    // No match begins before the last bytes, in which a literal may have begun and is cut.
+                    // No match begins before the last bytes, in which a truncated literal may have
+                    // begun.
                     None => at = at.max((bytes.len() + 1).saturating_sub(leap.literal_bytes_max)),
                 }
                 if at == bytes.len() {
@@ -199,7 +204,8 @@ impl Table {
     }
 }
 
-/// Returns for each state the best pattern that may match after it was entered, or when the input ends in it.
+/// Returns for each state the best pattern that may match after it was entered, or when the input
+/// ends in it.
 fn reachable(found: &Subsets) -> Vec<u16> {
     let mut reach = found.at_end.clone();
     loop {
@@ -219,7 +225,7 @@ fn reachable(found: &Subsets) -> Vec<u16> {
     }
 }
 
-/// Numbers the states by what there is to do in them, and writes their rows.
+/// Numbers the states by their actions, and writes their rows.
 fn rows(found: &Subsets, reach: &[u16]) -> Result<Table, TooManyStates> {
     const UNSEEN: u16 = NONE;
     let dead = |state: usize| found.label[state] == NONE && reach[state] == NONE;
@@ -287,7 +293,8 @@ fn rows(found: &Subsets, reach: &[u16]) -> Result<Table, TooManyStates> {
     })
 }
 
-/// Returns the class of each byte, and how many there are: bytes that no state tells apart are one.
+/// Returns the class of each byte, and the number of classes: bytes that no state distinguishes
+/// form one.
 fn classes<'a>(rows: impl Iterator<Item = &'a [Step]>, number: &[u16]) -> (Box<[u8; 256]>, usize) {
     let mut first_like = [0_u8; 256]; // The first byte of its class so far.
     let mut row = [DEAD; 256];
@@ -326,7 +333,7 @@ mod tests {
     use super::*;
     use crate::determinize::Shape;
 
-    /// Makes the table of patterns that are all anchored or none, in rising order.
+    /// Builds the table of patterns that are all anchored or none, in ascending order.
     fn make(list: &[&str], leap: Option<Prefilter>) -> Result<Table, TooManyStates> {
         let anchored = list[0].starts_with('^');
         let ids: Vec<u16> = (0..).take(list.len()).collect();
@@ -337,7 +344,8 @@ mod tests {
 
     #[test]
     fn states_are_numbered_by_what_there_is_to_do() {
-        // Settled by "^abc" and by "^x"; "^ab" may become better; start, dead and the "a" have nothing to do.
+        // Settled by "^abc" and by "^x"; "^ab" may become better; start, dead and the "a" have no
+        // action.
         let table = make(&["^abc", "^ab", "^x"], None).unwrap();
         assert_eq!((table.settled, table.special, table.states()), (3, 4, 6));
         let label: Vec<u16> = table.label.to_vec();
@@ -346,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_no_state_tells_apart_are_one_class() {
+    fn bytes_that_no_state_distinguishes_are_one_class() {
         let table = make(&["^ab[c-f]", "^a[d-h]"], None).unwrap();
         // a, b, c, d to f, g and h, and all others.
         let of = |byte: u8| table.classes[usize::from(byte)];
@@ -371,7 +379,7 @@ mod tests {
         let list = ["^.*needle", "^.*pin"];
         let anywhere = ["needle", "pin"];
         let finder = Prefilter::new(MatchKind::All, &anywhere);
-        // Not every processor has what makes it fast.
+        // The fast instructions are not available on every processor.
         let leaps = finder.as_ref().is_some_and(Prefilter::is_fast);
         let (plain, skipping, leaping) =
             (make(&list, None).unwrap(), make(&anywhere, None).unwrap(), make(&anywhere, finder).unwrap());

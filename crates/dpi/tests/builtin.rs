@@ -1,11 +1,11 @@
-//! The builtin patterns: what they name, what they leave alone, and how large they come out.
+//! The built-in patterns: what they match, what they do not, and how large their tables are.
 
 use std::collections::HashSet;
 
 use flowloom_dpi::reference::Rescanner;
 use flowloom_dpi::{Outcome, ScanState, Scanner, Transport, builtin};
 
-/// First bytes of one side, written by hand from the specifications, and what they are.
+/// First bytes of one side, written by hand from the specifications, with the expected label.
 const TCP: &[(&str, &[u8])] = &[
     ("http", b"GET /index.html HTTP/1.1\r\nHost: a\r\n\r\n"),
     ("http", b"HTTP/1.0 404 Not Found\r\n"),
@@ -82,7 +82,7 @@ fn name(scanner: &Scanner, transport: Transport, payload: &[u8]) -> Option<Strin
 }
 
 #[test]
-fn protocols_are_named_by_what_their_specifications_say_comes_first() {
+fn protocols_are_named_by_the_first_bytes_of_their_specification() {
     let scanner = Scanner::new(&builtin()).unwrap();
     for (transport, list) in [(Transport::Tcp, TCP), (Transport::Udp, UDP)] {
         for &(expected, payload) in list {
@@ -130,7 +130,7 @@ fn every_builtin_pattern_is_anchored_and_the_tables_are_small() {
     eprintln!("{size:?}");
     assert!(size.groups[0] <= 4 && size.groups[1] <= 4, "{size:?}");
     assert!(size.bytes <= 16 << 20, "{size:?}");
-    // Anchored automata die: on noise nothing is left to look for after a few hundred bytes.
+    // Anchored automata die: on noise no pattern can match after a few hundred bytes.
     let mut seed = 1_u64;
     let noise: Vec<u8> = std::iter::repeat_with(|| {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

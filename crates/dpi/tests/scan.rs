@@ -1,4 +1,4 @@
-//! The scanner gives the original's answers: however the payload is cut, whatever the expressions.
+//! The scanner gives the original's answers, for any cuts of the payload and any expressions.
 
 use flowloom_dpi::reference::Rescanner;
 use flowloom_dpi::{
@@ -7,7 +7,8 @@ use flowloom_dpi::{
 };
 use proptest::prelude::*;
 
-/// Scans `payload` in pieces and rescans it after each, until a pattern matches; both must say the same each time.
+/// Scans `payload` in pieces and rescans it after each, until a pattern matches; both must agree
+/// each time.
 fn compare(scanner: &Scanner, rescanner: &Rescanner, transport: Transport, payload: &[u8], cuts: &[usize]) {
     let mut state = ScanState::default();
     let mut from = 0;
@@ -121,7 +122,7 @@ proptest! {
         let patterns: Vec<Pattern> = words.iter().map(|word| Pattern::new(word, word)).collect();
         let scanner = Scanner::new(&patterns).unwrap();
         compare(&scanner, &Rescanner::new(&patterns).unwrap(), Transport::Tcp, &payload, &cuts);
-        // Nothing is known before the end: the pattern is found once all of it was seen.
+        // Nothing is known before the end: the pattern matches once all bytes are there.
         let mut state = ScanState::default();
         let found = payload.iter().find_map(|&byte| match scanner.scan(Transport::Tcp, &mut state, &[byte]) {
             Outcome::Matched(id) => Some(id),
@@ -131,7 +132,7 @@ proptest! {
     }
 }
 
-/// Every assertion there is, but those of Unicode.
+/// Every assertion except those of Unicode.
 const ASSERTIONS: [&str; 12] = [
     r"\A",
     r"\z",
@@ -149,7 +150,7 @@ const ASSERTIONS: [&str; 12] = [
 
 #[test]
 fn every_assertion_is_decided_by_the_bytes_around_it() {
-    // One of each kind that an assertion may ask for, and zero.
+    // One of each kind that an assertion distinguishes, and zero.
     let bytes = b"a-\n\r\0";
     let mut payloads: Vec<Vec<u8>> = vec![Vec::new()];
     for begin in 0..31 {
@@ -177,7 +178,7 @@ fn every_assertion_is_decided_by_the_bytes_around_it() {
     }
 }
 
-/// Openings of many protocols, so that mutations stay near what the builtin patterns look at.
+/// Openings of many protocols, so that mutations stay near what the built-in patterns match.
 const OPENINGS: [&[u8]; 16] = [
     b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\n\r\n",
     b"220 mail ready\r\n250-hello\r\n",
@@ -246,7 +247,7 @@ fn the_same_patterns_make_the_same_tables() {
 }
 
 #[test]
-fn what_cannot_be_built_is_told_by_name() {
+fn patterns_that_cannot_be_built_are_named() {
     let build =
         |regex: &str, budget| Scanner::with_budget(&[Pattern::new("it", regex)], budget).unwrap_err();
     let name = || String::from("it");
@@ -270,7 +271,7 @@ fn what_cannot_be_built_is_told_by_name() {
     ));
     let many: Vec<Pattern> = (0..64).map(|i| Pattern::new("n", &format!("a{i}.{{9}}b"))).collect();
     let tight = Budget { group_bytes_max: 200 << 10, ..Budget::default() };
-    // Nothing more is built once it is known that they are too many.
+    // Building stops once the tables are known to be too many.
     assert!(matches!(
         Scanner::with_budget(&many, tight),
         Err(BuildError::TooManyGroups { groups, .. }) if groups == GROUPS_MAX + 1
@@ -310,7 +311,7 @@ fn an_assertion_alone_matches_a_byte_and_not_nothing() {
 #[test]
 fn limits_hold_at_the_last_that_is_allowed() {
     let build = |patterns: &[Pattern]| Scanner::new(patterns);
-    // The last of as many as there may be is looked at, and of one more none is.
+    // The last of the maximum number of patterns works, and one more is refused.
     let mut many = vec![Pattern::new("many", "^a"); PATTERNS_MAX - 1];
     many.push(Pattern::new("last", "("));
     assert!(matches!(build(&many), Err(BuildError::Syntax { name, .. }) if name == "last"));
@@ -371,7 +372,8 @@ fn what_is_built_in_vain_takes_steps_as_well() {
     };
     assert!(build(u64::MAX).is_ok());
     assert_eq!(build(500_000).unwrap_err(), BuildError::TooManySteps { steps_max: 500_000 });
-    // An expression that is too large by itself is called slow where there are not even steps to find that out.
+    // An expression that is too large by itself is reported as slow if there are not even steps to
+    // find that out.
     let one = [Pattern::new("large", "x[^y]{200}y")];
     let build = |steps_max| Scanner::with_budget(&one, Budget { steps_max, ..Budget::default() });
     assert_eq!(build(10_000).unwrap_err(), BuildError::TooManySteps { steps_max: 10_000 });

@@ -125,7 +125,7 @@ proptest! {
     }
 }
 
-/// Pushes segments without a window, and returns the data and what is missing.
+/// Pushes segments without a window, and returns the data and the missing bytes.
 fn plain(segments: &[Segment<'_>]) -> (Vec<u8>, u64) {
     let mut order = Sequencer::default();
     let (mut out, mut missing) = (Vec::new(), 0);
@@ -178,12 +178,12 @@ fn a_syn_that_comes_again_before_any_data_forgets_what_is_held() {
     };
     push(&mut order, &mut window, 9, true, b"");
     push(&mut order, &mut window, 12, false, b"old");
-    // The same once more changes nothing.
+    // A second copy changes nothing.
     push(&mut order, &mut window, 9, true, b"");
     assert_eq!(window.held(), 3);
     push(&mut order, &mut window, 500, true, b"");
     assert_eq!((window.held(), order.next_sequence()), (0, Some(501)));
-    // What comes early is held again, and nothing of the old appears in between.
+    // Early data is buffered again, and no old data appears in between.
     push(&mut order, &mut window, 505, false, b"e");
     push(&mut order, &mut window, 501, false, b"ab");
     assert_eq!(push(&mut order, &mut window, 503, false, b"cd"), 5);

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use flowloom_flow_key::{FlowHasher, FlowKey};
 use flowloom_packet::DecodeOptions;
 use flowloom_scheduler::OrderGuarantee;
-use flowloom_scheduler::sim::models::crc_of;
+use flowloom_scheduler::placement::modulo::crc_of;
 
 use crate::batch::packet::{PacketDescriptor, TURNS};
 use crate::error::ConfigError;

@@ -1,4 +1,4 @@
-//! Who sends to whom, as on the wire.
+//! Sender and receiver of a packet, as on the wire.
 
 use core::net::{IpAddr, SocketAddr};
 

@@ -1,4 +1,4 @@
-//! One digest per packet, and who may use which of its bits.
+//! One digest per packet, and the use of each of its bits.
 //!
 //! ```text
 //!  FlowHash.table    bits 63 … 32   bucket: high bits, by fast range  (any bucket count)
@@ -6,8 +6,8 @@
 //!  FlowHash.worker   32 bits        placement: worker, indirection entry, HRW weight
 //! ```
 //!
-//! Worker and table take separate folds of the same mixed key. Were a worker chosen by bucket bits, its
-//! table would only ever use its share of the buckets; were the bucket cut from signature bits,
+//! Worker and table take separate folds of the same mixed key. Were a worker chosen by bucket bits,
+//! its table would only ever use its share of the buckets; were the bucket cut from signature bits,
 //! flows of one bucket would have alike signatures.
 
 use crate::flow_key::{FlowKey, IpFamily};
@@ -42,8 +42,9 @@ impl FlowHash {
 
 /// A keyed hash of [`FlowKey`]s: the default wherever traffic chooses the keys.
 ///
-/// Three multiplications for IPv4, five for IPv6, and one more for a key with a zone or a pass. A practical mixer, not a proven
-/// pseudo-random function: what protects a table from chosen keys is that the secret stays secret.
+/// Three multiplications for IPv4, five for IPv6, and one more for a key with a zone or a pass. A
+/// practical mixer, not a proven pseudo-random function: what protects a table from chosen keys is
+/// that the secret stays secret.
 ///
 /// # Examples
 ///
@@ -76,8 +77,9 @@ impl FlowHasher {
 
     /// Returns a hasher with a secret drawn from the operating system.
     ///
-    /// Not on targets without one, as `wasm32-unknown-unknown`: what the standard library draws there is the same each time.
-    /// Whoever has entropy of its own there takes [`FlowHasher::with_seed`].
+    /// Not available on targets without one, such as `wasm32-unknown-unknown`: what the standard
+    /// library draws there is the same each time. If you have another source of entropy there, use
+    /// [`FlowHasher::with_seed`].
     #[cfg(all(feature = "std", not(target_os = "unknown")))]
     #[must_use]
     pub fn random() -> Self {
@@ -111,8 +113,8 @@ impl FlowHasher {
 
     /// Mixes what tells flows of one five-tuple apart into the mixed tuple: zone and pass.
     ///
-    /// A multiplication of its own, since zones and passes are counted up: with one less, those of a tuple would come at even distances,
-    /// and with some secrets most of them into a few buckets.
+    /// A multiplication of its own, since zones and passes are counted up: with one less, those of
+    /// a tuple would come at even distances, and with some secrets most of them into a few buckets.
     #[inline]
     fn mix_apart(&self, mixed: u64, zone_and_pass: u64) -> u64 {
         fold(mixed ^ zone_and_pass ^ self.secrets[3], self.secrets[4])
@@ -120,8 +122,8 @@ impl FlowHasher {
 
     /// Returns the digest of a key of one's own: any number of words, of which none is padding.
     ///
-    /// One multiplication for two words, and two for the halves of the digest. Keys of different lengths have digests of
-    /// their own. The same caution holds as for [`FlowHasher::hash`].
+    /// One multiplication for two words, and two for the halves of the digest. Keys of different
+    /// lengths have digests of their own. The same caution holds as for [`FlowHasher::hash`].
     ///
     /// # Examples
     ///
@@ -159,7 +161,8 @@ mod tests {
     use super::*;
 
     fn keys(count: u32) -> impl Iterator<Item = FlowKey> {
-        // One server, neighbouring clients, rising ports: the least random keys that real traffic has.
+        // One server, neighbouring clients, rising ports: the least random keys that real traffic
+        // has.
         (0..count)
             .map(|i| FlowKey::from_v4(0x0A00_0000 + i / 64, 0xC000_0201, 1024 + (i % 64) as u16, 80, 6).0)
     }

@@ -88,8 +88,9 @@ impl FlowKey {
     ) -> (Self, Direction) {
         let addresses = u64::from(source) << 32 | u64::from(destination);
         let ports = u32::from(source_port) << 16 | u32::from(destination_port);
-        // Which end is lower is a coin toss per packet: both ways are computed, where a branch would be guessed wrong. Ports
-        // decide where the addresses are one, so both make one number.
+        // Which end is lower is a coin toss per packet: both ways are computed, where a branch
+        // would be guessed wrong. Ports decide where the addresses are one, so both make one
+        // number.
         let both = |addresses: u64, ports: u32| u128::from(addresses) << 64 | u128::from(ports);
         let (turned_addresses, turned_ports) = (addresses.rotate_left(32), ports.rotate_left(16));
         let swap = both(addresses, ports) > both(turned_addresses, turned_ports);
@@ -224,7 +225,8 @@ impl FlowKey {
         &self.words
     }
 
-    /// Returns the key whose [`words`](Self::words) these are; other words are the key of no packet.
+    /// Returns the key whose [`words`](Self::words) these are; other words are the key of no
+    /// packet.
     ///
     /// ```
     /// use flowloom_flow_key::FlowKey;
@@ -304,7 +306,7 @@ mod tests {
                 ("0:0:0:1::".to_owned(), 1)
             );
         }
-        // Who speaks to himself goes up.
+        // A flow whose ends are equal goes up.
         assert_eq!(FlowKey::from_v4(7, 7, 9, 9, 17).1, Direction::LowToHigh);
         assert_eq!(FlowKey::from_v6(7, 7, 9, 9, 17).1, Direction::LowToHigh);
     }

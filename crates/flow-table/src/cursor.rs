@@ -2,14 +2,16 @@
 
 /// A place in the order of slots, for walking over a table that changes meanwhile.
 ///
-/// A walk begins with the default; a table of one's own goes on from a [`slot`](Cursor::slot).
+/// A walk begins with the default; your own table continues from a [`slot`](Cursor::slot).
 ///
 /// ```
 /// use flowloom_flow_table::{Cursor, FlowId};
 /// // Generations of tenants by slot, even where there is none.
 /// let next_live = |generations: &[u32], cursor: Cursor| {
 ///     let mut rest = (0..).zip(generations).skip(cursor.slot() as usize);
-///     rest.find_map(|(slot, &generation)| Some((FlowId::new(slot, generation)?, Cursor::before(slot + 1))))
+///     rest.find_map(|(slot, &generation)| {
+///         Some((FlowId::new(slot, generation)?, Cursor::before(slot + 1)))
+///     })
 /// };
 /// let (first, cursor) = next_live(&[0, 5, 2, 7], Cursor::default()).unwrap();
 /// let (second, cursor) = next_live(&[0, 5, 2, 7], cursor).unwrap();
@@ -24,7 +26,7 @@ impl Cursor {
         Self(slot)
     }
 
-    /// Returns the first slot that is still to be looked at.
+    /// Returns the first slot that the walk has not visited.
     pub const fn slot(self) -> u32 {
         self.0
     }

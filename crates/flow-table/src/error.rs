@@ -1,4 +1,4 @@
-//! Why a table cannot be built.
+//! Errors of building a table.
 
 use core::fmt;
 
@@ -7,7 +7,7 @@ use flowloom_cpu::pages::AllocError;
 
 use crate::state::wheel::SLOTS_MAX;
 
-/// A table cannot be built with these parameters on this machine.
+/// Why a table cannot be built with these parameters on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -15,27 +15,27 @@ pub enum BuildError {
     NoCapacity,
     /// More flows than slots can be numbered.
     TooManyFlows {
-        /// Flows asked for.
+        /// The requested number of flows.
         flows: u64,
         /// The most that will do.
         flows_max: u64,
     },
     /// Fewer places than flows: buckets and pool together are too small.
     TooFewPlaces {
-        /// Flows asked for.
+        /// The requested number of flows.
         flows: u64,
         /// Places that buckets and pool have.
         places: u64,
     },
-    /// More places than can be numbered: what was asked for of buckets and pool is too much.
+    /// More buckets and pool states than can be numbered.
     TooManyPlaces {
         /// Places that buckets and pool would have.
         places: u64,
         /// The most that will do.
         places_max: u64,
     },
-    /// More places than the links of a list can name: of [`Chained`](crate::baseline::Chained) the flows, of
-    /// [`DirectTable`](crate::baseline::DirectTable) buckets and flows together.
+    /// More places than the links of a list can name: of [`Chained`](crate::baseline::Chained) the
+    /// flows, of [`DirectTable`](crate::baseline::DirectTable) buckets and flows together.
     TooManyLinks {
         /// Places that links would have to name.
         places: u64,
@@ -49,20 +49,21 @@ pub enum BuildError {
         /// Bytes the parameters allow.
         limit_bytes: u64,
     },
-    /// The allocator has no room.
+    /// The allocator refused the memory.
     ///
-    /// A table is reserved when it is built and takes memory as its pages are touched, by flows or by its `prefault`. So an allocator may
-    /// grant more than is free, as Linux does up to all of the machine's memory, and who touches it all is then ended by the kernel,
-    /// without an error. Who wants to be refused before, as [`TooLarge`](Self::TooLarge), gives a limit in the table's configuration, such as
-    /// [`available_bytes`](https://docs.rs/flowloom-cpu/latest/flowloom_cpu/memory/fn.available_bytes.html): a library knows not what else the
-    /// memory is for.
+    /// A table is reserved when it is built and takes memory as flows or its `prefault` touch its
+    /// pages. So an allocator may grant more than is free, as Linux does up to the machine's whole
+    /// memory, and the kernel may kill a process that touches all of it. To get an error instead,
+    /// as [`TooLarge`](Self::TooLarge), set a limit in the table's configuration, such as
+    /// [`available_bytes`](https://docs.rs/flowloom-cpu/latest/flowloom_cpu/memory/fn.available_bytes.html);
+    /// a library cannot know what else needs the memory.
     OutOfMemory {
         /// Bytes of the array that could not be had.
         bytes: u64,
     },
-    /// This processor does not have the instruction set that was asked for.
+    /// This processor lacks the requested instruction set.
     IsaUnavailable {
-        /// What was asked for.
+        /// The requested instruction set.
         isa: Isa,
     },
 }
@@ -99,7 +100,9 @@ pub(crate) fn check_size(
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoCapacity => f.write_str("a table needs room for at least one flow"),
+            Self::NoCapacity => f.write_str(
+                "a table needs space for at least one flow; set its number of flows to 1 or more",
+            ),
             Self::TooManyFlows { flows, flows_max } => {
                 write!(
                     f,
@@ -160,7 +163,7 @@ mod tests {
     use alloc::vec;
 
     #[test]
-    fn what_does_not_fit_is_told_with_its_numbers_and_with_what_to_do() {
+    fn what_does_not_fit_is_known_with_its_numbers_and_with_what_to_do() {
         let errors = [
             (BuildError::TooManyFlows { flows: 77, flows_max: 55 }, vec!["77", "55"]),
             (BuildError::TooFewPlaces { flows: 77, places: 55 }, vec!["77", "55"]),

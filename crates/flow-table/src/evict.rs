@@ -1,26 +1,31 @@
-//! Making room for a new flow: who must go, and who never.
+//! Eviction: which flow a full table removes for a new one.
 //!
-//! A table that is full refuses, unless the caller says whom it may evict. It then shows the caller a bounded number of
-//! flows whose going would make room, and evicts the one that the caller ranks highest. A flow that the caller gives no
-//! rank stays, whatever comes.
+//! A full table refuses new flows unless the caller passes a policy. With a policy, it shows the
+//! caller a bounded number of flows whose removal would free a place, and evicts the one with the
+//! highest rank. A flow without a rank always stays.
 //!
-//! These are flows of the new one's own bucket, 32 at most. Where the caller keeps all of them, it is shown farther ones, up to
-//! [`WINDOW`] in all: with [`LineHash`](crate::LineHash) those of the two other lines that the new flow may be put into; with the other
-//! tables those of its bucket's list, then any, where it is not a place that is missing but a state. So a flood of first packets
-//! costs a line for each flow of one bucket while one of these may go, and where nine of ten flows are established the tenth is found.
-//! Where nobody may go, each flow that is refused costs all of these looks: of 10,000 flows 60 with [`DHash`](crate::DHash), where the own bucket has 10,
-//! 67 with [`LineHash`](crate::LineHash) for 22, 78 with [`SigHash`](crate::SigHash) for one or none.
+//! First come the flows of the new flow's own bucket, 32 at most. If the policy keeps all of them,
+//! further ones follow, up to [`WINDOW`] in all: with [`LineHash`](crate::LineHash) those of the
+//! two alternate lines of the new flow; with the other tables those of its bucket's list, then any
+//! flow, if a state is missing and not a slot. So a flood of first packets costs a line per flow of
+//! one bucket while one of these may be evicted, and if nine of ten flows are established the tenth
+//! is found. If no flow may be evicted, each refusal costs the whole search: of 10,000 flows 60
+//! with [`DHash`](crate::DHash), where the own bucket has 10, 67 with [`LineHash`](crate::LineHash)
+//! for 22, 78 with [`SigHash`](crate::SigHash) for one or none.
 
-use crate::table::{FlowId, TableKey, Tick};
+use crate::flow_id::FlowId;
+use crate::table_key::TableKey;
+use crate::tick::Tick;
 
-/// Places that are looked at for one eviction, at most: the home line of a [`LineHash`](crate::LineHash) and both its alternates. A table that
-/// [grows](crate::Growing) looks at as many of each segment.
+/// The maximum number of places that one eviction looks at: the home line of a
+/// [`LineHash`](crate::LineHash) and both its alternates. A table that [grows](crate::Growing)
+/// looks at as many in each segment.
 pub const WINDOW: u32 = 96;
 
-/// As many of them are looked at in any case, the others only where none of these may go.
+/// The table always looks at this many; at the others only if none of these may be evicted.
 pub(crate) const NEAR: u32 = 32;
 
-/// A flow that could make room.
+/// A flow whose removal would free a place.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Candidate<'a, K, V> {
@@ -28,24 +33,24 @@ pub struct Candidate<'a, K, V> {
     pub id: FlowId,
     /// Its key.
     pub key: &'a K,
-    /// What is kept for it.
+    /// Its value.
     pub value: &'a V,
     /// When it was last seen.
     pub last_seen: Tick,
 }
 
 impl<'a, K, V> Candidate<'a, K, V> {
-    /// Returns a candidate: for tables of one's own, and for trying a policy out.
+    /// Returns a candidate: for your own tables, and for tests of a policy.
     pub const fn new(id: FlowId, key: &'a K, value: &'a V, last_seen: Tick) -> Self {
         Self { id, key, value, last_seen }
     }
 }
 
-/// Decides whom a full table evicts.
+/// Decides which flow a full table evicts.
 ///
 /// # Examples
 ///
-/// Whoever was idle longest goes, and what it held is taken back:
+/// A policy that evicts the flow that was idle longest, and returns its value:
 ///
 /// ```
 /// use flowloom_flow_table::evict::{Candidate, Evict};
@@ -74,19 +79,19 @@ impl<'a, K, V> Candidate<'a, K, V> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Evict<K, V> {
-    /// Whether anybody is ever evicted; where not, nobody is looked at.
+    /// Whether the policy ever evicts a flow; if not, the table looks at no candidates.
     const ACTIVE: bool = true;
 
-    /// Returns how willingly a flow is let go: the highest goes. `None` keeps it.
+    /// Returns the rank of a flow: the highest is evicted. `None` keeps it.
     fn rank(&mut self, candidate: &Candidate<'_, K, V>) -> Option<u64>;
 
-    /// Hears of a flow that was evicted, and gets what was kept for it.
+    /// Called with each evicted flow and its value.
     fn evicted(&mut self, id: FlowId, key: K, value: V) {
         let _ = (id, key, value);
     }
 }
 
-/// Evicts nobody: a full table refuses.
+/// Evicts no flow: a full table refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Refuse;
 
@@ -100,8 +105,8 @@ impl<K, V> Evict<K, V> for Refuse {
 
 /// Evicts a flow that is not established, the longest unseen first, and never one that is.
 ///
-/// What keeps a table alive under a flood of first packets: they evict each other. Who has to hear of each flow that goes
-/// implements [`Evict`].
+/// Keeps a table usable under a flood of first packets: they evict each other. To be notified of
+/// each evicted flow, implement [`Evict`] yourself.
 ///
 /// # Examples
 ///
@@ -125,7 +130,7 @@ pub struct UnestablishedFirst<F> {
 }
 
 impl<F> UnestablishedFirst<F> {
-    /// Returns the policy; `is_established` tells from what is kept for a flow.
+    /// Returns the policy; `is_established` decides by the value of a flow.
     pub fn new(is_established: F) -> Self {
         Self { is_established, count: 0 }
     }

@@ -4,8 +4,9 @@ use flowloom_cpu::pages::Generation;
 
 /// The name of one flow in one table: a slot, and which of the slot's tenants.
 ///
-/// Eight bytes, also as an `Option`. Stable for the life of the flow. Generations count the flows that the table takes in, and repeat
-/// after 2³¹: an id that is kept for longer names a stranger if that one's slot was taken exactly so many flows later, or a multiple.
+/// Eight bytes, also as an `Option`. Stable for the life of the flow. Generations count the flows
+/// that the table takes in, and repeat after 2³¹: an id that is kept for longer names another flow
+/// if that one took the same slot exactly that many flows later, or a multiple.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FlowId {
     slot: u32,
@@ -30,7 +31,7 @@ impl FlowId {
         Self { slot, generation }
     }
 
-    /// Returns which tenant of the slot, as the states know it.
+    /// Returns the generation of the slot, as the states store it.
     #[inline(always)]
     pub(crate) const fn tenant(self) -> Generation {
         self.generation

@@ -1,9 +1,9 @@
-//! How a table is made: an index decides which slot is whose, and everything else is shared.
+//! How a table is made: an index maps keys to slots, and everything else is shared.
 //!
-//! A table that implements [`Indexed`] is a [`FlowTable`]: ids, values, times, ageing, walking and
-//! counting are the same for all. The steps of an insertion are apart, [`vacancy`](Indexed::vacancy)
-//! without effect and [`link`](Indexed::link) without failure, so that a value whose making
-//! panics leaves the table as it was.
+//! A table that implements [`Indexed`] is a [`FlowTable`]: ids, values, times, ageing, walks and
+//! counters are shared. Insertion has two steps, [`vacancy`](Indexed::vacancy) without effect and
+//! [`link`](Indexed::link) without failure, so that a panic while the value is made leaves the
+//! table unchanged.
 
 use flowloom_cpu::pages::PageReport;
 
@@ -17,9 +17,9 @@ use crate::table::{
 
 /// An index over [`States`].
 pub trait Indexed {
-    /// What names a flow.
+    /// The key of a flow.
     type Key: TableKey;
-    /// What is kept for it.
+    /// The value of a flow.
     type Value;
 
     /// Whether vacant slots have marks of the index, which a new tenant must leave alone.
@@ -34,7 +34,8 @@ pub trait Indexed {
     /// Hints that a flow with this hash will be looked up soon.
     fn prefetch_index(&self, hash: u64);
 
-    /// Hints that flows with these hashes will be looked up soon, which [`prefetch_index`](Indexed::prefetch_index) was given.
+    /// Hints that the caller will look up flows with these hashes soon, after
+    /// [`prefetch_index`](Indexed::prefetch_index) for each.
     #[inline]
     fn prefetch_found(&self, hashes: &[u64]) {
         let _ = hashes;
@@ -50,7 +51,8 @@ pub trait Indexed {
         Some((id, self.states().get(id)?))
     }
 
-    /// Returns the flow of a key, its value for changing, and when it was last seen, which becomes `now`.
+    /// Returns the flow of a key, its value for changing, and when it was last seen, which becomes
+    /// `now`.
     #[inline]
     fn find_touch(
         &mut self,
@@ -63,8 +65,8 @@ pub trait Indexed {
         Some((id, value, seen))
     }
 
-    /// Looks up keys; the three slices are of one length. Of those that are `PREFETCHED`,
-    /// [`prefetch_index`](Indexed::prefetch_index) was given the hashes.
+    /// Looks up keys; the three slices have one length. If `PREFETCHED`, the caller has called
+    /// [`prefetch_index`](Indexed::prefetch_index) with the hashes.
     #[inline]
     fn find_batch<const PREFETCHED: bool>(
         &self,
@@ -94,7 +96,8 @@ pub trait Indexed {
     ///
     /// # Errors
     ///
-    /// That the flow is not there: not a failure, but the slot that it would get, or the reason why there is none.
+    /// The key is not there, which is no failure: the slot that it would get, or the reason why
+    /// there is none.
     #[inline]
     fn find_or_vacancy(&self, key: &Self::Key, hash: u64) -> Result<FlowId, Result<u32, FullReason>> {
         match self.find(key, hash) {
@@ -103,12 +106,12 @@ pub trait Indexed {
         }
     }
 
-    /// Takes a new flow in, if that is plain: it is certain not to be there, and there is room. For an index that knows both
-    /// from what it reads first.
+    /// Inserts a new flow if the index can tell from its first read that the flow is not there and
+    /// that there is space.
     ///
     /// # Errors
     ///
-    /// `make` again, not called, if anything needs a closer look; nothing changed.
+    /// Returns `make`, not called, if the insertion needs a closer look; nothing has changed then.
     #[inline]
     fn enter_at_once<F: FnOnce() -> Self::Value>(
         &mut self,
@@ -122,17 +125,18 @@ pub trait Indexed {
         Err(make)
     }
 
-    /// Returns the slot that a new flow would get. It must be vacant: its new tenant is written without looking.
+    /// Returns the slot that a new flow would get. It must be vacant: its new tenant is written
+    /// without looking.
     ///
     /// # Errors
     ///
-    /// The reason why there is none.
+    /// The reason why there is no slot.
     fn vacancy(&self, key: &Self::Key, hash: u64) -> Result<u32, FullReason>;
 
     /// Links the slot that [`Indexed::vacancy`] returned for this key, which is its tenant now.
     fn link(&mut self, slot: u32, key: &Self::Key, hash: u64);
 
-    /// Unlinks a slot whose flow is gone.
+    /// Unlinks a slot whose flow was removed.
     fn unlink(&mut self, slot: u32);
 
     /// Removes the flow of a key: finds it, moves its state out and unlinks it.
@@ -144,38 +148,42 @@ pub trait Indexed {
         Some(flow)
     }
 
-    /// Returns a slot at or after the given one, before which no flow is skipped.
+    /// Returns a slot at or after the given one; no flow lies before it.
     ///
-    /// Lets a walk read the index instead of every state.
+    /// A walk can read the index instead of every state.
     fn next_linked(&self, slot: u32) -> u32 {
         slot
     }
 
-    /// Visits slots whose flows' going would make room for a new flow with this hash, until `visit` says no.
+    /// Visits slots of flows whose removal would free a place for a new flow with this hash, until
+    /// `visit` returns `false`.
     ///
     /// Vacant slots may be among them.
     fn visit_rivals(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool);
 
-    /// Visits further slots in the same way, for where a policy lets go none of those of [`visit_rivals`](Indexed::visit_rivals): other
-    /// places of the new flow, and any flow's where it is not a place that is missing but a state.
+    /// Visits further slots in the same way, if a policy keeps all of those of
+    /// [`visit_rivals`](Indexed::visit_rivals): other places of the new flow, and any flow's if a
+    /// state is missing and not a place.
     fn visit_further(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool) {
         let _ = (hash, visit);
     }
 
-    /// Adds what only the index knows to the counters.
+    /// Adds the counters of the index.
     fn complete_stats(&self, stats: &mut TableStats);
 
     /// Adds the index's bytes to the report.
     fn complete_memory(&self, memory: &mut MemoryReport);
 
-    /// Returns the pages of the index that [`complete_memory`](Indexed::complete_memory) adds, and what the kernel gave, as
-    /// [`LineArray::pages_obtained`](flowloom_cpu::pages::LineArray::pages_obtained) tells; nothing of an index without pages of its own.
+    /// Returns the pages of the index that [`complete_memory`](Indexed::complete_memory) adds, and
+    /// what the kernel provided, as in
+    /// [`LineArray::pages_obtained`](flowloom_cpu::pages::LineArray::pages_obtained); `None` for an
+    /// index without pages of its own.
     fn index_pages_obtained(&self) -> PageReport {
         PageReport::default()
     }
 }
 
-/// Returns the flow that a policy would rather let go than any other in the way.
+/// Returns the flow with the highest rank among those in the way.
 fn victim<T: Indexed, P: Evict<T::Key, T::Value>>(table: &T, hash: u64, policy: &mut P) -> Option<FlowId> {
     if !P::ACTIVE {
         return None;
@@ -206,7 +214,8 @@ fn victim<T: Indexed, P: Evict<T::Key, T::Value>>(table: &T, hash: u64, policy: 
     best.map(|(_, id)| id)
 }
 
-/// Visits slots from one on, and the first after the last, for an index in which any flow's going makes room.
+/// Visits slots from one on, and wraps after the last, for an index in which the removal of any
+/// flow frees a place.
 pub(crate) fn visit_all(from: u32, slots: u32, visit: &mut dyn FnMut(u32) -> bool) {
     for slot in (from..slots).chain(0..from) {
         if !visit(slot) {
@@ -215,7 +224,7 @@ pub(crate) fn visit_all(from: u32, slots: u32, visit: &mut dyn FnMut(u32) -> boo
     }
 }
 
-/// Puts a value under a key, where a closer look is needed.
+/// Inserts a value under a key, for the cases that need a closer look.
 #[inline(never)]
 fn insert_closely<T: Indexed>(
     table: &mut T,
@@ -237,9 +246,9 @@ fn insert_closely<T: Indexed>(
     Ok(entry.id)
 }
 
-/// Keys of a batch that are looked up one by one: a processor has as many under way at a time, and what tables do for many
-/// takes three to six lookups' worth of instructions however few there are. Of a million flows a batch of six takes less
-/// time so, and one of eight more.
+/// Batches of up to this many keys are looked up one by one: a processor overlaps that many lookups
+/// by itself, and the fixed cost of a pipeline is three to six lookups. At a million flows a batch
+/// of six is faster one by one, and one of eight slower.
 const FEW: usize = 6;
 
 /// Looks up keys one by one.
@@ -271,7 +280,8 @@ fn find_values<T: Indexed, const PREFETCHED: bool>(
     }
 }
 
-/// Returns the flow of a key, making it if it is not there and there is room, or a policy makes room.
+/// Returns the flow of a key; inserts it if it is missing and there is space, or if a policy frees
+/// a place.
 #[inline]
 fn enter_or_evict<T: Indexed>(
     table: &mut T,
@@ -286,7 +296,7 @@ fn enter_or_evict<T: Indexed>(
         Ok(id) => return Ok(Entry { id, is_new: false }),
         Err(vacancy) => vacancy,
     };
-    if !table.states().has_room() {
+    if !table.states().has_space() {
         vacancy = Err(FullReason::Capacity);
     }
     if vacancy.is_err() && table.evict(hash, policy) {
@@ -310,7 +320,7 @@ where
     T: Indexed<Key = K, Value = V>,
     K: TableKey,
 {
-    const LETS_GO: bool = false;
+    const MAY_EVICT: bool = false;
 
     fn capacity(&self) -> u32 {
         self.states().capacity()
@@ -407,8 +417,9 @@ where
         }
     }
 
-    /// Inlined, and only as far as a plain insertion goes: so the value is written once, into its state. Handed over in
-    /// memory it is written in words and read in larger ones, which waits until all earlier writes have left the processor.
+    /// Inlined, but only the plain case: so the value is written once, into its state. Passed
+    /// through memory it would be written in words and read in larger pieces, which stalls until
+    /// all earlier stores have retired.
     #[inline(always)]
     fn insert(
         &mut self,

@@ -1,7 +1,7 @@
-//! What every [`FlowTable`] must satisfy.
+//! The laws of every [`FlowTable`].
 //!
-//! [`check`] performs operations on a table and on the [`Oracle`] and compares everything that can be
-//! seen, after each step. Whoever implements a table, here or elsewhere, feeds it random operations.
+//! [`check`] performs operations on a table and on the [`Oracle`] and compares all observable
+//! results after each step. Run it with random operations on any table you implement.
 
 use std::collections::BTreeSet;
 use std::hash::Hash;
@@ -18,26 +18,26 @@ use crate::table::{Cursor, FlowId, FlowTable, TableKey, Tick, TimeoutClass};
 pub enum Operation {
     /// Find or insert.
     Entry {
-        /// Whose.
+        /// Number of the key.
         key: u16,
         /// Class of a new flow.
         class: u8,
     },
-    /// Find or insert, evicting a flow with an odd value if there is no room.
+    /// Find or insert, evicting a flow with an odd value if the table is full.
     EntryOrEvict {
-        /// Whose.
+        /// Number of the key.
         key: u16,
         /// Class of a new flow.
         class: u8,
     },
     /// Insert or replace.
     Insert {
-        /// Whose.
+        /// Number of the key.
         key: u16,
         /// The class.
         class: u8,
     },
-    /// Look up `count` neighbouring keys at once; every third is asked for twice.
+    /// Look up `count` neighbouring keys at once; every third occurs twice.
     Batch {
         /// The first.
         first: u16,
@@ -62,24 +62,24 @@ pub enum Operation {
     },
     /// See a flow.
     Touch {
-        /// Whose.
+        /// Number of the key.
         key: u16,
     },
     /// Change a flow's class.
     SetClass {
-        /// Whose.
+        /// Number of the key.
         key: u16,
         /// The new class.
         class: u8,
     },
     /// Remove by id.
     Remove {
-        /// Whose.
+        /// Number of the key.
         key: u16,
     },
     /// Remove by key.
     RemoveKey {
-        /// Whose.
+        /// Number of the key.
         key: u16,
     },
     /// Let time pass.
@@ -89,7 +89,7 @@ pub enum Operation {
     },
     /// Let flows age out.
     Expire {
-        /// How many may be looked at.
+        /// The budget.
         budget: u32,
     },
     /// Walk over the table, removing every `stride`-th flow met.
@@ -124,7 +124,7 @@ struct Trial<'a, K, T> {
     key_of: &'a dyn Fn(u16) -> (K, u64),
     oracle: Oracle<K>,
     now: Tick,
-    /// Ids whose flows are gone.
+    /// Ids of removed flows.
     stale: Vec<FlowId>,
     next_value: u64,
     roomy: bool,
@@ -132,12 +132,12 @@ struct Trial<'a, K, T> {
 
 /// Performs operations on an empty table and panics at the first disagreement.
 ///
-/// `key_of` turns numbers into keys and their hashes; distinct numbers must give distinct keys. A `roomy` table
-/// must not refuse a flow; any other may, and must then be unchanged.
+/// `key_of` turns numbers into keys and their hashes; distinct numbers must give distinct keys. A
+/// `roomy` table must not refuse a flow; any other may, and must then be unchanged.
 ///
 /// # Panics
 ///
-/// If the table breaks a law; the message says which, at which operation.
+/// If the table breaks a law; the message names the law and the operation.
 pub fn check<K, T>(
     table: &mut T,
     key_of: &dyn Fn(u16) -> (K, u64),
@@ -211,7 +211,7 @@ impl<K: TableKey + Hash, T: FlowTable<K, u64>> Trial<'_, K, T> {
     fn touch(&mut self, key: u16, number: usize) {
         let (key, hash) = (self.key_of)(key);
         let Some(flow) = self.oracle.flows.get_mut(&key) else {
-            assert_eq!(self.table.lookup_touch(&key, hash, self.now), None, "{number}: nobody to see");
+            assert_eq!(self.table.lookup_touch(&key, hash, self.now), None, "{number}: no such flow");
             return;
         };
         flow.value += 1 << 32;
@@ -255,8 +255,8 @@ impl<K: TableKey + Hash, T: FlowTable<K, u64>> Trial<'_, K, T> {
         let outcome = self.table.entry_or_evict(key, hash, class, self.now, || value, &mut odd);
         assert!(odd.looked_at <= WINDOW, "{number}: an eviction looks at few");
         if let Some((id, gone, old)) = odd.gone {
-            assert!(outcome.is_ok(), "{number}: nobody goes in vain");
-            assert_eq!(old % 2, 1, "{number}: who has no rank stays");
+            assert!(outcome.is_ok(), "{number}: evicted in vain");
+            assert_eq!(old % 2, 1, "{number}: a flow without a rank stays");
             let flow = self.forget(&gone).expect("an evicted flow was there");
             assert_eq!((flow.id, flow.value), (id, old), "{number}: evicted as it was");
         }
@@ -264,7 +264,7 @@ impl<K: TableKey + Hash, T: FlowTable<K, u64>> Trial<'_, K, T> {
             Ok(entry) => {
                 let known = self.oracle.flows.get(&key).map(|flow| flow.id);
                 assert_eq!(entry.is_new, known.is_none(), "{number}: new or not");
-                assert!(entry.is_new || odd.gone.is_none(), "{number}: a known flow needs no room");
+                assert!(entry.is_new || odd.gone.is_none(), "{number}: a known flow needs no eviction");
                 if entry.is_new {
                     self.learn(key, entry.id, value, class);
                 }
@@ -328,7 +328,7 @@ impl<K: TableKey + Hash, T: FlowTable<K, u64>> Trial<'_, K, T> {
             let value = gone.next_if(|&(other, _)| other == at).map(|(_, value)| value);
             assert_eq!(value, self.forget(key).map(|flow| flow.value), "{number}: {key:?} of a batch");
         }
-        assert_eq!(gone.next(), None, "{number}: nobody else");
+        assert_eq!(gone.next(), None, "{number}: no further flow");
     }
 
     fn learn(&mut self, key: K, id: FlowId, value: u64, class: TimeoutClass) {
@@ -343,14 +343,14 @@ impl<K: TableKey + Hash, T: FlowTable<K, u64>> Trial<'_, K, T> {
     }
 
     fn refused(&self, key: &K, full: &impl std::fmt::Debug, number: usize) {
-        assert!(!self.roomy, "{number}: refused {full:?} with room for all");
+        assert!(!self.roomy, "{number}: refused {full:?} with space for all");
         assert!(!self.oracle.flows.contains_key(key), "{number}: refused a flow that is there");
     }
 
     fn batch(&self, first: u16, count: u16, number: usize) {
         let numbers = (0..count).map(|i| first.wrapping_add(i - u16::from(i % 3 == 2)));
         let (keys, hashes): (Vec<K>, Vec<u64>) = numbers.map(self.key_of).unzip();
-        // What the slice held before must not shine through.
+        // The earlier contents of the slice must not remain.
         let mut ids: Vec<_> = keys.iter().map(|_| FlowId::new(u32::MAX, 1)).collect();
         for &hash in &hashes {
             self.table.prefetch(hash);
@@ -378,7 +378,7 @@ impl<K: TableKey + Hash, T: FlowTable<K, u64>> Trial<'_, K, T> {
             values(&mut prefetched, place, value);
         });
         assert_eq!(again, ids, "{number}: prefetched in a batch of {count}");
-        // Flow by flow; a sort that is stable leaves each one's packets as they were shown.
+        // Flow by flow; a stable sort keeps the order in which each flow's packets were shown.
         let flow_of = |place: &usize| keys.iter().position(|key| *key == keys[*place]);
         let mut found: Vec<_> = (0..keys.len()).filter(|&place| ids[place].is_some()).collect();
         found.sort_by_key(flow_of);
@@ -482,7 +482,7 @@ mod tests {
         Timeouts::NEVER.with(TimeoutClass(0), 100)
     }
 
-    /// Returns what the laws say of a table of sixteen flows, if anything.
+    /// Returns the violation that the laws find in a table of sixteen flows, if any.
     fn objection(
         timeouts: Timeouts,
         roomy: bool,
@@ -492,8 +492,8 @@ mod tests {
         let config = DHashConfig { buckets: Some(1), pool: Some(0), ..DHashConfig::for_flows(16) };
         let mut table = DHash::<u64, u64>::try_new(&config).unwrap();
         let law = AssertUnwindSafe(|| check(&mut table, key_of, timeouts, roomy, operations));
-        let Err(said) = catch_unwind(law) else { return String::new() };
-        said.downcast_ref::<String>().cloned().unwrap_or_else(|| "without words".into())
+        let Err(message) = catch_unwind(law) else { return String::new() };
+        message.downcast_ref::<String>().cloned().unwrap_or_else(|| "without a message".into())
     }
 
     fn stable(number: u16) -> (u64, u64) {
@@ -501,19 +501,19 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_refuses_with_room_for_all_is_noticed() {
+    fn a_table_that_refuses_with_space_for_all_is_noticed() {
         for operation in [
             (|key| Operation::Entry { key, class: 0 }) as fn(u16) -> Operation,
             |key| Operation::EntryOrEvict { key, class: 0 },
             |key| Operation::Insert { key, class: 0 },
         ] {
-            // Even values only: nobody is evicted.
+            // Even values only: nothing is evicted.
             let operations: Vec<Operation> = (0..40)
                 .map(|at| if at % 2 == 0 { Operation::Entry { key: 0, class: 0 } } else { operation(at) })
                 .collect();
             assert_eq!(objection(Timeouts::NEVER, false, &stable, &operations), "");
-            let said = objection(Timeouts::NEVER, true, &stable, &operations);
-            assert!(said.contains("with room for all"), "{operations:?}: {said}");
+            let message = objection(Timeouts::NEVER, true, &stable, &operations);
+            assert!(message.contains("with space for all"), "{operations:?}: {message}");
         }
     }
 
@@ -530,8 +530,8 @@ mod tests {
             Operation::EntryOrEvict { key: 7, class: 0 },
             Operation::Insert { key: 7, class: 0 },
         ] {
-            let said = objection(Timeouts::NEVER, true, &fickle, &[operation]);
-            assert!(said.contains("is found"), "{operation:?}: {said}");
+            let message = objection(Timeouts::NEVER, true, &fickle, &[operation]);
+            assert!(message.contains("is found"), "{operation:?}: {message}");
         }
     }
 
@@ -545,8 +545,8 @@ mod tests {
             Operation::Expire { budget: 10 },
         ];
         assert_eq!(objection(timeouts(), true, &stable, &operations[..3]), "");
-        let said = objection(timeouts(), true, &stable, &operations);
-        assert!(said.contains("is overdue"), "{said}");
+        let message = objection(timeouts(), true, &stable, &operations);
+        assert!(message.contains("is overdue"), "{message}");
         assert_eq!(objection(Timeouts::NEVER, true, &stable, &operations), "");
     }
 

@@ -5,19 +5,22 @@
 //!                (each table its own)                              (shared: ids, ageing, eviction)
 //! ```
 //!
-//! * [`FlowTable`] is the seam: what every table does.
-//! * [`LineHash`] is the table to use; as [`FlowIndex`] it gives ids and keeps no values.
-//! * [`DHash`] is the table of [DHASH §III], for production; [`dhash::reference`] is its letter.
-//! * [`SigHash`] is the table of [FLOWNP §4], for production; [`sighash::reference`] is its letter.
+//! * [`FlowTable`] is the trait of every table.
+//! * [`LineHash`] is the recommended table; as [`FlowIndex`] it gives ids and stores no values.
+//! * [`DHash`] is the table of [DHASH §III] for production; [`dhash::reference`] follows the paper.
+//! * [`SigHash`] is the table of [FLOWNP §4] for production; [`sighash::reference`] follows the
+//!   paper.
 //! * [`baseline`] has the lists that the papers compare with.
-//! * [`evict`] makes room in a full table, by the caller's policy.
-//! * [`Growing`] lets any table grow without moving a flow, and turn to another hash while it is in use.
-//! * [`Indexed`] is how a table is made: it brings the index, the rest is here.
-//! * `oracle` and `laws` are the truth and the suite that hold every implementation.
+//! * [`evict`] frees places in a full table, by the caller's policy.
+//! * [`Growing`] lets any table grow without moving a flow, and change to another hash while it is
+//!   in use.
+//! * [`Indexed`] is how to write a table: you provide the index, this crate the rest.
+//! * `oracle` and `laws` are the model and the test suite of every implementation.
 //!
 //! # Examples
 //!
-//! The connections of a NAT: a key of one's own, two timeouts, room made by letting go who is not established.
+//! The connections of a NAT: your own key type, two timeouts, and eviction of flows that are not
+//! established.
 //!
 //! ```
 //! use flowloom_flow_table::evict::UnestablishedFirst;
@@ -65,19 +68,19 @@
 //! connection.established = true;
 //! table.set_class(id, OPEN);
 //!
-//! // From time to time: who was idle for too long? A bounded number of them a call.
+//! // From time to time: remove flows that were idle for too long, a bounded number per call.
 //! let gone = table.expire(Tick(100), 64, &mut |_, key, _| println!("{key:?} has ended"));
 //! assert_eq!((gone.removed, table.lookup(&key, hash)), (0, Some(id)));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! No table hashes, reads a clock, allocates after it is built (but [`Growing`], when it grows or turns), or
-//! panics on what a packet brings.
+//! No table hashes, reads a clock, allocates after it is built (except [`Growing`], when it grows
+//! or changes its hash), or panics on packet contents.
 //!
 //! # Features
 //!
-//! * `std` (default): run-time detection of instruction sets, huge pages, `oracle` and `laws`. Without
-//!   it the crate is `no_std` with `alloc`.
+//! * `std` (default): run-time detection of instruction sets, huge pages, `oracle` and `laws`.
+//!   Without it the crate is `no_std` with `alloc`.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(not(any(feature = "std", test)), no_std)]
 
@@ -101,6 +104,9 @@ pub mod segments;
 pub mod sighash;
 pub mod state;
 pub mod table;
+mod table_key;
+mod table_stats;
+mod tick;
 
 pub use flowloom_cpu::features::Isa;
 pub use flowloom_cpu::pages::{AllocError, CacheLine, HugePages, PageReport};

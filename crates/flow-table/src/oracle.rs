@@ -6,7 +6,7 @@ use std::hash::Hash;
 use crate::state::Timeouts;
 use crate::table::{FlowId, Tick, TimeoutClass};
 
-/// What the oracle knows of a flow.
+/// The oracle's record of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
     /// The id that the table gave.
@@ -41,7 +41,8 @@ impl<K: Copy + Eq + Hash> Oracle<K> {
         self.deadline(key).is_some_and(|deadline| deadline <= now)
     }
 
-    /// Returns whether a flow must have been removed for its age by a table that is late by `granule`.
+    /// Returns whether a flow must have been removed for its age by a table that is late by
+    /// `granule`.
     pub fn is_overdue(&self, key: &K, now: Tick, granule: u64) -> bool {
         let Some(deadline) = self.deadline(key) else { return false };
         let from = deadline.max(self.flows[key].class_set);
@@ -66,7 +67,7 @@ mod tests {
         let flow = Flow { id, value: 0, class: TimeoutClass(0), last_seen: Tick(50), class_set: Tick(50) };
         oracle.flows.insert(1_u64, flow);
         oracle.flows.insert(2, Flow { class: TimeoutClass(3), ..flow });
-        // A class set late counts from then on: a table may have looked at the flow before.
+        // A class that is set late counts from then on: a table may have looked at the flow before.
         oracle.flows.insert(3, Flow { class_set: Tick(400), ..flow });
         let due = |now| [1, 2, 3, 4].map(|key| oracle.is_due(&key, Tick(now)));
         assert_eq!((due(149), due(150)), ([false; 4], [true, false, true, false]));

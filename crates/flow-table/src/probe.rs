@@ -1,6 +1,6 @@
 //! Counting, as a type parameter: [`NoProbe`] compiles to nothing.
 
-/// Hears what a lookup does. Every method does nothing unless implemented.
+/// Receives the steps of a lookup. Every method does nothing by default.
 pub trait Probe {
     /// A stored signature was compared with the wanted one.
     #[inline(always)]
@@ -18,7 +18,7 @@ pub trait Probe {
     #[inline(always)]
     fn list_step(&mut self) {}
 
-    /// The first slot that was looked at was the right one.
+    /// The first slot that the lookup compared was the right one.
     #[inline(always)]
     fn first_hit(&mut self) {}
 
@@ -51,7 +51,7 @@ pub struct Counts {
     pub lines: u64,
     /// Elements of conflict lists visited.
     pub list_steps: u64,
-    /// Hits at the first slot looked at.
+    /// Hits at the first slot that was compared.
     pub first_hits: u64,
 }
 

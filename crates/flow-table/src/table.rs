@@ -1,68 +1,27 @@
 //! The seam: from a key and its hash to a flow's state.
 //!
-//! The caller computes the hash once per packet and hands it in; a table never hashes. Bits 63 … 32
-//! choose the bucket, bits 31 … 0 are the signature (the ledger is in
-//! [`flowloom_flow_key::flow_hash`]). Two keys that are equal must come with equal hashes.
+//! The caller computes the hash once per packet and passes it in; a table never hashes. Bits 63 …
+//! 32 select the bucket, bits 31 … 0 are the signature ([`flowloom_flow_key::flow_hash`] documents
+//! all uses of the bits). Equal keys must come with equal hashes.
 //!
-//! Time is an argument too: a [`Tick`] means what the caller says it means.
+//! Time is an argument too: the caller defines the unit of a [`Tick`].
 //!
-//! A flow is named by its [`FlowId`] from its insertion to its removal. No table moves a flow, whatever
-//! happens to others, so an id may be kept in a descriptor, a timer or another table; after
-//! the removal it names nothing, even when the slot has a new tenant.
+//! A [`FlowId`] names a flow from its insertion to its removal. No table moves a flow, so you may
+//! store an id in a descriptor, a timer or another table; after the removal it is invalid, even
+//! when the slot has a new flow.
 
 use core::fmt;
 
 use flowloom_cpu::pages::PageReport;
-use flowloom_flow_key::FlowKey;
 
 pub use crate::cursor::Cursor;
 use crate::evict::{Evict, Refuse};
 pub use crate::flow_id::FlowId;
+pub use crate::table_key::TableKey;
+pub use crate::table_stats::{MemoryReport, TableStats};
+pub use crate::tick::{Tick, TimeoutClass};
 
-/// What may be the key of a flow: plain words of fixed size, compared by their [`Eq`].
-///
-/// A marker: a type of one's own needs nothing but these traits. Of a foreign type, such as a tuple, make a `struct`.
-///
-/// # Examples
-///
-/// ```
-/// use flowloom_flow_table::{FlowIndex, LineHashConfig, TableKey};
-///
-/// #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-/// struct Endpoint {
-///     address: u128,
-///     port: u16,
-/// }
-///
-/// impl TableKey for Endpoint {}
-///
-/// let index = FlowIndex::<Endpoint>::try_new(&LineHashConfig::for_flows(100))?;
-/// # Ok::<(), flowloom_flow_table::BuildError>(())
-/// ```
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not the key of a flow",
-    label = "not `TableKey`",
-    note = "a key is `Copy + Eq + Debug + 'static` and says so: `impl TableKey for …`; of a foreign type make a struct"
-)]
-pub trait TableKey: Copy + Eq + fmt::Debug + 'static {}
-
-impl TableKey for FlowKey {}
-impl TableKey for u32 {}
-impl TableKey for u64 {}
-impl TableKey for u128 {}
-impl<const N: usize> TableKey for [u8; N] {}
-impl<const N: usize> TableKey for [u32; N] {}
-impl<const N: usize> TableKey for [u64; N] {}
-
-/// A moment, in the caller's unit; only differences to timeouts matter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub struct Tick(pub u64);
-
-/// Which of the table's timeouts applies to a flow; see [`Timeouts`](crate::state::Timeouts).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub struct TimeoutClass(pub u8);
-
-/// What find-or-insert did.
+/// The result of find-or-insert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The flow of the key.
@@ -75,7 +34,7 @@ pub struct Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FullReason {
-    /// The table holds as many flows as it was built for.
+    /// The table contains as many flows as it was built for.
     Capacity,
     /// The bucket is full, and no state is left in the pool behind it.
     PoolExhausted,
@@ -85,10 +44,10 @@ pub enum FullReason {
     Memory,
 }
 
-/// No room for a new flow.
+/// The table refused a new flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full {
-    /// Which room was missing.
+    /// The limit that was reached.
     pub reason: FullReason,
 }
 
@@ -105,11 +64,11 @@ impl fmt::Display for Full {
 
 impl core::error::Error for Full {}
 
-/// What one call of [`FlowTable::expire`] did.
+/// The result of one call of [`FlowTable::expire`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Expired {
-    /// Flows whose time was looked at.
+    /// Flows whose time was checked.
     pub examined: u32,
     /// Flows removed.
     pub removed: u32,
@@ -117,104 +76,15 @@ pub struct Expired {
     pub more: bool,
 }
 
-/// Counters of a table, since it was built.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct TableStats {
-    /// Flows now.
-    pub len: u32,
-    /// Flows that were taken in.
-    pub inserted: u64,
-    /// Flows that were removed by the caller, [`FlowTable::drain`] included.
-    pub removed: u64,
-    /// Flows that had to make room for others.
-    pub evicted: u64,
-    /// Flows that aged out.
-    pub expired: u64,
-    /// Flows that were refused as [`Full`].
-    pub refused: u64,
-    /// Flows that now live outside their bucket (conflict list, stash).
-    pub displaced: u32,
-    /// Of these, flows in a list or stash; the others live in another bucket.
-    pub stashed: u32,
-    /// Length of the longest conflict list there ever was.
-    pub list_length_max: u32,
-    /// States in the pool.
-    pub pool_size: u32,
-    /// Parts of a growing table; 1 for any other.
-    pub segments: u32,
-    /// A flow is removed at most this many ticks after its time, if `expire` is called often enough.
-    pub granule_ticks: u64,
-}
-
-impl TableStats {
-    /// Returns the counters of two parts of one table.
-    #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        Self {
-            len: self.len + other.len,
-            inserted: self.inserted + other.inserted,
-            removed: self.removed + other.removed,
-            evicted: self.evicted + other.evicted,
-            expired: self.expired + other.expired,
-            refused: self.refused + other.refused,
-            displaced: self.displaced + other.displaced,
-            stashed: self.stashed + other.stashed,
-            list_length_max: self.list_length_max.max(other.list_length_max),
-            pool_size: self.pool_size + other.pool_size,
-            segments: self.segments + other.segments,
-            granule_ticks: self.granule_ticks.max(other.granule_ticks),
-        }
-    }
-}
-
-/// Where a table's bytes are. Reserved, not resident: untouched pages cost nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct MemoryReport {
-    /// What a lookup reads before it knows the flow: signatures.
-    pub index_bytes: u64,
-    /// Keys, times and values.
-    pub state_bytes: u64,
-    /// Conflict lists, or whatever takes the overflow.
-    pub list_bytes: u64,
-    /// Ageing; 0 when no class has a timeout.
-    pub wheel_bytes: u64,
-    /// Pages behind index and states.
-    pub pages: PageReport,
-}
-
-impl MemoryReport {
-    /// Returns all bytes.
-    pub fn total_bytes(&self) -> u64 {
-        self.index_bytes + self.state_bytes + self.list_bytes + self.wheel_bytes
-    }
-
-    /// Returns the bytes of the lookup structure: what is there besides keys, times and values.
-    pub fn lookup_bytes(&self) -> u64 {
-        self.index_bytes + self.list_bytes
-    }
-
-    /// Returns the bytes of two parts of one table.
-    #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        Self {
-            index_bytes: self.index_bytes + other.index_bytes,
-            state_bytes: self.state_bytes + other.state_bytes,
-            list_bytes: self.list_bytes + other.list_bytes,
-            wheel_bytes: self.wheel_bytes + other.wheel_bytes,
-            pages: self.pages.and(other.pages),
-        }
-    }
-}
-
-/// Keys of a batch of insertions between asking for what the index has of a hash and asking for a vacant state.
+/// Keys of a batch of insertions between the prefetch of the index and the prefetch of a vacant
+/// state.
 const INDEX_AHEAD: usize = 64;
 
 /// Keys of a batch of insertions between asking for a vacant state and taking it.
 const VACANCY_AHEAD: usize = 48;
 
-/// Keys of a batch of removals that are looked up at once; with 64, batches of 256 take up to 1.06 of the time.
+/// Keys of a batch of removals that are looked up at once; with 64, batches of 256 take up to 1.06
+/// of the time.
 const REMOVED_AT_ONCE: usize = 256;
 
 /// A table of flows.
@@ -222,10 +92,11 @@ const REMOVED_AT_ONCE: usize = 256;
 /// Generic over key and value, and used generically: a table is chosen once, in one `match`, and
 /// everything per packet is compiled for it.
 ///
-/// A `hash` is 64 good bits, of which the upper and the lower half have separate work (see the [module](self)); a hash of 32
-/// bits would put all flows into one bucket. Where others choose the keys it is keyed, as
-/// [`FlowHasher`](flowloom_flow_key::FlowHasher) is. An id of a flow that is gone names nobody; one of another table may name a
-/// stranger, since tables number their flows alike. No method panics on either.
+/// A `hash` is 64 well-mixed bits whose upper and lower half have different uses (see the
+/// [module](self)); a 32-bit hash would put all flows into one bucket. If others choose the keys,
+/// the hash must be keyed, as [`FlowHasher`](flowloom_flow_key::FlowHasher) is. An id of a removed
+/// flow is invalid; an id of another table may name any flow, since tables number their flows
+/// alike. No method panics on either.
 ///
 /// # Examples
 ///
@@ -249,17 +120,18 @@ const REMOVED_AT_ONCE: usize = 256;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait FlowTable<K: TableKey, V> {
-    /// Whether a call that takes a flow in without a policy, such as [`entry_with`](Self::entry_with), may let another one go. Ours never
-    /// do; who looks flows up before others come need not look again then.
-    const LETS_GO: bool = true;
+    /// Whether [`insert`](Self::insert) and other calls without a policy, such as
+    /// [`entry_with`](Self::entry_with), may evict a flow. Tables of this crate never do, so a
+    /// caller may keep ids that it has looked up before an insertion.
+    const MAY_EVICT: bool = true;
 
     /// Returns how many flows the table is built for.
     fn capacity(&self) -> u32;
 
-    /// Returns how many flows there are.
+    /// Returns the number of flows.
     fn len(&self) -> u32;
 
-    /// Returns whether there are none.
+    /// Returns whether there are no flows.
     #[inline]
     fn is_empty(&self) -> bool {
         self.len() == 0
@@ -268,22 +140,26 @@ pub trait FlowTable<K: TableKey, V> {
     /// Returns the bound of [`FlowId::slot`].
     fn slot_count(&self) -> u32;
 
-    /// Hints that a flow with this hash will be looked up soon, after some others: what the index has of it comes as far as the second-level cache.
+    /// Hints that the caller will look up a flow with this hash after some others: prefetches its
+    /// index line into the second-level cache.
     fn prefetch(&self, hash: u64);
 
-    /// Hints that flows with these hashes, which [`prefetch`](FlowTable::prefetch) was given some time ago, will be looked up soon: asks for
-    /// the states of those that are there. A table may have nothing to ask for; ours but [`DirectTable`](crate::baseline::DirectTable) have.
+    /// Hints that the caller will look up flows with these hashes soon, after
+    /// [`prefetch`](FlowTable::prefetch) for each some time ago: prefetches the states of those
+    /// that exist. A table may have nothing to prefetch; those of this crate except
+    /// [`DirectTable`](crate::baseline::DirectTable) do.
     ///
-    /// For little bursts of flows that are far from the processor: what they wait for is not the index, which is small and near, but
-    /// states, all at once and only when they are looked up. Asked for some bursts before, they are there: of a million flows a burst
-    /// of 32 takes two thirds of the time for it, one of 8 half. Where states are near it takes a third more.
+    /// For small batches of flows that are far from the processor: their cost is not the index,
+    /// which is small and near, but states, which all miss at the moment of the lookup. Prefetched
+    /// some batches before, they have arrived: at a million flows a batch of 32 takes two thirds of
+    /// the time, one of 8 half. If states are near, it takes a third more.
     ///
     /// # Examples
     ///
     /// ```
     /// use flowloom_flow_table::{FlowTable, LineHash, LineHashConfig, Tick, TimeoutClass};
     /// let mut table = LineHash::<u64, u32>::try_new(&LineHashConfig::for_flows(64))?;
-    /// table.insert(7, 7 << 40, 700, TimeoutClass(0), Tick(0)).expect("there is room");
+    /// table.insert(7, 7 << 40, 700, TimeoutClass(0), Tick(0)).expect("there is space");
     /// let (mut before, mut sum): (Option<[u64; 2]>, u32) = (None, 0);
     /// for burst in [Some([6, 7]), Some([8, 9]), None] {
     ///     let hashes = |keys: [u64; 2]| keys.map(|key| key << 40);
@@ -291,7 +167,8 @@ pub trait FlowTable<K: TableKey, V> {
     ///     burst.map(|keys| hashes(keys).map(|hash| table.prefetch(hash)));
     ///     // the burst before is looked up, whose states have come meanwhile,
     ///     if let Some(keys) = before {
-    ///         table.lookup_batch_prefetched(&keys, &hashes(keys), &mut [None; 2], |_, value| sum += value);
+    ///         let ids = &mut [None; 2];
+    ///         table.lookup_batch_prefetched(&keys, &hashes(keys), ids, |_, value| sum += value);
     ///     }
     ///     // and its own states are asked for.
     ///     burst.map(|keys| table.prefetch_states(&hashes(keys)));
@@ -305,23 +182,26 @@ pub trait FlowTable<K: TableKey, V> {
         let _ = hashes;
     }
 
-    /// Hints that a flow of this key, which is not there, is about to begin: asks for the state it would get.
+    /// Hints that a flow of this key, which does not exist yet, is about to be inserted: prefetches
+    /// the state it would get.
     fn prefetch_vacancy(&self, key: &K, hash: u64);
 
     /// Returns the flow of a key.
     fn lookup(&self, key: &K, hash: u64) -> Option<FlowId>;
 
-    /// Returns the flow of a key and its value: as [`lookup`](FlowTable::lookup) and [`get`](FlowTable::get), in one step.
+    /// Returns the flow of a key and its value: as [`lookup`](FlowTable::lookup) and
+    /// [`get`](FlowTable::get), in one step.
     #[inline]
     fn lookup_value(&self, key: &K, hash: u64) -> Option<(FlowId, &V)> {
         let id = self.lookup(key, hash)?;
         Some((id, self.get(id)?))
     }
 
-    /// Returns the flow of a key, its value for changing, and the time it was last seen, which becomes `now`.
+    /// Returns the flow of a key, its value for changing, and the time it was last seen, which
+    /// becomes `now`.
     ///
-    /// As [`lookup`](FlowTable::lookup) and [`get_mut_touch`](FlowTable::get_mut_touch), in one step: for packets that come
-    /// one by one.
+    /// [`lookup`](FlowTable::lookup) and [`get_mut_touch`](FlowTable::get_mut_touch) in one step:
+    /// for packets that arrive one by one.
     #[inline]
     fn lookup_touch(&mut self, key: &K, hash: u64, now: Tick) -> Option<(FlowId, &mut V, Tick)> {
         let id = self.lookup(key, hash)?;
@@ -329,20 +209,21 @@ pub trait FlowTable<K: TableKey, V> {
         Some((id, value, seen))
     }
 
-    /// Looks up many keys at once, hiding each one's memory latency behind the others'.
+    /// Looks up many keys at once, overlapping their memory latencies.
     ///
-    /// Any length will do. Of flows that are far from the processor, a batch of 256 takes half the time for a key that one of 32
-    /// takes, and one of 32 half of a single lookup's.
+    /// Any length is allowed. For flows that are far from the processor, a batch of 256 takes half
+    /// the time per key of one of 32, and one of 32 half of a single lookup's.
     ///
     /// # Panics
     ///
     /// If the slices differ in length: that is a mistake of the program, not of a packet.
     fn lookup_batch(&self, keys: &[K], hashes: &[u64], ids: &mut [Option<FlowId>]);
 
-    /// Looks up many keys at once and shows the value of each flow that was found, with its place in the batch: as
-    /// [`lookup_batch`](FlowTable::lookup_batch) and then [`get`](FlowTable::get), while the state is at hand.
+    /// Looks up many keys at once and passes the value of each found flow, with its index in the
+    /// batch, to `show`: [`lookup_batch`](FlowTable::lookup_batch) and then
+    /// [`get`](FlowTable::get), while the state is in the cache.
     ///
-    /// Flows are shown in no order, but packets of one flow in theirs.
+    /// Flows come in no particular order, but packets of one flow in theirs.
     ///
     /// # Panics
     ///
@@ -353,9 +234,10 @@ pub trait FlowTable<K: TableKey, V> {
     /// ```
     /// use flowloom_flow_table::{FlowTable, LineHash, LineHashConfig, Tick, TimeoutClass};
     /// let mut table = LineHash::<u64, u32>::try_new(&LineHashConfig::for_flows(2))?;
-    /// table.insert(7, 7 << 40, 700, TimeoutClass(0), Tick(0)).expect("there is room");
+    /// table.insert(7, 7 << 40, 700, TimeoutClass(0), Tick(0)).expect("there is space");
     /// let (mut ids, mut shown) = ([None; 2], [0; 2]);
-    /// table.lookup_batch_values(&[6, 7], &[6 << 40, 7 << 40], &mut ids, |number, value| shown[number] = *value);
+    /// let hashes = [6 << 40, 7 << 40];
+    /// table.lookup_batch_values(&[6, 7], &hashes, &mut ids, |i, value| shown[i] = *value);
     /// assert_eq!((shown, ids[0], ids[1].is_some()), ([0, 700], None, true));
     /// # Ok::<(), flowloom_flow_table::BuildError>(())
     /// ```
@@ -371,11 +253,13 @@ pub trait FlowTable<K: TableKey, V> {
         show_values(ids, |id| self.get(id), on_flow);
     }
 
-    /// As [`lookup_batch_values`](FlowTable::lookup_batch_values), for keys whose hashes [`prefetch`](FlowTable::prefetch) was given as
-    /// they were computed: the fastest way to look up many.
+    /// Like [`lookup_batch_values`](FlowTable::lookup_batch_values), for keys whose hashes the
+    /// caller has passed to [`prefetch`](FlowTable::prefetch) as it computed them: the fastest way
+    /// to look up many.
     ///
-    /// What the table must read first comes while the caller still hashes, and is not asked for again. A key that was not asked for is
-    /// found all the same, only later. At most 256 keys at a time, or the first are gone from the nearest cache when their turn comes.
+    /// The index lines arrive while the caller still hashes, and are not requested again. A key
+    /// that was not prefetched is found all the same, only later. At most 256 keys at a time, or
+    /// the first lines are evicted from the nearest cache before their use.
     ///
     /// # Panics
     ///
@@ -389,7 +273,7 @@ pub trait FlowTable<K: TableKey, V> {
     /// let hasher = FlowHasher::with_seed(1);
     /// let hash = |key: &[u64; 2]| hasher.hash_words(key).table;
     /// let mut table = LineHash::<[u64; 2], u32>::try_new(&LineHashConfig::for_flows(9))?;
-    /// table.insert([7, 7], hash(&[7, 7]), 700, TimeoutClass(0), Tick(0)).expect("there is room");
+    /// table.insert([7, 7], hash(&[7, 7]), 700, TimeoutClass(0), Tick(0)).expect("there is space");
     ///
     /// let keys = [[6, 6], [7, 7]];
     /// let hashes = keys.map(|key| {
@@ -415,7 +299,7 @@ pub trait FlowTable<K: TableKey, V> {
 
     /// Returns the flow of a key, making it if it is not there.
     ///
-    /// `make` is called only if there is room. A flow that is there keeps value, class and time.
+    /// Calls `make` only if there is space. An existing flow keeps value, class and time.
     ///
     /// # Errors
     ///
@@ -432,13 +316,15 @@ pub trait FlowTable<K: TableKey, V> {
         self.entry_or_evict(key, hash, class, now, make, &mut Refuse)
     }
 
-    /// Returns the flow of a key, making it if it is not there, and making room for it if `policy` lets another flow go.
+    /// Returns the flow of a key; inserts it if it is missing, evicting another flow if the table
+    /// is full and `policy` allows it.
     ///
-    /// At most [`WINDOW`](crate::evict::WINDOW) flows are looked at, and one goes. `make` is called only if there is room.
+    /// Looks at most at [`WINDOW`](crate::evict::WINDOW) flows, and evicts one. Calls `make` only
+    /// if there is space.
     ///
     /// # Errors
     ///
-    /// [`Full`] if the policy lets nobody go, with nothing changed but the count of refusals.
+    /// [`Full`] if the policy keeps all flows, with nothing changed but the count of refusals.
     fn entry_or_evict(
         &mut self,
         key: K,
@@ -449,10 +335,10 @@ pub trait FlowTable<K: TableKey, V> {
         policy: &mut impl Evict<K, V>,
     ) -> Result<Entry, Full>;
 
-    /// Evicts one of the flows that stand in the way of a new flow with this hash; returns whether one went.
+    /// Evicts one of the flows in the way of a new flow with this hash; returns whether it did.
     fn evict(&mut self, hash: u64, policy: &mut impl Evict<K, V>) -> bool;
 
-    /// Puts a value under a key; a value that is there is replaced, its class and time renewed.
+    /// Inserts a value under a key; replaces an existing value and renews class and time.
     ///
     /// # Errors
     ///
@@ -478,12 +364,12 @@ pub trait FlowTable<K: TableKey, V> {
         Ok(entry.id)
     }
 
-    /// Puts values under many keys, as [`insert`](FlowTable::insert) does one after the other, hiding each one's memory
-    /// latency behind the others'.
+    /// Inserts values under many keys, like repeated [`insert`](FlowTable::insert), overlapping
+    /// their memory latencies.
     ///
-    /// `value` is called for each key, with its number, in order. A flow's id goes to the key's place in `ids`, and `None` where
-    /// it is refused. Returns how many were refused. Any length will do; 32 and more pay best, and what is asked for ahead is
-    /// what a flow needs that is new.
+    /// Calls `value` for each key, with its index, in order. Writes a flow's id to the key's index
+    /// in `ids`, and `None` if it was refused. Returns the number of refusals. Any length is
+    /// allowed; 32 and more gain most. Prefetches assume that the flows are new.
     ///
     /// # Panics
     ///
@@ -497,7 +383,7 @@ pub trait FlowTable<K: TableKey, V> {
     /// let (keys, hashes) = ([7, 8, 9], [7 << 40, 8 << 40, 9 << 40]);
     /// let mut ids = [None; 3];
     /// let refused =
-    ///     table.insert_batch(&keys, &hashes, TimeoutClass(0), Tick(0), |number| number as u32, &mut ids);
+    ///     table.insert_batch(&keys, &hashes, TimeoutClass(0), Tick(0), |i| i as u32, &mut ids);
     /// assert_eq!((refused, ids[2]), (1, None));
     /// assert_eq!(ids[1].and_then(|id| table.get(id)), Some(&1));
     /// # Ok::<(), flowloom_flow_table::BuildError>(())
@@ -535,8 +421,8 @@ pub trait FlowTable<K: TableKey, V> {
         refused
     }
 
-    /// Removes the flows of many keys, as [`remove_key`](FlowTable::remove_key) does one after the other, hiding each one's
-    /// memory latency behind the others'.
+    /// Removes the flows of many keys, like repeated [`remove_key`](FlowTable::remove_key),
+    /// overlapping their memory latencies.
     ///
     /// `on_flow` gets each value with its key's number, in order. Returns how many there were.
     ///
@@ -556,7 +442,8 @@ pub trait FlowTable<K: TableKey, V> {
             let ids = &mut ids[..keys.len()];
             self.lookup_batch(keys, hashes, ids);
             for (number, id) in ids.iter().enumerate() {
-                // A key that stands here twice has the same id twice, and the second time it names nobody.
+                // A key that occurs twice has the same id twice, and the second time the id is
+                // invalid.
                 if let Some((_, value)) = id.and_then(|id| self.remove(id)) {
                     removed += 1;
                     on_flow(from + number, value);
@@ -584,16 +471,17 @@ pub trait FlowTable<K: TableKey, V> {
     /// Returns when a flow was last seen.
     fn last_seen(&self, id: FlowId) -> Option<Tick>;
 
-    /// Notes that a flow was seen; returns whether there is such a flow.
+    /// Records a packet of a flow; returns whether the flow exists.
     #[inline]
     fn touch(&mut self, id: FlowId, now: Tick) -> bool {
         self.get_mut_touch(id, now).is_some()
     }
 
-    /// Returns a flow's class; those that have no timeout because they are past the last are all alike.
+    /// Returns a flow's class; all classes without a timeout count as one.
     fn class_of(&self, id: FlowId) -> Option<TimeoutClass>;
 
-    /// Puts a flow under another timeout, counted from when it was last seen; returns whether there is such a flow.
+    /// Moves a flow to another timeout class, counted from when it was last seen; returns whether
+    /// the flow exists.
     fn set_class(&mut self, id: FlowId, class: TimeoutClass) -> bool;
 
     /// Removes a flow.
@@ -608,8 +496,8 @@ pub trait FlowTable<K: TableKey, V> {
 
     /// Returns the first flow at or after a cursor, and the cursor behind it.
     ///
-    /// The table may change between two calls: a flow that stays is met exactly once, one that comes or
-    /// goes at most once.
+    /// The table may change between two calls: the walk visits a flow that stays exactly once, and
+    /// one that is inserted or removed at most once.
     ///
     /// # Examples
     ///
@@ -619,7 +507,7 @@ pub trait FlowTable<K: TableKey, V> {
     /// use flowloom_flow_table::{Cursor, FlowTable, LineHash, LineHashConfig, Tick, TimeoutClass};
     /// let mut table = LineHash::<u64, u32>::try_new(&LineHashConfig::for_flows(10))?;
     /// for key in 0..10 {
-    ///     table.insert(key, key << 40, key as u32, TimeoutClass(0), Tick(0)).expect("there is room");
+    ///     table.insert(key, key << 40, key as u32, TimeoutClass(0), Tick(0)).expect("not full");
     /// }
     /// let mut cursor = Cursor::default();
     /// while let Some((id, next)) = table.next_live(cursor) {
@@ -651,25 +539,30 @@ pub trait FlowTable<K: TableKey, V> {
 
     /// Removes flows that were not seen for as long as their class allows, handing each over.
     ///
-    /// Looks at no more than `budget` flows, so the time of a call is bounded. A flow is never removed
-    /// early (but at `Tick(u64::MAX)`, where time ends), and at most [`TableStats::granule_ticks`] late if calls keep up.
+    /// Looks at no more than `budget` flows, so the time of a call is bounded. A flow is never
+    /// removed early (but at `Tick(u64::MAX)`, where time ends), and at most
+    /// [`TableStats::granule_ticks`] late if calls keep up.
     ///
-    /// Time may go backwards, in `now` and in what flows are touched with: nothing is removed that is not due at `now` by when it
-    /// was last seen. A flow that was touched with an earlier time than before is looked at no sooner for it, and may be later by
-    /// as much as time went back.
+    /// Time may go backwards, in `now` and in the times of packets: no flow is removed before it is
+    /// due at `now` by its last packet. A packet with an earlier time than before makes the wheel
+    /// look at its flow no sooner, and perhaps later by the difference.
     fn expire(&mut self, now: Tick, budget: u32, on_flow: &mut impl FnMut(FlowId, K, V)) -> Expired;
 
     /// Returns the counters.
     fn stats(&self) -> TableStats;
 
-    /// Returns where the bytes are. Nobody looks at what the kernel gave: [`PageReport::huge_obtained`] is `None`.
+    /// Returns the memory of the table. Does not ask the kernel: [`PageReport::huge_obtained`] is
+    /// `None`.
     fn memory(&self) -> MemoryReport;
 
-    /// Returns the pages of [`memory`](FlowTable::memory), and whether the kernel gave huge ones by now.
+    /// Returns the pages of [`memory`](FlowTable::memory), and whether the kernel gave huge ones by
+    /// now.
     ///
-    /// For a report and not for the packet path: it reads the kernel's map of the process for each array with room for a huge page,
-    /// and the kernel walks all resident pages for that, some milliseconds a gigabyte of small ones. What nobody has touched has no
-    /// pages yet. Of smaller tables, without `std`, elsewhere than on Linux, and of one's own that does not say, it is not known.
+    /// For reports, not for the packet path: it reads the kernel's map of the process for each
+    /// array large enough for a huge page, and the kernel walks all resident pages for that, some
+    /// milliseconds per gigabyte of small ones. Untouched memory has no pages yet. The result is
+    /// unknown for smaller tables, without `std`, outside Linux, and for tables of yours that do
+    /// not implement it.
     fn pages_obtained(&self) -> PageReport {
         self.memory().pages
     }

@@ -1,4 +1,5 @@
-//! A table of one's own that writes only what it must: what the seam gives it keeps the laws, and the laws notice where it errs.
+//! A table with only the required methods: the provided methods keep the laws, and the laws notice
+//! its mistakes.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -14,7 +15,7 @@ use flowloom_flow_table::{
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Answer {
     Right,
-    NobodyIsThere,
+    NoFlowExists,
     /// As the flow before.
     AsBefore,
 }
@@ -46,7 +47,7 @@ impl FlowTable<u64, u64> for Plain {
         self.0.lookup_batch(keys, hashes, ids);
         match self.1 {
             Answer::Right => {}
-            Answer::NobodyIsThere => ids.fill(None),
+            Answer::NoFlowExists => ids.fill(None),
             Answer::AsBefore => ids.rotate_right(1),
         }
     }
@@ -147,11 +148,11 @@ fn what_a_table_need_not_write_keeps_the_laws() {
 
 #[test]
 fn a_table_that_errs_in_batches_is_noticed() {
-    for answer in [Answer::NobodyIsThere, Answer::AsBefore] {
-        let Err(said) = catch_unwind(AssertUnwindSafe(|| perform(answer))) else {
+    for answer in [Answer::NoFlowExists, Answer::AsBefore] {
+        let Err(message) = catch_unwind(AssertUnwindSafe(|| perform(answer))) else {
             panic!("{answer:?} keeps the laws");
         };
-        let said = said.downcast_ref::<String>().expect("the laws say what is wrong");
-        assert!(said.contains("in a batch of 9"), "{answer:?}: {said}");
+        let message = message.downcast_ref::<String>().expect("the laws name the violation");
+        assert!(message.contains("in a batch of 9"), "{answer:?}: {message}");
     }
 }

@@ -1,4 +1,4 @@
-//! A growing table's places: opened, given back, opened again, and never more than there are.
+//! Segments of a growing table: opened, freed, opened again, and never more than there should be.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,8 @@ use proptest::prelude::*;
 
 const CLASS: TimeoutClass = TimeoutClass(0);
 
-/// Returns a part for so many flows; those of one hash fill a bucket of sixteen, and then its list.
+/// Returns a segment for a number of flows; flows of one hash fill a bucket of sixteen, and then
+/// its list.
 fn part(flows: u32) -> Result<DHash<u64, u64>, BuildError> {
     DHash::try_new(&DHashConfig {
         buckets: Some(1),
@@ -31,7 +32,8 @@ fn limits(first_flows: u32, flows_max: u32) -> GrowthLimits {
 
 #[test]
 fn a_place_that_was_given_back_is_opened_again_under_other_names() {
-    // All flows come into one bucket of sixteen, so that a part is full long before it has as many as it is for.
+    // All flows go into one bucket of sixteen, so that a segment is full long before its nominal
+    // number of flows.
     let build = |flows| {
         let config = DHashConfig { buckets: Some(10), pool: Some(0), ..DHashConfig::for_flows(flows) };
         DHash::<u64, u64>::try_new(&config)
@@ -43,14 +45,14 @@ fn a_place_that_was_given_back_is_opened_again_under_other_names() {
     assert_eq!(table.stats().segments, 8);
     let full = table.insert(128, 0, 128, CLASS, Tick(0)).unwrap_err();
     assert_eq!(full.reason, FullReason::Memory, "nothing more can be opened");
-    // The fourth part and the fifth by turns: the newest is never given back.
+    // The fourth segment and the fifth alternate: the newest is never freed.
     for (round, part) in (1_u64..).zip([48..64_u64, 64..80, 48..64, 64..80]) {
         // Its flows go, and it with them.
         for key in part.clone() {
             let id = table.lookup(&key, 0).expect("it is there");
             assert_eq!(table.remove(id), Some((key, key)));
         }
-        assert_eq!(table.expire(Tick(1), 100, &mut |_, _, _| panic!("nobody is due")).removed, 0);
+        assert_eq!(table.expire(Tick(1), 100, &mut |_, _, _| panic!("no flow is due")).removed, 0);
         assert_eq!(table.stats().segments, 7, "round {round}");
         for key in part.clone() {
             let id = table.insert(key, 0, key, CLASS, Tick(0)).expect("the place is opened again");
@@ -60,7 +62,7 @@ fn a_place_that_was_given_back_is_opened_again_under_other_names() {
         let stats = table.stats();
         assert_eq!((stats.segments, stats.len, stats.removed), (8, 128, 16 * round));
     }
-    // Names of flows that are gone are nobody's.
+    // Ids of removed flows are invalid.
     for (key, id) in (0..).zip(&ids) {
         assert_eq!(table.get(*id), (!(48..80).contains(&key)).then_some(&key));
     }
@@ -119,7 +121,7 @@ fn the_next_oldest_part_is_drained_from_its_beginning() {
     assert_eq!(table.stats().segments, 3);
     let moved = table.drain_oldest(3, |_| 0, |_, _| {});
     assert_eq!((moved.moved, moved.more), (3, true));
-    // The last flow of the oldest part goes by itself, and its part with it.
+    // The last flow of the oldest segment ends, and the segment with it.
     let last = table.lookup(&3, 0).unwrap();
     table.remove(last).unwrap();
     table.expire(Tick(1), 100, &mut |_, _, _| {});
@@ -132,7 +134,8 @@ fn the_next_oldest_part_is_drained_from_its_beginning() {
 
 #[test]
 fn a_table_that_had_eight_parts_can_turn_when_one_is_left() {
-    // Each part is four times as large as the one before, and full with sixteen flows, which all come into its first bucket.
+    // Each segment is four times as large as the one before, and full with sixteen flows, which all
+    // go into its first bucket.
     let build = |flows: u32| {
         let config = DHashConfig {
             buckets: Some(flows.div_ceil(16)),
@@ -197,9 +200,10 @@ fn under(secret: u64) -> impl Fn(&u64) -> u64 + Send + Sync + 'static {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 64 }))]
 
-    /// Beside a map: flows come and go while the table grows, turns to other hashes, and is drained now and then.
+    /// Beside a map: flows come and go while the table grows, changes its hash, and is drained now
+    /// and then.
     #[test]
-    fn a_table_that_turns_loses_nobody(
+    fn a_table_that_rekeys_loses_no_flow(
         steps in prop::collection::vec((0_u8..16, 0_u64..120), 1..if cfg!(miri) { 40 } else { 400 }),
     ) {
         let build = |flows| LineHash::<u64, u64>::try_new(&LineHashConfig::for_flows(flows));
@@ -210,7 +214,7 @@ proptest! {
             let hash = under(secret)(&key);
             match step {
                 0..8 => {
-                    let id = table.insert(key, hash, number, CLASS, Tick(0)).expect("room for all keys");
+                    let id = table.insert(key, hash, number, CLASS, Tick(0)).expect("space for all keys");
                     let old = map.insert(key, (id, number));
                     prop_assert!(old.is_none_or(|(old, _)| old == id), "replacing keeps the id");
                 }
@@ -246,7 +250,7 @@ proptest! {
     }
 }
 
-/// Lets flows of the value 0 go, and counts them.
+/// Evicts flows with the value 0, and counts them.
 struct Old(u32);
 
 impl Evict<u64, u64> for Old {
@@ -260,7 +264,7 @@ impl Evict<u64, u64> for Old {
 }
 
 #[test]
-fn for_a_flow_that_is_refused_nobody_goes_though_segments_differ_in_their_hash() {
+fn a_refused_flow_evicts_none_though_segments_differ_in_their_hash() {
     let build = |flows| {
         let config = ChainedConfig { buckets: 4, list_cap: 30, ..ChainedConfig::for_flows(flows) };
         Chained::<u64, u64>::try_new(&config)

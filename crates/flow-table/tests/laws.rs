@@ -1,4 +1,5 @@
-//! Every table keeps every law: production on each instruction set, the paper's letter, and growth.
+//! Every table keeps every law: production on each instruction set, the reference implementations,
+//! and growth.
 
 use flowloom_cpu::features::Isa;
 use flowloom_flow_key::hash::fold::split_mix;
@@ -88,7 +89,7 @@ fn config(flows: u32, buckets: u32, pool: u32, list_cap: u32) -> DHashConfig {
     }
 }
 
-/// Room for all keys even if they share one bucket.
+/// Space for all keys even if they share one bucket.
 fn roomy(buckets: u32) -> DHashConfig {
     config(64, buckets, 64, 64)
 }
@@ -245,8 +246,8 @@ proptest! {
     fn a_growing_table_keeps_the_laws(operations in operations(64), mask in mask(), first in 1_u32..10) {
         let limits = GrowthLimits { first_flows: first, flows_max: 64, memory_max_bytes: u64::MAX };
         let build = |flows| {
-            let room = DHashConfig { list_cap: 64, pool: Some(64), ..DHashConfig::for_flows(flows) };
-            DHash::<u64, u64>::try_new(&DHashConfig { timeouts: timeouts(), ..room })
+            let roomy = DHashConfig { list_cap: 64, pool: Some(64), ..DHashConfig::for_flows(flows) };
+            DHash::<u64, u64>::try_new(&DHashConfig { timeouts: timeouts(), ..roomy })
         };
         let mut table = Growing::try_new(limits, build).expect("a small table");
         check(&mut table, &numbered(mask), timeouts(), true, &operations);
@@ -256,8 +257,8 @@ proptest! {
     fn a_tight_growing_table_keeps_the_laws(operations in operations(64), mask in mask()) {
         let limits = GrowthLimits { first_flows: 2, flows_max: 30, memory_max_bytes: 40_000 };
         let build = |flows| {
-            let room = DHashConfig { list_cap: 3, pool: Some(4), ..DHashConfig::for_flows(flows) };
-            DHash::<u64, u64>::try_new(&DHashConfig { timeouts: timeouts(), ..room })
+            let roomy = DHashConfig { list_cap: 3, pool: Some(4), ..DHashConfig::for_flows(flows) };
+            DHash::<u64, u64>::try_new(&DHashConfig { timeouts: timeouts(), ..roomy })
         };
         let mut table = Growing::try_new(limits, build).expect("a small table");
         check(&mut table, &numbered(mask), timeouts(), false, &operations);

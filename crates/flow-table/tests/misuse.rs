@@ -1,5 +1,6 @@
-//! What safe callers may do wrong: panic in the middle, give a key other hashes, compare keys at whim. A table may then find
-//! less than there is; what it counts is there all the same, nothing is dropped twice, and every walk ends.
+//! Mistakes of safe callers: a panic in the middle of a call, changing hashes, inconsistent
+//! comparisons. A table may then find less than it contains; it still counts what it contains,
+//! drops nothing twice, and ends every walk.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -17,7 +18,7 @@ use flowloom_flow_table::{
     SigHashConfig, TableKey, Tick, TimeoutClass, Timeouts,
 };
 
-/// Flows of the tables, and keys that want to be one.
+/// Flows of the tables, and further keys.
 const FLOWS: u32 = 100;
 const KEYS: u64 = 160;
 const CLASS: TimeoutClass = TimeoutClass(0);
@@ -27,12 +28,12 @@ thread_local! {
     static FUSE: Cell<u32> = const { Cell::new(0) };
     /// Whether keys are compared as they should be; if not, by these random bits.
     static WHIM: Cell<Option<u64>> = const { Cell::new(None) };
-    /// The values that there are, by their serial numbers.
+    /// The existing values, by their serial numbers.
     static LIVE: RefCell<HashSet<u64>> = RefCell::new(HashSet::new());
     static SERIAL: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Is called wherever a table calls what is not its own.
+/// Called wherever a table calls foreign code.
 fn burn() {
     let left = FUSE.get();
     FUSE.set(left.saturating_sub(1));
@@ -42,7 +43,7 @@ fn burn() {
     }
 }
 
-/// A key whose comparison may panic, or say anything.
+/// A key whose comparison may panic, or return anything.
 #[derive(Clone, Copy, Debug)]
 struct Touchy(u64);
 
@@ -61,7 +62,7 @@ impl PartialEq for Touchy {
 impl Eq for Touchy {}
 impl TableKey for Touchy {}
 
-/// A value that is counted, and whose end may panic.
+/// A counted value whose drop may panic.
 #[derive(Debug)]
 struct Counted(u64);
 
@@ -82,7 +83,7 @@ impl Drop for Counted {
     }
 }
 
-/// Lets every other flow go, and may panic on both occasions.
+/// Evicts every other flow, and may panic in both methods.
 struct Reluctant;
 
 impl Evict<Touchy, Counted> for Reluctant {
@@ -124,7 +125,8 @@ fn operate<T: FlowTable<Touchy, Counted>>(
     }
 }
 
-/// Checks what holds whatever was done: who is counted is met once and has a value that lives, and nobody else does.
+/// Checks what holds in any case: a walk visits each counted flow once with a live value, and no
+/// other.
 fn check<T: FlowTable<Touchy, Counted>>(table: &T) -> Vec<FlowId> {
     let (mut cursor, mut met, mut values) = (Cursor::default(), Vec::new(), HashSet::new());
     while let Some((id, next)) = table.next_live(cursor) {
@@ -174,19 +176,21 @@ macro_rules! on_each_table {
     }};
 }
 
-/// Gives three in four keys one line, and a few one signature, so that lines are full and lists long.
+/// Gives three in four keys one line, and a few one signature, so that lines are full and lists
+/// long.
 fn crowded(key: u64) -> u64 {
     let good = split_mix(&mut key.clone());
     u64::from(good.is_multiple_of(4)) << 63 | good & 0x1F_000F
 }
 
-/// Takes in as many as there is nearly room for, and returns how many there are, how many elsewhere and how many in lists.
+/// Inserts nearly as many flows as fit, and returns how many there are, how many are displaced and
+/// how many are in lists.
 fn fill<T: FlowTable<Touchy, Counted>>(table: &mut T) -> [u32; 3] {
     for key in 0..u64::from(FLOWS) - 4 {
         let _ = table.insert(Touchy(key), crowded(key), Counted::new(), CLASS, Tick(key));
     }
     let stats = table.stats();
-    assert!(stats.stashed > 0 || stats.segments > 1, "nobody is where it is looked for last");
+    assert!(stats.stashed > 0 || stats.segments > 1, "no flow is where the lookup looks last");
     [stats.len, stats.displaced, stats.stashed]
 }
 
@@ -200,8 +204,8 @@ fn interrupted<T: FlowTable<Touchy, Counted>>(build: impl Fn() -> T) {
         FUSE.set(fuse);
         for _ in 0..steps {
             let step = AssertUnwindSafe(|| operate(&mut table, &mut state, &mut crowded));
-            if let Err(said) = catch_unwind(step) {
-                assert_eq!(said.downcast_ref(), Some(&"burnt"), "after {fuse} calls");
+            if let Err(message) = catch_unwind(step) {
+                assert_eq!(message.downcast_ref(), Some(&"burnt"), "after {fuse} calls");
                 burnt = true;
                 for id in check(&table) {
                     let key = table.key_of(id).expect("it was just met");
@@ -231,7 +235,7 @@ fn a_table_is_whole_wherever_its_callers_code_panics() {
 }
 
 #[test]
-fn a_flow_whose_value_is_never_made_takes_no_room() {
+fn a_flow_whose_value_is_never_made_takes_no_space() {
     for isa in Isa::available() {
         let config = LineHashConfig {
             isa: Some(isa),
@@ -253,7 +257,7 @@ fn a_flow_whose_value_is_never_made_takes_no_room() {
     }
 }
 
-/// Checks a table now and then while it is used, empties it, and wants it to be as good as new.
+/// Checks a table now and then while it is used, empties it, and checks that it works as a new one.
 fn misused<T: FlowTable<Touchy, Counted>>(
     build: impl Fn() -> T,
     mut hash: impl FnMut(u64) -> u64,

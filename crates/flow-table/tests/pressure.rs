@@ -1,4 +1,4 @@
-//! Tables under pressure: full, in turnover, flooded. What is promised for the long run holds there too.
+//! Tables under pressure: full, in turnover, flooded. The long-term promises hold there too.
 
 #![expect(clippy::cast_precision_loss, reason = "small counts")]
 
@@ -23,7 +23,7 @@ fn hash(key: u64) -> u64 {
     split_mix(&mut key.clone())
 }
 
-/// Fills a table and lets every flow be followed by another one, `turnovers` times over.
+/// Fills a table and replaces every flow by another one, `turnovers` times over.
 fn turn_over(table: &mut impl FlowTable<u64, ()>, turnovers: u64) {
     let flows = u64::from(table.capacity());
     let mut ids: Vec<_> = (0..flows)
@@ -64,7 +64,7 @@ fn the_other_tables_take_what_they_promise_as_well() {
     assert_eq!(table.stats().refused, 0);
 }
 
-/// Returns the share of flows that have the state a lookup asks for before it has seen the line.
+/// Returns the share of flows that have the state a lookup prefetches before it has seen the line.
 fn favourites(table: &LineHash<u64, ()>) -> f64 {
     let (mut cursor, mut right) = (Cursor::default(), 0);
     while let Some((id, next)) = table.next_live(cursor) {
@@ -96,7 +96,7 @@ fn a_lookup_mostly_asks_for_the_right_state_early() {
     assert!((0.60..0.75).contains(&half), "{half} after turnovers at half the load");
 }
 
-/// What a hash or an order of lanes made worse would show first.
+/// A worse hash or order of lanes would show here first.
 #[test]
 fn lookups_read_as_few_lines_as_they_should() {
     let mut table = LineHash::<u64, ()>::try_new(&LineHashConfig::for_flows(FLOWS)).unwrap();
@@ -104,8 +104,8 @@ fn lookups_read_as_few_lines_as_they_should() {
     let (mut hits, mut misses) = (Counts::default(), Counts::default());
     for key in 0..u64::from(FLOWS) {
         assert!(table.find_counting(&key, hash(key), &mut hits).is_some());
-        let stranger = key + (1 << 40);
-        assert!(table.find_counting(&stranger, hash(stranger), &mut misses).is_none());
+        let missing = key + (1 << 40);
+        assert!(table.find_counting(&missing, hash(missing), &mut misses).is_none());
     }
     if cfg!(miri) {
         return;
@@ -119,7 +119,7 @@ fn lookups_read_as_few_lines_as_they_should() {
 }
 
 #[test]
-fn a_lookup_that_counts_finds_whom_any_other_finds() {
+fn a_counting_lookup_finds_what_any_other_finds() {
     let config = LineHashConfig { lines: Some(1), pool: Some(40), ..LineHashConfig::for_flows(60) };
     let mut table = LineHash::<u64, ()>::try_new(&config).unwrap();
     for key in 0..60 {
@@ -143,7 +143,7 @@ fn flows_may_come_and_go_elsewhere_for_ever() {
             table.insert(key, key, (), CLASS, Tick(0)).unwrap();
         }
         for key in 30..600 {
-            // Each class of the filter in turn, and nobody else's bit beside it.
+            // Each class of the filter in turn, and no other bit beside it.
             let hash = key | (key % 32) << 16;
             let id = table.insert(key, hash, (), CLASS, Tick(0)).expect("the one before is gone");
             assert_eq!((table.stats().displaced, table.stats().stashed), (1, pool), "{key}");
@@ -154,17 +154,18 @@ fn flows_may_come_and_go_elsewhere_for_ever() {
                 table.remove_key(&key, hash).is_some()
             });
         }
-        // Nobody is elsewhere, and who asks for a stranger need not look there.
+        // No flow is displaced, so a miss reads no other line.
         let mut counts = Counts::default();
         assert_eq!((table.find_counting(&600, 600, &mut counts), counts.lines), (None, 1));
     }
 }
 
 #[test]
-fn a_lookup_that_counts_reads_a_list_only_where_somebody_of_its_line_is_in_it() {
+fn a_counting_lookup_reads_a_list_only_if_it_has_a_flow_of_its_line() {
     let config = LineHashConfig { lines: Some(2), pool: Some(1), ..LineHashConfig::for_flows(61) };
     let mut table = LineHash::<u64, ()>::try_new(&config).unwrap();
-    // One flow of the first line is in the other, and its class has the filter's bit for the stash; one of the other is in the stash.
+    // One flow of the first line is in the other, and its class has the filter's bit for the stash;
+    // one of the other is in the stash.
     let last = 31 << 16;
     let hash = |key: u64| match key {
         0..30 => key,
@@ -175,11 +176,12 @@ fn a_lookup_that_counts_reads_a_list_only_where_somebody_of_its_line_is_in_it() 
         table.insert(key, hash(key), (), CLASS, Tick(0)).unwrap();
     }
     assert_eq!((table.stats().displaced, table.stats().stashed), (2, 1));
-    // Strangers: home line and alternates, and for one of them the list's only element, which does not look like it.
-    let stranger = 61;
+    // Missing keys: home line and alternates, and for one of them the list's only element, whose
+    // signature differs.
+    let missing = 61;
     for (home, lines, steps) in [(last, 3, 0), (1 << 63, 4, 1)] {
         let mut counts = Counts::default();
-        assert_eq!(table.find_counting(&stranger, stranger | home, &mut counts), None);
+        assert_eq!(table.find_counting(&missing, missing | home, &mut counts), None);
         assert_eq!((counts.lines, counts.list_steps, counts.false_matches), (lines, steps, 0), "{home:#x}");
     }
 }
@@ -188,7 +190,7 @@ fn a_lookup_that_counts_reads_a_list_only_where_somebody_of_its_line_is_in_it() 
 fn only_the_first_lane_of_its_home_line_is_a_first_hit() {
     let config = LineHashConfig { lines: Some(2), pool: Some(0), ..LineHashConfig::for_flows(31) };
     let mut table = LineHash::<u64, ()>::try_new(&config).unwrap();
-    // All want the first line; the last one gets the first lane of the other.
+    // All flows have the first line as home; the last one gets the first lane of the other.
     for key in 0..31 {
         table.insert(key, key, (), CLASS, Tick(0)).unwrap();
     }
@@ -217,7 +219,7 @@ impl PartialEq for Watched {
 impl Eq for Watched {}
 impl TableKey for Watched {}
 
-/// A lookup that took another's state for the flow's would find the flow all the same, later.
+/// A lookup that took another flow's state for the right one would still find the flow, only later.
 #[test]
 fn a_flow_at_home_is_found_by_comparing_one_key() {
     for isa in Isa::available() {
@@ -228,7 +230,7 @@ fn a_flow_at_home_is_found_by_comparing_one_key() {
             ..LineHashConfig::for_flows(120)
         };
         let mut table = LineHash::<Watched, u64>::try_new(&config).unwrap();
-        // Thirty want each line, and no two have one signature.
+        // Each line is the home of thirty flows, and no two have one signature.
         let keys: Vec<_> = (0..120).map(|key| (Watched(key), (key % 4) << 62 | key)).collect();
         for &(key, hash) in &keys {
             table.insert(key, hash, key.0, CLASS, Tick(0)).unwrap();
@@ -254,7 +256,8 @@ fn a_flow_at_home_is_found_by_comparing_one_key() {
 
 #[test]
 fn a_line_has_no_more_flows_elsewhere_than_it_can_count() {
-    // All want the first line; other lines would have room for all of them, and so would the stash.
+    // All flows have the first line as home; other lines would have space for all of them, and so
+    // would the stash.
     let config = LineHashConfig {
         lines: Some(64),
         pool: Some(300),
@@ -277,7 +280,7 @@ fn a_line_has_no_more_flows_elsewhere_than_it_can_count() {
     for key in 0..count {
         assert_eq!(table.remove_key(&key, hash(key)), Some(()), "{key}");
     }
-    // Nobody is elsewhere, and who asks for a stranger need not look there.
+    // No flow is displaced, so a miss reads no other line.
     let mut counts = Counts::default();
     assert!((0..100).all(|key| table.find_counting(&key, hash(key), &mut counts).is_none()));
     assert_eq!((table.stats().displaced, counts.lines), (0, 100));
@@ -332,7 +335,7 @@ fn a_flood_of_first_packets_costs_no_established_flow() {
 }
 
 #[test]
-fn a_full_table_refuses_and_says_so() {
+fn a_full_table_refuses_and_counts_it() {
     let (capacity, established) = (300, 100);
     let mut table = LineHash::<u64, ()>::try_new(&LineHashConfig::for_flows(capacity)).unwrap();
     let refused =

@@ -1,4 +1,4 @@
-//! What tables say of themselves, whom they let go, and that they find what no longer fits its place.
+//! Reports of tables, victims of eviction, and lookups of flows outside their bucket.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,7 @@ fn hash(key: u64) -> u64 {
 /// Builds a table under a limit of memory.
 type Build<'a> = &'a dyn Fn(u64) -> Result<MemoryReport, BuildError>;
 
-/// Builds a table under a limit of memory, and returns what it says of its memory.
+/// Builds a table under a limit of memory, and returns its memory report.
 macro_rules! built {
     ($table:ident, $config:expr, $limit:expr) => {{
         let mut config = $config;
@@ -38,7 +38,7 @@ macro_rules! built {
 }
 
 #[test]
-fn a_table_reserves_what_it_says_it_needs_and_no_byte_less_will_do() {
+fn a_table_reserves_exactly_the_bytes_it_reports() {
     for flows in [1000, 5000] {
         let tables: [(&str, Build<'_>); 7] = [
             ("LineHash", &|limit| built!(LineHash, LineHashConfig::for_flows(flows), limit)),
@@ -86,7 +86,8 @@ fn a_table_reserves_what_it_says_it_needs_and_no_byte_less_will_do() {
     }
 }
 
-/// Tries to build a table with a byte of memory, which ends in an error before anything is reserved, and returns it.
+/// Tries to build a table with a byte of memory, which ends in an error before anything is
+/// reserved, and returns it.
 macro_rules! refusal {
     ($table:ident, $config:expr) => {{
         let mut config = $config;
@@ -114,7 +115,7 @@ fn flows_that_links_cannot_name_are_refused_with_one_limit() {
     }
     let error = refusal!(DirectTable, DirectTableConfig::for_flows(1 << 26));
     assert_eq!(error, BuildError::TooManyLinks { places: 1 << 27, places_max: most });
-    // Up to there memory is what is missing.
+    // Up to there memory is the limit.
     let few = |error| matches!(error, BuildError::TooLarge { limit_bytes: 1, .. });
     assert!(few(refusal!(Chained, ChainedConfig::for_flows((1 << 27) - 1))));
     assert!(few(refusal!(DirectTable, DirectTableConfig::for_flows((1 << 26) - 1))));
@@ -165,23 +166,23 @@ fn pages_are_those_of_index_and_states_when_looked_at_too() {
     assert!(format!("{table:?}").starts_with("DirectTable { buckets: 1000"), "{table:?}");
 }
 
-/// Checks what a table with all its pages says of them.
+/// Checks the memory report of tables whose pages are all resident.
 fn check_pages<T: FlowTable<u64, u64>>(name: &str, table: Result<T, BuildError>) {
     let table = table.expect("it fits");
     let (reserved, obtained) = (table.memory().pages, table.pages_obtained());
-    assert_eq!(reserved.huge_obtained, None, "{name}: nobody looked");
+    assert_eq!(reserved.huge_obtained, None, "{name}: not asked");
     assert_eq!(
         (reserved.bytes, reserved.huge_requested),
         (obtained.bytes, obtained.huge_requested),
         "{name}"
     );
     // Whether there were some to be had is the machine's affair.
-    let is_told = cfg!(all(target_os = "linux", not(miri)));
-    assert_eq!(obtained.huge_obtained.is_some(), is_told, "{name}: {obtained:?}");
+    let is_known = cfg!(all(target_os = "linux", not(miri)));
+    assert_eq!(obtained.huge_obtained.is_some(), is_known, "{name}: {obtained:?}");
 }
 
 #[test]
-fn every_table_says_whether_huge_pages_were_obtained() {
+fn every_table_reports_whether_huge_pages_were_obtained() {
     // Enough for a huge page.
     let flows = if cfg!(miri) { 100 } else { 200_000 };
     check_pages("LineHash", LineHash::try_new(&LineHashConfig::for_flows(flows)));
@@ -212,7 +213,7 @@ fn lines_and_pool_grow_with_the_flows() {
     }
 }
 
-/// Lets the flow with the greatest value go, and nobody whose value is odd.
+/// Evicts the flow with the greatest value, and keeps flows with odd values.
 #[derive(Default)]
 struct GreatestEven {
     offered: Vec<u64>,
@@ -230,18 +231,18 @@ impl Evict<u64, u64> for GreatestEven {
     }
 }
 
-/// Checks what every table with few flows, all in one bucket, does with them.
+/// Checks every table with few flows, all in one bucket.
 fn check_small(name: &str, table: &mut impl FlowTable<u64, u64>, flows: u64) {
     let values = |key: u64| key * 7 % 16;
     let ids: Vec<_> = (0..flows)
-        .map(|key| table.insert(key, 0, values(key), CLASS, Tick(key)).expect("there is room"))
+        .map(|key| table.insert(key, 0, values(key), CLASS, Tick(key)).expect("there is space"))
         .collect();
     // Classes.
     assert_eq!(table.class_of(ids[1]), Some(CLASS), "{name}");
     assert!(table.set_class(ids[1], TimeoutClass(1)), "{name}");
     let classes: Vec<_> = ids.iter().take(3).map(|&id| table.class_of(id).map(|class| class.0)).collect();
     assert_eq!(classes, [Some(0), Some(1), Some(0)], "{name}");
-    // Whoever ranks highest of those that are in the way goes.
+    // The highest-ranked flow in the way is evicted.
     let mut policy = GreatestEven::default();
     assert!(!table.evict(0, &mut Refuse), "{name}");
     assert!(table.evict(0, &mut policy), "{name}");
@@ -253,12 +254,12 @@ fn check_small(name: &str, table: &mut impl FlowTable<u64, u64>, flows: u64) {
     assert_eq!((table.len(), table.stats().evicted), (u32::try_from(flows).expect("few") - 1, 1), "{name}");
     let gone = ids.iter().find(|&&id| table.get(id).is_none()).expect("one went");
     assert_eq!(table.class_of(*gone), None, "{name}");
-    // Everything goes.
+    // Everything is removed.
     table.clear();
     let stats = table.stats();
     assert_eq!((table.len(), stats.removed, stats.inserted), (0, flows - 1, flows), "{name}");
     assert!(ids.iter().all(|&id| table.get(id).is_none() && table.class_of(id).is_none()), "{name}");
-    assert!(!table.evict(0, &mut policy), "{name}: nobody is there");
+    assert!(!table.evict(0, &mut policy), "{name}: no flow exists");
 }
 
 #[test]
@@ -291,10 +292,11 @@ fn classes_evictions_and_clearing_are_alike_in_every_table() {
 /// Looks keys up by their hashes.
 type Lookup<'a> = &'a mut dyn FnMut(&[u64], &[u64], &mut [Option<FlowId>]);
 
-/// Fills a table far beyond its buckets and checks that every flow is found, one by one and in batches, and no other.
+/// Fills a table far beyond its buckets and checks that every flow is found, one by one and in
+/// batches, and no other.
 fn check_overfull(name: &str, table: &mut impl FlowTable<u64, u64>, flows: u64) {
     let mut ids: Vec<_> = (0..flows)
-        .map(|key| Some(table.insert(key, hash(key), key, CLASS, Tick(0)).expect("there is room")))
+        .map(|key| Some(table.insert(key, hash(key), key, CLASS, Tick(0)).expect("there is space")))
         .collect();
     let compare = |table: Lookup<'_>, ids: &[Option<FlowId>]| {
         let keys: Vec<u64> = (0..2 * flows).collect();
@@ -314,13 +316,13 @@ fn check_overfull(name: &str, table: &mut impl FlowTable<u64, u64>, flows: u64) 
             },
             &ids,
         );
-        // Some go, and come again elsewhere.
+        // Some flows end, and others take other places.
         for key in (round..flows).step_by(3) {
             let id = ids[usize::try_from(key).expect("few")].expect("it is there");
             assert_eq!(table.remove(id), Some((key, key)), "{name}");
         }
         for key in (round..flows).step_by(3).collect::<Vec<_>>().into_iter().rev() {
-            let id = table.insert(key, hash(key), key, CLASS, Tick(0)).expect("there is room again");
+            let id = table.insert(key, hash(key), key, CLASS, Tick(0)).expect("there is space again");
             ids[usize::try_from(key).expect("few")] = Some(id);
         }
     }
@@ -393,19 +395,19 @@ fn lists_are_as_long_as_their_buckets_make_them() {
 fn what_a_segment_counted_is_kept_when_it_is_given_back() {
     let limits = GrowthLimits { first_flows: 8, flows_max: 4000, memory_max_bytes: u64::MAX };
     let build = |flows| {
-        let room = DHashConfig {
+        let roomy = DHashConfig {
             buckets: Some(1),
             pool: Some(flows),
             list_cap: 4000,
             ..DHashConfig::for_flows(flows)
         };
-        DHash::<u64, u64>::try_new(&DHashConfig { timeouts: timeouts(), ..room })
+        DHash::<u64, u64>::try_new(&DHashConfig { timeouts: timeouts(), ..roomy })
     };
     let mut table = Growing::try_new(limits, build).unwrap();
     let ids: Vec<_> = (0..100_u64).map(|key| table.insert(key, 0, key, CLASS, Tick(0)).unwrap()).collect();
     let before = table.stats();
     assert!(before.segments > 1 && before.list_length_max > 10, "{before:?}");
-    // Older segments are emptied one after the other, and go; a new flow comes into the newest.
+    // Older segments are emptied one after the other, and freed; a new flow goes into the newest.
     let mut expired = 0;
     let outcome = table.expire(Tick(10_000), 1000, &mut |_, _, _| expired += 1);
     assert_eq!((expired, outcome.removed, outcome.more), (100, 100, false));
@@ -429,7 +431,7 @@ fn what_a_segment_counted_is_kept_when_it_is_given_back() {
 }
 
 #[test]
-fn nobody_goes_whom_the_policy_keeps() {
+fn a_flow_that_the_policy_keeps_is_never_evicted() {
     let config = DHashConfig { buckets: Some(1), pool: Some(0), ..DHashConfig::for_flows(16) };
     let mut table = DHash::<u64, bool>::try_new(&config).unwrap();
     for key in 0..16 {
@@ -447,11 +449,11 @@ fn nobody_goes_whom_the_policy_keeps() {
 }
 
 #[test]
-fn where_lists_have_no_room_of_their_own_any_flow_may_make_room() {
+fn where_lists_have_no_states_of_their_own_any_flow_may_be_evicted() {
     fn check(name: &str, table: &mut impl FlowTable<u64, u64>) {
-        // Eight flows in sixteen places at most: fewer than are looked at.
+        // Eight flows in sixteen places at most: fewer than the window.
         for key in 0..8 {
-            table.insert(key, hash(key), key * 2, CLASS, Tick(key)).expect("there is room");
+            table.insert(key, hash(key), key * 2, CLASS, Tick(key)).expect("there is space");
         }
         let mut policy = GreatestEven::default();
         for key in 100..160 {
@@ -470,11 +472,11 @@ fn where_lists_have_no_room_of_their_own_any_flow_may_make_room() {
 }
 
 #[test]
-fn a_full_table_takes_whom_the_policy_makes_room_for() {
+fn a_full_table_takes_a_flow_if_the_policy_evicts_another() {
     fn check(name: &str, mut table: impl FlowTable<u64, bool>) {
         let flows = u64::from(table.capacity());
         for key in 0..flows {
-            table.insert(key, hash(key), false, CLASS, Tick(key)).expect("there is room");
+            table.insert(key, hash(key), false, CLASS, Tick(key)).expect("there is space");
         }
         let mut policy = UnestablishedFirst::new(|established: &bool| *established);
         for key in flows..3 * flows {
@@ -492,7 +494,7 @@ fn a_full_table_takes_whom_the_policy_makes_room_for() {
 }
 
 #[test]
-fn a_table_of_too_many_places_says_so_and_not_that_its_flows_are_too_many() {
+fn too_many_places_are_not_reported_as_too_many_flows() {
     let config = LineHashConfig { lines: Some(u32::MAX), ..LineHashConfig::for_flows(1000) };
     let Err(error) = LineHash::<u64, u64>::try_new(&config) else { panic!("no slot has such a number") };
     assert!(
@@ -509,16 +511,17 @@ fn a_full_table_of_established_flows_finds_the_few_that_are_not() {
     fn check(name: &str, mut table: impl FlowTable<u64, bool>) {
         let flows = u64::from(table.capacity());
         for key in 0..flows {
-            table.insert(key, hash(key), key % 10 != 0, CLASS, Tick(key)).expect("there is room");
+            table.insert(key, hash(key), key % 10 != 0, CLASS, Tick(key)).expect("there is space");
         }
         let mut policy = UnestablishedFirst::new(|established: &bool| *established);
         let mut refused = 0;
-        // Who is new is not established, so there are always as many to choose from.
+        // New flows are not established, so there are always as many to choose from.
         for key in flows..3 * flows {
             let entry = table.entry_or_evict(key, hash(key), CLASS, Tick(key), || false, &mut policy);
             refused += u64::from(entry.is_err());
         }
-        // Some forty places and more hold no flow of a tenth once in a hundred times; one bucket of ten flows one time in three.
+        // Some forty places and more contain no flow of a tenth once in a hundred times; one bucket
+        // of ten flows one time in three.
         assert!(refused < flows / 10, "{name}: {refused} of {} refused", 2 * flows);
         assert_eq!((u64::from(table.len()), policy.count()), (flows, 2 * flows - refused), "{name}");
         for key in (0..flows).filter(|key| key % 10 != 0) {
@@ -539,14 +542,15 @@ fn a_full_table_of_established_flows_finds_the_few_that_are_not() {
 }
 
 #[test]
-fn who_is_not_established_makes_room_from_another_line_or_list() {
+fn an_unestablished_flow_is_evicted_from_another_line_or_list() {
     fn check(name: &str, build: &dyn Fn() -> Box<dyn FnMut(usize) -> bool>) {
         let mut admits = build();
         for number in 0..60 {
             assert!(admits(number), "{name}: flow {number} may go and did not");
         }
     }
-    /// Returns what fills a table with established flows but one, and says whether a new flow is taken in.
+    /// Returns the result of filling a table with established flows but one, and whether a new flow
+    /// is accepted.
     fn trial<T: FlowTable<u64, bool> + 'static>(
         build: impl Fn() -> T + 'static,
     ) -> Box<dyn FnMut(usize) -> bool> {
@@ -581,7 +585,7 @@ fn who_is_not_established_makes_room_from_another_line_or_list() {
         let list = list.clone();
         trial(move || ReferenceDHash::<u64, bool>::try_new(&list).unwrap())
     });
-    // A list that is full, and longer than what is looked at first.
+    // A list that is full, and longer than the first part of the window.
     let list = ChainedConfig { buckets: 1, list_cap: 60, ..ChainedConfig::for_flows(60) };
     check("Chained", &|| {
         let list = list.clone();
@@ -594,7 +598,7 @@ fn who_is_not_established_makes_room_from_another_line_or_list() {
     });
 }
 
-/// Lets nobody go whose value is true, and counts who it was shown.
+/// Keeps every flow whose value is true, and counts the candidates.
 #[derive(Default)]
 struct Shown {
     shown: u32,
@@ -614,7 +618,7 @@ impl Evict<u64, bool> for Shown {
 }
 
 #[test]
-fn whoever_is_evicted_makes_room_and_so_many_are_looked_at() {
+fn each_eviction_frees_a_place_and_looks_at_a_bounded_number() {
     fn check(name: &str, mut table: impl FlowTable<u64, bool>, one_in: u64) {
         let flows = u64::from(table.capacity());
         let (mut shown_max, mut gone) = (0, 0);
@@ -661,7 +665,7 @@ fn time_that_goes_backwards_removes_nothing_early() {
         |table: &mut LineHash<u64, u64>, now| table.expire(Tick(now), 10, &mut |_, _, _| {}).removed;
     assert_eq!(expire(&mut table, 1050), 0);
     assert_eq!(expire(&mut table, 500), 0);
-    // Seen at an earlier time than before: due at 300, and looked at where it was armed for.
+    // Seen at an earlier time than before: due at 300, and checked where it was armed for.
     assert!(table.touch(id, Tick(200)));
     assert_eq!(table.last_seen(id), Some(Tick(200)));
     let granule = table.stats().granule_ticks;

@@ -9,7 +9,7 @@ use flowloom_flow_table::{
 
 const CLASS: TimeoutClass = TimeoutClass(0);
 
-/// Takes in flows up to the capacity, finds each, and lets them go in both ways.
+/// Inserts flows up to the capacity, finds each, and removes them in both ways.
 fn goes_round<K: TableKey, V: PartialEq + Clone + std::fmt::Debug>(
     name: &str,
     table: &mut impl FlowTable<K, V>,
@@ -46,7 +46,7 @@ fn goes_round<K: TableKey, V: PartialEq + Clone + std::fmt::Debug>(
     }
 }
 
-/// Goes round with every table.
+/// Runs the test with every table.
 fn each<K: TableKey, V: PartialEq + Clone + std::fmt::Debug>(key: impl Fn(u64) -> K + Copy, value: &V) {
     let timeouts = Timeouts::NEVER.with(CLASS, 100);
     for flows in [1, 5] {
@@ -70,7 +70,7 @@ fn each<K: TableKey, V: PartialEq + Clone + std::fmt::Debug>(key: impl Fn(u64) -
     }
 }
 
-/// Begins on a page, and may hold nothing.
+/// Begins on a page, and may contain nothing.
 #[derive(Clone, PartialEq, Debug)]
 #[repr(align(4096))]
 struct Page<T>(T);

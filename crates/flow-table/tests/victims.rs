@@ -1,4 +1,4 @@
-//! Whom an eviction picks: what the documentation of `evict` promises, in every table.
+//! The victim of an eviction: the promises of the `evict` module, in every table.
 
 use flowloom_flow_key::FlowHash;
 use flowloom_flow_key::hash::fold::split_mix;
@@ -13,7 +13,7 @@ use flowloom_flow_table::{
 
 const CLASS: TimeoutClass = TimeoutClass(0);
 
-/// Looks at one bucket, at most, before any other flow is shown.
+/// Looks at one bucket at most before any other flow is shown.
 const NEAR: usize = 32;
 
 const ROUNDS: u64 = if cfg!(miri) { 300 } else { 4000 };
@@ -22,7 +22,7 @@ fn hash(key: u64) -> u64 {
     split_mix(&mut key.clone())
 }
 
-/// Ranks flows by their value, keeps those of 0, and notes whom it was shown.
+/// Ranks flows by their value, keeps those of 0, and records the candidates.
 #[derive(Default)]
 struct Noting {
     shown: Vec<(FlowId, u64, u64)>,
@@ -52,7 +52,8 @@ fn residents(table: &impl FlowTable<u64, u64>, is_in: impl Fn(FlowId, u64) -> bo
     found
 }
 
-/// Fills tables and evicts from them, where a half may go and where one in 40 may. `is_in` says whether a flow is in a hash's own bucket.
+/// Fills tables and evicts from them, where half of the flows may be evicted and where one in 40
+/// may. `is_in` tells whether a flow is in a hash's own bucket.
 fn check<T: FlowTable<u64, u64>>(
     name: &str,
     build: impl Fn() -> T,
@@ -62,8 +63,8 @@ fn check<T: FlowTable<u64, u64>>(
     assert!(some.0 > ROUNDS / 2 && few.1 > ROUNDS / 20, "{name}: near and far {some:?}, {few:?}");
 }
 
-/// Fills a table and evicts again and again, with always one flow in `one_in` that may go. Returns
-/// how often one of the own bucket went and how often another.
+/// Fills a table and evicts repeatedly, while one flow in `one_in` may be evicted. Returns how
+/// often the victim was in the own bucket and how often elsewhere.
 fn evict_from<T: FlowTable<u64, u64>>(
     name: &str,
     mut table: T,
@@ -104,12 +105,12 @@ fn evict_from<T: FlowTable<u64, u64>>(
         assert_eq!(
             policy.gone,
             of_own.or(best(&policy.shown)),
-            "{name}: {key}: who is ranked highest goes"
+            "{name}: {key}: the highest rank is evicted"
         );
         assert_eq!(entry.is_ok(), policy.gone.is_some(), "{name}: {key}");
         match (of_own, policy.gone) {
             (Some(_), _) => {
-                assert_eq!(shown.len(), first.len(), "{name}: {key}: nobody else is looked at");
+                assert_eq!(shown.len(), first.len(), "{name}: {key}: no other flow is looked at");
                 near += 1;
             }
             (None, Some(_)) => far += 1,
@@ -119,13 +120,13 @@ fn evict_from<T: FlowTable<u64, u64>>(
     (near, far)
 }
 
-/// The number of the bucket that slots of so many belong to.
+/// The bucket number of a slot, given the slots per bucket.
 fn at(slots: u32) -> impl Fn(FlowId) -> u32 {
     move |id| id.slot() / slots
 }
 
 #[test]
-fn who_is_ranked_highest_goes_and_flows_of_the_own_bucket_before_all_others() {
+fn the_highest_rank_is_evicted_and_the_own_bucket_comes_first() {
     let config = LineHashConfig::for_flows(300);
     let (lines, line) = (config.line_count(), at(30));
     let is_in = |id, _, new| line(id) == FlowHash::bucket_of(new, lines);
@@ -146,7 +147,8 @@ fn who_is_ranked_highest_goes_and_flows_of_the_own_bucket_before_all_others() {
     check("DirectTable", || DirectTable::try_new(&config).unwrap(), is_in);
 }
 
-/// Evicts from two tables, each new flow from both, and wants the same to go wherever one of the own bucket may.
+/// Evicts from two tables, each new flow from both, and expects the same victim wherever one of the
+/// own bucket may be evicted.
 fn check_alike(
     name: &str,
     mut production: impl FlowTable<u64, u64>,
@@ -175,7 +177,7 @@ fn check_alike(
 }
 
 #[test]
-fn the_letter_evicts_whom_production_evicts() {
+fn the_reference_evicts_the_same_flow_as_production() {
     // Buckets that are never empty, so that one of the own may go.
     let config = DHashConfig { buckets: Some(30), ..DHashConfig::for_flows(400) };
     let reference = ReferenceDHash::<_, _>::try_new(&config).unwrap();

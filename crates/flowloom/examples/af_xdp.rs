@@ -1,17 +1,20 @@
-//! How an `AF_XDP` socket becomes a [`PacketSource`]: frames of the shared memory, copied once and given back at once.
+//! Makes an `AF_XDP` socket a [`PacketSource`]: frames of the shared memory are copied once and
+//! returned at once.
 //!
 //! ```text
 //!            fill ring ◀──────────── frame given back ──────────┐
 //!  kernel ─▶ rx ring ─▶ ≤ 256 frames ─ one copy ─▶ block of the pool ─▶ batches of 32 ─▶ workers
 //! ```
 //!
-//! The shared memory is small and the kernel drops what finds no free frame, so a frame is not lent to workers that may be
-//! slow: packets are copied into blocks, and blocks are filled again when every worker has let go. While all are held the
-//! source is starved, and the kernel counts what it drops. (The other way, lending buffers without a copy, is in `dpdk.rs`.)
+//! The shared memory is small and the kernel drops packets without a free frame, so slow workers
+//! must not borrow frames: packets are copied into blocks, and a block is refilled when every
+//! worker has released it. While all blocks are in use the source is starved, and the kernel counts
+//! its drops. (`dpdk.rs` lends buffers without a copy.)
 //!
-//! [`RxBurst`] is what this file asks of the socket, in safe terms. With the `xdp` crate it is
-//! `RxRing::recv` for `receive` and `FillRing::enqueue` for what is given back, both of them unsafe to call, in a crate of the
-//! user's; `dropped` is `rx_dropped + rx_ring_full` of `XDP_STATISTICS`. Here a kernel in memory stands for it.
+//! [`RxBurst`] is the interface of this file to the socket, in safe terms. With the `xdp` crate it
+//! is `RxRing::recv` for `receive` and `FillRing::enqueue` for returning frames, both of them
+//! unsafe to call, in a crate of yours; `dropped` is `rx_dropped + rx_ring_full` of
+//! `XDP_STATISTICS`. Here a simulated kernel implements it.
 #![expect(clippy::print_stdout, reason = "an example says what it found")]
 
 use std::collections::VecDeque;
@@ -27,18 +30,18 @@ use flowloom::packet::{
 use flowloom::scheduler::{DirectHash, WorkerCount};
 use flowloom::traffic::synth::{Generate, Mix, MixConfig};
 
-/// Packets in a block at most: a worker is told of a block once.
+/// Maximum number of packets in a block.
 const BLOCK_PACKETS: usize = 256;
 const POOL_BLOCKS: usize = 16;
 
 type Failed = Box<dyn std::error::Error>;
 
-/// What is asked of a socket.
+/// The interface to a socket.
 trait RxBurst: Send {
-    /// Calls `each` with time and bytes of packets that have arrived, at most `count`; their frames are given back to the
-    /// kernel when it returns. Says whether more can come.
+    /// Calls `each` with time and bytes of packets that have arrived, at most `count`; returns
+    /// their frames to the kernel afterwards. Returns whether more can come.
     fn receive(&mut self, count: usize, each: &mut dyn FnMut(u64, &[u8])) -> bool;
-    /// Returns the packets so far that the kernel had no frame or no place in the ring for.
+    /// Returns the packets so far for which the kernel had no frame or no place in the ring.
     fn dropped(&self) -> u64;
 }
 
@@ -46,7 +49,7 @@ trait RxBurst: Send {
 struct Socket<D> {
     driver: D,
     pool: VecDeque<SharedBlock>,
-    /// What lies in the block that was filled last, and how much of it was yielded.
+    /// The packets of the block that was filled last, and how many of them were yielded.
     records: Vec<RawPacket>,
     at: usize,
     more: bool,
@@ -58,7 +61,7 @@ impl<D: RxBurst> Socket<D> {
         Self { driver, pool: VecDeque::new(), records: Vec::new(), at: 0, more: true, dropped: 0 }
     }
 
-    /// Copies what has arrived into a block that nobody else holds. Says whether there was one.
+    /// Copies the packets that have arrived into a free block. Returns whether there was one.
     fn refill(&mut self) -> bool {
         let free = self.pool.iter_mut().position(|block| Arc::get_mut(block).is_some());
         let mut block = match free.and_then(|at| self.pool.remove(at)) {
@@ -98,7 +101,7 @@ impl<D: RxBurst> PacketSource for Socket<D> {
             if !self.more {
                 return Ok(Fill::End);
             }
-            // A real socket is polled here for a moment when nothing has arrived.
+            // With a real socket, poll it here for a moment when nothing has arrived.
             if !self.refill() || self.records.is_empty() {
                 return Ok(Fill::Starved);
             }
@@ -144,7 +147,7 @@ impl InMemory {
         })
     }
 
-    /// What the network does meanwhile.
+    /// The simulated network.
     fn arrive(&mut self) {
         let mut packet = Vec::new();
         for _ in 0..400 {

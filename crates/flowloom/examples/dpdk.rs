@@ -1,16 +1,19 @@
-//! How a DPDK port becomes a [`PacketSource`]: bursts of buffers, no copy, buffers given back when the last worker lets go.
+//! Makes a DPDK port a [`PacketSource`]: bursts of buffers without a copy, each returned when the
+//! last worker releases it.
 //!
 //! ```text
 //!  port ─ rx_burst ─▶ ≤ 32 mbufs ─▶ batch: positions in the pool's memory
-//!                                     └─ block: the pool's memory + the burst's mbufs, freed with the last reference
+//!                                     └─ block: pool memory + the burst's mbufs
 //! ```
 //!
-//! [`RxBurst`] is what this file asks of the driver, in safe terms. Over `rte_eth_rx_burst` it is a page of unsafe code in
-//! a crate of the user's: `region` is the mempool's memory, an [`Mbuf`] is an `rte_mbuf` pointer that ends in
-//! `rte_pktmbuf_free`, `missed` is `imissed + rx_nombuf` of `rte_eth_stats`. Here a port in memory stands for it.
+//! [`RxBurst`] is the interface of this file to the driver, in safe terms. Over `rte_eth_rx_burst`
+//! it is a page of unsafe code in a crate of yours: `region` is the mempool's memory, an [`Mbuf`]
+//! is an `rte_mbuf` pointer whose drop calls `rte_pktmbuf_free`, `missed` is `imissed + rx_nombuf`
+//! of `rte_eth_stats`. Here a simulated port implements it.
 //!
-//! One thing that page must answer for: the block is one slice over the pool, and the port writes into its free buffers meanwhile. Nobody
-//! reads those, but what Rust promises of a slice is that nobody writes to any of it. To keep the letter too, copy as `af_xdp.rs` does.
+//! That page must consider one thing: the block is one slice over the pool, while the port writes
+//! into its free buffers. No code reads those, but Rust's rules for a slice forbid writes to any
+//! part of it. To follow the rules strictly, copy as `af_xdp.rs` does.
 #![expect(clippy::print_stdout, reason = "an example says what it found")]
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,17 +32,17 @@ use flowloom::traffic::synth::{Generate, Mix, MixConfig};
 type Region = Arc<Vec<u8>>;
 type Failed = Box<dyn std::error::Error>;
 
-/// What is asked of a driver.
+/// The interface to a driver.
 trait RxBurst: Send {
     /// Returns the memory that all buffers lie in.
     fn region(&self) -> Region;
-    /// Appends the packets that have arrived, at most `count`. Says whether more can come.
+    /// Appends the packets that have arrived, at most `count`. Returns whether more can come.
     fn rx_burst(&mut self, out: &mut Vec<Mbuf>, count: usize) -> bool;
     /// Returns the packets so far for which there was no buffer.
     fn missed(&self) -> u64;
 }
 
-/// A buffer with a packet in it; dropped, it goes back to its pool.
+/// A buffer with a packet; dropping it returns it to its pool.
 struct Mbuf {
     offset: usize,
     bytes: usize,
@@ -53,7 +56,8 @@ impl Drop for Mbuf {
     }
 }
 
-/// The block of a batch: all of the pool's memory, and the buffers that may not be reused while anybody reads them.
+/// The block of a batch: all of the pool's memory, and the buffers that must not be reused while it
+/// is read.
 struct Burst {
     region: Region,
     _held: Vec<Mbuf>,
@@ -100,14 +104,15 @@ impl<D: RxBurst> PacketSource for Port<D> {
     fn withheld(&mut self) -> DropCounts {
         let mut withheld = DropCounts::default();
         let missed = self.driver.missed();
-        // Less than before: somebody has set the driver's counters back.
+        // Less than before: another program has reset the driver's counters.
         withheld.add(DropReason::InterfaceFull, missed.checked_sub(self.missed).unwrap_or(missed));
         self.missed = missed;
         withheld
     }
 }
 
-/// A port in memory: a network that sends the packets of a pool round and round, and misses those whose buffer is held.
+/// A simulated port: a network that sends the packets of a pool repeatedly, and misses those whose
+/// buffer is in use.
 struct InMemory {
     region: Region,
     /// Where each buffer's packet lies, and how long it is.

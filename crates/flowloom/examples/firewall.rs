@@ -1,4 +1,5 @@
-//! A firewall as an appliance: rules from a file, two workers, a verdict per flow, and rules that are replaced while packets flow.
+//! A firewall as an appliance: rules from a file, two workers, a verdict per flow, and rules that
+//! are replaced while packets flow.
 //!
 //! ```console
 //! $ cargo run --release -p flowloom --example firewall -- edge.pcap acl.toml
@@ -31,8 +32,9 @@ fn main() -> Result<(), Failure> {
     let mut text = std::fs::read_to_string(rules)?;
     let live = Arc::new(LiveRules::new(load(&text, rules)?));
 
-    // Beside the workers: the file is read again every second. A bad one changes nothing, nor does one that says the same: with new rules
-    // all flows are judged again, and what is counted by rule begins at zero.
+    // Beside the workers, this thread reads the file again every second. An invalid file changes
+    // nothing, nor does an unchanged one: with new rules all flows are judged again, and the counts
+    // by rule restart at zero.
     let (again, path) = (Arc::clone(&live), rules.clone());
     std::thread::spawn(move || {
         loop {

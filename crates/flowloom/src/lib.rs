@@ -1,10 +1,10 @@
 //! Flow-level packet processing: captures and generators in, pinned workers with flow tables and
 //! applications behind them, counted and balanced results out.
 //!
-//! This crate re-exports the rooms of the house under one name each. A firewall that only needs a table takes
-//! `flowloom-flow-table` by itself.
+//! This crate re-exports each library crate of Flowloom under one name. A firewall that only needs
+//! a table can use `flowloom-flow-table` by itself.
 //!
-//! | room | holds |
+//! | module | contents |
 //! | --- | --- |
 //! | [`cpu`] | what the processor offers: features, prefetch, pages, topology |
 //! | [`flow_key`] | the name of a flow, and its keyed hash |
@@ -32,7 +32,8 @@
 //! # use flowloom::traffic::synth::{Generate, Sample};
 //! # use flowloom::traffic::write::{PcapOptions, PcapWriter};
 //! # let path = std::env::temp_dir().join(format!("flowloom-{}.pcap", std::process::id()));
-//! # let (mut campus, mut frame) = (Sample::named("campus").expect("a sample").generator(), Vec::new());
+//! # let mut campus = Sample::named("campus").expect("a sample").generator();
+//! # let mut frame = Vec::new();
 //! # let mut writer = PcapWriter::new(std::fs::File::create(&path)?, PcapOptions::default())?;
 //! # while let Some(meta) = campus.next_into(&mut frame) {
 //! #     writer.write(meta.time_ns, meta.wire_bytes, &frame)?;
@@ -44,7 +45,8 @@
 //! let config = EngineConfig::new(Layout::Inline);
 //! let mut policy = DirectHash::new(WorkerCount::new(config.layout.workers())?);
 //! let table = |_| LineHash::try_new(&LineHashConfig::for_flows(100_000));
-//! let report = run(&config, &mut source, &mut policy, table, |_| TcpTracker, &Control::default())?;
+//! let control = Control::default();
+//! let report = run(&config, &mut source, &mut policy, table, |_| TcpTracker, &control)?;
 //!
 //! for flow in &report.flows {
 //!     println!("{}  {:?}", flow.key, flow.state);
@@ -54,23 +56,28 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The programs under `examples/` show more: `appliance` is one in forty lines, `firewall` has rules that are replaced while packets flow, `dpdk`
-//! and `af_xdp` take packets from elsewhere.
+//! The programs under `examples/` show more: `appliance` is one in forty lines, `firewall` has
+//! rules that are replaced while packets flow, `dpdk` and `af_xdp` take packets from elsewhere.
 //!
 //! # What stays
 //!
-//! Versions follow semantic versioning, of all crates together. Code that keeps to these lines goes on compiling where things grow:
+//! Versions follow semantic versioning, for all crates together. Code that follows these rules
+//! keeps compiling where types grow:
 //!
-//! * Results, reports, counters, errors and descriptions are `#[non_exhaustive]`: they get fields and variants in any version.
-//! * Configurations and rules get fields in any version, which then say nothing new unless they are set. A literal ends with `..` and what
-//!   the type offers for it: `..LineHashConfig::for_flows(n)`, `..EngineConfig::new(mode)`, `..Rule::ANY`, `..SetOptions::default()`.
-//! * [`Verdict`](engine::Verdict), [`Action`](classifier::Action), [`Decision`](scheduler::Decision) and [`Fill`](packet::Fill) are matched
-//!   whole: one more of them would be a breaking change, since nobody may overlook it.
+//! * Results, reports, counters, errors and descriptions are `#[non_exhaustive]`: they get fields
+//!   and variants in any version.
+//! * Configurations and rules may get fields in any version, with neutral defaults. End a literal
+//!   with `..` and the base that the type offers: `..LineHashConfig::for_flows(n)`,
+//!   `..EngineConfig::new(mode)`, `..Rule::ANY`, `..SetOptions::default()`.
+//! * [`Verdict`](engine::Verdict), [`Action`](classifier::Action),
+//!   [`Decision`](scheduler::Decision) and [`Fill`](packet::Fill) can be matched exhaustively:
+//!   another variant would be a breaking change, since no caller may overlook it.
 //! * Traits that are implemented outside get methods only with a body.
-//! * What papers and tests are held against may change in any version: `laws`, `oracle`, `probe`, `baseline` and every `layout` and
-//!   `reference` of [`flow_table`], [`classifier::aggrecuts`] and [`classifier::hicuts`], [`scheduler::sim`], [`tcb_cache`].
+//! * Models and test support may change in any version: `laws`, `oracle`, `probe`, `baseline` and
+//!   every `layout` and `reference` of [`flow_table`], [`classifier::aggrecuts`] and
+//!   [`classifier::hicuts`], [`scheduler::sim`], [`tcb_cache`].
 //!
-//! Rust 1.89 is enough; a later one is asked for in a minor version only.
+//! Rust 1.89 is enough; only a minor version may require a later one.
 //!
 //! # Features
 //!

@@ -1,4 +1,4 @@
-//! An application of one's own, built from nothing but this crate: the same flows in every layout.
+//! An application written with this crate alone: the same flows in every layout.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -28,7 +28,7 @@ impl FlowState for Talk {
     }
 }
 
-/// Counts what each flow sends.
+/// Counts the bytes that each flow sends.
 struct TopTalkers;
 
 impl App for TopTalkers {
@@ -68,7 +68,7 @@ fn report(path: &Path, mode: Layout) -> RunReport<Talk> {
     run(&config, &mut open(path), &mut placement, table, |_| TopTalkers, &control).unwrap()
 }
 
-/// What the engine should find: a map, packet after packet.
+/// The expected result: a map, packet after packet.
 fn expected(path: &Path) -> HashMap<FlowKey, Talk> {
     let mut source = open(path);
     let mut batch = PacketBatch::new();

@@ -1,4 +1,4 @@
-//! What is shown for debugging stays readable however large the thing is, and holds no secret.
+//! `Debug` output stays readable for large values, and contains no secret.
 
 use std::fmt::Debug;
 

@@ -1,5 +1,5 @@
-//! What may be moved to another thread or looked at from several, and which errors may be carried anywhere: promised here, checked by the
-//! compiler.
+//! Types that can be sent to or shared between threads, and errors that can be boxed: promised
+//! here, checked by the compiler.
 
 use flowloom::apps::firewall::{FirewallRules, LiveRules};
 use flowloom::apps::{Accounting, CaptureSink, Firewall, L7Filter, L7Plan, TcpFlow, TcpTracker};
@@ -15,7 +15,7 @@ use flowloom::flow_key::{FlowHasher, FlowKey};
 use flowloom::flow_table::baseline::{Chained, DirectTable};
 use flowloom::flow_table::{BuildError, DHash, FlowIndex, Growing, LineHash, SigHash};
 use flowloom::packet::{PacketBatch, SharedBlock, SourceError};
-use flowloom::scheduler::{FlowPin, FlowPull, Intake, Placement, Topology};
+use flowloom::scheduler::{FlowPin, FlowPull, Placement, PullPolicy, Topology};
 use flowloom::tcb_cache::{Simulator, Trace};
 use flowloom::traffic::capture::{Capture, CaptureError, CaptureSet, SetProgress};
 use flowloom::traffic::defrag::Defrag;
@@ -67,7 +67,7 @@ fn sources_policies_sinks_and_applications_move() {
     moves::<PaperTrace>();
     moves::<PacketBatch>();
     moves::<Box<dyn Placement>>();
-    moves::<Box<dyn Intake>>();
+    moves::<Box<dyn PullPolicy>>();
     moves::<FlowPin>();
     moves::<FlowPull>();
     moves::<Reader<'_>>();

@@ -1,7 +1,8 @@
-//! How far apart CPUs are: how long a cache line takes from one to another and back.
+//! Distance between CPUs: the round-trip time of a cache line.
 //!
-//! What threads hand to each other costs by this. On an AMD EPYC (Zen 4) it is 50 to 65 ns where the CPUs share a cache and 305 to 340
-//! where they do not. The CPUs of a virtual machine may be put elsewhere from one second to the next, and nothing else tells.
+//! The cost of communication between threads depends on it. On an AMD EPYC (Zen 4) it is 50 to 65
+//! ns if the CPUs share a cache and 305 to 340 if they do not. A hypervisor may move the CPUs of a
+//! virtual machine from one second to the next, and no other interface reports it.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,15 +18,15 @@ const TRIPS: u32 = 20;
 const TIMES: usize = 101;
 /// How long two CPUs are listened to, should one of them have other things to do.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// Other CPUs that are asked, and no more.
+/// The maximum number of other CPUs to measure.
 pub(crate) const OTHERS: usize = 15;
 /// How often two CPUs are listened to that have other things to do.
 const TRIES: usize = 5;
-/// What ends it.
+/// The number that ends the measurement.
 const OVER: u64 = u64::MAX;
 
-/// Returns the least and the most that a line takes from the first allowed CPU to another and back, one CPU a core; `None` where there is
-/// one only, or threads cannot be pinned.
+/// Returns the least and the greatest round-trip time of a line between the first allowed CPU and
+/// others, one CPU per core; `None` if there is no other, or threads cannot be pinned.
 pub fn line_round_trips_ns() -> Option<[f64; 2]> {
     let cpus = Topology::read().ok()?.one_per_core();
     let (&first, others) = cpus.split_first()?;
@@ -36,21 +37,22 @@ pub fn line_round_trips_ns() -> Option<[f64; 2]> {
     })
 }
 
-/// Returns how long a line takes from the first of some CPUs to the furthest of the others and back; `None` where there is no other, or one
-/// does not answer, though it was asked more than once.
+/// Returns the round-trip time of a line from the first CPU to the furthest of the others; `None`
+/// if there is no other, or one does not answer after several attempts.
 pub fn furthest_round_trip_ns(cpus: &[u32]) -> Option<f64> {
     let (&first, others) = cpus.split_first()?;
     let trips: Option<Vec<f64>> = others.iter().take(OTHERS).map(|&other| trip_ns(first, other)).collect();
     trips?.into_iter().max_by(f64::total_cmp)
 }
 
-/// Asks more than once.
+/// Attempts several times.
 fn trip_ns(one: u32, other: u32) -> Option<f64> {
     (0..TRIES).find_map(|_| line_round_trip_ns(one, other))
 }
 
-/// Returns how long a line takes from one CPU to the other and back, the median of many; `None` where threads cannot be pinned to them, or
-/// they have other things to do. Takes a millisecond, and a twentieth of a second at most.
+/// Returns the round-trip time of a line between two CPUs, the median of many; `None` if threads
+/// cannot be pinned to them, or other work keeps them busy. Takes a millisecond, and at most a
+/// twentieth of a second.
 pub fn line_round_trip_ns(one: u32, other: u32) -> Option<f64> {
     if one == other || ![one, other].into_iter().all(may_run_on) {
         return None;
@@ -72,7 +74,7 @@ pub fn shown([least, most]: [f64; 2]) -> String {
 #[repr(align(128))]
 struct Line(AtomicU64);
 
-/// Says whether a thread can be pinned to a CPU.
+/// Returns whether a thread can be pinned to a CPU.
 pub(crate) fn may_run_on(cpu: u32) -> bool {
     cpu < PINNABLE_CPUS && allowed_cpus().is_ok_and(|allowed| allowed.contains(&cpu))
 }
@@ -81,7 +83,8 @@ pub(crate) fn pin(cpu: u32) -> bool {
     core_affinity::set_for_current(CoreId { id: cpu as usize })
 }
 
-/// Waits until the number is as it should be; says whether it is, or the time is up.
+/// Waits until the number has the expected value; returns whether it has, or `false` at the
+/// deadline.
 fn wait(number: &AtomicU64, end: Instant, is_so: impl Fn(u64) -> bool) -> Option<u64> {
     loop {
         for _ in 0..256 {
@@ -115,7 +118,7 @@ fn ask(number: &AtomicU64, end: Instant) -> Option<f64> {
         next += 2;
         wait(number, end, |now| now == next - 1)
     };
-    // The other thread has to begin.
+    // The other thread has to start first.
     trip()?;
     let mut times = Vec::with_capacity(TIMES);
     for _ in 0..TIMES {
@@ -145,10 +148,11 @@ mod tests {
     fn a_line_takes_its_time_between_two_cpus() {
         let Ok(topology) = Topology::read() else { return };
         let cpus = topology.one_per_core();
-        // A busy machine may leave no time for two threads at once, but not for ever.
+        // A busy machine may not run two threads at once for a while.
         let found = (0..100).find_map(|_| (cpus.len() > 1).then(line_round_trips_ns).flatten());
         let Some([least, most]) = found else { return assert!(cpus.len() < 2, "none of {cpus:?} answers") };
-        // From a few nanoseconds between two threads of a core to a few microseconds where the system has other things to do.
+        // From a few nanoseconds between two threads of a core to a few microseconds where the
+        // system has other things to do.
         assert!(2.0 < least && least <= most && most < 1e6, "{least} … {most}");
     }
 

@@ -1,4 +1,4 @@
-//! What changed between two runs of which the rounds are not paired.
+//! The change between two runs whose rounds are not paired.
 
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ use crate::stats::{CONFIDENCE, Ratio, Verdict};
 pub struct Change {
     /// The variant.
     pub variant: String,
-    /// What was done.
+    /// The work of the row.
     pub work: String,
     /// How much of it.
     pub size: u64,
@@ -34,14 +34,18 @@ pub struct Change {
 impl Change {
     /// Compares two rows of the same work.
     ///
-    /// The interval goes from the least that the medians' intervals allow to the most: each holds its median with at least 95 %,
-    /// so both do with at least 90 %. It is wider than one of paired rounds, which two runs do not have.
+    /// The interval extends from the least to the greatest ratio that the medians' intervals allow:
+    /// each contains its median with at least 95 %, so both do with at least 90 %. It is wider than
+    /// one of paired rounds, which two runs do not have.
     ///
     /// # Examples
     ///
     /// ```
     /// use flowloom_measure::{Verdict, change::Change, rows::ResultRow};
-    /// let row = |ns: u64| ResultRow::of_times("hit", 1, 1, "ours", &[ns, ns + 1, ns + 2, ns, ns + 1, ns + 3, ns + 2]);
+    /// let row = |ns: u64| {
+    ///     let times = [ns, ns + 1, ns + 2, ns, ns + 1, ns + 3, ns + 2];
+    ///     ResultRow::of_times("hit", 1, 1, "ours", &times)
+    /// };
     /// let change = Change::of(&row(100), &row(120));
     /// assert_eq!(change.verdict(), Verdict::Slower);
     /// assert!(change.low > 1.16 && change.high < 1.24);
@@ -64,7 +68,8 @@ impl Change {
         }
     }
 
-    /// Says what the interval allows to say of the new run, as [`Ratio::verdict`] does of paired rounds.
+    /// Returns what the interval shows about the new run, as [`Ratio::verdict`] does for paired
+    /// rounds.
     pub fn verdict(&self) -> Verdict {
         if self.low <= 1.0 && self.high >= 1.0 {
             Verdict::NoDifferenceShown
@@ -77,13 +82,13 @@ impl Change {
         }
     }
 
-    /// Says whether the row is shown to be slower, and its median by more than a factor.
+    /// Returns whether the row is shown to be slower, and its median by more than a factor.
     pub fn is_slower_than(&self, factor: f64) -> bool {
         self.verdict() == Verdict::Slower && self.change > factor
     }
 }
 
-/// What two reports have in common and what not.
+/// The rows of two reports, matched.
 #[derive(Clone, Debug, PartialEq, Default, Serialize)]
 pub struct Changes {
     /// Rows of both, in the new report's order.
@@ -95,8 +100,8 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Matches rows by variant, work, size and unit. Where both say how far apart their CPUs were, that must be alike, and the word for it
-    /// in the work is of no account.
+    /// Matches rows by variant, work, size and unit. If both reports have the distance of their
+    /// CPUs, the distances must be similar; the suffix for it in the work is ignored.
     pub fn between(base: &Report, new: &Report) -> Self {
         let same = |a: &ResultRow, b: &ResultRow| {
             (&a.variant, a.size, &a.unit) == (&b.variant, b.size, &b.unit)
@@ -167,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn slower_is_told_from_slower_than_allowed() {
+    fn slower_differs_from_slower_than_allowed() {
         let change = Change::of(&row("a", &[100; 8]), &row("a", &[104; 8]));
         assert!(change.is_slower_than(1.0) && !change.is_slower_than(1.05));
         let change = Change::of(&row("a", &[104; 8]), &row("a", &[100; 8]));

@@ -1,8 +1,8 @@
 //! Charts as SVG text, for reports that open anywhere.
 //!
-//! A [`Chart`] is data: axes and series. [`Chart::svg`] draws it, [`Chart::rows`] gives the same numbers as rows, so a
-//! picture never stands without its figures. Colours are told apart by people with any colour sight, and each series
-//! has a mark of its own besides.
+//! A [`Chart`] is data: axes and series. [`Chart::svg`] draws it, [`Chart::rows`] gives the same
+//! numbers as rows, so that every picture comes with its figures. Colours are distinguishable with
+//! any colour vision, and each series has a mark of its own as well.
 
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint};
@@ -15,8 +15,8 @@ mod categories;
 
 use categories::{CategoryNames, broken};
 
-/// Draws the mark of a series: circle, triangle or cross in turn. A macro, for points of a chart and of its legend differ
-/// in type.
+/// Draws the mark of a series: circle, triangle or cross in turn. A macro, because points of a
+/// chart and of its legend have different types.
 macro_rules! mark {
     ($number:expr, $at:expr, $colour:expr) => {
         match $number % 3 {
@@ -27,11 +27,11 @@ macro_rules! mark {
     };
 }
 
-/// A chart that cannot be drawn.
+/// Why a chart cannot be drawn.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ChartError {
-    /// No point of any series can be shown on these axes.
+    /// No point of any series is visible on these axes.
     #[error("chart \"{title}\" has no point that its axes can show")]
     Empty {
         /// The chart.
@@ -42,7 +42,7 @@ pub enum ChartError {
     Drawing {
         /// The chart.
         title: String,
-        /// What it said.
+        /// The message of the drawing library.
         why: String,
     },
 }
@@ -54,7 +54,7 @@ pub enum Scale {
     /// Equal steps are equal differences.
     #[default]
     Linear,
-    /// Equal steps are equal factors; what is not positive is not shown.
+    /// Equal steps are equal factors; values that are not positive are not shown.
     Log,
 }
 
@@ -77,7 +77,7 @@ impl Scale {
 /// An axis.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Axis {
-    /// What it shows, with the unit.
+    /// The quantity, with its unit.
     pub label: String,
     /// How it is divided.
     pub scale: Scale,
@@ -98,7 +98,7 @@ impl Axis {
 /// Points under one name.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Series {
-    /// What the legend says.
+    /// The name in the legend.
     pub name: String,
     /// The points; of bars, the place is the number of the category.
     pub points: Vec<(f64, f64)>,
@@ -112,7 +112,7 @@ impl Series {
         Self { name: name.into(), points, joined: true }
     }
 
-    /// Returns points that stand alone, such as values a paper states.
+    /// Returns single points, such as values that a paper states.
     pub fn points(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
         Self { name: name.into(), points, joined: false }
     }
@@ -138,7 +138,7 @@ impl Series {
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Chart {
-    /// Stands above.
+    /// The title.
     pub title: String,
     /// Across.
     pub x: Axis,
@@ -146,7 +146,7 @@ pub struct Chart {
     pub y: Axis,
     /// Names of the groups of a bar chart; empty for any other.
     pub categories: Vec<String>,
-    /// What is shown.
+    /// The series.
     pub series: Vec<Series>,
 }
 
@@ -201,7 +201,7 @@ impl Chart {
         self
     }
 
-    /// Adds a point to the series of a name, which is begun where there is none yet.
+    /// Adds a point to the series with a name; begins the series if it is new.
     pub fn push(&mut self, name: &str, joined: bool, point: (f64, f64)) {
         if let Some(series) = self.series.iter_mut().find(|series| series.name == name) {
             series.points.push(point);
@@ -243,7 +243,7 @@ impl Chart {
             let size = (SIZE.0, SIZE.1.max(self.legend_height()));
             let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
             area.fill(&WHITE).map_err(|error| self.failed(&error))?;
-            // Beside the plot, or it would hide what stands there.
+            // Beside the plot, so that it hides no points.
             let (left, legend) = area.split_horizontally(SIZE.0 - LEGEND_WIDTH);
             let (plot, _) = left.split_vertically(SIZE.1);
             if self.categories.is_empty() {
@@ -254,7 +254,8 @@ impl Chart {
             self.draw_legend(&legend)?;
             area.present().map_err(|error| self.failed(&error))?;
         }
-        // Of these characters most are no part of any XML document, not even escaped; names of files may have them.
+        // Of these characters most are no part of any XML document, not even escaped; names of
+        // files may have them.
         Ok(text.replace(|character: char| character.is_control() && character != '\n', "\u{FFFD}"))
     }
 
@@ -268,7 +269,8 @@ impl Chart {
         series.points.iter().filter_map(place).collect()
     }
 
-    /// Returns the range of places that all points need, with some air, from zero up where that is near.
+    /// Returns the range of places that all points need, with some air, from zero up where that is
+    /// near.
     fn range(
         &self,
         axis: &Axis,
@@ -319,7 +321,7 @@ impl Chart {
                     .draw_series(LineSeries::new(places.iter().copied(), colour.stroke_width(2)))
                     .map_err(|error| failed(&error))?;
             }
-            // A cloud of marks hides a long line; a few say whose it is, and not where those of its neighbours stand.
+            // Many marks hide a line; a few identify it, away from those of its neighbours.
             let every = if series.joined && places.len() > 60 { places.len() / LONG_MARKS } else { 1 };
             let marked = places.iter().skip(number * 5 % every).step_by(every);
             chart
@@ -361,7 +363,7 @@ impl Chart {
 
     fn draw_bars(&self, area: &DrawingArea<SVGBackend<'_>, Shift>) -> Result<(), ChartError> {
         let mut y = self.range(&self.y, true, |place| place.1)?;
-        // Bars stand on zero, or hang from it; a logarithmic axis has none, and they stand on its end.
+        // Bars begin at zero; on a logarithmic axis, which has none, at its lower end.
         let foot = match self.y.scale {
             Scale::Linear => {
                 y = y.start.min(0.0)..y.end.max(0.0);
@@ -418,8 +420,8 @@ impl Chart {
     }
 }
 
-/// Returns how bars of a series are drawn, one style over the other: filled, and where colours come again pale with a border,
-/// then as a border alone.
+/// Returns the style of a series' bars: filled, then, where colours repeat, pale with a border,
+/// then a border alone.
 fn bar_styles(number: usize) -> Vec<ShapeStyle> {
     let colour = COLOURS[number % COLOURS.len()];
     match number / COLOURS.len() % 3 {
@@ -463,7 +465,8 @@ impl Ranged for Ruler {
     }
 }
 
-/// Returns the places of an axis where a reader expects a number: one, two and five times a power of ten.
+/// Returns the places of an axis where a reader expects a number: one, two and five times a power
+/// of ten.
 fn ticks(scale: Scale, range: &std::ops::Range<f64>) -> Vec<f64> {
     const WANTED: f64 = 7.0;
     let span = range.end - range.start;
@@ -504,7 +507,7 @@ fn ticks(scale: Scale, range: &std::ops::Range<f64>) -> Vec<f64> {
     }
 }
 
-/// Returns a number as short as an axis wants it: `1.5M`, `20`, `0.03`.
+/// Returns a number in the short form of an axis: `1.5M`, `20`, `0.03`.
 fn short(value: f64) -> String {
     let magnitude = value.abs();
     for (limit, suffix) in [(1e9, "G"), (1e6, "M"), (1e3, "k")] {
@@ -578,7 +581,7 @@ mod tests {
     }
 
     #[test]
-    fn series_are_told_apart_where_colours_come_again() {
+    fn series_differ_where_colours_repeat() {
         let heights = (0..24).map(|number| Series::bars(format!("policy {number}"), [5.0]));
         let bars =
             heights.fold(Chart::bars("Many", ["all"], Axis::linear("ns")), Chart::with).svg().unwrap();

@@ -7,7 +7,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// Returns the processor time of the calling thread, in nanoseconds.
 ///
-/// What other programs do while this thread waits is not in it; what they do to its caches is.
+/// It excludes the time of other programs while this thread waits, but not their effect on its
+/// caches.
 pub fn thread_cpu_ns() -> u64 {
     nanoseconds(ClockId::ThreadCPUTime)
 }
@@ -23,12 +24,14 @@ fn nanoseconds(clock: ClockId) -> u64 {
     seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
-/// Returns how many cycles the processor's time stamp counter counts in a nanosecond, counted beside the wall's clock; `None` where there
-/// is none that ticks at one rate, as on processors other than x86-64 and systems other than Linux.
+/// Returns the ticks of the processor's time stamp counter per nanosecond, compared with the wall
+/// clock; `None` without a counter of constant rate, as on processors other than x86-64 and systems
+/// other than Linux.
 ///
-/// Times the nanoseconds of [`thread_cpu_ns`] this gives the cycles that a thread had, without those in which others ran. They are
-/// cycles of the counter, not of the core, whose clock may be higher or lower. Takes 20 ms: the
-/// median of five spans, each between the quickest of several looks at both clocks.
+/// The nanoseconds of [`thread_cpu_ns`] times this number are the ticks that a thread had, without
+/// those of other threads. They are ticks of the counter, not of the core, whose clock may be
+/// higher or lower. Takes 20 ms: the median of five spans, each between the fastest of several
+/// reads of both clocks.
 ///
 /// # Examples
 ///
@@ -40,7 +43,7 @@ fn nanoseconds(clock: ClockId) -> u64 {
 pub fn time_stamps_per_ns() -> Option<f64> {
     const SPAN_NS: u64 = 4_000_000;
     let stamps = TimeStamps::detect()?;
-    // The wall's clock, and the counter at most so many cycles away from it.
+    // The wall clock, and the counter within this many ticks of it.
     let pair = || {
         (0..16)
             .map(|_| {
@@ -67,12 +70,12 @@ pub fn time_stamps_per_ns() -> Option<f64> {
 
 /// Returns the processor time, in nanoseconds, of the children that this process has waited for.
 ///
-/// Linux counts it in ticks, usually of 10 ms: children that run for less than a second are better timed by
-/// themselves.
+/// Linux counts it in ticks, usually of 10 ms: children that run for less than a second are better
+/// timed by themselves.
 ///
 /// # Errors
 ///
-/// Where `/proc/self/stat` cannot be read, as on other systems than Linux.
+/// If `/proc/self/stat` cannot be read, as on systems other than Linux.
 pub fn children_cpu_ns() -> io::Result<u64> {
     let text = std::fs::read_to_string("/proc/self/stat")?;
     let ticks = children_ticks(&text).ok_or_else(|| {
@@ -83,7 +86,8 @@ pub fn children_cpu_ns() -> io::Result<u64> {
 
 /// Returns cutime and cstime, fields 16 and 17 of `stat`.
 fn children_ticks(stat: &str) -> Option<u64> {
-    // The second field is the program's name in brackets, which may hold blanks and brackets itself.
+    // The second field is the program's name in brackets, which may contain spaces and brackets
+    // itself.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace().skip(13);
     let user: u64 = fields.next()?.parse().ok()?;

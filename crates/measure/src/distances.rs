@@ -1,8 +1,9 @@
-//! Rounds sorted by how far apart the CPUs were ([`between`](crate::between)).
+//! Rounds grouped by the distance of the CPUs ([`between`](crate::between)).
 //!
-//! A host moves the CPUs of a virtual machine while rounds are run, and a median over rounds near and far describes neither. What is near is
-//! asked of the round trips of a line themselves: in order of size, one that is at least half as long again as the one before it begins another
-//! group, and a round is of a group when the trips before and after it are.
+//! A host moves the CPUs of a virtual machine during a run, and a median over near and far rounds
+//! describes neither. The groups follow from the round-trip times: in order of size, one that is at
+//! least half as long again as the one before begins another group. A round belongs to a group if
+//! the round trips before and after it do.
 
 use std::cmp::Reverse;
 
@@ -11,20 +12,23 @@ use serde::{Deserialize, Serialize};
 use crate::rounds::Samples;
 use crate::stats::Summary;
 
-/// How many times another a round trip is at least where CPUs are differently far apart. On an AMD EPYC (Zen 4) trips are 31 to 38 ns
-/// (between threads of one core, it seems), 62 to 75 where cores share a cache, and 301 to 352 where they do not: a quarter within a kind, and 1.6
-/// times or more from one to the next.
+/// The factor between two round-trip times from which they count as different distances. On an AMD
+/// EPYC (Zen 4) round trips are 31 to 38 ns (between threads of one core, it seems), 62 to 75 if
+/// cores share a cache, and 301 to 352 if they do not: within a quarter in one group, and 1.6 times
+/// or more from one to the next.
 const APART: f64 = 1.5;
 
-/// What is added to a row's work where there are rounds of two kinds.
+/// The suffixes of a row's work if there are two groups.
 const SUFFIXES: [&str; 2] = [", near", ", far"];
 
 /// The distances that rounds were run at.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 pub struct Distances {
-    /// How long the line took before the first round and after each, in nanoseconds; nothing where it could not be measured.
+    /// Round-trip times before the first round and after each, in nanoseconds; `None` if one could
+    /// not be measured.
     pub line_round_trips_ns: Vec<Option<f64>>,
-    /// The kinds of rounds that have rows, the nearest first: the two that most rounds are of, one, or none.
+    /// The kinds of rounds that have rows, the nearest first: the two that most rounds are of, one,
+    /// or none.
     pub kinds: Vec<Kind>,
     /// Number of rounds during which the distance changed.
     pub changed: usize,
@@ -50,20 +54,21 @@ pub struct Kind {
 /// Times of rounds of one kind, as they are reported.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sorted {
-    /// What is added to a row's work: `, near` or `, far` where there are both.
+    /// The suffix of a row's work: `, near` or `, far` if there are both.
     pub suffix: &'static str,
-    /// How long the line took, where that is known.
+    /// The round-trip time, if known.
     pub line_round_trip_ns: Option<f64>,
     /// The times.
     pub samples: Vec<Samples>,
 }
 
-/// Says whether two round trips are of CPUs that are differently far apart.
+/// Returns whether two round-trip times are of different distances.
 pub fn is_apart(one_ns: f64, other_ns: f64) -> bool {
     one_ns.max(other_ns) >= APART * one_ns.min(other_ns)
 }
 
-/// Returns a row's work without the word for its kind: what is far in one run is all there is in another.
+/// Returns a row's work without the suffix: the far rounds of one run may be the only ones of
+/// another.
 pub fn without_kind(work: &str) -> &str {
     SUFFIXES.iter().find_map(|suffix| work.strip_suffix(suffix)).unwrap_or(work)
 }
@@ -76,7 +81,8 @@ impl Distances {
     /// ```
     /// use flowloom_measure::distances::Distances;
     /// let found = Distances::of(&[60.0, 62.0, 320.0, 310.0, 330.0].map(Some));
-    /// assert_eq!((&found.kinds[0].rounds[..], &found.kinds[1].rounds[..], found.changed), (&[0][..], &[2, 3][..], 1));
+    /// assert_eq!(found.kinds[0].rounds, [0]);
+    /// assert_eq!((&found.kinds[1].rounds[..], found.changed), (&[2, 3][..], 1));
     /// ```
     pub fn of(line_round_trips_ns: &[Option<f64>]) -> Self {
         let mut trips: Vec<f64> = line_round_trips_ns.iter().flatten().copied().collect();
@@ -155,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn near_and_far_are_told_apart_and_what_changed_is_counted() {
+    fn near_and_far_rounds_are_separated_and_changes_counted() {
         let found = of(&[310.0, 340.0, 62.0, 60.0, 66.0, 330.0]);
         assert_eq!((rounds(&found), found.changed), (vec![&[2, 3][..], &[0]], 2));
         let found = of(&[60.0, 320.0, 60.0]);
@@ -170,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_of_a_core_are_told_from_cores_that_share_a_cache() {
+    fn threads_of_a_core_differ_from_cores_that_share_a_cache() {
         let found = of(&[32.0, 38.0, 37.0, 30.5, 33.5, 33.5, 308.5, 64.0, 69.0, 65.0]);
         assert_eq!((rounds(&found), found.changed), (vec![&[0, 1, 2, 3, 4][..], &[7, 8]], 2));
     }

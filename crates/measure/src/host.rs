@@ -8,10 +8,10 @@ use crate::between::line_round_trips_ns;
 use crate::clock::wall_ns;
 use crate::stats::Summary;
 
-/// The noise above which [`Host::is_quiet`] says no.
+/// The noise above which [`Host::is_quiet`] returns `false`.
 pub const NOISE_MAX: f64 = 1.25;
 
-/// The machine, as far as it decides what figures mean.
+/// The machine, as far as figures depend on it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Host {
     /// Model name of the processor.
@@ -24,21 +24,21 @@ pub struct Host {
     pub load1: f64,
     /// Release of the kernel.
     pub kernel: String,
-    /// Version of the compiler, where it is known.
+    /// Version of the compiler, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rustc: Option<String>,
     /// Spread of a fixed loop: 95th percentile of its time over the 5th. 1 is silence.
     pub noise_p95_over_p5: f64,
-    /// Least and most time that a cache line takes from the first CPU to another and back, where there is another: what threads hand to each
-    /// other costs by this.
+    /// Least and greatest round-trip time of a cache line between the first CPU and others, if
+    /// there are others: the cost of communication depends on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line_round_trip_ns: Option<[f64; 2]>,
 }
 
 impl Host {
-    /// Reads what the machine says about itself, and listens to its noise for about a tenth of a second.
+    /// Reads the description of the machine, and measures its noise for about a tenth of a second.
     ///
-    /// What cannot be read stands as `unknown`; a load that cannot be read is 0.
+    /// Unreadable properties are `unknown`; an unreadable load is 0.
     pub fn read(isa: impl Into<String>, cores: &[usize]) -> Self {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         Self {
@@ -53,15 +53,18 @@ impl Host {
         }
     }
 
-    /// Says whether absolute figures of this machine mean anything; ratios of interleaved rounds mean something anyway.
+    /// Returns whether absolute times of this machine are meaningful; ratios of interleaved rounds
+    /// are in any case.
     pub fn is_quiet(&self) -> bool {
         self.noise_p95_over_p5 <= NOISE_MAX
     }
 }
 
-/// Runs a fixed loop of about `loop_ns` `samples` times, and returns the 95th percentile of its wall time over the 5th.
+/// Runs a fixed loop of about `loop_ns` `samples` times, and returns the 95th percentile of its
+/// wall time over the 5th.
 ///
-/// The loop does arithmetic in registers, so what spreads is the clock rate and who else was let run.
+/// The loop does arithmetic in registers, so the spread comes from the clock rate and from other
+/// programs.
 pub fn noise(samples: usize, loop_ns: u64) -> f64 {
     const TRIAL: u64 = 20_000;
     let time = |steps: u64| {
@@ -81,7 +84,7 @@ fn spin(steps: u64) -> u64 {
     (0..steps).fold(1, |x: u64, n| (x ^ n).wrapping_mul(0x9E37_79B9_7F4A_7C15))
 }
 
-/// Returns the model name of the first processor; ARM machines give numbers instead, which must do.
+/// Returns the model name of the first processor; on ARM, its numbers.
 fn cpu_model(cpuinfo: &str) -> String {
     let field = |name: &str| {
         cpuinfo.lines().find_map(|line| {

@@ -1,10 +1,10 @@
 //! How to compare and report honestly.
 //!
-//! Two programs on one machine differ from themselves between two minutes. So variants are run in turn, round by
-//! round ([`Rounds`]); their answers are compared before their times are looked at; times are processor times of
-//! the thread where that is possible ([`clock`]); and what is reported is the ratio within a round, with an
-//! interval that needs no assumption about the noise ([`stats`]). Where the interval holds 1, the text says that no
-//! difference was shown.
+//! Two runs of one program on one machine differ between two minutes. So variants run in turn,
+//! round by round ([`Rounds`]); their answers are compared before their times; times are processor
+//! times of the thread where possible ([`clock`]); and the result is the ratio within a round, with
+//! an interval that assumes nothing about the noise ([`stats`]). If the interval contains 1, the
+//! text says that no difference was shown.
 //!
 //! ```
 //! use flowloom_measure::{Rounds, rows::RatioRow};

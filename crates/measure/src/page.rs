@@ -1,4 +1,4 @@
-//! A report as one page: no script, nothing from elsewhere, the data inside.
+//! A report as one HTML page: no script, no external files, the data inside.
 
 use std::fmt::Write;
 
@@ -14,7 +14,7 @@ td.n,th.n{text-align:right}.meta,.note{color:#555;font-size:.9rem}
 svg{max-width:100%;height:auto}pre{overflow-x:auto;font-size:.85rem;line-height:1.4}summary{color:#555;font-size:.9rem}
 ";
 
-/// Rows of figures that are shown below a picture; the rest is in the data.
+/// Rows of figures below a picture; the data has the rest.
 const ROWS_MAX: usize = 400;
 
 /// A page that is written from top to bottom.
@@ -34,7 +34,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// Returns a page with a title and nothing below it.
+    /// Returns a page with a title and no contents.
     pub fn new(title: &str) -> Self {
         let title = escape(title);
         Self {
@@ -45,7 +45,7 @@ impl Page {
         }
     }
 
-    /// Adds markup; who gives it has called [`escape`] on all text.
+    /// Adds markup; the caller must have called [`escape`] on all text.
     ///
     /// # Panics
     ///
@@ -64,12 +64,12 @@ impl Page {
         self.markup(format_args!("<p class=\"note\">{}</p>\n", escape(text)));
     }
 
-    /// Adds lines whose columns stand below each other.
+    /// Adds lines with aligned columns.
     pub fn lines(&mut self, lines: &[String]) {
         self.markup(format_args!("<pre>{}</pre>\n", escape(&lines.join("\n"))));
     }
 
-    /// Adds a picture with its figures below it, or says why there is none.
+    /// Adds a picture with its figures below it, or the reason why there is none.
     pub fn chart(&mut self, chart: &Chart) {
         match chart.svg() {
             Ok(svg) => self.markup(format_args!("{svg}\n")),
@@ -97,8 +97,8 @@ impl Page {
 
     /// Returns the whole page, with this JSON in it.
     pub fn finish(mut self, json: &str) -> String {
-        // A closing tag inside the data would end it early, a comment with an opening one would not let it end. JSON has this
-        // character in its texts only.
+        // A closing tag inside the data would end it early, a comment with an opening one would not
+        // let it end. JSON has this character in its texts only.
         let json = json.replace('<', "\\u003c");
         self.markup(format_args!(
             "<script type=\"application/json\" id=\"data\">\n{json}\n</script>\n</body></html>\n"

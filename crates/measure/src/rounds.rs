@@ -1,8 +1,9 @@
-//! Variants in turn, round by round.
+//! Runs variants in turn, round by round.
 //!
-//! All of A before all of B would charge B with whatever the machine did in the second half. So each round runs
-//! every variant once, and the order turns from round to round and is mirrored in every second one: in the long
-//! run each variant stands in each place, and follows each other one, equally often.
+//! Running all of A before all of B would charge B with whatever the machine did in the second
+//! half. So each round runs every variant once; the order rotates from round to round and every
+//! second one is mirrored: in the long run each variant takes each position, and follows each other
+//! one, equally often.
 
 use std::fmt;
 
@@ -14,7 +15,7 @@ use crate::clock::{Elapsed, Stopwatch};
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RoundsError {
-    /// Nothing to run.
+    /// There is no variant.
     #[error("no variant to run")]
     NoVariants,
     /// Two variants disagree, so at least one did other work.
@@ -22,7 +23,7 @@ pub enum RoundsError {
         "{other} answered {other_answer} in round {round}, but {first} answered {first_answer}: no times are reported"
     )]
     AnswersDiffer {
-        /// The variant whose first answer the others are held against.
+        /// The variant whose first answer is the reference for the others.
         first: String,
         /// Its answer.
         first_answer: String,
@@ -45,14 +46,15 @@ pub enum RoundsError {
     },
 }
 
-/// The times of one run of a variant that says itself what is to be timed.
+/// The times of one run of a variant that marks the timed part itself.
 #[derive(Debug, Default)]
 pub struct Lap {
     elapsed: Option<Elapsed>,
 }
 
 impl Lap {
-    /// Runs `work` and adds its time to the lap. What is done outside, such as building a table, does not count.
+    /// Runs `work` and adds its time to the lap. Work outside, such as building a table, does not
+    /// count.
     pub fn time<T>(&mut self, work: impl FnOnce() -> T) -> T {
         let stopwatch = Stopwatch::start();
         let result = work();
@@ -60,7 +62,7 @@ impl Lap {
         result
     }
 
-    /// Adds time that was taken elsewhere: on another thread, by a child process.
+    /// Adds time that was measured elsewhere: on another thread, by a child process.
     pub fn add(&mut self, elapsed: Elapsed) {
         let sum = self.elapsed.get_or_insert_default();
         sum.cpu_ns += elapsed.cpu_ns;
@@ -89,7 +91,7 @@ impl Samples {
     ///
     /// # Panics
     ///
-    /// Where there is no such round.
+    /// If there is no such round.
     #[must_use]
     pub fn of_rounds(&self, rounds: &[usize]) -> Self {
         let of = |times: &[u64]| rounds.iter().map(|&round| times[round]).collect();
@@ -97,7 +99,7 @@ impl Samples {
     }
 }
 
-/// What the rounds gave.
+/// The results of the rounds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome<C> {
     /// The answer that all variants gave in all rounds.
@@ -135,7 +137,8 @@ impl<C> fmt::Debug for Rounds<'_, C> {
 }
 
 impl<'a, C: PartialEq + fmt::Debug> Rounds<'a, C> {
-    /// Returns a comparison of that many rounds, after one to warm up. Fewer than six show no difference.
+    /// Returns a comparison of that many rounds, after one to warm up. Fewer than six show no
+    /// difference.
     pub fn new(rounds: usize) -> Self {
         Self { variants: Vec::new(), count: rounds, warm_up: 1 }
     }
@@ -147,13 +150,14 @@ impl<'a, C: PartialEq + fmt::Debug> Rounds<'a, C> {
         self
     }
 
-    /// Adds a variant all of whose work is timed. It returns its answer, which must equal the others'.
+    /// Adds a variant that is timed as a whole. It returns its answer, which must equal the
+    /// others'.
     #[must_use]
     pub fn variant(self, name: impl Into<String>, mut run: impl FnMut() -> C + 'a) -> Self {
         self.variant_with_lap(name, move |lap| lap.time(&mut run))
     }
 
-    /// Adds a variant that brackets what is to be timed with [`Lap::time`].
+    /// Adds a variant that marks its timed part with [`Lap::time`].
     #[must_use]
     pub fn variant_with_lap(
         mut self,
@@ -173,13 +177,14 @@ impl<'a, C: PartialEq + fmt::Debug> Rounds<'a, C> {
         self.run_while(|| true)
     }
 
-    /// Runs rounds as long as `go_on` says so, asked before each: an interruption keeps the whole rounds before it.
+    /// Runs rounds while `go_on` returns `true`, called before each: an interruption keeps the
+    /// complete rounds.
     ///
     /// # Errors
     ///
     /// [`RoundsError::AnswersDiffer`] as soon as an answer differs from the first one,
-    /// [`RoundsError::NothingTimed`] where a variant forgot to, [`RoundsError::NoVariants`] without any (or where
-    /// the first round was not allowed).
+    /// [`RoundsError::NothingTimed`] where a variant forgot to, [`RoundsError::NoVariants`] without
+    /// any (or where the first round was not allowed).
     pub fn run_while(mut self, mut go_on: impl FnMut() -> bool) -> Result<Outcome<C>, RoundsError> {
         let count = self.variants.len();
         let mut samples: Vec<Samples> = self
@@ -226,7 +231,8 @@ impl<'a, C: PartialEq + fmt::Debug> Rounds<'a, C> {
     }
 }
 
-/// Returns who runs at a place of a round: the order turns, and every second round is mirrored.
+/// Returns the variant at a position of a round: the order rotates, and every second round is
+/// mirrored.
 fn order(round: usize, place: usize, count: usize) -> usize {
     let turned = (place + round / 2) % count;
     if round.is_multiple_of(2) { turned } else { count - 1 - turned }

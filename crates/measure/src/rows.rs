@@ -17,7 +17,7 @@ pub const SCHEMA: &str = "flowloom/bench/1";
 pub struct Tool {
     /// Version of the program.
     pub version: String,
-    /// Commit it was built from; empty where that is not known.
+    /// Commit it was built from; empty if unknown.
     pub git: String,
 }
 
@@ -30,7 +30,7 @@ pub struct Report {
     pub tool: Tool,
     /// The machine.
     pub host: Host,
-    /// What was worked on, where one description fits all rows.
+    /// The input, if one description fits all rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,
     /// Times of single variants.
@@ -40,17 +40,17 @@ pub struct Report {
     /// Latencies at given rates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub latencies: Vec<LatencyRow>,
-    /// What tables take of memory, where it was looked at.
+    /// Memory of tables, if measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memory: Vec<MemoryRow>,
-    /// How far apart the CPUs were in the rounds of threads that work together, where there are such.
+    /// Distance of the CPUs in the rounds with several threads, if there are such.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distances: Option<Distances>,
     /// Whether the run went to its end.
     pub complete: bool,
 }
 
-/// What a table takes of memory.
+/// Memory of a table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MemoryRow {
     /// The table.
@@ -59,16 +59,17 @@ pub struct MemoryRow {
     pub size: u64,
     /// Bytes it reserves, keys, times and values with it.
     pub bytes: u64,
-    /// Bytes of lookup structure for each flow: what is there besides keys, times and values.
+    /// Bytes of lookup structure per flow: everything besides keys, times and values.
     pub lookup_bytes_per_flow: f64,
-    /// Huge pages were asked for, and the request was accepted.
+    /// Huge pages were requested, and the kernel accepted the request.
     pub huge_pages_requested: bool,
-    /// Huge pages back at least a part of it; `None` where nobody looked or the system cannot tell.
+    /// Huge pages back at least a part of it; `None` if not asked, or if the system does not report
+    /// it.
     pub huge_pages_obtained: Option<bool>,
 }
 
 impl MemoryRow {
-    /// Returns the row of a table with so many flows.
+    /// Returns the row of a table with a number of flows.
     pub fn new(variant: impl Into<String>, flows: u64, memory: &MemoryReport) -> Self {
         #[expect(clippy::cast_precision_loss, reason = "bytes of a table are far below 2^53")]
         let lookup_bytes_per_flow = memory.lookup_bytes() as f64 / flows.max(1) as f64;
@@ -88,11 +89,11 @@ impl MemoryRow {
 pub struct LatencyRow {
     /// The layout.
     pub variant: String,
-    /// What was done.
+    /// The work.
     pub work: String,
     /// Packets a second that were due.
     pub rate: f64,
-    /// That rate as a share of what the layout manages without a pace.
+    /// That rate as a share of the layout's maximum rate.
     pub share: f64,
     /// Packets a second that were done: less than `rate` where the layout fell behind.
     pub achieved: f64,
@@ -148,12 +149,12 @@ impl Report {
     }
 }
 
-/// The times of one variant, with every round, so that a reader can draw another statistic.
+/// The times of one variant, with every round, so that a reader can compute other statistics.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ResultRow {
     /// The variant.
     pub variant: String,
-    /// What was done.
+    /// The work.
     pub work: String,
     /// How much of it, in the work's own items: flows, packets, rules.
     pub size: u64,
@@ -171,18 +172,21 @@ pub struct ResultRow {
     pub p95: f64,
     /// Every round, in order.
     pub samples: Vec<f64>,
-    /// How long a line took from one CPU to the other and back in these rounds, where it was measured: the median.
+    /// How long a line took from one CPU to the other and back in these rounds, where it was
+    /// measured: the median.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line_round_trip_ns: Option<f64>,
 }
 
 impl ResultRow {
-    /// Returns the row of a variant's processor times, divided by the `items` that a round works on.
+    /// Returns the row of a variant's processor times, divided by the `items` that a round works
+    /// on.
     pub fn new(work: impl Into<String>, size: u64, items: u64, samples: &Samples) -> Self {
         Self::of_times(work, size, items, &samples.name, &samples.cpu_ns)
     }
 
-    /// Returns the row of times of each round, in nanoseconds, divided by the `items` that a round works on.
+    /// Returns the row of times of each round, in nanoseconds, divided by the `items` that a round
+    /// works on.
     pub fn of_times(work: impl Into<String>, size: u64, items: u64, variant: &str, times: &[u64]) -> Self {
         let each: Vec<f64> = per_item(times, items).collect();
         let summary = Summary::of(each.iter().copied());
@@ -201,7 +205,7 @@ impl ResultRow {
         }
     }
 
-    /// Adds how far apart the CPUs were, where that is known.
+    /// Adds the distance of the CPUs, if known.
     #[must_use]
     pub fn with_line(mut self, line_round_trip_ns: Option<f64>) -> Self {
         self.line_round_trip_ns = line_round_trip_ns;
@@ -221,11 +225,11 @@ pub struct PerItem {
 /// A comparison: the rival's time divided by ours, so above 1 we are faster.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RatioRow {
-    /// What was done.
+    /// The work.
     pub work: String,
     /// How much of it.
     pub size: u64,
-    /// Who we were compared with.
+    /// The rival.
     pub rival: String,
     /// The median of the rounds' ratios.
     pub ratio_median: f64,
@@ -241,7 +245,8 @@ pub struct RatioRow {
     /// The rival's time for one item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub theirs: Option<PerItem>,
-    /// How long a line took from one CPU to the other and back in these rounds, where it was measured: the median.
+    /// How long a line took from one CPU to the other and back in these rounds, where it was
+    /// measured: the median.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line_round_trip_ns: Option<f64>,
 }
@@ -252,7 +257,8 @@ impl RatioRow {
         Self::of_times(work, size, &rival.name, &rival.cpu_ns, &ours.cpu_ns)
     }
 
-    /// Returns the row of two lists of times, of whichever clock: work on several threads is timed on the wall.
+    /// Returns the row of two lists of times, of whichever clock: work on several threads is timed
+    /// on the wall.
     pub fn of_times(
         work: impl Into<String>,
         size: u64,
@@ -275,7 +281,7 @@ impl RatioRow {
         }
     }
 
-    /// Adds how far apart the CPUs were, where that is known.
+    /// Adds the distance of the CPUs, if known.
     #[must_use]
     pub fn with_line(mut self, line_round_trip_ns: Option<f64>) -> Self {
         self.line_round_trip_ns = line_round_trip_ns;

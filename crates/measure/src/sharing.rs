@@ -1,8 +1,9 @@
-//! Whether two CPUs are threads of one core, whatever the system says: what one loses while the other works too.
+//! Measures whether two CPUs are threads of one core, whatever the system reports.
 //!
-//! A virtual machine is told that each of its CPUs is a core, and its host may put two of them on the threads of one. A line then goes to and fro
-//! quickly ([`between`](crate::between)), but so it does between the cores of a fast machine. What tells is that threads of a core share its
-//! multiplier: both at once take twice as long as one alone, where two cores take no longer.
+//! A virtual machine sees each of its CPUs as a core, and its host may put two of them on the
+//! threads of one. A cache line then moves quickly ([`between`](crate::between)), but so it does
+//! between the cores of a fast machine. Threads of a core share its multiplier, so multiplications
+//! on both at once take twice as long as on one alone; two cores take no longer.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,23 +14,23 @@ use crate::stats::Summary;
 
 /// Steps of a round; some tenth of a millisecond.
 const STEPS: u64 = 1 << 16;
-/// Steps after which the other CPU says how far it is.
+/// Steps after which the other CPU publishes its progress.
 const STRIDE: u64 = 1 << 10;
 /// Rounds, and how many must have been at the same time as the other CPU's work.
 const ROUNDS: usize = 21;
 const ROUNDS_MIN: usize = 7;
 
-/// Returns how many times as long the first of some CPUs takes for the same arithmetic while another one works, the most that any of them
-/// makes it; `None` where there is no other, or none could be asked.
+/// Returns the greatest slow-down of the first CPU's arithmetic while any one of the others works;
+/// `None` if there is no other, or none could be measured.
 pub fn most_slowed(cpus: &[u32]) -> Option<f64> {
     let (&first, others) = cpus.split_first()?;
     let slowed = others.iter().take(OTHERS).filter_map(|&other| slowed(first, other));
     slowed.max_by(f64::total_cmp)
 }
 
-/// Returns how many times as long a CPU takes for the same arithmetic while another one works: 1 between cores, 2 between threads of one, by the
-/// median of pairs of rounds, in processor time. `None` where threads cannot be pinned, or the two seldom work at the same time. Takes some
-/// ten milliseconds.
+/// Returns the slow-down of a CPU's arithmetic while another one works: 1 between cores, 2 between
+/// threads of one, by the median of pairs of rounds, in processor time. `None` if threads cannot be
+/// pinned, or the two seldom run at the same time. Takes some ten milliseconds.
 pub fn slowed(one: u32, other: u32) -> Option<f64> {
     if one == other || ![one, other].into_iter().all(may_run_on) {
         return None;
@@ -63,7 +64,7 @@ fn round(other: u32) -> Option<f64> {
         is_over.store(true, Ordering::Relaxed);
         (together, others)
     });
-    // The other may have been sent away, and slowed nobody.
+    // The other may have been descheduled, and then slowed nothing.
     let is_together = others >= STEPS / 2 && alone > 0;
     is_together.then(|| together as f64 / alone as f64)
 }
@@ -92,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cpu_that_is_not_there_slows_nobody_nor_does_one_itself() {
+    fn a_missing_cpu_slows_none_and_a_cpu_does_not_slow_itself() {
         for (one, other) in [(0, 100_000), (100_000, 0), (0, 0)] {
             assert_eq!(slowed(one, other), None);
         }
@@ -103,7 +104,7 @@ mod tests {
     fn another_cpu_makes_one_slower_by_a_factor_if_at_all() {
         let Ok(cpus) = allowed_cpus() else { return };
         let [first, second, ..] = cpus[..] else { return };
-        // A busy machine may leave no time for two threads at once, but not for ever.
+        // A busy machine may not run two threads at once for a while.
         let found = (0..100).find_map(|_| most_slowed(&[first, second]));
         assert!(found.is_some_and(|times| (0.3..6.0).contains(&times)), "{found:?}");
     }

@@ -1,4 +1,4 @@
-//! Orders of samples, and what may be said of a ratio.
+//! Order statistics of samples, and intervals of ratios.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Returns the summary of `samples`; all zero where there are none.
+    /// Returns the summary of `samples`; all zero if there are none.
     ///
     /// # Examples
     ///
@@ -56,17 +56,19 @@ pub struct Ratio {
     pub high: f64,
     /// Rounds that gave a ratio.
     pub rounds: usize,
-    /// The chance that such an interval holds the true median: at least [`CONFIDENCE`] from six rounds on.
+    /// The probability that such an interval contains the true median: at least [`CONFIDENCE`] from
+    /// six rounds on.
     pub confidence: f64,
 }
 
 impl Ratio {
     /// Returns the ratio of paired times, one of each per round.
     ///
-    /// The interval is made of two of the ratios themselves, so many places from either end that at most one in
-    /// twenty such intervals misses the true median, whatever the noise looks like (the sign test turned round). A
-    /// bootstrap would be a little narrower, and too narrow with few rounds. With fewer than six rounds it is the
-    /// whole range, and `confidence` says how little that is worth. Rounds in which we took no time are left out.
+    /// The ends of the interval are two of the ratios, as many places from either end as keep the
+    /// probability of missing the true median at one in twenty, whatever the noise (the sign test
+    /// inverted). A bootstrap would be a little narrower, and too narrow with few rounds. With
+    /// fewer than six rounds it is the whole range, and `confidence` is correspondingly low. Rounds
+    /// without a time of ours are left out.
     ///
     /// # Examples
     ///
@@ -83,7 +85,8 @@ impl Ratio {
         Self::of_ratios(pairs.map(|(&rival, &ours)| rival as f64 / ours as f64))
     }
 
-    /// Returns the median of ratios with its interval; all zero where there are none. What is not a number is left out.
+    /// Returns the median of ratios with its interval; all zero if there are none. Values that are
+    /// not numbers are left out.
     pub fn of_ratios(ratios: impl IntoIterator<Item = f64>) -> Self {
         let sorted = sorted(ratios.into_iter().filter(|ratio| !ratio.is_nan()));
         let (from_end, confidence) = ends(sorted.len());
@@ -102,7 +105,7 @@ impl Ratio {
         ends(rounds).1
     }
 
-    /// Says what the interval allows to say.
+    /// Returns what the interval shows.
     pub fn verdict(&self) -> Verdict {
         if self.low <= 1.0 && self.high >= 1.0 {
             Verdict::NoDifferenceShown
@@ -136,7 +139,7 @@ pub enum Verdict {
     Faster,
     /// The whole interval lies below 1: we take longer.
     Slower,
-    /// The interval holds 1.
+    /// The interval contains 1.
     NoDifferenceShown,
     /// All rounds lie on one side of 1, and there were fewer than six: chance could have done that.
     TooFewRounds,
@@ -178,10 +181,11 @@ fn quantile(sorted: &[f64], share: f64) -> f64 {
     sorted[below] + (sorted[above] - sorted[below]) * (place - below as f64)
 }
 
-/// Returns how far from either end of `count` sorted samples an interval for the median begins, and its confidence.
+/// Returns the distance of an interval for the median from either end of `count` sorted samples,
+/// and its confidence.
 ///
-/// Each sample lies below the true median with chance ½, so the number that do is binomial; leaving out `k` at
-/// each end misses the median with chance 2 · P(number ≤ k).
+/// Each sample lies below the true median with chance ½, so the number that do is binomial; leaving
+/// out `k` at each end misses the median with chance 2 · P(number ≤ k).
 fn ends(count: usize) -> (usize, f64) {
     if count == 0 {
         return (0, 0.0);
@@ -224,7 +228,8 @@ mod tests {
 
     #[test]
     fn intervals_begin_where_the_tables_of_the_sign_test_say() {
-        // Order statistics for the median at 95 %, as printed in every table: n, place from either end.
+        // Order statistics for the median at 95 %, as printed in every table: n, place from either
+        // end.
         for (count, place) in
             [(6, 1), (8, 1), (9, 2), (10, 2), (15, 4), (20, 6), (25, 8), (30, 10), (50, 18)]
         {

@@ -113,7 +113,7 @@ pub fn results(rows: &[ResultRow]) -> String {
     table(&head, lines)
 }
 
-/// Returns what tables take of memory as a table.
+/// Returns the memory of tables as a table.
 ///
 /// # Examples
 ///
@@ -174,7 +174,7 @@ pub fn host(host: &Host) -> String {
     text
 }
 
-/// Returns in one line how far apart the CPUs were, and which rounds have no row for it.
+/// Returns the distance of the CPUs in one line, and the rounds that have no row for it.
 ///
 /// # Examples
 ///
@@ -182,7 +182,8 @@ pub fn host(host: &Host) -> String {
 /// use flowloom_measure::{distances::Distances, text};
 /// assert_eq!(
 ///     text::distances(&Distances::of(&[60.0, 62.0, 320.0, 310.0, 330.0].map(Some))),
-///     "line to another CPU and back: 62 ns in 1 round (near), 330 ns in 2 rounds (far); rounds in no row: 1 in which it changed\n",
+///     "line to another CPU and back: 62 ns in 1 round (near), 330 ns in 2 rounds (far); \
+///      rounds in no row: 1 in which it changed\n",
 /// );
 /// ```
 pub fn distances(found: &Distances) -> String {
@@ -283,7 +284,7 @@ hit          64  std         1.00  1.00 … 1.00       9        -          -  no
     }
 
     #[test]
-    fn distances_say_which_rounds_are_in_no_row() {
+    fn distances_name_the_rounds_without_a_row() {
         let said = |trips: &[Option<f64>]| {
             let text = distances(&Distances::of(trips));
             text.strip_prefix("line to another CPU and back: ").unwrap().trim_end().to_owned()

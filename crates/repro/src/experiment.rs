@@ -1,8 +1,9 @@
-//! What an item of a paper is, and what running it gives.
+//! Items of a paper, and the results of running them.
 //!
-//! An [`Item`] is a table, a figure or a section's claim. It keeps two results apart. The *verdict* is on the paper: it
-//! agrees, it differs (and why), or it cannot be run here (and why). The *checks* are on us: each [`Value`] may have a
-//! band, and a value of ours outside its band is our failure, whatever the paper says.
+//! An [`Item`] is a table, a figure or a section's claim. It has two separate results. The
+//! *verdict* is about the paper: it agrees, it differs (and why), or it cannot be run here (and
+//! why). The *checks* are about us: each [`Value`] may have a band, and a value of ours outside its
+//! band is our failure, whatever the paper states.
 
 use std::path::{Path, PathBuf};
 
@@ -10,22 +11,22 @@ use flowloom_measure::chart::{Axis, Chart, Series};
 use serde::Serialize;
 use thiserror::Error;
 
-/// How an item's figures come about.
+/// How an item's figures are obtained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fidelity {
     /// Timed or counted on this machine.
     Measured,
-    /// In virtual time, or by drawing lots.
+    /// In virtual time, or by random sampling.
     Simulated,
     /// From the paper's own constants.
     Arithmetic,
-    /// Not within reach, for a reason that the verdict gives.
+    /// Not available, for a reason in the verdict.
     OutOfReach,
 }
 
 impl Fidelity {
-    /// Returns the letter that tables use.
+    /// Returns the letter used in tables.
     pub fn letter(self) -> char {
         match self {
             Self::Measured => 'M',
@@ -40,7 +41,8 @@ impl Fidelity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scale {
-    /// Just enough to see that it runs: a second or so, debug build included. Bands of timed values are not checked.
+    /// Just enough to see that it runs: a second or so, debug build included. Bands of timed values
+    /// are not checked.
     Smoke,
     /// Seconds; the shape of every figure.
     Quick,
@@ -59,16 +61,17 @@ impl Scale {
     }
 }
 
-/// What an item is run with.
+/// Parameters and services of a run.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     /// How much work.
     pub scale: Scale,
-    /// Everything that draws lots draws them from this.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// Folder of real captures, rules and logs, laid out as `pcaps`, `rules`, `logs`; `None` where there is none.
+    /// Folder of real captures, rules and logs, laid out as `pcaps`, `rules`, `logs`; `None` if
+    /// there is none.
     pub data: Option<&'a Path>,
-    /// Asked now and then; `false` ends the item with [`ItemError::Interrupted`].
+    /// Called regularly; `false` ends the item with [`ItemError::Interrupted`].
     pub go_on: &'a (dyn Fn() -> bool + Sync),
 }
 
@@ -102,21 +105,21 @@ impl Context<'_> {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ItemError {
-    /// Asked to stop.
+    /// The run was interrupted.
     #[error("interrupted")]
     Interrupted,
     /// A part of ours refused.
     #[error("{what}: {source}")]
     Failed {
-        /// What was being done.
+        /// The failed action.
         what: String,
-        /// What it said.
+        /// The message of its error.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
 impl ItemError {
-    /// Returns a function that wraps an error with what was being done.
+    /// Returns a function that wraps an error with the failed action.
     pub fn during<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
         what: impl Into<String>,
     ) -> impl FnOnce(E) -> Self {
@@ -150,13 +153,13 @@ impl Band {
         Self { low: f64::NEG_INFINITY, high }
     }
 
-    /// Says whether a value is inside, edges included.
+    /// Returns whether a value is inside, edges included.
     pub fn holds(self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
     }
 }
 
-/// How the paper's number is meant where it is a bound.
+/// The kind of bound that the paper's number is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bound {
@@ -191,15 +194,15 @@ impl Bound {
 /// One number of an item.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Value {
-    /// What it is.
+    /// The quantity.
     pub name: String,
     /// Its unit; empty for a count or ratio.
     pub unit: &'static str,
-    /// What the paper states, where it states something.
+    /// The paper's value, if it states one.
     pub paper: Option<f64>,
-    /// Whether that is a bound; `None` where it is the value itself, or nothing is stated.
+    /// Whether that is a bound; `None` for an exact value, or none.
     pub paper_bound: Option<Bound>,
-    /// What came out here.
+    /// Our value.
     pub ours: f64,
     /// Where ours must lie; `None` where any value is a result.
     pub band: Option<Band>,
@@ -210,7 +213,7 @@ impl Value {
     pub const COLUMNS: [&str; 8] =
         ["value", "unit", "paper", "ours", "band_low", "band_high", "inside", "paper_bound"];
 
-    /// Returns the value as cells of a table; what there is not is empty.
+    /// Returns the value as cells of a table; missing parts are empty.
     pub fn cells(&self) -> [String; 8] {
         let optional = |number: Option<f64>| number.map_or_else(String::new, |number| number.to_string());
         [
@@ -225,19 +228,19 @@ impl Value {
         ]
     }
 
-    /// Returns a number that nothing holds to a band.
+    /// Returns a value without a band.
     pub fn new(name: impl Into<String>, unit: &'static str, ours: f64) -> Self {
         Self { name: name.into(), unit, paper: None, paper_bound: None, ours, band: None }
     }
 
-    /// Sets what the paper states.
+    /// Sets the paper's value.
     #[must_use]
     pub fn paper(mut self, paper: f64) -> Self {
         self.paper = Some(paper);
         self
     }
 
-    /// Sets what the paper states to be above its values.
+    /// Sets the paper's value to be above its other values.
     #[must_use]
     pub fn paper_below(self, paper: f64) -> Self {
         self.paper(paper).bound(Bound::Below)
@@ -249,7 +252,7 @@ impl Value {
         self.paper(paper).bound(Bound::AtMost)
     }
 
-    /// Sets what the paper states to be below its values.
+    /// Sets the paper's value to be below its other values.
     #[must_use]
     pub fn paper_above(self, paper: f64) -> Self {
         self.paper(paper).bound(Bound::Above)
@@ -283,29 +286,29 @@ impl Value {
         self
     }
 
-    /// Says whether ours lies where it must.
+    /// Returns whether our value lies in its band.
     pub fn holds(&self) -> bool {
         self.band.is_none_or(|band| band.holds(self.ours))
     }
 }
 
-/// What a run says of the paper's claim.
+/// The result for the paper's claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "verdict", rename_all = "kebab-case")]
 pub enum Verdict {
     /// It is as the paper has it.
     Agrees {
-        /// In what sense: exactly, in shape, by count.
+        /// In what sense it agrees: exactly, in shape, by count.
         note: String,
     },
     /// It is not.
     Differs {
-        /// Why, as far as we know.
+        /// The reason, as far as it is known.
         why: String,
     },
     /// It cannot be run here.
     CannotRun {
-        /// What is missing.
+        /// The missing requirement.
         why: String,
     },
 }
@@ -326,7 +329,7 @@ impl Verdict {
         Self::CannotRun { why: why.into() }
     }
 
-    /// Returns agreement if it holds, else the difference.
+    /// Returns agreement if `holds`, else the difference.
     pub fn of(holds: bool, note: impl Into<String>, why: impl Into<String>) -> Self {
         if holds { Self::agrees(note) } else { Self::differs(why) }
     }
@@ -349,14 +352,14 @@ impl Verdict {
     }
 }
 
-/// What running an item gave.
+/// The result of running an item.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
     /// Numbers, the most important first.
     pub values: Vec<Value>,
     /// Pictures with their numbers.
     pub charts: Vec<Chart>,
-    /// What a reader must know besides: sizes, seeds, models, how a text was read.
+    /// Notes for readers: sizes, seeds, models, readings of the text.
     pub notes: Vec<String>,
     /// On the paper.
     #[serde(flatten)]
@@ -390,7 +393,8 @@ impl Outcome {
         self
     }
 
-    /// Adds the values that `pick` names as bars, what the paper states beside ours; nothing if it names none.
+    /// Adds the values that `pick` names as bars, the paper's beside ours; nothing if it names
+    /// none.
     #[must_use]
     pub fn chart_of(self, title: &str, y: Axis, pick: impl Fn(&Value) -> bool) -> Self {
         let picked: Vec<&Value> = self.values.iter().filter(|value| pick(value)).collect();
@@ -415,7 +419,8 @@ impl Outcome {
         self
     }
 
-    /// Takes agreement back where a value lies outside its band: for items whose bands are the paper's own numbers.
+    /// Turns agreement into a difference if a value lies outside its band: for items whose bands
+    /// are the paper's own numbers.
     #[must_use]
     pub fn judged(mut self) -> Self {
         let outside: Vec<String> = self.failed().map(|value| value.name.clone()).collect();
@@ -438,9 +443,9 @@ pub struct Item {
     pub id: &'static str,
     /// Where in the paper: `Tab. V`.
     pub place: &'static str,
-    /// What the paper claims there, in our words.
+    /// The paper's claim, in our words.
     pub claim: &'static str,
-    /// How our figures come about.
+    /// How our figures are obtained.
     pub fidelity: &'static [Fidelity],
     /// Runs it.
     pub run: fn(&Context<'_>) -> Result<Outcome, ItemError>,

@@ -1,13 +1,14 @@
 //! The papers' tables and figures, one file each, run again.
 //!
 //! ```text
-//!  Item ──run(Context)──▶ Outcome: values (paper, ours, band) · charts · verdict ──▶ Reproduction ──▶ CSV SVG JSON HTML
+//!  Item ──run(Context)──▶ Outcome: values (paper, ours, band) · charts · verdict
+//!                         ──▶ Reproduction ──▶ CSV SVG JSON HTML
 //! ```
 //!
-//! To add an item, write one file with one `pub(super) const ITEM: Item`, and list it in its paper's `ITEMS`. The command
-//! line, the report and the tests find it there.
+//! To add an item, write one file with one `pub(super) const ITEM: Item`, and list it in its
+//! paper's `ITEMS`. The command line, the report and the tests find it there.
 //!
-//! Every item runs at three [scales](Scale); the smallest is what tests run.
+//! Every item runs at three [scales](Scale); tests run the smallest.
 
 #![expect(clippy::cast_precision_loss, reason = "counts and sizes far below 2⁵², for readers")]
 #![expect(clippy::unnecessary_wraps, reason = "every item runs alike, and some cannot fail")]
@@ -19,6 +20,7 @@ pub mod hrwtree;
 pub mod lfb;
 pub mod page;
 pub mod record;
+mod report_files;
 pub mod tcbcache;
 mod timing;
 mod virtual_time;
@@ -66,7 +68,7 @@ pub const PAPERS: &[Paper] = &[
     },
 ];
 
-/// Returns the items that a name stands for: `all`, a paper, or an item; empty if there is none.
+/// Returns the items that a name selects: `all`, a paper, or an item; empty if there is none.
 pub fn select(name: &str) -> Vec<&'static Item> {
     let all = PAPERS.iter().flat_map(|paper| paper.items);
     all.filter(|item| {

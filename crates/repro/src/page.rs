@@ -1,4 +1,4 @@
-//! The report as one page: no script, nothing from elsewhere, the data inside.
+//! The report as one HTML page: no script, no external files, the data inside.
 
 use flowloom_measure::page::{Page, escape};
 
@@ -108,7 +108,7 @@ fn class(verdict: &Verdict) -> &'static str {
     }
 }
 
-/// Returns what the paper states, a bound as `< 6`; empty where it states nothing.
+/// Returns the paper's value, a bound as `< 6`; empty if there is none.
 pub fn stated(value: &Value) -> String {
     match (value.paper, value.paper_bound) {
         (Some(paper), Some(bound)) => format!("{} {}", bound.sign(), number(paper)),

@@ -1,15 +1,13 @@
-//! Writes what items gave: CSV and SVG an item, one JSON, one page.
+//! Writes the results of items: CSV and SVG for each, one JSON file, one page.
 
-use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use flowloom_measure::{Host, rows::Tool};
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale, Value};
-use crate::page;
+use crate::experiment::{Context, Fidelity, Item, ItemError, Outcome, Scale};
 
 /// Name and version of the JSON's schema.
 pub const SCHEMA: &str = "flowloom/reproduce/1";
@@ -21,24 +19,24 @@ pub struct Record {
     pub id: &'static str,
     /// Where in the paper.
     pub place: &'static str,
-    /// What the paper claims there.
+    /// The paper's claim.
     pub claim: &'static str,
     /// How our figures came about.
     pub fidelity: Vec<Fidelity>,
     /// How long it took.
     pub seconds: f64,
-    /// What it gave.
+    /// The result.
     #[serde(flatten)]
     pub outcome: Outcome,
 }
 
 impl Record {
-    /// Says whether there is a band for any value of ours.
+    /// Returns whether any value of ours has a band.
     pub fn has_bands(&self) -> bool {
         self.outcome.values.iter().any(|value| value.band.is_some())
     }
 
-    /// Says whether all values of ours lie in their bands.
+    /// Returns whether all values of ours lie in their bands.
     pub fn holds(&self) -> bool {
         self.outcome.failed().next().is_none()
     }
@@ -57,11 +55,11 @@ pub struct Reproduction {
     pub scale: Scale,
     /// The seed of everything.
     pub seed: u64,
-    /// Whether real captures, rules and logs were at hand.
+    /// Whether real captures, rules and logs were available.
     pub with_data: bool,
-    /// What was run, in the papers' order.
+    /// The items that ran, in the papers' order.
     pub items: Vec<Record>,
-    /// Whether all that was asked for was run.
+    /// Whether all requested items ran.
     pub complete: bool,
 }
 
@@ -90,11 +88,11 @@ impl Reproduction {
         }
     }
 
-    /// Runs an item and keeps what it gave.
+    /// Runs an item and stores its result.
     ///
     /// # Errors
     ///
-    /// As the item's; nothing is kept then.
+    /// The item's error; nothing is stored then.
     ///
     /// # Panics
     ///
@@ -115,7 +113,7 @@ impl Reproduction {
         Ok(self.items.last().expect("just pushed"))
     }
 
-    /// Says whether all values of ours lie in their bands.
+    /// Returns whether all values of ours lie in their bands.
     pub fn holds(&self) -> bool {
         self.items.iter().all(Record::holds)
     }
@@ -128,56 +126,13 @@ impl Reproduction {
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("maps with text for keys")
     }
-
-    /// Writes `report.html`, `result.json`, and per item its values, and per chart its numbers and its picture.
-    ///
-    /// # Errors
-    ///
-    /// [`RecordError`] with the file that could not be written; those before it stand.
-    pub fn write(&self, folder: &Path) -> Result<(), RecordError> {
-        let put = |path: PathBuf, bytes: &[u8]| {
-            let parent = path.parent().unwrap_or(folder);
-            let written = fs::create_dir_all(parent).and_then(|()| fs::write(&path, bytes));
-            written.map_err(|source| RecordError { path, source })
-        };
-        for record in &self.items {
-            let base = folder.join(record.id);
-            put(base.with_extension("csv"), &values_csv(record))?;
-            for (number, chart) in (1..).zip(&record.outcome.charts) {
-                let name = |ending: &str| {
-                    let file = base.file_name().unwrap_or_default().to_string_lossy();
-                    base.with_file_name(format!("{file}-{number}.{ending}"))
-                };
-                put(name("csv"), &csv_of(&chart.rows()))?;
-                if let Ok(svg) = chart.svg() {
-                    put(name("svg"), svg.as_bytes())?;
-                }
-            }
-        }
-        put(folder.join("result.json"), self.to_json().as_bytes())?;
-        put(folder.join("report.html"), page::html(self).as_bytes())
-    }
-}
-
-fn values_csv(record: &Record) -> Vec<u8> {
-    let mut rows = vec![Value::COLUMNS.map(str::to_owned).to_vec()];
-    rows.extend(record.outcome.values.iter().map(|value| value.cells().to_vec()));
-    csv_of(&rows)
-}
-
-/// Returns rows as CSV. Writing to memory does not fail.
-fn csv_of(rows: &[Vec<String>]) -> Vec<u8> {
-    let mut writer = csv::WriterBuilder::new().flexible(true).from_writer(Vec::new());
-    for row in rows {
-        writer.write_record(row).expect("memory takes every record");
-    }
-    writer.into_inner().expect("memory flushes")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::experiment::{Value, Verdict};
+    use crate::page;
     use flowloom_measure::chart::{Axis, Chart, Series};
 
     fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
@@ -208,7 +163,7 @@ mod tests {
         assert!(reproduction.run(&ITEM, &context).unwrap().holds());
         let folder = tempfile::tempdir().unwrap();
         reproduction.write(folder.path()).unwrap();
-        let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+        let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
         assert_eq!(read("dhash/test.csv").lines().nth(1), Some("a <b>,ns,1,1.5,1,2,true,"));
         assert_eq!(read("dhash/test.csv").lines().nth(2), Some("bound,%,6,5,,,true,below"));
         assert_eq!(read("dhash/test-1.csv").lines().count(), 3);
@@ -229,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_band_is_not_said_to_be_inside() {
+    fn a_value_without_a_band_is_not_reported_as_inside() {
         let run = |_: &Context<'_>| Ok(Outcome::new(Verdict::agrees("in shape")));
         let item = Item { run, ..ITEM };
         let go_on = || true;

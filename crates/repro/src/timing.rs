@@ -4,7 +4,7 @@ use flowloom_measure::{Rounds, Summary};
 
 use crate::experiment::{Context, ItemError};
 
-/// Something to be timed: its name, and what it does in a round.
+/// A timed variant: its name and the work of a round.
 pub(crate) struct Timed<'a> {
     name: String,
     items: u64,
@@ -12,7 +12,7 @@ pub(crate) struct Timed<'a> {
 }
 
 impl<'a> Timed<'a> {
-    /// Returns work on so many items a round.
+    /// Returns work on a number of items per round.
     pub(crate) fn new(name: impl Into<String>, items: u64, run: impl FnMut() + 'a) -> Self {
         Self { name: name.into(), items, run: Box::new(run) }
     }
@@ -22,7 +22,7 @@ impl<'a> Timed<'a> {
 ///
 /// # Errors
 ///
-/// [`ItemError::Interrupted`] before the first round is over; after it, what there is counts.
+/// [`ItemError::Interrupted`] before the first round is over; after it, the completed rounds count.
 pub(crate) fn nanoseconds(
     context: &Context<'_>,
     rounds: usize,

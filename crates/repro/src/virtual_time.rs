@@ -1,7 +1,8 @@
-//! What the items on schedulers share: machines, traffic and runs in virtual time.
+//! Machines, traffic and runs in virtual time that items on schedulers share.
 
+use flowloom::scheduler::registry::Scheme;
 use flowloom::scheduler::sim::models::Model;
-use flowloom::scheduler::sim::{Machine, Offered, Pace, Report, Scheme};
+use flowloom::scheduler::sim::{Machine, Offered, Pace, Report};
 use flowloom::scheduler::{SetupError, Topology};
 
 use crate::experiment::{Context, ItemError};
@@ -25,7 +26,8 @@ pub(crate) fn xeon() -> Result<Machine, ItemError> {
     Ok(Machine::xeon(topology("8")?))
 }
 
-/// Returns jobs that come as fast as they are taken: a tenth of the model's at the smallest scale, all at the largest.
+/// Returns jobs for a saturated machine: a tenth of the model's at the smallest scale, all at the
+/// largest.
 pub(crate) fn saturating(context: &Context<'_>, model: Model) -> Result<Offered, ItemError> {
     let packets = model.packets() / context.scale.pick(20, 4, 1);
     let traffic = model.generate(packets, context.seed).map_err(failed("making traffic"))?;
@@ -46,7 +48,8 @@ pub(crate) fn saturating_alike(
     Offered::of(traffic, Pace::Closed).map_err(failed("making traffic"))
 }
 
-/// Returns jobs that arrive by chance at `percent` of what the machine can do of them, in waves of `wave_cycles` if not 0.
+/// Returns jobs that arrive at random at `percent` of the machine's throughput, in waves of
+/// `wave_cycles` if not 0.
 pub(crate) fn arriving(
     context: &Context<'_>,
     model: Model,
@@ -78,7 +81,7 @@ pub(crate) fn run(
     scheme.run(machine, offered, context.seed).map_err(failed(name))
 }
 
-/// Says what of a run is worth knowing beside its speed.
+/// Returns the properties of a run beside its speed.
 pub(crate) fn order_of(report: &Report) -> String {
     format!("{} {} reorders, {} races", report.scheduler, report.reorders, report.races)
 }

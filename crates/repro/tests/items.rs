@@ -1,12 +1,12 @@
-//! Every item runs at the smallest scale, each of our values lies in its band, and each item draws a figure.
-//! An item that needs data which is not there says so, and is skipped.
+//! Every item runs at the smallest scale, each of our values lies in its band, and each item draws
+//! a figure. An item whose data is missing reports it, and is skipped.
 
 use std::path::PathBuf;
 
 use flowloom_measure::{Host, rows::Tool};
 use flowloom_repro::{Context, PAPERS, Reproduction, Scale, Verdict};
 
-/// Runs a paper's items, and returns what is wrong with them.
+/// Runs a paper's items, and returns their failures.
 fn complaints(paper: &str) -> Vec<String> {
     let data = std::env::var_os("FLOWLOOM_DATA").map(PathBuf::from);
     let go_on = || true;

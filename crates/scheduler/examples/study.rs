@@ -1,24 +1,27 @@
-//! Is our better scheme anywhere below the best of the papers'? Many models, machines, loads and seeds, in virtual time.
+//! Is our better scheme anywhere below the best of the papers'? Many models, machines, loads and
+//! seeds, in virtual time.
 //!
 //! ```sh
-//! cargo run --release -p flowloom-scheduler --example study             # what policies were made with
-//! cargo run --release -p flowloom-scheduler --example study -- before   # what judged them before, and was learnt from since
+//! cargo run --release -p flowloom-scheduler --example study             # tuning set
+//! cargo run --release -p flowloom-scheduler --example study -- before   # first test set
 //! cargo run --release -p flowloom-scheduler --example study -- judge    # what they never saw
 //! cargo run --release -p flowloom-scheduler --example study -- judge 3 200000
 //! ```
 //!
-//! The arguments are the set, the number of seeds, and the packets of a run. A rate is jobs done per cycle; a row is
-//! its ratio to the best of those that the papers have and that keep a flow's order. Schemes that race or reorder,
-//! and those whose threads an idealised operating system moves for free, are no rivals.
+//! The arguments are the set, the number of seeds, and the packets of a run. A rate is jobs
+//! completed per cycle; a row is its ratio to the best scheme of the papers that keeps a flow's
+//! order. Schemes that reorder, and those whose threads an idealised operating system moves for
+//! free, do not count as rivals.
 
 #![expect(clippy::print_stdout, reason = "a program that prints a table")]
 #![expect(clippy::cast_precision_loss, reason = "shown as a few digits")]
 
 use flowloom_scheduler::SetupError;
+use flowloom_scheduler::registry::Scheme;
 use flowloom_scheduler::sim::models::Model;
-use flowloom_scheduler::sim::{Machine, Offered, Pace, Scheme, WhenFull};
+use flowloom_scheduler::sim::{Machine, Offered, Pace, WhenFull};
 
-/// What the papers and the field have, order kept.
+/// Order-keeping schemes of the papers and of the field.
 const RIVALS: [&str; 12] =
     ["dh", "crc", "rss++", "fixed", "hrw", "hrw3", "adaptive", "fbs", "p2c", "ph", "lfb", "lfb-ns"];
 const OURS: [&str; 2] = ["flowpin", "flowpull"];
@@ -27,15 +30,16 @@ const LOST: f64 = 0.98;
 /// Rows that are printed of each of ours.
 const ROWS: usize = 12;
 
-/// A machine and how jobs come to it.
+/// A machine, and how jobs arrive at it.
 struct Setting {
     name: &'static str,
     machine: Machine,
-    /// Percent of what the machine can do, and whether in waves; none for as fast as jobs are taken.
+    /// Percent of the machine's capacity, and whether jobs arrive in waves; none for a saturated
+    /// machine.
     load: Option<(u64, bool)>,
 }
 
-/// One run: what it was of, and the rates of all schemes over the best rival's.
+/// One run: its name, and the rate of each scheme relative to the best rival.
 struct Row {
     model: Model,
     setting: &'static str,
@@ -123,7 +127,8 @@ fn summarise(rows: &[Row], name: &str, of: impl Fn(&Row) -> f64) {
     }
 }
 
-/// Returns models with these thousandths of an elephant, and these numbers of flows with thousandths of an exponent.
+/// Returns models with these thousandths of an elephant, and these numbers of flows with
+/// thousandths of an exponent.
 fn models(elephants: [u32; 2], zipf: [(u32, u32); 2]) -> [Model; 9] {
     let [first, second] = elephants.map(|elephant_permille| Model::L7 { elephant_permille });
     let [third, fourth] = zipf.map(|(flows, exponent_permille)| Model::Zipf { flows, exponent_permille });
@@ -178,7 +183,7 @@ fn judged_before() -> Result<Vec<Setting>, SetupError> {
         closed("xeon 2x4x2", xeon("2x4x2")?),
         closed("xeon 12, uneven", xeon("12,3=25,7=200")?),
         closed("xeon 8, pool 256", Machine { pool_packets: 256, ..xeon("8")? }),
-        closed("xeon 8, told late", Machine { chunk: 128, batch: 128, ..xeon("8")? }),
+        closed("xeon 8, reported late", Machine { chunk: 128, batch: 128, ..xeon("8")? }),
         closed("niagara 4x2x4, queue 8", Machine { queue_packets: 8, ..niagara("4x2x4,-0")? }),
         closed(
             "niagara, queue 64, demand 25 %",
@@ -205,7 +210,7 @@ fn unseen() -> Result<Vec<Setting>, SetupError> {
         closed("xeon 6x2, uneven", xeon("6x2,0=50,11=150")?),
         closed("xeon 12, pool 700", Machine { pool_packets: 700, ..xeon("12")? }),
         closed("niagara 6x2x3, queue 24", Machine { queue_packets: 24, ..niagara("6x2x3,-0")? }),
-        // The dispatcher slows a pipeline, and nobody has told the policy.
+        // The dispatcher slows a pipeline, and the topology does not say so.
         closed("niagara 6x2x3, untold", Machine { queue_packets: 24, ..niagara("6x2x3")? }),
         closed("niagara, demand 60 %", Machine { thread_demand_permille: 600, ..niagara("8x2x4,-0")? }),
         Setting { name: "xeon 12, waves at 85 %", machine: xeon("12")?, load: Some((85, true)) },

@@ -1,19 +1,22 @@
-//! What every placement policy must satisfy. Run by each policy's tests, and open to policies of other crates.
+//! Laws of placement and pull policies. Each policy's tests run them; run them on your own policies
+//! too.
 
 use flowloom_flow_key::hash::fold::split_mix;
 
-use crate::{Decision, Intake, LoadView, OrderGuarantee, Placement, WorkItem, WorkerCount, WorkerId};
+use crate::{Decision, LoadView, OrderGuarantee, Placement, PullPolicy, WorkItem, WorkerCount, WorkerId};
 
-/// Checks that a policy which promises order keeps it, whatever workers and queues do; `seed` decides what they do.
+/// Checks that a policy which guarantees order keeps it, whatever workers and queues do. `seed`
+/// decides what they do.
 ///
-/// Items of many flows are placed in batches of 1 to 64; between batches workers complete some of what they have,
-/// some of them tell of it late, and some items are dropped on the way. A flow may be given to another worker only when
-/// that cannot put two of its items into work at once or out of order.
+/// The check places items of many flows in batches of 1 to 64. Between batches workers complete
+/// some of their items, report some completions late, and some items are dropped before they reach
+/// a worker. A flow may move to another worker only when that cannot put two of its items into work
+/// at once or out of order.
 ///
 /// # Panics
 ///
-/// When the policy promises [`OrderGuarantee::Home`] or [`OrderGuarantee::PerFlow`] and breaks the promise, or decides for a worker
-/// that does not exist.
+/// When the policy promises [`OrderGuarantee::Home`] or [`OrderGuarantee::PerFlow`] and breaks the
+/// promise, or decides for a worker that does not exist.
 pub fn check_order(policy: &mut dyn Placement, workers: WorkerCount, seed: u64) {
     let mut state = seed;
     let broken = order_broken(policy, workers, &mut || split_mix(&mut state));
@@ -22,8 +25,8 @@ pub fn check_order(policy: &mut dyn Placement, workers: WorkerCount, seed: u64) 
     }
 }
 
-/// Returns how often a flow was given to a worker while another still had packets of it (or, for a policy that promises a
-/// home, ever), in 400 batches of what `draw` decides.
+/// Returns how often a flow moved to a worker while another still had packets of it (or, for a
+/// policy that guarantees a home, moved at all), in 400 batches that `draw` decides.
 ///
 /// # Panics
 ///
@@ -36,9 +39,10 @@ pub fn order_broken(
     const FLOWS: u64 = 48;
     let count = usize::from(workers.get());
     let home = policy.order() == OrderGuarantee::Home;
-    // The queues as they are: the flow of each item, oldest first. And what the policy is told of them.
+    // The actual queues: the flow of each item, oldest first. And the counters that the policy
+    // sees.
     let mut queues = vec![std::collections::VecDeque::<usize>::new(); count];
-    let (mut sent, mut done, mut told) = (vec![0_u64; count], vec![0_u64; count], vec![0_u64; count]);
+    let (mut sent, mut done, mut reported) = (vec![0_u64; count], vec![0_u64; count], vec![0_u64; count]);
     let (mut sent_bytes, mut done_bytes) = (vec![0_u64; count], vec![0_u64; count]);
     let mut last_worker = vec![None; FLOWS as usize];
     let mut in_flight = vec![0_u32; FLOWS as usize];
@@ -58,7 +62,7 @@ pub fn order_broken(
         let mut decisions = vec![Decision::Drop; items.len()];
         let load = LoadView {
             sent: &sent,
-            completed: &told,
+            completed: &reported,
             sent_bytes: &sent_bytes,
             completed_bytes: &done_bytes,
             busy: &done_bytes,
@@ -90,68 +94,69 @@ pub fn order_broken(
             }
             done_bytes[worker] = done_bytes[worker].min(sent_bytes[worker]);
             if !draw().is_multiple_of(4) {
-                told[worker] = done[worker];
+                reported[worker] = done[worker];
             }
         }
     }
     broken
 }
 
-/// Checks an intake: nothing is lost or made, a flow is in one hand at a time and in order, and no worker goes without
-/// work for ever while packets wait.
+/// Checks a pull policy: it neither loses nor invents packets, one worker at a time has a flow and
+/// in order, and no worker idles for ever while packets wait.
 ///
 /// # Panics
 ///
-/// When one of that does not hold, or the intake was made for another number of workers.
-pub fn check_intake(intake: &mut dyn Intake, workers: WorkerCount, seed: u64) {
+/// When the policy breaks one of these laws, or was made for another number of workers.
+pub fn check_pull(policy: &mut dyn PullPolicy, workers: WorkerCount, seed: u64) {
     const FLOWS: u64 = 40;
-    let made_for = intake.workers().unwrap_or(workers.get().into());
-    assert_eq!(made_for, usize::from(workers.get()), "{}: made for another number", intake.name());
+    let made_for = policy.workers().unwrap_or(workers.get().into());
+    assert_eq!(made_for, usize::from(workers.get()), "{}: made for another number", policy.name());
     let mut state = seed;
     let mut flow_of = Vec::new();
-    let mut in_hand: Vec<Option<usize>> = vec![None; usize::from(workers.get())];
+    let mut held: Vec<Option<usize>> = vec![None; usize::from(workers.get())];
     let mut last_done = vec![0_u32; FLOWS as usize];
     let (mut fetched, mut rounds) = (0, 0);
-    // Where all packets wait for one worker, one question of as many as there are workers fetches one.
+    // Where all packets wait for one worker, asking every worker once fetches one of them.
     let rounds_max = 100_000.max(20_000 * u32::from(workers.get()));
-    let mut ask = |intake: &mut dyn Intake, worker: WorkerId, flow_of: &[usize]| {
-        in_hand[worker.index()] = None;
-        let Some(next) = intake.next(worker) else { return false };
+    let mut ask = |policy: &mut dyn PullPolicy, worker: WorkerId, flow_of: &[usize]| {
+        held[worker.index()] = None;
+        let Some(next) = policy.next(worker) else { return false };
         let flow = flow_of[next.token as usize];
-        assert!(!in_hand.contains(&Some(flow)), "{}: a flow in two hands, seed {seed}", intake.name());
-        assert!(next.token + 1 > last_done[flow], "{}: a flow out of order, seed {seed}", intake.name());
+        assert!(!held.contains(&Some(flow)), "{}: two workers hold a flow, seed {seed}", policy.name());
+        assert!(next.token + 1 > last_done[flow], "{}: a flow out of order, seed {seed}", policy.name());
         last_done[flow] = next.token + 1;
-        in_hand[worker.index()] = Some(flow);
+        held[worker.index()] = Some(flow);
         true
     };
-    while rounds < 3000 || intake.waiting() > 0 {
+    while rounds < 3000 || policy.waiting() > 0 {
         rounds += 1;
-        assert!(rounds < rounds_max, "{}: {} packets wait for ever", intake.name(), intake.waiting());
+        assert!(rounds < rounds_max, "{}: {} packets wait for ever", policy.name(), policy.waiting());
         let word = split_mix(&mut state);
         if rounds < 3000 && word.is_multiple_of(2) {
             let flow = ((word >> 8) % FLOWS).min((word >> 20) % FLOWS) as usize;
             let mut mix = flow as u64;
             let digest = (split_mix(&mut mix) >> 32) as u32;
-            let before = intake.waiting();
+            let before = policy.waiting();
             let token = flow_of.len() as u32;
             flow_of.push(flow);
-            intake.arrive(token, WorkItem { digest, bytes: 60 + (word >> 40) as u32 % 1400 });
-            assert_eq!(intake.waiting(), before + 1);
+            policy.arrive(token, WorkItem { digest, bytes: 60 + (word >> 40) as u32 % 1400 });
+            assert_eq!(policy.waiting(), before + 1);
         } else {
             let worker = WorkerId::from((word >> 32) as u16 % workers.get());
-            fetched += u32::from(ask(intake, worker, &flow_of));
+            fetched += u32::from(ask(policy, worker, &flow_of));
         }
     }
-    assert_eq!(fetched as usize, flow_of.len(), "{}", intake.name());
+    assert_eq!(fetched as usize, flow_of.len(), "{}", policy.name());
 }
 
-/// Checks a policy over `workers` workers with work drawn from `seed`, with nothing known of what they have waiting. Whether flows
-/// keep their order under load is [`check_order`]'s to say: call both, with a policy that has decided nothing yet.
+/// Checks a policy over `workers` workers with items drawn from `seed`, without load information.
+/// [`check_order`] checks order under load: call both, each with a new policy.
 ///
 /// # Panics
 ///
-/// When the policy was made for another number of workers, decides for one that does not exist, leaves one far from its share, or
-/// promises a home and decides otherwise when items are cut into other batches.
+/// When the policy was made for another number of workers, decides for one that does not exist,
+/// gives one a share far from its own, or guarantees a home and decides differently when the same
+/// items arrive in other batches.
 #[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
 pub fn check(policy: &mut dyn Placement, workers: WorkerCount, seed: u64) {
     const ITEMS: usize = 40_000;
@@ -204,9 +209,10 @@ mod tests {
     use std::collections::VecDeque;
 
     use super::*;
-    use crate::intake::{Fetched, Steps};
+    use crate::pull::{FetchCost, Fetched};
 
-    /// Decides by the digest and the number of the item in its batch, and promises what it is told to.
+    /// Decides by the digest and by the item's index in its batch, and claims the order guarantee
+    /// it was given.
     struct Careless(OrderGuarantee, fn(u32, usize) -> u16);
 
     impl Placement for Careless {
@@ -225,17 +231,17 @@ mod tests {
         }
     }
 
-    /// Gives its packets to whoever asks, from the front, from the back, or not at all.
+    /// Returns its packets from the front, from the back, or not at all.
     struct Heap(VecDeque<u32>, fn(&mut VecDeque<u32>) -> Option<u32>);
 
-    impl Intake for Heap {
+    impl PullPolicy for Heap {
         fn arrive(&mut self, token: u32, _item: WorkItem) -> Option<WorkerId> {
             self.0.push_back(token);
             None
         }
 
         fn next(&mut self, _worker: WorkerId) -> Option<Fetched> {
-            (self.1)(&mut self.0).map(|token| Fetched { token, steps: Steps::default() })
+            (self.1)(&mut self.0).map(|token| Fetched { token, steps: FetchCost::default() })
         }
 
         fn waiting(&self) -> usize {
@@ -251,10 +257,10 @@ mod tests {
         }
     }
 
-    /// Returns what a law says of it, if anything.
+    /// Returns the violation that a law finds, if any.
     fn objection(law: impl FnOnce() + std::panic::UnwindSafe) -> String {
-        let Err(said) = std::panic::catch_unwind(law) else { return String::new() };
-        said.downcast_ref::<String>().cloned().unwrap_or_else(|| "without words".to_owned())
+        let Err(panic) = std::panic::catch_unwind(law) else { return String::new() };
+        panic.downcast_ref::<String>().cloned().unwrap_or_else(|| "without a message".to_owned())
     }
 
     fn workers(count: usize) -> WorkerCount {
@@ -265,15 +271,15 @@ mod tests {
     fn a_promise_that_is_not_kept_is_noticed() {
         let order =
             |promise, decide| objection(move || check_order(&mut Careless(promise, decide), workers(4), 1));
-        let by_turns: fn(u32, usize) -> u16 = |_, at| at as u16 % 4;
+        let by_position: fn(u32, usize) -> u16 = |_, at| at as u16 % 4;
         let by_digest: fn(u32, usize) -> u16 = |digest, _| digest as u16 % 4;
         assert!(order(OrderGuarantee::Home, |_, _| 4).contains("careless chose worker 4 of 4"));
         assert!(
-            order(OrderGuarantee::PerFlow, by_turns)
+            order(OrderGuarantee::PerFlow, by_position)
                 .contains("careless puts packets of a flow in two places")
         );
-        assert!(order(OrderGuarantee::Home, by_turns).contains("in two places"));
-        for kept in [order(OrderGuarantee::None, by_turns), order(OrderGuarantee::Home, by_digest)] {
+        assert!(order(OrderGuarantee::Home, by_position).contains("in two places"));
+        for kept in [order(OrderGuarantee::None, by_position), order(OrderGuarantee::Home, by_digest)] {
             assert_eq!(kept, "");
         }
     }
@@ -290,18 +296,18 @@ mod tests {
         // Two thirds for the first two, one third for the others.
         let uneven = |digest: u32, _| [0, 0, 1, 1, 2, 3][digest as usize % 6];
         assert!(check(OrderGuarantee::Home, uneven).contains("expected"));
-        let by_turns: fn(u32, usize) -> u16 = |_, at| at as u16 % 4;
-        assert!(check(OrderGuarantee::Home, by_turns).contains("batches of 1 change decisions"));
-        assert_eq!(check(OrderGuarantee::None, by_turns), "");
+        let by_position: fn(u32, usize) -> u16 = |_, at| at as u16 % 4;
+        assert!(check(OrderGuarantee::Home, by_position).contains("batches of 1 change decisions"));
+        assert_eq!(check(OrderGuarantee::None, by_position), "");
     }
 
     #[test]
     fn an_intake_that_loses_order_packets_or_patience_is_noticed() {
         let check = |count, take| {
-            objection(move || check_intake(&mut Heap(VecDeque::new(), take), workers(count), 1))
+            objection(move || check_pull(&mut Heap(VecDeque::new(), take), workers(count), 1))
         };
         assert_eq!(check(1, VecDeque::pop_front), "");
-        assert!(check(2, VecDeque::pop_front).contains("a flow in two hands"));
+        assert!(check(2, VecDeque::pop_front).contains("two workers hold a flow"));
         assert!(check(1, VecDeque::pop_back).contains("a flow out of order"));
         assert!(check(1, |_| None).contains("wait for ever"));
         assert_ne!(

@@ -1,5 +1,16 @@
-//! Who gets the packet. No threads, no clock, no packets: the same policy objects run in the engine, in a
-//! simulator, and inside somebody else's loop.
+//! Scheduling policies: which worker gets a packet.
+//!
+//! A policy has no threads, no clock and no packets, so the same object runs in the engine, in a
+//! simulator, and in your own loop.
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | [`placement`] | push policies: the dispatcher assigns packets to workers |
+//! | [`pull`] | pull policies: workers fetch packets |
+//! | [`registry`] | every policy by name |
+//! | [`topology`] | the tree of sockets, cores, pipelines and threads |
+//! | [`sim`] | a machine in virtual time that runs policies |
+//! | [`laws`] | checks that a policy keeps what it promises |
 //!
 //! ```
 //! use flowloom_scheduler::{Decision, DirectHash, LoadView, Placement, WorkItem, WorkerCount};
@@ -18,18 +29,15 @@
 )]
 #![cfg_attr(test, expect(clippy::cast_precision_loss, reason = "counts of tests, far below 2^52"))]
 
-pub mod intake;
 pub mod laws;
 pub mod placement;
+pub mod pull;
+pub mod registry;
 pub mod sim;
 pub mod topology;
 
 pub use flowloom_flow_key::FlowKey;
 
-pub use intake::flow_pull::FlowPull;
-pub use intake::last_flow_bundle::LastFlowBundle;
-pub use intake::packet_handoff::PacketHandoff;
-pub use intake::{Fetched, Intake};
 pub use placement::adaptive::Adaptive;
 pub use placement::cached::Cached;
 pub use placement::direct_hash::DirectHash;
@@ -48,6 +56,10 @@ pub use placement::{
     ByDigest, Decision, LoadView, OrderGuarantee, Placement, SetupError, WORKERS_MAX, WorkItem,
     WorkerCount, WorkerId,
 };
+pub use pull::flow_pull::FlowPull;
+pub use pull::last_flow_bundle::LastFlowBundle;
+pub use pull::packet_handoff::PacketHandoff;
+pub use pull::{FetchCost, Fetched, PullPolicy};
 pub use topology::Topology;
 
 #[cfg(doctest)]

@@ -1,8 +1,8 @@
-//! The machine as a policy sees it: a tree whose leaves are workers.
+//! The machine as policies see it: a tree whose leaves are workers.
 //!
 //! ```text
-//!  8x2x4      core 0 ─┬─ pipeline 0 ─ threads 0–3        nodes of a level are numbered from the left,
-//!                     └─ pipeline 1 ─ threads 4–7        so children and workers of a node are neighbours
+//!  8x2x4      core 0 ─┬─ pipeline 0 ─ threads 0–3     nodes of a level are numbered in order,
+//!                     └─ pipeline 1 ─ threads 4–7     so those below a node are neighbours
 //!             core 1 ─┬─ pipeline 2 ─ threads 8–11
 //!               ⋮     ⋮
 //! ```
@@ -28,7 +28,8 @@ const DEMAND_FULL: u32 = 1000;
 struct Level {
     /// Capacity of each node, the sum of its workers'.
     capacity: Vec<u32>,
-    /// First child of each node in the level below, and the number of nodes there; empty for workers.
+    /// First child of each node in the level below, and the number of nodes there; empty for
+    /// workers.
     first_child: Vec<u16>,
     /// First worker of each node, and the number of workers.
     first_worker: Vec<u16>,
@@ -44,7 +45,7 @@ struct Level {
 /// use flowloom_scheduler::Topology;
 /// let niagara: Topology = "8x2x4,-0".parse()?;
 /// assert_eq!((niagara.workers().get(), niagara.levels()), (63, 3));
-/// // The dispatcher has thread 0, so the first pipeline has three quarters of the others' capacity.
+/// // The dispatcher has thread 0: the first pipeline has three quarters of the capacity.
 /// assert_eq!((niagara.capacity(1, 0), niagara.capacity(1, 1)), (300, 400));
 /// # Ok::<(), flowloom_scheduler::SetupError>(())
 /// ```
@@ -57,7 +58,7 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// Returns workers side by side, all alike.
+    /// Returns a topology of equal workers on one level.
     #[must_use]
     pub fn flat(workers: WorkerCount) -> Self {
         let count = workers.get();
@@ -72,15 +73,17 @@ impl Topology {
         }
     }
 
-    /// Returns the tree of workers whose places are known: for each, the numbers of what it belongs to from the
-    /// outermost (socket, say) to itself, and its capacity in hundredths of an ordinary worker.
+    /// Returns a tree of workers with known places. A place is the list of the numbers of the nodes
+    /// that contain the worker, from the outermost (a socket, say) to itself; the capacity is in
+    /// hundredths of an ordinary worker.
     ///
-    /// Workers are numbered in the order of their places. This is what a front end makes of what the system tells.
+    /// Workers are numbered in the order of their places. Use this to describe the topology that
+    /// the system reports.
     ///
     /// # Errors
     ///
-    /// [`SetupError`] for no worker or too many, no level or too many, places of unequal depth, a place that occurs
-    /// twice, a capacity of zero or above [`CAPACITY_MAX`].
+    /// [`SetupError`] for no worker or too many, no level or too many, places of unequal depth, a
+    /// place that occurs twice, a capacity of zero or above [`CAPACITY_MAX`].
     pub fn from_places(mut places: Vec<(Vec<u32>, u32)>) -> Result<Self, SetupError> {
         WorkerCount::new(places.len())?;
         let depth = places[0].0.len();
@@ -103,15 +106,16 @@ impl Topology {
         Ok(Self { levels, thread_demand_permille: DEMAND_FULL })
     }
 
-    /// Returns the same tree, where one thread can use so much of its pipeline, in thousandths: at 250 four threads do not
-    /// slow each other. Without it, a thread that is alone on a pipeline uses all of it.
+    /// Returns the same tree with the share of its pipeline that one thread can use, in
+    /// thousandths: at 250 four threads do not slow each other. By default a thread alone on a
+    /// pipeline uses all of it.
     #[must_use]
     pub fn with_thread_demand(mut self, permille: u32) -> Self {
         self.thread_demand_permille = permille.clamp(1, DEMAND_FULL);
         self
     }
 
-    /// Says whether the workers of a pipeline, were all of them at work, would slow each other.
+    /// Returns whether the workers of a pipeline slow each other when all of them run.
     #[must_use]
     pub fn is_contended(&self, pipeline: usize) -> bool {
         let workers = self.workers_of(self.pipeline_level(), pipeline).len() as u64;
@@ -128,7 +132,7 @@ impl Topology {
     ///
     /// # Panics
     ///
-    /// Never: a topology is made of 1 to [`WORKERS_MAX`] workers.
+    /// Never: a topology has 1 to [`WORKERS_MAX`] workers.
     #[must_use]
     pub fn workers(&self) -> WorkerCount {
         WorkerCount::new(self.nodes(self.levels.len() - 1))
@@ -165,21 +169,21 @@ impl Topology {
         usize::from(self.levels[level].node_of[worker.index()])
     }
 
-    /// Returns the level whose nodes share execution units among their workers: the one above the workers, or the
-    /// workers' own where there is no other.
+    /// Returns the level whose nodes share execution units among their workers: the one above the
+    /// workers, or the workers' own if there is no other.
     #[must_use]
     pub fn pipeline_level(&self) -> usize {
         self.levels.len().saturating_sub(2)
     }
 
-    /// Returns the level whose nodes share a private cache: the one above the pipelines in a tree of three or more,
-    /// the pipelines' in a tree of two, else the workers' own.
+    /// Returns the level whose nodes share a private cache: the one above the pipelines in a tree
+    /// of three or more levels, the pipelines' in a tree of two, else the workers' own.
     #[must_use]
     pub fn cache_level(&self) -> usize {
         self.levels.len().saturating_sub(3)
     }
 
-    /// Returns what the nodes of a level are called.
+    /// Returns the name of a level's nodes.
     #[must_use]
     pub fn level_name(&self, level: usize) -> &'static str {
         const NAMES: [&str; LEVELS_MAX] = ["socket", "core", "pipeline", "thread"];
@@ -197,7 +201,7 @@ fn range(offsets: &[u16], node: usize) -> Range<usize> {
     }
 }
 
-/// Makes one level of sorted places: a node for each distinct prefix of that length.
+/// Builds one level from sorted places: a node for each distinct prefix of that length.
 fn level(places: &[(Vec<u32>, u32)], prefix: usize) -> Level {
     let mut made = Level {
         capacity: Vec::new(),
@@ -234,12 +238,13 @@ fn level(places: &[(Vec<u32>, u32)], prefix: usize) -> Level {
 impl FromStr for Topology {
     type Err = SetupError;
 
-    /// Reads `8x2x4`: nodes per level from the outermost. Parts after commas change threads, counted from 0 in the
-    /// whole tree: `-0` takes one out (a dispatcher has it), `5=50` gives one half of the ordinary capacity.
+    /// Parses `8x2x4`: nodes per level from the outermost. Parts after commas change threads,
+    /// counted from 0 in the whole tree: `-0` removes one (a dispatcher runs there), `5=50` gives
+    /// one half of the ordinary capacity.
     ///
     /// # Errors
     ///
-    /// [`SetupError::Text`] for what is none of that, and as [`Topology::from_places`].
+    /// [`SetupError::Text`] for any other text, and the errors of [`Topology::from_places`].
     fn from_str(text: &str) -> Result<Self, SetupError> {
         let malformed = |part: &'static str| SetupError::Text { part };
         let mut parts = text.trim().split(',');
@@ -287,7 +292,7 @@ impl FromStr for Topology {
     }
 }
 
-/// Reads decimal digits and nothing else: the standard library would take a plus sign before them.
+/// Parses decimal digits and nothing else: the standard library would accept a plus sign.
 fn decimal<T: FromStr>(digits: &str) -> Option<T> {
     digits.parse().ok().filter(|_| !digits.starts_with('+'))
 }
@@ -363,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flat_tree_is_what_its_text_says() {
+    fn a_flat_tree_matches_its_text() {
         assert_eq!(Topology::flat(WorkerCount::new(7).unwrap()), "7".parse().unwrap());
     }
 }

@@ -1,13 +1,14 @@
-//! The in-flight protocol under every interleaving that matters: a flow that moves is seen by its new worker as the
-//! old one left it.
+//! The in-flight protocol under every interleaving that matters: a flow that moves is seen by its
+//! new worker as the old one left it.
 //!
 //! ```console
 //! $ cargo xtask loom
 //! ```
 //!
-//! The policy is the real one. A ring is a channel of loom's, which orders its two ends and nothing else; the count of
-//! completed items is published with Release and read with Acquire, as in the engine. A flow's state is written with
-//! Relaxed, so a worker sees it only if something has ordered the two workers.
+//! The policy is the real one. A ring is a loom channel, which orders its two ends and nothing
+//! else; the count of completed items is published with Release and read with Acquire, as in the
+//! engine. A flow's state is written with Relaxed, so a worker sees it only if another access has
+//! ordered the two workers.
 
 #![cfg(loom)]
 
@@ -17,10 +18,10 @@ use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::mpsc::{Receiver, Sender, channel};
 use loom::thread;
 
-/// A flow that goes to worker 0 where both are free, and another that does too.
+/// A flow that goes to worker 0 where both are idle, and another such flow.
 const OTHER: u32 = 0;
 const FLOW: u32 = 1 << 31;
-/// Nothing follows.
+/// End of the channel.
 const END: usize = usize::MAX;
 
 #[derive(Default)]
@@ -31,7 +32,7 @@ struct Shared {
     in_work: AtomicUsize,
 }
 
-/// Takes packets until the end; `early` tells of a packet before it is processed, which is wrong.
+/// Takes packets until the end; `early` reports a packet before it is processed, which is wrong.
 fn work(shared: &Shared, own: usize, ring: &Receiver<usize>, early: bool) {
     let mut done = 0;
     while let Ok(packet) = ring.recv() {

@@ -1,4 +1,5 @@
-//! Every push policy keeps the order that its type promises, and those that promise none are seen to break it.
+//! Every push policy keeps the order that its type promises, and those that promise none are seen
+//! to break it.
 
 use flowloom_scheduler::placement::adaptive::{Form, Threshold};
 use flowloom_scheduler::{

@@ -1,11 +1,16 @@
-//! The same seeds give the same traffic, the same runs and the same laws on every machine: figures of the first that ran them.
+//! A seed gives the same traffic, the same runs and the same laws on every machine. The digests
+//! were recorded on the first machine that ran them.
 //!
-//! They change when a model, a policy, the machine or a law does, and a change that was not meant shows here.
+//! They change with a model, a policy, the simulated machine or a law; this test catches unintended
+//! changes.
 
-use flowloom_scheduler::sim::models::{Digest, Model};
-use flowloom_scheduler::sim::{Machine, Offered, Pace, Report, Scheme, WhenFull};
+use flowloom_scheduler::registry::DigestKind;
+use flowloom_scheduler::registry::Scheme;
+use flowloom_scheduler::sim::models::Model;
+use flowloom_scheduler::sim::{Machine, Offered, Pace, Report, WhenFull};
 use flowloom_scheduler::{
-    Decision, Fetched, Intake, LoadView, OrderGuarantee, Placement, WorkItem, WorkerCount, WorkerId, laws,
+    Decision, Fetched, LoadView, OrderGuarantee, Placement, PullPolicy, WorkItem, WorkerCount, WorkerId,
+    laws,
 };
 
 /// Returns one number for many: no two lists met here have the same.
@@ -30,7 +35,7 @@ fn compare<const N: usize>(found: &[(String, [u64; N])], recorded: &[(&str, [u64
     assert!(same, "figures are now\n{}", lines.join("\n"));
 }
 
-/// Returns everything that a report says.
+/// Returns every value of a report.
 fn all_of(report: &Report) -> u64 {
     let misses = report.misses;
     let mut words = vec![
@@ -73,7 +78,7 @@ fn traffic_is_drawn_alike() {
             let traffic = model.generate(40_000, 3).unwrap();
             let keys = folded(traffic.keys.iter().flat_map(|key| *key.words()));
             let servers = folded(traffic.servers.iter().map(|&server| u64::from(server)));
-            let traffic = traffic.with_arrivals(900, 100_000, 4).with_digests(Digest::Crc, 5);
+            let traffic = traffic.with_arrivals(900, 100_000, 4).with_digests(DigestKind::Crc, 5);
             let jobs = folded(traffic.jobs.iter().flat_map(|job| {
                 [job.arrival, job.flow.into(), job.digest.into(), job.bytes.into(), job.work.into()]
             }));
@@ -83,7 +88,7 @@ fn traffic_is_drawn_alike() {
     compare(&found, &TRAFFIC);
 }
 
-/// Returns four machines and what they are offered, chosen so that everything that can happen does.
+/// Returns four machines with workloads, chosen so that every kind of event occurs.
 fn settings() -> [(Machine, Offered); 4] {
     let offered = |model: Model, packets, pace| {
         let traffic = model.generate(packets, 1).expect("sound traffic").with_arrivals(600, 200_000, 1);
@@ -137,7 +142,7 @@ fn every_scheme_does_the_same_on_every_machine() {
     compare(&found, &RUNS);
 }
 
-/// Writes down what a law shows a policy, and answers in turn.
+/// Records what a law shows a policy, and assigns workers round robin.
 #[derive(Default)]
 struct Witness {
     seen: Vec<u64>,
@@ -148,8 +153,8 @@ struct Witness {
 impl Placement for Witness {
     fn place(&mut self, items: &[WorkItem], load: &LoadView<'_>, decisions: &mut [Decision]) {
         self.seen.extend(items.iter().flat_map(|item| [u64::from(item.digest), u64::from(item.bytes)]));
-        for told in [load.sent, load.completed, load.sent_bytes, load.completed_bytes, load.busy] {
-            self.seen.extend(told);
+        for reported in [load.sent, load.completed, load.sent_bytes, load.completed_bytes, load.busy] {
+            self.seen.extend(reported);
         }
         for decision in decisions {
             self.turn = (self.turn + 1) % 3;
@@ -166,7 +171,7 @@ impl Placement for Witness {
     }
 }
 
-impl Intake for Witness {
+impl PullPolicy for Witness {
     fn arrive(&mut self, token: u32, item: WorkItem) -> Option<WorkerId> {
         self.seen.extend([u64::from(token), u64::from(item.digest), u64::from(item.bytes)]);
         self.waiting.push_back(token);
@@ -176,7 +181,7 @@ impl Intake for Witness {
     fn next(&mut self, worker: WorkerId) -> Option<Fetched> {
         self.seen.push(worker.index() as u64);
         let token = self.waiting.pop_front()?;
-        Some(Fetched { token, steps: flowloom_scheduler::intake::Steps::default() })
+        Some(Fetched { token, steps: flowloom_scheduler::pull::FetchCost::default() })
     }
 
     fn waiting(&self) -> usize {
@@ -203,7 +208,7 @@ fn laws_ask_the_same_of_a_seed() {
     let found = [
         ("order", seen(&|witness| laws::check_order(witness, workers(3), 11))),
         ("shares", seen(&|witness| laws::check(witness, workers(3), 12))),
-        ("intake", seen(&|witness| laws::check_intake(witness, workers(1), 13))),
+        ("policy", seen(&|witness| laws::check_pull(witness, workers(1), 13))),
     ];
     let found: Vec<(String, [u64; 1])> =
         found.into_iter().map(|(name, figure)| (name.to_owned(), [figure])).collect();
@@ -283,5 +288,5 @@ const RUNS: [(&str, [u64; 4]); 24] = [
 const LAWS: [(&str, [u64; 1]); 3] = [
     ("order", [0x0DE5_D41E_8302_667E]),
     ("shares", [0x0C96_3BA5_6E96_8B2A]),
-    ("intake", [0x2F38_1A33_3FD1_60EE]),
+    ("policy", [0x2F38_1A33_3FD1_60EE]),
 ];

@@ -1,11 +1,11 @@
-//! What holds of every policy on every machine in virtual time.
+//! Properties that hold for every policy on every machine in virtual time.
 
 use flowloom_scheduler::placement::adaptive::{Form, Threshold};
 use flowloom_scheduler::sim::models::Model;
 use flowloom_scheduler::sim::{ExternalOrder, Job, Machine, Pace, Report, WhenFull, Workload, pull, push};
 use flowloom_scheduler::{
     Adaptive, Decision, DirectHash, Fixed, FlowBurst, FlowPin, FlowPull, HrwFlat, HrwTree, Indirection,
-    Intake, LastFlowBundle, LoadView, MinLoad, OrderGuarantee, PacketHandoff, Placement, RoundRobin,
+    LastFlowBundle, LoadView, MinLoad, OrderGuarantee, PacketHandoff, Placement, PullPolicy, RoundRobin,
     Topology, TwoChoices, WorkItem,
 };
 use proptest::prelude::*;
@@ -33,7 +33,7 @@ fn placements(topology: &Topology) -> Vec<Box<dyn Placement>> {
     ]
 }
 
-fn intakes(topology: &Topology) -> Vec<Box<dyn Intake>> {
+fn intakes(topology: &Topology) -> Vec<Box<dyn PullPolicy>> {
     vec![
         Box::new(PacketHandoff::new(topology, 12).expect("a small table")),
         Box::new(LastFlowBundle::new(topology, 8, false).expect("a small table")),
@@ -42,7 +42,7 @@ fn intakes(topology: &Topology) -> Vec<Box<dyn Intake>> {
     ]
 }
 
-/// Runs everything, and checks what must hold of each report.
+/// Runs every combination and checks the properties of each report.
 fn run_all(machine: &Machine, workload: &Workload) -> Vec<(Report, OrderGuarantee)> {
     let mut reports = Vec::new();
     for mut policy in placements(&machine.topology) {
@@ -66,7 +66,7 @@ fn run_all(machine: &Machine, workload: &Workload) -> Vec<(Report, OrderGuarante
 }
 
 #[test]
-fn who_promises_order_keeps_it_and_the_others_show_their_races() {
+fn policies_that_guarantee_order_keep_it_and_the_others_show_races() {
     for (model, shape) in [
         (Model::Dominant, "8"),
         (Model::Many, "2x2x4,-0"),
@@ -92,7 +92,8 @@ fn a_run_repeats_to_the_last_digit_on_every_machine() {
     let again: Vec<u64> =
         run_all(&machine, &workload).into_iter().map(|(report, _)| report.digest).collect();
     assert_eq!(digests, again);
-    // Of the first machine that ran this. Changes when a policy, the machine's model or the traffic does.
+    // Of the first machine that ran this. Changes when a policy, the machine's model or the traffic
+    // does.
     let all = digests.iter().fold(0_u64, |sum, digest| sum.rotate_left(7) ^ digest);
     assert_eq!(all, GOLDEN, "{all:#x}");
 }
@@ -119,7 +120,7 @@ fn a_machine_that_is_idle_for_days_goes_on() {
 }
 
 #[test]
-fn bounded_queues_drop_when_told_to_and_block_otherwise() {
+fn bounded_queues_drop_or_block_as_configured() {
     let traffic = Model::Zipf { flows: 500, exponent_permille: 1000 }.generate(20_000, 1).unwrap();
     let workload = traffic.with_arrivals(600, 0, 1).workload(Pace::Open).unwrap();
     let mut machine = Machine::xeon("8".parse().unwrap());
@@ -176,7 +177,7 @@ fn what_a_machine_cannot_be_is_refused() {
     ] {
         assert!(push(&broken, &mut policy, &workload).is_err());
     }
-    // More workers than flows is no error: most have nothing to do.
+    // More workers than flows is no error: most workers have nothing to do.
     let one =
         Workload::new(vec![Job { arrival: 0, flow: 0, digest: 9, bytes: 60, work: 100 }], Pace::Closed);
     run_all(&Machine::xeon("64".parse().unwrap()), &one.unwrap());

@@ -2,12 +2,13 @@
 
 /// An access, in 16 bytes.
 ///
-/// Time is in milliseconds from the beginning of the trace, below 2⁶³. It may stand still; where it goes back, the
-/// caches take it as standing still.
+/// Time is in milliseconds from the beginning of the trace, below 2⁶³. Two accesses may have the
+/// same time; the caches treat a time that goes back as equal to the latest.
 ///
-/// The key of a session is `address << 16 | port`, 48 bits. The 16 bits above them may tell apart sessions that had the
-/// same address and port one after the other: the state of a session that has ended is of no use to the next one, so
-/// finding it is no hit. Index functions do not see these bits. Foreign traces bring identifiers of up to 64 bits.
+/// The key of a session is `address << 16 | port`, 48 bits. The 16 bits above may distinguish
+/// successive sessions with the same address and port: the state of an ended session is of no use
+/// to the next one, so finding it is no hit. Index functions ignore these bits. Foreign traces have
+/// identifiers of up to 64 bits.
 ///
 /// # Examples
 ///
@@ -49,7 +50,8 @@ impl Access {
         (address as u64) << 16 | port as u64
     }
 
-    /// Returns the key of one of several sessions that have an address and port one after the other.
+    /// Returns the key of one of several sessions that have an address and port one after the
+    /// other.
     #[inline]
     #[must_use]
     pub const fn nth_session_key(address: u32, port: u16, session: u16) -> u64 {
@@ -70,7 +72,7 @@ impl Access {
         self.stamp >> 1
     }
 
-    /// Says whether the session ends with this access.
+    /// Returns whether the session ends with this access.
     #[inline]
     #[must_use]
     pub const fn closes(self) -> bool {

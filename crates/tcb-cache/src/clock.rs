@@ -8,17 +8,19 @@ pub(crate) const EMPTY: u64 = 0;
 /// The first tick; more than [`ON_TICKS`], so that empty lines are OFF from the start.
 const FIRST_TICK: u64 = 8;
 
-/// The moment of an access: its tick in the upper 32 bits, a running number within the tick in the lower.
+/// The moment of an access: its tick in the upper 32 bits, a running number within the tick in the
+/// lower.
 ///
-/// So one word says which of two lines was touched later, and whether a line is ON [TCBCACHE §3.3]. Ticks last for 34
-/// years; beyond, time stands still. Up to 2³² accesses within one tick keep their order.
+/// So one word gives the order of two accesses, and whether a line is ON [TCBCACHE §3.3]. Ticks
+/// last for 34 years; after that, time stands still. Up to 2³² accesses within one tick keep their
+/// order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Clock {
     now: u64,
 }
 
 impl Clock {
-    /// Goes on to an access at `time_ms`; time that goes back stands still.
+    /// Advances to an access at `time_ms`; a time that goes back counts as the present one.
     #[inline(always)]
     pub(crate) fn advance(&mut self, time_ms: u64) {
         let tick = (time_ms / TICK_MS).min(u64::from(u32::MAX) - FIRST_TICK) + FIRST_TICK;
@@ -31,7 +33,7 @@ impl Clock {
         self.now
     }
 
-    /// Says whether a line of that age is ON.
+    /// Returns whether a line of that age is ON.
     #[inline(always)]
     pub(crate) fn is_on(self, age: u64) -> bool {
         (self.now >> 32) - (age >> 32) <= ON_TICKS
@@ -44,7 +46,7 @@ mod tests {
     use crate::lifetime;
 
     #[test]
-    fn ages_grow_and_tell_on_from_off() {
+    fn ages_grow_and_give_on_and_off() {
         let times = [0, 0, 100, 249, 250, 200, 999, 1000, 1250, 1_000_000, u64::MAX >> 1];
         let mut clock = Clock::default();
         let mut before: Vec<(u64, u64)> = Vec::new();

@@ -1,13 +1,13 @@
-//! What a miss costs: the offload engine of [TCBCACHE §2.1.1, §4.5], and an additive model of a host.
+//! Cost of a miss: the offload engine of [TCBCACHE §2.1.1, §4.5], and an additive model of a host.
 //!
 //! ```text
 //! T = 51.2 + (1 − m) · 6.4 + m · k · 50  ns        m misses a packet, k memory accesses a miss
 //! ```
 //!
-//! The paper's own formula has misses alone, without the time of a hit [TCBCACHE §4.1]: that is `hit_ns` of 0. It charges
-//! one access a miss, and says that a lookup in memory walks a list and takes more. Its CPU figures
-//! come from a full-system simulator and cannot be had from miss ratios; [`HostModel`] adds up what the text names,
-//! and is a model of nothing else.
+//! The paper's own formula has misses alone, without the time of a hit [TCBCACHE §4.1]: that is
+//! `hit_ns` of 0. It charges one access per miss, and states that a lookup in memory walks a list
+//! and takes more. Its CPU figures come from a full-system simulator and do not follow from miss
+//! ratios; [`HostModel`] adds up the terms that the text names, and models nothing else.
 
 /// An offload engine; times in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,14 +36,15 @@ impl OffloadEngine {
         self.packet_ns + (1.0 - miss_ratio) * self.hit_ns + miss_ratio * miss_ns
     }
 
-    /// Returns how much less time a packet takes at the second miss ratio than at the first, as a share of the first.
+    /// Returns how much less time a packet takes at the second miss ratio than at the first, as a
+    /// share of the first.
     #[must_use]
     pub fn saving(&self, before: f64, after: f64) -> f64 {
         1.0 - self.packet_time_ns(after) / self.packet_time_ns(before)
     }
 }
 
-/// A host whose protocol time is a fixed part and the misses on connection state; times in cycles.
+/// A host whose protocol time has a fixed part and the misses on connection state; times in cycles.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HostModel {
     /// Everything but connection state.
@@ -57,8 +58,8 @@ pub struct HostModel {
 }
 
 impl HostModel {
-    /// The latencies of [TCBCACHE Tab. 1], with a packet time and a number of lines per miss that are to be chosen:
-    /// the paper gives neither.
+    /// The latencies of [TCBCACHE Tab. 1], with a packet time and a number of lines per miss of
+    /// your choice: the paper states neither.
     #[must_use]
     pub const fn paper_latencies(packet_cycles: f64, lines_per_miss: f64) -> Self {
         Self { packet_cycles, hit_cycles: 10.0, memory_cycles: 300.0, lines_per_miss }
@@ -72,9 +73,11 @@ impl HostModel {
     }
 }
 
-/// Gates of one output bit of an H₃ function over so many key bits, and its delay in gates [TCBCACHE §4.3].
+/// Gates of one output bit of an H₃ function over this many key bits, and its delay in gates
+/// [TCBCACHE §4.3].
 ///
-/// An AND for each key bit and a tree of two-input XORs: 16 bits take 31 gates and 5 delays, 48 take 95 and 7.
+/// An AND for each key bit and a tree of two-input XORs: 16 bits take 31 gates and 5 delays, 48
+/// take 95 and 7.
 #[must_use]
 pub const fn h3_output_bit(key_bits: u32) -> (u32, u32) {
     if key_bits == 0 {

@@ -1,4 +1,4 @@
-//! What a simulation counts.
+//! Counters of a simulation.
 
 use core::ops::{Add, Sub};
 
@@ -14,9 +14,9 @@ pub struct Counts {
     pub auxiliary_hits: u64,
     /// Accesses that did not find their line.
     pub misses: u64,
-    /// Lines that were thrown out for others.
+    /// Lines that were evicted for others.
     pub evictions: u64,
-    /// Lines that were moved within the cache to make room.
+    /// Lines that moved within the cache to free a place.
     pub moves: u64,
     /// Lines that were dropped because their session ended.
     pub closed: u64,
@@ -41,7 +41,7 @@ impl Counts {
 impl Sub for Counts {
     type Output = Self;
 
-    /// Returns what was counted since `earlier`.
+    /// Returns the counts since `earlier`.
     fn sub(self, earlier: Self) -> Self {
         Self {
             accesses: self.accesses - earlier.accesses,

@@ -25,20 +25,20 @@ pub struct Geometry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GeometryError {
-    /// Size and shape do not give whole sets, a power of two of them.
+    /// Size and shape do not give a power of two of whole sets.
     NoWholeSets {
-        /// Size asked for, in bytes.
+        /// Requested size in bytes.
         bytes: u64,
         /// Bytes of one set over all banks.
         set_bytes: u64,
-        /// The next smaller size that would do; 0 where there is none.
+        /// The next smaller valid size; 0 if there is none.
         smaller_bytes: u64,
         /// The next larger size that would do.
         larger_bytes: u64,
     },
     /// More sets a bank than an index can number.
     TooManySets {
-        /// Sets asked for.
+        /// Requested sets.
         sets: u64,
         /// The largest size that would do, in bytes.
         bytes_max: u64,
@@ -47,7 +47,7 @@ pub enum GeometryError {
     OutOfBounds {
         /// Which number.
         what: &'static str,
-        /// What was asked for.
+        /// The requested value.
         value: u64,
         /// The least that will do.
         least: u64,
@@ -93,14 +93,15 @@ impl Geometry {
     /// Most bytes of a line.
     pub const LINE_BYTES_MAX: u32 = 4096;
 
-    /// The paper's cache: 32 KiB of 64-byte lines in two banks of four ways [TCBCACHE §3.1, Tab. 1].
+    /// The paper's cache: 32 KiB of 64-byte lines in two banks of four ways [TCBCACHE §3.1, Tab.
+    /// 1].
     pub const PAPER: Self = Self { line_bytes: 64, banks: 2, sets: 64, ways: 4 };
 
     /// Returns the shape of a cache of `bytes` in lines of `line_bytes`.
     ///
     /// # Errors
     ///
-    /// [`GeometryError`], with what would be valid.
+    /// [`GeometryError`], with the limits.
     pub fn new(bytes: u64, line_bytes: u32, banks: u32, ways: u32) -> Result<Self, GeometryError> {
         for (what, value, most) in [
             ("bytes a line", line_bytes, Self::LINE_BYTES_MAX),
@@ -136,7 +137,8 @@ impl Geometry {
         Self { banks: 1, ways: self.ways * self.banks, ..self }
     }
 
-    /// Returns the same lines as a cache without banks and sets, for policies that see it as a whole.
+    /// Returns the same lines as a cache without banks and sets, for policies that see it as a
+    /// whole.
     ///
     /// It may have more ways than a cache of banks could be built with.
     #[must_use]
@@ -186,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_that_give_no_whole_sets_are_told_their_neighbours() {
+    fn errors_name_the_next_valid_sizes() {
         let error = Geometry::new(33_000, 64, 2, 4).unwrap_err();
         assert_eq!(
             error,

@@ -1,21 +1,30 @@
-//! A simulator of small caches of connection state: the TCB cache of [TCBCACHE §3], its rivals, and the best possible.
+//! A simulator of small caches of connection state: the TCB cache of [TCBCACHE §3], its rivals, and
+//! the best possible.
 //!
 //! ```text
 //!  trace::read_log ──▶ model::LoggedSessions ─┐
-//!  model::Surge ──────────────────────────────┴▶ model::Overlap ─▶ accesses ─▶ Trace::simulate(CacheSpec) ─▶ Counts
+//!  model::Surge ──────────────────────────────┴▶ model::Overlap ─▶ accesses
+//!                                               accesses ─▶ Trace::simulate(CacheSpec) ─▶ Counts
 //!  trace::read_accesses ───────────────────────────────────────────▲
 //! ```
 //!
-//! An [`Access`] is a session's key, a time, and whether the session ends. A [`CacheSpec`] is a cache by values:
-//! [`Geometry`], [`IndexFunction`], [`Policy`]. A [`Simulator`] is the same cache at work, for whoever has accesses as
-//! they come. Everything is repeatable from its seeds, on every machine. No threads, no clock, no files.
+//! An [`Access`] is a session's key, a time, and whether the session ends. A [`CacheSpec`]
+//! describes a cache by values: [`Geometry`], [`IndexFunction`], [`Policy`]. A [`Simulator`] is a
+//! cache that you feed access by access. Everything is reproducible from its seeds, on every
+//! machine. No threads, no clock, no files.
 //!
 //! ```
 //! use flowloom_tcb_cache::model::{Overlap, PacketModel, Ports, Surge, SurgeConfig};
 //! use flowloom_tcb_cache::{CacheSpec, Policy, Simulated, Trace};
 //!
 //! let overlap =
-//!     Overlap { sessions: 400, accesses: 40_000, packets: PacketModel::default(), ports: Ports::PAPER_LIKE, seed: 1 };
+//!     Overlap {
+//!         sessions: 400,
+//!         accesses: 40_000,
+//!         packets: PacketModel::default(),
+//!         ports: Ports::PAPER_LIKE,
+//!         seed: 1,
+//!     };
 //! let workload = overlap.make(&mut Surge::new(SurgeConfig::default(), 1))?;
 //! let trace = Trace::new(workload.accesses, 10_000);
 //! let misses = |spec: CacheSpec| match trace.simulate(&spec, None, &|| false) {

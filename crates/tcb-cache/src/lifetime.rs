@@ -1,8 +1,8 @@
 //! The Lifetime array: which lines are ON [TCBCACHE §3.3, Fig. 10].
 //!
-//! The paper gives each line a counter of three bits. An access sets it to 7, a global tick every quarter of a second
-//! takes one away down to 0, and the line is ON while the upper bit is set, that is from 7 to 4. A line's life is
-//! thus 0.75 to 1 s, depending on where between two ticks it was touched.
+//! The paper gives each line a counter of three bits. An access sets it to 7, a global tick every
+//! quarter of a second decrements it down to 0, and the line is ON while the upper bit is set, from
+//! 7 to 4. A line's life is thus 0.75 to 1 s, depending on when between two ticks it was accessed.
 //!
 //! The same can be had without sweeps. With tick(t) = ⌊t / 250 ms⌋,
 //!
@@ -10,7 +10,7 @@
 //! ON(line, now)  ⇔  tick(now) − tick(last access) ≤ 3
 //! ```
 //!
-//! Unlike the paper, which calls the tick "8 Hz": its own N = FREQ·T/4 gives 4 Hz.
+//! Unlike the paper, which calls the tick "8 Hz", this uses 4 Hz, which its own N = FREQ·T/4 gives.
 
 /// Milliseconds between two ticks.
 pub const TICK_MS: u64 = 250;
@@ -24,14 +24,14 @@ pub const ON_FROM: u8 = 4;
 /// Ticks that a line survives as ON after the one of its last access.
 pub const ON_TICKS: u64 = (FRESH - ON_FROM) as u64;
 
-/// Says whether a line that was last touched at `last_ms` is ON at `now_ms`.
+/// Returns whether a line that was last accessed at `last_ms` is ON at `now_ms`.
 #[inline]
 #[must_use]
 pub const fn is_on(last_ms: u64, now_ms: u64) -> bool {
     (now_ms / TICK_MS).saturating_sub(last_ms / TICK_MS) <= ON_TICKS
 }
 
-/// The array as the paper builds it: counters that a sweep takes down. The reference of [`is_on`].
+/// The array as the paper builds it: counters that a sweep decrements. The reference of [`is_on`].
 #[derive(Clone, Debug)]
 pub struct LifetimeArray {
     counters: Vec<u8>,
@@ -39,13 +39,14 @@ pub struct LifetimeArray {
 }
 
 impl LifetimeArray {
-    /// Returns the array of a cache whose lines are all empty.
+    /// Returns the array of a cache with empty lines.
     #[must_use]
     pub fn new(lines: usize) -> Self {
         Self { counters: vec![0; lines], tick: 0 }
     }
 
-    /// Lets time pass: sweeps the array once for each tick since the last call. Cost: a pass per tick, at most seven.
+    /// Advances time: sweeps the array once for each tick since the last call. Cost: a pass per
+    /// tick, at most seven.
     pub fn advance(&mut self, now_ms: u64) {
         let tick = now_ms / TICK_MS;
         // After seven sweeps every counter is 0: further ones change nothing.
@@ -72,7 +73,7 @@ impl LifetimeArray {
         self.counters[to] = self.counters[from];
     }
 
-    /// Says whether a line is ON.
+    /// Returns whether a line is ON.
     #[must_use]
     pub fn is_on(&self, line: usize) -> bool {
         self.counters[line] >= ON_FROM

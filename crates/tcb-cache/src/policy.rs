@@ -7,7 +7,7 @@ use crate::banked::access_count::Counted;
 use crate::banked::fewer_on::Tie;
 use crate::trace::number;
 
-/// What a cache throws out.
+/// A replacement policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Policy {
@@ -17,9 +17,9 @@ pub enum Policy {
     Fifo,
     /// A random one not used recently: the paper's *2-hash* [TCBCACHE §4.1].
     Enru,
-    /// TCB(RR): the banks take turns [TCBCACHE §4.4].
+    /// TCB(RR): the banks alternate [TCBCACHE §4.4].
     RoundRobin,
-    /// TCB(Access): the bank whose set was accessed less [TCBCACHE §4.4].
+    /// TCB(Access): evicts from the bank whose set was accessed less [TCBCACHE §4.4].
     AccessCount {
         /// What counts as an access.
         counted: Counted,
@@ -31,12 +31,12 @@ pub enum Policy {
     },
     /// The bank with fewer ON lines [TCBCACHE §3.4].
     NoMigrate {
-        /// Who gives room where they have as many.
+        /// The bank that evicts in a tie.
         tie: Tie,
     },
     /// The paper's policy: *no-migrate*, and ON lines are saved by migration [TCBCACHE §3.4].
     Speculative {
-        /// Who gives room where they have as many.
+        /// The bank that evicts in a tie.
         tie: Tie,
     },
     /// Static re-reference interval prediction.
@@ -57,11 +57,11 @@ pub enum Policy {
     FullFifo,
     /// Second chance over the whole cache.
     Clock,
-    /// SIEVE: a hand that moves over a queue and lets visited lines stay where they are.
+    /// SIEVE: a hand that moves over a queue and leaves visited lines in place.
     Sieve,
     /// S3-FIFO: a small queue, a main queue, and the keys that left the small one.
     S3Fifo,
-    /// ARC: recency and frequency balanced by what was lost from each.
+    /// ARC: recency and frequency, balanced by the misses on evicted keys of each.
     Arc,
     /// 2Q: once-seen keys in a FIFO, others under LRU.
     TwoQ,
@@ -69,9 +69,11 @@ pub enum Policy {
     Lirs,
     /// W-TinyLFU: a window, and admission by estimated frequency.
     WTinyLfu,
-    /// Belady's MIN over the whole cache: the least misses possible without knowing of ended sessions.
+    /// Belady's MIN over the whole cache: the least misses possible without knowing of ended
+    /// sessions.
     Min,
-    /// Farthest next use among the candidates: greedy, so near the least possible for banks but no bound.
+    /// Farthest next use among the candidates: greedy, so near the least possible for banks but no
+    /// bound.
     GreedyOpt,
 }
 
@@ -113,7 +115,8 @@ impl Policy {
         Self::GreedyOpt,
     ];
 
-    /// Says whether the policy sees the cache as one set, whatever banks, ways and index function there are.
+    /// Returns whether the policy treats the cache as one set, regardless of banks, ways and index
+    /// function.
     #[must_use]
     pub const fn is_fully_associative(self) -> bool {
         matches!(
@@ -131,13 +134,13 @@ impl Policy {
         )
     }
 
-    /// Says whether the policy must know the accesses to come.
+    /// Returns whether the policy must know future accesses.
     #[must_use]
     pub const fn needs_future(self) -> bool {
         matches!(self, Self::Min | Self::GreedyOpt)
     }
 
-    /// Says whether the policy drops sessions that end, whether it is asked to or not.
+    /// Returns whether the policy always drops sessions that end.
     #[must_use]
     pub const fn always_drops_closed(self) -> bool {
         matches!(self, Self::FlowLru | Self::FlowLruCoarse)
@@ -186,9 +189,9 @@ impl fmt::Display for Policy {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnknownPolicy {
-    /// What was asked for.
+    /// The given name.
     pub name: String,
-    /// The policy whose name is next to it.
+    /// The policy with the most similar name.
     pub nearest: Policy,
 }
 
@@ -232,7 +235,7 @@ impl FromStr for Policy {
 
 /// Returns how many insertions, deletions and exchanges lie between two words.
 fn distance(a: &[u8], b: &[u8]) -> usize {
-    // A name longer than this is near nothing, and need not be measured in full.
+    // A longer name is similar to none, and need not be compared in full.
     let b = &b[..b.len().min(64)];
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.iter().enumerate() {
@@ -270,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_told_its_neighbour() {
+    fn an_unknown_name_gets_a_suggestion() {
         let error = "specc".parse::<Policy>().unwrap_err();
         assert_eq!(error.nearest, Policy::Speculative { tie: Tie::Left });
         assert!(error.to_string().contains("did you mean 'spec'? Policies: lru, fifo"), "{error}");

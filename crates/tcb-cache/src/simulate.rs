@@ -27,7 +27,7 @@ impl fmt::Debug for Trace {
     }
 }
 
-/// What became of a trace.
+/// The outcome of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Simulated {
     /// The counts of the measured part.
@@ -42,7 +42,7 @@ pub enum Simulated {
 pub enum SimulateError {
     /// The trace has no accesses to measure.
     Empty,
-    /// The cache cannot be built.
+    /// The cache's parameters are invalid.
     Spec(SpecError),
     /// The trace is too long for a policy that knows the future.
     TooLong {
@@ -101,7 +101,8 @@ impl Trace {
         self.warm
     }
 
-    /// Returns the next uses, for policies that know them; shared by all of these that treat closing alike.
+    /// Returns the next uses, for policies that know the future; policies that treat closing
+    /// accesses alike share them.
     ///
     /// # Errors
     ///
@@ -113,18 +114,18 @@ impl Trace {
 
     /// Runs the trace through a cache, and returns the counts of its measured part.
     ///
-    /// `stop` is asked every 65,536 accesses. `uses` saves the look into the future where it was had before: those that
-    /// [`next_uses`](Self::next_uses) returned for this trace and for [`CacheSpec::uses_closing`]. With any others the counts
-    /// mean nothing.
+    /// Calls `stop` every 65,536 accesses. `uses` saves the computation of next uses if it was done
+    /// before: pass what [`next_uses`](Self::next_uses) returned for this trace and for
+    /// [`CacheSpec::uses_closing`]. With any other the counts are meaningless.
     ///
     /// # Errors
     ///
-    /// [`SimulateError`] where there is nothing to measure, the cache cannot be built, or the trace is too long for a policy
-    /// that knows the future.
+    /// [`SimulateError`] if no access is measured, the cache's parameters are invalid, or the trace
+    /// is too long for a policy that knows the future.
     ///
     /// # Panics
     ///
-    /// When the policy knows the future and `uses` are of a trace of another length.
+    /// If the policy knows the future and `uses` are of a trace of another length.
     pub fn simulate(
         &self,
         spec: &CacheSpec,

@@ -3,17 +3,17 @@
 use crate::access::Access;
 use crate::counts::Counts;
 
-/// A cache that takes accesses in order and counts what becomes of them.
+/// A cache that processes accesses in order and counts hits and misses.
 ///
-/// Called once for many accesses, so that it may be `dyn`. Cost: a few to some hundred nanoseconds an access; nothing
-/// is allocated.
+/// One call processes many accesses, so the trait works as `dyn`. Cost: a few to some hundred
+/// nanoseconds per access; no allocation.
 pub trait Simulator: core::fmt::Debug + Send {
-    /// Takes in accesses, in order.
+    /// Processes accesses, in order.
     fn run(&mut self, accesses: &[Access]);
 
-    /// Returns what was counted since the cache was built.
+    /// Returns the counts since the cache was built.
     fn counts(&self) -> Counts;
 
-    /// Returns the keys that are in the cache, in no particular order; a key in two lines stands there twice.
+    /// Returns the keys in the cache, in no particular order; a key in two lines occurs twice.
     fn resident(&self) -> Vec<u64>;
 }

@@ -34,7 +34,7 @@ use crate::index::{IndexFunction, Indexing};
 use crate::policy::Policy;
 use crate::simulator::Simulator;
 
-/// A cache: its shape, how it is indexed, what it throws out.
+/// A cache: its shape, its index functions, its replacement policy.
 ///
 /// # Examples
 ///
@@ -52,7 +52,7 @@ pub struct CacheSpec {
     pub geometry: Geometry,
     /// Which set a session belongs in.
     pub index: IndexFunction,
-    /// What is thrown out.
+    /// The replacement policy.
     pub policy: Policy,
     /// Whether the line of a session that ends is emptied at once.
     pub drops_closed: bool,
@@ -66,7 +66,7 @@ pub struct CacheSpec {
 pub enum SpecError {
     /// The index function cannot be drawn.
     Index(H3Error),
-    /// The policy must know the accesses to come, which a cache that decides as it goes does not.
+    /// The policy must know future accesses, which a [`Simulator`] does not.
     NeedsFuture {
         /// The policy.
         policy: Policy,
@@ -116,13 +116,13 @@ impl CacheSpec {
         Self { geometry: geometry.single_bank(), ..Self::BASELINE }
     }
 
-    /// Returns this cache under another policy.
+    /// Returns this cache with another policy.
     #[must_use]
     pub const fn with_policy(self, policy: Policy) -> Self {
         Self { policy, ..self }
     }
 
-    /// Says whether the cache empties the lines of sessions that end.
+    /// Returns whether the cache empties the lines of sessions that end.
     #[must_use]
     pub const fn uses_closing(&self) -> bool {
         self.drops_closed || self.policy.always_drops_closed()
@@ -132,7 +132,7 @@ impl CacheSpec {
     ///
     /// # Errors
     ///
-    /// [`SpecError::Index`] where they cannot be drawn.
+    /// [`SpecError::Index`] if they cannot be drawn.
     pub fn indexing(&self) -> Result<Indexing, SpecError> {
         Ok(Indexing::new(self.index, self.geometry, self.seed)?)
     }
@@ -141,10 +141,10 @@ impl CacheSpec {
     ///
     /// # Errors
     ///
-    /// [`SpecError`] where the index function cannot be drawn, or the policy is one that must know the future.
+    /// [`SpecError`] if the index function cannot be drawn, or the policy must know the future.
     pub fn build(&self) -> Result<Box<dyn Simulator>, SpecError> {
         let lines = self.geometry.lines() as usize;
-        // Matrices and choices take their chances apart.
+        // Separate random streams for matrices and for policies.
         let seed = self.seed ^ 0x5EED_C401_CE00_0000;
         match self.policy {
             Policy::Lru => self.banked(Lru),

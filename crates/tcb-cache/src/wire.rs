@@ -1,4 +1,4 @@
-//! Packets of a capture as accesses: which end is the client, and what its key is.
+//! Packets of a capture as accesses: which end is the client, and its key.
 
 use core::net::IpAddr;
 
@@ -13,11 +13,12 @@ const FIN: u16 = 1;
 const SYN: u16 = 2;
 const RST: u16 = 4;
 
-/// Returns the 48-bit key of a TCP session from its flow: the client's address and port [TCBCACHE §3.1].
+/// Returns the 48-bit key of a TCP session from its flow: the client's address and port [TCBCACHE
+/// §3.1].
 ///
-/// The client is taken to be the end with the higher port, as servers listen on low ones; with equal ports, the end
-/// that comes first in the flow's key. IPv6 addresses are folded to 32 bits. Two sessions of one client port
-/// with different servers share a key, as they do in a cache that knows of one server only.
+/// The client is the end with the higher port, since servers listen on low ones; with equal ports,
+/// the end that comes first in the flow's key. IPv6 addresses are folded to 32 bits. Two sessions
+/// of one client port with different servers share a key, as in a cache for one server.
 #[must_use]
 pub fn session_key(key: &FlowKey) -> u64 {
     let (address, port) = if key.low_port() >= key.high_port() {
@@ -35,14 +36,15 @@ pub fn session_key(key: &FlowKey) -> u64 {
     Access::session_key(address, port)
 }
 
-/// Says whether a packet in this direction comes from the client of [`session_key`].
+/// Returns whether a packet in this direction comes from the client of [`session_key`].
 #[must_use]
 pub fn is_from_client(key: &FlowKey, direction: Direction) -> bool {
     let low_is_client = key.low_port() >= key.high_port();
     low_is_client == (direction == Direction::LowToHigh)
 }
 
-/// How far a session's end has come, by the flags that were seen, and how many sessions its flow has had: four bytes.
+/// Progress of a session's end, by the flags seen so far, and the number of sessions of its flow:
+/// four bytes.
 ///
 /// # Examples
 ///
@@ -62,7 +64,7 @@ pub struct Closing {
     sessions: u16,
 }
 
-/// What a packet is to a cache of sessions.
+/// The meaning of a packet to a cache of sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// An access.
@@ -76,14 +78,15 @@ pub enum Seen {
 const OVER: u8 = 4;
 
 impl Closing {
-    /// Returns the key of the flow's present session, given that of its address and port.
+    /// Returns the key of the flow's present session, from that of its address and port.
     #[inline]
     #[must_use]
     pub const fn key(self, session_key: u64) -> u64 {
         session_key | (self.sessions as u64) << 48
     }
 
-    /// Takes in the flags of a packet. A session ends with an RST or the second FIN; then a SYN begins another.
+    /// Processes the flags of a packet. A session ends with an RST or the second FIN; then a SYN
+    /// begins another.
     #[inline]
     pub fn packet(&mut self, tcp_flags: u16, from_client: bool) -> Seen {
         if tcp_flags & SYN != 0 && self.seen & OVER != 0 {

@@ -48,7 +48,8 @@ fn spec() -> impl Strategy<Value = CacheSpec> {
     )
 }
 
-/// Accesses over a few sessions, with pauses long enough for lines to go OFF, and time that goes back.
+/// Accesses over a few sessions, with pauses long enough for lines to go OFF, and times that go
+/// back.
 fn accesses() -> impl Strategy<Value = Vec<Access>> {
     let gap = prop_oneof![6 => 0_i64..40, 2 => 200_i64..800, 1 => -500_i64..0];
     prop::collection::vec((0_u16..90, gap, 0_u32..8), 1..500).prop_map(|steps| {

@@ -1,10 +1,11 @@
 //! The worked example of the speculative policy, step by step [TCBCACHE §3.4, Fig. 11].
 //!
-//! The figure has two banks with some ON lines, and the sequence T1 … T5: "the policy places T1, T2, T4 in the right
-//! cache bank and T3 in the left cache bank. When T5 comes, neither of two corresponding cache sets in two cache banks
-//! has OFF cache lines and T3 is replaced. Since T3 is still in the ON mode, our policy gives T3 one more chance …
-//! T3 is migrated to the right bank". The drawing's colours are not in the text, so the lines that are ON beforehand
-//! are chosen to give these steps: two ways a bank; in the sets of T1 … T5, the left bank has one ON line more.
+//! The figure has two banks with some ON lines, and the sequence T1 … T5: "the policy places T1,
+//! T2, T4 in the right cache bank and T3 in the left cache bank. When T5 comes, neither of two
+//! corresponding cache sets in two cache banks has OFF cache lines and T3 is replaced. Since T3 is
+//! still in the ON mode, our policy gives T3 one more chance … T3 is migrated to the right bank".
+//! The drawing's colours are not in the text, so the lines that are ON beforehand are chosen to
+//! give these steps: two ways per bank; in the sets of T1 … T5, the left bank has one ON line more.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -23,13 +24,13 @@ fn spec() -> CacheSpec {
     }
 }
 
-/// Returns sessions with these sets in the left and the right bank, as many as asked for.
+/// Returns a number of sessions with these sets in the left and the right bank.
 fn sessions(index: &Indexing, left: u32, right: u32, count: usize) -> Vec<u64> {
     let wanted = |key: &u64| (index.set(*key, 0), index.set(*key, 1)) == (left, right);
     (0..1 << 16).map(|n: u64| (n >> 8) << 16 | (n & 0xFF)).filter(wanted).take(count).collect()
 }
 
-/// Says in which bank a session lies, by asking copies of the cache's contents.
+/// Returns the bank of a session, from copies of the cache's contents.
 fn bank_of(resident: &[u64], before: usize, key: u64) -> bool {
     resident.iter().position(|k| *k == key).expect("it is in the cache") < before
 }
@@ -39,7 +40,7 @@ fn check(cache: &mut dyn Simulator) {
     let index = spec.indexing().unwrap();
     // All of these share set 0 of the left bank and set 0 of the right one.
     let shared = sessions(&index, 0, 0, 40);
-    // Lines that lie in those sets beforehand, but come from sessions whose other set is full of nothing ON.
+    // Lines that are in those sets beforehand, of sessions whose other set contains nothing ON.
     let left_only = sessions(&index, 0, 1, 2);
 
     // Before: two ON lines in the left set, none in the right one.
@@ -49,17 +50,19 @@ fn check(cache: &mut dyn Simulator) {
     }
     let before = cache.counts();
     assert_eq!(before.misses, 2);
-    // The left bank got them: both sets were empty, and a tie goes left; for the second, set 1 on the right had
-    // fewer ON lines, so it lies there.
+    // The left bank got them: both sets were empty, and a tie goes left; for the second, set 1 on
+    // the right had fewer ON lines, so it is there.
     let resident = cache.resident();
     assert!(bank_of(&resident, 1, left_only[0]));
     assert!(!bank_of(&resident, 1, left_only[1]));
 
-    // T1 finds one ON line on the left and none on the right: right. T2: one against one, a tie: left.
-    // The sequence of the figure follows from the same counts, with the left set one ahead each time.
+    // T1 finds one ON line on the left and none on the right: right. T2: one against one, a tie:
+    // left. The sequence of the figure follows from the same counts, with the left set one ahead
+    // each time.
     let filler = sessions(&index, 0, 2, 1)[0];
     let right_two = sessions(&index, 3, 2, 1)[0];
-    // A line in set 2 on the right makes the filler's tie go left: left set 0 then has two ON lines.
+    // A line in set 2 on the right sends the filler left in a tie: left set 0 then has two ON
+    // lines.
     now += 1;
     cache.run(&[Access::new(right_two, now)]); // left, set 3
     let right_two_again = sessions(&index, 3, 2, 3);
@@ -82,13 +85,15 @@ fn check(cache: &mut dyn Simulator) {
         now += 1;
         cache.run(&[Access::new(*key, now)]);
         let resident = cache.resident();
-        // Right lines stand behind all left ones; the first resident of the right bank is left_only[1] or later.
+        // Right lines come after all left ones; the first resident of the right bank is
+        // left_only[1] or later.
         let boundary = resident.iter().position(|k| *k == right_two).unwrap();
         let at = resident.iter().position(|k| k == key).unwrap();
         assert_eq!(at < boundary, left, "place of {key:#x} among {resident:x?}");
     }
 
-    // T5: three against three, all ON: the tie goes left, and one of its lines is moved, not thrown out.
+    // T5: three against three, all ON: the tie goes left, and one of its lines moves instead of
+    // being evicted.
     let counts = cache.counts();
     assert_eq!((counts.moves, counts.evictions), (0, 0));
     now += 1;

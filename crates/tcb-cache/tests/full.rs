@@ -1,4 +1,5 @@
-//! Quick and plain versions of the fully associative caches agree, and nothing beats the best possible one.
+//! Production and reference forms of the fully associative caches agree, and none beats the optimal
+//! one.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -37,7 +38,7 @@ fn spec(policy: Policy, lines: u64, drops_closed: bool) -> CacheSpec {
 fn finished(trace: &Trace, spec: &CacheSpec) -> Counts {
     match trace.simulate(spec, None, &|| false).unwrap() {
         Simulated::Finished(counts) => counts,
-        Simulated::Stopped => panic!("nobody stopped it"),
+        Simulated::Stopped => panic!("the run was not stopped"),
     }
 }
 
@@ -76,7 +77,7 @@ proptest! {
         for (position, miss) in missed.iter().enumerate() {
             let trace = Trace::new(accesses.clone(), position);
             let Simulated::Finished(rest) = trace.simulate(&spec, Some(&uses), &|| false).unwrap() else {
-                panic!("nobody stopped it")
+                panic!("the run was not stopped")
             };
             let misses = missed[position..].iter().filter(|miss| **miss).count() as u64;
             prop_assert_eq!(rest.misses, misses, "from access {}", position);

@@ -1,4 +1,4 @@
-//! What every capture target holds a reader to.
+//! Checks of every capture target.
 
 use std::io::{self, Cursor, Read};
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use flowloom_packet::{BATCH_PACKETS, Fill, PacketBatch};
 use flowloom_traffic::capture::{Capture, CaptureError, CaptureOptions, Notice, UnpackLimits};
 
-/// Gives a few bytes at a time, and nothing every other time, as a slow pipe does.
+/// Returns a few bytes at a time, and nothing every other time, as a slow pipe does.
 struct Trickle {
     bytes: Cursor<Vec<u8>>,
     step: usize,
@@ -22,24 +22,25 @@ impl Read for Trickle {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         self.waited = self.waited.saturating_sub(1);
-        let room = buffer.len().min(self.step);
-        self.bytes.read(&mut buffer[..room])
+        let length = buffer.len().min(self.step);
+        self.bytes.read(&mut buffer[..length])
     }
 }
 
-/// What a reader found: packets, a sum over their bytes and times, and what is to be known of the input.
+/// The results of a reader: packets, a sum over their bytes and times, and properties of the input.
 type Found = (u64, u64, Option<Notice>);
 
-/// Reads a capture to its end and holds it to what readers rely on, in one piece and in many.
+/// Reads a capture to its end and checks the guarantees of readers, in one piece and in many.
 pub fn drain(bytes: Vec<u8>) {
-    // A record has sixteen bytes at least: there cannot be more packets than bytes, unpacked ones counted.
+    // A record has sixteen bytes at least, so there cannot be more packets than bytes, unpacked
+    // ones counted.
     let limits = UnpackLimits { bytes_max: 4 << 20, ratio_max: 100, ratio_after_bytes: 1 << 20 };
     let packets_max = bytes.len() as u64 + limits.bytes_max;
     let options = CaptureOptions { map: false, limits };
     let step = 1 + bytes.first().map_or(0, |&byte| usize::from(byte));
     let waited = 2 + (64 + bytes.len() / 2) / step;
     let trickle = Trickle { bytes: Cursor::new(bytes.clone()), step, waited, is_silent: true };
-    // Of a damaged packed file it depends on the pieces what is found before the damage.
+    // In a damaged compressed file, the packets before the damage depend on the pieces.
     let is_plain =
         !matches!(bytes[..], [0x1F, 0x8B, ..] | [_, 0xB5, 0x2F, 0xFD, ..] | [_, 0x2A, 0x4D, 0x18, ..]);
     let path = Path::new("fuzz");

@@ -1,4 +1,4 @@
-//! Papers are cited by a known key, and by a place that their ledger knows.
+//! Citations name a known paper and a place that its page in `docs/papers` mentions.
 
 use super::{Finding, Tree};
 
@@ -6,7 +6,7 @@ const KEYS: [&str; 5] = ["DHASH", "FLOWNP", "TCBCACHE", "HRWTREE", "LFB"];
 
 const MARKS: [&str; 8] = ["§", "Tab.", "Table ", "Fig.", "Figs.", "Figure ", "Eq.", "Alg."];
 
-/// A place of a paper, as it is cited: `[DHASH §III-B]`.
+/// A place in a paper, as cited: `[DHASH §III-B]`.
 #[derive(Debug, PartialEq)]
 struct Citation {
     line: usize,
@@ -14,24 +14,24 @@ struct Citation {
     places: Vec<String>,
 }
 
-/// Checks citations in the Rust files of the crates, and the files that ledgers name.
+/// Checks citations in the Rust files of the crates, and the files that the pages name.
 pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     for file in tree.rust().filter(|file| file.path.starts_with("crates/")) {
         for citation in citations(&file.text) {
             check_citation(tree, &file.path, &citation, findings);
         }
     }
-    for file in tree.sources.iter().filter(|file| is_ledger(&file.path)) {
-        check_ledger(tree, &file.path, &file.text, findings);
+    for file in tree.sources.iter().filter(|file| is_page(&file.path)) {
+        check_page(tree, &file.path, &file.text, findings);
     }
 }
 
-fn ledger_of(key: &str) -> String {
+fn page_of(key: &str) -> String {
     format!("docs/papers/{}.md", key.to_lowercase())
 }
 
-fn is_ledger(path: &str) -> bool {
-    KEYS.iter().any(|key| path == ledger_of(key))
+fn is_page(path: &str) -> bool {
+    KEYS.iter().any(|key| path == page_of(key))
 }
 
 fn check_citation(tree: &Tree, path: &str, citation: &Citation, findings: &mut Vec<Finding>) {
@@ -40,20 +40,20 @@ fn check_citation(tree: &Tree, path: &str, citation: &Citation, findings: &mut V
         findings.push(Finding::new(
             path,
             *line,
-            format!("cites {key}, which is no paper of ours"),
-            "a key that nobody knows leads nowhere",
+            format!("cites {key}, which is not a known paper"),
+            "an unknown key leads nowhere",
             format!("use one of {}", KEYS.join(", ")),
         ));
         return;
     }
-    let ledger = ledger_of(key);
-    let Some(file) = tree.get(&ledger) else {
+    let page = page_of(key);
+    let Some(file) = tree.get(&page) else {
         findings.push(Finding::new(
             path,
             *line,
-            format!("cites {key}, but {ledger} does not exist"),
-            "the ledger says how we read the place, and what holds it",
-            format!("write {ledger}"),
+            format!("cites {key}, but {page} does not exist"),
+            "the page says how we read the place, and which file implements it",
+            format!("write {page}"),
         ));
         return;
     };
@@ -62,15 +62,15 @@ fn check_citation(tree: &Tree, path: &str, citation: &Citation, findings: &mut V
         findings.push(Finding::new(
             path,
             *line,
-            format!("cites {key} {place}, which {ledger} does not mention"),
-            "the ledger says how we read the place, and what holds it",
-            format!("add a row for {place} to {ledger}, or correct the citation"),
+            format!("cites {key} {place}, which {page} does not mention"),
+            "the page says how we read the place, and which file implements it",
+            format!("add a row for {place} to {page}, or correct the citation"),
         ));
     }
 }
 
-/// Every Rust file that stands in a row of the ledger must exist.
-fn check_ledger(tree: &Tree, path: &str, text: &str, findings: &mut Vec<Finding>) {
+/// Every Rust file that a row of the page names must exist.
+fn check_page(tree: &Tree, path: &str, text: &str, findings: &mut Vec<Finding>) {
     for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| line.trim_start().starts_with('|')) {
         for quoted in line.split('`').skip(1).step_by(2) {
             let Some(end) = quoted.find(".rs") else { continue };
@@ -83,7 +83,7 @@ fn check_ledger(tree: &Tree, path: &str, text: &str, findings: &mut Vec<Finding>
                     path,
                     number,
                     format!("names {name}, which does not exist"),
-                    "a claim is held by the file that its row names",
+                    "a row names the file that implements its claim",
                     "name the file by its path, with or without `crates/` and `src/`",
                 ));
             }
@@ -91,13 +91,14 @@ fn check_ledger(tree: &Tree, path: &str, text: &str, findings: &mut Vec<Finding>
     }
 }
 
-/// Says whether a file is in the tree, by its path or by the end of it; `crates/` and `src/` may be left out.
+/// Returns whether the tree contains a file, by its path or the end of it; `crates/` and `src/` may
+/// be left out.
 fn exists(tree: &Tree, name: &str) -> bool {
     let ends = |path: &str| path == name || path.strip_suffix(name).is_some_and(|rest| rest.ends_with('/'));
     tree.holds(name) || tree.sizes.iter().any(|(path, _)| ends(path) || ends(&path.replace("/src/", "/")))
 }
 
-/// Writes out `a/{b,c}.rs`.
+/// Expands `a/{b,c}.rs`.
 fn alternatives(name: &str) -> Vec<String> {
     match (name.find('{'), name.find('}')) {
         (Some(open), Some(close)) if open < close => name[open + 1..close]
@@ -141,7 +142,7 @@ fn split(places: &str) -> Vec<String> {
     found
 }
 
-/// Writes places in one way, so that `Table IV` and `Tab. IV` are the same.
+/// Normalises places, so that `Table IV` and `Tab. IV` are equal.
 fn normalised(text: &str) -> String {
     text.replace("Tables ", "Tab. ")
         .replace("Table ", "Tab. ")
@@ -151,7 +152,7 @@ fn normalised(text: &str) -> String {
         .replace("Figs. ", "Fig. ")
 }
 
-/// Says whether a place stands in a text, and not as the beginning of a longer one.
+/// Returns whether a text contains a place, and not only as the beginning of a longer one.
 fn occurs(text: &str, place: &str) -> bool {
     text.match_indices(place).any(|(at, _)| {
         let mut after = text[at + place.len()..].chars();
@@ -166,14 +167,14 @@ fn occurs(text: &str, place: &str) -> bool {
 mod tests {
     use super::*;
 
-    const LEDGER: &str =
+    const PAGE: &str =
         "# DHASH\n| §III-B, Fig. 4 | `dhash/signature.rs` | `tests/laws.rs::holds` |\nTable IV\n";
 
-    fn findings(cited: &str, ledger: &str) -> Vec<String> {
+    fn findings(cited: &str, page: &str) -> Vec<String> {
         let tree = Tree::of(&[
             ("crates/flow-table/src/dhash/signature.rs", cited),
             ("crates/flow-table/tests/laws.rs", ""),
-            ("docs/papers/dhash.md", ledger),
+            ("docs/papers/dhash.md", page),
         ]);
         let mut findings = Vec::new();
         check(&tree, &mut findings);
@@ -181,32 +182,32 @@ mod tests {
     }
 
     #[test]
-    fn places_of_the_ledger_may_be_cited() {
+    fn places_of_the_page_may_be_cited() {
         assert_eq!(
-            findings("//! Paper: [DHASH §III-B], [DHASH §III-B, Tab. IV] and [DHASH Figure 4].", LEDGER),
+            findings("//! Paper: [DHASH §III-B], [DHASH §III-B, Tab. IV] and [DHASH Figure 4].", PAGE),
             [""; 0]
         );
     }
 
     #[test]
     fn an_unknown_place_is_found() {
-        let found = findings("//! A.\n//! [DHASH §III]", LEDGER);
+        let found = findings("//! A.\n//! [DHASH §III]", PAGE);
         assert_eq!(found.len(), 1);
         assert!(
             found[0].contains("signature.rs:2: cites DHASH §III, which docs/papers/dhash.md"),
             "{found:?}"
         );
-        assert_eq!(findings("// [DHASH Tab. V]", LEDGER).len(), 1);
-        assert_eq!(findings("// [DHASH Tab. IV, Fig. 40]", LEDGER).len(), 1);
+        assert_eq!(findings("// [DHASH Tab. V]", PAGE).len(), 1);
+        assert_eq!(findings("// [DHASH Tab. IV, Fig. 40]", PAGE).len(), 1);
     }
 
     #[test]
     fn an_unknown_key_is_found() {
-        assert!(findings("// [DHASCH §1]", LEDGER)[0].contains("no paper of ours"));
+        assert!(findings("// [DHASCH §1]", PAGE)[0].contains("not a known paper"));
     }
 
     #[test]
-    fn a_paper_without_ledger_is_found() {
+    fn a_paper_without_page_is_found() {
         let tree = Tree::of(&[("crates/a/src/lib.rs", "// [DHASH §1]")]);
         let mut findings = Vec::new();
         check(&tree, &mut findings);
@@ -215,9 +216,9 @@ mod tests {
     }
 
     #[test]
-    fn a_ledger_names_files_that_exist() {
-        let ledger = "| a | `dhash/signature.rs` |\n| b | `dhash/{signature,layout}.rs` |\n`prose.rs`\n";
-        let found = findings("", ledger);
+    fn a_page_names_files_that_exist() {
+        let page = "| a | `dhash/signature.rs` |\n| b | `dhash/{signature,layout}.rs` |\n`prose.rs`\n";
+        let found = findings("", page);
         assert_eq!(found.len(), 1);
         assert!(found[0].starts_with("docs/papers/dhash.md:2: names dhash/layout.rs"), "{found:?}");
     }

@@ -1,11 +1,11 @@
-//! How large files are, and what must not stand in any of them.
+//! Sizes of files, and what no file may contain.
 
 use super::{Finding, Tree};
 
 const LINES_MAX: usize = 700;
 const BYTES_MAX: u64 = 1 << 20;
 
-/// Hosts of registries, in halves: a rule that quotes its needles finds itself.
+/// Hosts of registries, in halves, so that this file does not break its own rule.
 const HOSTS: [(&str, &str); 12] = [
     ("crates", ".io"),
     ("py", "pi.org"),
@@ -21,7 +21,7 @@ const HOSTS: [(&str, &str); 12] = [
     ("deb.debian", ".org"),
 ];
 
-/// First folders of paths that exist on somebody's machine only.
+/// First folders of paths that exist on one machine only.
 const PLACES: [&str; 4] = ["home", "work", "root", "Users"];
 
 /// Looks at every file.
@@ -31,8 +31,8 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
             path,
             0,
             format!("has {bytes} bytes, more than {BYTES_MAX}"),
-            "whoever clones the project keeps it for ever",
-            "cut it, or let the generator make it",
+            "every clone of the project keeps it for ever",
+            "shorten it, or let the generator make it",
         ));
     }
     for file in &tree.sources {
@@ -41,8 +41,8 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
                 &file.path,
                 LINES_MAX + 1,
                 format!("has {} lines, more than {LINES_MAX}", file.text.lines().count()),
-                "a file is one idea that a reader can hold",
-                "find the second idea and give it a file",
+                "a file holds one idea",
+                "find the second idea and move it to a file of its own",
             ));
         }
         // Cargo writes its registry's name into the lock file.
@@ -56,15 +56,15 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
                     number,
                     format!("names the host {host}"),
                     "builds reach registries through cargo's own settings, which differ from site to site",
-                    "leave the host out; say what is meant, not where it is fetched",
+                    "leave the host out; name the thing, not where it comes from",
                 ));
             }
             if let Some(place) = machine_path(line) {
                 findings.push(Finding::new(
                     &file.path,
                     number,
-                    format!("holds the path {place}… of some machine"),
-                    "nobody else has it",
+                    format!("contains the path {place}… of one machine"),
+                    "the path does not exist elsewhere",
                     "write the path from the root of the project, or take it as an argument",
                 ));
             }
@@ -76,7 +76,8 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
 fn machine_path(line: &str) -> Option<String> {
     PLACES.iter().map(|place| format!("/{place}/")).find(|needle| {
         line.match_indices(needle.as_str()).any(|(at, _)| {
-            // Behind a letter or a dot it is the middle of a longer path; before a blank it is prose.
+            // After a letter or a dot it is the middle of a longer path; before a space it is
+            // prose.
             let before = line[..at].chars().next_back();
             let inner = before
                 .is_some_and(|c| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '/' | '}' | '*'));

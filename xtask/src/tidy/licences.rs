@@ -1,10 +1,10 @@
-//! What is published carries the texts that its licence asks to be kept with it.
+//! Each published package contains the texts of its licences.
 
 use super::{Finding, Tree};
 
 const TEXTS: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
 
-/// Looks at every crate that can be published: a package holds what lies in the crate's own folder.
+/// Looks at every crate that can be published: its package contains only its own folder.
 pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     let folder = |path: &str| path.strip_suffix("Cargo.toml").map(str::to_owned);
     let published = tree.sources.iter().filter(|file| !file.text.contains("publish = false"));
@@ -18,7 +18,7 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
                     &path,
                     0,
                     format!("is not the {text} of the project"),
-                    "whoever gets the crate alone has to get its licences with it",
+                    "a crate that is distributed alone must contain its licences",
                     format!("ln -s ../../{text} {path}"),
                 ));
             }

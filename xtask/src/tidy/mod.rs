@@ -1,20 +1,26 @@
-//! `cargo xtask tidy`: the house rules that neither rustc nor clippy knows.
+//! `cargo xtask tidy`: the project's rules that neither rustc nor clippy checks.
 //!
-//! | rule | file |
+//! | rule | module |
 //! | --- | --- |
-//! | floors, lints inherited | [`floors`] |
-//! | unsafe only in its rooms | [`unsafe_rooms`] |
-//! | papers are cited by known key and place | [`citations`] |
-//! | words that must not stand in code, output, clocks | [`words`] |
+//! | layers of crates, inherited lints | [`layers`] |
+//! | unsafe code only in listed modules | [`unsafe_modules`] |
+//! | citations name a known paper and place | [`citations`] |
+//! | lints are not silenced, libraries do not print or read clocks | [`code_rules`] |
+//! | words of the glossary | [`glossary`] |
+//! | width of comments | [`comment_width`] |
+//! | tables of published figures | [`figure_tables`] |
 //! | sizes, machine paths, hosts | [`files`] |
 //! | licence texts in every package | [`licences`] |
 
 mod citations;
+mod code_rules;
+mod comment_width;
+mod figure_tables;
 mod files;
-mod floors;
+mod glossary;
+mod layers;
 mod licences;
-mod unsafe_rooms;
-mod words;
+mod unsafe_modules;
 
 use std::fmt;
 use std::path::Path;
@@ -24,11 +30,26 @@ use anyhow::{Context, Result};
 
 use crate::source::{self, SourceFile};
 
+/// Folders whose words and comments are not checked yet.
+const NOT_YET: [&str; 6] = [
+    "crates/engine/",
+    "crates/apps/",
+    "crates/packet/",
+    "crates/traffic/",
+    "crates/cli/",
+    "crates/classifier/",
+];
+
+/// Returns whether the rules on words and comments hold for a file: not yet in some folders.
+fn is_rewritten(path: &str) -> bool {
+    !NOT_YET.iter().any(|folder| path.starts_with(folder))
+}
+
 /// A broken rule: where, what, why it is one, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Finding {
     pub(crate) path: String,
-    /// Line from 1; 0 where the whole file is meant.
+    /// Line, counted from 1; 0 stands for the whole file.
     pub(crate) line: usize,
     pub(crate) what: String,
     pub(crate) why: &'static str,
@@ -58,10 +79,10 @@ impl Finding {
     }
 }
 
-/// Everything the rules look at.
+/// All files that the rules look at.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tree {
-    /// Files that are text, by path.
+    /// Text files, by path.
     pub(crate) sources: Vec<SourceFile>,
     /// Every file with its size in bytes.
     pub(crate) sizes: Vec<(String, u64)>,
@@ -70,9 +91,8 @@ pub(crate) struct Tree {
 impl Tree {
     fn read(root: &Path) -> Result<Self> {
         let mut tree = Self::default();
-        for path in source::files(root).context("the files of the tree cannot be listed")? {
-            let bytes =
-                std::fs::read(root.join(&path)).with_context(|| format!("{path} cannot be read"))?;
+        for path in source::files(root).context("cannot list the files of the tree")? {
+            let bytes = std::fs::read(root.join(&path)).with_context(|| format!("cannot read {path}"))?;
             tree.sizes.push((path.clone(), bytes.len() as u64));
             if let Ok(text) = String::from_utf8(bytes) {
                 tree.sources.push(SourceFile::new(&path, &text));
@@ -105,8 +125,17 @@ impl Tree {
 
 fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let rules =
-        [floors::check, unsafe_rooms::check, citations::check, words::check, files::check, licences::check];
+    let rules = [
+        layers::check,
+        unsafe_modules::check,
+        citations::check,
+        code_rules::check,
+        glossary::check,
+        comment_width::check,
+        figure_tables::check,
+        files::check,
+        licences::check,
+    ];
     for rule in rules {
         rule(tree, &mut findings);
     }
@@ -114,7 +143,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Checks the tree at `root`, prints what is wrong, and succeeds if nothing is.
+/// Checks the tree at `root`, prints the findings, and succeeds if there are none.
 pub(crate) fn run(root: &Path) -> Result<ExitCode> {
     let tree = Tree::read(root)?;
     let findings = check(&tree);
@@ -122,7 +151,7 @@ pub(crate) fn run(root: &Path) -> Result<ExitCode> {
         eprintln!("{finding}\n");
     }
     if findings.is_empty() {
-        eprintln!("tidy: {} files, nothing to mend", tree.sizes.len());
+        eprintln!("tidy: {} files, no findings", tree.sizes.len());
         return Ok(ExitCode::SUCCESS);
     }
     eprintln!("tidy: {} findings in {} files", findings.len(), tree.sizes.len());

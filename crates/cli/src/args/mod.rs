@@ -13,6 +13,7 @@ pub(crate) mod replay;
 pub(crate) mod reproduce;
 pub(crate) mod rules;
 pub(crate) mod save;
+pub(crate) mod scheduler;
 pub(crate) mod shell;
 pub(crate) mod simulate;
 

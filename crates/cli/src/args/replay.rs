@@ -15,6 +15,7 @@ use super::firewall::FirewallOptions;
 use super::live::Live;
 use super::parse::{self, Instant};
 use super::save::Save;
+use super::scheduler::SchedulerName;
 
 /// Descriptors of a ring, unless asked for otherwise.
 pub(crate) const RING: usize = 16_384;
@@ -293,85 +294,6 @@ impl TableName {
             Self::Linehash => "linehash",
             Self::Dhash => "dhash",
             Self::Sighash => "sighash",
-        }
-    }
-}
-
-/// Placement policies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum SchedulerName {
-    /// Direct hash
-    Dh,
-    /// Highest random weight over all workers
-    Hrw,
-    /// The same level by level
-    Hrw3,
-    /// Indirection table of 128 entries
-    Rss,
-    /// The least loaded worker at a flow's first packet, for life
-    Fixed,
-    /// Indirection table, rebalanced while entries are idle
-    #[value(name = "rss++")]
-    RssRebalanced,
-    /// The tree's hash, overruled by queue lengths while a flow is idle
-    Adaptive,
-    /// With the flow's packets in flight, else the least loaded worker
-    Fbs,
-    /// Idle flows to the better of two random workers
-    P2c,
-    /// Idle flows move, only where it is worth it
-    Flowpin,
-    /// One worker after the other: no order
-    Rr,
-    /// The least loaded worker for each packet: no order
-    Minload,
-    /// Direct hash by CRC-32, without a secret
-    Crc,
-    /// Direct hash by the server's address, without a secret
-    Dst,
-    /// The tree of highest random weights by the formula printed in 2009, which idles workers
-    #[value(name = "hrw3-2009")]
-    Hrw32009,
-    /// The adaptive scheduler to the letter of its table: no order
-    #[value(name = "adaptive-2009")]
-    Adaptive2009,
-    /// The adaptive scheduler as published, which moves flows in flight: no order
-    AdaptiveRacy,
-    /// Packet handoff: workers fetch, and hand over to the owner of a flow
-    Ph,
-    /// Last flow bundle: workers fetch, from the flows they had last, and steal
-    Lfb,
-    /// Last flow bundle without stealing
-    LfbNs,
-    /// Workers fetch flows, back to the last one unless it is busy
-    Flowpull,
-}
-
-impl SchedulerName {
-    /// Returns the name of the scheme.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Dh => "dh",
-            Self::Hrw => "hrw",
-            Self::Hrw3 => "hrw3",
-            Self::Rss => "rss",
-            Self::Fixed => "fixed",
-            Self::RssRebalanced => "rss++",
-            Self::Adaptive => "adaptive",
-            Self::Fbs => "fbs",
-            Self::P2c => "p2c",
-            Self::Flowpin => "flowpin",
-            Self::Rr => "rr",
-            Self::Minload => "minload",
-            Self::Crc => "crc",
-            Self::Dst => "dst",
-            Self::Hrw32009 => "hrw3-2009",
-            Self::Adaptive2009 => "adaptive-2009",
-            Self::AdaptiveRacy => "adaptive-racy",
-            Self::Ph => "ph",
-            Self::Lfb => "lfb",
-            Self::LfbNs => "lfb-ns",
-            Self::Flowpull => "flowpull",
         }
     }
 }

@@ -5,9 +5,10 @@ use core::num::NonZeroU32;
 
 use super::{Fractions, Generation, SlotView};
 
-/// Lines with as many cells each, chosen by a fraction of 2³²: that there are cells enough is checked once, and not for each.
+/// Lines with a fixed number of cells each, selected by a fraction of 2³²: the constructor checks
+/// once that there are enough cells, so that accesses need no check.
 ///
-/// Cells are numbered line by line. Those behind the last line's are nobody's.
+/// Cells are numbered line by line. Cells after those of the last line belong to no line.
 ///
 /// # Examples
 ///
@@ -16,7 +17,8 @@ use super::{Fractions, Generation, SlotView};
 /// use flowloom_cpu::pages::{Buckets, Generation, HugePages, SlotArray};
 /// let mut slots = SlotArray::try_new(2 * 30 + 2, HugePages::No)?;
 /// slots.occupy(30 + 4, Generation::FIRST, |_| 0, "flow").expect("there is a cell 34");
-/// let buckets = Buckets::new(&['a', 'b'], slots.view(), 30).expect("two lines of thirty cells, and two more");
+/// // Two lines of thirty cells, and two more cells.
+/// let buckets = Buckets::new(&['a', 'b'], slots.view(), 30).expect("enough cells");
 /// let second = buckets.at(u32::MAX);
 /// assert_eq!((second.line(), second.first_cell()), (&'b', 30));
 /// let lanes = NonZeroU32::new(0b10_1001_0000).expect("not zero");
@@ -39,7 +41,7 @@ impl<L, T> Clone for Buckets<'_, L, T> {
 
 impl<L, T> Copy for Buckets<'_, L, T> {}
 
-/// A line, and where its cells begin.
+/// A line, and the number of its first cell.
 #[derive(Debug)]
 pub struct Bucket<'a, L, T> {
     line: &'a L,
@@ -61,8 +63,9 @@ impl<L, T> Copy for Bucket<'_, L, T> {}
 impl<'a, L, T> Buckets<'a, L, T> {
     /// Returns lines and their cells.
     ///
-    /// `None` if there is no line, or if fewer than 32 cells are left from the first of the last line on: a mask of 32 lanes names
-    /// cells of any line, so that some must be there that no line uses, if lines have fewer.
+    /// `None` if there is no line, or if fewer than 32 cells remain from the first cell of the last
+    /// line on: a mask of 32 lanes can name 32 cells of any line, so if lines have fewer, some
+    /// cells must follow that no line uses.
     #[inline(always)]
     pub fn new(lines: &'a [L], cells: SlotView<'a, T>, cells_per_line: u32) -> Option<Self> {
         let fractions = Fractions::new(lines)?;
@@ -80,7 +83,8 @@ impl<'a, L, T> Buckets<'a, L, T> {
         Bucket { line, first_cell: number.wrapping_mul(self.cells_per_line), cells: self.cells }
     }
 
-    /// Hints that the cell will be read soon which a fraction chooses of all that belong to lines, one of its bucket's.
+    /// Hints that the cell will be read soon which a fraction chooses of all that belong to lines,
+    /// one of its bucket's.
     #[inline(always)]
     pub fn prefetch_cell(self, fraction: u32) {
         self.cells.prefetch(self.cell_of(fraction));
@@ -90,7 +94,8 @@ impl<'a, L, T> Buckets<'a, L, T> {
     #[inline(always)]
     fn cell_of(self, fraction: u32) -> u32 {
         let lines = self.lines.as_slice().len() as u64;
-        // The bucket's product goes on, so that it is computed once; it wraps only where there are more cells than 2³² - 1.
+        // The bucket's product is passed on, so that it is computed once; it wraps only if there
+        // are more than 2³² - 1 cells.
         let product = (u64::from(fraction) * lines).wrapping_mul(u64::from(self.cells_per_line));
         (product >> 32) as u32
     }
@@ -109,13 +114,14 @@ impl<'a, L, T> Bucket<'a, L, T> {
         self.first_cell
     }
 
-    /// Returns what the cell of the lowest of these lanes holds, with the cell's number and generation; `None` if it is vacant.
+    /// Returns the value of the cell of the lowest of these lanes, with the cell's number and
+    /// generation; `None` if it is vacant.
     #[inline(always)]
     pub fn lowest(self, lanes: NonZeroU32) -> Option<(u32, Generation, &'a T)> {
         let number = self.first_cell.wrapping_add(lanes.trailing_zeros());
-        // SAFETY: a word that is not zero has less than 32 zeros at its end. The first cell of no line is above that of the last
-        // one, from which on there are 32 cells at least (`Buckets::new`); neither sum nor product wraps, as cells have numbers of
-        // 32 bits.
+        // SAFETY: a nonzero word has fewer than 32 trailing zeros. The first cell of a line is at
+        // most that of the last line, from which on there are at least 32 cells (`Buckets::new`);
+        // neither sum nor product wraps, as cells have numbers of 32 bits.
         let cell = unsafe { self.cells.cells().get_unchecked(number as usize) };
         let (generation, value) = cell.tenant()?;
         Some((number, generation, value))

@@ -1,4 +1,4 @@
-//! Cells that hold a value or none, told by a generation.
+//! Cells with or without a value, marked by a generation.
 #![expect(unsafe_code, reason = "cells whose occupancy decides what may be read")]
 
 use core::fmt;
@@ -12,7 +12,7 @@ use crate::prefetch::{self, LINE_BYTES};
 
 /// Which tenant of a cell: an odd number, as that of every tenant is.
 ///
-/// A cell that has this generation is occupied, so whoever compares generations need not ask for more.
+/// A cell with this generation is occupied, so comparing generations suffices.
 ///
 /// # Examples
 ///
@@ -36,7 +36,8 @@ impl Generation {
         if number & 1 == 0 { None } else { Some(Self::or_next(number)) }
     }
 
-    /// Returns the generation after so many others, from [`FIRST`](Self::FIRST) on; they repeat after 2³¹.
+    /// Returns the generation that follows `n` others, from [`FIRST`](Self::FIRST) on; they repeat
+    /// after 2³¹.
     #[inline(always)]
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "generations repeat")]
@@ -61,7 +62,7 @@ impl Generation {
     }
 }
 
-/// A place that holds a value or none.
+/// A cell that may contain a value.
 #[repr(C, align(64))]
 pub(super) struct Cell<T> {
     /// Odd while `value` is initialised.
@@ -76,7 +77,7 @@ impl<T> Cell<T> {
         self.generation & 1 == 1
     }
 
-    /// Returns what an occupied cell holds, with its generation.
+    /// Returns the value of an occupied cell, with its generation.
     #[inline(always)]
     pub(super) fn tenant(&self) -> Option<(Generation, &T)> {
         let generation = Generation::new(self.generation)?;
@@ -88,13 +89,14 @@ impl<T> Cell<T> {
 /// A fixed-length array of cells, each vacant or holding a value, on cache lines of their own.
 ///
 /// ```text
-/// cell   | generation u32 | tag u32 | value T … |   a multiple of 64 bytes; T of 56 bytes: one line
+/// cell   | generation u32 | tag u32 | value T … |  a multiple of 64 bytes; T of 56 bytes: one line
 /// ```
 ///
-/// The *generation* is odd while the cell is occupied: whoever puts a value in says which. With another one each time,
-/// (index, generation) tells a value from a later one in the same cell. The *tag* is the user's word and survives vacation.
+/// The *generation* is odd while the cell is occupied; the caller that stores a value chooses it.
+/// With another one each time, (index, generation) distinguishes a value from a later one in the
+/// same cell. The *tag* is the user's word and survives vacation.
 ///
-/// Indices past the end behave as cells that are vacant and cannot be occupied: nothing panics.
+/// Indices past the end behave as vacant cells that cannot be occupied: nothing panics.
 ///
 /// # Examples
 ///
@@ -127,13 +129,13 @@ impl<T> SlotArray<T> {
     ///
     /// # Errors
     ///
-    /// [`AllocError`] if the allocator has no room.
+    /// [`AllocError`] if the allocator refuses the memory.
     pub fn try_new(len: u32, huge: HugePages) -> Result<Self, AllocError> {
         let memory = ZeroedMemory::try_new(Self::CELL_BYTES, len as usize, align_of::<Cell<T>>(), huge)?;
         Ok(Self { memory, len, cells: PhantomData })
     }
 
-    /// Makes all of it resident now, so that no first touch interrupts later work.
+    /// Makes the whole array resident, so that no first touch interrupts later work.
     pub fn prefault(&mut self) {
         self.memory.prefault();
     }
@@ -151,8 +153,8 @@ impl<T> SlotArray<T> {
 
     #[inline(always)]
     fn cells(&self) -> &[Cell<T>] {
-        // SAFETY: `start` is aligned for and followed by `len` cells (`try_new`). Zero bytes are a cell:
-        // two zero words and an uninitialised value; later writes went through `cells_mut`.
+        // SAFETY: `start` is aligned for and followed by `len` cells (`try_new`). Zero bytes are a
+        // cell: two zero words and an uninitialised value; later writes went through `cells_mut`.
         unsafe { slice::from_raw_parts(self.memory.start.as_ptr().cast(), self.len as usize) }
     }
 
@@ -162,15 +164,17 @@ impl<T> SlotArray<T> {
         unsafe { slice::from_raw_parts_mut(self.memory.start.as_ptr().cast(), self.len as usize) }
     }
 
-    /// Puts a value into a vacant cell, as the tenant of that generation. The cell's tag becomes what `tag` makes of it.
+    /// Stores a value in a vacant cell, with that generation. `tag` computes the cell's new tag
+    /// from its old one.
     ///
-    /// Where `tag` does not look at the old one, nothing of the cell is read: nobody waits for its line, and the first touch of a
-    /// fresh page is a write, so that the page is got once and other CPUs do not hear of it. That the cell is vacant is the
-    /// caller's to know; what an occupied one holds is forgotten without being dropped.
+    /// If `tag` ignores the old one, nothing of the cell is read: the store does not wait for the
+    /// line, and the first touch of a fresh page is a write, so that the kernel maps the page once,
+    /// without an interrupt to other CPUs. The caller must know that the cell is vacant; the value
+    /// of an occupied one is forgotten without being dropped.
     ///
     /// # Errors
     ///
-    /// Gives the value back if there is no such cell.
+    /// Returns the value if there is no such cell.
     #[inline(always)]
     pub fn occupy(
         &mut self,
@@ -187,7 +191,7 @@ impl<T> SlotArray<T> {
         Ok(())
     }
 
-    /// Takes the value out of a cell, if there is one.
+    /// Takes the value out of an occupied cell.
     #[inline]
     pub fn vacate(&mut self, index: u32) -> Option<T> {
         let cell = self.cells_mut().get_mut(index as usize)?;
@@ -195,14 +199,15 @@ impl<T> SlotArray<T> {
             return None;
         }
         cell.generation = cell.generation.wrapping_add(1);
-        // SAFETY: the generation was odd, so the value is initialised (`occupy` writes it before making
-        // the generation odd); it is even now, so the value cannot be taken twice.
+        // SAFETY: the generation was odd, so the value is initialised (`occupy` writes it before
+        // making the generation odd); it is even now, so the value cannot be taken twice.
         Some(unsafe { cell.value.assume_init_read() })
     }
 
-    /// Takes the value out of a cell, if there is one and it is the one that is meant, and returns what `then` makes of it.
+    /// Takes the value out of a cell if the cell is occupied and the generation matches, and
+    /// returns the result of `then`.
     ///
-    /// `then` gets the value as it lies in the cell, without a copy in between: what it does not use is not read.
+    /// `then` gets the value in place, without a copy: parts that it does not use are not read.
     #[inline(always)]
     pub fn vacate_if<R>(
         &mut self,
@@ -227,8 +232,8 @@ impl<T> SlotArray<T> {
             return None;
         }
         cell.generation = cell.generation.wrapping_add(1);
-        // SAFETY: as in `vacate`: the generation was odd, as every `Generation` is (`or_next` makes them, and the first), and is even
-        // now.
+        // SAFETY: as in `vacate`: the generation was odd, as every `Generation` is (`or_next`
+        // creates them, and the first), and is even now.
         Some(unsafe { cell.value.assume_init_read() })
     }
 
@@ -254,13 +259,14 @@ impl<T> SlotArray<T> {
         Some(unsafe { cell.value.assume_init_mut() })
     }
 
-    /// Returns whatever an occupied cell holds, with its generation.
+    /// Returns the value of an occupied cell, with its generation.
     #[inline(always)]
     pub fn get_live(&self, index: u32) -> Option<(Generation, &T)> {
         self.view().get_live(index)
     }
 
-    /// Returns the cells to look at, for loops: where they are and how many is then known, whatever the loop writes.
+    /// Returns a view of the cells, for loops: the compiler then knows that their address and
+    /// number do not change, whatever the loop writes.
     #[inline(always)]
     pub fn view(&self) -> SlotView<'_, T> {
         SlotView(self.cells())
@@ -292,18 +298,19 @@ impl<T> SlotArray<T> {
         self.view().prefetch_later(index);
     }
 
-    /// Returns what was asked for.
+    /// Returns what was requested.
     pub fn pages(&self) -> PageReport {
         self.memory.report()
     }
 
-    /// Returns what was asked for and what the kernel gave; reads the process's map, which is slow.
+    /// Returns what was requested and what the kernel provided; reads the process's map, which is
+    /// slow.
     pub fn pages_obtained(&self) -> PageReport {
         self.memory.report_obtained()
     }
 }
 
-/// The cells of a [`SlotArray`], to look at.
+/// A view of the cells of a [`SlotArray`].
 pub struct SlotView<'a, T>(&'a [Cell<T>]);
 
 impl<T> Clone for SlotView<'_, T> {
@@ -321,7 +328,7 @@ impl<'a, T> SlotView<'a, T> {
         self.0
     }
 
-    /// Returns whatever an occupied cell holds, with its generation.
+    /// Returns the value of an occupied cell, with its generation.
     #[inline(always)]
     pub fn get_live(self, index: u32) -> Option<(Generation, &'a T)> {
         self.0.get(index as usize)?.tenant()
@@ -424,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_says_how_long_it_is() {
+    fn an_array_knows_its_length() {
         for len in [0, 3] {
             let slots = SlotArray::<u64>::try_new(len, HugePages::No).unwrap();
             assert_eq!((slots.len(), slots.is_empty()), (len, len == 0));

@@ -3,8 +3,8 @@
 
 #[inline(always)]
 pub(super) fn read<T>(address: *const T) {
-    // SAFETY: PRFM is a hint; it changes no register, no flag and no memory, and an address that cannot
-    // be translated is ignored.
+    // SAFETY: PRFM is a hint; it changes no register, no flag and no memory, and it ignores an
+    // address that cannot be translated.
     unsafe {
         core::arch::asm!(
             "prfm pldl1keep, [{address}]",

@@ -18,8 +18,9 @@ pub(super) fn read_later<T>(address: *const T) {
 #[cfg(not(miri))]
 #[inline(always)]
 pub(super) fn write<T>(address: *const T) {
-    // SAFETY: PREFETCHW is a hint; it changes no register, no flag and no memory, and an address that cannot be translated is
-    // ignored. Processors of x86-64 that do not know it take it for a no-operation of the same length.
+    // SAFETY: PREFETCHW is a hint; it changes no register, no flag and no memory, and it ignores an
+    // address that cannot be translated. x86-64 processors without it execute it as a no-operation
+    // of the same length.
     unsafe {
         core::arch::asm!(
             "prefetchw [{address}]",

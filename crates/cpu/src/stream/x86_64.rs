@@ -3,18 +3,19 @@
 
 use core::arch::x86_64::{_mm_sfence, _mm_stream_si64};
 
-/// Writes the words; nobody may read or write them before [`settle`], on this thread.
+/// Writes the words; no code may read or write them before [`settle`] on this thread.
 #[inline(always)]
 pub(super) fn write<const N: usize>(to: &mut [u64; N], group: [u64; N]) {
     for (to, word) in to.iter_mut().zip(group) {
-        // SAFETY: `to` is a word that nobody else has, and MOVNTI asks for no alignment; it is part of x86-64. The only way here is a
-        // `Writer`, which goes to no other thread, comes to each word once and reads none; the words are its own until `past_caches`
-        // has called `settle`.
+        // SAFETY: `to` is a word that we borrow exclusively, and MOVNTI needs no alignment; it is
+        // part of x86-64. The only caller is a `Writer`, which stays on its thread, writes each
+        // word once and reads none; the words remain borrowed until `past_caches` has called
+        // `settle`.
         unsafe { _mm_stream_si64(core::ptr::from_mut(to).cast(), word.cast_signed()) };
     }
 }
 
-/// Waits until all that this thread has written is there for everybody.
+/// Waits until all stores of this thread are visible to every other thread.
 #[inline(always)]
 pub(super) fn settle() {
     // SAFETY: SFENCE has no conditions, and is part of x86-64.
@@ -35,7 +36,7 @@ mod tests {
         read: AtomicU64,
     }
 
-    // SAFETY: whoever has seen the other's number has the groups.
+    // SAFETY: a thread that has seen the other's number has the groups.
     unsafe impl Sync for Handed {}
 
     impl Handed {
@@ -44,10 +45,10 @@ mod tests {
         }
     }
 
-    /// Nothing here but the fence waits: a lock would do so too, and hide that it is missing. Without it, some of a hundred rounds are
-    /// read too soon, as the last line is not whole.
+    /// Only the fence waits here: a lock would wait too, and hide a missing fence. Without it, some
+    /// of a hundred rounds read too early, as the last line is not whole.
     #[test]
-    fn another_thread_that_is_told_by_a_plain_store_sees_all_of_it() {
+    fn another_thread_that_sees_a_plain_store_sees_all_words() {
         const ROUNDS: u64 = 10_000;
         let handed = Handed { groups: UnsafeCell::default(), written: 0.into(), read: 0.into() };
         let wait = |number: &AtomicU64, round| {

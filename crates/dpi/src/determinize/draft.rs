@@ -1,14 +1,14 @@
-//! One subset while it is put together, and the assertions that decide what belongs to it.
+//! One subset under construction, and the assertions that decide its members.
 
 use std::mem;
 
 use regex_automata::util::look::{Look, LookMatcher};
 
+use super::bytes::Bytes;
 use super::nodes::{Node, Nodes};
-use super::runs::Bytes;
 use crate::table::NONE;
 
-/// What a byte is, as far as an assertion may ask; or that there is none.
+/// The kind of a byte, as far as assertions distinguish it, or the end of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Other,
@@ -22,7 +22,7 @@ impl Kind {
     const ALL: [Self; 5] = [Self::Other, Self::Word, Self::Newline, Self::Return, Self::None];
     /// Those of bytes.
     pub(super) const BYTES: [Self; 4] = [Self::Other, Self::Word, Self::Newline, Self::Return];
-    /// The bytes before one of another kind.
+    /// The kind of the byte before.
     pub(super) const LAST: Bytes = {
         let mut last = Bytes::NONE;
         let mut byte = 0;
@@ -55,14 +55,14 @@ impl Kind {
     }
 }
 
-/// Says whether an assertion holds between two bytes.
+/// Returns whether an assertion holds between two bytes.
 fn holds(look: Look, behind: Kind, ahead: Kind) -> bool {
     let text = [behind.example(), ahead.example()];
     let (begin, end) = (usize::from(behind == Kind::None), 2 - usize::from(ahead == Kind::None));
     LookMatcher::new().matches(look, &text[begin..end], 1 - begin)
 }
 
-/// One subset while it is put together.
+/// One subset under construction.
 #[derive(Debug)]
 pub(super) struct Draft<'a> {
     nodes: &'a Nodes,
@@ -70,12 +70,12 @@ pub(super) struct Draft<'a> {
     seen: Vec<u32>,
     round: u32,
     stack: Vec<u32>,
-    /// The nodes that wait: for a byte, or for what is ahead.
+    /// The nodes that wait for a byte, or for an assertion about the next one.
     list: Vec<u32>,
     /// The best pattern that has matched.
     label: u16,
     key: Vec<u32>,
-    /// Nodes looked at since somebody asked.
+    /// Nodes visited since the last query.
     looked_at: u64,
 }
 
@@ -94,12 +94,12 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Returns how many nodes were looked at since this was asked last.
+    /// Returns the nodes visited since the last call.
     pub(super) fn looked_at(&mut self) -> u64 {
         mem::take(&mut self.looked_at)
     }
 
-    /// Begins another, with the best pattern that has matched.
+    /// Begins another subset, with the best pattern that has matched.
     pub(super) fn begin(&mut self, label: u16) {
         self.list.clear();
         self.label = label;
@@ -109,7 +109,8 @@ impl<'a> Draft<'a> {
         });
     }
 
-    /// Adds a node and what it leads to without a byte. While nobody knows what is ahead, assertions wait.
+    /// Adds a node and the nodes that follow from it without a byte. Assertions wait while the next
+    /// byte is unknown.
     pub(super) fn add(&mut self, node: u32, behind: Kind, ahead: Option<Kind>) {
         self.stack.push(node);
         while let Some(at) = self.stack.pop() {
@@ -122,7 +123,7 @@ impl<'a> Draft<'a> {
                 Node::Split { begin, end } => self.stack.extend_from_slice(self.nodes.splits(begin, end)),
                 Node::Match(id) => self.label = self.label.min(id),
                 Node::Look { look, to } => match ahead {
-                    // Where the input begins does not depend on what is ahead.
+                    // The beginning of the input does not depend on the next byte.
                     _ if look == Look::Start && behind == Kind::None => self.stack.push(to),
                     None if look != Look::Start => self.list.push(at),
                     Some(ahead) if holds(look, behind, ahead) => self.stack.push(to),
@@ -132,8 +133,8 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Takes up a subset again, now that it is known what is ahead; returns the best pattern that matches because of it, and
-    /// the nodes that wait for a byte.
+    /// Resolves a subset's assertions for a known next byte; returns the best pattern that matches
+    /// because of it, and the nodes that wait for a byte.
     pub(super) fn resume(&mut self, key: &[u32], ahead: Kind) -> (u16, &[u32]) {
         self.begin(NONE);
         for &node in nodes(key) {
@@ -142,15 +143,15 @@ impl<'a> Draft<'a> {
         (self.label, &self.list)
     }
 
-    /// Returns the subset in its one form: what cannot find a better pattern is left out, the nodes are in order, and before
-    /// them stands what else decides how it goes on.
+    /// Returns the subset in canonical form: without nodes that cannot find a better pattern, in
+    /// order, after the other data that decides how it continues.
     pub(super) fn finish(&mut self, behind: Kind) -> &[u32] {
         let Self { nodes, list, label, key, .. } = self;
         key.clear();
         key.push(0);
         key.extend(list.iter().filter(|&&at| nodes.best(at) < *label));
         key[1..].sort_unstable();
-        // What stands before matters where an assertion waits that asks for it.
+        // The byte before matters if a waiting assertion depends on it.
         let asked = nodes.asks() && nodes.waits(&key[1..]);
         key[0] = u32::from(*label) << 8 | if asked { behind as u32 } else { 0 };
         key
@@ -167,7 +168,7 @@ pub(super) fn label(key: &[u32]) -> u16 {
     u16::try_from(key[0] >> 8).unwrap_or(NONE)
 }
 
-/// Returns what stands before a subset, if that matters.
+/// Returns the kind of the byte before a subset, if it matters.
 fn behind(key: &[u32]) -> Kind {
     Kind::ALL[(key[0] & 0xff) as usize]
 }

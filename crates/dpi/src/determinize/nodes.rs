@@ -1,4 +1,4 @@
-//! The automaton that is in many states at once, with what is asked of it side by side.
+//! The nondeterministic automaton, in arrays for fast access.
 
 use regex_automata::nfa::thompson::{NFA, State};
 use regex_automata::util::look::Look;
@@ -11,9 +11,9 @@ use crate::table::NONE;
 pub(super) enum Node {
     /// Waits for a byte: these of `ranges`.
     Bytes { begin: usize, end: usize },
-    /// Goes on without one: to these of `splits`.
+    /// Continues without a byte: to these of `splits`.
     Split { begin: usize, end: usize },
-    /// Goes on where this holds.
+    /// Continues if this assertion holds.
     Look { look: Look, to: u32 },
     /// The pattern has matched.
     Match(u16),
@@ -35,7 +35,7 @@ pub(super) struct Nodes {
     splits: Vec<u32>,
     /// The best pattern that each can lead to.
     best: Vec<u16>,
-    /// Whether any assertion asks for more than where the input begins and ends.
+    /// Whether any assertion depends on more than the beginning and end of the input.
     asks: bool,
 }
 
@@ -60,7 +60,7 @@ impl Nodes {
                 }
             }
         }
-        // What stands before all patterns leads to each.
+        // The common prefix of all patterns leads to each.
         let first = ids.first().copied().unwrap_or(NONE);
         nodes.best.iter_mut().filter(|best| **best == NONE).for_each(|best| *best = first);
         nodes
@@ -118,7 +118,7 @@ impl Nodes {
         &self.splits[begin..end]
     }
 
-    /// Returns what a state waits for.
+    /// Returns the bytes that a state waits for.
     pub(super) fn ranges(&self, at: u32) -> &[Range] {
         match self.get(at) {
             Node::Bytes { begin, end } => &self.ranges[begin..end],
@@ -131,12 +131,12 @@ impl Nodes {
         self.best[at as usize]
     }
 
-    /// Says whether any assertion asks for more than where the input begins and ends.
+    /// Returns whether any assertion depends on more than the beginning and end of the input.
     pub(super) fn asks(&self) -> bool {
         self.asks
     }
 
-    /// Says whether there are assertions among these.
+    /// Returns whether there are assertions among these.
     pub(super) fn waits(&self, list: &[u32]) -> bool {
         list.iter().any(|&at| matches!(self.get(at), Node::Look { .. }))
     }

@@ -3,38 +3,9 @@
 use std::mem;
 
 use super::TooLarge;
+use super::bytes::Bytes;
 use super::draft::Kind;
 use super::nodes::{Nodes, Range};
-
-/// A set of bytes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Bytes([u64; 4]);
-
-impl Bytes {
-    pub(super) const NONE: Self = Self([0; 4]);
-
-    pub(super) const fn with(mut self, byte: u8) -> Self {
-        self.0[byte as usize / 64] |= 1 << (byte % 64);
-        self
-    }
-
-    /// Returns how many are less than `byte`.
-    fn below(self, byte: u8) -> usize {
-        let (word, bit) = (usize::from(byte / 64), byte % 64);
-        let words: u32 = self.0[..word].iter().map(|word| word.count_ones()).sum();
-        (words + (self.0[word] & ((1 << bit) - 1)).count_ones()) as usize
-    }
-
-    pub(super) fn iter(self) -> impl Iterator<Item = u8> {
-        [0, 64, 128, 192].into_iter().zip(self.0).flat_map(|(first, mut rest)| {
-            std::iter::from_fn(move || {
-                let bit = u8::try_from(rest.trailing_zeros()).ok()?;
-                rest &= rest.checked_sub(1)?;
-                Some(first + bit)
-            })
-        })
-    }
-}
 
 /// Runs of bytes, and the nodes that each leads to.
 #[derive(Debug)]
@@ -51,7 +22,8 @@ impl Runs {
         Self { last: Bytes::NONE, ends: Vec::new(), targets: Vec::new() }
     }
 
-    /// Takes them from what these of the nodes wait for, unless there are more than `targets_max` targets in all.
+    /// Computes the runs from the bytes that these nodes wait for, unless there are more than
+    /// `targets_max` targets in all.
     pub(super) fn fill(
         &mut self,
         nodes: &Nodes,
@@ -71,7 +43,8 @@ impl Runs {
             }
         }
         self.last = last;
-        // First how many targets each run has, then where they begin, and, as they are put in place, where they end.
+        // First the number of targets of each run, then where they begin, and, as they are filled
+        // in, where they end.
         let runs_of = |range: &Range| last.below(range.first)..=last.below(range.last);
         self.ends.clear();
         self.ends.resize(last.below(u8::MAX) + 1, 0);
@@ -132,7 +105,7 @@ mod tests {
         let nodes = Nodes::new(&NFA::new_many(&["^[a-m]", "^[h-z]"]).unwrap(), &[0, 1]);
         let list: Vec<u32> = (0..).take(nodes.count()).filter(|&at| !nodes.ranges(at).is_empty()).collect();
         let mut runs = Runs::new();
-        // What the first pattern waits for, both, and the second: four in all.
+        // The bytes of the first pattern only, of both, and of the second only: four runs in all.
         assert!(runs.fill(&nodes, &list, false, 4).is_ok());
         let made: Vec<(u8, usize)> = runs.iter().map(|(last, targets)| (last, targets.len())).collect();
         assert_eq!(made, [(b'a' - 1, 0), (b'g', 1), (b'm', 2), (b'z', 1), (u8::MAX, 0)]);

@@ -11,22 +11,22 @@ use super::nodes::Nodes;
 use super::runs::Runs;
 use crate::table::NONE;
 
-/// What a subset takes beside its nodes and its steps: a place in the list, one in the index, what is known of it. Lists and
-/// index may be half empty.
+/// Bytes of a subset beside its nodes and its steps: an entry in the list, one in the index, its
+/// properties. Lists and index may be half empty.
 const SUBSET_BYTES: usize = 160;
-/// What a step takes, in a list that may be half empty.
+/// Bytes of a step, in a list that may be half empty.
 const STEP_BYTES: usize = 2 * size_of::<Step>();
 
-/// How an automaton is made.
+/// Options of building an automaton.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
-    /// It looks only where the input begins.
+    /// Matches only at the beginning of the input.
     pub(crate) anchored: bool,
-    /// Bytes of zero change nothing.
+    /// Bytes of zero have no effect.
     pub(crate) skip_zero: bool,
     /// How many states it may have.
     pub(crate) states_max: usize,
-    /// What it may take while it is made.
+    /// Limit of the memory while building.
     pub(crate) bytes_max: usize,
 }
 
@@ -37,22 +37,23 @@ pub(crate) struct Step {
     pub(crate) to: u32,
 }
 
-/// An automaton that is in one state at once: states in the order of discovery, from the one that it begins in.
+/// A deterministic automaton: states in the order of discovery, from its start state.
 #[derive(Debug, Default)]
 pub(crate) struct Subsets {
     steps: Vec<Step>,
     /// Where the steps of each state end.
     ends: Vec<usize>,
-    /// The best pattern known to match on entering a state.
+    /// The best pattern that matches on entering a state.
     pub(crate) label: Vec<u16>,
     /// The best pattern that matches if the input ends in a state.
     pub(crate) at_end: Vec<u16>,
-    /// Whether it begins in the same state whatever stands before.
+    /// Whether the start state is the same whatever the byte before.
     pub(crate) forgets: bool,
 }
 
 impl Subsets {
-    /// Makes one automaton of the patterns `ids`, in rising order, in as many steps as are left; none is left where it takes more.
+    /// Builds one automaton of the patterns `ids`, in ascending order, within the steps that are
+    /// left; sets them to zero if they do not suffice.
     pub(crate) fn new(
         nfa: &NFA,
         ids: &[u16],
@@ -102,7 +103,7 @@ impl Subsets {
     }
 }
 
-/// What is needed to go from subset to subset.
+/// Working data for the transitions between subsets.
 #[derive(Debug)]
 struct Search<'a> {
     nodes: &'a Nodes,
@@ -111,7 +112,7 @@ struct Search<'a> {
     draft: Draft<'a>,
     runs: Runs,
     from: Vec<u32>,
-    /// The steps of the subset at hand.
+    /// The steps of the present subset.
     steps: Vec<Step>,
     steps_left: &'a mut u64,
 }
@@ -134,7 +135,7 @@ impl Search<'_> {
             }
             self.steps.sort_unstable_by_key(|step| step.last);
         } else {
-            // No byte fulfils an assertion that asks for the end.
+            // No byte fulfils an assertion about the end.
             self.from.clear();
             self.from.extend_from_slice(draft::nodes(subset));
             self.step_from(at, NONE, None)?;
@@ -147,10 +148,11 @@ impl Search<'_> {
         self.order.take(STEP_BYTES * self.steps.len())
     }
 
-    /// Finds the steps from the nodes `from`, over the bytes of one kind if any assertion asks; `label` has matched.
+    /// Finds the steps from the nodes `from`, over the bytes of one kind if any assertion needs it;
+    /// `label` has matched.
     fn step_from(&mut self, at: u32, label: u16, ahead: Option<Kind>) -> Result<(), TooLarge> {
         let Self { nodes, shape, order, draft, runs, from, steps, steps_left } = self;
-        runs.fill(nodes, from, shape.skip_zero, order.room() / size_of::<u32>())?;
+        runs.fill(nodes, from, shape.skip_zero, order.remaining() / size_of::<u32>())?;
         spend(steps_left, (from.len() + runs.targets()) as u64)?;
         let mut before: Option<(&[u32], Kind, u32)> = None;
         for (last, targets) in runs.iter() {
@@ -180,7 +182,7 @@ impl Search<'_> {
     }
 }
 
-/// Takes so many steps of those that are left.
+/// Consumes a number of the remaining steps.
 fn spend(left: &mut u64, steps: u64) -> Result<(), TooLarge> {
     *left = left.saturating_sub(steps);
     if *left == 0 { Err(TooLarge) } else { Ok(()) }
@@ -191,7 +193,7 @@ fn spend(left: &mut u64, steps: u64) -> Result<(), TooLarge> {
 struct Order {
     numbers: HashMap<Rc<[u32]>, u32>,
     list: Vec<Rc<[u32]>>,
-    /// What they take.
+    /// Bytes that they take.
     bytes: usize,
     shape: Shape,
 }
@@ -214,15 +216,15 @@ impl Order {
     }
 
     fn take(&mut self, bytes: usize) -> Result<(), TooLarge> {
-        if bytes > self.room() {
+        if bytes > self.remaining() {
             return Err(TooLarge);
         }
         self.bytes += bytes;
         Ok(())
     }
 
-    /// Returns what is left.
-    fn room(&self) -> usize {
+    /// Returns the remaining bytes.
+    fn remaining(&self) -> usize {
         self.shape.bytes_max - self.bytes
     }
 }
@@ -241,11 +243,11 @@ mod tests {
     #[test]
     fn what_cannot_be_better_is_not_looked_for() {
         let better_first = make(&["^a", "^ab{50}"], SHAPE).unwrap();
-        // The start, what matches, and what does not.
+        // The start, the match, and the dead state.
         assert_eq!(better_first.states(), 3);
         let better_last = make(&["^ab{50}", "^a"], SHAPE).unwrap();
         assert_eq!(better_last.states(), 53);
-        // Nor what can be no better than equal, nor what is worse while a third would be better.
+        // Nor a pattern that can only be equal, nor a worse one while a third would be better.
         assert_eq!(make(&["^ab{0,50}"], SHAPE).unwrap().states(), 3);
         assert_eq!(make(&["^x", "^a", "^ab{50}"], SHAPE).unwrap().states(), 4);
     }
@@ -253,7 +255,7 @@ mod tests {
     #[test]
     fn what_stands_before_makes_two_states_only_where_it_is_asked_for() {
         let states = |regex: &str| make(&[regex], SHAPE).unwrap().states();
-        // The assertion comes a byte later, or asks for the end, or for a beginning that is past.
+        // The assertion matches a byte later, or needs the end, or a beginning that is past.
         assert_eq!(states(r"^[a-]x(?-u:\b)"), states(r"^ax(?-u:\b)"));
         assert_eq!(states("^[a-]$"), states("^a$"));
         assert_eq!(states("^(?:a|c(?:^d)?)b"), states("^(?:a|c)b"));
@@ -289,9 +291,11 @@ mod tests {
 
     #[test]
     fn no_byte_less_will_do() {
-        // The start, the second letter, the match, and what matches nothing: nodes before two of them, and one word each.
+        // The start, the second letter, the match, and the dead state: nodes before two of them,
+        // and one word each.
         let subsets = 4 * SUBSET_BYTES + 4 * (2 + 2 + 1 + 1);
-        // Around each letter three steps, and one over all bytes from the other two; twice eight bytes each.
+        // Around each letter three steps, and one over all bytes from the other two; twice eight
+        // bytes each.
         let steps = 16 * (3 + 3 + 1 + 1);
         let make = |bytes_max| make(&["^ab"], Shape { bytes_max, ..SHAPE });
         assert_eq!(make(subsets + steps).unwrap().states(), 4);
@@ -305,12 +309,12 @@ mod tests {
             Subsets::new(&NFA::new(regex).unwrap(), &[0], SHAPE, &mut left).unwrap();
             1_000_000 - left
         };
-        // What it begins with and the assertion, at the beginning and not there, and the letter; then the letter, where it leads,
-        // and there the end of what is captured and the match.
+        // Its start and the assertion, at the beginning and elsewhere, and the letter; then the
+        // letter, its successor, and there the end of the capture and the match.
         assert_eq!(taken("^a"), 5 + 1 + 1 + 2);
         assert_eq!(taken("^ab"), taken("^a") + 3, "a letter more");
         assert_eq!(taken("^[a-]"), 5 + 1 + 2 + 2 * 2, "two runs that lead there");
-        // Bytes of two kinds that lead to one place are one step, as no assertion asks.
+        // Bytes of two kinds that lead to one state are one step, as no assertion depends on them.
         assert_eq!(taken("^(?:[+-/]|x*[0-9])*!"), taken("^(?:[a-f]|x*[g-i])*!"));
     }
 

@@ -1,21 +1,24 @@
-//! The files of l7-filter: a name on a line, an expression on the next, and perhaps words for its user-space program.
+//! The files of l7-filter: a name on a line, an expression on the next, and perhaps words for its
+//! user-space program.
 //!
-//! The form only; none of its patterns are ours to give away. An expression is POSIX's extended kind with `\xHH`
-//! for any byte, letters of either case are one, and bytes of zero are taken out of the payload before the search. The
-//! files in circulation are not all well formed, and both of the original's regex libraries were lenient: an opening
-//! bracket inside brackets, a brace that repeats nothing and a `*` with nothing before it stand for themselves here too.
+//! The format only; its patterns are not ours to distribute. An expression is of POSIX's extended
+//! kind with `\xHH` for any byte, letters match either case, and bytes of zero are removed from the
+//! payload before the search. Many published files are not well formed, and both regex libraries of
+//! the original were lenient: an opening bracket inside brackets, a brace that repeats nothing and
+//! a `*` with nothing before it stand for themselves here too.
 
 use super::ParseError;
 use super::own::check_name;
 use crate::pattern::{Dialect, Pattern, Transports};
 
-/// Names that match everything in the original: what is left over, and what was not looked at.
+/// Names that match everything in the original: unmatched flows, and flows that were not scanned.
 const CATCH_ALL: [&str; 2] = ["unknown", "unset"];
 
-/// Reads one file's text. `None` for the catch-alls, which would hide that nothing matched.
+/// Parses the text of one file. `None` for the catch-alls, which would hide that no pattern
+/// matched.
 ///
-/// A second mark behind a first repeats the whole, as in POSIX; behind an interval (`a{2}+`) it is read as any number of the
-/// atom, which matches more.
+/// A second mark behind a first repeats the whole, as in POSIX; behind an interval (`a{2}+`) it is
+/// read as any number of the atom, which matches more.
 ///
 /// # Errors
 ///
@@ -26,7 +29,8 @@ const CATCH_ALL: [&str; 2] = ["unknown", "unset"];
 /// ```
 /// use flowloom_dpi::load::parse_l7;
 ///
-/// let pattern = parse_l7("# a comment\nmine\n^[\\x01-\\x03]hello.?world\n")?.expect("is no catch-all");
+/// let text = "# a comment\nmine\n^[\\x01-\\x03]hello.?world\n";
+/// let pattern = parse_l7(text)?.expect("is no catch-all");
 /// assert_eq!(pattern.name, "mine");
 /// assert!(parse_l7("unknown\n.\n")?.is_none());
 /// # Ok::<(), flowloom_dpi::load::ParseError>(())
@@ -43,7 +47,8 @@ pub fn parse(text: &str) -> Result<Option<Pattern>, ParseError> {
         if let Some(expression) = line.strip_prefix("userspace pattern=") {
             user = Some((number, expression));
         } else if line.starts_with("userspace flags=") {
-            // They say what every file of the original has: extended, letters of either case, no places of matches.
+            // They state defaults of the original: extended syntax, either case, no match
+            // positions.
         } else if name.is_none() {
             check_name(line.trim(), number)?;
             name = Some(line.trim());
@@ -58,7 +63,7 @@ pub fn parse(text: &str) -> Result<Option<Pattern>, ParseError> {
     }
     let name = name
         .ok_or_else(|| ParseError::at(0, "holds no name: it must be the first line that is no comment"))?;
-    // The user-space program is the one whose syntax this is; most files have one expression for both.
+    // The syntax is that of the user-space program; most files have one expression for both.
     let (number, expression) = user.or(kernel).ok_or_else(|| {
         ParseError::at(0, format!("{name} has no expression on the line behind its name"))
     })?;
@@ -76,14 +81,14 @@ pub fn parse(text: &str) -> Result<Option<Pattern>, ParseError> {
     }))
 }
 
-/// What the last thing written was, so that what follows can be read as POSIX would.
+/// The last item written, so that a repetition after it is read as POSIX would.
 #[derive(Clone, Copy, PartialEq)]
 enum Last {
     /// Nothing that can be repeated.
     Nothing,
     /// An atom.
     Atom,
-    /// An atom and how often, whose text begins here.
+    /// An atom with its repetition, whose text begins here.
     Repeated(usize),
 }
 
@@ -163,8 +168,8 @@ fn translate(expression: &str) -> Result<String, String> {
     Ok(out)
 }
 
-/// Repeats what was written last. POSIX applies a second mark to the whole, where the `regex` crate would take it for
-/// the first one's manner.
+/// Repeats the last item. POSIX applies a second repetition to the whole, where the `regex` crate
+/// would take it for a modifier of the first.
 fn repeat(out: &mut String, last: Last, mark: char) -> Last {
     match last {
         Last::Nothing => {
@@ -179,7 +184,8 @@ fn repeat(out: &mut String, last: Last, mark: char) -> Last {
             let joined = match &out[begin..] {
                 "?" if mark == '?' => "?",
                 "+" if mark == '+' => "+",
-                // Of a repeated interval too: it is rare, a group cannot be opened any more, and any number covers it.
+                // A repeated interval too: it is rare, a group can no longer be opened, and any
+                // number of repetitions covers it.
                 _ => "*",
             };
             out.truncate(begin);
@@ -189,7 +195,7 @@ fn repeat(out: &mut String, last: Last, mark: char) -> Last {
     }
 }
 
-/// Returns the byte that an escape stands for, and the escape's length.
+/// Returns the byte that an escape represents, and the escape's length.
 fn escape(text: &[char]) -> Result<(u8, usize), String> {
     match text.get(1) {
         None => Err(String::from("ends in a lone \\")),
@@ -346,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_with_their_line() {
+    fn errors_name_their_line() {
         for (text, line) in [
             ("", 0),
             ("# only\n", 0),

@@ -19,13 +19,13 @@ pub const FILES_MAX: usize = 4096;
 /// Folders within folders are followed to this depth.
 const DEPTH_MAX: usize = 4;
 
-/// What is wrong with a text of patterns, and where.
+/// An error in a text of patterns, and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ParseError {
     /// Line, from 1; 0 when it is about the whole.
     pub line: usize,
-    /// What is wrong.
+    /// The error.
     pub what: String,
 }
 
@@ -57,23 +57,24 @@ pub enum LoadError {
         /// Why.
         error: std::io::Error,
     },
-    /// A file is longer than [`FILE_BYTES_MAX`], or a folder holds more than [`FILES_MAX`] files.
+    /// A file is longer than [`FILE_BYTES_MAX`], or a folder contains more than [`FILES_MAX`]
+    /// files.
     TooMuch {
         /// Which.
         path: PathBuf,
-        /// What it has too much of.
+        /// The exceeded limit.
         what: &'static str,
         /// The limit.
         limit: u64,
     },
-    /// A line is not what it should be.
+    /// A line is invalid.
     Text {
         /// The file.
         path: PathBuf,
-        /// The line, and what is wrong with it.
+        /// The line, and its error.
         error: ParseError,
     },
-    /// A folder holds no file of patterns.
+    /// A folder contains no pattern file.
     Empty {
         /// The folder.
         path: PathBuf,
@@ -112,12 +113,12 @@ impl std::error::Error for LoadError {
 
 /// Reads a file, or every `.pat` and `.patterns` file of a folder in the order of their names.
 ///
-/// A file that ends in `.pat` is l7-filter's; any other is our own form. The catch-alls of l7-filter, `unknown` and
-/// `unset`, are left out.
+/// A file that ends in `.pat` is l7-filter's; any other is our own form. The catch-alls of
+/// l7-filter, `unknown` and `unset`, are left out.
 ///
 /// # Errors
 ///
-/// [`LoadError`] with the file, the line where there is one, and what to do.
+/// [`LoadError`] with the file, the line if there is one, and what to do.
 pub fn load(path: &Path) -> Result<Vec<Pattern>, LoadError> {
     let io = |error| LoadError::Io { path: path.to_owned(), error };
     if !std::fs::metadata(path).map_err(io)?.is_dir() {

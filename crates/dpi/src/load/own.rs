@@ -1,4 +1,4 @@
-//! Our own form: a name in brackets, and what there is to say about it, one line each.
+//! The native format: a name in brackets, and its properties, one per line.
 //!
 //! ```text
 //! # a comment
@@ -10,8 +10,9 @@
 //! regex = ^SSH-1\.
 //! ```
 //!
-//! Several `regex` lines are alternatives. `transport` is `tcp`, `udp` or both (the default); `tshark` and `spec` are for
-//! the reader and for comparisons. An expression is taken to the end of its line as it stands, but for blanks before it.
+//! Several `regex` lines are alternatives. `transport` is `tcp`, `udp` or both (the default);
+//! `tshark` and `spec` are for readers and for comparisons. An expression extends to the end of its
+//! line, without the spaces before it.
 
 use super::ParseError;
 use crate::pattern::{Dialect, Pattern, Transports};
@@ -123,7 +124,7 @@ fn finished(pattern: Option<&Pattern>, begun: usize) -> Result<(), ParseError> {
     }
 }
 
-/// Names stand in tables, files of flows and metrics: letters, digits and a few marks.
+/// Names appear in tables, flow files and metrics: letters, digits and a few marks.
 pub(super) fn check_name(name: &str, number: usize) -> Result<(), ParseError> {
     let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '+' | '/');
     if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(good) {
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_with_their_line() {
+    fn errors_name_their_line() {
         for (text, line) in [
             ("regex = a", 1),
             ("[a]\n[b]\nregex = a", 1),

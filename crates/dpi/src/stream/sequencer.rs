@@ -1,4 +1,4 @@
-//! Which bytes of a segment come next.
+//! Finds the bytes of a segment that come next.
 
 use super::window::Window;
 
@@ -13,28 +13,28 @@ pub struct Segment<'a> {
     pub payload: &'a [u8],
 }
 
-/// What a stream hands over, in order.
+/// A piece of the stream, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece<'a> {
     /// The next bytes.
     Data(&'a [u8]),
-    /// So many bytes are missing here, and will not come.
+    /// This many bytes are missing here, and will not come.
     Gap(u64),
 }
 
-/// What was not plain data in sequence.
+/// Counts of everything but plain data in sequence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StreamCounts {
     /// Bytes that came again, and were passed over.
     pub overlap_bytes: u32,
-    /// Bytes that were skipped because what follows did not fit into the window.
+    /// Bytes that were skipped because later data did not fit into the window.
     pub gap_bytes: u32,
     /// Times that this happened.
     pub gaps: u32,
 }
 
-/// Where one direction of a connection stands: 20 bytes.
+/// The state of one direction of a connection: 20 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sequencer {
     next: u32,
@@ -44,10 +44,11 @@ pub struct Sequencer {
 }
 
 impl Sequencer {
-    /// Takes in a segment and hands over what is in sequence now.
+    /// Processes a segment and passes on all data that is in sequence now.
     ///
-    /// `window` holds what comes early; with `None` nothing is held, and the stream skips whatever is missing. The same
-    /// window must come with every segment of this direction, cleared when the direction begins.
+    /// `window` buffers early data; with `None` nothing is buffered, and the stream skips every
+    /// gap. Pass the same window with every segment of this direction, cleared when the direction
+    /// begins.
     pub fn push(
         &mut self,
         segment: Segment<'_>,
@@ -99,16 +100,16 @@ impl Sequencer {
             return self.deliver(payload, &mut to);
         }
         loop {
-            let room = window.places().saturating_sub(ahead).min(payload.len());
-            let (fits, rest) = payload.split_at(room);
-            let known = window.insert(ahead.min(window.places() - room), fits);
+            let fitting = window.places().saturating_sub(ahead).min(payload.len());
+            let (fits, rest) = payload.split_at(fitting);
+            let known = window.insert(ahead.min(window.places() - fitting), fits);
             self.overlap(known);
             let moved = self.drain(window, &mut to);
             payload = rest;
             if payload.is_empty() {
                 return;
             }
-            ahead = ahead + room - moved;
+            ahead = ahead + fitting - moved;
             if ahead >= window.places() {
                 // It does not fit: go on at the first byte that is there, be it held or this one.
                 let skipped = window.first_held().unwrap_or(ahead);
@@ -120,7 +121,7 @@ impl Sequencer {
         }
     }
 
-    /// Returns what was counted so far; each stops at its largest number.
+    /// Returns the counts so far; each saturates.
     #[must_use]
     pub fn counts(&self) -> StreamCounts {
         self.counts
@@ -132,7 +133,7 @@ impl Sequencer {
         self.begun.then_some(self.next)
     }
 
-    /// Says whether a segment would go straight through, were nothing held.
+    /// Returns whether a segment would be delivered at once if nothing were buffered.
     #[must_use]
     pub fn is_next(&self, segment: &Segment<'_>) -> bool {
         let sequence = segment.sequence.wrapping_add(u32::from(segment.syn));

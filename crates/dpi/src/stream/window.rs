@@ -3,10 +3,11 @@
 /// The largest window.
 pub const WINDOW_BYTES_MAX: usize = 1 << 24;
 
-/// Holds data of one direction that lies ahead of what was delivered.
+/// Buffers data of one direction ahead of the delivered part.
 ///
-/// Place 0 is the next byte to deliver. Cost is one step per byte of a segment that comes out of turn and, where a gap is
-/// skipped while something is held, one per 64 places of it; nothing is allocated after it was made.
+/// Place 0 is the next byte to deliver. Cost is one step per byte of an out-of-order segment and,
+/// where a gap is skipped while data is buffered, one per 64 places of it; nothing is allocated
+/// after construction.
 #[derive(Clone)]
 pub struct Window {
     bytes: Box<[u8]>,
@@ -26,7 +27,8 @@ impl std::fmt::Debug for Window {
 }
 
 impl Window {
-    /// Returns an empty window of at least `bytes` bytes, a power of two between 64 and [`WINDOW_BYTES_MAX`].
+    /// Returns an empty window of at least `bytes` bytes, a power of two between 64 and
+    /// [`WINDOW_BYTES_MAX`].
     #[must_use]
     pub fn new(bytes: usize) -> Self {
         let bytes = bytes.clamp(64, WINDOW_BYTES_MAX).next_power_of_two();
@@ -38,7 +40,7 @@ impl Window {
         }
     }
 
-    /// Returns how many places there are.
+    /// Returns the number of places.
     #[must_use]
     pub fn places(&self) -> usize {
         self.bytes.len()
@@ -68,7 +70,8 @@ impl Window {
         self.there[at / 64] >> (at % 64) & 1 == 1
     }
 
-    /// Puts in bytes from `place` on, which must fit. Returns how many were there already, and stay as they are.
+    /// Inserts bytes from `place` on, which must fit. Returns how many were there already; these
+    /// stay as they are.
     pub(super) fn insert(&mut self, place: usize, bytes: &[u8]) -> usize {
         debug_assert!(place + bytes.len() <= self.places());
         let mut known = 0;
@@ -103,8 +106,8 @@ impl Window {
         None
     }
 
-    /// Hands over the bytes that are held from place 0 on without a gap, in one or two pieces, and moves on behind
-    /// them. Returns how many.
+    /// Delivers the bytes that are buffered from place 0 on without a gap, in one or two pieces,
+    /// and advances past them. Returns their number.
     pub(super) fn take(&mut self, mut to: impl FnMut(&[u8])) -> usize {
         let mut count = 0;
         while count < self.held && self.has(count) {
@@ -122,7 +125,7 @@ impl Window {
         count
     }
 
-    /// Moves place 0 on; what lies before it is forgotten.
+    /// Advances place 0; drops what lies before it.
     pub(super) fn move_on(&mut self, places: usize) {
         let end = places.min(self.places());
         let mut place = 0;

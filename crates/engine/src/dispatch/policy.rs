@@ -1,20 +1,20 @@
 //! Who decides which worker has a packet.
 
-use flowloom_scheduler::sim::schemes::Policy;
-use flowloom_scheduler::{Intake, OrderGuarantee, Placement};
+use flowloom_scheduler::registry::Policy;
+use flowloom_scheduler::{OrderGuarantee, Placement, PullPolicy};
 
 /// The policy of a run.
 pub enum Discipline<'a> {
     /// The input stage decides, packet by packet, into a ring for each worker.
     Push(&'a mut dyn Placement),
     /// Workers fetch from a pool.
-    Pull(&'a mut dyn Intake),
+    Pull(&'a mut dyn PullPolicy),
 }
 
 impl<'a> Discipline<'a> {
     /// Returns the discipline of a policy that was chosen by its name, as [`Scheme::policy`] gives it: it pushes or pulls.
     ///
-    /// [`Scheme::policy`]: flowloom_scheduler::sim::schemes::Scheme::policy
+    /// [`Scheme::policy`]: flowloom_scheduler::registry::Scheme::policy
     pub fn of(policy: &'a mut Policy) -> Self {
         match policy {
             Policy::Push(policy) => Self::Push(&mut **policy),
@@ -71,8 +71,8 @@ impl<'a, 'p: 'a> From<&'a mut (dyn Placement + 'p)> for Discipline<'a> {
     }
 }
 
-impl<'a, 'p: 'a> From<&'a mut (dyn Intake + 'p)> for Discipline<'a> {
-    fn from(policy: &'a mut (dyn Intake + 'p)) -> Self {
+impl<'a, 'p: 'a> From<&'a mut (dyn PullPolicy + 'p)> for Discipline<'a> {
+    fn from(policy: &'a mut (dyn PullPolicy + 'p)) -> Self {
         Self::Pull(policy)
     }
 }

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flowloom_packet::{DropReason, SharedBlock};
-use flowloom_scheduler::{Intake as PullPolicy, WorkItem, WorkerId};
+use flowloom_scheduler::{PullPolicy, WorkItem, WorkerId};
 
 use crate::batch::packet::PacketDescriptor;
 use crate::batch::pool::BatchPool;

@@ -126,7 +126,7 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
         // Key and time are those of the packet: an application that looks at neither leaves the view unmade.
         let now = tick_of(time_ns);
         // To make room for another one of the burst.
-        let has_gone = T::LETS_GO && found.is_some_and(|id| self.table.get(id).is_none());
+        let has_gone = T::MAY_EVICT && found.is_some_and(|id| self.table.get(id).is_none());
         let (flow, is_new) = match found.filter(|_| !has_gone) {
             Some(id) => (id, false),
             None => self.begin(key, hash, now)?,

@@ -12,7 +12,7 @@ use flowloom_packet::{
     BATCH_PACKETS, DecodeOptions, DropReason, Fill, LinkType, PacketBatch, PacketSource, PacketView,
     RawPacket, SourceError, decode,
 };
-use flowloom_scheduler::sim::Scheme;
+use flowloom_scheduler::registry::Scheme;
 use flowloom_scheduler::{DirectHash, Topology, WorkerCount};
 
 use crate::common::{Memory, Recorder, Seen, config, mix, small_table, table};

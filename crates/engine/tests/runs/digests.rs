@@ -15,7 +15,7 @@ use flowloom_flow_key::{FlowHasher, FlowKey};
 use flowloom_flow_table::segments::GrowthLimits;
 use flowloom_flow_table::{BuildError, DHash, DHashConfig, FlowTable, Growing};
 use flowloom_packet::{DecodeOptions, Fill, PacketBatch, PacketSource, decode};
-use flowloom_scheduler::sim::Scheme;
+use flowloom_scheduler::registry::Scheme;
 use flowloom_scheduler::{Topology, WorkerCount};
 use flowloom_traffic::capture::{CaptureSet, Input, SetOptions};
 use flowloom_traffic::synth::MixConfig;

@@ -8,7 +8,7 @@ use flowloom_engine::{
     SeededError, SinkError, run_seeded, run_with,
 };
 use flowloom_packet::{Fill, PacketBatch, PacketSource, SourceError};
-use flowloom_scheduler::sim::Scheme;
+use flowloom_scheduler::registry::Scheme;
 use flowloom_scheduler::{Topology, WorkerCount};
 
 use crate::common::{LAYOUTS, Memory, Recorder, Seen, config, mix, small_table};

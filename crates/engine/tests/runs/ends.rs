@@ -9,7 +9,7 @@ use flowloom_engine::{
 use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::{DHash, DHashConfig};
 use flowloom_packet::PacketView;
-use flowloom_scheduler::sim::Scheme;
+use flowloom_scheduler::registry::Scheme;
 use flowloom_scheduler::{Topology, WorkerCount};
 
 use crate::common::{LAYOUTS, Memory, config, mix};

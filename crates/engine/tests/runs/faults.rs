@@ -19,10 +19,10 @@ use flowloom_packet::reason::DropCounts;
 use flowloom_packet::{
     Block, DropReason, Fill, PacketBatch, PacketSource, PacketView, SharedBlock, SourceError,
 };
-use flowloom_scheduler::sim::Scheme;
-use flowloom_scheduler::sim::schemes::Policy;
+use flowloom_scheduler::registry::Policy;
+use flowloom_scheduler::registry::Scheme;
 use flowloom_scheduler::{
-    Decision, Fetched, Intake, LoadView, OrderGuarantee, Placement, Topology, WorkItem, WorkerCount,
+    Decision, Fetched, LoadView, OrderGuarantee, Placement, PullPolicy, Topology, WorkItem, WorkerCount,
     WorkerId,
 };
 
@@ -206,9 +206,9 @@ impl Placement for PanickingPush<'_> {
     }
 }
 
-struct PanickingPull<'a>(&'a mut dyn Intake, u64);
+struct PanickingPull<'a>(&'a mut dyn PullPolicy, u64);
 
-impl Intake for PanickingPull<'_> {
+impl PullPolicy for PanickingPull<'_> {
     fn arrive(&mut self, token: u32, item: WorkItem) -> Option<WorkerId> {
         self.0.arrive(token, item)
     }

@@ -11,8 +11,8 @@ use flowloom_engine::{
 };
 use flowloom_flow_key::{FlowHasher, FlowKey};
 use flowloom_packet::{BATCH_PACKETS, DropReason, LinkType, PacketView};
-use flowloom_scheduler::sim::Scheme;
-use flowloom_scheduler::sim::schemes::Policy;
+use flowloom_scheduler::registry::Policy;
+use flowloom_scheduler::registry::Scheme;
 use flowloom_scheduler::{
     Decision, DirectHash, FlowBurst, FlowPin, HrwFlat, Indirection, LoadView, OrderGuarantee, Placement,
     Topology, TwoChoices, WorkItem, WorkerCount,

@@ -5,10 +5,10 @@ use flowloom_engine::{
     WhenFull, run_seeded, run_with,
 };
 use flowloom_packet::{DropReason, Fill, PacketBatch, PacketSource, SourceError};
-use flowloom_scheduler::sim::Scheme;
-use flowloom_scheduler::sim::schemes::Policy;
+use flowloom_scheduler::registry::Policy;
+use flowloom_scheduler::registry::Scheme;
 use flowloom_scheduler::{
-    Decision, DirectHash, Fetched, Intake, LoadView, OrderGuarantee, Placement, Topology, WorkItem,
+    Decision, DirectHash, Fetched, LoadView, OrderGuarantee, Placement, PullPolicy, Topology, WorkItem,
     WorkerCount, WorkerId,
 };
 
@@ -263,9 +263,9 @@ fn a_paced_run_takes_all_and_ends() {
 }
 
 /// Panics when a packet arrives, after so many.
-struct Refusing<'a>(&'a mut dyn Intake, u64);
+struct Refusing<'a>(&'a mut dyn PullPolicy, u64);
 
-impl Intake for Refusing<'_> {
+impl PullPolicy for Refusing<'_> {
     fn arrive(&mut self, token: u32, item: WorkItem) -> Option<WorkerId> {
         assert!(self.1 > 0, "told to panic");
         self.1 -= 1;
@@ -308,9 +308,9 @@ fn a_pool_whose_policy_panics_at_an_arrival_counts_what_it_held() {
 }
 
 /// Gives out each packet twice.
-struct Twice<'a>(&'a mut dyn Intake, Option<Fetched>);
+struct Twice<'a>(&'a mut dyn PullPolicy, Option<Fetched>);
 
-impl Intake for Twice<'_> {
+impl PullPolicy for Twice<'_> {
     fn arrive(&mut self, token: u32, item: WorkItem) -> Option<WorkerId> {
         self.0.arrive(token, item)
     }

@@ -4,7 +4,7 @@ use flowloom_engine::{
     App, Control, Discipline, Endpoints, EngineConfig, Fault, Layout, Order, Verdict, run_seeded,
 };
 use flowloom_packet::PacketView;
-use flowloom_scheduler::sim::Scheme;
+use flowloom_scheduler::registry::Scheme;
 use flowloom_scheduler::{Topology, WorkerCount};
 
 use crate::common::{Memory, Seen, config, mix, small_table};

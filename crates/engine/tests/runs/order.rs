@@ -13,8 +13,8 @@ use flowloom_engine::{
 };
 use flowloom_flow_key::{FlowHasher, FlowKey};
 use flowloom_packet::{DecodeOptions, PacketView, decode};
-use flowloom_scheduler::sim::Scheme;
-use flowloom_scheduler::sim::schemes::Policy;
+use flowloom_scheduler::registry::Policy;
+use flowloom_scheduler::registry::Scheme;
 use flowloom_scheduler::{OrderGuarantee, Topology, WorkerCount};
 
 use flowloom_traffic::synth::MixConfig;

@@ -8,7 +8,7 @@ use flowloom_engine::{
     Control, Discipline, Endpoints, EngineConfig, Layout, Order, PacketSink, Released, SinkError, run_with,
 };
 use flowloom_packet::BATCH_PACKETS;
-use flowloom_scheduler::sim::Scheme;
+use flowloom_scheduler::registry::Scheme;
 use flowloom_scheduler::{Topology, WorkerCount};
 
 use crate::common::{Memory, Recorder, config, mix, small_table};

@@ -13,7 +13,8 @@ pub const fn fold(a: u64, b: u64) -> u64 {
 
 /// Returns the next of a sequence of well-mixed words, advancing `state`.
 ///
-/// The generator is `SplitMix64`; it expands one seed into as many secrets as a hasher needs, and drives the generators.
+/// The generator is `SplitMix64`; it expands one seed into as many secrets as a hasher needs, and
+/// drives the generators.
 #[inline]
 pub const fn split_mix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);

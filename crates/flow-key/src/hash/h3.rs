@@ -4,9 +4,9 @@
 //! b = Q · a      bit i of b is the parity of (a & row i of Q)
 //! ```
 //!
-//! Drawn at random from the class, two keys collide with probability 2⁻ʳ. In hardware an output bit costs as
-//! many AND gates as the key has selected bits, and one XOR gate less. Linear: never for keys that an attacker
-//! chooses and whose matrix he can learn.
+//! Drawn at random from the class, two keys collide with probability 2⁻ʳ. In hardware an output bit
+//! costs as many AND gates as the key has selected bits, and one XOR gate less. Linear: never for
+//! keys that an attacker chooses and whose matrix he can learn.
 
 use core::fmt;
 
@@ -70,7 +70,8 @@ pub struct H3 {
 }
 
 impl H3 {
-    /// Returns a function with `bits` output bits over the key bits in `selected`, and advances `state`.
+    /// Returns a function with `bits` output bits over the key bits in `selected`, and advances
+    /// `state`.
     ///
     /// Rows are uniform among the non-zero ones.
     ///
@@ -100,8 +101,8 @@ impl H3 {
 
     /// Returns such a function whose rows are linearly independent, so that every value occurs.
     ///
-    /// About one random matrix in a thousand is not of full rank where 16 bits give 6, and halves the cache. Over fewer bits
-    /// it is more: where only ten of the 16 vary, one in sixteen.
+    /// About one random matrix in a thousand is not of full rank where 16 bits give 6, and halves
+    /// the cache. Over fewer bits it is more: where only ten of the 16 vary, one in sixteen.
     ///
     /// # Errors
     ///
@@ -116,8 +117,8 @@ impl H3 {
                 return Ok(drawn);
             }
         }
-        // A random square matrix over bits has full rank with probability 0.29, so 4096 failures do not occur;
-        // one selected bit a row is of full rank in any case.
+        // A random square matrix over bits has full rank with probability 0.29, so 4096 failures do
+        // not occur; one selected bit a row is of full rank in any case.
         let mut rows = [0; BITS_MAX as usize];
         let mut rest = selected;
         for row in rows.iter_mut().take(bits as usize) {

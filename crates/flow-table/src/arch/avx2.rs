@@ -28,8 +28,8 @@ impl Lanes for Avx2Lanes {
     #[inline(always)]
     fn equal(self, bucket: &Bucket, word: u32) -> u32 {
         let line: *const __m256i = ptr::from_ref(bucket).cast();
-        // SAFETY: a bucket is 64 bytes and 64-aligned (asserted in `layout.rs`), so it is two aligned
-        // 32-byte halves; `self` proves AVX2.
+        // SAFETY: a bucket is 64 bytes and 64-aligned (asserted in `layout.rs`), so it is two
+        // aligned 32-byte halves; `self` proves AVX2.
         unsafe {
             let wanted = _mm256_set1_epi32(word.cast_signed());
             let low = _mm256_cmpeq_epi32(_mm256_load_si256(line), wanted);
@@ -43,13 +43,14 @@ impl Lanes for Avx2Lanes {
     #[inline(always)]
     fn equal_lanes(self, line: &Line, signature: u16) -> u32 {
         let halves: *const __m256i = ptr::from_ref(line).cast();
-        // SAFETY: a line is 64 bytes and 64-aligned (asserted in `layout.rs`), so it is two aligned 32-byte
-        // halves; `self` proves AVX2.
+        // SAFETY: a line is 64 bytes and 64-aligned (asserted in `layout.rs`), so it is two aligned
+        // 32-byte halves; `self` proves AVX2.
         unsafe {
             let wanted = _mm256_set1_epi16(signature.cast_signed());
             let low = _mm256_cmpeq_epi16(_mm256_load_si256(halves), wanted);
             let high = _mm256_cmpeq_epi16(_mm256_load_si256(halves.add(1)), wanted);
-            // Packing goes by 16-byte lanes: the permutation puts their quarters in order again.
+            // Packing works by 16-byte lanes, so a permutation restores the order of their
+            // quarters.
             let packed = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packs_epi16(low, high));
             _mm256_movemask_epi8(packed).cast_unsigned() & ALL_LANES
         }

@@ -26,7 +26,8 @@ impl Avx512Lanes {
 impl Lanes for Avx512Lanes {
     #[inline(always)]
     fn equal(self, bucket: &Bucket, word: u32) -> u32 {
-        // SAFETY: a bucket is 64 bytes and 64-aligned (asserted in `layout.rs`); `self` proves AVX-512F.
+        // SAFETY: a bucket is 64 bytes and 64-aligned (asserted in `layout.rs`); `self` proves
+        // AVX-512F.
         unsafe {
             let line = _mm512_load_si512(ptr::from_ref(bucket).cast());
             u32::from(_mm512_cmpeq_epi32_mask(line, _mm512_set1_epi32(word.cast_signed())))
@@ -35,7 +36,8 @@ impl Lanes for Avx512Lanes {
 
     #[inline(always)]
     fn equal_lanes(self, line: &Line, signature: u16) -> u32 {
-        // SAFETY: a line is 64 bytes and 64-aligned (asserted in `layout.rs`); `self` proves AVX-512BW.
+        // SAFETY: a line is 64 bytes and 64-aligned (asserted in `layout.rs`); `self` proves
+        // AVX-512BW.
         unsafe {
             let line = _mm512_load_si512(ptr::from_ref(line).cast());
             _mm512_cmpeq_epi16_mask(line, _mm512_set1_epi16(signature.cast_signed())) & ALL_LANES
@@ -44,7 +46,8 @@ impl Lanes for Avx512Lanes {
 
     #[inline(always)]
     fn top_bits(self, line: &Line) -> u32 {
-        // SAFETY: a line is 64 bytes and 64-aligned (asserted in `layout.rs`); `self` proves AVX-512BW.
+        // SAFETY: a line is 64 bytes and 64-aligned (asserted in `layout.rs`); `self` proves
+        // AVX-512BW.
         unsafe { _mm512_movepi16_mask(_mm512_load_si512(ptr::from_ref(line).cast())) }
     }
 

@@ -1,9 +1,9 @@
-//! Comparing one signature with a whole bucket; the unsafe room of this crate.
+//! Compares one signature with a whole bucket. The only module of this crate with unsafe code.
 //!
 //! A [`Kernel`] is a loop written once over [`Lanes`], the few operations that differ between
-//! instruction sets. [`Backend::run`] enters one function compiled for the instruction set and runs the
-//! whole kernel inside it, so the compare inlines into the loop. A `Lanes` value holds
-//! the token that proves its features, which is why its operations are safe to call.
+//! instruction sets. [`Backend::run`] enters one function compiled for the instruction set and runs
+//! the whole kernel inside it, so the compare inlines into the loop. A `Lanes` value contains the
+//! token that proves its features, so its operations are safe to call.
 
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 mod avx2;
@@ -20,38 +20,39 @@ use flowloom_cpu::features::Isa;
 use crate::dhash::layout::Bucket;
 use crate::linehash::layout::Line;
 
-/// What a back end computes.
+/// The operations of a back end.
 pub(crate) trait Lanes: Copy {
-    /// Returns the slots that hold exactly this word: bit j for slot j.
+    /// Returns the slots that contain exactly this word: bit j for slot j.
     fn equal(self, bucket: &Bucket, word: u32) -> u32;
 
-    /// Returns the lanes that hold this signature: bit j for lane j, and no others.
+    /// Returns the lanes that contain this signature: bit j for lane j, and no others.
     fn equal_lanes(self, line: &Line, signature: u16) -> u32;
 
     /// Returns the halves whose top bit is set: bit j for half j, control included.
     fn top_bits(self, line: &Line) -> u32;
 
-    /// Runs a part of a kernel as a function of its own: for a loop that wants all registers.
+    /// Runs a part of a kernel as a function of its own, for a loop that needs all registers.
     #[inline(always)]
     fn apart<K: Kernel>(self, kernel: K) -> K::Output {
         kernel.run(self)
     }
 }
 
-/// A loop over buckets. `run` must be `#[inline(always)]`, or it is compiled for the wrong processor.
+/// A loop over buckets. `run` must be `#[inline(always)]`, or it is compiled for the wrong
+/// processor.
 pub(crate) trait Kernel {
     type Output;
 
     fn run<L: Lanes>(self, lanes: L) -> Self::Output;
 }
 
-/// What every processor of this architecture has.
+/// The back end that every processor of this architecture supports.
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 pub(crate) type Plain = sse2::Sse2Lanes;
-/// What every processor of this architecture has.
+/// The back end that every processor of this architecture supports.
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
 pub(crate) type Plain = neon::NeonLanes;
-/// What every processor of this architecture has.
+/// The back end that every processor of this architecture supports.
 #[cfg(not(any(
     all(target_arch = "x86_64", target_feature = "sse2"),
     all(target_arch = "aarch64", target_feature = "neon")
@@ -73,7 +74,7 @@ pub(crate) enum Backend {
 impl Backend {
     /// Returns the back end of an instruction set, `None` if this processor does not have it.
     ///
-    /// SSE4.2 has no back end of its own: what the compiler makes of the scalar one is as good.
+    /// SSE4.2 has no back end of its own: the compiler's code for the scalar one is as good.
     pub(crate) fn new(isa: Isa) -> Option<Self> {
         match isa {
             Isa::Scalar => Some(Self::Scalar(scalar::Scalar)),
@@ -98,13 +99,13 @@ impl Backend {
         }
     }
 
-    /// Runs a kernel for one key: with what every processor of this architecture has, so that all of it is inlined where
-    /// it is called.
+    /// Runs a kernel for one key with the baseline instruction set, so that the kernel inlines at
+    /// the call.
     #[inline(always)]
     pub(crate) fn run_one<K: Kernel>(self, kernel: K) -> K::Output {
         match self {
-            // Who asks for the scalar one on a processor that has better pays for a call: its loops would be spread among
-            // the others' few instructions.
+            // A caller that forces the scalar back end on a better processor pays for a call:
+            // inlining its loops would spread them among the few instructions of the others.
             #[cfg(any(
                 all(target_arch = "x86_64", target_feature = "sse2"),
                 all(target_arch = "aarch64", target_feature = "neon")
@@ -122,9 +123,9 @@ impl Backend {
         }
     }
 
-    /// Returns what every processor of this architecture has, for the plain ways of single operations, which are inlined where
-    /// they are called; `None` if the scalar back end was asked for on a processor that has better. Those ways end there: what
-    /// is needed once in a while is in functions of its own, and they are for this back end.
+    /// Returns the baseline back end for single operations, which inline at their call; `None` if
+    /// the caller forced the scalar back end on a better processor. Rare steps of single operations
+    /// are functions of their own and not part of this path.
     #[inline(always)]
     pub(crate) fn plain(self) -> Option<Plain> {
         match self {

@@ -1,6 +1,7 @@
-//! Four 16-byte compares: what every x86-64 processor can do, without asking.
+//! Four 16-byte compares, available on every x86-64 processor.
 //!
-//! For single operations, where entering a function compiled for a better processor costs more than its compare saves.
+//! For single operations, where entering a function compiled for a better processor costs more than
+//! its compare saves.
 #![expect(unsafe_code, reason = "SIMD loads")]
 
 use core::arch::x86_64::{
@@ -21,7 +22,8 @@ pub(crate) struct Sse2Lanes;
 fn quarters<T>(line: &T) -> [__m128i; 4] {
     const { assert!(size_of::<T>() == 64 && align_of::<T>() == 64, "one cache line") }
     let start: *const __m128i = ptr::from_ref(line).cast();
-    // SAFETY: 64 bytes, 64-aligned, as asserted: four aligned loads inside them; SSE2 is part of x86-64.
+    // SAFETY: 64 bytes, 64-aligned, as asserted: four aligned loads inside them; SSE2 is part of
+    // x86-64.
     unsafe { [0, 1, 2, 3].map(|quarter| _mm_load_si128(start.add(quarter))) }
 }
 
@@ -44,7 +46,8 @@ impl Lanes for Sse2Lanes {
         // SAFETY: SSE2 is part of x86-64.
         unsafe {
             let wanted = _mm_set1_epi16(signature.cast_signed());
-            // All but the filter's halves, here and not in the result: that costs no register more for integers.
+            // All but the filter's halves, here and not in the result: that costs no register more
+            // for integers.
             let lanes = _mm_setr_epi16(-1, -1, -1, -1, -1, -1, 0, 0);
             let low = _mm_packs_epi16(_mm_cmpeq_epi16(a, wanted), _mm_cmpeq_epi16(b, wanted));
             let last = _mm_and_si128(_mm_cmpeq_epi16(d, wanted), lanes);

@@ -1,6 +1,8 @@
-//! Buckets that point to lists of flows: the table of common network stacks, as [DHASH §II-A] measures it.
+//! Buckets that point to lists of flows: the table of common network stacks, as [DHASH §II-A]
+//! measures it.
 //!
-//! A new flow goes to the front. A lookup compares whole keys along the list; each flow it passes costs a line.
+//! A new flow goes to the front. A lookup compares whole keys along the list; each flow it passes
+//! costs a line.
 
 use core::fmt;
 
@@ -19,17 +21,18 @@ use crate::table::{FlowId, FullReason, MemoryReport, TableKey, TableStats};
 /// How a [`Chained`] table is built.
 #[derive(Clone, Debug)]
 pub struct ChainedConfig {
-    /// The most flows that the table will hold; no more than 2²⁷ − 1, which is what a link can name.
+    /// The maximum number of flows; at most 2²⁷ − 1, the limit of a link.
     pub flows: u32,
-    /// Buckets, up to 2³¹: 1,040 in the stack that the paper measures, 1.5 million where its lists do best [DHASH Fig. 6].
+    /// Buckets, up to 2³¹: 1,040 in the stack that the paper measures, 1.5 million where its lists
+    /// do best [DHASH Fig. 6].
     pub buckets: u32,
     /// Flows in one list, at most.
     pub list_cap: u32,
     /// How long flows may stay unseen.
     pub timeouts: Timeouts,
-    /// Whether to ask for huge pages.
+    /// Whether to request huge pages.
     pub huge_pages: HugePages,
-    /// Bytes that the table may reserve; see [`BuildError::OutOfMemory`] for what there is.
+    /// Limit of the reserved memory in bytes; see [`BuildError::OutOfMemory`] about free memory.
     pub memory_limit_bytes: u64,
 }
 
@@ -37,7 +40,8 @@ impl ChainedConfig {
     /// The buckets of the stack that [DHASH §II-A] measures.
     pub const PAPER_BUCKETS: u32 = 1040;
 
-    /// Returns the configuration for so many flows: 1.5 buckets for each, lists of at most 4,096.
+    /// Returns the configuration for a number of flows: 1.5 buckets for each, lists of at most
+    /// 4,096.
     #[must_use]
     pub const fn for_flows(flows: u32) -> Self {
         Self {
@@ -75,7 +79,7 @@ impl<K: TableKey, V> Chained<K, V> {
     ///
     /// # Errors
     ///
-    /// [`BuildError`] if the configuration cannot be, or does not fit the memory.
+    /// [`BuildError`] for an invalid configuration, or one that exceeds the memory.
     pub fn try_new(config: &ChainedConfig) -> Result<Self, BuildError> {
         let flows = u64::from(config.flows);
         let needed_bytes = config.bytes_needed::<K, V>();
@@ -95,7 +99,7 @@ impl<K: TableKey, V> Chained<K, V> {
         })
     }
 
-    /// Makes all of the table resident now.
+    /// Makes the whole table resident.
     pub fn prefault(&mut self) {
         self.heads.prefault();
         self.links.prefault();
@@ -195,7 +199,7 @@ impl<K: TableKey, V> Indexed for Chained<K, V> {
         if let Some(next) = next.checked_sub(1) {
             self.links.set_before(next, before);
         }
-        // The length stands at the head.
+        // The head of the list contains its length.
         while let Before::Slot(previous) = before {
             before = self.links.before(previous);
         }
@@ -215,7 +219,7 @@ impl<K: TableKey, V> Indexed for Chained<K, V> {
             let slots = self.states.slot_count();
             visit_all(FlowHash::bucket_of(hash, slots), slots, visit);
         } else {
-            // The rest of the list: those before have been looked at.
+            // The rest of the list: the loop above has seen the flows before.
             let _ = self.list(hash).skip(NEAR as usize).all(visit);
         }
     }

@@ -1,7 +1,8 @@
-//! The DirectHash of [FLOWNP §4.2]: a full entry in the bucket itself, colliding ones in a list behind it.
+//! The DirectHash of [FLOWNP §4.2]: a full entry in the bucket itself, colliding ones in a list
+//! behind it.
 //!
-//! The paper's baseline: every lookup reads at least one full entry, and every collision another. Its name here tells it from the
-//! policy that places packets by direct hash.
+//! The paper's baseline: every lookup reads at least one full entry, and every collision another.
+//! The name differs from the paper's to avoid confusion with the placement policy "direct hash".
 
 use core::fmt;
 
@@ -19,23 +20,23 @@ use crate::table::{FlowId, FullReason, MemoryReport, TableKey, TableStats};
 /// How a [`DirectTable`] is built.
 #[derive(Clone, Debug)]
 pub struct DirectTableConfig {
-    /// The most flows that the table will hold; buckets and flows together are no more than 2²⁷ − 1, which is what a link can
-    /// name: 67,108,863 flows with a bucket each.
+    /// The maximum number of flows; buckets and flows together are at most 2²⁷ − 1, the limit of a
+    /// link: 67,108,863 flows with a bucket each.
     pub flows: u32,
-    /// Buckets, each with room for one flow; `None` for one a flow.
+    /// Buckets, each with space for one flow; `None` for one bucket per flow.
     pub buckets: Option<u32>,
     /// Colliding flows in one list, at most.
     pub list_cap: u32,
     /// How long flows may stay unseen.
     pub timeouts: Timeouts,
-    /// Whether to ask for huge pages.
+    /// Whether to request huge pages.
     pub huge_pages: HugePages,
-    /// Bytes that the table may reserve; see [`BuildError::OutOfMemory`] for what there is.
+    /// Limit of the reserved memory in bytes; see [`BuildError::OutOfMemory`] about free memory.
     pub memory_limit_bytes: u64,
 }
 
 impl DirectTableConfig {
-    /// Returns the configuration for so many flows: no timeouts, no memory limit.
+    /// Returns the configuration for a number of flows: no timeouts, no memory limit.
     #[must_use]
     pub const fn for_flows(flows: u32) -> Self {
         Self {
@@ -81,7 +82,7 @@ impl<K: TableKey, V> DirectTable<K, V> {
     ///
     /// # Errors
     ///
-    /// [`BuildError`] if the configuration cannot be, or does not fit the memory.
+    /// [`BuildError`] for an invalid configuration, or one that exceeds the memory.
     pub fn try_new(config: &DirectTableConfig) -> Result<Self, BuildError> {
         let needed_bytes = config.bytes_needed::<K, V>();
         let places = check_linked(config.flows, config.places(), needed_bytes, config.memory_limit_bytes)?;
@@ -95,7 +96,7 @@ impl<K: TableKey, V> DirectTable<K, V> {
         })
     }
 
-    /// Makes all of the table resident now.
+    /// Makes the whole table resident.
     pub fn prefault(&mut self) {
         self.links.prefault();
         self.states.prefault();
@@ -181,7 +182,8 @@ impl<K: TableKey, V> Indexed for DirectTable<K, V> {
 
     fn link(&mut self, slot: u32, _key: &K, hash: u64) {
         let Some(number) = slot.checked_sub(self.bucket_count) else { return };
-        // To the front of the list, which begins in the bucket's own line whether a flow lives there or not.
+        // At the front of the list, which begins in the bucket's own line whether or not a flow is
+        // there.
         let bucket = self.bucket_of(hash);
         let next = self.states.mark(bucket);
         self.states.set_mark(bucket, slot + 1);
@@ -215,7 +217,8 @@ impl<K: TableKey, V> Indexed for DirectTable<K, V> {
     fn visit_further(&self, hash: u64, visit: &mut dyn FnMut(u32) -> bool) {
         let bucket = self.bucket_of(hash);
         if !self.states.is_live(bucket) || self.list_length(bucket) < self.list_cap {
-            // Of the states behind the buckets those that ever had a flow, some of them and some buckets.
+            // Of the states behind the buckets those that ever had a flow, some of them and some
+            // buckets.
             let (buckets, listed) = (self.bucket_count, self.links.fresh());
             let from = FlowHash::bucket_of(hash, listed);
             let behind = (from..listed).chain(0..from).take(NEAR as usize).map(|number| buckets + number);
@@ -225,7 +228,7 @@ impl<K: TableKey, V> Indexed for DirectTable<K, V> {
                 }
             }
         } else {
-            // The rest of the list: those before have been looked at.
+            // The rest of the list: the loop above has seen the flows before.
             let _ = self.bucket_and_list(hash).skip(NEAR as usize).all(visit);
         }
     }

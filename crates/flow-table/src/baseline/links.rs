@@ -1,22 +1,23 @@
-//! Slots in lists and slots that are free: who comes before, who is to be had next.
+//! Linked slots: lists of flows, and the list of free slots.
 //!
-//! The next slot of a list stands in the state's own line (its mark), so that a walk reads one line a flow. What
-//! comes before is needed only to take a slot out, and stands here.
+//! The link to the next slot of a list is in the state's own line (its mark), so that a walk reads
+//! one line per flow. Only removal needs the link to the previous slot, which is stored here.
 
 use flowloom_cpu::pages::{AllocError, HugePages, LineArray};
 
 use crate::error::{BuildError, check_size};
 
-/// In a `before` link: what comes before is the head of the list with this number, and not a slot.
+/// In a `before` link: the previous element is the head of the list with this number, not a slot.
 const HEAD: u32 = 1 << 31;
 
 /// The most places that links can name: a state's mark is its next one's number plus one.
 pub(super) const LINKED_MAX: u32 = (1 << 27) - 1;
 
-/// The most lists that links can begin.
+/// The maximum number of lists.
 pub(super) const LISTS_MAX: u32 = HEAD;
 
-/// Returns the number of states of a table whose lists link so many places, if its numbers go together and fit the limit.
+/// Returns the number of states of a table whose lists link this many places, if the numbers are
+/// consistent and within the limit.
 pub(super) fn check_linked(
     flows: u32,
     places: u64,
@@ -29,14 +30,14 @@ pub(super) fn check_linked(
     check_size(flows, places, needed_bytes, limit_bytes)
 }
 
-/// What comes before a slot of a list.
+/// The element before a slot of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Before {
     Head(u32),
     Slot(u32),
 }
 
-/// Slots `0 … slots`, free ones chained, taken ones with what comes before them.
+/// Slots `0 … slots`: free ones chained, used ones with a link to their predecessor.
 #[derive(Debug)]
 pub(super) struct Links {
     before: LineArray<u32>,
@@ -96,7 +97,7 @@ impl Links {
         if before & HEAD != 0 { Before::Head(before & !HEAD) } else { Before::Slot(before) }
     }
 
-    /// Gives a slot back.
+    /// Returns a slot to the free list.
     pub(super) fn give_back(&mut self, slot: u32) {
         self.before[slot as usize] = self.free;
         self.free = slot + 1;

@@ -1,10 +1,12 @@
-//! What the papers compare against: lists of full entries.
+//! The tables that the papers compare against: lists of full entries.
 //!
 //! * [`Chained`]: buckets that point to lists, as in the network stack that [DHASH §II-A] measures.
-//! * [`DirectTable`]: the DirectHash of the paper, the first entry in the bucket itself, the others in a list behind it [FLOWNP §4.2].
+//! * [`DirectTable`]: the DirectHash of the paper, with the first entry in the bucket itself and
+//!   the others in a list behind it [FLOWNP §4.2].
 //!
-//! Both compare whole keys and so read a line for every flow they pass. They are here to be measured, and to show what a
-//! flood does to a list; the length of a list has a cap like everywhere else.
+//! Both compare whole keys and so read a line for every flow they pass. They exist for
+//! measurements, and to show the effect of a flood on a list; the length of a list has a cap as in
+//! every table.
 
 pub mod chained;
 pub mod direct_table;

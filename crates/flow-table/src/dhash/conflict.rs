@@ -1,4 +1,4 @@
-//! Conflict lists: where flows go whose bucket is full, and the pool of states behind them.
+//! Conflict lists: the place of flows whose bucket is full, and the pool of states behind them.
 //!
 //! ```text
 //!  listed    │ 1 bit per bucket: does it have a list?        12.5 KB for 100,000 buckets
@@ -6,16 +6,16 @@
 //!  elements  │ signature │ next │ bucket │ 0 │  per pool state, 16 bytes
 //! ```
 //!
-//! Element p stands for state 16·N + p, so like the slots of a bucket it stores no state index. A flow whose
-//! slot-mates have left stays in its list (nothing moves), so an empty slot says nothing about the
-//! list. The bit does, and a miss needs no other line: the bits of a million flows fit the
-//! first-level cache, where heads (0.4 MB) would not.
+//! Element p belongs to state 16·N + p, so like the slots of a bucket it stores no state index. A
+//! flow stays in its list when slots of its bucket become free (nothing moves), so an empty slot
+//! says nothing about the list. The bit of the bucket does, and a miss needs no other line: the
+//! bits of a million flows fit the first-level cache, where heads (0.4 MB) would not.
 //!
 //! The length of a list has a cap. A flood of keys that meet in one bucket then costs each of its
 //! neighbours a bounded walk, and the flood is refused.
 //!
-//! Paper: [DHASH §III-A, §III-D]. Unlike the paper, which gives no bound for a list: an attacker would
-//! find it.
+//! Paper: [DHASH §III-A, §III-D]. Unlike the paper, which states no bound for a list, this one has
+//! a cap, because an attacker would exploit the lack of one.
 
 use flowloom_cpu::pages::{AllocError, HugePages, LineArray};
 
@@ -44,7 +44,7 @@ pub struct ConflictLists {
 }
 
 impl ConflictLists {
-    /// Returns the bytes that lists for so many buckets and pool states take.
+    /// Returns the bytes that lists for this many buckets and pool states take.
     #[must_use]
     pub const fn bytes_needed(buckets: u64, pool: u64) -> u64 {
         buckets.div_ceil(64) * 8 + buckets * 4 + pool * 16
@@ -54,7 +54,7 @@ impl ConflictLists {
     ///
     /// # Errors
     ///
-    /// [`AllocError`] if the allocator has no room.
+    /// [`AllocError`] if the allocator refuses the memory.
     pub fn try_new(buckets: u32, pool: u32, length_cap: u32) -> Result<Self, AllocError> {
         Ok(Self {
             listed: LineArray::try_new(buckets.div_ceil(64) as usize, HugePages::No)?,
@@ -69,7 +69,7 @@ impl ConflictLists {
         })
     }
 
-    /// Makes all lists resident now.
+    /// Makes all lists resident.
     pub fn prefault(&mut self) {
         self.listed.prefault();
         self.heads.prefault();
@@ -125,7 +125,7 @@ impl ConflictLists {
         self.length_max = self.length_max.max(u32::try_from(length).unwrap_or(u32::MAX));
     }
 
-    /// Unlinks a pool state and gives it back to the pool; walks the list, which has a cap.
+    /// Unlinks a pool state and returns it to the pool; walks the list, which has a cap.
     pub fn unlink(&mut self, number: u32) {
         let [_, next, bucket, _] = self.elements[number as usize];
         let before =
@@ -148,7 +148,7 @@ impl ConflictLists {
         self.used
     }
 
-    /// Returns the pool states there are.
+    /// Returns the number of pool states.
     pub fn pool_size(&self) -> u32 {
         self.pool
     }
@@ -164,11 +164,11 @@ impl ConflictLists {
     }
 }
 
-/// Returns the share of flows that live in lists when flows come and go: Erlang's loss formula.
+/// Returns the share of flows in lists in the steady state of churn: Erlang's loss formula.
 ///
-/// A bucket under churn is a group of sixteen servers whose overflow is a flow that finds none free. With
-/// ten flows per bucket 2.2 % are in lists, four times what filling a fresh table once gives, because
-/// a flow in a list does not move back when a slot becomes free.
+/// A bucket under churn is a group of sixteen servers whose overflow is a flow that finds none
+/// free. With ten flows per bucket 2.2 % are in lists, four times the share after filling a fresh
+/// table, because a flow in a list does not move back when a slot becomes free.
 #[must_use]
 pub fn steady_share(flows_per_bucket: f64) -> f64 {
     let mut blocked = 1.0;
@@ -226,8 +226,8 @@ mod tests {
 
     #[test]
     fn filling_a_fresh_table_puts_0_55_percent_into_lists() {
-        // A million flows in 100,000 buckets, hashes only. The paper's 11,413 is not this number; under
-        // churn the share rises towards `steady_share`, and 1.14 % lies between.
+        // A million flows in 100,000 buckets, hashes only. The paper's 11,413 is not this number;
+        // under churn the share rises towards `steady_share`, and 1.14 % lies between.
         if cfg!(miri) {
             return;
         }

@@ -5,8 +5,8 @@
 //!         │ s0 │ s1 │ s2 │  …  │ s14 │ s15 │      0 is an empty slot
 //! ```
 //!
-//! Slot j of bucket i belongs to state 16·i + j; the states from 16·N on are the pool. Nothing is stored for
-//! this, which is what keeps the index at 4 bytes per slot.
+//! Slot j of bucket i belongs to state 16·i + j; the states from 16·N on are the pool. Nothing is
+//! stored for this mapping, which keeps the index at 4 bytes per slot.
 //!
 //! Paper: [DHASH §III-A], Fig. 1.
 
@@ -38,7 +38,7 @@ pub const fn place_of(state: u32) -> (u32, u32) {
     (state / SLOTS_PER_BUCKET, state % SLOTS_PER_BUCKET)
 }
 
-/// Returns the bytes of so many buckets.
+/// Returns the bytes of this many buckets.
 #[must_use]
 pub const fn index_bytes(buckets: u64) -> u64 {
     buckets * size_of::<Bucket>() as u64

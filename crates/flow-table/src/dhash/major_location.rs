@@ -1,14 +1,14 @@
-//! Where in its bucket a signature would like to be stored.
+//! The preferred slot of a signature in its bucket.
 //!
-//! A lookup starts at the *major location* and walks the bucket from there, so a signature stored at
-//! its preferred slot is found with one comparison. That is how [`reference`](super::reference) works; the
-//! production table compares all sixteen slots with one instruction and has nothing left to save.
+//! A lookup starts at the *major location* and walks the bucket from there, so it finds a signature
+//! at its preferred slot with one comparison. [`reference`](super::reference) works like this; the
+//! production table compares all sixteen slots with one instruction and needs no preferred slot.
 //!
 //! Paper: [DHASH §III-C], functions (1) and (2).
 
 use super::layout::SLOTS_PER_BUCKET;
 
-/// A way to choose the slot at which a search begins.
+/// A function that selects the slot at which a search begins.
 pub trait MajorLocation {
     /// Returns a slot below [`SLOTS_PER_BUCKET`].
     fn of(signature: u32) -> u32;
@@ -16,8 +16,8 @@ pub trait MajorLocation {
 
 /// Function (1): bits 0–3.
 ///
-/// The same for both directions only if the signature is. The paper names Algorithm 4 as an example of
-/// that, which its own text contradicts: Algorithm 4 swaps halves, and needs [`Folded`].
+/// The same for both directions only if the signature is. The paper names Algorithm 4 as an example
+/// of that, which its own text contradicts: Algorithm 4 swaps halves, and needs [`Folded`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LowBits;
 

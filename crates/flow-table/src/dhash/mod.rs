@@ -1,4 +1,4 @@
-//! DHash: signatures on a line, states elsewhere, nothing stored between them [DHASH §III].
+//! DHash: signatures on a line, states elsewhere, no pointers between them [DHASH §III].
 //!
 //! ```text
 //!  bucket i      │ s0 │ s1 │ s2 │ … │ s15 │        sixteen 32-bit signatures, one cache line
@@ -10,7 +10,7 @@
 //!
 //! * [`layout`]: the bucket, slot ↔ state.
 //! * [`signature`]: four algorithms of the paper, and the caller's keyed hash.
-//! * [`major_location`]: where in the bucket a signature would like to be.
+//! * [`major_location`]: the preferred slot of a signature in its bucket.
 //! * [`conflict`]: lists and the pool behind them.
 //! * [`mod@reference`]: the paper's procedures, slot by slot, counting.
 //! * [`table`]: the one to use.

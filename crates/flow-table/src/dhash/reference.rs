@@ -1,13 +1,14 @@
 //! DHash as the paper describes it: three procedures, slot by slot, counting.
 //!
-//! Signature and major location are type parameters, so every row of [DHASH Tab. IV] and [DHASH Tab. V]
-//! is a type. The counts go to a [`Probe`].
+//! Signature and major location are type parameters, so every row of [DHASH Tab. IV] and [DHASH
+//! Tab. V] is a type. The counts go to a [`Probe`].
 //!
-//! * *Find* [DHASH §III-D.1, Fig. 2]: from the major location to the end, wrap, up to the slot before; a
-//!   signature that matches has its key compared; then the conflict list; then, for signatures that
-//!   swap halves with the direction, all of it once more with swapped halves.
-//! * *Add* [DHASH §III-D.2]: the first empty slot in the same order, else a pool state and a list element.
-//! * *Delete* [DHASH §III-D.3]: clear the slot, or give the state back and unlink.
+//! * *Find* [DHASH §III-D.1, Fig. 2]: from the major location to the end, wrap, up to the slot
+//!   before; compare the key of each signature that matches; then search the conflict list; then,
+//!   for signatures that swap halves with the direction, repeat the search with swapped halves.
+//! * *Add* [DHASH §III-D.2]: the first empty slot in the same order, else a pool state and a list
+//!   element.
+//! * *Delete* [DHASH §III-D.3]: clear the slot, or return the state to the pool and unlink it.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -56,11 +57,11 @@ pub struct ReferenceDHash<K, V, S = Keyed, M = Folded> {
 }
 
 impl<K: TableKey, V, S: Signature<K>, M: MajorLocation> ReferenceDHash<K, V, S, M> {
-    /// Returns an empty table; the instruction set of the configuration means nothing here.
+    /// Returns an empty table; it ignores the instruction set of the configuration.
     ///
     /// # Errors
     ///
-    /// [`BuildError`] if the configuration cannot be, or does not fit the memory.
+    /// [`BuildError`] for an invalid configuration, or one that exceeds the memory.
     pub fn try_new(config: &DHashConfig) -> Result<Self, BuildError> {
         let places = config.check::<K, V>()?;
         let bucket_count = config.bucket_count();
@@ -270,7 +271,7 @@ mod tests {
         let counts = measure::<LowBits>();
         let first_hits = per_hit(counts.first_hits, &counts);
         assert!((first_hits - 0.673).abs() < 0.01, "{first_hits}");
-        // The paper says 3.0 comparisons; its order is right, its value is not.
+        // The paper states 3.0 comparisons; its order is right, its value is not.
         let on_hits = per_hit(counts.comparisons, &counts);
         let average = on_hits * 0.95 + 16.0 * 0.05;
         assert!((average - 2.64).abs() < 0.1, "{average}");
@@ -283,7 +284,7 @@ mod tests {
         }
         let counts = measure::<FirstSlot>();
         let on_hits = per_hit(counts.comparisons, &counts);
-        // Of a session's 20 packets the first finds nothing, after sixteen comparisons [DHASH §V-B].
+        // The first of a session's 20 packets misses, after sixteen comparisons [DHASH §V-B].
         let average = on_hits * 0.95 + 16.0 * 0.05;
         assert!((average - 6.73).abs() < 0.1, "{average}");
     }

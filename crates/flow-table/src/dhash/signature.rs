@@ -1,4 +1,4 @@
-//! Thirty-two bits that stand for a session in its bucket.
+//! The signature: thirty-two bits that represent a session in its bucket.
 //!
 //! | type | formula | directions |
 //! | --- | --- | --- |
@@ -20,14 +20,15 @@ use crate::table::TableKey;
 
 /// A way to make signatures.
 pub trait Signature<K> {
-    /// The two directions have signatures with swapped halves, so a search that failed is repeated so.
+    /// The two directions have signatures with swapped halves, so a search that failed is repeated
+    /// so.
     const SWAPPED_BY_DIRECTION: bool = false;
 
     /// Returns the signature before zero is taken out of it; see [`non_zero`].
     fn raw(key: &K, hash: u64) -> u32;
 }
 
-/// What stands for a signature that came out as zero, the mark of an empty slot.
+/// Replaces a signature of zero, which marks an empty slot.
 ///
 /// Its halves are equal: swapped, it is still the same, as zero was.
 pub const FOR_ZERO: u32 = 0x0001_0001;

@@ -1,17 +1,18 @@
 //! DHash for production: the whole bucket with one compare, batches in stages.
 //!
-//! The idea is the paper's: one line of signatures, states by arithmetic, the overflow in lists. The
-//! letter is not:
+//! The design is the paper's: one line of signatures, states by arithmetic, overflow in lists. The
+//! details differ:
 //!
-//! * One instruction compares all sixteen slots, so there is no major location ([DHASH §III-C] saves
-//!   comparisons that no longer cost anything) and the lowest empty slot is taken.
-//! * The signature is cut from the caller's keyed hash; nobody outside can aim at a bucket.
-//! * A batch is looked up in stages: all buckets are prefetched, then all compared and the states of
-//!   those that match prefetched, then all keys verified. A state is prefetched only after a match, so
-//!   a miss costs one line.
+//! * One instruction compares all sixteen slots, so there is no major location ([DHASH §III-C]
+//!   saves comparisons that no longer cost anything), and a new flow takes the lowest empty slot.
+//! * The signature comes from the caller's keyed hash, so an attacker cannot aim at a bucket.
+//! * A batch is looked up in stages: all buckets are prefetched, then all compared and the states
+//!   of those that match prefetched, then all keys verified. A state is prefetched only after a
+//!   match, so a miss costs one line.
 //! * Conflict lists have a length cap and the pool is sized for churn, not for a fresh fill.
 //!
-//! A hit reads two lines, bucket and state; a miss one, and a bit that stays in the first-level cache.
+//! A hit reads two lines, bucket and state; a miss one, and a bit that stays in the first-level
+//! cache.
 
 use core::fmt;
 
@@ -29,7 +30,8 @@ use crate::indexed::{Indexed, visit_all};
 use crate::state::{States, Timeouts};
 use crate::table::{FlowId, FullReason, MemoryReport, TableKey, TableStats};
 
-/// Keys whose lines are in flight together. At a million flows a Zen 5 takes two thirds of the time with 128 that it takes with 32.
+/// Keys whose lines are in flight together. At a million flows a Zen 5 takes two thirds of the time
+/// with 128 that it takes with 32.
 const STAGE: usize = 128;
 
 /// How a [`DHash`] is built.
@@ -47,12 +49,12 @@ const STAGE: usize = 128;
 /// ```
 #[derive(Clone, Debug)]
 pub struct DHashConfig {
-    /// The most flows that the table will hold, up to 2³⁰.
+    /// The maximum number of flows, up to 2³⁰.
     pub flows: u32,
     /// Buckets; `None` for the paper's ten flows per bucket.
     pub buckets: Option<u32>,
-    /// States in the pool behind the buckets; `None` for 3 % of the flows and 64, which is what flows
-    /// that come and go need (see [`steady_share`](super::conflict::steady_share)).
+    /// States in the pool behind the buckets; `None` for 3 % of the flows plus 64, which is enough
+    /// for churn (see [`steady_share`](super::conflict::steady_share)).
     pub pool: Option<u32>,
     /// Flows in the conflict list of one bucket, at most.
     pub list_cap: u32,
@@ -60,9 +62,9 @@ pub struct DHashConfig {
     pub timeouts: Timeouts,
     /// The instruction set; `None` for the best that this processor has.
     pub isa: Option<Isa>,
-    /// Whether to ask for huge pages.
+    /// Whether to request huge pages.
     pub huge_pages: HugePages,
-    /// Bytes that the table may reserve; see [`BuildError::OutOfMemory`] for what there is.
+    /// Limit of the reserved memory in bytes; see [`BuildError::OutOfMemory`] about free memory.
     pub memory_limit_bytes: u64,
 }
 
@@ -70,7 +72,8 @@ impl DHashConfig {
     /// The most flows of one table.
     pub const FLOWS_MAX: u32 = crate::error::FLOWS_MAX;
 
-    /// Returns the configuration for so many flows: the paper's load, no timeouts, no memory limit.
+    /// Returns the configuration for a number of flows: the paper's load, no timeouts, no memory
+    /// limit.
     #[must_use]
     pub const fn for_flows(flows: u32) -> Self {
         Self {
@@ -130,7 +133,7 @@ impl<K: TableKey, V> DHash<K, V> {
     ///
     /// # Errors
     ///
-    /// [`BuildError`] if the configuration cannot be, or does not fit the memory.
+    /// [`BuildError`] for an invalid configuration, or one that exceeds the memory.
     pub fn try_new(config: &DHashConfig) -> Result<Self, BuildError> {
         let places = config.check::<K, V>()?;
         let isa = config.isa.unwrap_or_else(Isa::detect);
@@ -145,10 +148,10 @@ impl<K: TableKey, V> DHash<K, V> {
         })
     }
 
-    /// Makes all of the table resident now.
+    /// Makes the whole table resident.
     ///
-    /// The first flow in a fresh page otherwise pays for the page: some hundred nanoseconds, or the clearing
-    /// of two megabytes where pages are huge.
+    /// The first flow in a fresh page otherwise pays for the page: some hundred nanoseconds, or the
+    /// clearing of two megabytes where pages are huge.
     pub fn prefault(&mut self) {
         self.buckets.prefault();
         self.lists.prefault();
@@ -199,7 +202,8 @@ impl<K: TableKey, V> DHash<K, V> {
         if self.lists.is_listed(bucket) { self.find_listed(bucket, key, hash) } else { None }
     }
 
-    /// Returns the slots of its bucket that hold a hash's signature, and asks for the state of the first.
+    /// Returns the slots of its bucket that contain a hash's signature, and prefetches the state of
+    /// the first.
     #[inline(always)]
     fn matching_slots<L: Lanes>(&self, lanes: L, hash: u64) -> u32 {
         let bucket = self.bucket_of(hash);
@@ -252,7 +256,7 @@ impl<K: TableKey, V> Kernel for Find<'_, K, V> {
     }
 }
 
-/// Hashes whose states are asked for.
+/// Hashes whose states are to be prefetched.
 struct AskStates<'a, K, V> {
     table: &'a DHash<K, V>,
     hashes: &'a [u64],
@@ -468,7 +472,7 @@ mod tests {
         assert_eq!(memory.index_bytes, 6_400_000);
         assert_eq!(memory.state_bytes, (1_600_000 + 30_064) * 64);
         assert_eq!(memory.wheel_bytes, 0);
-        // [DHASH §V-A] says 7.2 MB with a pool of 0.8 MB, [DHASH §VI-B] 7.5 MB with lists.
+        // [DHASH §V-A] states 7.2 MB with a pool of 0.8 MB, [DHASH §VI-B] 7.5 MB with lists.
         assert!((7_200_000..7_500_000).contains(&(memory.index_bytes + memory.list_bytes)));
         assert_eq!(memory.total_bytes(), config.bytes_needed::<FlowKey, ()>());
     }
@@ -534,7 +538,7 @@ mod tests {
     #[cfg(all(feature = "std", target_os = "linux", target_arch = "x86_64", not(any(miri, sanitized))))]
     #[test]
     fn a_table_without_use_leaves_its_memory_untouched() {
-        // How many pages this thread has had to ask for.
+        // Page faults of this thread.
         let faults = || {
             let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
             stat.rsplit(')').next().unwrap().split(' ').nth(8).unwrap().parse::<u32>().unwrap()

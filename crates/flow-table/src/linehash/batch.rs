@@ -6,18 +6,20 @@
 //!                              signature, its state asked for
 //! ```
 //!
-//! Of a batch whose lines its caller has asked for, the first step is done already, and the second is
+//! If the caller has prefetched the lines, the first step is done already, and the second is
 //! [`PREFETCHED_STATES_AHEAD`] keys before the third.
 //!
-//! Lines and states are asked for into the second-level cache: they are many, and [the first level seems to have few places for lines that
-//! are on their way](prefetch::read_later). On a Zen 4 hits of 256 take half the time for it at a million and at eight million flows,
-//! misses 0.7 to 1.05 and 0.4 of it; at 65,536 flows batches of 256 take 0.9 to 1.0 of it, of 32 0.8 to 1.2.
+//! Lines and states are prefetched into the second-level cache: they are many, and [the first level
+//! seems to track few lines in flight](prefetch::read_later). On a Zen 4 hits of 256 take half the
+//! time at a million and at eight million flows, misses 0.7 to 1.05 and 0.4 of it; at 65,536 flows
+//! batches of 256 take 0.9 to 1.0 of it, of 32 0.8 to 1.2.
 //!
-//! A batch of any length runs through in blocks of [`BLOCK`]. What is known of a key stands where its id will stand, so
-//! nothing is carried from stage to stage but the caller's own memory. The few flows that may be outside their home line
-//! leave the pipeline for a list of their own, so that nobody waits for their second line; they get on it without a
-//! branch: in a table that has been in use for long, or is fuller than three quarters, nothing predicts who they are. With a
-//! branch misses take 0.96 of the time in a new table, 1.02 after some turnovers, 1.3 where lines are 86 per cent full.
+//! A batch of any length runs in blocks of [`BLOCK`]. The intermediate result of a key is stored
+//! where its id will be, so stages pass nothing on but the caller's own memory. The few flows that
+//! may be outside their home line leave the pipeline for a list of strays, so that no key waits for
+//! their second line. Adding to the list takes no branch: in a table after long use, or fuller than
+//! three quarters, no branch predictor would learn it. With a branch misses take 0.96 of the time
+//! in a new table, 1.02 after some turnovers, 1.3 where lines are 86 per cent full.
 
 use core::cell::Cell;
 use core::ops::Range;
@@ -31,15 +33,18 @@ use crate::arch::{Kernel, Lanes};
 use crate::state::slab::Tenants;
 use crate::table::{FlowId, TableKey};
 
-/// Keys between asking for a line and comparing it. Of eight million flows a Zen 4 takes 8.6 ns a miss with 32 and 6.9 with 64.
+/// Keys between asking for a line and comparing it. Of eight million flows a Zen 4 takes 8.6 ns a
+/// miss with 32 and 6.9 with 64.
 const LINES_AHEAD: usize = 64;
 
-/// Keys between asking for a state and comparing it. At a million flows a Zen 4 takes 9.3 ns a key with 64, 8.8 with 96
-/// and 8.5 with 160; a Zen 5, asked for into the first level, 7.6 with 64 and 7.2 with 96.
+/// Keys between the prefetch of a state and its comparison. At a million flows a Zen 4 takes 9.3 ns
+/// per key with 64, 8.8 with 96 and 8.5 with 160; a Zen 5, prefetching into the first level, 7.6
+/// with 64 and 7.2 with 96.
 const STATES_AHEAD: usize = 96;
 
-/// The same where the lines were asked for before the batch. At a million flows a Zen 4 takes 9.7 ns a hit with 64, 9.1
-/// with 112 and 8.8 with 160, and 4.8, 4.9 and 5.0 a miss; at 4,096 flows misses take 3.9, 3.9 and 4.1.
+/// The same if the caller has prefetched the lines. At a million flows a Zen 4 takes 9.7 ns per hit
+/// with 64, 9.1 with 112 and 8.8 with 160, and 4.8, 4.9 and 5.0 per miss; at 4,096 flows misses
+/// take 3.9, 3.9 and 4.1.
 const PREFETCHED_STATES_AHEAD: usize = 160;
 
 /// Keys between the ends of the pipeline.
@@ -56,18 +61,19 @@ const BLOCK: usize = 256;
 /// Strays that are looked for at once.
 const ROUND: usize = 32;
 
-/// Many keys, through the pipeline; whether their lines were asked for already.
+/// A pipelined lookup of many keys. `PREFETCHED` tells whether the caller has prefetched the lines.
 pub(super) struct FindBatch<'a, K, V, F, const PREFETCHED: bool> {
     pub(super) table: &'a LineHash<K, V>,
     pub(super) keys: &'a [K],
     pub(super) hashes: &'a [u64],
     pub(super) ids: &'a mut [Option<FlowId>],
-    /// Is shown the values of flows that were found, with their numbers in the batch.
+    /// Called with the values of found flows and their numbers in the batch.
     pub(super) on_flow: F,
 }
 
-/// Keys of a block that leave the pipeline, by their numbers in it: those whose home line does not know them and that may be
-/// elsewhere, and those whose signature another flow has. A key is one of the two at most.
+/// Keys of a block that leave the pipeline, by their numbers in it: those that are not in their
+/// home line and may be elsewhere, and those whose signature another flow has. A key is in one of
+/// the two lists at most.
 struct Apart<'a> {
     numbers: &'a mut [u8; BLOCK],
     count: usize,
@@ -82,7 +88,7 @@ impl Apart<'_> {
         self.count += usize::from(really);
     }
 
-    /// Returns those that were noted, from a place in their order on, so many at most.
+    /// Returns the noted keys from a position on, at most the given number.
     #[inline(always)]
     fn some(&self, from: usize, most: usize) -> &[u8] {
         let noted = &self.numbers[..self.count.min(BLOCK)];
@@ -91,7 +97,8 @@ impl Apart<'_> {
     }
 }
 
-/// What the pipeline reads of a table; were it behind a reference, it would be read anew for every key.
+/// The parts of a table that the pipeline reads. Behind a reference they would be loaded again for
+/// every key.
 struct Pipeline<'a, K, V> {
     lines: Fractions<'a, Line>,
     states: Tenants<'a, K, V>,
@@ -110,14 +117,14 @@ impl<K, V> Clone for Pipeline<'_, K, V> {
 impl<K, V> Copy for Pipeline<'_, K, V> {}
 
 impl<'a, K: TableKey, V> Pipeline<'a, K, V> {
-    /// Returns what is read of a table; there is always a line.
+    /// Returns the parts to read; a table has at least one line.
     #[inline(always)]
     fn of(table: &'a LineHash<K, V>, before: usize) -> Option<Self> {
         let lines = Fractions::new(&table.lines)?;
         Some(Self { lines, states: table.states.tenants(), line_states: table.line_states, before })
     }
 
-    /// Asks for the home line of a key.
+    /// Prefetches the home line of a key.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "lines are counted in 32 bits")]
     fn fetch(self, hash: u64) {
@@ -126,8 +133,8 @@ impl<'a, K: TableKey, V> Pipeline<'a, K, V> {
         prefetch::read_later(lines.as_ptr().cast::<u8>().wrapping_add(near));
     }
 
-    /// Compares a home line with a signature and asks for the state that matches. Where none does there is no flow, or one
-    /// that lives elsewhere.
+    /// Compares a home line with a signature and prefetches the state that matches. Without a match
+    /// there is no flow, or one that is elsewhere.
     #[inline(always)]
     fn compare<L: Lanes>(
         self,
@@ -322,7 +329,7 @@ impl<'a, K: TableKey, V> Block<'a, K, V> {
                 lanes.apart(Steady::<_, _, _, PREFETCHED> { pipeline, keys, hashes, ids, apart, on_flow });
         }
         apart = self.compare(lanes, pipeline, (states_ahead + steady).min(count)..count, apart);
-        // What strays wait for, they wait for along with the last of the others.
+        // The strays' accesses overlap with those of the last keys of the block.
         let strays = apart.some(0, ROUND).len();
         self.ask(apart.some(0, strays));
         let half = steady + (count - steady) / 2;
@@ -340,7 +347,7 @@ impl<'a, K: TableKey, V> Block<'a, K, V> {
         }
     }
 
-    /// Asks for the lines that strays may have left for.
+    /// Prefetches the lines that may contain strays.
     #[inline(always)]
     fn ask(&self, numbers: &[u8]) {
         let Self { table, hashes, .. } = *self;
@@ -356,7 +363,7 @@ impl<'a, K: TableKey, V> Block<'a, K, V> {
         }
     }
 
-    /// Compares these lines, asks for the states that match, and returns them.
+    /// Compares these lines, prefetches the states that match, and returns them.
     #[inline(always)]
     fn compare_strays<L: Lanes>(&self, lanes: L, numbers: &[u8]) -> [Option<u32>; ROUND] {
         let Self { table, hashes, .. } = *self;
@@ -378,7 +385,7 @@ impl<'a, K: TableKey, V> Block<'a, K, V> {
         candidates
     }
 
-    /// Compares their keys. Who may be anywhere else is looked for wherever it may be.
+    /// Compares their keys, and searches the stash for those that may be there.
     #[inline(always)]
     fn verify_strays<L: Lanes>(
         &self,
@@ -410,7 +417,7 @@ impl<'a, K: TableKey, V> Block<'a, K, V> {
     }
 }
 
-/// Hashes whose states are asked for.
+/// Hashes whose states are to be prefetched.
 pub(super) struct AskStates<'a, K, V> {
     pub(super) table: &'a LineHash<K, V>,
     pub(super) hashes: &'a [u64],
@@ -575,7 +582,7 @@ mod tests {
         let (flows, batch) = if cfg!(miri) { (100, 60) } else { (300, 600) };
         // One hash: line, alternates and stash are full of flows with one signature.
         compare(|_| 0x1234_5678_9ABC_DEF0, flows, batch);
-        // One line, and signatures of their own: who is not found at home is looked for elsewhere.
+        // One line, and distinct signatures: a key that is not at home is looked for elsewhere.
         compare(|number| (number << 1) & 0x7FFF | 0x1_0000, flows, batch);
     }
 }

@@ -1,9 +1,9 @@
-//! What one compare says of a line: which of its lanes are empty, or hold a signature.
+//! The result of one compare with a line: the lanes that are empty or contain a signature.
 
 use super::layout::{ALL_LANES, Line};
 use crate::arch::{Kernel, Lanes};
 
-/// The lanes of a line that hold no flow.
+/// The lanes of a line without a flow.
 pub(super) struct Empty<'a>(pub(super) &'a Line);
 
 impl Kernel for Empty<'_> {
@@ -15,7 +15,7 @@ impl Kernel for Empty<'_> {
     }
 }
 
-/// The lanes of a line that hold a signature.
+/// The lanes of a line that contain a signature.
 pub(super) struct Matching<'a>(pub(super) &'a Line, pub(super) u16);
 
 impl Kernel for Matching<'_> {

@@ -1,4 +1,4 @@
-//! The line: where its bits are, and what of a hash decides what.
+//! The layout of a line, and the use of each bit of a hash.
 //!
 //! ```text
 //!  half     0 … 29        30 · 31
@@ -8,7 +8,8 @@
 //!           20 … 16 class in the filter                        14 … 0 signature
 //! ```
 //!
-//! How many flows of a line are elsewhere is told by [`Counts`], in an array of their own that lookups do not read.
+//! [`Counts`] has the number of displaced flows of each line, in an array of their own that lookups
+//! do not read.
 
 use flowloom_cpu::pages::CacheLine;
 use flowloom_flow_key::FlowHash;
@@ -24,7 +25,7 @@ pub type Line = CacheLine<[u16; 32]>;
 
 const _: () = assert!(size_of::<Line>() == 64 && align_of::<Line>() == 64, "one cache line");
 
-/// Where the low half of the filter is; the high one comes next.
+/// Index of the low half of the filter; the high half follows.
 const FILTER: usize = 30;
 
 /// The most flows of one home line that live in alternates, and the most in the stash.
@@ -33,12 +34,12 @@ pub const DISPLACED_MAX: u8 = u8::MAX;
 /// The bit that every signature has.
 const TAKEN: u16 = 0x8000;
 
-/// What a flow's hash says about where it may be.
+/// The places that a flow's hash allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The line it would like.
+    /// The home line.
     pub home: u32,
-    /// What stands in its lane; never 0.
+    /// The contents of its lane; never 0.
     pub signature: u16,
 }
 
@@ -52,21 +53,22 @@ pub enum Way {
 }
 
 impl Place {
-    /// Returns the place of a hash in a table of so many lines.
+    /// Returns the place of a hash in a table of this many lines.
     #[inline(always)]
     #[must_use]
     pub const fn of(hash: u64, lines: u32) -> Self {
         Self { home: FlowHash::bucket_of(hash, lines), signature: Self::signature_of(hash) }
     }
 
-    /// Returns what of a hash chooses line and favourite lane, as a fraction of 2³².
+    /// Returns the part of a hash that selects line and favourite lane, as a fraction of 2³².
     #[inline(always)]
     #[must_use]
     pub const fn fraction_of(hash: u64) -> u32 {
         (hash >> 32) as u32
     }
 
-    /// Returns how many bytes behind the first line a byte of a hash's line is; any byte of it, for a prefetch.
+    /// Returns how many bytes behind the first line a byte of a hash's line is; any byte of it, for
+    /// a prefetch.
     #[inline(always)]
     #[must_use]
     pub const fn near_line_of(hash: u64, lines: u32) -> usize {
@@ -74,7 +76,8 @@ impl Place {
         (((hash >> 32) * lines as u64) >> (32 - LINE_BITS)) as usize
     }
 
-    /// Returns the signature of a hash: fifteen bits, and one that is always set, so that no lane with it looks empty.
+    /// Returns the signature of a hash: fifteen bits, and one that is always set, so that no lane
+    /// with it looks empty.
     #[inline(always)]
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "the low bits are meant")]
@@ -82,8 +85,9 @@ impl Place {
         hash as u16 | TAKEN
     }
 
-    /// Returns the state that a flow of this hash gets if nobody has it, of all states of lanes: one of its home line, by what chooses
-    /// the line. Who looks the flow up can ask for it before the line has come, and mostly asks for the right one.
+    /// Returns the favourite state of a hash, of all states of lanes: one of its home line,
+    /// selected by the same bits as the line. A new flow takes it if it is free. A lookup can
+    /// prefetch it before the line has arrived, and is usually right.
     #[inline(always)]
     #[must_use]
     pub const fn favourite_of(hash: u64, states: u32) -> u32 {
@@ -94,12 +98,12 @@ impl Place {
     #[inline(always)]
     #[must_use]
     pub const fn favourite_lane_of(hash: u64, lines: u32) -> u32 {
-        // What is left of the product that chooses the line says where in the line.
+        // The remainder of the product that selects the line selects the lane.
         let rest = ((hash >> 32) * lines as u64) & u32::MAX as u64;
         ((rest * LANES as u64) >> 32) as u32
     }
 
-    /// Returns an alternate line, another than home; there must be at least two lines.
+    /// Returns an alternate line, which differs from home; there must be at least two lines.
     #[inline(always)]
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "the low bits are meant")]
@@ -115,7 +119,7 @@ impl Place {
     }
 }
 
-/// The filter's bit that says that a flow is in the stash; that of a class as well.
+/// The filter bit for a flow in the stash, which also stands for a class.
 pub(super) const STASH_BIT: u32 = 1 << 31;
 
 /// Returns the filter's bit for a hash.
@@ -130,13 +134,13 @@ pub(super) trait Filter {
     fn filter(&self) -> u32;
     fn set_filter(&mut self, filter: u32);
 
-    /// Says whether a flow of this hash, whose home the line is, may be elsewhere.
+    /// Returns whether a flow of this hash, whose home is this line, may be elsewhere.
     #[inline(always)]
     fn may_be_elsewhere(&self, hash: u64) -> bool {
         self.filter() >> (hash >> 16 & 31) & 1 != 0
     }
 
-    /// Says whether any flow whose home the line is may be in the stash.
+    /// Returns whether any flow whose home is this line may be in the stash.
     #[inline(always)]
     fn may_have_stashed(&self) -> bool {
         self.filter() & STASH_BIT != 0
@@ -172,7 +176,8 @@ pub const fn state_of(line: u32, lane: u32) -> u32 {
     line * LANES + lane
 }
 
-/// Returns the lane to take of those that are empty: the favourite, or else the first. One must be empty.
+/// Returns the lane to take of those that are empty: the favourite, or else the first. One must be
+/// empty.
 #[inline(always)]
 #[must_use]
 pub(super) const fn lane_to_take(empty: u32, favourite: u32) -> u32 {
@@ -186,7 +191,7 @@ pub const fn place_of(state: u32) -> (u32, u32) {
     (state / LANES, state % LANES)
 }
 
-/// Visits the states of a line's lanes until `visit` says no; returns whether it has not.
+/// Visits the states of a line's lanes until `visit` returns `false`; returns whether it never did.
 pub(super) fn visit_line(line: u32, visit: &mut dyn FnMut(u32) -> bool) -> bool {
     let start = state_of(line, 0);
     (start..start + LANES).all(visit)
@@ -260,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_knows_who_left() {
+    fn a_filter_knows_displaced_flows() {
         let (hash, other) = (3 << 16, 29 << 16);
         let mut line = Line::default();
         assert!(!line.may_be_elsewhere(hash) && !line.may_have_stashed());

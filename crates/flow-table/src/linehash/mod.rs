@@ -1,29 +1,33 @@
-//! `LineHash`: the table to use where no paper's letter matters.
+//! `LineHash`: the table to use unless you need a paper's design.
 //!
 //! ```text
-//!  home line     │ s0 │ s1 │ … │ s29 │ filter │    thirty 16-bit signatures and a filter of 32 bits
+//!  home line     │ s0 │ s1 │ … │ s29 │ filter │   thirty 16-bit signatures and a filter of 32 bits
 //!                  │
 //!  state 30·b+j  ◀─┘ lane j of line b, by arithmetic
 //!
 //!  full?  ─▶ the emptier of two alternate lines, noted in the home's filter  ─▶  a bounded stash
 //! ```
 //!
-//! Nothing ever moves, so ids stay valid. At the load it is built for, three quarters of the lanes, a flow takes 2.97 bytes
-//! of lookup structure; one in twenty lives in an alternate, and fewer than one in ten thousand in the stash.
+//! Nothing ever moves, so ids stay valid. At its design load, three quarters of the lanes, a flow
+//! takes 2.97 bytes of lookup structure; one flow in twenty is in an alternate line, and fewer than
+//! one in ten thousand in the stash.
 //!
-//! * A hit reads its home line and its state; a miss reads one line, and both alternates with the chance that the filter is
-//!   wrong.
-//! * The hash also names a favourite lane, which a flow takes if it is empty. A single lookup asks for that lane's state along with
-//!   the line: in a table that was filled once it is the right one for three flows in five, and with flows coming and going it is as
-//!   often as a lane is empty.
-//! * The filter of a line has a bit for each of 32 classes of flows that are elsewhere. It is cleared when the last flow that
-//!   was sent away has ended; how many there are is counted in an array of its own, which no lookup reads.
-//! * Where a flow lives is worth nothing to an attacker without the secret of the caller's hash; what is not keyed is
-//!   bounded: the stash has lists with a cap, and a pool.
+//! * A hit reads its home line and its state; a miss reads one line, and both alternates with the
+//!   chance that the filter is wrong.
+//! * The hash also names a favourite lane, which a flow takes if it is empty. A single lookup
+//!   prefetches that lane's state along with the line: in a freshly filled table it is the right
+//!   one for three flows in five, and under churn as often as a lane is empty.
+//! * The filter of a line has a bit for each of 32 classes of displaced flows. It is cleared when
+//!   the last displaced flow has ended; their number is counted in an array of its own, which no
+//!   lookup reads.
+//! * Without the secret of the caller's hash an attacker cannot choose where a flow goes, and what
+//!   is not keyed is bounded: the stash has lists with a cap, and a pool.
 //!
-//! Not of any paper; the ideas of one line a bucket and a static state for each lane are those of [`dhash`](crate::dhash).
+//! Not of any paper; the ideas of one line a bucket and a static state for each lane are those of
+//! [`dhash`](crate::dhash).
 
 mod batch;
+mod config;
 mod lanes;
 pub mod layout;
 pub mod table;

@@ -4,10 +4,12 @@ use core::fmt;
 use core::num::NonZeroU32;
 
 use flowloom_cpu::features::Isa;
-use flowloom_cpu::pages::{HugePages, LineArray, PageReport};
+use flowloom_cpu::pages::{LineArray, PageReport};
 use flowloom_cpu::prefetch;
 
 use super::batch::{AskStates, FindBatch};
+use super::config::LINES_PER_LIST;
+pub use super::config::LineHashConfig;
 use super::lanes::{Empty, Matching};
 use super::layout::{
     ALL_LANES, AWAY, Counts, DISPLACED_MAX, Filter, LANES, Line, Place, STASH_BIT, STASHED, Way,
@@ -18,96 +20,9 @@ use crate::dhash::conflict::ConflictLists;
 use crate::error::{BuildError, check_size};
 use crate::indexed::Indexed;
 use crate::probe::Probe;
+use crate::state::States;
 use crate::state::slab::lowest_if;
-use crate::state::{States, Timeouts};
 use crate::table::{FlowId, FullReason, MemoryReport, TableKey, TableStats, Tick, TimeoutClass};
-
-/// Lines whose stash is one list.
-const LINES_PER_LIST: u32 = 8;
-
-/// States behind those of lanes, at least: a mask of lanes has 32 bits, and each of them names a state of any line.
-const SPARE: u32 = u32::BITS - LANES;
-
-/// How a [`LineHash`] is built: begin with [`for_flows`](Self::for_flows), and change what should be otherwise.
-///
-/// Fields may be added in any version: a literal ends with `..LineHashConfig::for_flows(n)`.
-///
-/// # Examples
-///
-/// ```
-/// use flowloom_flow_table::{FlowTable, LineHash, LineHashConfig, TimeoutClass, Timeouts};
-/// let config = LineHashConfig {
-///     timeouts: Timeouts::NEVER.with(TimeoutClass(0), 300),
-///     memory_limit_bytes: 1 << 30,
-///     ..LineHashConfig::for_flows(1_000_000)
-/// };
-/// let table = LineHash::<u64, ()>::try_new(&config)?;
-/// assert!(table.memory().lookup_bytes() < 3_000_000);
-/// # Ok::<(), flowloom_flow_table::BuildError>(())
-/// ```
-#[derive(Clone, Debug)]
-pub struct LineHashConfig {
-    /// The most flows that the table will hold, up to 2³⁰.
-    pub flows: u32,
-    /// Lines; `None` for three quarters of the lanes taken when the table is full.
-    pub lines: Option<u32>,
-    /// States behind the stash, two at least; `None` for one in a thousand flows and 64, some forty times what is needed.
-    pub pool: Option<u32>,
-    /// Flows in one list of the stash, at most; eight lines share a list.
-    pub list_cap: u32,
-    /// How long flows may stay unseen.
-    pub timeouts: Timeouts,
-    /// The instruction set; `None` for the best that this processor has.
-    pub isa: Option<Isa>,
-    /// Whether to ask for huge pages.
-    pub huge_pages: HugePages,
-    /// Bytes that the table may reserve; see [`BuildError::OutOfMemory`] for what there is.
-    pub memory_limit_bytes: u64,
-}
-
-impl LineHashConfig {
-    /// Returns the configuration for so many flows: no timeouts, no memory limit, huge pages where they can be had.
-    #[must_use]
-    pub const fn for_flows(flows: u32) -> Self {
-        Self {
-            flows,
-            lines: None,
-            pool: None,
-            list_cap: 64,
-            timeouts: Timeouts::NEVER,
-            isa: None,
-            huge_pages: HugePages::Try,
-            memory_limit_bytes: u64::MAX,
-        }
-    }
-
-    /// Returns the number of lines.
-    pub fn line_count(&self) -> u32 {
-        // 22.5 flows a line.
-        let lines = (u64::from(self.flows) * 2).div_ceil(u64::from(LANES) * 3 / 2);
-        self.lines.unwrap_or(u32::try_from(lines).unwrap_or(u32::MAX)).max(1)
-    }
-
-    /// Returns the number of states behind the stash.
-    pub fn pool_size(&self) -> u32 {
-        self.pool.unwrap_or(self.flows / 1000 + 64)
-    }
-
-    /// Returns the bytes that a table of keys `K` and values `V` reserves.
-    pub fn bytes_needed<K: Copy, V>(&self) -> u64 {
-        u64::from(self.line_count()) * (size_of::<Line>() + size_of::<Counts>()) as u64
-            + ConflictLists::bytes_needed(u64::from(self.list_count()), u64::from(self.pool_size()))
-            + States::<K, V>::bytes_needed(self.places(), &self.timeouts)
-    }
-
-    fn list_count(&self) -> u32 {
-        self.line_count().div_ceil(LINES_PER_LIST)
-    }
-
-    fn places(&self) -> u64 {
-        u64::from(self.line_count()) * u64::from(LANES) + u64::from(self.pool_size().max(SPARE))
-    }
-}
 
 /// The table to use. See the [module](super).
 pub struct LineHash<K, V> {
@@ -115,9 +30,11 @@ pub struct LineHash<K, V> {
     line_count: u32,
     /// The first state behind those of lanes.
     pool_start: u32,
-    /// [`LANES`], where the compiler does not know it: to multiply by that is one instruction, by the constant it becomes three.
+    /// [`LANES`], hidden from the compiler: a multiplication is one instruction, the shifts that
+    /// replace a multiplication by a constant are three.
     pub(super) line_states: u32,
-    /// Of each line, how many of its flows are elsewhere: read where a flow comes or goes that is, and by nobody else.
+    /// The number of displaced flows of each line; only insertions and removals of such flows read
+    /// it.
     counts: LineArray<Counts>,
     stash: ConflictLists,
     /// Flows in alternate lines.
@@ -131,7 +48,7 @@ impl<K: TableKey, V> LineHash<K, V> {
     ///
     /// # Errors
     ///
-    /// [`BuildError`] if the configuration cannot be, or does not fit the memory.
+    /// [`BuildError`] for an invalid configuration, or one that exceeds the memory.
     pub fn try_new(config: &LineHashConfig) -> Result<Self, BuildError> {
         let places = check_size(
             config.flows,
@@ -155,7 +72,8 @@ impl<K: TableKey, V> LineHash<K, V> {
         })
     }
 
-    /// Makes all of the table resident now; otherwise the first flow in a fresh page pays for the page.
+    /// Makes the whole table resident; otherwise the first flow in a fresh page pays for the page
+    /// fault.
     pub fn prefault(&mut self) {
         self.lines.prefault();
         self.counts.prefault();
@@ -168,14 +86,15 @@ impl<K: TableKey, V> LineHash<K, V> {
         self.line_count
     }
 
-    /// Returns the state that a flow of this hash gets if nobody has it: what a single lookup asks for first.
+    /// Returns the favourite state of a hash, which a single lookup prefetches.
     pub fn favourite_of(&self, hash: u64) -> u32 {
         Place::favourite_of(hash, self.pool_start)
     }
 
     /// Returns the flow of a key, telling `probe` each step: lane by lane, in plain code.
     ///
-    /// Gives what [`FlowTable::lookup`](crate::FlowTable::lookup) gives, slowly. For measuring how good a hash is.
+    /// Returns the result of [`FlowTable::lookup`](crate::FlowTable::lookup), slowly. For measuring
+    /// how good a hash is.
     pub fn find_counting(&self, key: &K, hash: u64, probe: &mut impl Probe) -> Option<FlowId> {
         let place = self.place_of_hash(hash);
         let found = self
@@ -241,16 +160,17 @@ impl<K: TableKey, V> LineHash<K, V> {
         Place::of(hash, self.line_count)
     }
 
-    /// Returns what a list of the stash compares: all that does not choose the line.
+    /// Returns the value that a list of the stash compares: all bits that do not select the line.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "the low bits are meant")]
     fn stash_signature(hash: u64) -> u32 {
         hash as u32
     }
 
-    /// Returns the lanes of a line that hold a half-word.
+    /// Returns the lanes of a line that contain a half-word.
     ///
-    /// No closure here or below: one is compiled for any processor, and what it calls is no longer inlined.
+    /// No closure here or below: a closure is compiled for any processor, and calls inside it are
+    /// no longer inlined.
     #[inline(always)]
     pub(super) fn lanes_with<L: Lanes>(&self, lanes: L, line: u32, half: u16) -> u32 {
         match self.lines.get(line as usize) {
@@ -273,7 +193,7 @@ impl<K: TableKey, V> LineHash<K, V> {
         None
     }
 
-    /// Looks in the stash for a flow whose home line says that it may be there.
+    /// Searches the stash for a flow, if its home line's filter says that it may be there.
     #[inline(never)]
     pub(super) fn find_stashed(&self, home: u32, key: &K, hash: u64) -> Option<FlowId> {
         if self.counts.get(home as usize)?[STASHED] == 0 {
@@ -285,17 +205,17 @@ impl<K: TableKey, V> LineHash<K, V> {
             .find_map(|(number, _)| self.states.verify(self.pool_start + number, key))
     }
 
-    /// Looks a key up wherever it may be. Apart, so that the way of most keys, who are found by the first lane of their home
-    /// line that has their signature or by none, stays short. Cold, so that a loop around that way does not keep its registers
-    /// ready for a call.
+    /// Looks a key up wherever it may be. Out of line, so that the path of most keys stays short:
+    /// the first lane of the home line with their signature has them, or none has. Cold, so that a
+    /// loop around that path does not keep registers free for a call.
     #[cold]
     #[inline(never)]
     pub(super) fn find_anywhere(&self, key: &K, hash: u64) -> Option<FlowId> {
         self.backend.run(FindAnywhere { table: self, key, hash })
     }
 
-    /// Looks a key up wherever it may be, and its value with it. Apart too: else where the value lies is computed once more on
-    /// the way of most keys.
+    /// Looks a key up wherever it may be, with its value. Out of line too: otherwise the address of
+    /// the value is computed once more on the common path.
     #[cold]
     #[inline(never)]
     fn find_value_anywhere(&self, key: &K, hash: u64) -> Option<(FlowId, &V)> {
@@ -303,7 +223,8 @@ impl<K: TableKey, V> LineHash<K, V> {
         Some((id, self.states.get(id)?))
     }
 
-    /// Asks for the state that a flow of this hash most likely has, so that it comes along with the line that would tell.
+    /// Prefetches the state that a flow of this hash most likely has, so that it arrives together
+    /// with the line.
     #[inline(always)]
     fn prefetch_favourite(&self, hash: u64) {
         self.states.prefetch(Place::favourite_of(hash, self.pool_start));
@@ -334,9 +255,11 @@ impl<K: TableKey, V> LineHash<K, V> {
         }
     }
 
-    /// Looks for a key in both alternates of its home line, and in the stash if `home` says that it may be there.
+    /// Looks for a key in both alternates of its home line, and in the stash if `home` says that it
+    /// may be there.
     ///
-    /// Both are compared before either is chosen: a branch on the first would go the wrong way every other time.
+    /// Both are compared before either is chosen: a branch on the first would go the wrong way
+    /// every other time.
     #[inline(always)]
     fn find_away<L: Lanes>(
         &self,
@@ -364,13 +287,13 @@ impl<K: TableKey, V> LineHash<K, V> {
     }
 }
 
-/// What the home line of a key tells.
+/// The result of looking at a key's home line.
 enum AtHome<'a, V> {
     /// The flow is there, and its value.
     Found(FlowId, &'a V),
     /// There is no flow.
     Nowhere,
-    /// The signature is there and it is another's, or the flow may be elsewhere, or nobody looked.
+    /// The signature is there but belongs to another flow, or the flow may be elsewhere.
     Unsure,
 }
 
@@ -427,7 +350,8 @@ impl<K: TableKey, V> LineHash<K, V> {
 }
 
 impl<K: TableKey, V> LineHash<K, V> {
-    /// Links a flow that is not in its home line, and marks its state with the home that must hear of its end.
+    /// Links a flow that is not in its home line, and marks its state with the home that must hear
+    /// of its end.
     #[inline(never)]
     fn link_elsewhere(&mut self, slot: u32, place: Place, hash: u64) {
         self.states.set_mark(slot, place.home + 1);
@@ -455,7 +379,8 @@ impl<K: TableKey, V> LineHash<K, V> {
         Some(flow)
     }
 
-    /// Unlinks a flow that was not in its home line; the home's filter forgets only when none of its flows is elsewhere.
+    /// Unlinks a flow that was not in its home line; the home's filter forgets only when none of
+    /// its flows is elsewhere.
     #[inline(never)]
     fn unlink_elsewhere(&mut self, slot: u32) {
         let home = self.states.mark(slot) as usize - 1;
@@ -510,7 +435,7 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
 
     #[inline]
     fn find_value(&self, key: &K, hash: u64) -> Option<(FlowId, &V)> {
-        // Each way on its own, so that what was just compared is not compared again.
+        // Each path on its own, so that no comparison is repeated.
         match self.look_at_home(key, hash) {
             AtHome::Found(id, value) => Some((id, value)),
             AtHome::Nowhere => None,
@@ -582,7 +507,7 @@ impl<K: TableKey, V> Indexed for LineHash<K, V> {
             return Err(make);
         }
         let empty = !lanes.top_bits(line) & ALL_LANES;
-        if empty == 0 || !self.states.has_room() {
+        if empty == 0 || !self.states.has_space() {
             return Err(make);
         }
         let lane = lane_to_take(empty, favourite);

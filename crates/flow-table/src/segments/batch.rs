@@ -1,10 +1,11 @@
-//! Many keys at once: the newest segment's answers come first, and older segments are asked for what is missing.
+//! Batches over segments: the newest segment answers first, and older segments are asked for
+//! missing keys.
 
 use super::{Growing, Segment};
 use crate::error::BuildError;
 use crate::table::{FlowId, FlowTable, TableKey};
 
-/// Keys that are asked again of older segments at once.
+/// Keys per round of questions to older segments.
 const RETRY: usize = 32;
 
 impl<K, V, T, F> Growing<K, V, T, F>
@@ -13,14 +14,16 @@ where
     T: FlowTable<K, V>,
     F: FnMut(u32) -> Result<T, BuildError>,
 {
-    /// Returns the segments that know flows by the hashes they have now: of others, nobody knows without the key what it was hashed with.
+    /// Returns the segments whose flows have the present hashes; the former hash of other flows
+    /// cannot be computed without the key.
     #[inline]
     pub(super) fn alike(&self) -> impl Iterator<Item = &Segment<K, T>> {
         let older = self.older().filter(|segment| segment.former.is_none());
         core::iter::once(self.newest()).chain(older)
     }
 
-    /// Ends a lookup of many keys: names the newest segment's flows as all are named, and asks the older ones for the rest.
+    /// Completes a lookup of many keys: converts ids of the newest segment, and asks the older ones
+    /// for the rest.
     #[inline]
     pub(super) fn end_batch(
         &self,

@@ -4,13 +4,14 @@ use super::Growing;
 use crate::error::BuildError;
 use crate::table::{Cursor, FlowId, FlowTable, TableKey};
 
-/// What one call of [`Growing::drain_oldest`] did.
+/// The result of one call of [`Growing::drain_oldest`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Drained {
-    /// Flows that have another id now.
+    /// Flows that moved and have another id now.
     pub moved: u32,
-    /// There is an older segment still, and room to empty it into: not where the newest has refused all that is left.
+    /// Whether an older segment remains and can be emptied further; `false` if the newest has
+    /// refused all remaining flows.
     pub more: bool,
 }
 
@@ -20,15 +21,17 @@ where
     T: FlowTable<K, V>,
     F: FnMut(u32) -> Result<T, BuildError>,
 {
-    /// Moves flows of the oldest segment into the newest, so that the oldest can be given back before its flows end.
+    /// Moves flows of the oldest segment into the newest, so that the oldest can be freed before
+    /// its flows end.
     ///
-    /// Looks at no more than `budget` flows, so the time of a call is bounded; call again while [`Drained::more`]. Each flow
-    /// that moved gets another id: `on_move` hears of the old one and the new one. Class, value and time go with it.
-    /// A table does not keep hashes, so `hash` must give for a key what the caller looks it up with: what it was inserted with,
-    /// or what is used since [`rekey`](Growing::rekey).
+    /// Looks at no more than `budget` flows, so the time of a call is bounded; call again while
+    /// [`Drained::more`]. Each flow that moves gets another id: `on_move` receives the old and the
+    /// new one. Class, value and time move along. A table stores no hashes, so `hash` must return
+    /// for a key the hash that the caller uses for lookups: the one it was inserted with, or the
+    /// one in use since [`rekey`](Growing::rekey).
     ///
-    /// Nothing moves while there is one segment, or no room in the newest. A flow that the newest refuses, for a list at its cap,
-    /// stays as it is, and is met again when all others have been.
+    /// Nothing moves while there is one segment, or no space in the newest. A flow that the newest
+    /// refuses, because a list is at its cap, stays, and is tried again after all others.
     ///
     /// # Panics
     ///
@@ -60,8 +63,9 @@ where
             looked_at += 1;
             let Some((newest, older)) = self.segments.split_last_mut() else { return outcome };
             let oldest = &mut older[0];
-            // A flow leaves its slot when the newest has one for it and not before: where the newest refuses, for a list at its
-            // cap, or the caller's hash or comparison panics, it stays.
+            // A flow leaves its slot when the newest has one for it and not before: where the
+            // newest refuses, for a list at its cap, or the caller's hash or comparison panics, it
+            // stays.
             let make = || oldest.table.remove(id).expect("it was just met").1;
             if let Ok(entry) = newest.table.entry_with(key, hash, class, seen, make) {
                 if !entry.is_new {
@@ -112,13 +116,13 @@ mod tests {
         assert_eq!(
             (after.inserted, after.removed),
             (before.inserted, before.removed),
-            "nobody came or went"
+            "no flow came or went"
         );
         for (key, &id) in (0..120).zip(&ids) {
             assert_eq!((table.lookup(&key, hash(key)), table.get(id)), (Some(id), Some(&(key * 3))));
             assert_eq!(table.last_seen(id), Some(Tick(key)));
         }
-        // Their time goes on from when they were seen.
+        // Their time continues from when they were last seen.
         let mut gone = 0;
         table.expire(Tick(200), 1000, &mut |_, _, _| gone += 1);
         assert_eq!(gone, 120);

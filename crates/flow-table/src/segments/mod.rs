@@ -6,21 +6,21 @@
 //!          oldest                      newest: takes new flows
 //! ```
 //!
-//! When the newest segment is full, a further one opens, four times as large: more where eight of them would hold fewer flows
-//! than the table may, and twice or once where there is no memory for four times. Flows stay where they are, so ids stay valid;
-//! the older segments drain as their flows end, and an older segment without flows is given back. A lookup asks the newest
-//! first and the older ones, if they hold anything, for what is still missing: a miss reads all of them. While there is one
-//! segment this costs a comparison per batch.
+//! When the newest segment is full, another one opens, four times as large: larger if eight of them
+//! could not contain `flows_max`, and twice or once as large if memory is short. Flows stay where
+//! they are, so ids stay valid; older segments drain as their flows end, and an older segment
+//! without flows is freed. A lookup asks the newest segment first and then the older ones that
+//! contain flows: a miss reads all of them. With one segment this costs a comparison per batch.
 //!
-//! Who inserts with a policy of [eviction](crate::evict) grows first: a flow goes only when there are as many as there may be, or where
-//! the table can grow no more, or a list is at its cap.
+//! An insertion with a policy of [eviction](crate::evict) grows the table first: a flow is evicted
+//! only at `flows_max`, or if the table can grow no more, or if a list is at its cap.
 //!
-//! Slots of a segment that was given back are another's later, who continues the generations of whoever was there: so an id never comes to
-//! life again, and slots are not numbered ever higher.
+//! A later segment reuses the slots of a freed one and continues their generations: so an id never
+//! becomes valid again, and slot numbers stay bounded.
 //!
-//! Opening and giving back a segment allocate and free memory: the only steps of a table that do. What is given back is so at the
-//! next [`expire`](FlowTable::expire), [`drain`](FlowTable::drain) or [`drain_oldest`](Growing::drain_oldest), and not as a packet
-//! removes the last flow.
+//! Opening and freeing a segment allocate and free memory: no other step of a table does. A segment
+//! is freed at the next [`expire`](FlowTable::expire), [`drain`](FlowTable::drain) or
+//! [`drain_oldest`](Growing::drain_oldest), not when a packet removes its last flow.
 
 mod batch;
 mod drain;
@@ -45,10 +45,11 @@ use crate::table::{
 /// Most segments at a time.
 const SEGMENTS_MAX: usize = 8;
 
-/// Each segment is so many times the one before, or more where eight would not be enough.
+/// Minimum growth factor from one segment to the next; larger if eight segments would not be
+/// enough.
 const GROWTH: u32 = 4;
 
-/// How far a [`Growing`] table may grow.
+/// Limits of a [`Growing`] table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GrowthLimits {
     /// Flows of the first segment; [`flows_max`](Self::flows_max) where that is less.
@@ -60,7 +61,8 @@ pub struct GrowthLimits {
 }
 
 impl GrowthLimits {
-    /// Returns how many times the one before each segment is: the least, from [`GROWTH`] on, with which eight hold all flows.
+    /// Returns the growth factor: the smallest from [`GROWTH`] on with which eight segments contain
+    /// all flows.
     fn growth(&self) -> u32 {
         let reach = |growth: &u32| {
             let flows =
@@ -72,13 +74,13 @@ impl GrowthLimits {
     }
 }
 
-/// A table among others.
+/// One table of several.
 struct Segment<K, T> {
     table: T,
     names: Names,
     /// Flows that it was built for.
     flows: u32,
-    /// What its flows were hashed with, where that is not what callers hash with now.
+    /// The hash of its flows, if callers use another one now.
     former: Option<FormerHash<K>>,
 }
 
@@ -91,7 +93,7 @@ impl<K, T: fmt::Debug> fmt::Debug for Segment<K, T> {
     }
 }
 
-/// A policy that sees the ids of a segment as the world knows them.
+/// A policy that converts ids of a segment to those of the whole table.
 struct Renamed<'a, K, V, P> {
     policy: &'a mut P,
     names: Names,
@@ -114,8 +116,9 @@ impl<K: TableKey, V, P: Evict<K, V>> Evict<K, V> for Renamed<'_, K, V, P> {
 
 /// A table made of tables, see the [module](self).
 ///
-/// `F` builds a segment for so many flows. A build that fails, for memory or for its own limits, ends growth
-/// until a segment is given back; flows are then refused as [`FullReason::Memory`].
+/// `F` builds a segment for a number of flows. A build that fails, for memory or for its own
+/// limits, ends growth until a segment is freed; the table then refuses flows as
+/// [`FullReason::Memory`].
 ///
 /// # Examples
 ///
@@ -134,7 +137,7 @@ impl<K: TableKey, V, P: Evict<K, V>> Evict<K, V> for Renamed<'_, K, V, P> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Where the type must have a name, in a `struct` say, `F` is a function's:
+/// Where the type needs a name, in a `struct` for example, make `F` a function:
 ///
 /// ```
 /// use flowloom_flow_table::segments::GrowthLimits;
@@ -160,14 +163,14 @@ pub struct Growing<K, V, T, F> {
     largest: u32,
     limits: GrowthLimits,
     build: F,
-    /// Growth failed and nothing was given back since.
+    /// Growth failed, and no segment was freed since.
     stuck: bool,
-    /// Counters of segments that were given back.
+    /// Counters of segments that were freed.
     past: TableStats,
     refused: u64,
-    /// Flows that went from one segment to another: neither removed nor inserted.
+    /// Flows that moved from one segment to another: neither removed nor inserted.
     moved: u64,
-    /// How far the oldest segment has been looked through for flows to move.
+    /// The position in the oldest segment up to which flows were moved.
     drained_to: Cursor,
     /// Flows that left the oldest segment since its first flow was met.
     drained: u32,
@@ -184,7 +187,7 @@ where
     ///
     /// # Errors
     ///
-    /// What the first segment's building fails with; [`BuildError::TooLarge`] if it exceeds the limit.
+    /// The error of building the first segment; [`BuildError::TooLarge`] if it exceeds the limit.
     pub fn try_new(limits: GrowthLimits, build: F) -> Result<Self, BuildError> {
         let mut table = Self {
             segments: Vec::with_capacity(SEGMENTS_MAX),
@@ -204,7 +207,7 @@ where
         Ok(table)
     }
 
-    /// Opens a segment for so many flows.
+    /// Opens a segment for a number of flows.
     fn open(&mut self, flows: u32) -> Result<(), BuildError> {
         let table = (self.build)(flows)?;
         let needed_bytes = self.memory().total_bytes() + table.memory().total_bytes();
@@ -233,13 +236,13 @@ where
             }
             next /= 2;
         }
-        // No larger one: as large as the largest of those that were given back.
+        // No larger one: as large as the largest freed one.
         self.stuck = self.segments.len() == SEGMENTS_MAX
             || !self.places.given_back().into_iter().any(|flows| self.open(flows).is_ok());
         !self.stuck
     }
 
-    /// Gives older segments without flows back.
+    /// Frees older segments without flows.
     fn retire(&mut self) {
         let newest = self.segments.len() - 1;
         for number in (0..newest).rev() {
@@ -273,7 +276,7 @@ where
         self.segments.last_mut().expect("there is always a newest segment")
     }
 
-    /// Returns the segment of an id, and the id as that segment knows it.
+    /// Returns the segment of an id, and the id within that segment.
     #[inline(always)]
     fn segment(&self, id: FlowId) -> Option<(&Segment<K, T>, FlowId)> {
         let number = self.number_of(id)?;
@@ -300,7 +303,7 @@ where
         self.segments.iter().position(|segment| segment.names.holds(id))
     }
 
-    /// Returns the segments but the newest that hold flows, from the younger to the older.
+    /// Returns the older segments that contain flows, youngest first.
     fn older(&self) -> impl Iterator<Item = &Segment<K, T>> {
         self.segments.iter().rev().skip(1).filter(|segment| !segment.table.is_empty())
     }
@@ -313,7 +316,8 @@ where
         })
     }
 
-    /// Evicts a flow in the way of a new one, from the youngest segment that lets one go, and returns that segment's number.
+    /// Evicts a flow in the way of a new one, from the youngest segment in which the policy allows
+    /// it, and returns that segment's number.
     fn evict_for(&mut self, key: &K, hash: u64, policy: &mut impl Evict<K, V>) -> Option<usize> {
         (0..self.segments.len()).rev().find(|&number| {
             let hash = self.segments[number].hash_in(key, hash);
@@ -321,7 +325,7 @@ where
         })
     }
 
-    /// Evicts a flow of one segment; the policy hears of it by the name that the world knows.
+    /// Evicts a flow of one segment; the policy receives its id in the whole table.
     fn evict_from(&mut self, number: usize, hash: u64, policy: &mut impl Evict<K, V>) -> bool {
         let Segment { table, names, .. } = &mut self.segments[number];
         table.evict(hash, &mut Renamed { policy, names: *names, flow: PhantomData })
@@ -338,7 +342,7 @@ where
     T: FlowTable<K, V>,
     F: FnMut(u32) -> Result<T, BuildError>,
 {
-    const LETS_GO: bool = T::LETS_GO;
+    const MAY_EVICT: bool = T::MAY_EVICT;
 
     fn capacity(&self) -> u32 {
         self.limits.flows_max
@@ -455,7 +459,8 @@ where
             }
         }
         if let (Err(_), Some(number)) = (outcome, vacated) {
-            // Somebody went for this flow: it does not matter that the newest segment has no place for it.
+            // A flow was evicted for this one, so it is inserted even if the newest segment has no
+            // place for it.
             let hash = self.segments[number].hash_in(&key, hash);
             outcome = enter(&mut self.segments[number], hash);
         }

@@ -1,4 +1,4 @@
-//! Where a table's slots are: a range for each segment that is open, and other names for whoever comes there later.
+//! Slot ranges: one for each open segment, and generations for their reuse.
 //!
 //! ```text
 //!  slots   0 ……………… │ ……… │ ………………………… │ ……………………
@@ -10,7 +10,8 @@ use alloc::vec::Vec;
 
 use crate::table::FlowId;
 
-/// The slots of a segment, and how its ids are told from those of segments that had them before.
+/// The slots of a segment, and the offset that distinguishes its ids from those of earlier segments
+/// there.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Names {
     pub(super) base: u32,
@@ -20,7 +21,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Returns an id of this segment as the world knows it.
+    /// Converts an id of this segment to an id of the whole table.
     #[inline(always)]
     pub(super) fn outer(self, id: FlowId) -> FlowId {
         if self.are_own() {
@@ -30,7 +31,7 @@ impl Names {
             .expect("an odd generation and an even salt")
     }
 
-    /// Returns an id of this segment's slots as it knows it.
+    /// Converts an id of the whole table to an id of this segment.
     #[inline(always)]
     pub(super) fn inner(self, id: FlowId) -> Option<FlowId> {
         if self.are_own() {
@@ -44,7 +45,7 @@ impl Names {
         id.slot().wrapping_sub(self.base) < self.slots
     }
 
-    /// Says whether the world knows the segment's ids as the segment does.
+    /// Returns whether ids of the segment and of the whole table are equal.
     #[inline(always)]
     pub(super) fn are_own(self) -> bool {
         self.base == 0 && self.salt == 0
@@ -56,24 +57,24 @@ impl Names {
 struct Place {
     base: u32,
     slots: u32,
-    /// Flows of the largest segment that was given back here.
+    /// Flows of the largest segment that was freed here.
     flows: u32,
     /// No slot of it had more tenants than this.
     came: u64,
     open: bool,
 }
 
-/// All slots, by number and without gaps; no two neighbours have both been given back.
+/// All slots, by number and without gaps; no two neighbouring ranges are both free.
 #[derive(Debug, Default)]
 pub(super) struct Places(Vec<Place>);
 
 impl Places {
-    /// Returns the bound of all slots that were ever anybody's.
+    /// Returns the bound of all slot numbers ever used.
     pub(super) fn slot_count(&self) -> u32 {
         self.0.last().map_or(0, |place| place.base + place.slots)
     }
 
-    /// Returns for how many flows segments were that have been given back, the largest first.
+    /// Returns the numbers of flows of freed segments, largest first.
     pub(super) fn given_back(&self) -> Vec<u32> {
         let mut flows: Vec<u32> = self
             .0
@@ -85,8 +86,8 @@ impl Places {
         flows
     }
 
-    /// Gives a segment so many slots: of the smallest place that was given back and is large enough, or at the end. `None` if slots
-    /// cannot be numbered so far.
+    /// Reserves a range of slots: the smallest free range that is large enough, or a new one at the
+    /// end. `None` if slots cannot be numbered that far.
     pub(super) fn take(&mut self, slots: u32) -> Option<Names> {
         let fitting = self.0.iter().enumerate().filter(|(_, place)| !place.open && place.slots >= slots);
         let number = if let Some((number, &place)) = fitting.min_by_key(|(_, place)| place.slots) {
@@ -111,7 +112,7 @@ impl Places {
         Some(Names { base: place.base, slots, salt })
     }
 
-    /// Takes slots back from a segment that was built for so many flows, of whom so many came.
+    /// Frees the range of a segment that was built for one number of flows and took in another.
     pub(super) fn give_back(&mut self, names: Names, flows: u32, came: u64) {
         let Some(number) = self.0.iter().position(|place| place.base == names.base && place.open) else {
             return;
@@ -157,7 +158,7 @@ mod tests {
                 );
                 open.push(names);
             } else if !open.is_empty() {
-                // As many came as there are slots, twice, all of them into any one.
+                // Twice as many flows came as there are slots, all of them into any one.
                 let names = open.swap_remove(usize::try_from(number >> 8).unwrap() % open.len());
                 for slot in 0..names.slots {
                     let ids = [1, names.slots * 4 - 1].map(|tenant| FlowId::new(slot, tenant).unwrap());

@@ -1,13 +1,14 @@
-//! Turning to another hash while the table is in use.
+//! Changes the hash of a table while it is in use.
 //!
 //! ```text
 //!  before     hash A ──▶ │ older, A │ newest, A │
-//!  rekey      hash B ──▶ │ older, A │ older, A  │ newest, B │      new flows go there; older ones are asked with A
+//!  rekey      hash B ──▶ │ older, A │ older, A  │ newest, B │   new flows; older segments use A
 //!  drained    hash B ──▶                        │ newest, B │      A is forgotten
 //! ```
 //!
-//! Where a flow may live is decided by its hash, so under another hash it must move, and gets another id. It moves as flows do
-//! that leave an old segment: by and by, at the caller's pace, each change told. Until then it is found where it is.
+//! A flow's hash decides where it may be, so under another hash it must move, and gets another id.
+//! It moves as flows do that leave an old segment: gradually, at the caller's pace, each change
+//! reported. Until then a lookup finds it where it is.
 
 use alloc::sync::Arc;
 
@@ -15,7 +16,7 @@ use super::{Growing, SEGMENTS_MAX, Segment};
 use crate::error::BuildError;
 use crate::table::{FlowTable, Full, FullReason, TableKey};
 
-/// What callers hashed keys with before.
+/// The hash that callers used before.
 pub(super) type FormerHash<K> = Arc<dyn Fn(&K) -> u64 + Send + Sync>;
 
 impl<K, V, T, F> Growing<K, V, T, F>
@@ -24,21 +25,25 @@ where
     T: FlowTable<K, V>,
     F: FnMut(u32) -> Result<T, BuildError>,
 {
-    /// Turns to another hash: from now on callers give hashes of a new secret, and `former` tells what they gave before.
+    /// Changes to another hash: from now on callers pass hashes of a new secret, and `former`
+    /// returns the hash they passed before.
     ///
-    /// For when a flood is suspected that knows the secret: flows refused as [`FullReason::ListCap`], or
-    /// [`list_length_max`](crate::TableStats::list_length_max) and [`stashed`](crate::TableStats::stashed) far above what they
-    /// are by chance. A further segment opens, as large as the newest and with room for all flows, and takes new flows. Flows
-    /// that are there stay and keep their ids; who is not in the newest segment is looked for with the former hash, which is
-    /// one more hash and one more lookup. [`drain_oldest`](Growing::drain_oldest) moves them over, with bounded work a call;
-    /// until it has, the table takes the memory of both. Rekeying again before that is no mistake.
+    /// Use it when you suspect a flood by an attacker who knows the secret: flows refused as
+    /// [`FullReason::ListCap`], or [`list_length_max`](crate::TableStats::list_length_max) and
+    /// [`stashed`](crate::TableStats::stashed) far above their values for random keys. Another
+    /// segment opens, as large as the newest and with space for all flows, and takes new flows.
+    /// Existing flows stay and keep their ids; a key that is not in the newest segment is looked up
+    /// with the former hash, which costs one more hash and one more lookup.
+    /// [`drain_oldest`](Growing::drain_oldest) moves them, with bounded work per call; until then
+    /// the table takes the memory of both. You may rekey again before that.
     ///
-    /// Allocates, as growing does. Nothing happens to a table without flows.
+    /// Allocates, as growing does. A table without flows does not change.
     ///
     /// # Errors
     ///
-    /// [`FullReason::Memory`] if no segment can be opened: limits, memory, or eight at a time, which draining makes fewer. Nothing
-    /// has changed then, and callers must go on with the hash that they have.
+    /// [`FullReason::Memory`] if no segment can be opened: limits, memory, or eight at a time,
+    /// which draining makes fewer. Nothing has changed then, and callers must continue with their
+    /// hash.
     ///
     /// # Examples
     ///
@@ -51,12 +56,14 @@ where
     /// let build = |flows| LineHash::<[u64; 2], ()>::try_new(&LineHashConfig::for_flows(flows));
     /// let mut table = Growing::try_new(limits, build)?;
     /// let (known, fresh) = (FlowHasher::random(), FlowHasher::random());
-    /// let id = table.insert([1, 2], known.hash_words(&[1, 2]).table, (), TimeoutClass(0), Tick(0))?;
+    /// let hash = known.hash_words(&[1, 2]).table;
+    /// let id = table.insert([1, 2], hash, (), TimeoutClass(0), Tick(0))?;
     ///
     /// table.rekey(move |key: &[u64; 2]| known.hash_words(key).table)?;
     /// assert_eq!(table.lookup(&[1, 2], fresh.hash_words(&[1, 2]).table), Some(id));
     /// let mut moved = Vec::new();
-    /// while table.drain_oldest(32, |key| fresh.hash_words(key).table, |old, new| moved.push((old, new))).more {}
+    /// let hash = |key: &_| fresh.hash_words(key).table;
+    /// while table.drain_oldest(32, hash, |old, new| moved.push((old, new))).more {}
     /// assert!(!table.is_rekeying());
     /// assert_eq!(moved, [(id, table.lookup(&[1, 2], fresh.hash_words(&[1, 2]).table).unwrap())]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -71,20 +78,21 @@ where
         let former: FormerHash<K> = Arc::new(former);
         if let Some((_, older)) = self.segments.split_last_mut() {
             for segment in older {
-                // Who was not drained since an earlier turn is under a hash that is older still.
+                // Flows that were not drained since an earlier rekey have an even older hash.
                 segment.former.get_or_insert_with(|| Arc::clone(&former));
             }
         }
         Ok(())
     }
 
-    /// Says whether any flow may still be where a former hash had it put. Once this is false, that hash is forgotten.
+    /// Returns whether any flow may still be where a former hash put it. Once this is false, the
+    /// table has dropped that hash.
     pub fn is_rekeying(&self) -> bool {
         self.segments.iter().any(|segment| segment.former.is_some())
     }
 
-    /// Opens a segment as large as the newest, with twice the room that all flows need as far as the limit allows; returns
-    /// whether it could.
+    /// Opens a segment as large as the newest, with twice the space that all flows need as far as
+    /// the limit allows; returns whether it could.
     fn open_beside(&mut self) -> bool {
         let wanted = self.newest().flows.max(self.len().saturating_mul(2)).min(self.limits.flows_max);
         self.segments.len() < SEGMENTS_MAX && self.open(wanted).is_ok()
@@ -92,7 +100,7 @@ where
 }
 
 impl<K, T> Segment<K, T> {
-    /// Returns what the segment knows a key by.
+    /// Returns the hash of a key in the segment.
     #[inline]
     pub(super) fn hash_in(&self, key: &K, hash: u64) -> u64 {
         self.former.as_ref().map_or(hash, |former| former(key))
@@ -147,7 +155,7 @@ mod tests {
         assert_eq!((table.stats().segments, table.len()), (segments + 1, 90));
         let known: Vec<_> = ids.iter().copied().map(Some).collect();
         assert_eq!(found(&table, &keys, second), known, "ids stay");
-        // Flows come, are met again and go, wherever they are.
+        // Flows come, are found and end, wherever they are.
         let new = table.insert(1000, second(&1000), 7, CLASS, Tick(0)).unwrap();
         let entry = table.entry_with(5, second(&5), CLASS, Tick(0), || unreachable!()).unwrap();
         assert_eq!((entry.is_new, entry.id), (false, ids[5]));
@@ -214,7 +222,7 @@ mod tests {
         let one = build(10).unwrap().memory().total_bytes();
         let limits = GrowthLimits { memory_max_bytes: one, ..LIMITS };
         let mut table = Growing::try_new(limits, build).unwrap();
-        table.rekey(under(1)).expect("nobody to move");
+        table.rekey(under(1)).expect("no flow to move");
         assert!(!table.is_rekeying());
         let id = table.insert(1, under(1)(&1), 1, CLASS, Tick(0)).unwrap();
         assert_eq!(table.rekey(under(1)), Err(Full { reason: FullReason::Memory }));
@@ -239,7 +247,8 @@ mod tests {
     #[test]
     fn a_flood_that_knows_the_hash_ends_with_it() {
         let mut table = Growing::try_new(WIDE, line_hash).unwrap();
-        // Line, alternates and a list of 64: then the flood is refused, and so is whoever else shares its line.
+        // Line, alternates and a list of 64: then the flood is refused, and so is any other flow of
+        // its line.
         let count = if cfg!(miri) { 220 } else { 1000 };
         let outcomes = (0..count).map(|key| table.insert(key, known(&key), key, CLASS, Tick(0)));
         let refused =
@@ -247,7 +256,7 @@ mod tests {
         assert!(refused as u64 + 200 > count, "{refused} of {count}");
         table.rekey(known).unwrap();
         for key in 0..count {
-            table.insert(key, under(9)(&key), key, CLASS, Tick(0)).expect("room for all");
+            table.insert(key, under(9)(&key), key, CLASS, Tick(0)).expect("space for all");
         }
         while table.drain_oldest(64, under(9), |_, _| {}).more {}
         let stats = table.stats();
@@ -264,7 +273,7 @@ mod tests {
         table.rekey(known).unwrap();
         let newer = fill(&mut table, 200..400);
         assert!(older == newer && older < 200, "{older} and {newer}");
-        // One of the newest goes, so one of the oldest can move.
+        // One flow of the newest segment ends, so one of the oldest can move.
         assert_eq!(table.remove_key(&200, known(&200)), Some(200));
         let (mut calls, mut moved) = (0, 0);
         while table.drain_oldest(7, known, |_, _| moved += 1).more {

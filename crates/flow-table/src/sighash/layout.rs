@@ -21,10 +21,11 @@ pub const fn signature_of(hash: u64) -> u8 {
     if low == 0 { 1 } else { low }
 }
 
-/// Returns a hash as tables take it from a 32-bit digest, the way the paper cuts it: the low 24 bits choose the bucket, the
-/// others are the signature.
+/// Returns a table hash from a 32-bit digest, cut as in the paper: the low 24 bits select the
+/// bucket, the others are the signature.
 ///
-/// For reproducing the paper, which has no secret: whoever knows the digest can aim at a bucket.
+/// For reproducing the paper, which has no secret: an attacker who knows the digest can aim at a
+/// bucket.
 ///
 /// # Examples
 ///
@@ -38,7 +39,7 @@ pub const fn of_digest(digest: u32) -> u64 {
     ((digest & 0x00FF_FFFF) as u64) << 40 | (digest >> 24) as u64
 }
 
-/// Returns the bins that hold a signature: the top bit of each byte.
+/// Returns the bins that contain a signature: the top bit of each byte.
 ///
 /// Exact, unlike the shorter test for a zero byte, which a borrow can mislead.
 #[inline(always)]
@@ -84,7 +85,7 @@ mod tests {
 
     #[test]
     fn bins_are_compared_exactly() {
-        // 0x01 above 0x00 is what the shorter test gets wrong.
+        // 0x01 above 0x00 is the case that the shorter test gets wrong.
         for word in [0x0100_0100, 0x0001_0203, 0xFFFE_FFFE, 0x8000_7F80, 0x0101_0101] {
             for signature in 0..=255_u8 {
                 let mask = equal(word, signature);

@@ -1,12 +1,12 @@
 //! `SigHash` as the paper describes it: bin by bin, counting [FLOWNP §4.2].
 //!
-//! * *Find*: read the bucket's word; for each bin whose signature is the wanted one read the state and compare the whole
-//!   key; where none is it, ask the exceptions.
+//! * *Find*: read the bucket's word; for each bin with the signature read the state and compare the
+//!   whole key; if none matches, search the exceptions.
 //! * *Add*: the first empty bin, else an exception.
 //! * *Delete*: empty the bin, or take the exception out.
 //!
-//! A [`Probe`] hears one line for the word, one for each state read, and one for each exception visited: in the paper's
-//! words, accesses to SRAM, to DRAM, and the slow path.
+//! A [`Probe`] hears one line for the word, one for each state read, and one for each exception
+//! visited: in the paper's words, accesses to SRAM, to DRAM, and the slow path.
 
 use core::fmt;
 
@@ -44,7 +44,7 @@ impl<K: TableKey, V> ReferenceSigHash<K, V> {
     ///
     /// # Errors
     ///
-    /// [`BuildError`] if the configuration cannot be, or does not fit the memory.
+    /// [`BuildError`] for an invalid configuration, or one that exceeds the memory.
     pub fn try_new(config: &SigHashConfig) -> Result<Self, BuildError> {
         SigHash::try_new(config).map(Self)
     }

@@ -1,8 +1,9 @@
 //! `SigHash` for production: four bins compared at once, batches in two stages.
 //!
-//! What is the paper's: the word, the bins, states by arithmetic, exceptions apart, one word and one state for a lookup
-//! that finds its flow [FLOWNP §4.2]. What is not: the hash is the caller's keyed one, the number of buckets need not be a
-//! power of two, and exceptions have lists with a cap instead of a slow path elsewhere.
+//! From the paper: the word, the bins, states by arithmetic, exceptions apart, one word and one
+//! state for a lookup that finds its flow [FLOWNP §4.2]. Unlike the paper, the hash is the caller's
+//! keyed one, the number of buckets need not be a power of two, and exceptions have lists with a
+//! cap instead of a slow path elsewhere.
 
 use core::fmt;
 
@@ -17,11 +18,12 @@ use crate::indexed::Indexed;
 use crate::state::{States, Timeouts};
 use crate::table::{FlowId, FullReason, MemoryReport, TableKey, TableStats};
 
-/// Keys whose lines are in flight together. At a million flows a Zen 5 takes two thirds of the time with 128 that it takes with 32.
+/// Keys whose lines are in flight together. At a million flows a Zen 5 takes two thirds of the time
+/// with 128 that it takes with 32.
 const STAGE: usize = 128;
 
-/// Buckets that are looked through for a flow to evict where it is a state that is missing and none of a new flow's own bucket may go,
-/// as in two of five where there is none: eight or nine lines.
+/// Buckets that an eviction searches if a state is missing and no flow of the own bucket may be
+/// evicted, as in two of five that are empty: eight or nine lines.
 const FURTHER: usize = 128;
 
 /// How a [`SigHash`] is built.
@@ -38,11 +40,13 @@ const FURTHER: usize = 128;
 /// ```
 #[derive(Clone, Debug)]
 pub struct SigHashConfig {
-    /// The most flows that the table will hold, up to [`FLOWS_MAX`](Self::FLOWS_MAX), which is 2²⁸; where
-    /// [`buckets`](Self::buckets) are given up to 2³⁰, as long as four states a bucket and the pool are no more than 2³¹ − 1.
+    /// The maximum number of flows, up to [`FLOWS_MAX`](Self::FLOWS_MAX), which is 2²⁸; with
+    /// explicit [`buckets`](Self::buckets) up to 2³⁰, if four states per bucket plus the pool are
+    /// at most 2³¹ − 1.
     pub flows: u32,
-    /// Buckets; `None` for one a flow, rounded up to a power of two: the paper's load factor below 1 [FLOWNP Fig. 5]. That
-    /// is four states a flow, and nearly eight where the flows are few more than a power of two.
+    /// Buckets; `None` for one a flow, rounded up to a power of two: the paper's load factor below
+    /// 1 [FLOWNP Fig. 5]. That is four states a flow, and nearly eight where the flows are few more
+    /// than a power of two.
     pub buckets: Option<u32>,
     /// States behind the exceptions; `None` for 3 % of the flows and 64.
     pub pool: Option<u32>,
@@ -50,17 +54,18 @@ pub struct SigHashConfig {
     pub list_cap: u32,
     /// How long flows may stay unseen.
     pub timeouts: Timeouts,
-    /// Whether to ask for huge pages.
+    /// Whether to request huge pages.
     pub huge_pages: HugePages,
-    /// Bytes that the table may reserve; see [`BuildError::OutOfMemory`] for what there is.
+    /// Limit of the reserved memory in bytes; see [`BuildError::OutOfMemory`] about free memory.
     pub memory_limit_bytes: u64,
 }
 
 impl SigHashConfig {
-    /// The most flows of a table that has a bucket for each: the next power of two would be of more states than slots can be numbered.
+    /// The most flows of a table that has a bucket for each: the next power of two would be of more
+    /// states than slots can be numbered.
     pub const FLOWS_MAX: u32 = 1 << 28;
 
-    /// Returns the configuration for so many flows: no timeouts, no memory limit.
+    /// Returns the configuration for a number of flows: no timeouts, no memory limit.
     #[must_use]
     pub const fn for_flows(flows: u32) -> Self {
         Self {
@@ -119,7 +124,7 @@ impl<K: TableKey, V> SigHash<K, V> {
     ///
     /// # Errors
     ///
-    /// [`BuildError`] if the configuration cannot be, or does not fit the memory.
+    /// [`BuildError`] for an invalid configuration, or one that exceeds the memory.
     pub fn try_new(config: &SigHashConfig) -> Result<Self, BuildError> {
         let places = config.check::<K, V>()?;
         let bucket_count = config.bucket_count();
@@ -131,7 +136,8 @@ impl<K: TableKey, V> SigHash<K, V> {
         })
     }
 
-    /// Makes all of the table resident now; otherwise the first flow in a fresh page pays for the page.
+    /// Makes the whole table resident; otherwise the first flow in a fresh page pays for the page
+    /// fault.
     pub fn prefault(&mut self) {
         self.words.prefault();
         self.exceptions.prefault();
@@ -154,7 +160,8 @@ impl<K: TableKey, V> SigHash<K, V> {
         self.words.get(bucket as usize).copied().unwrap_or(0)
     }
 
-    /// Returns the bins of its bucket that hold a hash's signature, and asks for the state of the first.
+    /// Returns the bins of its bucket that contain a hash's signature, and prefetches the state of
+    /// the first.
     #[inline(always)]
     fn matching_bins(&self, hash: u64) -> u32 {
         let bucket = bucket_of(hash, self.bucket_count);
@@ -178,7 +185,7 @@ impl<K: TableKey, V> SigHash<K, V> {
         if self.exceptions.is_listed(bucket) { self.find_exception(bucket, key, hash) } else { None }
     }
 
-    /// Visits the states of a bucket's flows; returns whether `visit` has not said no.
+    /// Visits the states of a bucket's flows; returns whether `visit` never returned `false`.
     fn visit_bins(&self, bucket: u32, visit: &mut dyn FnMut(u32) -> bool) -> bool {
         let word = self.word(bucket).to_le_bytes();
         let mut taken = (0..BINS).zip(word).filter(|&(_, signature)| signature != 0);

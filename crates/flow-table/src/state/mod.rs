@@ -1,4 +1,4 @@
-//! What every table shares behind its index.
+//! The part of a table that all tables share behind their index.
 //!
 //! The array of states with ids and counters is in [`slab`], ageing in [`wheel`].
 

@@ -1,15 +1,16 @@
-//! The array of states: who lives in a slot, since when, and how it is named.
+//! The array of states: the flow of each slot, its time and its id.
 //!
 //! ```text
 //! cell   | generation u32 | class u32 | last seen u64 | key 48 | value … |
 //!          0                4           8               16       64
 //! ```
 //!
-//! The generation is the number of the flow in the table, doubled and one more: it is known before the cell is read, so that a new
-//! flow need not wait for the cell. The low five bits of `class` are the timeout class; the rest is the index's mark on the slot.
+//! The generation is the number of the flow in the table, doubled plus one: it is known before the
+//! cell is read, so that inserting a flow need not wait for the cell. The low five bits of `class`
+//! are the timeout class; the rest is the index's mark on the slot.
 //!
-//! With a [`FlowKey`](flowloom_flow_key::FlowKey) everything that a packet needs before its value
-//! (identity, time, key) is one cache line, and a small value makes it two neighbouring ones.
+//! With a [`FlowKey`](flowloom_flow_key::FlowKey) the fields that a packet needs before its value
+//! (identity, time, key) are one cache line, and a small value makes it two neighbouring ones.
 
 use core::num::NonZeroU32;
 
@@ -21,7 +22,7 @@ use crate::evict::Candidate;
 use crate::state::wheel::{Timeouts, Wheel};
 use crate::table::{Cursor, FlowId, TableStats, Tick, TimeoutClass};
 
-/// Bits of a cell's tag that are the class; classes that never time out are all alike.
+/// Bits of a cell's tag that contain the class; all classes that never time out are equivalent.
 const CLASS_BITS: u32 = 5;
 
 const _: () = assert!(Timeouts::CLASSES < 1 << CLASS_BITS, "one value more, for classes without timeout");
@@ -38,7 +39,7 @@ fn class_of(tag: u32) -> TimeoutClass {
     TimeoutClass(tag.to_le_bytes()[0] & ((1 << CLASS_BITS) - 1))
 }
 
-/// What a cell holds of a flow.
+/// The record of a flow in a cell.
 #[repr(C)]
 pub(crate) struct State<K, V> {
     last_seen: Tick,
@@ -51,7 +52,7 @@ const _: () = assert!(
     "identity, time and key of a flow share one cache line"
 );
 
-/// What became of a flow that the wheel brought up.
+/// The outcome for a flow that the wheel has returned.
 pub(crate) enum Verdict<K, V> {
     /// It is past its deadline and was taken out.
     Removed(FlowId, K, V),
@@ -61,7 +62,7 @@ pub(crate) enum Verdict<K, V> {
 
 /// The states of a table, their ids, their times and the table's counters.
 ///
-/// An [`Indexed`](crate::Indexed) table owns one and decides only which slot is whose.
+/// An [`Indexed`](crate::Indexed) table owns one and decides only which slot a key gets.
 pub struct States<K, V> {
     slots: SlotArray<State<K, V>>,
     wheel: Wheel,
@@ -76,7 +77,7 @@ pub struct States<K, V> {
     refused: u64,
 }
 
-/// The states of a table, to look at.
+/// A read-only view of a table's states.
 pub(crate) struct Tenants<'a, K, V>(SlotView<'a, State<K, V>>);
 
 impl<K, V> Clone for Tenants<'_, K, V> {
@@ -106,7 +107,7 @@ impl<'a, K: Eq, V> Tenants<'a, K, V> {
     }
 }
 
-/// Lines of an index and the states of their flows, to look at.
+/// A read-only view of the lines of an index and the states of their flows.
 pub(crate) type Homes<'a, L, K, V> = Buckets<'a, L, State<K, V>>;
 
 /// Returns the tenant of the lowest of these lanes' states, if its key is this one, and its value.
@@ -120,7 +121,7 @@ pub(crate) fn lowest_if<'a, L, K: Eq, V>(
     if state.key == *key { Some((FlowId::of(slot, generation), &state.value)) } else { None }
 }
 
-/// Notes that a flow went, and returns what it leaves.
+/// Records that a flow was removed, and returns its value.
 #[inline(always)]
 fn part_from<K, V>(state: State<K, V>, slot: u32, wheel: &mut Wheel, went: &mut u64) -> (K, V) {
     wheel.disarm(slot);
@@ -129,9 +130,10 @@ fn part_from<K, V>(state: State<K, V>, slot: u32, wheel: &mut Wheel, went: &mut 
 }
 
 impl<K: Copy, V> States<K, V> {
-    /// Returns the bytes that so many slots take, wheel included.
+    /// Returns the bytes that this many slots take, wheel included.
     pub fn bytes_needed(slots: u64, timeouts: &Timeouts) -> u64 {
-        // More than any machine has is refused, however much more: half of all numbers leaves room for what comes on top.
+        // More than any machine has is refused, whatever the exact number: half of the range leaves
+        // headroom for additions.
         let states_bytes =
             slots.saturating_mul(SlotArray::<State<K, V>>::CELL_BYTES as u64).min(u64::MAX / 2);
         states_bytes + Wheel::bytes_needed(slots, timeouts)
@@ -141,7 +143,7 @@ impl<K: Copy, V> States<K, V> {
     ///
     /// # Errors
     ///
-    /// [`AllocError`] if the allocator has no room.
+    /// [`AllocError`] if the allocator refuses the memory.
     pub fn try_new(
         slots: u32,
         capacity: u32,
@@ -161,7 +163,7 @@ impl<K: Copy, V> States<K, V> {
         })
     }
 
-    /// Makes states and wheel resident now.
+    /// Makes states and wheel resident.
     pub fn prefault(&mut self) {
         self.slots.prefault();
         self.wheel.prefault();
@@ -173,7 +175,7 @@ impl<K: Copy, V> States<K, V> {
         self.slots.prefetch(slot);
     }
 
-    /// Hints that a slot's state will be read in a while, when those of many others were.
+    /// Hints that a slot's state will be read after those of many others.
     #[inline(always)]
     pub fn prefetch_later(&self, slot: u32) {
         self.slots.prefetch_later(slot);
@@ -188,13 +190,14 @@ impl<K: Copy, V> States<K, V> {
         self.tenants().verify(slot, key)
     }
 
-    /// Returns the states to look at, for loops.
+    /// Returns a view of the states, for loops.
     #[inline(always)]
     pub(crate) fn tenants(&self) -> Tenants<'_, K, V> {
         Tenants(self.slots.view())
     }
 
-    /// Returns lines and so many states of each, from the first on; `None` if there are not 32 from the last line's first on.
+    /// Returns a view of the lines and a number of states of each, from the first on; `None` if the
+    /// last line has fewer than 32 states.
     #[inline(always)]
     pub(crate) fn homes<'a, L>(
         &'a self,
@@ -216,7 +219,7 @@ impl<K: Copy, V> States<K, V> {
         self.slots.tag(slot) >> CLASS_BITS
     }
 
-    /// Sets the index's mark on a slot: 27 bits, which stay when its tenant goes.
+    /// Sets the index's mark on a slot: 27 bits, which stay when the slot's flow is removed.
     #[inline]
     pub fn set_mark(&mut self, slot: u32, mark: u32) {
         let class = self.slots.tag(slot) & ((1 << CLASS_BITS) - 1);
@@ -228,14 +231,14 @@ impl<K: Copy, V> States<K, V> {
     }
 
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "those who are there are at most `capacity`")]
+    #[expect(clippy::cast_possible_truncation, reason = "the number of flows is at most `capacity`")]
     pub(crate) fn len(&self) -> u32 {
         (self.came - self.went) as u32
     }
 
-    /// Says whether one more flow may come.
+    /// Returns whether there is space for one more flow.
     #[inline(always)]
-    pub(crate) fn has_room(&self) -> bool {
+    pub(crate) fn has_space(&self) -> bool {
         self.len() < self.capacity
     }
 
@@ -274,8 +277,8 @@ impl<K: Copy, V> States<K, V> {
         self.refused += 1;
     }
 
-    /// Moves a flow into a vacant slot, whose mark stays if the index `keeps_marks` on vacant slots; if it does not, nothing of the
-    /// slot is read.
+    /// Moves a flow into a vacant slot, whose mark stays if the index `keeps_marks` on vacant
+    /// slots; if it does not, nothing of the slot is read.
     #[inline(always)]
     pub(crate) fn occupy(
         &mut self,
@@ -319,8 +322,8 @@ impl<K: Copy, V> States<K, V> {
         Some(part_from(state, id.slot(), wheel, went))
     }
 
-    /// Moves a slot's tenant out, if its key is this one: what [`verify`](States::verify) and [`vacate`](States::vacate) do, in
-    /// one step.
+    /// Removes a slot's flow if it has this key: [`verify`](States::verify) and
+    /// [`vacate`](States::vacate) in one step.
     #[inline(always)]
     pub(crate) fn vacate_key(&mut self, slot: u32, key: &K) -> Option<(K, V)>
     where
@@ -330,21 +333,21 @@ impl<K: Copy, V> States<K, V> {
         slots.vacate_if(slot, |state| state.key == *key, |state| part_from(state, slot, wheel, went))
     }
 
-    /// Moves a flow out to make room.
+    /// Removes a flow to free its place.
     pub(crate) fn evict(&mut self, id: FlowId) -> Option<(K, V)> {
         let flow = self.vacate(id)?;
         self.evicted += 1;
         Some(flow)
     }
 
-    /// Returns what a policy of eviction gets to see of a slot's tenant.
+    /// Returns what an eviction policy sees of a slot's flow.
     pub(crate) fn candidate(&self, slot: u32) -> Option<Candidate<'_, K, V>> {
         let (generation, state) = self.slots.get_live(slot)?;
         let id = FlowId::of(slot, generation);
         Some(Candidate { id, key: &state.key, value: &state.value, last_seen: state.last_seen })
     }
 
-    /// Looks at the next flow whose time may have come; `None` once there is none up to `now`.
+    /// Returns the next flow that may be due; `None` once there is none up to `now`.
     pub(crate) fn age_next(&mut self, now: Tick) -> Option<Verdict<K, V>> {
         let (slot, next) = self.wheel.pop(now)?;
         if let Some(next) = next {

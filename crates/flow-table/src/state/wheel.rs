@@ -6,13 +6,13 @@
 //!          7       4 ─ 9 ─ 2            doubly linked through arrays that are indexed by slot
 //! ```
 //!
-//! Seeing a flow does not touch the wheel: that would be a second and a third line per packet. The
-//! flow stays on the spoke of the deadline it had when it was armed; when that spoke comes up, a
-//! flow that was seen since is put on the spoke of its new deadline. So a flow is looked at about once
-//! per timeout, however many packets it has.
+//! A packet of a flow does not touch the wheel: that would be a second and a third line per packet.
+//! The flow stays on the spoke of the deadline it had when it was armed; when that spoke is due, a
+//! flow with later packets moves to the spoke of its new deadline. So the wheel looks at a flow
+//! about once per timeout, however many packets it has.
 //!
-//! Everything is allocated when the table is built: 8 bytes per slot, and nothing at all when no class
-//! has a timeout.
+//! Everything is allocated when the table is built: 8 bytes per slot, and nothing at all if no
+//! class has a timeout.
 
 use core::num::NonZeroU64;
 
@@ -20,10 +20,10 @@ use flowloom_cpu::pages::{AllocError, HugePages, LineArray};
 
 use crate::table::{Tick, TimeoutClass};
 
-/// Most spokes of a wheel: longer timeouts are looked at more than once.
+/// The maximum number of spokes: flows with longer timeouts are looked at more than once.
 const SPOKES_MAX: u32 = 4096;
 
-/// In a `previous` link: what precedes is a spoke and not a slot.
+/// In a `previous` link: the predecessor is a spoke, not a slot.
 const SPOKE: u32 = 1 << 31;
 
 /// Slots that a wheel can link; the top bit of a link is [`SPOKE`].
@@ -31,9 +31,10 @@ pub(crate) const SLOTS_MAX: u32 = SPOKE - 1;
 
 /// How long flows of each class may stay unseen, in ticks.
 ///
-/// A flow is looked at once in its timeout, and where that is more than 500 times the shortest of all classes, once in 500 of
-/// those: with timeouts of a microsecond and a day, two thousand times a second, out of the budgets of
-/// [`expire`](crate::FlowTable::expire). So a class for next to nothing is better removed by the caller.
+/// The wheel looks at a flow once per timeout, or, if that is more than 500 times the shortest of
+/// all classes, once in 500 of those: with timeouts of a microsecond and a day, two thousand times
+/// per second, which counts towards the budgets of [`expire`](crate::FlowTable::expire). So remove
+/// flows with very short lives yourself instead of giving them a class.
 ///
 /// # Examples
 ///
@@ -49,13 +50,14 @@ pub struct Timeouts {
 }
 
 impl Timeouts {
-    /// How many classes there are; higher ones never time out.
+    /// The number of classes; higher ones never time out.
     pub const CLASSES: usize = 16;
 
     /// No class has a timeout; the table then keeps no wheel.
     pub const NEVER: Self = Self { ticks: [None; Self::CLASSES] };
 
-    /// Returns the same timeouts with one class changed; 0 ticks mean never, as does a class past the last.
+    /// Returns the same timeouts with one class changed; 0 ticks mean never, as does a class past
+    /// the last.
     #[must_use]
     pub const fn with(mut self, class: TimeoutClass, ticks: u64) -> Self {
         if (class.0 as usize) < Self::CLASSES {
@@ -64,8 +66,8 @@ impl Timeouts {
         self
     }
 
-    /// Returns the first moment at which a flow may be removed that was last seen at a given one; [`u64::MAX`], where time ends, if that
-    /// would be later.
+    /// Returns the first time at which a flow last seen at a given time may be removed;
+    /// [`u64::MAX`], the end of time, if that would be later.
     #[inline]
     pub fn deadline(&self, class: TimeoutClass, last_seen: Tick) -> Option<Tick> {
         let ticks = (*self.ticks.get(usize::from(class.0))?)?;
@@ -85,12 +87,13 @@ impl Timeouts {
 pub(crate) struct Wheel {
     /// Ticks per spoke: an eighth of the shortest timeout.
     granule: u64,
-    /// The last granule whose flows have all been looked at.
+    /// The last granule of which all flows have been looked at.
     done: u64,
     spoke_count: u32,
     /// First slot of each spoke plus one, 0 for none; a power of two long.
     spokes: LineArray<u32>,
-    /// Per slot: next (slot plus one, 0 for none) and previous (the same, or `SPOKE` and its number).
+    /// Per slot: next (slot plus one, 0 for none) and previous (the same, or `SPOKE` and its
+    /// number).
     links: LineArray<[u32; 2]>,
     armed: u32,
 }
@@ -99,7 +102,7 @@ const NEXT: usize = 0;
 const PREVIOUS: usize = 1;
 
 impl Wheel {
-    /// Returns the bytes that a wheel over so many slots would take.
+    /// Returns the bytes that a wheel over this many slots takes.
     pub(crate) fn bytes_needed(slots: u64, timeouts: &Timeouts) -> u64 {
         if timeouts.shortest().is_none() {
             0
@@ -145,10 +148,10 @@ impl Wheel {
         self.granule
     }
 
-    /// Puts a slot that is on no spoke onto the one of its deadline.
+    /// Puts an unlinked slot onto the spoke of its deadline.
     pub(crate) fn arm(&mut self, slot: u32, deadline: Tick, now: Tick) {
         if self.armed == 0 {
-            // Nothing is due before now: start here, however far the clock was when time began.
+            // Nothing is due before now, so the wheel starts here, wherever the clock began.
             self.done = now.0 / self.granule;
         }
         let last = self.done.saturating_add(u64::from(self.spoke_count) - 1);
@@ -189,7 +192,7 @@ impl Wheel {
 
     /// Takes the next slot to look at off its spoke; `None` once all granules up to `now` are done.
     ///
-    /// With it comes the slot after it, to be prefetched.
+    /// Also returns the slot after it, for a prefetch.
     pub(crate) fn pop(&mut self, now: Tick) -> Option<(u32, Option<u32>)> {
         let current = now.0 / self.granule;
         if self.armed == 0 {
@@ -279,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn far_deadlines_and_long_pauses_lose_nobody() {
+    fn far_deadlines_and_long_pauses_lose_no_flow() {
         let mut wheel = wheel(&Timeouts::NEVER.with(CLASS, 8));
         wheel.arm(0, Tick(u64::MAX), Tick(0));
         wheel.arm(1, Tick(3), Tick(0));
@@ -289,7 +292,7 @@ mod tests {
         wheel.arm(7, Tick(u64::MAX), Tick(u64::MAX));
         assert_eq!(popped(&mut wheel, u64::MAX), []);
         wheel.disarm(7);
-        // Time that runs backwards delays, and loses nobody either.
+        // A clock that runs backwards delays expiry and loses no flow.
         wheel.arm(9, Tick(100), Tick(50));
         wheel.arm(8, Tick(5), Tick(1));
         assert_eq!(popped(&mut wheel, 60), [8]);

@@ -1,8 +1,9 @@
-//! A hostile corpus through readers, defragmentation, decoder, table and application: real captures whole, small captures cut
-//! at every byte, and mutants of them.
+//! A hostile corpus through readers, defragmentation, decoder, table and application: real captures
+//! whole, small captures cut at every byte, and mutants of them.
 //!
-//! Nothing panics, no run takes a second, every packet is accounted for, and the process stays small: it is one of its own, so
-//! what it holds at its peak is what this test made it hold. What runs by default is a chunk; the rest is
+//! Nothing panics, no run takes a second, every packet is accounted for, and the process stays
+//! small. The test is a process of its own, so its peak memory is what this test used. By default a
+//! part runs; the rest is
 //!
 //! ```console
 //! $ cargo test --release -p flowloom --test hostile -- --ignored
@@ -19,13 +20,13 @@ use std::sync::{Mutex, PoisonError};
 use outcome::{Run, Watchdog, check_memory};
 use seeds::{Seed, Steps, seeds};
 
-/// The tests take turns: they measure one process.
+/// The tests run one at a time, because they measure one process.
 static TURN: Mutex<()> = Mutex::new(());
 
 /// Seeds of the corpus.
 const SEEDS: usize = 200;
 
-/// Returns the folder of real captures, or says why there is none.
+/// Returns the folder of real captures, or prints why there is none.
 fn captures() -> Option<PathBuf> {
     let Some(data) = std::env::var_os("FLOWLOOM_DATA") else {
         eprintln!("skipped: FLOWLOOM_DATA is not set (the folder of real captures)");
@@ -56,7 +57,7 @@ fn cut(stride: usize) {
     check_memory(&run);
 }
 
-/// Makes so many mutants of every seed.
+/// Makes a number of mutants of every seed.
 fn mutate(mutants: u64) {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let watchdog = Watchdog::start();

@@ -1,4 +1,4 @@
-//! What a run over hostile bytes is held to.
+//! Limits and checks of a run over hostile bytes.
 
 use std::fs::File;
 use std::io::{Cursor, Read};
@@ -16,13 +16,14 @@ use flowloom::scheduler::{DirectHash, WorkerCount};
 use flowloom::traffic::capture::{Capture, CaptureOptions, UnpackLimits};
 use flowloom::traffic::defrag::{Defrag, DefragLimits};
 
-/// What the process may hold beside its flow tables.
+/// The limit of memory beside the flow tables.
 const MEMORY_BYTES: u64 = 64 << 20;
 /// The longest a run over one small capture may take.
 const TIME: Duration = Duration::from_secs(1);
-/// When a run is taken for hung. A real capture of 100 MB has to be through by then too, in a debug build on a busy machine.
+/// When a run is taken for hung. A real capture of 100 MB has to be through by then too, in a debug
+/// build on a busy machine.
 const HUNG: Duration = Duration::from_secs(120);
-/// One run in so many is repeated with two workers.
+/// One run in this many is repeated with two workers.
 const PIPELINE_ONE_IN: usize = 64;
 
 /// A capture as a source.
@@ -34,7 +35,7 @@ impl PacketSource for Source {
     }
 }
 
-/// What was found, to be compared between layouts.
+/// The results to compare between layouts.
 #[derive(Debug, PartialEq, Eq)]
 struct Found {
     packets: u64,
@@ -80,7 +81,7 @@ impl Run {
         let took = begun.elapsed();
         self.slowest = self.slowest.max(took);
         if took > TIME {
-            // The machine may have been busy elsewhere: what hangs, hangs twice.
+            // The machine may have been busy: a real hang occurs twice.
             let begun = Instant::now();
             self.outcome(Cursor::new(bytes.to_vec()), choice, Layout::Inline);
             assert!(begun.elapsed() < TIME, "{:?} for {} bytes", begun.elapsed(), bytes.len());
@@ -118,9 +119,9 @@ impl Run {
             Box::new(source)
         };
         let mut placement = DirectHash::new(WorkerCount::new(mode.workers()).unwrap());
-        let room = GrowthLimits { first_flows: 256, flows_max: 1 << 20, memory_max_bytes: 1 << 30 };
+        let limits = GrowthLimits { first_flows: 256, flows_max: 1 << 20, memory_max_bytes: 1 << 30 };
         let table =
-            |_| Growing::try_new(room, |flows| LineHash::try_new(&LineHashConfig::for_flows(flows)));
+            |_| Growing::try_new(limits, |flows| LineHash::try_new(&LineHashConfig::for_flows(flows)));
         let report =
             run(&config, &mut *source, &mut placement, table, |_| TcpTracker, &Control::default()).unwrap();
         assert!(report.is_balanced(), "{report:?}");
@@ -139,14 +140,14 @@ impl Run {
     }
 }
 
-/// Returns the most that this process held so far.
+/// Returns the peak memory of this process.
 fn resident_peak_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kibibytes| kibibytes << 10)
 }
 
-/// Holds the process to its bound.
+/// Checks the limit of the process.
 pub(crate) fn check_memory(run: &Run) {
     let Some(peak) = resident_peak_bytes() else {
         eprintln!("skipped: this system does not say how much memory a process had");
@@ -156,7 +157,7 @@ pub(crate) fn check_memory(run: &Run) {
     assert!(peak <= allowed, "{peak} bytes at the peak, {allowed} are allowed; {run}");
 }
 
-/// Ends the process when one look is the last for too long, and says where that was.
+/// Ends the process when one run takes too long, and prints which one.
 pub(crate) struct Watchdog(Sender<String>);
 
 impl Watchdog {
@@ -178,7 +179,7 @@ impl Watchdog {
         Self(looks)
     }
 
-    /// Says what is looked at next.
+    /// Records the input of the next run.
     pub(crate) fn look(&self, name: impl FnOnce() -> String) {
         self.0.send(name()).unwrap();
     }

@@ -1,4 +1,4 @@
-//! Small captures of every kind, and what can be done to them.
+//! Small captures of every kind, and mutations of them.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -43,7 +43,7 @@ impl Steps {
     }
 }
 
-/// Returns so many seeds: the beginnings of real captures, where there are some, and generated ones.
+/// Returns a number of seeds: the beginnings of real captures, if available, and generated ones.
 pub(crate) fn seeds(folder: Option<&Path>, count: usize) -> Vec<Seed> {
     let mut seeds = folder.map(real).unwrap_or_default();
     seeds.truncate(REAL.min(count));
@@ -67,7 +67,8 @@ fn real(folder: &Path) -> Vec<Seed> {
     seeds
 }
 
-/// Returns a generated capture: classic in both byte orders and units, or blocks, some behind other link types.
+/// Returns a generated capture: classic in both byte orders and units, or blocks, some behind other
+/// link types.
 fn generate(number: u64) -> Seed {
     let mut steps = Steps::new(number);
     let config = MixConfig {
@@ -87,7 +88,8 @@ fn generate(number: u64) -> Seed {
     while let Some(meta) = mix.next_into(&mut frame) {
         frames.push((meta.time_ns, frame.clone()));
     }
-    // The same frames behind link types that have no Ethernet header: noise to their decoders, which is the point.
+    // The same frames behind link types that have no Ethernet header: noise to their decoders,
+    // which is the point.
     let links: Vec<LinkType> = LinkType::supported().collect();
     let link = if number.is_multiple_of(4) { links[steps.below(links.len())] } else { LinkType::ETHERNET };
     let bytes = if number.is_multiple_of(2) {
@@ -125,7 +127,8 @@ fn packed(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Returns a seed with up to eight changes: bits, bytes, extreme numbers, pieces doubled, lost, or taken from elsewhere.
+/// Returns a seed with up to eight changes: bits, bytes, extreme numbers, pieces doubled, lost, or
+/// taken from elsewhere.
 pub(crate) fn mutant(seed: &Seed, others: &[Seed], steps: &mut Steps) -> Vec<u8> {
     let mut bytes = seed.bytes.clone();
     for _ in 0..=steps.below(8) {

@@ -14,14 +14,15 @@ const CATEGORY_LINES: usize = 3;
 /// Pixels of an upright name; a longer one is cut off, and not the plot.
 const UPRIGHT_MAX: f64 = 200.0;
 
-/// Names below a bar chart's groups, so that none reaches into the next: broken into lines, or upright where they would be too many.
+/// Names below a bar chart's groups, so that none reaches into the next: broken into lines, or
+/// upright where they would be too many.
 pub(super) enum CategoryNames {
     Lines(Vec<Vec<String>>),
     Upright(Vec<String>),
 }
 
 impl CategoryNames {
-    /// Lays names out for groups of so many pixels.
+    /// Arranges names for groups of a given width in pixels.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "pixels by pixels")]
     pub(super) fn within(width: f64, names: &[String]) -> Self {
         let characters = (width / CHARACTER_WIDTH) as usize;
@@ -74,7 +75,7 @@ impl CategoryNames {
     }
 }
 
-/// Breaks a text at blanks into lines of at most so many characters; a longer word has a line of its own.
+/// Breaks a text at spaces into lines of limited length; a longer word gets a line of its own.
 pub(super) fn broken(text: &str, characters: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -101,7 +102,8 @@ mod tests {
         rest.split('"').next().unwrap().parse().unwrap()
     }
 
-    /// Returns left, right, top and bottom of the rectangles of a colour: that of the legend, and those of the plot.
+    /// Returns left, right, top and bottom of the rectangles of a colour: that of the legend, and
+    /// those of the plot.
     fn bars_of(svg: &str, colour: &str) -> ([f64; 4], Vec<[f64; 4]>) {
         let edges = |rect: &str| {
             let [x, y, width, height] = ["x", "y", "width", "height"].map(|name| attribute(rect, name));
@@ -204,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn names_have_the_room_that_they_need() {
+    fn names_get_the_width_that_they_need() {
         let height = |width, name: &str| CategoryNames::within(width, &["x".into(), name.into()]).height();
         assert_eq!([height(60.0, "short"), height(60.0, "a name of three")], [12 + 13, 12 + 2 * 13]);
         assert_eq!(height(60.0, "eleven char"), 12 + 2 * 13, "ten fit");

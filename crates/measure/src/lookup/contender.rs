@@ -1,4 +1,4 @@
-//! Who is timed: our tables and others' behind one seam, so that a rival is a file.
+//! Contenders: our tables and rivals behind one trait, so that a rival is one file.
 
 use std::collections::HashMap;
 use std::hash::RandomState;
@@ -9,42 +9,43 @@ use super::{EXCHANGED_MAX, Flows, State, TrialError, asked_ahead, state};
 use crate::rounds::Lap;
 use crate::rows::MemoryRow;
 
-/// What is timed.
+/// The timed operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// Every flow is looked up and its state read, so many keys at a time.
+    /// Looks up every flow and reads its state, in batches.
     Hit {
-        /// Keys a call; what has no call for many is asked one by one.
+        /// Keys per call; a contender without batch calls looks them up one by one.
         batch: usize,
     },
-    /// The same, the states of each call's keys asked for some calls before.
+    /// The same, with the states of each batch prefetched some batches before.
     HitAhead {
         /// Keys a call.
         batch: usize,
-        /// Calls before; what cannot ask ahead is asked as for [`Hit`](Self::Hit).
+        /// Batches between prefetch and lookup; a contender without prefetch runs
+        /// [`Hit`](Self::Hit).
         ahead: usize,
     },
     /// The same as `Hit`, one by one.
     Single,
     /// The same, each when the answer before is there.
     Dependent,
-    /// Every stranger is looked up, so many keys at a time.
+    /// Looks up every missing key, in batches.
     Miss {
         /// Keys a call.
         batch: usize,
     },
-    /// A flow is removed by its key and a new one put in, again and again.
+    /// Removes a flow by its key and inserts a new one, again and again.
     Churn,
-    /// The same, so many flows at a time: they are removed, then as many put in.
+    /// The same in batches: removes a batch, then inserts as many.
     ChurnBatch {
-        /// Keys a call; what has no call for many takes them one by one.
+        /// Keys per call; a contender without batch calls processes them one by one.
         batch: usize,
     },
     /// An empty table of the right size is filled.
     Build,
-    /// The same, so many flows at a time.
+    /// Builds the table in batches.
     BuildBatch {
-        /// Keys a call; what has no call for many takes them one by one.
+        /// Keys per call; a contender without batch calls processes them one by one.
         batch: usize,
     },
 }
@@ -74,12 +75,12 @@ impl Work {
     }
 }
 
-/// Someone who finds flows.
+/// A table or map that takes part in the comparison.
 pub trait Contender {
     /// Returns its name.
     fn name(&self) -> &str;
 
-    /// Says whether it can do that; most can do anything.
+    /// Returns whether it supports an operation; most support all.
     fn can(&self, work: Work) -> bool {
         let _ = work;
         true
@@ -90,20 +91,21 @@ pub trait Contender {
     /// The answer is the same for everyone: a sum of numbers, or a count.
     fn run(&mut self, work: Work, lap: &mut Lap) -> Option<u64>;
 
-    /// Returns what it takes of memory, filled as it is, where that is known. The kernel is asked for huge pages, which is slow.
+    /// Returns the memory of the filled table, if known. Asks the kernel about huge pages, which is
+    /// slow.
     fn memory(&self) -> Option<MemoryRow> {
         None
     }
 }
 
-/// Which half of the keys is in the table: churn goes to and fro.
+/// Which half of the keys is in the table: churn alternates between the halves.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tide {
     turned: bool,
 }
 
 impl Tide {
-    /// Returns the keys to remove, the keys to put in and these keys' numbers, and turns.
+    /// Returns the keys to remove, the keys to insert and their numbers, and swaps the halves.
     pub fn turn<'a, const W: usize>(
         &mut self,
         flows: &'a Flows<W>,
@@ -112,10 +114,10 @@ impl Tide {
         flows.exchanged(!self.turned)
     }
 
-    /// Turns, and exchanges flow by flow: `exchange` removes a key, puts another in under a number, and says whether both could
-    /// be done. Returns how many could.
+    /// Swaps the halves flow by flow: `exchange` removes a key, inserts another one under a number,
+    /// and returns whether both worked. Returns how many did.
     ///
-    /// Never inlined, so that the loop has all registers for what is timed, whoever runs it.
+    /// Never inlined, so that the timed code has all registers, whatever the caller.
     #[inline(never)]
     pub fn turn_each<const W: usize>(
         &mut self,
@@ -155,7 +157,7 @@ where
     ///
     /// # Errors
     ///
-    /// [`TrialError`] names what went wrong.
+    /// [`TrialError`] names the failure.
     pub fn new(name: impl Into<String>, flows: &'a Flows<W>, build: F) -> Result<Self, TrialError> {
         let table = flows.trial(&build)?;
         Ok(Self { name: name.into(), flows, table, build, tide: Tide::default() })
@@ -208,26 +210,26 @@ where
     }
 }
 
-/// A map with states inside, as far as it is timed: one key at a time.
+/// A map with states inside, with the operations of the comparison: one key at a time.
 pub trait StateMap<const W: usize> {
-    /// Returns an empty map with room for so many.
-    fn with_room(flows: usize) -> Self;
+    /// Returns an empty map with a capacity.
+    fn with_capacity_for(flows: usize) -> Self;
 
     /// Returns the first word of a key's state, if there is one.
     fn first_word(&self, key: &[u64; W]) -> Option<u64>;
 
-    /// Puts a state under a key; says whether the key is new.
+    /// Inserts a state under a key; returns whether the key is new.
     fn put(&mut self, key: [u64; W], state: State) -> bool;
 
-    /// Removes a key; says whether it was there.
+    /// Removes a key; returns whether it was there.
     fn take(&mut self, key: &[u64; W]) -> bool;
 
-    /// Returns how many there are.
+    /// Returns the number of entries.
     fn count(&self) -> usize;
 }
 
 impl<const W: usize> StateMap<W> for HashMap<[u64; W], State, RandomState> {
-    fn with_room(flows: usize) -> Self {
+    fn with_capacity_for(flows: usize) -> Self {
         Self::with_capacity_and_hasher(flows, RandomState::new())
     }
 
@@ -251,7 +253,7 @@ impl<const W: usize> StateMap<W> for HashMap<[u64; W], State, RandomState> {
     }
 }
 
-/// A map as a contender. What has no call for many keys is asked one by one.
+/// A map as a contender. Batches are processed one by one.
 #[derive(Debug)]
 pub struct MapContender<'a, const W: usize, M> {
     name: &'static str,
@@ -263,7 +265,7 @@ pub struct MapContender<'a, const W: usize, M> {
 impl<'a, const W: usize, M: StateMap<W>> MapContender<'a, W, M> {
     /// Returns the map, filled.
     pub fn new(name: &'static str, flows: &'a Flows<W>) -> Self {
-        let mut map = M::with_room(flows.keys.len());
+        let mut map = M::with_capacity_for(flows.keys.len());
         fill(&mut map, flows);
         Self { name, flows, map, tide: Tide::default() }
     }
@@ -285,7 +287,7 @@ fn hits<const W: usize>(map: &impl StateMap<W>, flows: &Flows<W>) -> u64 {
 
 #[inline(never)]
 fn misses<const W: usize>(map: &impl StateMap<W>, flows: &Flows<W>) -> u64 {
-    asked_ahead(&flows.strangers).filter(|key| map.first_word(key).is_some()).count() as u64
+    asked_ahead(&flows.missing).filter(|key| map.first_word(key).is_some()).count() as u64
 }
 
 impl<const W: usize, M: StateMap<W>> Contender for MapContender<'_, W, M> {
@@ -306,7 +308,7 @@ impl<const W: usize, M: StateMap<W>> Contender for MapContender<'_, W, M> {
                 })
             }),
             Work::Build | Work::BuildBatch { .. } => {
-                let mut map = M::with_room(flows.keys.len());
+                let mut map = M::with_capacity_for(flows.keys.len());
                 lap.time(|| fill(&mut map, flows));
                 map.count() as u64
             }
@@ -314,27 +316,28 @@ impl<const W: usize, M: StateMap<W>> Contender for MapContender<'_, W, M> {
     }
 }
 
-/// The floors, which only look up.
+/// The lower bounds, which only look up.
 #[derive(Debug)]
-pub struct FloorContender<'a, const W: usize> {
+pub struct LowerBoundContender<'a, const W: usize> {
     name: String,
     flows: &'a Flows<W>,
-    floor: super::floor::Floor,
+    bound: super::lower_bound::LowerBound,
 }
 
-impl<'a, const W: usize> FloorContender<'a, W> {
-    /// Returns the bytes that a floor for so many flows takes, with a state for each: a line of state, a share of one of the index, and a place.
+impl<'a, const W: usize> LowerBoundContender<'a, W> {
+    /// Returns the bytes of a lower bound for this many flows, with a state for each: a line of
+    /// state, a part of an index line, and a place.
     pub fn bytes_needed(count: u32) -> u64 {
         u64::from(count) * 72
     }
 
-    /// Returns a floor with so many states allocated for one that is used.
+    /// Returns a lower bound with `spread` states allocated per state used.
     pub fn new(name: impl Into<String>, flows: &'a Flows<W>, spread: f64) -> Self {
-        Self { name: name.into(), flows, floor: super::floor::Floor::new(flows, spread) }
+        Self { name: name.into(), flows, bound: super::lower_bound::LowerBound::new(flows, spread) }
     }
 }
 
-impl<const W: usize> Contender for FloorContender<'_, W> {
+impl<const W: usize> Contender for LowerBoundContender<'_, W> {
     fn name(&self) -> &str {
         &self.name
     }
@@ -345,8 +348,8 @@ impl<const W: usize> Contender for FloorContender<'_, W> {
 
     fn run(&mut self, work: Work, lap: &mut Lap) -> Option<u64> {
         match work {
-            Work::Hit { .. } => Some(lap.time(|| self.floor.two_lines(self.flows))),
-            Work::Miss { .. } => Some(lap.time(|| self.floor.one_line(self.flows))),
+            Work::Hit { .. } => Some(lap.time(|| self.bound.two_lines(self.flows))),
+            Work::Miss { .. } => Some(lap.time(|| self.bound.one_line(self.flows))),
             _ => None,
         }
     }

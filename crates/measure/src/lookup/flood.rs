@@ -1,8 +1,9 @@
 //! Flows that an attacker would send: all of one CRC.
 //!
-//! A CRC is linear: crc(a ⊕ b ⊕ c) = crc(a) ⊕ crc(b) ⊕ crc(c) for keys of one length, whatever the seed. So the keys that
-//! share a value are found by elimination, not by search, and there are as many as there are free bits above 32 allow.
-//! A table that hashes with a CRC puts all of them into one bucket under one signature.
+//! A CRC is linear: crc(a ⊕ b ⊕ c) = crc(a) ⊕ crc(b) ⊕ crc(c) for keys of one length, whatever the
+//! seed. So elimination finds the keys that share a value, without a search, and there are as many
+//! as there are free bits above 32. A table that hashes with a CRC puts all of them into one bucket
+//! under one signature.
 
 use std::cmp::Reverse;
 
@@ -10,14 +11,14 @@ use flowloom_flow_key::hash::crc32c::crc32c;
 
 use super::{Flows, shuffle};
 
-/// Bits of a key's first word that the attacker chooses, as first bit and number: source address, and the low half of the
-/// destination's.
+/// Bits of a key's first word that the attacker chooses, as first bit and number: source address,
+/// and the low half of the destination's.
 const FIRST_WORD: [(u32, u32); 2] = [(32, 32), (0, 16)];
 
 /// Those of its last word: source port.
 const LAST_WORD: (u32, u32) = (32, 16);
 
-/// Returns what a table without a secret would take for a hash: one CRC for bucket and signature.
+/// Returns the hash of a table without a secret: one CRC for bucket and signature.
 pub fn crc_hash<const W: usize>(key: &[u64; W]) -> u64 {
     let crc = u64::from(crc(key));
     crc << 32 | crc
@@ -27,9 +28,10 @@ fn crc<const W: usize>(key: &[u64; W]) -> u32 {
     crc32c(key.map(u64::to_be_bytes).as_flattened())
 }
 
-/// Returns `count` flows that share one CRC, and as many strangers that share it as well; keys have two words or more.
+/// Returns `count` flows that share one CRC, and as many missing keys that share it as well; keys
+/// have two words or more.
 ///
-/// There are 2³² such keys: from 2³¹ flows on, flows are among the strangers.
+/// There are 2³² such keys: from 2³¹ flows on, flows are among the missing keys.
 pub fn one_crc<const W: usize>(count: u32, seed: u64) -> Flows<W> {
     const { assert!(W >= 2, "addresses and ports are in words of their own") };
     let mut base = [0x2001_0DB8_0000_0000; W];
@@ -45,23 +47,23 @@ pub fn one_crc<const W: usize>(count: u32, seed: u64) -> Flows<W> {
         key
     };
     let mut packets: Vec<_> = (0..count).map(|number| (key(number.into()), number)).collect();
-    let mut strangers: Vec<_> = (u64::from(count)..2 * u64::from(count)).map(key).collect();
+    let mut missing: Vec<_> = (u64::from(count)..2 * u64::from(count)).map(key).collect();
     let mut state = seed;
     shuffle(&mut packets, &mut state);
-    shuffle(&mut strangers, &mut state);
-    Flows::of(packets, strangers, seed)
+    shuffle(&mut missing, &mut state);
+    Flows::of(packets, missing, seed)
 }
 
 fn xor<const W: usize>(a: [u64; W], b: [u64; W]) -> [u64; W] {
     std::array::from_fn(|word| a[word] ^ b[word])
 }
 
-/// Returns changes to a key that leave its CRC as it is, none of which is made of the others.
+/// Returns independent changes to a key that keep its CRC.
 fn kernel<const W: usize>(base: [u64; W]) -> Vec<[u64; W]> {
     let of_word = |word: usize, (first, count)| (first..first + count).map(move |bit: u32| (word, bit));
     let free = FIRST_WORD.into_iter().flat_map(|bits| of_word(0, bits)).chain(of_word(W - 1, LAST_WORD));
     let of_base = crc(&base);
-    // Each row: what changing these bits does to the CRC, reduced by the rows before it.
+    // Each row: the effect of these bits on the CRC, reduced by the rows before it.
     let mut rows: Vec<(u32, [u64; W])> = Vec::new();
     let mut kernel = Vec::new();
     for (word, bit) in free {
@@ -94,8 +96,8 @@ mod tests {
     fn all_share_one_crc<const W: usize>() {
         let flows = one_crc::<W>(65_536, 1);
         let shared = crc(&flows.keys[0]);
-        assert!(flows.keys.iter().chain(&flows.strangers).all(|key| crc(key) == shared));
-        let mut keys: Vec<_> = flows.keys.iter().chain(&flows.strangers).collect();
+        assert!(flows.keys.iter().chain(&flows.missing).all(|key| crc(key) == shared));
+        let mut keys: Vec<_> = flows.keys.iter().chain(&flows.missing).collect();
         keys.sort_unstable();
         keys.dedup();
         assert_eq!(keys.len(), 131_072);

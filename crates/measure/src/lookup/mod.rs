@@ -1,16 +1,16 @@
-//! Lookups to be timed: who is looked up, in which order, and what the answer must be.
+//! Lookups to be timed: the keys, their order, and the expected answers.
 //!
-//! Flows come in the order of their numbers, are looked up in another, and go in orders that have nothing to do with that in which they
-//! came. A table that puts states one behind the other as flows come would else read them one behind the other, which processors
-//! are good at and traffic is not.
+//! Flows are inserted in the order of their numbers, looked up in another, and removed in unrelated
+//! orders. Otherwise a table that allocates states in order of insertion would read them
+//! sequentially, which processors prefetch and traffic does not do.
 //!
-//! Every flow is looked up once a round, in shuffled order, which is the longest reuse distance there is
-//! [DHASH §V-B]. A lookup is done when the flow's state was read: its number is in it, and a round's answer is the sum of
-//! all numbers, so that a table that finds wrong flows, or too few, cannot win.
+//! Every flow is looked up once per round, in shuffled order, which is the longest reuse distance
+//! [DHASH §V-B]. A lookup must read the flow's state, which contains its number; a round's answer
+//! is the sum of all numbers, so that a table that finds wrong flows, or too few, cannot win.
 
 pub mod contender;
 pub mod flood;
-pub mod floor;
+pub mod lower_bound;
 
 use std::collections::VecDeque;
 
@@ -19,26 +19,27 @@ use flowloom_flow_key::FlowHasher;
 use flowloom_flow_key::hash::fold::split_mix;
 use flowloom_flow_table::{BuildError, FlowTable, Full, FullReason, Tick, TimeoutClass};
 
-/// What a flow keeps: 32 bytes, so that a key of 16 and a table's own words make up one cache line.
+/// The state of a flow: 32 bytes, so that a key of 16 and a table's own words fill one cache line.
 pub type State = [u64; 4];
 
-/// Flows that are exchanged for others in a round, at most.
+/// The maximum number of flows that a round exchanges.
 pub const EXCHANGED_MAX: usize = 200_000;
 
-/// How many keys before its turn a key is asked for.
+/// Keys between the prefetch of a key and its use.
 pub const KEYS_AHEAD: usize = 256;
 
-/// Returns keys in their order, each asked for [`KEYS_AHEAD`] turns before its own.
+/// Returns keys in their order, prefetching each [`KEYS_AHEAD`] keys before its use.
 ///
-/// Packets have just been decoded when their flows are looked up, so their keys are near. Ours lie in an array larger than a
-/// cache, which processors read ahead up to the end of a page only: of a batch that fills a page of keys, the first would be
-/// waited for by everyone who does not look up others meanwhile.
+/// Real packets have just been decoded when their flows are looked up, so their keys are near. Ours
+/// are in an array larger than a cache, which processors prefetch up to the end of a page only: of
+/// a batch that fills a page of keys, every contender that does not overlap lookups would wait for
+/// the first.
 #[inline(always)]
 pub fn asked_ahead<T>(keys: &[T]) -> impl Iterator<Item = &T> {
     keys.iter().inspect(|&key| prefetch::read_later(std::ptr::from_ref(key).wrapping_add(KEYS_AHEAD)))
 }
 
-/// Flows to look up, and strangers that are not there.
+/// Flows to look up, and keys that are missing in the table.
 #[derive(Clone, Debug)]
 pub struct Flows<const W: usize> {
     /// Key of each flow, in the order in which they are looked up.
@@ -46,8 +47,8 @@ pub struct Flows<const W: usize> {
     /// Number of each flow, in the same order.
     pub numbers: Vec<u32>,
     /// Keys that no flow has.
-    pub strangers: Vec<[u64; W]>,
-    /// Keys and numbers in the order in which the flows come: that of the numbers.
+    pub missing: Vec<[u64; W]>,
+    /// Keys and numbers in the order of insertion: that of the numbers.
     pub arrivals: Vec<([u64; W], u32)>,
     exchanges: [Exchange<W>; 2],
     hasher: FlowHasher,
@@ -55,7 +56,7 @@ pub struct Flows<const W: usize> {
     unkeyed: Option<fn(&[u64; W]) -> u64>,
 }
 
-/// Flows that go, and others that come in their place.
+/// Flows to remove, and others to insert in their place.
 #[derive(Clone, Debug)]
 struct Exchange<const W: usize> {
     old: Vec<[u64; W]>,
@@ -64,28 +65,30 @@ struct Exchange<const W: usize> {
 }
 
 impl<const W: usize> Flows<W> {
-    /// Returns the bytes that so many flows and their strangers take at most, while they are made.
+    /// Returns the maximum bytes that this many flows and missing keys take while they are
+    /// generated.
     pub fn bytes_needed(count: u32) -> u64 {
-        // Keys with numbers in three orders, and strangers twice.
+        // Keys with numbers in three orders, and missing keys twice.
         let each = 3 * size_of::<([u64; W], u32)>() + 2 * size_of::<[u64; W]>();
         u64::from(count) * each as u64
     }
 
-    /// Returns so many flows and as many strangers: neighbouring addresses and rising ports, shuffled.
+    /// Returns a number of flows and as many missing keys: neighbouring addresses and ascending
+    /// ports, shuffled.
     pub fn new(count: u32, seed: u64) -> Self {
         let mut packets: Vec<_> = (0..count).map(|number| (key(number, 443), number)).collect();
-        let mut strangers: Vec<_> = (0..count).map(|number| key(number, 80)).collect();
+        let mut missing: Vec<_> = (0..count).map(|number| key(number, 80)).collect();
         let mut state = seed;
         shuffle(&mut packets, &mut state);
-        shuffle(&mut strangers, &mut state);
-        Self::of(packets, strangers, seed)
+        shuffle(&mut missing, &mut state);
+        Self::of(packets, missing, seed)
     }
 
-    /// Returns flows and strangers of these keys, to be looked up in this order.
-    pub fn of(packets: Vec<([u64; W], u32)>, strangers: Vec<[u64; W]>, seed: u64) -> Self {
-        let count = packets.len().min(strangers.len()).min(EXCHANGED_MAX);
+    /// Returns flows and missing keys made of these keys, to be looked up in this order.
+    pub fn of(packets: Vec<([u64; W], u32)>, missing: Vec<[u64; W]>, seed: u64) -> Self {
+        let count = packets.len().min(missing.len()).min(EXCHANGED_MAX);
         let mut state = seed;
-        let (mut back, mut going) = (packets[..count].to_vec(), strangers[..count].to_vec());
+        let (mut back, mut going) = (packets[..count].to_vec(), missing[..count].to_vec());
         shuffle(&mut back, &mut state);
         shuffle(&mut going, &mut state);
         let (back, back_numbers): (Vec<_>, Vec<_>) = back.into_iter().unzip();
@@ -95,22 +98,23 @@ impl<const W: usize> Flows<W> {
         let exchanges = [
             Exchange {
                 old: keys[..count].to_vec(),
-                new: strangers[..count].to_vec(),
+                new: missing[..count].to_vec(),
                 numbers: numbers[..count].to_vec(),
             },
             Exchange { old: going, new: back, numbers: back_numbers },
         ];
         let hasher = FlowHasher::with_seed(seed);
-        Self { keys, numbers, strangers, arrivals, exchanges, hasher, unkeyed: None }
+        Self { keys, numbers, missing, arrivals, exchanges, hasher, unkeyed: None }
     }
 
-    /// Returns flows to remove, strangers to put in, as many, and their numbers; or, if that was done, the same the other way.
+    /// Returns flows to remove, as many keys to insert, and their numbers; or, after an exchange,
+    /// the reverse.
     pub fn exchanged(&self, back: bool) -> (&[[u64; W]], &[[u64; W]], &[u32]) {
         let Exchange { old, new, numbers } = &self.exchanges[usize::from(back)];
         (old, new, numbers)
     }
 
-    /// Returns what a round of hits must answer.
+    /// Returns the expected answer of a round of hits.
     pub fn answer(&self) -> u64 {
         self.numbers.iter().map(|&number| u64::from(number)).sum()
     }
@@ -124,12 +128,12 @@ impl<const W: usize> Flows<W> {
         }
     }
 
-    /// Hashes with another function from now on, such as one without a secret.
+    /// Uses another hash function from now on, such as one without a secret.
     pub fn hash_with(&mut self, hash: fn(&[u64; W]) -> u64) {
         self.unkeyed = Some(hash);
     }
 
-    /// Puts all flows into a table, in the order in which they come.
+    /// Inserts all flows into a table, in order of insertion.
     ///
     /// # Errors
     ///
@@ -141,7 +145,7 @@ impl<const W: usize> Flows<W> {
         Ok(())
     }
 
-    /// Puts all flows into a table, in the order in which they come, `batch` at a time.
+    /// Inserts all flows into a table, in order of insertion, `batch` at a time.
     ///
     /// # Errors
     ///
@@ -165,7 +169,7 @@ impl<const W: usize> Flows<W> {
         Ok(())
     }
 
-    /// Puts flows into a table at once and returns how many were taken.
+    /// Inserts flows in one batch and returns how many were accepted.
     fn put(
         &self,
         table: &mut impl FlowTable<[u64; W], State>,
@@ -182,8 +186,8 @@ impl<const W: usize> Flows<W> {
         count - table.insert_batch(keys, hashes, TimeoutClass(0), Tick(0), value, ids)
     }
 
-    /// Removes flows and puts others in their place, `batch` at a time; returns how many of those taken in follow one that
-    /// was there.
+    /// Removes flows and inserts others in their place, `batch` at a time; returns how many
+    /// insertions replaced a flow that was there.
     pub fn exchange(
         &self,
         table: &mut impl FlowTable<[u64; W], State>,
@@ -217,7 +221,7 @@ impl<const W: usize> Flows<W> {
         sum
     }
 
-    /// Does the same, each batch's states asked for so many batches before its turn.
+    /// Does the same, with each batch's states prefetched a number of batches before.
     pub fn hits_ahead(&self, table: &impl FlowTable<[u64; W], State>, batch: usize, ahead: usize) -> u64 {
         let mut buffers: VecDeque<_> = (0..=ahead).map(|_| (self.buffers(batch), &[][..])).collect();
         let mut sum = 0;
@@ -238,12 +242,12 @@ impl<const W: usize> Flows<W> {
         sum
     }
 
-    /// Returns buffers for so many keys at a time; more than there are need no room.
+    /// Returns buffers for this many keys at a time, at most as many as there are.
     fn buffers(&self, batch: usize) -> Buffers {
-        Buffers::new(batch.min(self.keys.len().max(self.strangers.len())))
+        Buffers::new(batch.min(self.keys.len().max(self.missing.len())))
     }
 
-    /// Hashes keys that are about to be looked up, and says so to the table.
+    /// Hashes keys and calls the table's `prefetch` for each.
     ///
     /// Never inlined, so that the secrets stay in registers.
     #[inline(never)]
@@ -259,14 +263,15 @@ impl<const W: usize> Flows<W> {
         asked_ahead(&self.keys).map(|key| self.number_of(table, key)).sum()
     }
 
-    /// Returns the number of a key's flow as its state has it, 0 if there is none.
+    /// Returns the number in the state of a key's flow, 0 if there is none.
     #[inline(always)]
     pub fn number_of(&self, table: &impl FlowTable<[u64; W], State>, key: &[u64; W]) -> u64 {
         table.lookup_value(key, self.hash(key)).map_or(0, |(_, state)| state[0])
     }
 
-    /// Looks all flows up one by one, each when the answer before is there, and returns the sum of their numbers: `find` gives a
-    /// key's number. The time is a lookup's whole way, where lookups that know nothing of each other overlap.
+    /// Looks all flows up one by one, each after the answer before, and returns the sum of their
+    /// numbers: `find` gives a key's number. The time is a lookup's full latency, while independent
+    /// lookups overlap.
     #[inline(always)]
     pub fn dependent_hits(&self, mut find: impl FnMut(&[u64; W]) -> u64) -> u64 {
         let (mut sum, mut nothing) = (0, 0);
@@ -274,18 +279,18 @@ impl<const W: usize> Flows<W> {
             let mut key = *key;
             key[0] ^= nothing;
             let number = find(&key);
-            // Numbers have 32 bits, which nobody tells the compiler or the processor.
+            // Numbers have 32 bits, which neither the compiler nor the processor knows.
             nothing = number >> 32;
             sum += number;
         }
         sum
     }
 
-    /// Looks all strangers up, `batch` at a time, and returns how many were found: none.
+    /// Looks all missing keys up, `batch` at a time, and returns how many were found: zero.
     pub fn misses(&self, table: &impl FlowTable<[u64; W], State>, batch: usize) -> u64 {
         let mut buffers = self.buffers(batch);
         let mut found = 0;
-        for keys in self.strangers.chunks(batch) {
+        for keys in self.missing.chunks(batch) {
             let count = keys.len();
             self.hash_all(keys, table, &mut buffers.hashes);
             let (hashes, ids) = (&buffers.hashes[..count], &mut buffers.ids[..count]);
@@ -294,11 +299,11 @@ impl<const W: usize> Flows<W> {
         found
     }
 
-    /// Builds a table, fills it, and checks that it finds every flow and no stranger.
+    /// Builds a table, fills it, and checks that it finds every flow and no missing key.
     ///
     /// # Errors
     ///
-    /// [`TrialError`] names what went wrong.
+    /// [`TrialError`] names the failure.
     pub fn trial<T: FlowTable<[u64; W], State>>(
         &self,
         build: impl FnOnce(u32) -> Result<T, BuildError>,
@@ -311,12 +316,13 @@ impl<const W: usize> Flows<W> {
         }
         match self.misses(&table, 32) {
             0 => Ok(table),
-            strangers => Err(TrialError::Strangers { strangers }),
+            found => Err(TrialError::FoundMissing { found }),
         }
     }
 }
 
-/// Hashes with a function that was given. Cold, so that loops with the keyed hash do not keep registers ready for a call.
+/// Hashes with a custom function. Cold, so that loops with the keyed hash do not keep registers
+/// free for a call.
 #[cold]
 #[inline(never)]
 fn hash_apart<const W: usize>(hash: fn(&[u64; W]) -> u64, key: &[u64; W]) -> u64 {
@@ -327,13 +333,13 @@ fn hash_apart<const W: usize>(hash: fn(&[u64; W]) -> u64, key: &[u64; W]) -> u64
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrialError {
-    /// It cannot be built.
+    /// The table cannot be built.
     #[error("the table cannot be built: {0}")]
     Build(#[from] BuildError),
     /// It does not take all flows.
     #[error("the table does not take all flows: {0}")]
     Full(#[from] Full),
-    /// It found other flows than those that were asked for.
+    /// The table returned other flows than the expected ones.
     #[error("the flows that were found add up to {found}, not to {wanted}")]
     WrongFlows {
         /// Sum of the numbers that were found.
@@ -342,10 +348,10 @@ pub enum TrialError {
         wanted: u64,
     },
     /// It found flows that are not there.
-    #[error("{strangers} flows were found that are not there")]
-    Strangers {
+    #[error("the table found {found} flows that are not in it: its lookups are wrong")]
+    FoundMissing {
         /// How many.
-        strangers: u64,
+        found: u64,
     },
 }
 
@@ -365,7 +371,8 @@ pub fn state(number: u32) -> State {
     [u64::from(number), 0, 0, 0]
 }
 
-/// Returns the key of a flow: two neighbouring addresses, a rising port and a fixed one, then words that are all alike.
+/// Returns the key of a flow: two neighbouring addresses, an ascending port and a fixed one, then
+/// equal words.
 fn key<const W: usize>(number: u32, port: u64) -> [u64; W] {
     let mut words = [0x2001_0DB8_0000_0000; W];
     words[0] = 0x0A00_0000_C0A8_0001 + (u64::from(number / 1024) << 32);
@@ -431,16 +438,16 @@ mod tests {
     }
 
     #[test]
-    fn nobody_goes_or_is_looked_up_in_the_order_of_coming() {
+    fn no_order_of_removal_or_lookup_is_that_of_insertion() {
         let flows = Flows::<2>::new(1000, 1);
         let places = |came: &[[u64; 2]], then: &[[u64; 2]]| -> Vec<usize> {
             then.iter().map(|key| came.iter().position(|other| other == key).unwrap()).collect()
         };
         let came: Vec<_> = flows.arrivals.iter().map(|&(key, _)| key).collect();
-        let ((gone, strangers, _), (strangers_gone, back, numbers)) =
+        let ((gone, missing, _), (missing_gone, back, numbers)) =
             (flows.exchanged(false), flows.exchanged(true));
         for (came, then) in
-            [(&came[..], &flows.keys[..]), (&came, gone), (strangers, strangers_gone), (back, gone)]
+            [(&came[..], &flows.keys[..]), (&came, gone), (missing, missing_gone), (back, gone)]
         {
             let places = places(came, then);
             let neighbours = places.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) < 10).count();
@@ -452,18 +459,18 @@ mod tests {
     }
 
     #[test]
-    fn a_table_without_room_fails_its_trial() {
+    fn a_table_that_is_too_small_fails_its_trial() {
         let flows = Flows::<2>::new(100, 1);
         let outcome = flows.trial(|_| LineHash::try_new(&LineHashConfig::for_flows(99)));
         assert!(matches!(outcome, Err(TrialError::Full(_))));
     }
 
     #[test]
-    fn floors_give_the_same_answer() {
+    fn lower_bounds_give_the_same_answer() {
         let flows = Flows::<2>::new(1000, 2);
-        let floor = floor::Floor::new(&flows, 1.0);
-        assert_eq!(floor.two_lines(&flows), flows.answer());
-        assert_eq!(floor::Floor::new(&flows, 4.0 / 3.0).two_lines(&flows), flows.answer());
-        assert_eq!(floor.one_line(&flows), 0);
+        let bound = lower_bound::LowerBound::new(&flows, 1.0);
+        assert_eq!(bound.two_lines(&flows), flows.answer());
+        assert_eq!(lower_bound::LowerBound::new(&flows, 4.0 / 3.0).two_lines(&flows), flows.answer());
+        assert_eq!(bound.one_line(&flows), 0);
     }
 }

@@ -1,4 +1,5 @@
-//! The whole path of inline mode as somebody would write it for one purpose: no stages, no counters by reason, no report.
+//! The path of inline mode written by hand for one purpose: no stages, no counters by reason, no
+//! report.
 
 use flowloom_engine::App;
 use flowloom_flow_key::{FlowHasher, FlowKey};
@@ -9,7 +10,7 @@ use flowloom_packet::{
 
 use super::walk::headers_of;
 
-/// What the loop found.
+/// The results of the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Handled {
     /// Packets.
@@ -20,7 +21,7 @@ pub struct Handled {
     pub flows: u64,
 }
 
-/// Reads, decodes, hashes, looks up in batches, begins flows and runs `app` on them.
+/// Reads, decodes, hashes, looks up in batches, inserts flows and runs `app` on them.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! The capture that is worked on: a file that was named, one that was unpacked, or one made to order.
+//! The capture to work on: a given file, an unpacked one, or a generated one.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Write};
@@ -14,21 +14,21 @@ const DEVELOPMENT_MIX: &str = "pcaps/dev_mix_ether.pcap.zst";
 /// Packets of the generated mixture: enough for a round in one pass.
 const GENERATED_PACKETS: u64 = 800_000;
 
-/// A plain capture on disk; a temporary one goes when this does.
+/// A plain capture on disk; a temporary one is removed on drop.
 #[derive(Debug)]
 pub struct CaptureFile {
     path: PathBuf,
-    /// What to call it in rows.
+    /// Its name in rows.
     pub name: String,
     _temporary: Option<TempPath>,
 }
 
 impl CaptureFile {
-    /// Returns the capture that was asked for, else the development mixture in `data`, else a generated one.
+    /// Returns the given capture, else the development mixture in `data`, else a generated one.
     ///
     /// # Errors
     ///
-    /// Where a file cannot be read or unpacked, or the temporary one not be written.
+    /// If a file cannot be read or unpacked, or the temporary one not written.
     pub fn choose(asked: Option<&Path>, data: Option<&Path>) -> io::Result<Self> {
         if let Some(path) = asked {
             return Self::open(path);
@@ -39,11 +39,11 @@ impl CaptureFile {
         }
     }
 
-    /// Returns a capture; one in zstd is unpacked, so that what is timed is not the unpacking.
+    /// Returns a capture; unpacks one in zstd, so that unpacking is not timed.
     ///
     /// # Errors
     ///
-    /// Where it cannot be read or unpacked.
+    /// If it cannot be read or unpacked.
     pub fn open(path: &Path) -> io::Result<Self> {
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
         match path.extension().and_then(|extension| extension.to_str()) {
@@ -63,11 +63,11 @@ impl CaptureFile {
         }
     }
 
-    /// Returns a generated mixture of so many packets and flows, the same on every machine.
+    /// Returns a generated mixture with a number of packets and flows, the same on every machine.
     ///
     /// # Errors
     ///
-    /// Where the temporary file cannot be written.
+    /// If the temporary file cannot be written.
     pub fn generate(packets: u64, flows: u64) -> io::Result<Self> {
         let config = MixConfig { flows, packets, ..MixConfig::default() };
         let mut mix = Mix::new(config).map_err(io::Error::other)?;

@@ -1,7 +1,8 @@
 //! A capture without end, cut into rounds of the same packets.
 //!
-//! The mapping is kept from round to round, as it is between the passes of a long run: what a round then costs is
-//! the packet path, and not the page faults of a new mapping. The rows of whole programs have those.
+//! The mapping is kept from round to round, as between the passes of a long run: a round then
+//! measures the packet path, and not the page faults of a new mapping. Rows of whole programs
+//! include those.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,7 +28,7 @@ impl Looped {
     ///
     /// # Errors
     ///
-    /// Where the capture cannot be read.
+    /// If the capture cannot be read.
     pub fn open(path: &Path, round_packets: u64) -> Result<Self, CaptureError> {
         let options = SetOptions { passes: u32::MAX, ..SetOptions::default() };
         Ok(Self {
@@ -40,23 +41,23 @@ impl Looped {
         })
     }
 
-    /// Lets a round end early, wherever it is, once a run is stopped: a round may be long.
+    /// Ends a round early once a run is stopped, because a round may be long.
     #[must_use]
     pub fn until_stopped(self, control: Arc<Control>) -> Self {
         Self { control: Some(control), ..self }
     }
 
-    /// Begins another round; flows of another round are other flows.
+    /// Begins another round; its flows are distinct from those of other rounds.
     pub fn rewind(&mut self) {
         self.left = self.round_packets;
         self.stopwatch = None;
         self.elapsed = Elapsed::default();
     }
 
-    /// Returns the time from the round's first batch to its end, as the thread that asked for them spent it.
+    /// Returns the time from the round's first batch to its end, on the thread that requested them.
     ///
-    /// Whoever asks for the next batch has done all of the one before, so on a single thread this is the whole
-    /// packet path, and neither the building of tables nor the making of reports.
+    /// A request for the next batch means that the one before is done, so on a single thread this
+    /// is the whole packet path, without the building of tables and of reports.
     pub fn elapsed(&self) -> Elapsed {
         self.elapsed
     }
@@ -84,7 +85,7 @@ impl PacketSource for Looped {
 ///
 /// # Errors
 ///
-/// Where the capture cannot be read.
+/// If the capture cannot be read.
 pub fn count(path: &Path) -> Result<u64, SourceError> {
     let open = CaptureSet::open(&[Input::Path(path.to_path_buf())], SetOptions::default());
     let mut set = open.map_err(|error| SourceError(Box::new(error)))?;
@@ -100,7 +101,7 @@ pub fn count(path: &Path) -> Result<u64, SourceError> {
 ///
 /// # Errors
 ///
-/// Where it cannot be read, or has no packets.
+/// If it cannot be read, or has no packets.
 pub fn mapping(path: &Path) -> Result<SharedBlock, String> {
     let mut capture = Capture::open(path, CaptureOptions::default()).map_err(|error| error.to_string())?;
     let mut batch = PacketBatch::new();

@@ -1,4 +1,4 @@
-//! What the packet path is measured with.
+//! Components for measuring the packet path.
 //!
 //! | module | holds |
 //! | --- | --- |

@@ -1,8 +1,10 @@
-//! Packets that are due at fixed times, whatever becomes of those before, and how late each is dealt with.
+//! Packets that are due at fixed times, whatever becomes of those before, and how late each is
+//! dealt with.
 //!
-//! A sender that waits for the receiver hides every pause of it: packets that should have come meanwhile are never sent,
-//! and never counted as late. Here each packet has an intended time that does not move. It is handed out when that time has
-//! come, or as soon after as the engine asks, and its latency counts from the intended time to the end of its processing.
+//! A sender that waits for the receiver hides its pauses: packets that should have come meanwhile
+//! are never sent, and never counted as late. Here each packet has a fixed due time. It is
+//! delivered at that time, or as soon after as the engine asks, and its latency counts from the due
+//! time to the end of its processing.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,12 +14,12 @@ use hdrhistogram::Histogram;
 
 use crate::clock::wall_ns;
 
-/// The longest latency that is told apart: a minute.
+/// The maximum latency of the histogram: a minute.
 const LATENCY_MAX_NS: u64 = 60_000_000_000;
 /// Significant digits of a latency.
 const DIGITS: u8 = 3;
 
-/// Hands out the packets of another source at a fixed rate; their times become the times they are due at.
+/// Delivers the packets of another source at a fixed rate; their due times replace their own times.
 #[derive(Debug)]
 pub struct OpenLoop<S> {
     inner: S,
@@ -25,13 +27,13 @@ pub struct OpenLoop<S> {
     left: u64,
     begun_ns: Option<u64>,
     sent: u64,
-    /// What the inner source gave and is not due yet.
+    /// Packets of the inner source that are not due yet.
     ahead: PacketBatch,
     at: usize,
 }
 
 impl<S: PacketSource> OpenLoop<S> {
-    /// Returns `packets` packets of `inner` at so many a second.
+    /// Returns `packets` packets of `inner` at a rate per second.
     ///
     /// # Panics
     ///
@@ -123,7 +125,8 @@ impl Latencies {
         Timed { inner, own: empty(), all: self.clone() }
     }
 
-    /// Returns how many packets were timed, and their latency in nanoseconds at each of these quantiles.
+    /// Returns how many packets were timed, and their latency in nanoseconds at each of these
+    /// quantiles.
     pub fn at(&self, quantiles: &[f64]) -> (u64, Vec<u64>) {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (all.len(), quantiles.iter().map(|&quantile| all.value_at_quantile(quantile)).collect())
@@ -135,7 +138,7 @@ impl Latencies {
     }
 }
 
-/// An application, and how late each packet was when it was done. Costs a look at the clock a packet.
+/// An application that records the latency of each packet. Costs a clock read per packet.
 #[derive(Debug)]
 pub struct Timed<A> {
     inner: A,
@@ -181,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_source_withholds_is_told() {
+    fn withheld_packets_are_reported() {
         struct Withholding;
         impl PacketSource for Withholding {
             fn next_batch(&mut self, _: &mut PacketBatch) -> Result<Fill, SourceError> {

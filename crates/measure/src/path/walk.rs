@@ -7,10 +7,11 @@ use flowloom_packet::{
     DecodeOptions, Fill, Headers, LinkType, PacketBatch, PacketSource, SourceError, decode,
 };
 
-/// Bytes that are copied at once: what fits the second-level cache, and what most readers read at once.
+/// Bytes copied at once: a size that fits the second-level cache, and that most readers read at
+/// once.
 pub const COPY_BYTES: usize = 64 << 10;
 
-/// What was found in a round. A step that was not taken leaves 0.
+/// The results of a round. A step that was not taken leaves 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Tally {
     /// Packets.
@@ -31,7 +32,7 @@ impl Tally {
         self.bytes += u64::from(captured);
     }
 
-    /// Counts a packet with a key, and takes in its hash.
+    /// Counts a packet with a key, and adds its hash.
     #[inline(always)]
     pub fn hashed(&mut self, hasher: &FlowHasher, key: &FlowKey) {
         let hash = hasher.hash(key);
@@ -112,7 +113,7 @@ pub fn headers_of(link: LinkType, bytes: &[u8], pass: u32) -> Option<Headers> {
     Some(headers)
 }
 
-/// Copies `bytes` so many times, block by block, into a buffer that stays in the cache.
+/// Copies `bytes` a number of times, block by block, into a buffer that stays in the cache.
 pub fn copy(bytes: &[u8], passes: u64, buffer: &mut [u8]) {
     for _ in 0..passes {
         for block in bytes.chunks(buffer.len().max(1)) {

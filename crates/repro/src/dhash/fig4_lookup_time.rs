@@ -20,8 +20,8 @@ pub(super) const ITEM: Item = Item {
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let divisor = context.scale.pick(64, 1, 1);
-    // Filling lists costs the square of their length, so a quick run has fewer sessions in fewer lists, as long as the
-    // paper's.
+    // Filling lists costs the square of their length, so a quick run has fewer sessions in fewer
+    // lists, as long as the paper's.
     let lists_divisor = context.scale.pick(64, 16, 1);
     let (mut ours, mut lists, mut batched) = (Vec::new(), Vec::new(), Vec::new());
     for sessions in [262_144_u32, 524_288, 1_048_576] {

@@ -1,6 +1,8 @@
-//! Lists with the right number of buckets against DHash, and what more cores make of both [DHASH §VI-B, Fig. 6].
+//! Lists with the best number of buckets against DHash, on an increasing number of cores [DHASH
+//! §VI-B, Fig. 6].
 //!
-//! The bucket sweep is measured. Cores are not to be had, so their rows are [virtual](super::virtual_cores).
+//! The bucket sweep is measured. Cores are not to be had, so their rows are
+//! [virtual](super::virtual_cores).
 
 use std::hint::black_box;
 
@@ -70,7 +72,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         "DHash is ahead of the best lists, lists with few buckets are far behind, and with many they fall back again",
         if ours < best {
             "DHash is ahead of the best lists, and lists with few buckets are far behind. But with \
-             more than the paper's 1.5 million they get hardly slower, or faster still: a shared cache of today has room for more \
+             more than the paper's 1.5 million they get hardly slower, or faster still: a shared cache of today holds more \
              than the paper's 12 MB"
         } else {
             "looked up one by one, lists with more buckets than sessions are as quick here: two dependent lines are all \

@@ -1,4 +1,4 @@
-//! What the major location is worth in time [DHASH §VI-D, Fig. 7].
+//! The time that the major location saves [DHASH §VI-D, Fig. 7].
 
 use std::hint::black_box;
 

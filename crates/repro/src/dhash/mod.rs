@@ -1,4 +1,5 @@
-//! *DHash: A Cache-Friendly TCP Lookup Algorithm for Fast Network Processing*; the ledger is `docs/papers/dhash.md`.
+//! *DHash: A Cache-Friendly TCP Lookup Algorithm for Fast Network Processing*; its claims are in
+//! `docs/papers/dhash.md`.
 
 mod fig4_lookup_time;
 mod fig6_cores;

@@ -16,7 +16,7 @@ pub(super) const ITEM: Item = Item {
     run,
 };
 
-/// Returns the share of sessions, in percent, whose two directions have the same major location.
+/// Returns the percentage of sessions whose two directions have the same major location.
 #[expect(clippy::cast_possible_truncation, reason = "any bits of a random word will do")]
 fn same<S: Signature<Session>, M: MajorLocation>(seed: u64, count: u32) -> f64 {
     let mut state = seed;

@@ -23,7 +23,7 @@ fn run(_context: &Context<'_>) -> Result<Outcome, ItemError> {
     let row = |name: &str, paper: f64, ours: f64| {
         Value::new(name, "", ours).paper(paper).within(Band::around(paper, 0.005))
     };
-    // A lookup meets, on average, half of the nine others of its bucket before its own slot.
+    // A lookup passes, on average, half of the nine others of its bucket before its own slot.
     let per_hit = 10.0 / signatures / 2.0;
     Ok(Outcome::new(Verdict::agrees(
         "the numbers are exact; §VI-C then compares 1.16e-3, the chance that any two flows of the table meet, \

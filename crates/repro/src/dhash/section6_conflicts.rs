@@ -1,7 +1,7 @@
 //! How many flows end in conflict lists [DHASH §VI-B].
 //!
-//! A million flows thrown into 100,000 buckets once leave a Poisson tail. Flows that come and go leave more: a slot that
-//! becomes free is not refilled from the list, so the share rises to Erlang's loss formula.
+//! A million flows put into 100,000 buckets once leave a Poisson tail. Churn leaves more: a slot
+//! that becomes free is not refilled from the list, so the share rises to Erlang's loss formula.
 
 use flowloom::flow_key::FlowHash;
 use flowloom::flow_key::hash::fold::split_mix;

@@ -19,7 +19,7 @@ const FILES: [(u32, u32, u32); 3] =
     [(5_242_880, 262_144, 249_036), (10_485_760, 524_288, 498_073), (20_971_520, 1_048_576, 996_189)];
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
-    // A smoke run makes a hundredth of File-1; its numbers scale with the sessions.
+    // A smoke run generates a hundredth of File-1; its numbers scale with the sessions.
     let (files, divisor) = context.scale.pick((1, 128_u32), (1, 1), (3, 1));
     let mut outcome = Outcome::new(Verdict::agrees(
         "counts and lengths exactly, averages within 0.005 %; the files themselves are not public, these are ours",

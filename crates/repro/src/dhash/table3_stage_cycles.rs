@@ -27,7 +27,7 @@ const FIFO: f64 = 50.0;
 const NETWORK: f64 = 100.0;
 const TRANSPORT: f64 = 700.0;
 
-/// The paper's cycles for our four stages, and what it calls them: its queue is two, one for each side.
+/// The paper's cycles and names of our four stages; its queue has two entries, one for each side.
 const PAPER: [(f64, &str); 4] =
     [(NETWORK, "L3"), (BALANCE, "LB"), (2.0 * FIFO, "FIFO, twice"), (TRANSPORT, "TCP")];
 
@@ -106,7 +106,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         .judged())
 }
 
-/// Adds the stages' chart: in cycles, with the paper's, where there are cycles.
+/// Adds the stages' chart: in cycles, beside the paper's, if cycles can be counted.
 fn charted(outcome: Outcome, stages: [&str; 4], times: &[f64], per_ns: Option<f64>) -> Outcome {
     let (unit, scale) = per_ns.map_or(("ns", 1.0), |per_ns| ("TSC cycles", per_ns));
     let mut chart = Chart::bars("Stages of a packet", stages, Axis::linear(unit))

@@ -1,6 +1,7 @@
 //! False matches of the four signature algorithms, and their rates [DHASH §VI-C, Tab. IV].
 //!
-//! The rates are on [virtual cores](super::virtual_cores), from lookups that are timed with a major location, as the paper's are.
+//! The rates are on [virtual cores](super::virtual_cores), from lookups that are timed with a major
+//! location, as the paper's are.
 
 use std::hint::black_box;
 
@@ -32,7 +33,8 @@ pub(super) const ITEM: Item = Item {
 const PAPER: [f64; 4] = [0.18, 0.10, 0.33, 0.0];
 const PAPER_MPPS: [f64; 4] = [15.9, 16.1, 15.2, 16.3];
 
-/// Returns sessions with the hash that chooses their bucket: the same for both directions, independent of any signature.
+/// Returns sessions with the hash that chooses their bucket: the same for both directions,
+/// independent of any signature.
 #[expect(clippy::cast_possible_truncation, reason = "any bits of a random word will do")]
 fn sessions(count: u32, seed: u64, few_hosts: bool) -> Vec<(Session, u64)> {
     let mut state = seed;
@@ -65,7 +67,8 @@ fn sessions(count: u32, seed: u64, few_hosts: bool) -> Vec<(Session, u64)> {
     sessions
 }
 
-/// Returns false matches in percent of lookups, from both directions, and the number of different signatures.
+/// Returns false matches in percent of lookups, from both directions, and the number of different
+/// signatures.
 fn measure<S: Signature<Session>>(sessions: &[(Session, u64)]) -> Result<(f64, usize), ItemError> {
     let count = u32::try_from(sessions.len()).unwrap_or(u32::MAX);
     let config = DHashConfig { list_cap: 64, ..DHashConfig::for_flows(count) };
@@ -148,12 +151,14 @@ fn look_up(table: &impl FlowTable<Session, State>, sessions: &[(Session, u64)]) 
     })
 }
 
-/// Returns what a false match of algorithm 3 would have to cost for the paper's rates of algorithms 3 and 4 to come of it.
+/// Returns the cost of a false match of algorithm 3 that would explain the paper's rates of
+/// algorithms 3 and 4.
 fn paper_false_match_ns() -> f64 {
     (pipeline_ns(PAPER_MPPS[2]) - pipeline_ns(PAPER_MPPS[3])) / (PAPER[2] / 100.0)
 }
 
-/// Returns over how many dimensions algorithm 3 spreads the xor of two addresses: 32 would lose nothing.
+/// Returns the number of dimensions over which algorithm 3 spreads the xor of two addresses: 32
+/// would lose nothing.
 fn rank_of_algorithm_3() -> u32 {
     let image = |bit: u32| {
         let session = Session { source: 1 << bit, destination: 0, source_port: 0, destination_port: 0 };

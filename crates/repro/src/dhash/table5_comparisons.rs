@@ -1,8 +1,8 @@
-//! What the major location saves: comparisons and first hits [DHASH §VI-D, Tab. V].
+//! The comparisons and first hits that the major location saves [DHASH §VI-D, Tab. V].
 //!
-//! A session has twenty packets, and the first finds nothing [DHASH §V-B]. Counted are 19 lookups that hit for one that
-//! looks for a flow that is not there. The paper's rates of six pipelines are on [virtual cores](super::virtual_cores), from lookups that
-//! are timed.
+//! A session has twenty packets, and the first misses [DHASH §V-B]. So the item counts 19 lookups
+//! that hit per lookup of a missing flow. The rates of six pipelines are of [virtual
+//! cores](super::virtual_cores), from timed lookups.
 
 use std::hint::black_box;
 
@@ -28,7 +28,8 @@ pub(super) const ITEM: Item = Item {
     run,
 };
 
-/// Million packets a second of six pipelines, from slot 0 and with a major location; and the comparisons of a lookup.
+/// Million packets a second of six pipelines, from slot 0 and with a major location; and the
+/// comparisons of a lookup.
 const PAPER_MPPS: [f64; 2] = [15.7, 16.3];
 const PAPER_COMPARISONS: [f64; 2] = [6.8, 3.0];
 
@@ -39,7 +40,7 @@ struct Comparisons {
     first_hit_percent: f64,
     on_hits: f64,
     with_misses: f64,
-    /// Where a lookup that finds nothing searches twice, as algorithm 4 does.
+    /// The case in which a miss searches twice, as with algorithm 4.
     with_double_misses: f64,
 }
 
@@ -93,7 +94,8 @@ fn lookup_ns(context: &Context<'_>, divisor: u32) -> Result<Vec<f64>, ItemError>
     )
 }
 
-/// Returns the rates of six pipelines, and what a comparison less is worth, with the paper's.
+/// Returns the rates of six pipelines, and the time that a saved comparison saves, beside the
+/// paper's.
 fn rates(times: &[f64], saved_comparisons: f64) -> [Value; 4] {
     let [plain, major] = [0, 1].map(|index| mpps(times[index], MOST_CORES));
     let paper_saves_ns = pipeline_ns(PAPER_MPPS[0]) - pipeline_ns(PAPER_MPPS[1]);

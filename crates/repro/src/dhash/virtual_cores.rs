@@ -1,22 +1,26 @@
-//! Cores that are not to be had: one reads and decides, the others work [DHASH §VI-A].
+//! A model of more cores than the host has: one reads and dispatches, the others work [DHASH
+//! §VI-A].
 //!
-//! None waits for another but for the ring, and the slower side sets the pace. A lookup's time is measured, the other stages are the
-//! paper's cycles.
+//! Cores wait for each other only at the rings, and the slower side sets the pace. A lookup's time
+//! is measured; the other stages are the paper's cycles.
 
-/// Input stage and other work of a packet, from Table III at 3 GHz: both have their side of the queue. What of TCP's 700 cycles
-/// is the lookup the paper does not say, so all of them count as other work.
+/// Input stage and other work of a packet, from Table III at 3 GHz, each with its side of the
+/// queue. The paper does not state how many of TCP's 700 cycles are the lookup, so all of them
+/// count as other work.
 const INPUT_NS: f64 = 115.0 / 3.0;
 const OTHER_WORK_NS: f64 = 850.0 / 3.0;
 
 /// Cores of the paper's tables: one for input and six pipelines.
 pub(super) const MOST_CORES: f64 = 7.0;
 
-/// Returns the million packets a second of so many cores, two or more, where a lookup takes so long.
+/// Returns the rate of `cores` cores, two or more, in million packets per second, for a given
+/// lookup time.
 pub(super) fn mpps(lookup_ns: f64, cores: f64) -> f64 {
     1e3 / INPUT_NS.max((OTHER_WORK_NS + lookup_ns) / (cores - 1.0))
 }
 
-/// Returns the nanoseconds that a pipeline has for a packet at a rate that the paper states for six of them.
+/// Returns the nanoseconds that a pipeline has for a packet at a rate that the paper states for six
+/// of them.
 pub(super) fn pipeline_ns(mpps: f64) -> f64 {
     (MOST_CORES - 1.0) * 1e3 / mpps
 }

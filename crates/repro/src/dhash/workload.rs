@@ -1,4 +1,4 @@
-//! What several items fill tables with.
+//! Table contents that several items share.
 
 use flowloom::flow_key::hash::fold::split_mix;
 use flowloom::flow_table::baseline::{Chained, ChainedConfig};
@@ -20,26 +20,27 @@ pub(super) fn scaled(divisor: u32) -> (u32, u32) {
     (FILE_3_FLOWS / divisor, BUCKETS / divisor)
 }
 
-/// Returns so many hashes, each a key as well.
+/// Returns a number of hashes, each of which is a key as well.
 pub(super) fn hashes(count: u32, seed: u64) -> Vec<u64> {
     let mut state = seed;
     (0..count).map(|_| split_mix(&mut state)).collect()
 }
 
-/// What a state of the paper's size keeps: a line, with the table's own words and the key.
+/// A state of the paper's size: a line, with the table's own words and the key.
 pub(super) type State = flowloom_measure::lookup::State;
 
 /// Flows with their keys and hashes, as the benches have them.
 pub(super) type Flows = flowloom_measure::lookup::Flows<2>;
 
-/// Looks up so many flows one by one, reading each one's state; which, is spread evenly over the order in which they came.
+/// Looks up a number of flows one by one, reading each one's state; they are spread evenly over the
+/// order of insertion.
 pub(super) fn look_up(table: &impl FlowTable<[u64; 2], State>, flows: &Flows, count: usize) -> u64 {
     let found = |key: &[u64; 2]| table.lookup(key, flows.hash(key)).and_then(|id| table.get(id));
     let step = (flows.keys.len() / count.max(1)).max(1);
     flows.keys.iter().step_by(step).take(count).filter_map(found).map(|state| state[0]).sum()
 }
 
-/// Returns a list of the paper's kind: 1,040 buckets unless told otherwise, no cap that would matter.
+/// Returns a table of lists as in the paper: 1,040 buckets by default, without an effective cap.
 pub(super) fn chained(flows: &Flows, buckets: u32) -> Result<Chained<[u64; 2], State>, ItemError> {
     let count = u32::try_from(flows.keys.len()).unwrap_or(u32::MAX);
     let config = ChainedConfig { buckets, list_cap: u32::MAX, ..ChainedConfig::for_flows(count) };
@@ -58,7 +59,7 @@ pub(super) fn dhash(flows: &Flows) -> Result<DHash<[u64; 2], State>, ItemError> 
     Ok(table)
 }
 
-/// Returns the paper's table, which compares slot by slot, of so many buckets, filled.
+/// Returns the paper's table, which compares slot by slot, with a number of buckets, filled.
 pub(super) fn reference<M: MajorLocation>(
     flows: &Flows,
     buckets: u32,

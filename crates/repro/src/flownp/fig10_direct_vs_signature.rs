@@ -1,7 +1,7 @@
 //! `DirectHash` against `SigHash`: a lookup's time, and the flows that fit [FLOWNP §6.3, Fig. 10].
 //!
-//! Timed on one thread, with as many buckets as flows and with as much memory as the signatures take; the paper's sweep over threads is
-//! [an item of its own](super::fig10_threads).
+//! Timed on one thread, with as many buckets as flows and with as much memory as the signatures
+//! take; the paper's sweep over threads is [an item of its own](super::fig10_threads).
 
 use std::hint::black_box;
 
@@ -24,7 +24,7 @@ pub(super) const ITEM: Item = Item {
 
 /// Bytes of an entry.
 const ENTRY_BYTES: f64 = 32.0;
-/// A chip of SRAM, of which there are three [FLOWNP §6.2.2].
+/// One chip of SRAM, of which there are three [FLOWNP §6.2.2].
 const CHIP_BYTES: f64 = 8.0 * 1_048_576.0;
 fn direct_table(count: u32, buckets: u32) -> Result<DirectTable<[u64; 2], State>, ItemError> {
     let config = DirectTableConfig {
@@ -35,12 +35,14 @@ fn direct_table(count: u32, buckets: u32) -> Result<DirectTable<[u64; 2], State>
     DirectTable::try_new(&config).map_err(ItemError::during("building DirectHash"))
 }
 
-/// Returns the flows of `DirectHash` in so many bytes, a bucket for each: lists take further entries.
+/// Returns the flows of `DirectHash` in a memory of this size, one bucket for each: lists contain
+/// further entries.
 fn flows_of_direct(bytes: f64, displaced_share: f64) -> f64 {
     bytes / ENTRY_BYTES / (1.0 + displaced_share)
 }
 
-/// Returns the flows of `SigHash` whose words fill so many bytes, when 2 % of them find their bucket full.
+/// Returns the flows of `SigHash` whose words fill a memory of this size, when 2 % of them find
+/// their bucket full.
 fn flows_of_signatures(bytes: f64) -> f64 {
     let overflowing = |load: f64| {
         // Of a Poisson number of flows in a bucket, those beyond four.
@@ -60,7 +62,7 @@ fn flows_of_signatures(bytes: f64) -> f64 {
     bytes / 4.0 * low
 }
 
-/// Medians of a lookup in nanoseconds, and what of `DirectHash` lies in lists.
+/// Medians of a lookup in nanoseconds, and the share of `DirectHash` in lists.
 struct Timing {
     signatures: [f64; 2],
     direct: [f64; 2],

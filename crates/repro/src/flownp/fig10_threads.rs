@@ -1,8 +1,9 @@
-//! What more threads make of `DirectHash` and `SigHash` [FLOWNP §6.3, Fig. 10].
+//! The effect of more threads on `DirectHash` and `SigHash` [FLOWNP §6.3, Fig. 10].
 //!
-//! The sweep is in [virtual time](super::memory_channels), from what our tables read: SRAM and DRAM give what the paper's list of its
-//! hardware says, and a packet has as much other work as lets 64 threads with `SigHash` reach the line's rate. That is put in; which of the two
-//! grows with its threads, how far, and what is left of the other, comes out.
+//! The sweep runs in [virtual time](super::memory_channels), with the memory reads of our tables:
+//! SRAM and DRAM have the rates in the paper's list of its hardware, and a packet has as much other
+//! work as lets 64 threads with `SigHash` reach the line's rate. That is an assumption; which of
+//! the two scales with its threads, how far, and the rate of the other, are results.
 
 use flowloom::flow_table::baseline::{DirectTable, DirectTableConfig};
 use flowloom::flow_table::probe::Counts;
@@ -28,12 +29,13 @@ const LINE_RATE: f64 = 1e10 / (84.0 * 8.0);
 const THREADS: [u32; 17] = [1, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60, 64];
 /// Long-words of an entry.
 const ENTRY_WORDS: u32 = 8;
-/// Long-words of its entry that a packet writes back in `DirectHash`: the text does not say how many.
+/// Long-words of its entry that a packet writes back in `DirectHash`; the text does not state the
+/// number.
 const WRITTEN_BACK: [u32; 4] = [0, 2, 4, ENTRY_WORDS];
-/// Below this share of what so many threads would do if none waited for another, they do not scale.
+/// Below this share of the rate without waiting, threads do not scale.
 const SCALES: f64 = 0.95;
 
-/// What the threads do with a table.
+/// Results of the threads for one table.
 struct Sweep {
     /// Rate by threads, in Gbps.
     points: Vec<(f64, f64)>,
@@ -60,13 +62,13 @@ impl Sweep {
         Ok(Self { points, alone, knee })
     }
 
-    /// Returns the rate of so many threads, in Gbps.
+    /// Returns the rate of a number of threads, in Gbps.
     fn at(&self, threads: f64) -> f64 {
         let point = self.points.iter().find(|point| point.0 >= threads);
         point.map_or(f64::NAN, |point| point.1)
     }
 
-    /// Returns what so many threads do by what they would do if none waited for another.
+    /// Returns the rate of a number of threads, relative to their rate without waiting.
     fn share(&self, threads: f64) -> f64 {
         self.at(threads) / (self.alone * threads)
     }
@@ -76,7 +78,8 @@ fn mean_alone_ps(packets: &[Vec<Command>]) -> f64 {
     packets.iter().map(|commands| alone_ps(commands)).sum::<u64>() as f64 / packets.len().max(1) as f64
 }
 
-/// Returns what packets ask of the memories with `SigHash`, and how many entries they read with `DirectHash`; flows in turn, one a bucket.
+/// Returns the memory commands of packets with `SigHash`, and the entries that they read with
+/// `DirectHash`; flows in turn, one per bucket.
 fn counted(
     context: &Context<'_>,
     flows: &Flows<2>,
@@ -95,7 +98,8 @@ fn counted(
     for key in flows.keys.iter().cycle().take(packets) {
         let mut counts = Counts::default();
         signatures.find_counting(key, flows.hash(key), &mut counts);
-        // A word; the state, those with the same eight bits and those of the list, 32 bytes each; the state is written back.
+        // A word; the state, those with the same eight bits and those of the list, 32 bytes each;
+        // the state is written back.
         let states = usize::try_from(counts.lines).unwrap_or(1).max(1) - 1;
         let mut commands = vec![Command::ReadSram(1)];
         commands.resize(1 + states, Command::ReadDram(2));
@@ -136,7 +140,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         let name = |what: &str| format!("DirectHash, {words} of 8 words written back: {what}");
         let rate = Value::new(name("64 threads"), "Gbps", sweep.at(64.0)).paper(8.3);
         values.push(match words {
-            // What threads that never wait would do, less some waiting.
+            // The rate of threads that never wait, less some waiting.
             0 => rate.band(9.3, 10.0),
             // An entry and a half read and one written, one after the other: 7.83 fill the channel.
             ENTRY_WORDS => rate.band(7.4, 7.9),

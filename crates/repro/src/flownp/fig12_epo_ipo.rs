@@ -18,7 +18,7 @@ pub(super) const ITEM: Item = Item {
     run,
 };
 
-/// Cycles of a packet, all alike: the paper's are of one size.
+/// Cycles of a packet, equal for all: the paper's have one size.
 const CYCLES: u32 = 5_000;
 const THREADS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
 const LOCKED_PERCENT: [u32; 5] = [0, 10, 25, 50, 100];

@@ -17,13 +17,13 @@ pub(super) const ITEM: Item = Item {
 /// Entries of a bucket.
 const BINS: u8 = 4;
 
-/// What a load gives, in percent.
+/// Results for one load, in percent.
 struct Shares {
     /// Buckets that are full.
     full: f64,
     /// Flows that found theirs full, filled once.
     once: f64,
-    /// Flows outside their bucket when flows come and go.
+    /// Flows outside their bucket under churn.
     steady: f64,
 }
 
@@ -33,7 +33,7 @@ fn shares(context: &Context<'_>, bits: u32, load: f64) -> Result<Shares, ItemErr
     let flows = (buckets as f64 * load) as usize;
     let mut state = context.seed;
     let mut taken = vec![0_u8; usize::try_from(buckets).unwrap_or(0)];
-    // Everybody who asked, whether there was room or not.
+    // Every flow that was offered, accepted or not.
     let mut asked = vec![0_u8; taken.len()];
     let mut homes = Vec::with_capacity(flows);
     let mut outside = 0_u64;

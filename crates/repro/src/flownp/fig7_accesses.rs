@@ -1,7 +1,7 @@
 //! Worst-case accesses of AggreCuts and HiCuts [FLOWNP §6.2.1, Fig. 7].
 //!
-//! The paper does not say how HiCuts was set, nor what a rule costs it. Here a node is two words and a rule six, and all of
-//! binth 4, 8, 16 and spfac 2, 4 are run.
+//! The paper states neither the settings of HiCuts nor the cost of a rule. Here a node is two words
+//! and a rule six, and all of binth 4, 8, 16 and spfac 2, 4 run.
 
 use flowloom::classifier::BuildError;
 use flowloom::classifier::aggrecuts::Stride;

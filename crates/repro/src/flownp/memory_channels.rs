@@ -7,16 +7,18 @@
 //!                                 channel of SRAM, one of three of DRAM
 //! ```
 //!
-//! What a channel gives is from the paper's table of its hardware: QDR SRAM reads a long-word of four bytes in each clock of 233 MHz,
-//! RDRAM sixteen bytes in each of 127.3 MHz. Nothing else of the hardware is in it: latencies and the microengines' turns are other work, which is
-//! as long for every table.
+//! The rate of a channel is from the paper's table of its hardware: QDR SRAM reads a long-word of
+//! four bytes in each clock of 233 MHz, RDRAM sixteen bytes in each of 127.3 MHz. The model has no
+//! other hardware: latencies and the scheduling of the microengines are other work, which is
+//! equally long for every table.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use flowloom::flow_key::hash::fold::split_mix;
 
-/// Picoseconds that a channel of SRAM takes for a long-word of four bytes, at 233 MHz [FLOWNP Tab. 1].
+/// Picoseconds that a channel of SRAM takes for a long-word of four bytes, at 233 MHz [FLOWNP Tab.
+/// 1].
 pub(super) const LONG_WORD_PS: u64 = 4_292;
 
 /// Picoseconds that a channel of DRAM takes for sixteen bytes, at 127.3 MHz [FLOWNP Tab. 1].
@@ -25,14 +27,14 @@ pub(super) const SIXTEEN_BYTES_PS: u64 = 7_855;
 /// Channels of DRAM, over which states are spread evenly.
 const DRAM_CHANNELS: usize = 3;
 
-/// What a packet asks of the memories.
+/// A memory command of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Command {
-    /// So many long-words of SRAM, which the thread waits for.
+    /// A number of long-words of SRAM, which the thread waits for.
     ReadSram(u32),
     /// As many, which it does not wait for: they take the channel all the same.
     WriteSram(u32),
-    /// So many times sixteen bytes of DRAM.
+    /// A number of sixteen-byte units of DRAM.
     ReadDram(u32),
     /// As many, not waited for.
     WriteDram(u32),
@@ -65,18 +67,19 @@ struct Thread {
     next: usize,
 }
 
-/// Returns how many packets a second so many threads do, of which each takes the next of `packets` when it is done with one.
+/// Returns the packets per second of a number of threads, each of which takes the next of `packets`
+/// when it is done with one.
 ///
-/// `other_ps` is a packet's work apart from its commands: half to one and a half of it, by lot. Work is proportional to the
-/// packets and the logarithm of the threads.
+/// `other_ps` is a packet's work apart from its commands; the model draws half to one and a half of
+/// it. Cost is proportional to the packets and the logarithm of the threads.
 pub(super) fn packets_per_second(
     threads: usize,
     packets: &[Vec<Command>],
     other_ps: u64,
     seed: u64,
 ) -> f64 {
-    let mut lots = seed;
-    let mut other = || other_ps / 2 + split_mix(&mut lots) % other_ps.max(1);
+    let mut state = seed;
+    let mut other = || other_ps / 2 + split_mix(&mut state) % other_ps.max(1);
     let mut place = !seed;
     let (mut sram, mut dram) = (0_u64, [0_u64; DRAM_CHANNELS]);
     let mut taken = threads.min(packets.len());
@@ -106,7 +109,7 @@ pub(super) fn packets_per_second(
         *free = now.max(*free) + taking;
         events.push(Reverse((if waits { *free } else { now }, thread)));
     }
-    // What was written last is in its memory, too.
+    // The last writes have reached their memory, too.
     let end = dram.into_iter().fold(end.max(sram), u64::max);
     packets.len() as f64 * 1e12 / end.max(1) as f64
 }

@@ -1,5 +1,5 @@
-//! *Towards High-performance Flow-level Packet Processing on Multi-core Network Processors*; the ledger is
-//! `docs/papers/flownp.md`.
+//! *Towards High-performance Flow-level Packet Processing on Multi-core Network Processors*; its
+//! claims are in `docs/papers/flownp.md`.
 
 mod fig10_direct_vs_signature;
 mod fig10_threads;

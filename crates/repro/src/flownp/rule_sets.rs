@@ -1,7 +1,8 @@
-//! What stands in for SET01 to SET07 [FLOWNP §6.2], which are no longer to be had.
+//! Replacements for SET01 to SET07 [FLOWNP §6.2], which are no longer available.
 //!
-//! Seeded samples of larger sets of the same kind, in their order, with a default rule behind: the head of a file would be too
-//! easy, since its rules are all specific. Sets of other kinds, which the paper does not have, stand apart.
+//! Seeded samples of larger sets of the same kind, in their order, with a default rule at the end:
+//! the head of a file would be too easy, since its rules are all specific. Sets of other kinds,
+//! which the paper does not have, are listed separately.
 
 use flowloom::classifier::aggrecuts::{AggreCuts, Limits, Sharing, Stride};
 use flowloom::classifier::load::{LoadLimits, classbench};
@@ -19,7 +20,7 @@ pub(super) struct NamedSet {
     pub(super) rules: RuleSet,
 }
 
-/// What stands in for the paper's sets, and where it is from.
+/// The replacement of one of the paper's sets, and its origin.
 pub(super) struct StandIns {
     /// In the order of their sizes.
     pub(super) like_the_papers: Vec<NamedSet>,
@@ -28,7 +29,7 @@ pub(super) struct StandIns {
     pub(super) note: String,
 }
 
-/// Returns the stand-ins: as many sizes as the scale affords.
+/// Returns the replacements: as many sizes as the scale allows.
 pub(super) fn stand_ins(context: &Context<'_>) -> Result<StandIns, ItemError> {
     let sizes = &SIZES[..context.scale.pick(2, 7, 7)];
     let access_list = source(context, "acl1_10k", Profile::Acl)?;
@@ -90,7 +91,7 @@ fn sample(rules: &[Rule], size: usize, seed: u64) -> Result<RuleSet, ItemError> 
     RuleSet::new(taken).map_err(ItemError::during("making a set"))
 }
 
-/// Builds a tree; `None` where it outgrows what the paper's word can address.
+/// Builds a tree; `None` if it exceeds the addresses of the paper's word.
 pub(super) fn aggrecuts(
     set: &NamedSet,
     stride: Stride,

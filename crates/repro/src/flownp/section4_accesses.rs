@@ -1,4 +1,4 @@
-//! What a lookup reads: one word and one state [FLOWNP §4.2].
+//! Memory accesses of a lookup: one word and one state [FLOWNP §4.2].
 
 use flowloom::flow_key::FlowHasher;
 use flowloom::flow_table::probe::Counts;
@@ -47,8 +47,8 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             at_home.hits += counts.hits;
             at_home.false_matches += counts.false_matches;
         }
-        let stranger = key(number | 1 << 40);
-        table.find_counting(&stranger, hash(&stranger), &mut misses);
+        let missing = key(number | 1 << 40);
+        table.find_counting(&missing, hash(&missing), &mut misses);
     }
     let hits = at_home.hits as f64;
     let checked = context.scale > Scale::Smoke;

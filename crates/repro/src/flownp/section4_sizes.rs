@@ -1,4 +1,4 @@
-//! What ten million flows take [FLOWNP §4.2].
+//! Memory of ten million flows [FLOWNP §4.2].
 
 use flowloom::flow_key::FlowHasher;
 use flowloom::flow_table::{FlowTable, SigHash, SigHashConfig, Tick, TimeoutClass};

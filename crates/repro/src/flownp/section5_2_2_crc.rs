@@ -2,7 +2,7 @@
 
 use flowloom::flow_key::{FlowHasher, FlowKey};
 use flowloom::packet::{DecodeOptions, Fill, PacketBatch, PacketSource, decode};
-use flowloom::scheduler::sim::models::crc_of;
+use flowloom::scheduler::placement::modulo::crc_of;
 use flowloom::traffic::capture::{CaptureSet, Input, SetOptions};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
@@ -19,7 +19,7 @@ pub(super) const ITEM: Item = Item {
 
 const QUEUES: usize = 64;
 
-/// What packets each queue gets, by three hashes.
+/// Packets of each queue, by three hashes.
 struct Loads {
     crc: Vec<u64>,
     destination: Vec<u64>,

@@ -1,7 +1,8 @@
 //! How evenly three digests spread flows [FLOWNP §4.1, Tab. 3].
 //!
-//! The table's values are (flows − buckets that are occupied) / buckets. The text's "collisions by packets" does not give
-//! them; the formula that does has the limit l − 1 + e⁻ˡ for a perfect hash at l flows a bucket.
+//! The table's values are (flows − occupied buckets) / buckets. The text's "collisions by packets"
+//! does not give them; the formula that does has the limit l − 1 + e⁻ˡ for a perfect hash at l
+//! flows per bucket.
 
 use flowloom::flow_key::hash::crc32::crc32;
 use flowloom::flow_key::hash::fnv1a::fnv1a;
@@ -25,7 +26,7 @@ const PAPER_CRC: [f64; 4] = [0.368_670, 0.107_371, 0.028_602, 0.007_501];
 const PAPER_FNV: [f64; 4] = [0.367_435, 0.106_284, 0.028_365, 0.007_384];
 const PAPER_JENKINS: [f64; 4] = [0.368_289, 0.106_969, 0.028_541, 0.007_563];
 
-/// A name, a digest, and what the paper has for it.
+/// A name, a digest, and the paper's values for it.
 type Digest = (&'static str, fn(&[u8]) -> u32, [f64; 4]);
 
 const DIGESTS: [Digest; 3] =
@@ -47,7 +48,7 @@ fn collisions(digest: fn(&[u8]) -> u32, bits: u32, load: f64, seed: u64) -> f64 
     (flows as f64 - f64::from(occupied)) / buckets as f64
 }
 
-/// Returns the thirteen octets of a random flow's tuple, of enterprise-like addresses.
+/// Returns the thirteen octets of a random flow's tuple, with enterprise-like addresses.
 pub(super) fn flow_octets(state: &mut u64) -> [u8; 13] {
     let (a, b) = (split_mix(state), split_mix(state));
     let mut octets = [0; 13];

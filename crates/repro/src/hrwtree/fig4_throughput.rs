@@ -15,7 +15,7 @@ pub(super) const ITEM: Item = Item {
     run,
 };
 
-/// Scheme, what the paper calls it, and its gigabits a second.
+/// Scheme, the paper's name for it, and its gigabits per second.
 const PAPER: [(&str, &str, f64); 5] = [
     ("conn+aff", "conn+aff", 0.87),
     ("conn+os", "conn+os", 1.25),
@@ -25,7 +25,7 @@ const PAPER: [(&str, &str, f64); 5] = [
 ];
 const OURS: [&str; 4] = ["hrw3-2009", "adaptive", "flowpin", "flowpull"];
 
-/// Returns what the speeds of the paper's five schemes over conn+os say, in its order.
+/// Returns the verdict on the speeds of the paper's five schemes over conn+os, in its order.
 fn verdict([pinned, moved, flat, tree, adaptive]: [f64; 5]) -> Verdict {
     let most = pinned.max(moved).max(flat).max(tree);
     let above = (adaptive / flat - 1.0) * 100.0;

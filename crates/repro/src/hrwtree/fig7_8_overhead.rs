@@ -1,4 +1,4 @@
-//! What a decision costs [HRWTREE §4.6, Fig. 7, Fig. 8].
+//! Cost of a decision [HRWTREE §4.6, Fig. 7, Fig. 8].
 
 use std::hint::black_box;
 
@@ -25,17 +25,17 @@ pub(super) const ITEM: Item = Item {
 
 const BATCH: usize = 32;
 
-/// The least and the greatest cost of a scheduler in the paper, in nanoseconds; that they are those of flat HRW and of the adaptive tree
-/// is our reading of a figure without numbers.
+/// The least and the greatest cost of a scheduler in the paper, in nanoseconds; that they are those
+/// of flat HRW and of the adaptive tree is our reading of a figure without numbers.
 const FLAT_NS: f64 = 490.0;
 const ADAPTIVE_NS: f64 = 570.0;
 
-/// Says whether a time is within a factor of two of another.
+/// Returns whether a time is within a factor of two of another.
 fn is_near(ours: f64, paper: f64) -> bool {
     (paper / 2.0..=paper * 2.0).contains(&ours)
 }
 
-/// What a decision of our own policy may take.
+/// The limit for a decision of our own policy.
 const FLOWPIN_NS_MAX: f64 = 35.0;
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {

@@ -1,5 +1,5 @@
-//! *An Adaptive Hash-based Multilayer Scheduler for L7-filter on a Highly Threaded Hierarchical Multi-Core Server*; the
-//! ledger is `docs/papers/hrwtree.md`.
+//! *An Adaptive Hash-based Multilayer Scheduler for L7-filter on a Highly Threaded Hierarchical
+//! Multi-Core Server*; its claims are in `docs/papers/hrwtree.md`.
 
 mod fig1_scaling;
 mod fig4_throughput;

@@ -1,4 +1,4 @@
-//! Flat highest random weight: how even it is, and what its table would take [HRWTREE §3.1].
+//! Flat highest random weight: its evenness, and the memory of its table [HRWTREE §3.1].
 
 use flowloom::scheduler::{HrwFlat, WorkerCount};
 use flowloom_measure::chart::{Axis, Chart, Series};
@@ -23,7 +23,8 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let points =
         shares.counts.iter().enumerate().map(|(at, &count)| (at as f64, count as f64 / mean)).collect();
     let table_mb = 10_000.0 * 64.0 * 4.0 / 1e6;
-    // Noise falls with the number of flows and this does not, so their ratio says as much of the one as of the other.
+    // Noise falls with the number of flows and this does not, so their ratio contains the same
+    // information.
     let lasting = shares.beyond_noise() * 100.0;
     Ok(Outcome::new(Verdict::of(
         lasting <= 1.5,

@@ -1,4 +1,4 @@
-//! The tree of three levels: to the letter, and with numbers of its own for each node [HRWTREE §3.2].
+//! The tree of three levels: exactly as printed, and with unique node numbers [HRWTREE §3.2].
 
 use flowloom::flow_key::hash::fold::split_mix;
 use flowloom::scheduler::{HrwTree, HrwTree2009};
@@ -17,7 +17,8 @@ pub(super) const ITEM: Item = Item {
     run,
 };
 
-/// Draws of flows: 64 counts of one deviate by a tenth of the noise more or less, of so many by a fiftieth.
+/// Samples of flows: 64 counts of one deviate by about a tenth of the noise, of this many by a
+/// fiftieth.
 const DRAWS: usize = 32;
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
@@ -54,7 +55,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
         format!(
             "the formula, with the same digest and numbers counted anew at each level, makes the winner among eight cores win again \
              among the pipelines and threads of the same number: {spread}. With numbers that are unique in the whole tree the deviation \
-             is {over_noise:.2} times that of drawing by lot"
+             is {over_noise:.2} times that of random assignment"
         ),
     ))
     .value(Value::new("formula of 2009: threads without flows", "", literal.idle() as f64).paper(0.0).band(34.0, 34.0))

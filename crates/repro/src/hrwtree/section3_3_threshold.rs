@@ -25,10 +25,11 @@ const THRESHOLDS: [Option<u32>; 9] =
 /// A threshold in thousandths, its throughput over conn+os, and its moves a job.
 type Point = (Option<u32>, f64, f64);
 
-/// Share of the best throughput that counts as being as fast: from one draw of the jobs to the next a threshold's varies by a hundredth.
+/// Share of the best throughput that counts as being as fast: from one draw of the jobs to the next
+/// a threshold's varies by a hundredth.
 const AS_FAST: f64 = 0.98;
 
-/// Returns what the sweep says of 10 %.
+/// Returns the verdict on 10 %.
 fn verdict(points: &[Point]) -> Verdict {
     let best = points.iter().map(|point| point.1).fold(0.0, f64::max);
     let Some(paper) = points.iter().find(|point| point.0 == Some(100)) else {
@@ -67,7 +68,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let mut points = Vec::new();
     for permille in THRESHOLDS {
         context.check_stop()?;
-        let threshold = Threshold { permille, floor_permille: 0 };
+        let threshold = Threshold { permille, least_permille: 0 };
         let mut policy =
             Adaptive::new(&machine.topology, Form::OrderSafe, threshold, Adaptive::BITS).map_err(failed)?;
         let report = push(&machine, &mut policy, offered.workload()).map_err(failed)?;

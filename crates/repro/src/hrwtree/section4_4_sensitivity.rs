@@ -1,4 +1,4 @@
-//! What the headline of 59.2 % depends on [HRWTREE §4.4].
+//! Parameters that the headline of 59.2 % depends on [HRWTREE §4.4].
 
 use flowloom::scheduler::sim::Machine;
 use flowloom::scheduler::sim::models::Model;
@@ -16,7 +16,8 @@ pub(super) const ITEM: Item = Item {
     run,
 };
 
-/// Packets a queue holds, thousandths of a pipeline that a thread uses, thousandths of the jobs of one elephant.
+/// Packets per queue, thousandths of a pipeline that a thread uses, thousandths of the jobs of one
+/// elephant.
 const SETUPS: [(u32, u32, u32); 6] = [
     (Machine::UNBOUNDED, 1000, 0),
     (64, 1000, 0),

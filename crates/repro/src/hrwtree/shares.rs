@@ -3,7 +3,7 @@
 use flowloom::flow_key::hash::fold::split_mix;
 use flowloom::scheduler::{ByDigest, Decision, LoadView, Placement, WorkItem};
 
-/// What each thread got of many flows.
+/// Flows of each thread.
 pub(super) struct Shares {
     pub(super) counts: Vec<u64>,
 }
@@ -43,7 +43,7 @@ impl Shares {
         self.counts.iter().sum::<u64>() as f64 / self.counts.len() as f64
     }
 
-    /// Returns the coefficient of variation over that of drawing threads by lot.
+    /// Returns the coefficient of variation relative to that of random assignment.
     pub(super) fn over_noise(&self) -> f64 {
         let mean = self.mean();
         let squares: f64 = self.counts.iter().map(|&count| (count as f64 - mean).powi(2)).sum();
@@ -52,13 +52,14 @@ impl Shares {
         deviation / noise
     }
 
-    /// Returns the same over several draws, as the root of their mean square: 64 counts of one show up to 1.3 by chance.
+    /// Returns the same over several draws, as the root of their mean square: 64 counts of one show
+    /// up to 1.3 by chance.
     pub(super) fn over_noise_of(draws: &[Self]) -> f64 {
         let squares: f64 = draws.iter().map(|shares| shares.over_noise().powi(2)).sum();
         (squares / draws.len() as f64).sqrt()
     }
 
-    /// Returns the coefficient of variation that drawing threads by lot does not explain.
+    /// Returns the coefficient of variation that random assignment does not explain.
     pub(super) fn beyond_noise(&self) -> f64 {
         let noise = ((1.0 - 1.0 / self.counts.len() as f64) / self.mean()).sqrt();
         noise * (self.over_noise().powi(2) - 1.0).max(0.0).sqrt()
@@ -69,7 +70,7 @@ impl Shares {
         self.counts.iter().copied().max().unwrap_or(0) as f64 / self.mean()
     }
 
-    /// Returns how many threads got nothing.
+    /// Returns the number of threads without flows.
     pub(super) fn idle(&self) -> usize {
         self.counts.iter().filter(|&&count| count == 0).count()
     }
@@ -80,15 +81,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_draws_by_lot_show_the_noise_of_drawing_and_no_more() {
-        let lots = |seed: u64| {
+    fn many_random_draws_show_sampling_noise_and_no_more() {
+        let drawn = |seed: u64| {
             let (mut counts, mut state) = (vec![0; 64], seed);
             for _ in 0..64_000 {
                 counts[(split_mix(&mut state) % 64) as usize] += 1;
             }
             Shares { counts }
         };
-        let over = Shares::over_noise_of(&(0..32).map(|seed| lots(seed << 32)).collect::<Vec<_>>());
+        let over = Shares::over_noise_of(&(0..32).map(|seed| drawn(seed << 32)).collect::<Vec<_>>());
         assert!((0.95..1.05).contains(&over), "{over}");
     }
 

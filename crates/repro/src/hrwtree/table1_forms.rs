@@ -21,7 +21,7 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let base = run_scheme(context, "conn+os", &machine, &offered)?;
     let mut outcome = Outcome::new(Verdict::differs(
         "the print cannot be executed: its pipeline test reads a core's length, its thread branch sets the core, thread lengths change \
-         only when overruled. Mended, it moves flows whose packets are in flight: packets of one flow are worked on at once and finish \
+         only when overruled. Corrected, it moves flows whose packets are in flight: packets of one flow are worked on at once and finish \
          out of order. Moving idle flows only costs little and breaks nothing; with an elephant both are as fast as they can be, and \
          what the racing form is faster by exists only because one flow runs on several threads",
     ));

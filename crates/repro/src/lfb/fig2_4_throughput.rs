@@ -17,8 +17,9 @@ pub(super) const ITEM: Item = Item {
 
 const SCHEMES: [&str; 9] = ["dh", "ph", "lfb-ns", "lfb", "fbs", "rss++", "p2c", "flowpin", "flowpull"];
 
-/// Returns what it says that bundles that wait for their worker, and those that are stolen, are ahead on these captures, and by
-/// how many percent at most. One form has to be ahead on all three: which the slides mean does not change with the capture.
+/// Returns the captures on which sticky bundles and stealing bundles are ahead, and by how many
+/// percent at most. One form has to be ahead on all three: the form that the slides mean does not
+/// change with the capture.
 fn verdict(ahead: &[Vec<&str>; 2], most: [f64; 2]) -> Verdict {
     let words = |at: usize| match ahead[at].len() {
         0 => String::from("on none"),

@@ -16,7 +16,8 @@ pub(super) const ITEM: Item = Item {
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let grid = middle_grid(context)?;
     let high = LOADS.len() - 1;
-    // On which captures hashing is above handing over and above bundles, of which the slides do not say whether they are stolen.
+    // The captures on which hashing is above Packet Handoff and above bundles; the slides do not
+    // state whether bundles are stolen.
     let highest = |bundles: usize| -> Vec<&str> {
         CAPTURES
             .iter()

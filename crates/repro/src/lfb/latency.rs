@@ -8,7 +8,7 @@ use crate::virtual_time::{arriving, run as run_scheme, xeon};
 
 /// Schemes that are compared.
 pub(super) const SCHEMES: [&str; 6] = ["dh", "ph", "lfb-ns", "lfb", "flowpin", "flowpull"];
-/// Load in percent of what eight cores can do of a capture.
+/// Load in percent of the throughput of eight cores on a capture.
 pub(super) const LOADS: [u32; 4] = [30, 50, 70, 80];
 
 /// Mean and maximum in microseconds, by capture, load and scheme.
@@ -23,7 +23,7 @@ pub(super) fn grid(context: &Context<'_>) -> Result<Grid, ItemError> {
         let packets = context.scale.pick(10_000, 100_000, model.packets());
         let mut by_load = Vec::new();
         for load in LOADS {
-            // What the machine can do of Dominant is what one connection's order leaves.
+            // On Dominant, one connection's order limits the throughput.
             let offered = arriving(context, model, packets, &machine, load, machine.hertz / 500)?;
             let mut row = Vec::new();
             for scheme in SCHEMES {
@@ -37,7 +37,8 @@ pub(super) fn grid(context: &Context<'_>) -> Result<Grid, ItemError> {
     Ok(grid)
 }
 
-/// Returns the middle of three grids, cell by cell: of each number, and each of three draws of the captures.
+/// Returns the middle of three grids, cell by cell: of each number, and each of three draws of the
+/// captures.
 pub(super) fn middle_grid(context: &Context<'_>) -> Result<Grid, ItemError> {
     let one = |draw: u64| grid(&Context { seed: context.seed.wrapping_add(draw * 1_000_003), ..*context });
     let (mut first, second, third) = (one(0)?, one(1)?, one(2)?);

@@ -1,5 +1,5 @@
-//! *Packet Scheduling for Deep Packet Inspection on Multi-Core Architectures*, as far as the slides of a talk on it tell;
-//! the ledger is `docs/papers/lfb.md`.
+//! *Packet Scheduling for Deep Packet Inspection on Multi-Core Architectures*, from the slides of a
+//! talk on it; its claims are in `docs/papers/lfb.md`.
 
 mod fig10_11_half_cache;
 mod fig2_4_throughput;

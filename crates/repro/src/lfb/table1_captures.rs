@@ -1,4 +1,4 @@
-//! The three captures, made anew from their attributes [LFB Tab. 1].
+//! The three captures, generated from their attributes [LFB Tab. 1].
 
 use flowloom::scheduler::sim::models::Traffic;
 use flowloom_measure::chart::Axis;
@@ -15,7 +15,8 @@ pub(super) const ITEM: Item = Item {
     run,
 };
 
-/// Packets, connections, cycles a packet, connection density, average and greatest megabits a second.
+/// Packets, connections, cycles a packet, connection density, average and greatest megabits a
+/// second.
 const PAPER: [[f64; 6]; 3] = [
     [454_988.0, 2_224.0, 4_814.0, 7.0, 13.0, 38.0],
     [1_567_397.0, 105_691.0, 5_658.0, 50.0, 27.0, 74.0],

@@ -1,6 +1,7 @@
 //! The worked example of the speculative policy [TCBCACHE §3.4, Fig. 11].
 //!
-//! The drawing's colours are not in the text: which lines are ON beforehand is chosen so that the steps follow.
+//! The drawing's colours are not in the text: which lines are ON beforehand is chosen so that the
+//! steps follow.
 
 use flowloom::tcb_cache::{Access, CacheSpec, Geometry, IndexFunction, Indexing, Simulator};
 use flowloom_measure::chart::Axis;
@@ -40,7 +41,8 @@ fn run(_context: &Context<'_>) -> Result<Outcome, ItemError> {
     let spec = CacheSpec { geometry, index, seed: SEED, ..CacheSpec::PAPER };
     let mut cache = spec.build().map_err(ItemError::during("building the example's cache"))?;
     let index = spec.indexing().map_err(ItemError::during("drawing the example's functions"))?;
-    // Before: two ON lines in the left set 0, none in the right one. `marker` is the last line of the left bank.
+    // Before: two ON lines in the left set 0, none in the right one. `marker` is the last line of
+    // the left bank.
     let before = sessions(&index, 0, 1, 2);
     let (filler, marker) = (sessions(&index, 0, 2, 1)[0], sessions(&index, 3, 2, 2));
     for key in [before[0], before[1], marker[0], marker[1], filler] {

@@ -1,4 +1,5 @@
-//! Miss ratios of the baseline and the three steps of the new cache, for four traces [TCBCACHE §4.2, Fig. 12].
+//! Miss ratios of the baseline and the three steps of the new cache, for four traces [TCBCACHE
+//! §4.2, Fig. 12].
 
 use flowloom::tcb_cache::{CacheSpec, Policy, Tie};
 use flowloom_measure::chart::{Axis, Chart, Series};
@@ -15,7 +16,8 @@ pub(super) const ITEM: Item = Item {
     run,
 };
 
-/// A trace of the paper: its name, sessions at a time of model S that make Mod miss as often, and its four ratios.
+/// A trace of the paper: its name, sessions at a time of model S that make Mod miss as often, and
+/// its four ratios.
 const TRACES: [(&str, u32, [f64; 4]); 4] = [
     ("BU", 5877, [56.0, 37.0, 32.0, 28.0]),
     ("NASA", 4125, [50.0, 33.0, 28.0, 26.0]),
@@ -41,14 +43,15 @@ fn percents(context: &Context<'_>, workload: &Workload) -> Result<Vec<f64>, Item
         .collect()
 }
 
-/// What the real day's sessions are called.
+/// Name of the real day's sessions.
 const DAY: &str = "NASA day";
 
-/// A gain of the second step in percent that is one: by the draw of the sessions the real day's is between 0 and 1.6, the model's
-/// between 3 and 6, and the paper's at least 7.
+/// A gain of the second step in percent that is one: by the draw of the sessions the real day's is
+/// between 0 and 1.6, the model's between 3 and 6, and the paper's at least 7.
 const LEAST_GAIN: f64 = 2.0;
 
-/// What each step gains over the one before it, in percent: two hashes, the bank with fewer ON lines, migration.
+/// The gain of each step over the one before it, in percent: two hashes, the bank with fewer ON
+/// lines, migration.
 struct Found {
     trace: &'static str,
     ours: [f64; 3],
@@ -61,7 +64,7 @@ impl Found {
         Self { trace, ours: gains(ours), paper: gains(&paper) }
     }
 
-    /// Says whether each step but the last gains, and that one loses nothing that shows.
+    /// Returns whether each step but the last gains, and the last loses nothing significant.
     fn is_in_order(&self) -> bool {
         self.ours[0] > 0.0 && self.ours[1] > LEAST_GAIN && self.ours[2] > -0.3
     }
@@ -93,7 +96,7 @@ fn verdict(found: &[Found]) -> Verdict {
         .iter()
         .filter(|one| !one.is_in_order())
         .map(|one| {
-            // Without a sign where nothing is left of it.
+            // Without a sign if it rounds to zero.
             let [hashes, fewer, migration] = one.ours.map(|gain| (gain * 10.0).round() / 10.0 + 0.0);
             format!("{}, where two hashes gain {hashes:.0} %, fewer ON lines {fewer:.1} % and migration {migration:.1} %", one.trace)
         })

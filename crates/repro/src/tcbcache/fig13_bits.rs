@@ -1,4 +1,4 @@
-//! Hash functions over n bits of the key, and what they cost in gates [TCBCACHE §4.3, Fig. 13].
+//! Hash functions over n bits of the key, and their cost in gates [TCBCACHE §4.3, Fig. 13].
 
 use flowloom::tcb_cache::cost::h3_output_bit;
 use flowloom::tcb_cache::{CacheSpec, IndexFunction, Policy};

@@ -45,7 +45,7 @@ fn policies() -> Vec<(&'static str, Policy)> {
     ]
 }
 
-/// What a trace says, in misses of spec's.
+/// Results of a trace, relative to the misses of spec.
 struct Found {
     trace: &'static str,
     /// RR, Access and TCB(16).
@@ -54,7 +54,8 @@ struct Found {
     both_banks: f64,
 }
 
-/// By how much the worst of the three rivals may be above the best, where they are said to be alike.
+/// The limit for the difference between the worst and best of the three rivals that the paper calls
+/// alike.
 const ALIKE: f64 = 1.05;
 
 fn verdict(found: &[Found]) -> Verdict {
@@ -89,7 +90,8 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let mut chart = Chart::bars("Misses by policy, of those of spec", names, Axis::linear("of spec"));
     let mut outcome = Outcome::new(Verdict::cannot_run("nothing was simulated"));
     let mut found = Vec::new();
-    // One bad draw of three is more than what some policies differ by, and the paper takes the best of a thousand.
+    // One bad draw of three differs more than some policies, and the paper takes the best of a
+    // thousand.
     let several = draws(context) * 3;
     let long = context.scale > Scale::Smoke;
     for workload in &workloads {

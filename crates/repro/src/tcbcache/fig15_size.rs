@@ -21,7 +21,8 @@ fn longer(scale: Scale) -> Scale {
     scale.pick(Scale::Smoke, Scale::Full, Scale::Full)
 }
 
-/// Returns what the traces say of the speculative policy: misses with 16 and with 64 KB, of those with 32.
+/// Returns the traces' results for the speculative policy: misses with 16 and with 64 KB, relative
+/// to 32.
 fn verdict(found: &[(&str, f64, f64)]) -> Verdict {
     let words = |pick: fn(&(&str, f64, f64)) -> f64| {
         found.iter().map(|one| format!("{:.2} on {}", pick(one), one.0)).collect::<Vec<_>>().join(", ")
@@ -63,7 +64,8 @@ fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
             if name == "spec" {
                 found.push((short, of(2), of(4)));
             }
-            // Where pauses are short, all sessions nearly fit into 64 KiB: the draw of the sessions decides how nearly.
+            // Where pauses are short, all sessions nearly fit into 64 KiB: the draw of the sessions
+            // decides how nearly.
             let band = if short == "S think 4" { (0.5, 0.8) } else { (0.75, 0.9) };
             outcome = outcome.values([
                 Value::new(format!("8 KB, {name}, {short}"), "", of(1)).band(1.5, 3.0).checked_if(model),

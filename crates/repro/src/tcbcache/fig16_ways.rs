@@ -17,10 +17,11 @@ pub(super) const ITEM: Item = Item {
 
 const WAYS: [u32; 5] = [1, 2, 4, 8, 16];
 
-/// By how much four ways may miss more than eight, or less, where they are said to do equally well.
+/// The limit for the difference between four and eight ways that the paper calls equally good.
 const ALIKE: f64 = 0.02;
 
-/// Returns what the traces say of the speculative policy: misses of 4 ways over those of 8, and of 1 over those of 4.
+/// Returns the traces' results for the speculative policy: misses of 4 ways over those of 8, and of
+/// 1 over those of 4.
 fn verdict(found: &[(&str, f64, f64)]) -> Verdict {
     let words = |found: &[(&str, f64, f64)]| {
         let one = |(trace, four, one): &(&str, f64, f64)| {

@@ -18,19 +18,21 @@ pub(super) const ITEM: Item = Item {
 const TRACES: [(&str, f64, f64); 4] =
     [("BU", 0.56, 0.28), ("NASA", 0.50, 0.26), ("ClarkNet", 0.42, 0.22), ("Sak", 0.69, 0.44)];
 
-/// Accesses to memory a miss, and bands of what is saved in percent: by misses alone, and with the time of hits.
+/// Memory accesses per miss, and bands of the saving in percent: by misses alone, and with the time
+/// of hits.
 const ACCESSES: [(u32, [(f64, f64); 2]); 3] = [
     (1, [(13.0, 18.0), (11.0, 16.0)]),
     (2, [(20.0, 27.0), (18.0, 25.0)]),
     (3, [(24.0, 32.0), (22.0, 31.0)]),
 ];
 
-/// Returns the engine whose time is as the paper calculates it, "miss ratio * memory latency" beside the packet's own.
+/// Returns the engine whose time the paper calculates as "miss ratio * memory latency" beside the
+/// packet's own.
 fn misses_only(accesses: u32) -> OffloadEngine {
     OffloadEngine { hit_ns: 0.0, ..OffloadEngine::paper(accesses.into()) }
 }
 
-/// Returns what is saved on each trace, in percent.
+/// Returns the saving on each trace, in percent.
 fn saved(engine: OffloadEngine) -> [f64; 4] {
     TRACES.map(|(_, before, after)| engine.saving(before, after) * 100.0)
 }

@@ -1,4 +1,4 @@
-//! What a miss takes of an offload engine's time [TCBCACHE §2.1.1, Fig. 1b].
+//! The share of misses in an offload engine's time [TCBCACHE §2.1.1, Fig. 1b].
 
 use flowloom::tcb_cache::cost::OffloadEngine;
 use flowloom_measure::chart::Axis;

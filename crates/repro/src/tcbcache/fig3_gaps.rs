@@ -44,7 +44,7 @@ fn share(gaps: &[f64], low: f64, high: f64) -> f64 {
 
 fn run(context: &Context<'_>) -> Result<Outcome, ItemError> {
     let config = SurgeConfig::default();
-    // Pauses between pages are at least this long in the model; what is shorter lies within a page.
+    // Pauses between pages are at least this long in the model; shorter gaps lie within a page.
     let pause_s = config.think_least_s * config.think_factor;
     let mut source = Surge::new(config, context.seed);
     let (mut random, mut session) = (Random::new(context.seed), Session::default());

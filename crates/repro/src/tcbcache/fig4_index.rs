@@ -40,7 +40,8 @@ fn schemes() -> Result<Vec<(&'static str, CacheSpec)>, ItemError> {
     ])
 }
 
-/// The parts of the claim, and whether each holds by these misses. Two that are within 3 % are alike.
+/// The parts of the claim, and whether each holds for these misses. Two values within 3 % count as
+/// equal.
 fn claims(of: impl Fn(&str) -> f64) -> [(&'static str, bool); 6] {
     let below = |a: &str, b: &str| of(a) < 0.97 * of(b);
     let two = |name: &str| of(&format!("2-{name}"));

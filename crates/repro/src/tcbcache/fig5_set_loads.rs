@@ -30,7 +30,8 @@ impl Loads {
         Self(loads)
     }
 
-    /// Several: each session goes to the one of its sets that has least, as a cache that balances its banks would do.
+    /// Several functions: each session goes to the least loaded of its sets, as in a cache that
+    /// balances its banks.
     fn balanced(keys: &BTreeSet<u64>, index: &Indexing, banks: u32) -> Self {
         let sets = Geometry::PAPER.sets();
         let mut loads = vec![0; (sets * banks) as usize];
@@ -164,7 +165,8 @@ mod tests {
 
     #[test]
     fn one_bad_draw_of_the_functions_does_not_decide() {
-        // Functions drawn from 5 itself lack rank over the bits that vary: two are then five times less even than one.
+        // Functions drawn from 5 itself lack rank over the bits that vary: two are then five times
+        // less even than one.
         let context = Context { scale: Scale::Smoke, seed: 5, data: None, go_on: &|| true };
         let outcome = run(&context).unwrap();
         assert!(matches!(outcome.verdict, Verdict::Agrees { .. }), "{:?}", outcome.verdict);

@@ -25,7 +25,7 @@ fn means(workload: &Workload) -> Vec<f64> {
     (0..48).map(|bit| share(bit) / keys.len().max(1) as f64).collect()
 }
 
-/// Returns what a single Universal function leaves of the misses of Mod.
+/// Returns the misses of a single Universal function, relative to those of Mod.
 fn left_by_hashing(context: &Context<'_>, trace: &Trace) -> Result<f64, ItemError> {
     let of = |index| {
         let spec = CacheSpec { index, ..CacheSpec::BASELINE };
@@ -34,8 +34,9 @@ fn left_by_hashing(context: &Context<'_>, trace: &Trace) -> Result<f64, ItemErro
     Ok(of(IndexFunction::PAPER)? / of(IndexFunction::Modulo)?)
 }
 
-/// Returns what follows of the misses of Mod that hashing leaves with ports as in Fig. 7, and with skewed ones. No log has ports, and
-/// the day's addresses are made from names: the means themselves are of what was put in.
+/// Returns the misses of hashing relative to Mod, with ports as in Fig. 7 and with skewed ones. No
+/// log has ports, and the day's addresses derive from names: the bit means themselves are our
+/// input.
 fn verdict(even: f64, skewed: f64) -> Verdict {
     let found = format!(
         "the logs have no ports, and names in place of addresses, so both are drawn and their bits say nothing. But with low port bits that \

@@ -1,4 +1,5 @@
-//! *A New TCB Cache to Efficiently Manage TCP Sessions for Web Servers*; the ledger is `docs/papers/tcbcache.md`.
+//! *A New TCB Cache to Efficiently Manage TCP Sessions for Web Servers*; its claims are in
+//! `docs/papers/tcbcache.md`.
 
 mod fig11_example;
 mod fig12_miss_ratios;

@@ -17,15 +17,17 @@ pub(super) const ITEM: Item = Item {
 
 const BITS: [u32; 8] = [8, 10, 12, 14, 16, 18, 20, 24];
 
-/// What a trace says: misses with stamps of 16 bits, of those without a bound, and hits by auxiliary functions in percent.
+/// Results of a trace: misses with stamps of 16 bits relative to unbounded ones, and hits by
+/// auxiliary functions in percent.
 struct Found {
     trace: &'static str,
     sixteen: f64,
     auxiliary: f64,
 }
 
-/// Returns what the traces say. Stamps of 24 bits wrap after 16.8 million accesses, more than there are here; but they do so 256
-/// times more rarely than those of 16, and what a wrap costs does not depend on how rare it is.
+/// Returns the results of the traces. Stamps of 24 bits wrap after 16.8 million accesses, more than
+/// there are here; they wrap 256 times less often than those of 16 bits, and the cost of a wrap
+/// does not depend on its frequency.
 fn verdict(found: &[Found]) -> Verdict {
     let costs = |share: f64| (share - 1.0) * 100.0;
     let worst = found.iter().map(|one| costs(one.sixteen)).fold(0.0, f64::max) / 256.0;

@@ -15,7 +15,8 @@ pub(super) const ITEM: Item = Item {
     run,
 };
 
-/// Returns the range of the draws and how far the highest but a hundredth is above the middle, in percent of it, and it.
+/// Returns the range of the draws and the distance of the highest, without a hundredth, from the
+/// median, in percent of it, and the median.
 fn spread(draws: &[f64]) -> (f64, f64, f64) {
     let mut sorted = draws.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -26,10 +27,12 @@ fn spread(draws: &[f64]) -> (f64, f64, f64) {
     (range, tail, median)
 }
 
-/// The bits of the sixteen that vary much: the address's last octet and the two lowest of the port, as `fig7_bit_means` has them.
+/// The bits of the sixteen that vary much: the address's last octet and the two lowest of the port,
+/// as `fig7_bit_means` has them.
 const VARYING: u64 = 0x00FF_0003;
 
-/// Returns how many values a linear function takes over the key bits in `selected`, as a power of two.
+/// Returns how many values a linear function takes over the key bits in `selected`, as a power of
+/// two.
 fn rank_over(rows: &[u64], selected: u64) -> usize {
     let mut reduced: Vec<u64> = Vec::new();
     for row in rows {
@@ -41,7 +44,7 @@ fn rank_over(rows: &[u64], selected: u64) -> usize {
     reduced.len()
 }
 
-/// Says whether both banks' functions of a draw tell all sets apart by the bits that vary.
+/// Returns whether both banks' functions of a draw distinguish all sets by the bits that vary.
 fn reaches_all_sets(context: &Context<'_>, spec: CacheSpec, draw: u32) -> Result<bool, ItemError> {
     let indexing = CacheSpec { seed: draw_seed(context, draw), ..spec }
         .indexing()

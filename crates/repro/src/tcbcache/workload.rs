@@ -15,7 +15,7 @@ const DAY: &str = "logs/nasa_19950801_a.tsv.gz";
 /// Unpacked bytes of the day at most; it has three million.
 const DAY_BYTES_MAX: u64 = 64 << 20;
 
-/// A trace with a name that says how it was made.
+/// A trace with a name that states its parameters.
 pub(super) struct Workload {
     /// For rows and legends.
     pub(super) short: &'static str,
@@ -38,7 +38,8 @@ pub(super) struct Misses {
 }
 
 impl Misses {
-    /// Returns the middle draw, in percent: the few bad ones of [TCBCACHE §4.1] do not move it as they move the mean.
+    /// Returns the middle draw, in percent: the few bad ones of [TCBCACHE §4.1] do not move it as
+    /// they move the mean.
     pub(super) fn median(&self) -> f64 {
         median(&self.draws)
     }
@@ -56,7 +57,7 @@ pub(super) fn draw_seed(context: &Context<'_>, draw: u32) -> u64 {
     context.seed.wrapping_mul(1000).wrapping_add(u64::from(draw))
 }
 
-/// Returns model S with so many sessions at a time and pauses multiplied by `think`.
+/// Returns model S with a number of sessions at a time and pauses multiplied by `think`.
 pub(super) fn model_s(
     context: &Context<'_>,
     sessions: u32,
@@ -102,7 +103,7 @@ fn overlap(context: &Context<'_>, sessions: u32, accesses: usize) -> Overlap {
     }
 }
 
-/// Returns the sessions of the real day, if there is one.
+/// Returns the sessions of the real day, if available.
 pub(super) fn day(context: &Context<'_>) -> Result<Option<LoggedSessions>, ItemError> {
     let Some(path) = context.data_file(DAY) else { return Ok(None) };
     let file = File::open(&path).map_err(ItemError::during("opening the real day"))?;
@@ -112,7 +113,7 @@ pub(super) fn day(context: &Context<'_>) -> Result<Option<LoggedSessions>, ItemE
     Ok(Some(LoggedSessions::cut(entries, Some(context.seed))))
 }
 
-/// Returns the sessions of the real day, laid over each other, if there is one.
+/// Returns the sessions of the real day, overlapped, if available.
 pub(super) fn day_overlapped(
     context: &Context<'_>,
     sessions: u32,
@@ -145,7 +146,8 @@ pub(super) fn draws(context: &Context<'_>) -> u32 {
     context.scale.pick(1, 3, 5)
 }
 
-/// Returns the traces that most items work on: the model at one or two points, and the real day where it is there.
+/// Returns the traces that most items work on: the model at one or two points, and the real day
+/// where it is there.
 pub(super) fn workloads(context: &Context<'_>) -> Result<Vec<Workload>, ItemError> {
     let accesses = length(context);
     let mut workloads = vec![model_s(context, 1600, 4.0, accesses)?];

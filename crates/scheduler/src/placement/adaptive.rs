@@ -1,11 +1,12 @@
 //! The adaptive feedback of Table I: the tree's hash decides, unless the queue it chose is too long
 //! [HRWTREE §3.3, Table I].
 //!
-//! The printed table cannot be executed, so there are three readings of it, each under its own name:
+//! The printed table cannot be executed as it is, so there are three readings of it, each under its
+//! own name:
 //!
 //! | form | what it is | order |
 //! | --- | --- | --- |
-//! | [`Form::Corrected`] | indices mended, threshold with a floor, ties to the highest bid | none |
+//! | [`Form::Corrected`] | indices corrected, threshold with a minimum, ties to the highest bid | none |
 //! | [`Form::OrderSafe`] | the same, and a flow moves only while none of its packets is in flight | per flow |
 //! | [`Form::Printed`] | what can be kept of the print: an overruled thread changes the *core*, queue lengths of threads are updated only when overruled, a threshold of nothing when a node is empty | none |
 
@@ -18,9 +19,9 @@ use crate::topology::{LEVELS_MAX, Topology};
 /// Which reading of Table I.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// With its mistakes mended.
+    /// With its mistakes corrected.
     Corrected,
-    /// Mended, and flows with packets in flight stay.
+    /// Corrected, and flows with packets in flight stay.
     OrderSafe,
     /// As close to the print as can be executed.
     Printed,
@@ -29,15 +30,16 @@ pub enum Form {
 /// When the hash is overruled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Threshold {
-    /// By how much of the shortest queue the chosen one may be longer, in thousandths. `None`: by any amount.
+    /// By how much of the shortest queue the chosen one may be longer, in thousandths. `None`: by
+    /// any amount.
     pub permille: Option<u32>,
-    /// By how much of a mean item it may be longer in any case, in thousandths: what a move costs.
-    pub floor_permille: u32,
+    /// By how much of a mean item it may be longer in any case, in thousandths: the cost of a move.
+    pub least_permille: u32,
 }
 
 impl Threshold {
     /// A tenth of the shortest queue, as the paper chose.
-    pub const PAPER: Self = Self { permille: Some(100), floor_permille: 250 };
+    pub const PAPER: Self = Self { permille: Some(100), least_permille: 250 };
 }
 
 /// Places by the tree's hash, corrected by the length of queues at each level.
@@ -48,12 +50,13 @@ pub struct Adaptive {
     tree: HrwTree,
     load: TreeLoad,
     flows: FlowSlots,
-    /// In the printed form: bytes that threads were told of, which are those of overruled items only.
+    /// In the printed form: the bytes counted for each thread, which are those of overruled items
+    /// only.
     overruled: Vec<u64>,
 }
 
 impl Adaptive {
-    /// Slots of the table as a power of two, where nothing else is asked for.
+    /// Default size of the table, as a power of two.
     pub const BITS: u32 = 16;
 
     /// Returns the policy over a topology with 2^`bits` slots of eight bytes.
@@ -78,7 +81,8 @@ impl Adaptive {
         })
     }
 
-    /// Returns the child of a node that an item goes to: the hash's, or the one with the shortest queue.
+    /// Returns the child of a node that an item goes to: the one the hash chose, or the one with
+    /// the shortest queue.
     fn child(&self, node: u32, item: WorkItem) -> (u32, bool) {
         let hashed = self.tree.winner(node, item.digest);
         let children = self.load.nodes.children(node);
@@ -86,8 +90,8 @@ impl Adaptive {
         let Some(permille) = self.threshold.permille else { return (hashed, false) };
         let mut allowed = u64::from(least) * u64::from(permille) / 1000;
         if self.form != Form::Printed {
-            let floor = u64::from(self.load.backlog.mean_cost()) * u64::from(self.threshold.floor_permille);
-            allowed = allowed.max(floor / 1000);
+            let least = u64::from(self.load.backlog.mean_cost()) * u64::from(self.threshold.least_permille);
+            allowed = allowed.max(least / 1000);
         }
         let own = u64::from(self.load.waiting(hashed)) + u64::from(self.load.backlog.cost(item));
         if own - u64::from(least) <= allowed {
@@ -110,7 +114,8 @@ impl Adaptive {
         (node - self.load.nodes.first_worker) as usize
     }
 
-    /// Table I with its slips: an overruled thread sends the item to the same place below the shortest core.
+    /// Table I with its slips: an overruled thread sends the item to the same place below the
+    /// shortest core.
     fn as_printed(&mut self, item: WorkItem, load: &LoadView<'_>) -> usize {
         let first = self.load.nodes.first_worker;
         let mut node = 0;
@@ -120,7 +125,7 @@ impl Adaptive {
         let hashed = self.tree.winner(node, item.digest);
         let threads = self.load.nodes.children(node);
         let worker = |thread: u32| (thread - first) as usize;
-        // A thread's queue is known only from the items that were overruled; completions shorten it all the same.
+        // Only overruled items count for a thread's queue; completions shorten it all the same.
         let length = |thread: u32| {
             let completed = load.completed_bytes.get(worker(thread)).copied().unwrap_or(0);
             self.overruled[worker(thread)].saturating_sub(completed)
@@ -209,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mended_forms_keep_the_laws() {
+    fn the_corrected_forms_keep_the_laws() {
         for shape in ["1", "3", "8x2x4,-0"] {
             let workers = shape.parse::<Topology>().unwrap().workers();
             for form in [Form::Corrected, Form::OrderSafe] {
@@ -230,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_threshold_without_bound_leaves_the_decision_to_the_hash() {
-        let free = Threshold { permille: None, floor_permille: 0 };
+        let free = Threshold { permille: None, least_permille: 0 };
         for form in [Form::Corrected, Form::OrderSafe, Form::Printed] {
             let mut adaptive = policy("2x2x2", form, free);
             let mut tree = HrwTree::new(&"2x2x2".parse().unwrap());
@@ -247,7 +252,7 @@ mod tests {
     fn any_threshold_takes_items_of_any_size() {
         for permille in [None, Some(0), Some(u32::MAX)] {
             for form in [Form::Corrected, Form::OrderSafe, Form::Printed] {
-                let mut adaptive = policy("2x2x2", form, Threshold { permille, floor_permille: u32::MAX });
+                let mut adaptive = policy("2x2x2", form, Threshold { permille, least_permille: u32::MAX });
                 let items: Vec<WorkItem> = (0..64_u32)
                     .map(|i| WorkItem { digest: i.wrapping_mul(0x9E37_79B9), bytes: u32::MAX })
                     .collect();

@@ -1,20 +1,20 @@
-//! What waits for each worker, as well as a dispatcher can know it.
+//! Estimates of each worker's backlog, from what the dispatcher knows.
 //!
-//! A packet's work is not known before it is done. What is known: how many items and bytes were sent, how many are
-//! completed (a batch late), and perhaps how long each worker was busy. From these a line `time = a·items + b·bytes`
-//! is fitted while the run goes on, and what waits is counted in it. Where nobody measures time, an item counts as its
-//! bytes and a fixed number more.
+//! The work of a packet is unknown until it is done. The dispatcher knows how many items and bytes
+//! it has sent, how many are completed (a batch late), and perhaps how long each worker was busy.
+//! It fits a line `time = a·items + b·bytes` to these during the run and expresses backlogs in it.
+//! Without measured times, an item counts as its bytes plus a constant.
 
 use super::{LoadView, WorkItem, WorkerId};
 use crate::topology::{CAPACITY_FULL, Topology};
 
-/// What an item costs beside its bytes, in bytes, while nothing has been measured.
+/// Cost of an item beside its bytes, in bytes, until times have been measured.
 const ITEM_BYTES: u64 = 256;
 /// Fractional bits of the line's two numbers.
 const FRACTION: u32 = 8;
 /// Measurements after which a new line is drawn.
 const FIT_EVERY: u32 = 256;
-/// What the sums keep when a new line is drawn.
+/// Share of the sums that survives a new fit.
 const KEEP: f64 = 0.75;
 
 /// The cost of an item: `item + byte · bytes`.
@@ -25,7 +25,7 @@ pub(super) struct Cost {
     /// Sums over the measurements: items², items·bytes, bytes², items·time, bytes·time.
     sums: [f64; 5],
     measured: u32,
-    /// A new line was drawn, and estimates of the old one are to be made anew.
+    /// The line has changed, so estimates by the old one must be recomputed.
     refitted: bool,
 }
 
@@ -45,7 +45,7 @@ impl Cost {
         (self.item.wrapping_mul(items).wrapping_add(self.byte.wrapping_mul(bytes))) >> FRACTION
     }
 
-    /// Returns costs that were given.
+    /// Returns the given costs.
     #[cfg(test)]
     pub(super) fn drawn(item: u64, byte: u64) -> Self {
         Self { item, byte, ..Self::new() }
@@ -70,7 +70,8 @@ impl Cost {
         }
     }
 
-    /// Least squares through the origin; where the two cannot be told apart, all is put on the items.
+    /// Least squares through the origin. If the measurements cannot separate the two coefficients,
+    /// items carry all of the cost.
     #[expect(clippy::cast_sign_loss, reason = "negative slopes are replaced before")]
     fn fit(&mut self) {
         let [xx, xy, yy, xt, yt] = self.sums;
@@ -140,22 +141,22 @@ impl Backlog {
         self.waiting.len()
     }
 
-    /// Takes in what the dispatcher knows. Cost: a few operations a worker, so once a batch.
+    /// Reads the dispatcher's counters. Cost: a few operations per worker, once per batch.
     pub(crate) fn refresh(&mut self, load: &LoadView<'_>) {
         let count = self.waiting.len();
         if load.sent.len() < count || load.completed.len() < count {
-            return; // Nothing is told: what was assigned is what is known.
+            return; // Without counters, the assigned items are the estimate.
         }
-        let bytes_told = load.sent_bytes.len() >= count && load.completed_bytes.len() >= count;
-        let time_told = load.busy.len() >= count;
+        let has_bytes = load.sent_bytes.len() >= count && load.completed_bytes.len() >= count;
+        let has_time = load.busy.len() >= count;
         let refitted = std::mem::take(&mut self.cost.refitted);
         for worker in 0..count {
             let (sent, completed) = (load.sent[worker], load.completed[worker]);
             if sent == self.sent[worker] && completed == self.completed[worker] && !refitted {
                 continue; // What was assigned arrived, and nothing is done: the estimate stands.
             }
-            if completed != self.completed[worker] && time_told {
-                let bytes = if bytes_told { load.completed_bytes[worker] } else { 0 };
+            if completed != self.completed[worker] && has_time {
+                let bytes = if has_bytes { load.completed_bytes[worker] } else { 0 };
                 self.cost.measure(
                     completed.wrapping_sub(self.completed[worker]),
                     bytes.wrapping_sub(self.completed_bytes[worker]),
@@ -167,7 +168,7 @@ impl Backlog {
             self.completed[worker] = completed;
             self.sent[worker] = sent;
             let items = sent.saturating_sub(completed);
-            let bytes = if bytes_told {
+            let bytes = if has_bytes {
                 load.sent_bytes[worker].saturating_sub(load.completed_bytes[worker])
             } else {
                 0
@@ -181,7 +182,7 @@ impl Backlog {
         u32::try_from(cost.saturating_mul(self.scale[worker]) >> 16).unwrap_or(u32::MAX)
     }
 
-    /// Counts an item for a worker; returns its place in the worker's queue and what it adds to the backlog.
+    /// Counts an item for a worker; returns its position in the worker's queue and its cost.
     #[inline]
     pub(crate) fn assign(&mut self, worker: usize, item: WorkItem) -> (u64, u32) {
         let cost = self.cost.of(1, u64::from(item.bytes));
@@ -192,9 +193,11 @@ impl Backlog {
         (self.sent[worker], added)
     }
 
-    /// Says whether the item at a place of a worker's queue, and so all before it, is done with.
+    /// Returns whether the item at a position of a worker's queue, and so every earlier one, is
+    /// completed.
     ///
-    /// A place beyond what was sent belongs to an item that was dropped on the way: it is done with when all is.
+    /// A position beyond `sent` belongs to an item that was dropped on the way; it counts as
+    /// completed when the queue is empty.
     #[inline]
     pub(crate) fn is_done(&self, worker: usize, place: u64) -> bool {
         self.completed[worker] >= place.min(self.sent[worker])
@@ -218,20 +221,21 @@ impl Backlog {
         u32::try_from(self.mean >> 4).unwrap_or(u32::MAX)
     }
 
-    /// Returns a worker as others call it.
+    /// Returns a worker's id from its index.
     #[inline]
     pub(crate) fn id(worker: usize) -> WorkerId {
         WorkerId::from(worker as u16)
     }
 }
 
-/// Returns the place of the least value; of equal ones some `digest` chooses, so that they share the work.
+/// Returns the place of the least value; of equal ones some `digest` chooses, so that they share
+/// the work.
 ///
-/// Value and place are compared as one number, in four lines at once: nothing here depends on a branch that a
-/// processor would have to guess.
+/// Compares value and index as one number, in four independent lanes, without a branch that the
+/// processor would have to predict.
 #[inline]
 pub(crate) fn least_by(values: &[u32], digest: u32) -> usize {
-    // Places are below 1024, and any exclusive or with such a number is another order of them.
+    // Indices are below 1024, and an exclusive or with such a number permutes them.
     let order = u64::from(digest >> 7) & 0x3FF;
     let key = |place: usize, value: u32| (u64::from(value) << 16) | (place as u64 ^ order);
     let mut least = [u64::MAX; 4];
@@ -306,7 +310,8 @@ mod tests {
         assert_eq!(backlog.cost(WorkItem { digest: 0, bytes: 1000 }).abs_diff(18_500) / 100, 0);
     }
 
-    /// Returns the cost of an item of no bytes and of one of a thousand, learnt from measured times.
+    /// Returns the cost of an item of no bytes and of one of a thousand, learnt from measured
+    /// times.
     fn learnt(time: impl Fn(u64, u64) -> u64, bytes: impl Fn(u64, u64) -> u64) -> (u64, u64) {
         let mut cost = Cost::new();
         let mut state = 7;
@@ -329,12 +334,12 @@ mod tests {
         // Less time for more items: all is the bytes'.
         let (item, large) = learnt(|items, bytes| (20 * bytes).saturating_sub(300 * items), any);
         assert!(item == 0 && (19_000..20_000).contains(&large), "{item} {large}");
-        // Items of one size: the two cannot be told apart.
+        // Items of one size: the fit cannot separate the coefficients.
         assert_eq!(learnt(|items, bytes| 500 * items + 2 * bytes, |items, _| 100 * items), (700, 700));
     }
 
     #[test]
-    fn what_is_told_in_part_is_not_told() {
+    fn counters_for_some_workers_only_are_ignored() {
         let mut backlog = two();
         backlog.refresh(&LoadView { completed: &[3, 3], ..LoadView::idle() });
         backlog.refresh(&LoadView { sent: &[3, 3], completed: &[1], ..LoadView::idle() });
@@ -352,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_is_found_and_equal_ones_take_turns() {
+    fn the_least_is_found_and_equal_ones_alternate() {
         let mut state = 1;
         for count in [1, 2, 3, 4, 5, 16, 63, 1024] {
             let mut ties = vec![0_u32; count];

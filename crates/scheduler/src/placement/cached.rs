@@ -1,7 +1,7 @@
 //! The decisions of a policy that looks at the digest only, remembered.
 //!
-//! Unlike the paper's table of weights, 256 bytes a flow that are still to be compared, this keeps what came of the
-//! comparison: eight bytes a flow.
+//! Unlike the paper's table of weights, 256 bytes per flow that still have to be compared, this
+//! keeps the result of the comparison: eight bytes per flow.
 
 use flowloom_cpu::prefetch;
 
@@ -9,7 +9,7 @@ use super::{
     ByDigest, Decision, LoadView, OrderGuarantee, Placement, SetupError, WorkItem, WorkerId, bounded,
 };
 
-/// Remembers the worker of recent digests; decides exactly as the policy it stands before.
+/// Remembers the worker of recent digests; decides exactly as the wrapped policy.
 #[derive(Clone)]
 pub struct Cached<P> {
     policy: P,
@@ -27,11 +27,11 @@ impl<P: core::fmt::Debug> core::fmt::Debug for Cached<P> {
     }
 }
 
-/// What no line can hold: there is no such worker.
+/// Marks an empty line; no worker has this number.
 const EMPTY: u64 = u64::MAX;
 
 impl<P: ByDigest> Cached<P> {
-    /// Lines of the memory as a power of two, where nothing else is asked for: 512 KiB.
+    /// Default number of lines, as a power of two: 512 KiB.
     pub const BITS: u32 = 16;
 
     /// Returns the policy with a memory of 2^`bits` decisions of eight bytes.

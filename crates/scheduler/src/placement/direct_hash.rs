@@ -1,13 +1,14 @@
 //! Direct hash: a flow's digest decides, once and for all [FLOWNP §5.2.2].
 //!
-//! No state, and order within a flow by construction. A heavy flow cannot be helped: its worker has it for life.
+//! It has no state, and keeps the order within a flow by construction. It cannot move a heavy flow
+//! away from its worker.
 
 use super::{Decision, LoadView, OrderGuarantee, Placement, WorkItem, WorkerCount, WorkerId};
 
 /// Places each flow by its digest.
 ///
-/// Unlike the paper, which takes a CRC modulo the number of threads, the digest is keyed and scaled by
-/// multiplication: the same spread without a division, and no attacker can aim at one worker.
+/// Unlike the paper, which takes a CRC modulo the number of threads, the digest is keyed and scaled
+/// by multiplication: the same spread without a division, and no attacker can aim at one worker.
 #[derive(Clone, Copy, Debug)]
 pub struct DirectHash {
     workers: WorkerCount,

@@ -1,4 +1,5 @@
-//! Flow-based scheduling: the least loaded worker at the first packet, and then that worker for life [LFB slide 4].
+//! Flow-based scheduling: the least loaded worker at the first packet, and then that worker for
+//! life [LFB slide 4].
 
 use flowloom_cpu::prefetch;
 
@@ -7,11 +8,13 @@ use super::{Decision, LoadView, OrderGuarantee, Placement, SetupError, WorkItem,
 use crate::topology::Topology;
 
 /// A slot that no flow has used.
-const NOBODY: u16 = u16::MAX;
+const NO_WORKER: u16 = u16::MAX;
 
-/// Places a flow on the worker that has least waiting when its first packet arrives, and keeps it there.
+/// Places a flow on the worker that has least waiting when its first packet arrives, and keeps it
+/// there.
 ///
-/// The table is one of 2^`bits` slots, two bytes each, that flows with digests beginning alike share.
+/// The table has 2^`bits` slots of two bytes, which flows share whose digests begin with the same
+/// bits.
 #[derive(Clone)]
 pub struct Fixed {
     backlog: Backlog,
@@ -29,7 +32,7 @@ impl core::fmt::Debug for Fixed {
 }
 
 impl Fixed {
-    /// Slots of the table as a power of two, where nothing else is asked for.
+    /// Default size of the table, as a power of two.
     pub const BITS: u32 = 20;
 
     /// Returns the policy over the workers of a topology.
@@ -39,7 +42,7 @@ impl Fixed {
     /// [`SetupError::Parameter`] for a table of more than 2²⁴ slots.
     pub fn new(topology: &Topology, bits: u32) -> Result<Self, SetupError> {
         bounded("table bits", u64::from(bits), 0, 24)?;
-        Ok(Self { backlog: Backlog::new(topology), homes: vec![NOBODY; 1 << bits], shift: 32 - bits })
+        Ok(Self { backlog: Backlog::new(topology), homes: vec![NO_WORKER; 1 << bits], shift: 32 - bits })
     }
 }
 
@@ -52,7 +55,7 @@ impl Placement for Fixed {
         for (&item, decision) in items.iter().zip(decisions) {
             let slot = (u64::from(item.digest) >> self.shift) as usize;
             let home = &mut self.homes[slot];
-            if *home == NOBODY {
+            if *home == NO_WORKER {
                 *home = least_by(self.backlog.waiting(), item.digest) as u16;
             }
             let worker = usize::from(*home);

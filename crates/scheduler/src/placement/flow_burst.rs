@@ -1,13 +1,16 @@
-//! Flow-burst scheduling: a flow stays where it has packets, and begins anew wherever least is waiting [LFB slide 5].
+//! Flow-burst scheduling: a flow stays on the worker that has its packets, and restarts on the
+//! least loaded worker once it has none in flight [LFB slide 5].
 //!
-//! The same contract as an event device's atomic queues: a tag in progress is pinned, an idle one is free.
+//! The same contract as an event device's atomic queues: a tag in progress is pinned, an idle one
+//! is free.
 
 use super::backlog::{Backlog, least_by};
 use super::flows::{FlowSlots, SLOTS_MAX, Whereabouts};
 use super::{Decision, LoadView, OrderGuarantee, Placement, SetupError, WorkItem, bounded};
 use crate::topology::Topology;
 
-/// Places a packet with the others of its flow that are in flight, and on the least loaded worker where there are none.
+/// Places a packet with the packets of its flow that are in flight, or on the least loaded worker
+/// if there are none.
 #[derive(Clone, Debug)]
 pub struct FlowBurst {
     backlog: Backlog,
@@ -15,7 +18,7 @@ pub struct FlowBurst {
 }
 
 impl FlowBurst {
-    /// Slots of the table as a power of two, where nothing else is asked for.
+    /// Default size of the table, as a power of two.
     pub const BITS: u32 = 16;
 
     /// Returns the policy over the workers of a topology with 2^`bits` slots of eight bytes.

@@ -1,27 +1,30 @@
-//! FlowPin: a flow moves only while none of its packets is in flight, and only where that is worth it.
+//! FlowPin: a flow moves only while none of its packets is in flight, and only where that is worth
+//! it.
 //!
 //! ```text
 //!  in flight ──────────────▶ its worker
 //!  idle ── last worker's pipeline and thread not much longer than the others ──▶ last worker
-//!       ── else, if it is the thread, another of its pipeline: the cache is shared ──▶ the shortest there
+//!       ── else, if it is the thread: the shortest of its pipeline (same cache)
 //!       ── else the shortest thread of the shortest pipeline ──▶ that one
 //! ```
 //!
-//! Nothing comes back per packet: a flow is idle when its worker has completed as many items as were sent to it up to
-//! the flow's last. What waits is estimated from items, bytes and, where it is measured, time; at the thread it says
-//! how long a packet would wait, at the pipeline who would slow it down. So an elephant's siblings are left alone
-//! with it, and it alone fills its pipeline. Where workers differ in speed, backlogs are compared as the time until a
-//! packet more would be done.
+//! The policy needs no feedback per packet: a flow is idle when its worker has completed as many
+//! items as were sent to it up to the flow's last. Backlogs are estimated from items, bytes and,
+//! where measured, time. At the thread the backlog tells how long a packet would wait, at the
+//! pipeline how many siblings would slow it down. So the siblings of an elephant stay idle, and it
+//! fills its pipeline alone. Where workers differ in speed, backlogs are compared as the time until
+//! one more packet would be done.
 //!
-//! "Much longer" is between a quarter of a packet and two: half of the shortest pipeline's backlog. A move that
-//! shortens nobody's idle time soon only costs: the flow a fetch of its state, and the dispatcher a search.
+//! "Much longer" is between a quarter of a packet and two: half of the shortest pipeline's backlog.
+//! A move that prevents no idle time only costs: the flow a fetch of its state, and the dispatcher
+//! a search.
 
-use super::board::Board;
 use super::flows::{FlowSlots, SLOTS_MAX};
+use super::load_index::LoadIndex;
 use super::{Decision, LoadView, OrderGuarantee, Placement, SetupError, WorkItem, bounded};
 use crate::topology::Topology;
 
-/// Places flows where they are, unless another place is better by more than a move costs.
+/// Leaves flows where they are, unless another worker is better by more than the cost of a move.
 ///
 /// # Examples
 ///
@@ -37,12 +40,12 @@ use crate::topology::Topology;
 /// ```
 #[derive(Clone, Debug)]
 pub struct FlowPin {
-    board: Board,
+    index: LoadIndex,
     flows: FlowSlots,
 }
 
 impl FlowPin {
-    /// Slots of the table as a power of two, where nothing else is asked for: 512 KiB.
+    /// Default size of the table, as a power of two: 512 KiB.
     pub const BITS: u32 = 16;
 
     /// Returns the policy over a topology with 2^`bits` slots of eight bytes.
@@ -54,17 +57,17 @@ impl FlowPin {
     /// [`SetupError::Parameter`] for more than 2²⁴ slots.
     pub fn new(topology: &Topology, bits: u32) -> Result<Self, SetupError> {
         bounded("table bits", u64::from(bits), 0, u64::from(SLOTS_MAX.ilog2()))?;
-        Ok(Self { board: Board::new(topology), flows: FlowSlots::new(bits) })
+        Ok(Self { index: LoadIndex::new(topology), flows: FlowSlots::new(bits) })
     }
 }
 
 impl Placement for FlowPin {
     fn place(&mut self, items: &[WorkItem], load: &LoadView<'_>, decisions: &mut [Decision]) {
-        self.board.place(&mut self.flows, items, load, decisions);
+        self.index.place(&mut self.flows, items, load, decisions);
     }
 
     fn workers(&self) -> Option<usize> {
-        Some(self.board.workers())
+        Some(self.index.workers())
     }
 
     fn order(&self) -> OrderGuarantee {
@@ -89,7 +92,7 @@ mod tests {
         }
     }
 
-    /// Places one packet of a flow with every worker's counters as given.
+    /// Places one packet of a flow with the given counters of every worker.
     fn place(policy: &mut FlowPin, digest: u32, sent: &[u64], completed: &[u64]) -> usize {
         let mut decision = [Decision::Drop];
         let load = LoadView { sent, completed, ..LoadView::idle() };

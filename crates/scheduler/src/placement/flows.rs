@@ -1,25 +1,26 @@
 //! Where the last packet of a flow went, and whether it is still there.
 //!
-//! A worker completes items in the order it got them. So a flow needs no counter of packets in flight: it has none
-//! when the worker's count of completed items has reached the place of the flow's last packet. One word a flow, written
-//! by the dispatcher alone.
+//! A worker completes items in the order in which it got them. So a flow needs no counter of
+//! packets in flight: it has none when the worker's count of completed items has reached the
+//! position of the flow's last packet. One word per flow, which only the dispatcher writes.
 
 use flowloom_cpu::prefetch;
 
 use super::WorkItem;
 use super::backlog::Backlog;
 
-/// The bits of a slot that hold the worker; the others hold the place in its queue.
+/// The bits of a slot that contain the worker; the others contain the position in its queue.
 const WORKER_BITS: u32 = 16;
 /// The worker of a slot that no flow has used.
-const NOBODY: u64 = 0xFFFF;
+const NO_WORKER: u64 = 0xFFFF;
 
 /// The most slots: 128 MiB of them.
 pub(crate) const SLOTS_MAX: u64 = 1 << 24;
 
-/// A slot for each of many groups of flows: those whose digests begin alike.
+/// One slot for each of many groups of flows: those whose digests begin with the same bits.
 ///
-/// Flows of one slot are placed together while any of them has packets in flight, which keeps the order of each.
+/// Flows of one slot are placed together while any of them has packets in flight, which keeps the
+/// order of each.
 #[derive(Clone)]
 pub(crate) struct FlowSlots {
     slots: Vec<u64>,
@@ -32,7 +33,7 @@ impl core::fmt::Debug for FlowSlots {
     }
 }
 
-/// What a slot says.
+/// The contents of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whereabouts {
     /// No packet of the flow has been seen.
@@ -46,10 +47,10 @@ pub(crate) enum Whereabouts {
 impl FlowSlots {
     /// Returns 2^`bits` slots that no flow has used.
     pub(crate) fn new(bits: u32) -> Self {
-        Self { slots: vec![NOBODY; 1 << bits], shift: 32 - bits }
+        Self { slots: vec![NO_WORKER; 1 << bits], shift: 32 - bits }
     }
 
-    /// Asks for the slots of a batch before the first is read: memory answers all at once.
+    /// Prefetches the slots of a batch before the first is read, so that memory accesses overlap.
     #[inline]
     pub(crate) fn request(&self, items: &[WorkItem]) {
         for &item in items {
@@ -67,8 +68,8 @@ impl FlowSlots {
     #[inline]
     pub(crate) fn find(&self, slot: usize, backlog: &Backlog) -> Whereabouts {
         let word = self.slots[slot];
-        let worker = word & NOBODY;
-        if worker == NOBODY {
+        let worker = word & NO_WORKER;
+        if worker == NO_WORKER {
             return Whereabouts::Unseen;
         }
         let worker = worker as usize;
@@ -98,11 +99,12 @@ impl FlowSlots {
 pub(crate) struct Slot<'a>(&'a mut u64);
 
 impl Slot<'_> {
-    /// Returns the worker that had the last packet of its flows, and that packet's place in the worker's queue.
+    /// Returns the worker that had the last packet of its flows, and that packet's place in the
+    /// worker's queue.
     #[inline]
     pub(crate) fn last(&self) -> Option<(usize, u64)> {
-        let worker = *self.0 & NOBODY;
-        (worker != NOBODY).then_some((worker as usize, *self.0 >> WORKER_BITS))
+        let worker = *self.0 & NO_WORKER;
+        (worker != NO_WORKER).then_some((worker as usize, *self.0 >> WORKER_BITS))
     }
 
     /// Notes that the flow's last packet has a place in a worker's queue.

@@ -1,9 +1,10 @@
-//! The tree of 2009 to the letter: the same formula, the same digest and numbers counted anew at each level
-//! [HRWTREE §3.2].
+//! The tree of 2009 exactly as printed: the same formula and digest at each level, and node numbers
+//! that restart at each node [HRWTREE §3.2].
 //!
-//! It is here to be measured. If core j has the highest of eight bids, bid j is also the highest of any few of them
-//! that it is among; so a pipeline or thread of the same number wins again below, and most threads of a core can never
-//! win. In a tree of 8x2x4, 34 of 64 threads get no flow at all.
+//! The module exists to be measured. If core j has the highest of eight bids, bid j is also the
+//! highest of any subset that contains it; so a pipeline or thread of the same number wins again
+//! below, and most threads of a core can never win. In a tree of 8x2x4, 34 of 64 threads get no
+//! flow at all.
 
 use flowloom_flow_key::hash::hrw::weight;
 

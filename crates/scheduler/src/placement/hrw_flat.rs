@@ -1,18 +1,20 @@
 //! Highest random weight over all workers at once [HRWTREE §3.1].
 //!
-//! Every worker bids for a flow with a pseudo-random weight; the highest bid wins. When the set of workers changes,
-//! only the flows of the workers that came or went move. Workers are known by their numbers, which begin at zero: so it is the last
-//! that comes or goes, and it takes the number of another that leaves.
+//! Every worker bids for a flow with a pseudo-random weight; the highest bid wins. When a worker
+//! joins or leaves, only its flows move. Workers are numbered from zero, so only the last one can
+//! join or leave; if another one leaves, the last takes its number.
 
 use flowloom_flow_key::hash::hrw::weight;
 
 use super::{ByDigest, Decision, LoadView, OrderGuarantee, Placement, WorkItem, WorkerCount, WorkerId};
 
-/// Places each flow on the worker with the highest weight for it. Cost: one weight per worker and packet.
+/// Places each flow on the worker with the highest weight for it. Cost: one weight per worker and
+/// packet.
 ///
 /// # Examples
 ///
-/// Servers behind a load balancer, of which one from the middle leaves. The last gets its number, so no flows move but those of these two:
+/// Servers behind a load balancer, of which one from the middle leaves. The last gets its number,
+/// so no flows move but those of these two:
 ///
 /// ```
 /// use flowloom_scheduler::{ByDigest, HrwFlat, WorkerCount};
@@ -20,7 +22,8 @@ use super::{ByDigest, Decision, LoadView, OrderGuarantee, Placement, WorkItem, W
 /// let mut servers = vec!["berlin", "lagos", "lima", "oslo"];
 /// let before = HrwFlat::new(WorkerCount::new(servers.len())?);
 /// let digests = (0..10_000_u32).map(|flow| flow.wrapping_mul(0x9E37_79B9));
-/// let was: Vec<&str> = digests.clone().map(|digest| servers[before.worker(digest).index()]).collect();
+/// let was: Vec<&str> =
+///     digests.clone().map(|digest| servers[before.worker(digest).index()]).collect();
 ///
 /// servers.swap_remove(1);
 /// let after = HrwFlat::new(WorkerCount::new(servers.len())?);

@@ -1,10 +1,11 @@
-//! Highest random weight level by level: a core, one of its pipelines, one of its threads [HRWTREE §3.2].
+//! Highest random weight level by level: a core, one of its pipelines, one of its threads [HRWTREE
+//! §3.2].
 //!
-//! Unlike the paper, nodes bid under numbers that are unique in the whole tree, and with the weight of what they can
-//! do. The paper's formula taken literally is [`super::hrw_2009`], which says why.
+//! Unlike the paper, nodes bid under numbers that are unique in the whole tree, and with the weight
+//! of their capacity. [`super::hrw_2009`] has the paper's formula taken literally, and its effect.
 //!
-//! The numbers are places in the topology. A worker that leaves gives others other numbers unless it was the last, and their flows
-//! move too.
+//! The numbers are positions in the topology. A worker that leaves changes the numbers of others
+//! unless it was the last, and their flows move too.
 
 use super::rendezvous::{NegativeLog, bid};
 use super::tree::Nodes;
@@ -13,7 +14,8 @@ use crate::topology::Topology;
 
 /// Places each flow on the winner among the children of the winner among … the outermost nodes.
 ///
-/// A worker gets flows in proportion to its capacity. Cost: one bid per child on the way, 14 in a tree of 8x2x4.
+/// A worker gets flows in proportion to its capacity. Cost: one bid per child on the way, 14 in a
+/// tree of 8x2x4.
 #[derive(Clone, Debug)]
 pub struct HrwTree {
     nodes: Nodes,
@@ -37,7 +39,7 @@ impl HrwTree {
         Self { nodes, uneven, reciprocal, log: NegativeLog::new() }
     }
 
-    /// Returns what a child offers a flow: the least of its parent's children wins.
+    /// Returns a child's bid for a flow: the least among its parent's children wins.
     #[inline]
     pub(super) fn offer(&self, parent: u32, child: u32, digest: u32) -> u64 {
         let bid = bid(digest, child);
@@ -135,7 +137,8 @@ mod tests {
         let counts = shares(&"8x2x4".parse().unwrap(), keys);
         let mean = f64::from(keys) / 64.0;
         let variance = counts.iter().map(|count| (count - mean).powi(2)).sum::<f64>() / 63.0;
-        // 1.3 times the noise of drawing is three standard deviations of what 64 counts show by chance.
+        // 1.3 times the sampling noise is three standard deviations of what 64 counts show by
+        // chance.
         assert!(variance.sqrt() <= 1.3 * mean.sqrt(), "{} against {}", variance.sqrt(), mean.sqrt());
     }
 
@@ -162,7 +165,8 @@ mod tests {
             let (before, after) = (all.worker(digest), less.worker(digest));
             moved += usize::from(before.index() != 7 && before != after);
         }
-        // The core that lost a worker bids for less: some flows of its others follow, a fraction of 3/8.
+        // The core that lost a worker bids for less: a fraction of 3/8 of its other workers' flows
+        // moves too.
         assert!(moved < 20_000 / 4, "{moved}");
     }
 }

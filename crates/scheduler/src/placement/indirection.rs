@@ -1,10 +1,12 @@
-//! Indirection: digests choose an entry of a table, and the table says which worker [LFB slide 5].
+//! Indirection: a digest selects an entry of a table, and the entry names the worker [LFB slide 5].
 //!
-//! The table of a network card has 128 entries. Left alone it is a hash with rounding: of 63 workers, two own three
-//! entries and the others two. Rebalanced, it is the adaptive hash of receive-side scaling: entries move from the most
-//! to the least loaded worker. As in RSS++ a period's bytes are the load and the move is greedy.
+//! The table of a network card has 128 entries. A fixed table is a hash with rounding: of 63
+//! workers, two own three entries and the others two. A rebalanced one is the adaptive hash of
+//! receive-side scaling: entries move from the most to the least loaded worker. As in RSS++, a
+//! period's bytes are the load and the move is greedy.
 //!
-//! Unlike RSS++, which accepts a moment of disorder, an entry moves only while none of its packets is in flight.
+//! Unlike RSS++, which accepts a moment of disorder, an entry moves only while none of its packets
+//! is in flight.
 
 use super::backlog::Backlog;
 use super::{Decision, LoadView, OrderGuarantee, Placement, SetupError, WorkItem, WorkerId, bounded};
@@ -39,7 +41,7 @@ struct Balance {
     place: Vec<u64>,
     /// Load of each entry; halved every period.
     load: Vec<u64>,
-    /// Where an entry is to move as soon as none of its packets is in flight.
+    /// Where an entry moves as soon as none of its packets is in flight.
     target: Vec<u16>,
     period: u32,
     left: u32,
@@ -48,10 +50,10 @@ struct Balance {
 impl Indirection {
     /// Entries of the table of a network card.
     pub const ENTRIES: usize = 128;
-    /// Items between two rebalancings, where nothing else is asked for.
+    /// Default number of items between two rebalancings.
     pub const PERIOD: u32 = 8192;
 
-    /// Returns a table that stays as it is: entries are dealt to the workers in turn.
+    /// Returns a fixed table, with entries assigned to the workers round robin.
     ///
     /// # Errors
     ///
@@ -94,7 +96,8 @@ impl Indirection {
 }
 
 impl Balance {
-    /// Plans moves from the worker with the largest load per capacity to the one with the smallest, while the gap shrinks.
+    /// Plans moves from the worker with the largest load per capacity to the one with the smallest,
+    /// while the gap shrinks.
     fn plan(&mut self) {
         let mut loads = vec![0_u64; self.capacity.len()];
         for (&load, &target) in self.load.iter().zip(&self.target) {
@@ -107,7 +110,8 @@ impl Balance {
             else {
                 return;
             };
-            // The gap shrinks where the load moved is below it; the largest such entry closes most of it.
+            // The gap shrinks where the load moved is below it; the largest such entry closes most
+            // of it.
             let gap = per_capacity(&most) - per_capacity(&least);
             let shift =
                 |load: u64| (load << 10) / self.capacity[most] + (load << 10) / self.capacity[least];
@@ -214,10 +218,11 @@ mod tests {
             balance.plan();
             balance.target
         };
-        // Per capacity 0.9, 0.4 and 0.8: the 30 of worker 0 go to 1 and make it 1.0, of which 10 come back: 0.7, 0.8, 0.8.
+        // Per capacity 0.9, 0.4 and 0.8: the 30 of worker 0 move to worker 1 and make it 1.0; 10
+        // move back: 0.7, 0.8, 0.8.
         let loads = [60, 10, 10, 30, 10, 30];
         assert_eq!(planned(&[100, 50, 50], &[0, 1, 2, 0, 1, 2], &loads), [0, 0, 2, 1, 1, 2]);
-        // One of the two moves. Then a worker is without, and a move would only make another one so.
+        // One of the two moves. Another move would only leave another worker without entries.
         assert_eq!(planned(&[100; 3], &[0, 0, 1, 2], &[50, 50, 0, 0]), [1, 0, 1, 2]);
         assert_eq!(planned(&[100; 3], &[0, 1, 2], &[7, 7, 7]), [0, 1, 2]);
     }

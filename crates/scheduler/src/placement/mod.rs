@@ -1,7 +1,9 @@
-//! The seam: a policy decides for a batch of work items, given what each worker has waiting.
+//! Placement policies: for a batch of work items, which worker gets each, given the load of the
+//! workers.
 //!
-//! What a decision costs depends on the workers where a policy compares them. Instructions an item, in batches of 32 on x86-64 with
-//! AVX2; the second number is for flows that it does not know yet, where that differs:
+//! Where a policy compares workers, the cost of a decision depends on their number. Instructions
+//! per item, in batches of 32 on x86-64 with AVX2; the second number is for flows that the policy
+//! has not seen:
 //!
 //! | policy | 4 workers | 64 | 1024 |
 //! | --- | --- | --- | --- |
@@ -17,7 +19,6 @@
 
 pub mod adaptive;
 mod backlog;
-mod board;
 pub mod cached;
 pub mod direct_hash;
 pub mod fixed;
@@ -28,6 +29,7 @@ pub mod hrw_2009;
 pub mod hrw_flat;
 pub mod hrw_tree;
 pub mod indirection;
+mod load_index;
 pub mod min_load;
 pub mod modulo;
 pub(crate) mod rendezvous;
@@ -63,7 +65,7 @@ impl core::fmt::Display for WorkerId {
     }
 }
 
-/// How many workers there are: between 1 and [`WORKERS_MAX`].
+/// A number of workers between 1 and [`WORKERS_MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerCount(u16);
 
@@ -93,13 +95,13 @@ impl WorkerCount {
     }
 }
 
-/// A policy that cannot be set up.
+/// Why a policy, topology or workload is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SetupError {
-    /// A number of workers that cannot be.
+    /// An invalid number of workers.
     Workers {
-        /// What was asked for.
+        /// The requested number.
         workers: usize,
     },
     /// A tree with no level, too many, or places of unequal depth.
@@ -107,7 +109,7 @@ pub enum SetupError {
         /// The levels of the tree, or of the place that differs.
         levels: usize,
     },
-    /// A worker whose capacity is zero or beyond all bounds.
+    /// A worker whose capacity is zero or above the maximum.
     Capacity {
         /// The worker.
         worker: usize,
@@ -121,23 +123,23 @@ pub enum SetupError {
     },
     /// A text that describes no topology.
     Text {
-        /// What could not be read.
+        /// The part that is not valid.
         part: &'static str,
     },
-    /// A number of a policy's, an intake's or a machine's that lies outside its bounds.
+    /// A number of a policy's, an policy's or a machine's that lies outside its bounds.
     Parameter {
         /// Its name.
         name: &'static str,
-        /// What was asked for.
+        /// The given value.
         value: u64,
         /// The least that can be.
         least: u64,
         /// The most that can be.
         most: u64,
     },
-    /// Work that holds no packet, or no flow.
+    /// A workload without packets, or without flows.
     NoWork,
-    /// Work of fewer flows than there are workers.
+    /// A workload with fewer flows than workers.
     FewFlows {
         /// The workers.
         workers: u16,
@@ -159,42 +161,44 @@ impl core::fmt::Display for SetupError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::Workers { workers } => {
-                write!(f, "{workers} workers cannot be placed onto: between 1 and {WORKERS_MAX} can")
+                write!(f, "invalid number of workers {workers}: must be from 1 to {WORKERS_MAX}")
             }
             Self::Levels { levels } => write!(
                 f,
-                "a topology with a place of {levels} levels: every worker's place has the same 1 to {} levels",
+                "invalid topology: a worker has a place of {levels} levels; all places must have the same \
+                 number of levels, from 1 to {}",
                 crate::topology::LEVELS_MAX
             ),
             Self::Capacity { worker, capacity } => write!(
                 f,
-                "worker {worker} has a capacity of {capacity} %: between 1 and {} can be; take out a thread with -{worker}",
+                "invalid capacity {capacity} % of worker {worker}: must be from 1 to {}; remove a thread with \
+                 -{worker}",
                 crate::topology::CAPACITY_MAX
             ),
             Self::SamePlace { worker } => {
-                write!(f, "worker {worker} has the place of the worker before it")
+                write!(f, "invalid topology: worker {worker} has the place of the worker before it")
             }
             Self::Text { part } => write!(
                 f,
-                "no topology: the {part} cannot be read; write for example 8x2x4, or 8x2x4,-0,5=50 \
+                "invalid topology: cannot read the {part}; write for example 8x2x4, or 8x2x4,-0,5=50 \
                  without thread 0 and with thread 5 at half speed"
             ),
             Self::Parameter { name, value, least, most } => {
-                write!(f, "{name} is {value}: between {least} and {most} can be")
+                write!(f, "invalid {name} {value}: must be from {least} to {most}")
             }
             Self::FewFlows { workers, flows } => write!(
                 f,
-                "{workers} workers and {flows} flows: whoever keeps a flow's order leaves some without work; \
-                 take a smaller topology, or traffic of more flows"
+                "{flows} flows cannot occupy {workers} workers in order; use a smaller topology, or traffic \
+                 with more flows"
             ),
-            Self::NoWork => f.write_str("no packet with a flow to schedule: give a trace that has some"),
+            Self::NoWork => f.write_str("no packet has a flow to schedule: use a trace that has some"),
         }
     }
 }
 
 impl core::error::Error for SetupError {}
 
-/// What a policy knows of a packet.
+/// What a policy sees of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkItem {
     /// The worker bits of the flow's hash: equal for all packets of a flow, in either direction.
@@ -203,34 +207,36 @@ pub struct WorkItem {
     pub bytes: u32,
 }
 
-/// What becomes of a work item.
+/// What the dispatcher does with a work item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// It goes to this worker.
+    /// The item goes to this worker.
     To(WorkerId),
     /// It is dropped, and counted as packets are that found a ring full.
     Drop,
 }
 
-/// What each worker has been given and has completed, as far as the dispatcher knows.
+/// Load of each worker, as far as the dispatcher knows it.
 ///
-/// Each slice has one entry per worker, or none: a policy that looks at none may be given [`LoadView::idle`]. One that
-/// looks works with what there is: bytes instead of time where nobody measures time, its own count of what it decided
-/// where nothing is told.
+/// Each slice has one entry per worker, or none: a policy that ignores load may get
+/// [`LoadView::idle`]. Other policies work with what is there: bytes where times are missing, their
+/// own counts where all slices are empty.
 ///
-/// What a worker is given it completes in the order given. So the numbers that count items are places in its queue:
-/// an item is done once `completed` has reached the number that `sent` had with it. Policies that remember places keep 48 bits
-/// of them: counts begin near zero and stay below 2⁴⁸, which ten million items a second reach after 325 days. Whoever goes on
-/// longer begins anew, with a new policy, at a moment when no item is in flight.
+/// A worker completes items in the order in which it gets them, so a count of items is a position
+/// in its queue: an item is completed once `completed` has reached the value that `sent` had with
+/// it. Policies store positions in 48 bits: counts must start near zero and stay below 2⁴⁸, which
+/// ten million items per second reach after 325 days. To run longer, replace the policy at a moment
+/// without items in flight.
 ///
 /// Fields may be added in any version: a literal ends with `..LoadView::idle()`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LoadView<'a> {
-    /// Items given to each worker so far, those staged for it included, those dropped on the way to it not.
+    /// Items sent to each worker so far. Items staged for a worker count; items dropped before they
+    /// reach it do not.
     pub sent: &'a [u64],
-    /// Items each worker has completed so far; lags behind by up to a batch.
+    /// Items that each worker has completed so far; lags by up to a batch.
     pub completed: &'a [u64],
-    /// Bytes of the items given.
+    /// Bytes of the items sent.
     pub sent_bytes: &'a [u64],
     /// Bytes of the items completed.
     pub completed_bytes: &'a [u64],
@@ -239,13 +245,13 @@ pub struct LoadView<'a> {
 }
 
 impl LoadView<'_> {
-    /// Returns the view of workers nothing is known about.
+    /// Returns a view without load information.
     #[must_use]
     pub const fn idle() -> Self {
         Self { sent: &[], completed: &[], sent_bytes: &[], completed_bytes: &[], busy: &[] }
     }
 
-    /// Returns how many items a worker has waiting, 0 where that is not known.
+    /// Returns the number of items that wait for a worker, 0 if it is unknown.
     #[must_use]
     pub fn waiting(&self, worker: WorkerId) -> u64 {
         match (self.sent.get(worker.index()), self.completed.get(worker.index())) {
@@ -255,29 +261,30 @@ impl LoadView<'_> {
     }
 }
 
-/// What a policy promises about the packets of one flow, from the strongest promise to none.
+/// Which order of a flow's packets a policy guarantees, strongest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OrderGuarantee {
-    /// One worker has them all, as long as the policy stands: its state may stay with that worker.
+    /// One worker gets all packets of a flow for the lifetime of the policy: the flow's state may
+    /// stay with that worker.
     Home,
-    /// They are processed in the order they arrived in, and by one worker at a time. Between two packets the flow
-    /// may move, and its state must be where both workers reach it.
+    /// They are processed in the order they arrived in, and by one worker at a time. Between two
+    /// packets the flow may move, and its state must be where both workers reach it.
     PerFlow,
-    /// They leave in the order they arrived in, whoever processed them and when.
+    /// Packets leave in the order in which they arrived, whichever workers processed them.
     External,
-    /// Nothing.
+    /// No guarantee.
     None,
 }
 
 impl OrderGuarantee {
-    /// Says whether packets of a flow are processed in order and never two at a time.
+    /// Returns whether packets of a flow are processed in order and never two at a time.
     #[must_use]
     pub const fn keeps_flow_order(self) -> bool {
         matches!(self, Self::Home | Self::PerFlow)
     }
 }
 
-/// A policy whose decision follows from the digest alone, and so can be remembered by [`cached::Cached`].
+/// A policy whose decision depends on the digest alone, so that [`cached::Cached`] can remember it.
 pub trait ByDigest {
     /// Returns the worker of a digest, always the same.
     fn worker(&self, digest: u32) -> WorkerId;
@@ -290,7 +297,7 @@ pub trait ByDigest {
 ///
 /// # Examples
 ///
-/// One of one's own, and the laws that say whether it keeps what it promises:
+/// A policy of your own, and the laws that check its guarantees:
 ///
 /// ```
 /// use flowloom_scheduler::{
@@ -328,19 +335,19 @@ pub trait ByDigest {
 /// # Ok::<(), flowloom_scheduler::SetupError>(())
 /// ```
 pub trait Placement: Send {
-    /// Decides for each item; `decisions` is as long as `items`. Cost: no allocation, and for few workers a few nanoseconds
-    /// an item; with many it is the [policy's](self) to say.
+    /// Decides for each item; `decisions` is as long as `items`. Must not allocate. With few
+    /// workers it should take a few nanoseconds per item; see the table in the [module](self).
     fn place(&mut self, items: &[WorkItem], load: &LoadView<'_>, decisions: &mut [Decision]);
 
-    /// Returns how many workers the policy was made for, where it was made for a number of them.
+    /// Returns the number of workers that the policy was made for, if it depends on one.
     ///
-    /// No run of another number begins. A policy that says none is believed to do for any, and ends a run by deciding for a
-    /// worker that does not exist.
+    /// The engine refuses to run the policy with another number. A policy that returns `None` must
+    /// accept any number; deciding for a worker that does not exist ends the run.
     fn workers(&self) -> Option<usize> {
         None
     }
 
-    /// Returns what the policy promises about order.
+    /// Returns which order of a flow's packets the policy guarantees.
     fn order(&self) -> OrderGuarantee;
 
     /// Returns the policy's short name, for reports.
@@ -402,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_what_was_sent_and_not_completed_where_both_are_told() {
+    fn waiting_items_are_those_sent_and_not_completed() {
         let view = LoadView { sent: &[9, 3, 5], completed: &[2, 4], ..LoadView::idle() };
         let waiting = [0, 1, 2, 3].map(|worker| view.waiting(WorkerId::from(worker)));
         assert_eq!(waiting, [7, 0, 0, 0]);

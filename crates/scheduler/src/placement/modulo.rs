@@ -1,8 +1,11 @@
 //! Digest modulo the number of workers, as a network processor does it [FLOWNP §5.2.2].
 //!
-//! What is spread is decided by whoever makes the digests: the paper compares the CRC-32 of the five-tuple with the
-//! destination address. Both are unkeyed, so both can be aimed at one worker; and the destination is another one for
-//! each direction of a flow.
+//! The caller chooses the digest: the paper compares the CRC-32 of the five-tuple with the
+//! destination address. Neither has a key, so an attacker can aim both at one worker; and the two
+//! directions of a flow have different destinations.
+
+use flowloom_flow_key::FlowKey;
+use flowloom_flow_key::hash::crc32::crc32;
 
 use super::{Decision, LoadView, OrderGuarantee, Placement, WorkItem, WorkerCount, WorkerId};
 
@@ -14,7 +17,7 @@ pub struct Modulo {
 }
 
 impl Modulo {
-    /// Returns the policy over a number of workers, named after the digest it is given: `crc`, `dst`.
+    /// Returns the policy over a number of workers. `name` is the name of its digest: `crc`, `dst`.
     #[must_use]
     pub const fn new(workers: WorkerCount, name: &'static str) -> Self {
         Self { workers, name }
@@ -41,12 +44,21 @@ impl Placement for Modulo {
     }
 }
 
+/// Returns the CRC-32 of a key's canonical words, which is the same for both directions of a flow.
+#[must_use]
+pub fn crc_of(key: &FlowKey) -> u32 {
+    let mut bytes = [0; 48];
+    for (chunk, word) in bytes.chunks_exact_mut(8).zip(key.words()) {
+        chunk.copy_from_slice(&word.to_be_bytes());
+    }
+    crc32(&bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::laws;
-    use flowloom_flow_key::hash::crc32;
-    use flowloom_flow_key::{FlowHasher, FlowKey};
+    use flowloom_flow_key::FlowHasher;
 
     #[test]
     fn it_keeps_the_laws() {
@@ -72,7 +84,7 @@ mod tests {
     #[test]
     fn crafted_flows_flood_one_worker_by_crc_and_none_by_a_keyed_digest() {
         let eight = WorkerCount::new(8).unwrap();
-        let crc = |key: &FlowKey| crc32::crc32(&key.words().map(u64::to_be_bytes).concat());
+        let crc = |key: &FlowKey| crc32(&key.words().map(u64::to_be_bytes).concat());
         // Anyone can compute a CRC, so anyone can choose ports that all end on worker 5.
         let crafted: Vec<FlowKey> = (0..u32::MAX)
             .map(|i| FlowKey::from_v4(0x0A00_0000 + (i >> 16), 0xC000_0201, i as u16, 80, 6).0)

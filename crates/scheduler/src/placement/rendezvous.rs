@@ -1,8 +1,9 @@
-//! Bids of a tree's nodes for a flow, weighted by what the nodes can do.
+//! Bids of a tree's nodes for a flow, weighted by capacity.
 //!
-//! Of nodes with capacities W, each should win W / ΣW of the flows. It does where the winner is the one with the least
-//! `-log u / W`, u being its uniform bid: the least of exponentials. The logarithm is in fixed point, from integers
-//! alone, so that a flow has the same worker on every machine.
+//! Of nodes with capacities W, each should win W / ΣW of the flows. It does so if the winner is the
+//! node with the least `-log u / W`, where u is its uniform bid: the minimum of exponentials. The
+//! logarithm is computed in fixed point from integers alone, so that a flow has the same worker on
+//! every machine.
 
 use flowloom_flow_key::hash::fold::split_mix;
 
@@ -13,8 +14,8 @@ const FRACTION: u32 = 40;
 
 /// Returns the bid of a node for a flow: 64 uniform bits.
 ///
-/// Node numbers must be unique in the whole tree. Were they counted anew in each node, whoever wins among eight would
-/// win among any few of them too, and the levels would not be independent.
+/// Node numbers must be unique in the whole tree. If they restarted at each node, the winner among
+/// eight would also win in any subset of them, and the levels would not be independent.
 #[inline]
 pub(crate) fn bid(digest: u32, node: u32) -> u64 {
     let mut state = (u64::from(digest) << 32) | u64::from(node);
@@ -29,7 +30,7 @@ pub(crate) struct NegativeLog {
 }
 
 impl NegativeLog {
-    /// Makes the table; 2^10 entries of 40 squarings each.
+    /// Computes the table; 2^10 entries of 40 squarings each.
     pub(crate) fn new() -> Self {
         Self { table: (0..=1_u64 << TABLE_BITS).map(|i| log2((1 << TABLE_BITS) + i)).collect() }
     }

@@ -1,4 +1,4 @@
-//! The nodes of a topology in one row, the root first, and what waits below each.
+//! The nodes of a topology in one array, the root first, and the backlog below each.
 
 use std::ops::Range;
 
@@ -6,11 +6,12 @@ use super::backlog::Backlog;
 use super::{LoadView, WorkItem};
 use crate::topology::{CAPACITY_FULL, Topology};
 
-/// Fractional bits of what an item's cost is multiplied by: enough for a node of all workers there can be, each of the largest
-/// capacity, and few enough for products of 64 bits.
+/// Fractional bits of the factor for an item's cost: enough for a node of the maximum number of
+/// workers with the largest capacity, and few enough for products of 64 bits.
 const FRACTION: u32 = 24;
 
-/// Nodes of all levels, numbered from the root: those of a level follow those of the level above, workers come last.
+/// Nodes of all levels, numbered from the root: those of a level follow those of the level above,
+/// workers come last.
 #[derive(Clone, Debug)]
 pub(crate) struct Nodes {
     /// First child of each node; the next entry ends them. Workers have none.
@@ -66,7 +67,8 @@ impl Nodes {
     }
 }
 
-/// What waits below each node, per capacity: a pipeline of four threads with one item counts a quarter of it.
+/// The backlog below each node, per capacity: a pipeline of four threads with one item counts a
+/// quarter of it.
 #[derive(Clone, Debug)]
 pub(crate) struct TreeLoad {
     pub(crate) nodes: Nodes,
@@ -87,7 +89,7 @@ impl TreeLoad {
         Self { nodes, backlog: Backlog::new(topology), waiting, scale }
     }
 
-    /// Takes in what the dispatcher knows, once a batch.
+    /// Reads the dispatcher's counters, once per batch.
     pub(crate) fn refresh(&mut self, load: &LoadView<'_>) {
         self.backlog.refresh(load);
         let first = self.nodes.first_worker as usize;
@@ -121,13 +123,13 @@ impl TreeLoad {
         }
     }
 
-    /// Returns what waits below a node, per capacity.
+    /// Returns the backlog below a node, per capacity.
     #[inline]
     pub(crate) fn waiting(&self, node: u32) -> u32 {
         self.waiting[node as usize]
     }
 
-    /// Returns what waits below neighbouring nodes.
+    /// Returns the backlogs below neighbouring nodes.
     #[inline]
     pub(crate) fn row(&self, nodes: Range<u32>) -> &[u32] {
         &self.waiting[nodes.start as usize..nodes.end as usize]
@@ -149,9 +151,9 @@ mod tests {
     }
 
     #[test]
-    fn assigning_and_being_told_agree() {
+    fn assigned_and_reported_loads_agree() {
         let topology: Topology = "2x2x2,-0,5=200".parse().unwrap();
-        let (mut assigned, mut told) = (TreeLoad::new(&topology), TreeLoad::new(&topology));
+        let (mut assigned, mut reported) = (TreeLoad::new(&topology), TreeLoad::new(&topology));
         let (mut sent, mut bytes) = ([0_u64; 7], [0_u64; 7]);
         for (worker, size) in [(0, 100), (3, 400), (4, 1000), (4, 44), (6, 1400)] {
             assigned.assign(worker, WorkItem { digest: 0, bytes: size });
@@ -159,7 +161,7 @@ mod tests {
             bytes[worker] += u64::from(size);
         }
         let zero = [0; 7];
-        told.refresh(&LoadView {
+        reported.refresh(&LoadView {
             sent: &sent,
             completed: &zero,
             sent_bytes: &bytes,
@@ -167,10 +169,10 @@ mod tests {
             busy: &[],
         });
         for node in 1..14 {
-            let (a, b) = (assigned.waiting(node), told.waiting(node));
+            let (a, b) = (assigned.waiting(node), reported.waiting(node));
             assert!(a.abs_diff(b) <= 3, "node {node}: {a} and {b}");
         }
-        assert_eq!(told.waiting(7), 356);
+        assert_eq!(reported.waiting(7), 356);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Power of two choices: an idle flow that would wait too long moves to the better of two workers drawn at random.
+//! Power of two choices: an idle flow that would wait too long moves to the better of two workers
+//! drawn at random.
 
 use flowloom_flow_key::hash::fold::split_mix;
 
@@ -7,7 +8,8 @@ use super::flows::{FlowSlots, SLOTS_MAX, Whereabouts};
 use super::{Decision, LoadView, OrderGuarantee, Placement, SetupError, WorkItem, bounded};
 use crate::topology::Topology;
 
-/// Places a flow by looking at two workers instead of all; moves it only while none of its packets is in flight.
+/// Places a flow by looking at two workers instead of all; moves it only while none of its packets
+/// is in flight.
 #[derive(Clone, Debug)]
 pub struct TwoChoices {
     backlog: Backlog,
@@ -16,10 +18,11 @@ pub struct TwoChoices {
 }
 
 impl TwoChoices {
-    /// Slots of the table as a power of two, where nothing else is asked for.
+    /// Default size of the table, as a power of two.
     pub const BITS: u32 = 16;
 
-    /// Returns the policy over the workers of a topology with 2^`bits` slots of eight bytes, drawing from `seed`.
+    /// Returns the policy over the workers of a topology with 2^`bits` slots of eight bytes,
+    /// drawing from `seed`.
     ///
     /// # Errors
     ///

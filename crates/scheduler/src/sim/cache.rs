@@ -45,7 +45,7 @@ impl Caches {
         }
     }
 
-    /// Notes that a worker uses a flow's state; returns where it came from and what that costs.
+    /// Records that a worker uses a flow's state; returns where it came from and the cost.
     #[inline]
     pub(super) fn touch(&mut self, worker: usize, flow: u32) -> (Fetch, u32) {
         let core = self.core_of[worker];

@@ -1,9 +1,10 @@
-//! What happens next: a tournament over the next event of each source.
+//! The next event: a tournament tree over the next event of each source.
 
 /// The next event of each of a fixed number of sources; the earliest is at the root.
 #[derive(Clone, Debug)]
 pub(super) struct Events {
-    /// A complete binary tree: times of the sources in the lower half, the earlier of two in each place above.
+    /// A complete binary tree: times of the sources in the lower half, the earlier of two in each
+    /// place above.
     times: Vec<u64>,
     leaves: usize,
 }
@@ -17,7 +18,7 @@ impl Events {
         Self { times: vec![NEVER; 2 * leaves], leaves }
     }
 
-    /// Sets when a source's next event is. Cost: the logarithm of their number, less where nothing changes above.
+    /// Sets the time of a source's next event. Cost: logarithmic in the number of sources.
     #[inline]
     pub(super) fn set(&mut self, source: usize, time: u64) {
         let mut at = self.leaves + source;

@@ -48,7 +48,7 @@ impl Histogram {
         self.max = self.max.max(value);
     }
 
-    /// Counts all values of another.
+    /// Adds all values of another histogram.
     pub fn merge(&mut self, other: &Self) {
         for (bin, more) in self.bins.iter_mut().zip(&other.bins) {
             *bin += more;
@@ -64,7 +64,7 @@ impl Histogram {
         self.count
     }
 
-    /// Returns their mean, 0 if there are none.
+    /// Returns the mean, 0 if there are no values.
     #[must_use]
     pub fn mean(&self) -> u64 {
         self.sum.checked_div(self.count).unwrap_or(0)
@@ -76,7 +76,8 @@ impl Histogram {
         self.max
     }
 
-    /// Returns the value that so many thousandths of all do not exceed, within a sixteenth; 0 if there are none.
+    /// Returns the value that the given thousandths of all values do not exceed, within a
+    /// sixteenth; 0 if there are none.
     #[must_use]
     pub fn permille(&self, permille: u64) -> u64 {
         let wanted = (u128::from(self.count) * u128::from(permille.min(1000))).div_ceil(1000) as u64;

@@ -1,6 +1,5 @@
-//! What the machine is made of and what things cost on it, in cycles.
+//! The components of the machine and their costs, in cycles.
 
-use super::workload::Workload;
 use crate::placement::{SetupError, bounded};
 use crate::topology::Topology;
 
@@ -28,7 +27,7 @@ pub struct CacheModel {
     pub shared_flows: u32,
 }
 
-/// What it costs a worker to fetch its work itself.
+/// Costs of a worker that fetches its own work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PullCosts {
     /// Taking a lock, waiting for it and giving it back.
@@ -37,7 +36,7 @@ pub struct PullCosts {
     pub inspect_cycles: u32,
     /// Handing a packet over to the worker that owns its flow.
     pub hand_over_cycles: u32,
-    /// Fetching the lines of a packet that another core has looked at.
+    /// Fetching the lines of a packet that another core has inspected.
     pub move_cycles: u32,
 }
 
@@ -46,7 +45,8 @@ pub struct PullCosts {
 pub struct Machine {
     /// Its threads; those of one pipeline share its speed, those of one core its private cache.
     pub topology: Topology,
-    /// The share of a pipeline that one thread can use, in thousandths: at 250 four threads do not slow each other.
+    /// The share of a pipeline that one thread can use, in thousandths: at 250 four threads do not
+    /// slow each other.
     pub thread_demand_permille: u32,
     /// Whether an operating system moves threads among all pipelines for free, an idealised one.
     pub pooled: bool,
@@ -54,15 +54,17 @@ pub struct Machine {
     pub dispatcher_on_first_pipeline: bool,
     /// Cycles of the dispatcher for a packet, the policy's included.
     pub dispatch_cycles: u32,
-    /// Cycles of the dispatcher to sort a packet into its flow, beside those, where an intake has it done.
+    /// Cycles of the dispatcher to sort a packet into its flow, beside those, where an policy has
+    /// it done.
     pub sort_cycles: u32,
     /// Packets that are placed at once, at most.
     pub batch: u32,
-    /// Packets after which a worker tells how many it has completed; it also tells when it has nothing left.
+    /// Packets after which a worker reports its completions; it also reports when it runs out of
+    /// work.
     pub chunk: u32,
     /// Packets that wait for one worker at most.
     pub queue_packets: u32,
-    /// What happens when they do.
+    /// What the dispatcher does with a full queue.
     pub when_full: WhenFull,
     /// Packets in the machine at most; the dispatcher waits beyond.
     pub pool_packets: u32,
@@ -80,9 +82,10 @@ impl Machine {
     /// No bound.
     pub const UNBOUNDED: u32 = u32::MAX;
 
-    /// Returns the eight cores that the traffic of [LFB Tab. 1] was scheduled on, 2.53 GHz, over a topology.
+    /// Returns the eight cores that the traffic of [LFB Tab. 1] was scheduled on, 2.53 GHz, over a
+    /// topology.
     ///
-    /// Costs are guesses of a plausible size; [`Machine`] says which they are, and experiments vary them.
+    /// Costs are plausible guesses; experiments vary them.
     #[must_use]
     pub fn xeon(topology: Topology) -> Self {
         Self {
@@ -115,8 +118,8 @@ impl Machine {
         }
     }
 
-    /// Returns the Niagara 2 of [HRWTREE §4.1], 1.2 GHz, whose thread 0 dispatches, over a topology without it: made for
-    /// `8x2x4,-0`, it takes any.
+    /// Returns the Niagara 2 of [HRWTREE §4.1], 1.2 GHz, whose thread 0 dispatches. The topology
+    /// should lack that thread (`8x2x4,-0`); any topology works.
     #[must_use]
     pub fn niagara(topology: Topology) -> Self {
         Self {
@@ -142,7 +145,8 @@ impl Machine {
         }
     }
 
-    /// Returns how many ordinary workers the machine is worth: threads, or what pipelines can carry, in thousandths.
+    /// Returns the machine's capacity in thousandths of an ordinary worker: its threads, or what
+    /// its pipelines can carry.
     #[must_use]
     pub fn parallelism_permille(&self) -> u64 {
         let leaf = self.topology.levels() - 1;
@@ -155,13 +159,14 @@ impl Machine {
         threads.min(pipelines * 1_000_000 / u64::from(self.thread_demand_permille.max(1)))
     }
 
-    /// Checks that there are as many flows as workers: with fewer, schedulers that keep order cannot be compared.
+    /// Checks that there are at least as many flows as workers: with fewer, order-keeping
+    /// schedulers cannot be compared.
     ///
     /// # Errors
     ///
     /// [`SetupError::FewFlows`] otherwise.
-    pub fn check_flows(&self, workload: &Workload) -> Result<(), SetupError> {
-        let (workers, flows) = (self.topology.workers().get(), workload.flows());
+    pub fn check_flows(&self, flows: u32) -> Result<(), SetupError> {
+        let workers = self.topology.workers().get();
         if u32::from(workers) > flows { Err(SetupError::FewFlows { workers, flows }) } else { Ok(()) }
     }
 

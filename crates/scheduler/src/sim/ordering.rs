@@ -1,12 +1,15 @@
-//! External order: packets go to threads in turn, enter and leave in order, and lock their flow [FLOWNP §5.1].
+//! External order: packets go to threads round robin, enter and leave in order, and lock their flow
+//! [FLOWNP §5.1].
 //!
-//! The alternative, internal order, is a flow's packets in one queue: any push policy that keeps a flow's order.
+//! The alternative, internal order, is a flow's packets in one queue: any push policy that keeps a
+//! flow's order.
 //!
-//! Packet i runs on thread i mod N. It enters when that thread has let its last packet out, behind packet i − 1;
-//! works; takes its flow's lock for the part of the work that is on the flow's state, in packet order; and leaves
-//! behind packet i − 1. The thread is free when the packet has left.
+//! Packet i runs on thread i mod N. It enters when that thread has released its last packet, after
+//! packet i − 1; works; holds its flow's lock for the part of the work that uses the flow's state,
+//! in packet order; and leaves after packet i − 1. The thread is free when the packet has left.
 //!
-//! Unlike the paper, whose lock is a test-and-set and may let packets of one flow pass each other, the lock is by ticket.
+//! Unlike the paper, whose lock is a test-and-set and may let packets of one flow pass each other,
+//! the lock is a ticket lock.
 
 use super::servers::TICK;
 use super::workload::{Pace, Workload};
@@ -25,7 +28,7 @@ pub struct ExternalOrder {
     pub leave_cycles: u32,
 }
 
-/// What came of it.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OrderingReport {
@@ -37,7 +40,8 @@ pub struct OrderingReport {
     pub lock_cycles: u64,
     /// Cycles that packets waited for those before them to leave.
     pub leave_wait_cycles: u64,
-    /// Packets of a flow that used its state after a later one. Zero by construction, and counted all the same.
+    /// Packets of a flow that used its state after a later one. Zero by construction, and counted
+    /// all the same.
     pub reorders: u64,
 }
 
@@ -112,12 +116,13 @@ mod tests {
     }
 
     #[test]
-    fn what_packets_wait_for_is_told_apart() {
+    fn waits_for_the_lock_and_for_order_are_counted_apart() {
         let half = ExternalOrder { locked_permille: 500, ..PLAIN };
-        // All four begin at 0 and want the lock at 50: the second has it at 100, the third at 150, the fourth at 200.
+        // All four begin at 0 and request the lock at 50: the second gets it at 100, the third at
+        // 150, the fourth at 200.
         let report = half.run(&jobs(&[0; 4], 100)).unwrap();
         assert_eq!((report.cycles, report.lock_cycles, report.leave_wait_cycles), (250, 50 + 100 + 150, 0));
-        // Behind a long one of another flow, three short ones wait until it has left.
+        // Three short packets wait until a long one of another flow has left.
         let mut mixed = jobs(&[0, 1, 2, 3], 100).jobs().to_vec();
         mixed[0].work = 1000;
         let report = PLAIN.run(&Workload::new(mixed, Pace::Closed).unwrap()).unwrap();

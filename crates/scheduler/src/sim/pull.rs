@@ -1,4 +1,4 @@
-//! Runs an [`Intake`]: the dispatcher only takes packets in, and workers fetch them.
+//! Runs an [`PullPolicy`]: the dispatcher only takes packets in, and workers fetch them.
 
 use super::events::NEVER;
 use super::machine::{Machine, WhenFull};
@@ -6,8 +6,8 @@ use super::report::Report;
 use super::servers::TICK;
 use super::threads::Threads;
 use super::workload::{Pace, Workload};
-use crate::intake::{Fetched, Intake};
 use crate::placement::{SetupError, WorkItem, WorkerId};
+use crate::pull::{Fetched, PullPolicy};
 
 struct Pull<'a> {
     machine: &'a Machine,
@@ -25,14 +25,19 @@ struct Pull<'a> {
     queue_max: u32,
 }
 
-/// Runs a workload through an intake on a machine.
+/// Runs a workload through an policy on a machine.
 ///
-/// [`Machine::queue_packets`] bounds what waits for each worker on average: so many times the workers wait in all.
+/// [`Machine::queue_packets`] bounds the waiting packets per worker on average: the total bound is
+/// that times the number of workers.
 ///
 /// # Errors
 ///
 /// As [`Machine::check`].
-pub fn pull(machine: &Machine, intake: &mut dyn Intake, workload: &Workload) -> Result<Report, SetupError> {
+pub fn pull(
+    machine: &Machine,
+    policy: &mut dyn PullPolicy,
+    workload: &Workload,
+) -> Result<Report, SetupError> {
     machine.check()?;
     let workers = machine.topology.workers();
     let mut run = Pull {
@@ -52,17 +57,17 @@ pub fn pull(machine: &Machine, intake: &mut dyn Intake, workload: &Workload) -> 
     let feeder = run.threads.feeder();
     let first = run.arrival(0).unwrap_or(NEVER);
     run.threads.events.set(feeder, first);
-    let room = u64::from(machine.queue_packets).saturating_mul(u64::from(workers.get()));
+    let capacity = u64::from(machine.queue_packets).saturating_mul(u64::from(workers.get()));
     while let Some((now, source)) = run.threads.events.next() {
         if source == feeder {
-            let then = run.take_in(intake, room, now);
+            let then = run.take_in(policy, capacity, now);
             run.threads.events.set(feeder, then);
         } else {
-            run.finish(intake, source, now);
+            run.finish(policy, source, now);
         }
     }
     let (blocked, dropped) = (run.blocked, run.dropped);
-    let mut report = run.threads.report(intake.name(), dropped);
+    let mut report = run.threads.report(policy.name(), dropped);
     report.blocked_cycles = blocked >> TICK;
     report.hand_overs = run.hand_overs;
     report.steals = run.steals;
@@ -76,8 +81,8 @@ impl Pull<'_> {
         Some(if self.workload.pace() == Pace::Open { job.arrival << TICK } else { 0 })
     }
 
-    /// Takes in the packet that is due; returns when the next one is.
-    fn take_in(&mut self, intake: &mut dyn Intake, room: u64, now: u64) -> u64 {
+    /// Adds the packet that is due; returns when the next one is.
+    fn take_in(&mut self, policy: &mut dyn PullPolicy, capacity: u64, now: u64) -> u64 {
         let Some(arrival) = self.arrival(self.next) else { return NEVER };
         if arrival > now {
             return arrival;
@@ -85,8 +90,8 @@ impl Pull<'_> {
         let job = self.workload.jobs()[self.next];
         let item = WorkItem { digest: job.digest, bytes: job.bytes };
         let is_full = match self.machine.when_full {
-            WhenFull::Block => intake.waiting() as u64 >= room,
-            WhenFull::Drop => intake.refuses(item, room),
+            WhenFull::Block => policy.waiting() as u64 >= capacity,
+            WhenFull::Drop => policy.refuses(item, capacity),
         };
         if self.in_machine >= u64::from(self.machine.pool_packets)
             || (is_full && self.machine.when_full == WhenFull::Block)
@@ -102,27 +107,27 @@ impl Pull<'_> {
         } else {
             self.in_machine += 1;
             self.threads.enter(token, if self.workload.pace() == Pace::Open { arrival } else { now });
-            let wanted = intake.arrive(token, item);
-            cycles += u64::from(intake.sorted()) * u64::from(self.machine.sort_cycles);
-            self.queue_max = self.queue_max.max(intake.waiting() as u32);
-            self.wake(intake, wanted, now);
+            let wanted = policy.arrive(token, item);
+            cycles += u64::from(policy.sorted()) * u64::from(self.machine.sort_cycles);
+            self.queue_max = self.queue_max.max(policy.waiting() as u32);
+            self.wake(policy, wanted, now);
         }
         let then = now + (cycles << TICK).max(1);
         self.arrival(self.next).map_or(NEVER, |arrival| then.max(arrival))
     }
 
-    /// Lets idle workers look for work: the wanted one first.
-    fn wake(&mut self, intake: &mut dyn Intake, wanted: Option<WorkerId>, now: u64) {
+    /// Lets idle workers fetch work, the preferred worker first.
+    fn wake(&mut self, policy: &mut dyn PullPolicy, wanted: Option<WorkerId>, now: u64) {
         if let Some(at) = wanted.and_then(|w| self.idle.iter().position(|&i| usize::from(i) == w.index()))
-            && let Some(fetched) = intake.next(WorkerId::from(self.idle[at]))
+            && let Some(fetched) = policy.next(WorkerId::from(self.idle[at]))
         {
             let worker = self.idle.swap_remove(at);
             self.start(worker, fetched, now);
         }
         let mut at = self.idle.len();
-        while at > 0 && intake.has_ready() {
+        while at > 0 && policy.has_ready() {
             at -= 1;
-            if let Some(fetched) = intake.next(WorkerId::from(self.idle[at])) {
+            if let Some(fetched) = policy.next(WorkerId::from(self.idle[at])) {
                 let worker = self.idle.swap_remove(at);
                 self.start(worker, fetched, now);
             }
@@ -140,17 +145,17 @@ impl Pull<'_> {
         self.threads.start(usize::from(worker), fetched.token, extra, now);
     }
 
-    fn finish(&mut self, intake: &mut dyn Intake, server: usize, now: u64) {
+    fn finish(&mut self, policy: &mut dyn PullPolicy, server: usize, now: u64) {
         let (worker, _) = self.threads.finish(server, now);
         self.in_machine -= 1;
         let worker = worker as u16;
-        match intake.next(WorkerId::from(worker)) {
+        match policy.next(WorkerId::from(worker)) {
             Some(fetched) => self.start(worker, fetched, now),
             None => self.idle.push(worker),
         }
-        if !self.idle.is_empty() && intake.has_ready() {
-            // What the worker gave back, or its pipeline's freedom, may be for others.
-            self.wake(intake, None, now);
+        if !self.idle.is_empty() && policy.has_ready() {
+            // The flow that the worker returned, or its free pipeline, may give other workers work.
+            self.wake(policy, None, now);
         }
         if let Some(since) = self.waits_since.take() {
             self.blocked += now - since;

@@ -10,12 +10,12 @@ use super::threads::Threads;
 use super::workload::{Pace, Workload};
 use crate::placement::{Decision, LoadView, Placement, SetupError, WorkItem};
 
-/// What a worker has told, and what it has not told yet.
+/// A worker's reported and unreported completions.
 #[derive(Clone, Debug, Default)]
 struct Counters {
     sent: Vec<u64>,
     sent_bytes: Vec<u64>,
-    /// As told, after each chunk.
+    /// As reported, after each chunk.
     completed: Vec<u64>,
     completed_bytes: Vec<u64>,
     busy: Vec<u64>,
@@ -24,7 +24,7 @@ struct Counters {
 #[derive(Debug)]
 struct Queue {
     jobs: VecDeque<u32>,
-    /// Jobs of the chunk that are still to come before the worker tells.
+    /// Jobs of the chunk until the worker reports.
     chunk_left: u32,
     done: u64,
     done_bytes: u64,
@@ -46,9 +46,9 @@ impl Queue {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waiting {
     No,
-    /// Room in a worker's queue.
+    /// Space in a worker's queue.
     Queue(usize),
-    /// Room in the machine.
+    /// Space in the machine.
     Pool,
 }
 
@@ -59,7 +59,7 @@ struct Push<'a> {
     queues: Vec<Queue>,
     counters: Counters,
     placed: Vec<Decision>,
-    /// The next job to hand on, and the first that is not placed.
+    /// The next job to dispatch, and the first job that is not placed yet.
     next: usize,
     placed_to: usize,
     in_machine: u64,
@@ -71,8 +71,7 @@ struct Push<'a> {
 
 /// Runs a workload through a policy on a machine.
 ///
-/// The policy is asked for batches and told what workers have told, as in the engine. What it drops is
-/// counted.
+/// Batches and counters reach the policy as in the engine. Jobs that it drops are counted.
 ///
 /// # Errors
 ///
@@ -144,7 +143,7 @@ impl Push<'_> {
         Some(if self.workload.pace() == Pace::Open { job.arrival << TICK } else { 0 })
     }
 
-    /// Does what the dispatcher is to do now; returns when it will do something next.
+    /// Performs the dispatcher's next step; returns when the following one is due.
     fn dispatch(&mut self, policy: &mut dyn Placement, items: &mut Vec<WorkItem>, now: u64) -> u64 {
         if self.next < self.placed_to {
             match self.hand_on(now) {
@@ -174,7 +173,7 @@ impl Push<'_> {
         (u64::from(self.machine.dispatch_cycles) << TICK).max(1)
     }
 
-    /// Places what has arrived, at most a batch.
+    /// Places the jobs that have arrived, at most a batch.
     fn place(&mut self, policy: &mut dyn Placement, items: &mut Vec<WorkItem>, now: u64) {
         items.clear();
         while items.len() < self.machine.batch as usize {
@@ -198,7 +197,7 @@ impl Push<'_> {
         self.placed_to = self.next + items.len();
     }
 
-    /// Hands the next placed job to its worker, unless there is no room.
+    /// Sends the next placed job to its worker, unless the queue is full.
     fn hand_on(&mut self, now: u64) -> Waiting {
         let at = self.placed.len() - (self.placed_to - self.next);
         let Decision::To(worker) = self.placed[at] else {
@@ -236,7 +235,7 @@ impl Push<'_> {
         Waiting::No
     }
 
-    /// Ends the job that is due on a server, and begins the next of that worker.
+    /// Ends the job that is due on a server, and begins that worker's next one.
     fn finish(&mut self, server: usize, now: u64) {
         let (worker, job) = self.threads.finish(server, now);
         self.in_machine -= 1;

@@ -1,4 +1,4 @@
-//! What came of a run.
+//! The result of a run in virtual time.
 
 use super::histogram::Histogram;
 
@@ -8,7 +8,7 @@ use super::histogram::Histogram;
 pub struct Misses {
     /// From the shared cache.
     pub shared: u64,
-    /// From another core's cache.
+    /// From the private cache of another core.
     pub remote: u64,
     /// From memory.
     pub memory: u64,
@@ -26,9 +26,9 @@ impl Misses {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LevelUse {
-    /// What they are called.
+    /// Name of the nodes.
     pub name: &'static str,
-    /// Thousandths of the time that each was at work; of a pipeline: of what it could do.
+    /// Thousandths of the time that each node worked; for a pipeline, of its capacity.
     pub permille: Vec<u32>,
     /// The latency in cycles that 99 % of each node's jobs did not exceed.
     pub p99_cycles: Vec<u64>,
@@ -68,23 +68,23 @@ pub struct Report {
     pub work: u64,
     /// Work of the jobs that were done: all of it, unless some were dropped.
     pub work_done: u64,
-    /// What no scheduler can do it in less than: [`super::Workload::least_cycles`].
+    /// A lower bound for any scheduler: [`super::Workload::least_cycles`].
     pub least_cycles: u64,
     /// Jobs done after a later one of the same flow.
     pub reorders: u64,
-    /// Jobs begun while another of the same flow was being worked on.
+    /// Jobs begun while a worker still had another one of the same flow.
     pub races: u64,
-    /// Jobs whose flow had its last one on another worker.
+    /// Jobs of flows whose last job another worker had.
     pub migrations: u64,
     /// Fetches of state.
     pub misses: Misses,
-    /// Packets that a worker handed to another one.
+    /// Packets that a worker passed to another one.
     pub hand_overs: u64,
     /// Bundles that a worker took from another one.
     pub steals: u64,
-    /// Cycles that the dispatcher waited for room.
+    /// Cycles that the dispatcher waited for space in a queue.
     pub blocked_cycles: u64,
-    /// The longest queue of each worker; empty where there are none.
+    /// The longest queue of each worker; empty for schemes without queues.
     pub queue_max: Vec<u32>,
     /// The mean queue of each worker over time, in thousandths.
     pub queue_mean_milli: Vec<u64>,
@@ -100,15 +100,16 @@ pub struct Report {
 impl Report {
     /// Returns the share of the physical bound that was reached: 1 is the least time there can be.
     ///
-    /// Where jobs were dropped it is a share of rates, of the work done in a time. Then it may pass 1, since the bound is that of all
-    /// jobs: by a little, or by a fifth where most of what was dropped is of the one flow that sets the bound.
+    /// Where jobs were dropped it is a ratio of rates, of work done in a time. Then it may exceed
+    /// 1, since the bound is that of all jobs: by a little, or by a fifth where most dropped jobs
+    /// are of the flow that sets the bound.
     #[must_use]
     pub fn share_of_bound(&self) -> f64 {
         let done = self.work_done as f64 / self.work.max(1) as f64;
         self.least_cycles as f64 / self.cycles as f64 * done
     }
 
-    /// Returns how many times faster this was than another run of the same jobs.
+    /// Returns the speed-up over another run of the same jobs.
     #[must_use]
     pub fn speed_up(&self, other: &Self) -> f64 {
         let rate = |report: &Self| report.completed as f64 / report.cycles as f64;
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_and_rates_are_of_what_they_say() {
+    fn shares_and_rates_have_the_stated_base() {
         let (fast, slow) = (report(8, 200), report(4, 400));
         let figures = [
             fast.share_of_bound(),

@@ -1,4 +1,4 @@
-//! Pipelines: their running threads share what they can do, equally at each moment.
+//! Pipelines: their running threads share the pipeline's capacity equally at each moment.
 
 use super::machine::Machine;
 use crate::placement::WorkerId;
@@ -15,7 +15,7 @@ const IDLE: u64 = u64::MAX;
 struct Server {
     /// Its threads, by worker; the last place is the dispatcher's where it runs here.
     threads: Vec<usize>,
-    /// Pipelines that it stands for, in thousandths of a thread's demand.
+    /// Pipelines that it represents, in thousandths of a thread's demand.
     carries_permille: u64,
     running: u64,
     rate: u64,

@@ -1,4 +1,4 @@
-//! The worker side: what happens when a job is begun and when it is done, and everything that is counted then.
+//! The worker side: begins and ends jobs, and counts what the report needs.
 
 use super::cache::{Caches, Fetch};
 use super::events::{Events, NEVER};
@@ -12,7 +12,7 @@ use crate::placement::WorkerId;
 /// No job, no worker.
 const NONE: u32 = u32::MAX;
 
-/// What each flow has seen.
+/// History of a flow.
 #[derive(Clone, Copy, Debug)]
 struct FlowSeen {
     /// One more than the number of the last job done.
@@ -29,7 +29,7 @@ pub(super) struct Threads<'a> {
     workload: &'a Workload,
     servers: Servers,
     caches: Caches,
-    /// One source for each server, and one more for whoever feeds them.
+    /// One event source for each server, and one more for the dispatcher or pool.
     pub(super) events: Events,
     current: Vec<u32>,
     started: Vec<u64>,
@@ -82,7 +82,7 @@ impl<'a> Threads<'a> {
         }
     }
 
-    /// Returns the source of events that belongs to whoever feeds the threads.
+    /// Returns the event source of the dispatcher or pool.
     pub(super) fn feeder(&self) -> usize {
         self.servers.count()
     }
@@ -97,7 +97,8 @@ impl<'a> Threads<'a> {
         self.current[worker] == NONE
     }
 
-    /// Begins a job on an idle thread; `extra` cycles come on top of the job's work, its fetches and the taking.
+    /// Begins a job on an idle thread; `extra` cycles add to the job's work, its fetches and the
+    /// dequeue.
     #[inline]
     pub(super) fn start(&mut self, worker: usize, job: u32, extra: u64, now: u64) {
         let what = self.workload.jobs()[job as usize];
@@ -160,7 +161,7 @@ impl<'a> Threads<'a> {
         (worker, job)
     }
 
-    /// Returns what came of it all.
+    /// Returns the report.
     pub(super) fn report(self, name: &str, dropped: u64) -> Report {
         let time = self.end.max(1);
         let topology = &self.machine.topology;
@@ -174,7 +175,7 @@ impl<'a> Threads<'a> {
                         let busy: u64 = workers.clone().map(|w| self.busy[w]).sum();
                         return permille(busy, time * workers.len() as u64);
                     }
-                    // What the pipelines below have done, of what they could.
+                    // Work that the pipelines below have done, relative to their capacity.
                     let mut servers: Vec<usize> = workers.map(|w| self.servers.of(w)).collect();
                     servers.dedup();
                     let done: u64 = servers.iter().map(|&server| self.servers.done(server)).sum();

@@ -1,4 +1,4 @@
-//! Jobs, and what they must take at least.
+//! Jobs, and lower bounds of their time.
 
 use super::machine::Machine;
 use crate::placement::SetupError;
@@ -11,19 +11,19 @@ pub const WORK_MAX: u32 = 1 << 30;
 /// A packet, or whatever is scheduled as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// When it arrives, in cycles; does not fall from job to job. Not looked at when the pace is [`Pace::Closed`].
+    /// Arrival time in cycles, ascending. Ignored with [`Pace::Closed`].
     pub arrival: u64,
     /// Its flow: an index.
     pub flow: u32,
     /// The worker bits of the flow's hash.
     pub digest: u32,
-    /// What a policy sees of its size.
+    /// Size, visible to policies.
     pub bytes: u32,
     /// Cycles of work; no policy sees them.
     pub work: u32,
 }
 
-/// How jobs come.
+/// How jobs arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
     /// The next as soon as the dispatcher is free: the machine is saturated.
@@ -32,7 +32,7 @@ pub enum Pace {
     Open,
 }
 
-/// Jobs in the order in which they come.
+/// Jobs in order of arrival.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Workload {
     jobs: Vec<Job>,
@@ -55,8 +55,8 @@ impl Workload {
     ///
     /// # Errors
     ///
-    /// [`SetupError::NoWork`] for no job; [`SetupError::Parameter`] for more than [`JOBS_MAX`], one of more than
-    /// [`WORK_MAX`] cycles, or arrivals that fall in an open workload.
+    /// [`SetupError::NoWork`] for no job; [`SetupError::Parameter`] for more than [`JOBS_MAX`], one
+    /// of more than [`WORK_MAX`] cycles, or arrivals that fall in an open workload.
     pub fn new(jobs: Vec<Job>, pace: Pace) -> Result<Self, SetupError> {
         let bound = |name, value, least, most| crate::placement::bounded(name, value, least, most);
         bound("number of jobs", jobs.len() as u64, 0, JOBS_MAX as u64)?;
@@ -85,7 +85,7 @@ impl Workload {
         self.flows
     }
 
-    /// Returns how the jobs come.
+    /// Returns how the jobs arrive.
     #[must_use]
     pub fn pace(&self) -> Pace {
         self.pace
@@ -117,10 +117,11 @@ impl Workload {
         flows.into_iter().max().unwrap_or(0)
     }
 
-    /// Returns the cycles below which no scheduler that keeps order can be done, however the jobs come.
+    /// Returns a lower bound of the cycles of any order-keeping scheduler, whatever the arrivals.
     ///
-    /// The greater of all work spread over the whole machine, and the heaviest flow one packet after the other on the
-    /// fastest thread. Costs of taking, caches and dispatching are not in it.
+    /// The greater of all work spread over the whole machine, and the heaviest flow one packet
+    /// after the other on the fastest thread. Costs of taking, caches and dispatching are not in
+    /// it.
     #[must_use]
     pub fn least_cycles(&self, machine: &Machine) -> u64 {
         let leaf = machine.topology.levels() - 1;

@@ -1,9 +1,11 @@
-//! TCB(Access): the bank whose candidate set was accessed less [TCBCACHE §4.4, Fig. 14].
+//! TCB(Access): evicts from the bank whose candidate set was accessed less [TCBCACHE §4.4, Fig.
+//! 14].
 //!
-//! The paper does not say what an access to a set is. Every search looks into the sets of both banks, and by the
-//! letter that is an access to each: [`Counted::Searches`]. A set's count is then its popularity, and what the policy
-//! does has no influence on it. [`Counted::Uses`] counts only hits and fills, which balances the banks. Counts are
-//! since the beginning; ties go left; within a bank the oldest line goes.
+//! The paper does not define an access to a set. Read literally, every search looks into the sets
+//! of both banks and is an access to each: [`Counted::Searches`]. A set's count is then its
+//! popularity, and the policy has no influence on it. [`Counted::Uses`] counts only hits and fills,
+//! which balances the banks. Counts never restart; ties go left; within a bank the oldest line is
+//! evicted.
 
 use super::cache::Replacement;
 use super::miss::Miss;

@@ -1,4 +1,4 @@
-//! Looking up, filling and dropping lines; what to throw out is the policy's business.
+//! Looks lines up, fills and drops them; the policy selects the victim.
 
 use crate::access::Access;
 use crate::clock::Clock;
@@ -10,16 +10,16 @@ use crate::simulator::Simulator;
 use super::lines::Lines;
 use super::miss::Miss;
 
-/// Decides which line makes room.
+/// Selects the line to evict.
 pub(crate) trait Replacement: core::fmt::Debug + Send {
-    /// Whether a search goes on in the auxiliary sets.
+    /// Whether a search continues in the auxiliary sets.
     const AUXILIARY: bool = false;
-    /// Whether a hit makes a line young.
+    /// Whether a hit renews a line's age.
     const TOUCHED_BY_HITS: bool = true;
     /// Whether [`Replacement::searched`] is called.
     const SEES_SEARCHES: bool = false;
 
-    /// Takes note that a search looks into the set that begins at `base`.
+    /// Called when a search looks into the set that begins at `base`.
     #[inline(always)]
     fn searched(&mut self, _base: usize) {}
 
@@ -31,7 +31,8 @@ pub(crate) trait Replacement: core::fmt::Debug + Send {
     #[inline(always)]
     fn closed(&mut self, _line: usize) {}
 
-    /// Returns the line to be filled, after having moved others if that is its way. Takes note that it is filled.
+    /// Returns the line to fill, after moving others if the policy does that. Called before the
+    /// fill.
     fn place<const B: usize, const W: usize>(&mut self, miss: &mut Miss<'_, B, W>) -> usize;
 }
 

@@ -1,18 +1,18 @@
-//! Dynamic re-reference interval prediction: new lines come in as "long", or nearly always as "distant", whichever
-//! of the two has fewer misses in a few sets that are kept for finding out.
+//! Dynamic re-reference interval prediction: new lines enter as "long", or nearly always as
+//! "distant", whichever has fewer misses in a few sets that are dedicated to each.
 //!
-//! Of every 32 sets of bank 0, set 0 always takes the first way and set 1 the second; a counter of ten bits tells
-//! which missed less. "Nearly always" is all but one fill in 32.
+//! Of every 32 sets of bank 0, set 0 always uses the first way and set 1 the second; a ten-bit
+//! counter records which misses less. "Nearly always" is all but one fill in 32.
 
 use super::cache::Replacement;
 use super::miss::Miss;
 use super::srrip::{DISTANT, LONG, Srrip};
 
-/// One set in so many leads for each way; smaller caches have a leader of each all the same.
+/// One set in this many is dedicated to each way; smaller caches have one of each too.
 const LEADERS_EVERY: usize = 32;
 /// The selecting counter's bound: ten bits.
 const SELECTOR_MAX: u16 = 1023;
-/// One fill in so many is "long" in the second way.
+/// One fill in this many is "long" in the second way.
 const RARELY: u32 = 32;
 
 #[derive(Clone, Debug)]

@@ -1,7 +1,9 @@
-//! Enhanced not recently used: the pseudo-LRU that the paper's multiple-hash schemes use [TCBCACHE §2.3, §4.1].
+//! Enhanced not recently used: the pseudo-LRU that the paper's multiple-hash schemes use [TCBCACHE
+//! §2.3, §4.1].
 //!
-//! A reference bit a line, set by each access. The victim is a random one of the candidates whose bit is clear; if
-//! all are set, they are cleared first. The paper refers to another for the rule, so this reading is ours.
+//! A reference bit per line, set by each access. The victim is a random candidate whose bit is
+//! clear; if all are set, they are cleared first. The paper refers to another paper for the rule;
+//! this is our reading.
 
 use crate::random::Random;
 

@@ -1,20 +1,22 @@
-//! The first half of the speculative policy, *no-migrate* [TCBCACHE §3.4]: the bank with fewer ON lines gives room.
+//! The first half of the speculative policy, *no-migrate* [TCBCACHE §3.4]: the bank with fewer ON
+//! lines evicts.
 //!
-//! Within the bank the oldest line goes; an empty line counts as OFF and as oldest.
+//! Within the bank the oldest line is evicted; an empty line counts as OFF and as oldest.
 
 use super::cache::Replacement;
 use super::miss::Miss;
 
-/// Which bank gives room where two have as many ON lines.
+/// The bank that evicts if two have equally many ON lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Tie {
-    /// The left one, as the paper has it "for simplicity". Where all lines are ON, this fills one bank only.
+    /// The left one, as the paper has it "for simplicity". Where all lines are ON, this fills one
+    /// bank only.
     #[default]
     Left,
-    /// The bank whose oldest line is older.
+    /// The bank with the older oldest line.
     Older,
-    /// The banks take turns: a bit of state for the whole cache.
+    /// The banks alternate: a bit of state for the whole cache.
     RoundRobin,
 }
 
@@ -29,7 +31,7 @@ impl FewerOn {
         Self { tie, turn: 0 }
     }
 
-    /// Returns the oldest line of the bank that is to give room.
+    /// Returns the oldest line of the bank that evicts.
     #[inline(always)]
     pub(crate) fn choose<const B: usize, const W: usize>(&mut self, miss: &Miss<'_, B, W>) -> usize {
         let banks = miss.lines.banks();

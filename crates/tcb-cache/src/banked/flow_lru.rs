@@ -1,8 +1,9 @@
-//! FlowLRU: what to build instead of the speculative policy.
+//! FlowLRU: our alternative to the speculative policy.
 //!
-//! Unlike the paper, the banks are compared by age and not by how many of their lines are ON, a line is not saved
-//! only when it is ON, and not by chance: the victim is the oldest candidate, and if the other sets it may be in hold
-//! an older line, it moves over that one. Sessions that end leave at once: the cache sees FIN and RST.
+//! Unlike the paper, FlowLRU compares banks by age and not by the number of ON lines, saves a line
+//! whether or not it is ON, and makes no random choice: the victim is the oldest candidate, and if
+//! its other sets contain an older line, it moves over that one. Sessions that end leave at once,
+//! because the cache sees FIN and RST.
 //!
 //! ```text
 //! v = oldest of the session's own sets              8 lines
@@ -10,8 +11,9 @@
 //! d older than v, or empty:  v moves over d;  the session takes v's place
 //! ```
 //!
-//! So a miss throws out the oldest of some 20 lines. New sessions come into their own sets, where the first search
-//! finds them; only lines that were once the oldest of eight have to be found by the auxiliary functions.
+//! So a miss evicts the oldest of some 20 lines. New sessions enter their own sets, where the first
+//! search finds them; only lines that were once the oldest of eight need a search by the auxiliary
+//! functions.
 
 use super::cache::Replacement;
 use super::miss::Miss;

@@ -1,9 +1,10 @@
-//! FlowLRU with what hardware can keep: eight bits of age a line.
+//! FlowLRU for hardware: eight bits of age per line.
 //!
-//! The age is a count of periods since the last access that stops at 255; a period is a sixteenth as many hits and
-//! fills as the cache has lines, 32 of them for 512 lines. Hardware keeps it as the paper keeps its Lifetime array
-//! [TCBCACHE §3.3]: by a sweep each period, or by comparing with a running number. Lines of one age are taken in order
-//! of bank and way. All else is as in [`flow_lru`](super::flow_lru).
+//! The age is a count of periods since the last access that stops at 255; a period is a sixteenth
+//! as many hits and fills as the cache has lines, 32 of them for 512 lines. Hardware can keep it as
+//! the paper keeps its Lifetime array [TCBCACHE §3.3], by a sweep each period, or by comparing with
+//! a running number. Lines of one age are ordered by bank and way. Everything else is as in
+//! [`flow_lru`](super::flow_lru).
 
 use super::cache::Replacement;
 use super::lines::Lines;

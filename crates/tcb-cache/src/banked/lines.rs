@@ -1,10 +1,11 @@
-//! The lines of a cache: whose they are, and when they were touched.
+//! The lines of a cache: their keys and the times of their last access.
 //!
 //! ```text
 //! line = (bank · sets + set) · ways + way
 //! ```
 //!
-//! `B` and `W` fix banks and ways when the program is built, so that loops over them are unrolled; 0 leaves them open.
+//! `B` and `W` fix banks and ways when the program is built, so that loops over them are unrolled;
+//! 0 leaves them open.
 
 use crate::access::Access;
 use crate::clock::EMPTY;
@@ -58,7 +59,7 @@ impl<const B: usize, const W: usize> Lines<B, W> {
         line - line % self.ways()
     }
 
-    /// Returns the line that holds a key, in the sets that `lanes` name.
+    /// Returns the line with a key, among the sets in `lanes`.
     #[inline(always)]
     pub(crate) fn find(&self, lanes: u64, key: u64) -> Option<usize> {
         for bank in 0..self.banks() {
@@ -77,7 +78,7 @@ impl<const B: usize, const W: usize> Lines<B, W> {
         None
     }
 
-    /// Returns the oldest line of the set that begins at `base`; the first of the empty ones, if there are any.
+    /// Returns the oldest line of the set that begins at `base`, or its first empty line.
     #[inline(always)]
     pub(crate) fn oldest(&self, base: usize) -> usize {
         let set = &self.ages[base..base + self.ways()];
@@ -90,7 +91,7 @@ impl<const B: usize, const W: usize> Lines<B, W> {
         base + best.1
     }
 
-    /// Says whether a line is empty.
+    /// Returns whether a line is empty.
     #[inline(always)]
     pub(crate) fn is_empty(&self, line: usize) -> bool {
         self.ages[line] == EMPTY

@@ -1,4 +1,4 @@
-//! What a replacement policy sees when an access has found no line.
+//! What a replacement policy sees of a miss.
 
 use crate::clock::Clock;
 use crate::counts::Counts;
@@ -32,7 +32,7 @@ impl<const B: usize, const W: usize> Miss<'_, B, W> {
         self.lines.oldest(self.base(bank))
     }
 
-    /// Returns the oldest of all candidates; the first of the empty ones, if there are any.
+    /// Returns the oldest of all candidates, or the first empty one.
     #[inline(always)]
     pub(crate) fn oldest(&self) -> usize {
         let mut best = self.oldest_in(0);
@@ -45,7 +45,7 @@ impl<const B: usize, const W: usize> Miss<'_, B, W> {
         best
     }
 
-    /// Says whether a line is ON.
+    /// Returns whether a line is ON.
     #[inline(always)]
     pub(crate) fn is_on(&self, line: usize) -> bool {
         self.clock.is_on(self.lines.ages[line])
@@ -58,7 +58,7 @@ impl<const B: usize, const W: usize> Miss<'_, B, W> {
         (base..base + self.lines.ways()).filter(|&line| self.is_on(line)).count()
     }
 
-    /// Returns the candidates that a predicate holds for, bank by bank, and how many there are.
+    /// Returns the candidates that satisfy a predicate, bank by bank, and their number.
     #[inline(always)]
     pub(crate) fn candidates(&self) -> impl Iterator<Item = usize> {
         let ways = self.lines.ways();
@@ -73,7 +73,7 @@ impl<const B: usize, const W: usize> Miss<'_, B, W> {
         self.candidates().find(|&line| self.lines.is_empty(line))
     }
 
-    /// Moves a line over another one, and leaves its place empty.
+    /// Moves a line over another one, and leaves its own place empty.
     #[inline]
     pub(crate) fn relocate(&mut self, from: usize, to: usize) {
         self.counts.moves += 1;

@@ -1,7 +1,8 @@
 //! Caches of banks, sets and ways: the paper's organisation [TCBCACHE §3.1, Fig. 6].
 //!
-//! Every bank has its own index function. A session may lie in any way of one set per bank; with auxiliary functions,
-//! in one more set per bank. What is thrown out on a miss is a [`Replacement`]; each has a file:
+//! Every bank has its own index function. A session may be in any way of one set per bank; with
+//! auxiliary functions, in one more set per bank. A [`Replacement`] selects the victim of a miss;
+//! each has a file:
 //!
 //! | file | victim |
 //! | --- | --- |

@@ -1,8 +1,8 @@
-//! Signature-based hit prediction over re-reference intervals: lines of a network whose lines were never hit before
-//! they went come in as "distant".
+//! Signature-based hit prediction over re-reference intervals: a line enters as "distant" if
+//! earlier lines of its network were never hit before they were evicted.
 //!
-//! The signature is the client's /24 network, folded to 14 bits; a counter of three bits each. A processor would take
-//! the program counter, which a packet does not have.
+//! The signature is the client's /24 network, folded to 14 bits; a counter of three bits each. A
+//! processor would take the program counter, which a packet does not have.
 
 use flowloom_flow_key::hash::fold::fold;
 

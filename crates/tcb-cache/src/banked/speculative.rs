@@ -1,9 +1,10 @@
-//! The speculative policy [TCBCACHE §3.4, Fig. 11]: keep ON lines, by moving one where the victim would be ON.
+//! The speculative policy [TCBCACHE §3.4, Fig. 11]: keep ON lines, by moving one where the victim
+//! would be ON.
 //!
-//! The victim is that of *no-migrate*. If it is ON, so are all lines of its set, the victim being the oldest. A line
-//! is migratable if its auxiliary sets hold a line that is OFF or empty; the set itself does not count. One of the
-//! migratable lines is picked at random, moved over the oldest such line, and the new session takes its place. If
-//! none is migratable, the victim is thrown out.
+//! The victim is that of *no-migrate*. If it is ON, so are all lines of its set, because the victim
+//! is the oldest. A line is migratable if its auxiliary sets contain a line that is OFF or empty;
+//! its own set does not count. A random migratable line moves over the oldest such line, and the
+//! new session takes its place. If no line is migratable, the victim is evicted.
 
 use crate::random::Random;
 
@@ -24,7 +25,7 @@ impl Speculative {
         Self { choice: FewerOn::new(tie), random: Random::new(seed), migratable: Vec::with_capacity(64) }
     }
 
-    /// Frees a line of the set at `base` by moving it; returns nothing where no line is migratable.
+    /// Frees a line of the set at `base` by moving it; returns `None` if no line is migratable.
     #[inline(never)]
     fn migrate<const B: usize, const W: usize>(
         &mut self,

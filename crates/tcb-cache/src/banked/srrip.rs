@@ -1,7 +1,8 @@
-//! Static re-reference interval prediction: two bits a line that say how far off its next use is thought to be.
+//! Static re-reference interval prediction: two bits per line that predict the distance of its next
+//! use.
 //!
-//! A line comes in as "long" (2), a hit makes it "soon" (0), the first "distant" (3) one goes; if there is none, all
-//! candidates are moved away by one.
+//! A line enters as "long" (2), a hit makes it "soon" (0), and the first "distant" (3) line is
+//! evicted; if there is none, all candidates age by one.
 
 use super::cache::Replacement;
 use super::miss::Miss;

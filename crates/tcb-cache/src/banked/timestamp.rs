@@ -1,4 +1,5 @@
-//! TCB(n): LRU by time stamps of n bits that count accesses and wrap [TCBCACHE §3.4, §4.4, Fig. 14].
+//! TCB(n): LRU by time stamps of n bits that count accesses and wrap [TCBCACHE §3.4, §4.4, Fig.
+//! 14].
 //!
 //! Stamps are compared plainly, so a line that was touched before the counter wrapped looks young.
 

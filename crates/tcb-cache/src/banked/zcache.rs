@@ -1,8 +1,9 @@
 //! Relocation in the manner of a zcache: the victim is the oldest line that one exchange can reach.
 //!
-//! First-level candidates are the lines of the session's own and auxiliary sets. Through each of them lie, on the
-//! second level, the lines of the other sets it may be in. If the oldest is of the second level, the first-level line
-//! moves over it and leaves its place. With two banks of four ways that is 16 lines and up to 192 behind them.
+//! First-level candidates are the lines of the session's own and auxiliary sets. Second-level
+//! candidates are the lines of the other sets that each of these may be in. If the oldest is of the
+//! second level, the first-level line moves over it and frees its place. With two banks of four
+//! ways that is 16 lines and up to 192 behind them.
 
 use super::cache::Replacement;
 use super::miss::Miss;

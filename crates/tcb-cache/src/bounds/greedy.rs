@@ -1,7 +1,7 @@
 //! The best that banks can do, nearly: throw out the candidate that is used again last.
 //!
-//! With one bank that is MIN in each set, and optimal. With several, where a line is put decides what can stay later,
-//! and the greedy choice is near the best but no bound.
+//! With one bank that is MIN in each set, and optimal. With several, the place of a line affects
+//! which lines can stay later, and the greedy choice is close to the best but no bound.
 
 use crate::access::Access;
 use crate::counts::Counts;
@@ -40,7 +40,7 @@ impl Greedy {
         self.counts
     }
 
-    /// Takes in the accesses from where it stands, which `uses` must have been made of.
+    /// Processes further accesses; `uses` must have been computed from them.
     pub(crate) fn run(&mut self, accesses: &[Access], uses: &NextUses) {
         for access in accesses {
             let next = uses.after(self.position);

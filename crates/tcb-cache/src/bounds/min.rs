@@ -7,15 +7,17 @@ use crate::counts::Counts;
 
 use super::NextUses;
 
-/// The cache, with its lines in the order of their next uses. Cost: a logarithm of the lines an access.
+/// The cache, with its lines in the order of their next uses. Cost: a logarithm of the lines an
+/// access.
 #[derive(Clone, Debug)]
 pub(crate) struct Min {
-    /// Next use and, since several are never used again, a tie-breaker: the position of the last use.
+    /// Next use and, since several are never used again, a tie-breaker: the position of the last
+    /// use.
     lines: BTreeSet<(u32, u32)>,
     capacity: usize,
     drops_closed: bool,
     position: usize,
-    /// Positions of next uses that are awaited: a hit is an access that stands here.
+    /// Positions of expected next uses: an access at such a position is a hit.
     counts: Counts,
     awaited: Vec<bool>,
 }
@@ -36,7 +38,7 @@ impl Min {
         self.counts
     }
 
-    /// Takes in the accesses from where it stands, which `uses` must have been made of.
+    /// Processes further accesses; `uses` must have been computed from them.
     pub(crate) fn run(&mut self, accesses: &[Access], uses: &NextUses) {
         for access in accesses {
             let position = self.position;

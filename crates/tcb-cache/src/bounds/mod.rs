@@ -1,4 +1,4 @@
-//! Caches that know the accesses to come: what no policy can do better, or hardly.
+//! Caches that know the future: bounds, exact or nearly so, of every policy.
 
 mod greedy;
 mod min;

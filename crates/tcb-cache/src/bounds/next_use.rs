@@ -40,7 +40,8 @@ impl NextUses {
 
     /// Looks at a trace from its end. Cost: n log n steps, and 16 bytes an access while it works.
     ///
-    /// With `ends`, what comes after a closing access belongs to another session: the line would be gone by then.
+    /// With `ends`, an access after a closing one belongs to another session, because the line is
+    /// gone by then.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! ARC: keys seen once and keys seen more often, each under LRU with the keys that left it; whichever side's lost keys
-//! are asked for grows.
+//! ARC: keys seen once and keys seen more often, each under LRU with a list of evicted keys; a miss
+//! on an evicted key grows its side.
 
 use super::queues::Queues;
 use super::{Eviction, Full};

@@ -1,4 +1,4 @@
-//! A fully associative cache: counts, and what a policy has to say.
+//! A fully associative cache: counters, and the interface of its policies.
 
 use crate::access::Access;
 use crate::counts::Counts;

@@ -1,4 +1,5 @@
-//! CLOCK: first in, first out, but who was used since the hand came by gets another round.
+//! CLOCK: first in, first out, but a key that was used since the hand last passed stays for another
+//! round.
 
 use super::queues::{END, Queues};
 use super::{Eviction, Full};

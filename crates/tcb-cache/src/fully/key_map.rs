@@ -21,7 +21,7 @@ impl KeyMap {
 
     #[inline(always)]
     fn home(&self, key: u64) -> usize {
-        // The key is not secret and the multiplier not either: a simulator's keys attack nobody.
+        // Neither key nor multiplier is secret: no attacker chooses the keys of a simulator.
         (fold(key ^ 0x2545_F491_4F6C_DD1D, 0x9E37_79B9_7F4A_7C15) >> self.shift) as usize
     }
 
@@ -46,7 +46,7 @@ impl KeyMap {
         found.then(|| self.slots[at].1)
     }
 
-    /// Adds a key or gives it another number.
+    /// Adds a key or changes its number.
     #[inline]
     pub(crate) fn set(&mut self, key: u64, value: u32) {
         let (at, found) = self.slot(key);

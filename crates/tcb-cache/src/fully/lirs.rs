@@ -1,9 +1,9 @@
-//! LIRS: lines that come back soon in terms of other keys seen in between (LIR) keep their place; the others (HIR)
-//! share a hundredth of the cache.
+//! LIRS: lines with few other keys between two uses (LIR) keep their place; the others (HIR) share
+//! a hundredth of the cache.
 //!
-//! The stack holds keys by recency, among them ones that are not resident; a non-resident key that is asked for
-//! while it stands in the stack becomes LIR. Unlike the original, whose stack has no bound, ours forgets the oldest
-//! non-resident key beyond twice the number of lines.
+//! The stack contains keys by recency, among them ones that are not resident; a non-resident key
+//! that is used while it is in the stack becomes LIR. Unlike the original, whose stack has no
+//! bound, this one drops the oldest non-resident key beyond twice the number of lines.
 
 use super::queues::{END, Queues};
 use super::{Eviction, Full};
@@ -61,7 +61,7 @@ impl Lirs {
         }
     }
 
-    /// Makes the LIR key at the bottom of the stack a HIR one.
+    /// Turns the LIR key at the bottom of the stack into a HIR one.
     fn demote(&mut self) {
         self.prune();
         let bottom = self.stack.back(0);
@@ -132,7 +132,7 @@ impl Full for Lirs {
         if full {
             self.evict();
         }
-        // Asked while making room may have pruned it.
+        // The eviction above may have pruned it.
         let was_known = self.stack.find(key).is_some();
         if let Some(node) = self.gone.find(key) {
             self.gone.remove(node);

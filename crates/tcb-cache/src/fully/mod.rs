@@ -1,7 +1,8 @@
 //! Fully associative caches: rivals that pay no heed to banks and sets.
 //!
-//! No hardware of this kind would be built for hundreds of lines; software caches are of this kind, and a bound on
-//! what better hashing could bring. Each policy has a file; all are queues of keys over [`queues`].
+//! Hardware for hundreds of lines would not be fully associative; software caches are, and they
+//! bound what better hashing could gain. Each policy has a file; all are queues of keys over
+//! [`queues`].
 
 pub(crate) mod arc;
 mod cache;

@@ -1,4 +1,4 @@
-//! Queues of keys that a key can be found in, moved between and taken out of, in constant time.
+//! Queues of keys with constant-time find, move and remove.
 
 use super::key_map::KeyMap;
 
@@ -8,7 +8,7 @@ pub(crate) const END: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug)]
 struct Node {
     key: u64,
-    /// Towards the front, where keys come in.
+    /// Towards the front, where keys enter.
     newer: u32,
     /// Towards the back, where they go.
     older: u32,
@@ -28,7 +28,7 @@ pub(crate) struct Queues<const N: usize> {
 }
 
 impl<const N: usize> Queues<N> {
-    /// Returns empty queues for so many keys in all.
+    /// Returns empty queues for this many keys in all.
     pub(crate) fn new(capacity: usize) -> Self {
         Self {
             map: KeyMap::new(capacity),
@@ -82,7 +82,7 @@ impl<const N: usize> Queues<N> {
         self.nodes[node as usize].newer
     }
 
-    /// Puts a key that is in no queue in front of one, with mark 0.
+    /// Inserts a key that is in no queue before another one, with mark 0.
     #[inline]
     pub(crate) fn push(&mut self, queue: usize, key: u64) -> u32 {
         let fresh = Node { key, newer: END, older: END, queue: queue as u8, mark: 0 };
@@ -149,7 +149,7 @@ impl<const N: usize> Queues<N> {
         key
     }
 
-    /// Takes out the back of a queue, where there is one.
+    /// Removes the back of a queue, if the queue is not empty.
     #[inline]
     pub(crate) fn pop(&mut self, queue: usize) -> Option<u64> {
         let node = self.backs[queue];

@@ -1,7 +1,8 @@
-//! S3-FIFO: new keys pass a small queue; those used there go on to the main queue, the others leave a ghost behind.
+//! S3-FIFO: new keys enter a small queue; those used there move to the main queue, the others leave
+//! a ghost.
 //!
-//! The small queue has a tenth of the lines. A key whose ghost is still known comes into the main queue at once.
-//! Uses are counted up to 3; a key at the back of the main queue gets another round for each.
+//! The small queue has a tenth of the lines. A key with a ghost enters the main queue at once. Uses
+//! are counted up to 3; a key at the back of the main queue stays for another round for each.
 
 use super::queues::Queues;
 use super::{Eviction, Full};
@@ -71,7 +72,7 @@ impl Full for S3Fifo {
     }
 
     fn fill(&mut self, key: u64) -> Eviction {
-        // A ghost counts if it is known when the key comes, before room is made.
+        // A ghost counts if it exists when the key arrives, before the eviction.
         let ghost = self.queues.find(key);
         if let Some(node) = ghost {
             self.queues.remove(node);

@@ -1,5 +1,6 @@
-//! SIEVE: a queue in order of arrival, and a hand that goes from the back to the front, forgetting that keys were
-//! visited, and takes out the first that was not. Unlike CLOCK, who is spared stays where it is.
+//! SIEVE: a queue in order of arrival, and a hand that moves from the back to the front, clears the
+//! visited bits it meets, and evicts the first key without one. Unlike in CLOCK, a spared key stays
+//! in its place.
 
 use super::queues::{END, Queues};
 use super::{Eviction, Full};

@@ -1,4 +1,4 @@
-//! How often a key was asked for, about: four rows of four-bit counters, halved from time to time.
+//! Approximate use counts of keys: four rows of four-bit counters, halved from time to time.
 
 use flowloom_flow_key::hash::fold::fold;
 

@@ -1,5 +1,5 @@
-//! 2Q, the full version: keys seen once wait in a FIFO of a quarter of the lines; who is asked for again after having
-//! left it, within a memory of half as many keys as lines, is kept under LRU.
+//! 2Q, the full version: keys seen once wait in a FIFO of a quarter of the lines; a key that is
+//! used again after leaving it, within a memory of half as many keys as lines, enters an LRU.
 
 use super::queues::Queues;
 use super::{Eviction, Full};

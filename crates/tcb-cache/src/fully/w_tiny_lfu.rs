@@ -1,5 +1,6 @@
-//! W-TinyLFU: a window of a hundredth of the lines under LRU; who leaves it is let into the rest only if a sketch
-//! thinks it is asked for more often than who would go there. The rest is LRU in two parts, four fifths protected.
+//! W-TinyLFU: a window of a hundredth of the lines under LRU. A key that leaves it enters the rest
+//! only if a sketch estimates more uses for it than for the victim there. The rest is LRU in two
+//! parts, four fifths protected.
 
 use super::queues::Queues;
 use super::sketch::Sketch;

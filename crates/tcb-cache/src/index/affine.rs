@@ -1,13 +1,14 @@
-//! Index functions by table: every function that is affine over bits is a XOR of table entries, one a byte.
+//! Index functions by table: every function that is affine over bits is a XOR of table entries, one
+//! a byte.
 //!
-//! Modulo, XOR folds, CRCs and the class H₃ all are. Up to four functions of 16 bits share an entry, so the sets of
-//! all banks come out of one look at each byte that matters.
+//! Modulo, XOR folds, CRCs and the class H₃ all are. Up to four functions of 16 bits share an
+//! entry, so one lookup per relevant byte gives the sets of all banks.
 
 /// Up to four affine functions of a key, 16 bits each, side by side in a word.
 #[derive(Clone, Debug)]
 pub(crate) struct Affine {
     constant: u64,
-    /// For each byte of the key that matters: how far to shift it down, and its table.
+    /// For each relevant byte of the key: its shift and its table.
     bytes: Vec<(u32, Box<[u64; 256]>)>,
 }
 

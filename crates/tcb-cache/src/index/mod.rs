@@ -32,7 +32,7 @@ pub enum IndexFunction {
     Crc,
     /// The universal class H₃ over selected bits of the key; drawn once a bank.
     H3 {
-        /// Bits of the key that are looked at, 1 to 64, see [`selected_bits`].
+        /// Bits of the key that the function uses, 1 to 64, see [`selected_bits`].
         key_bits: u32,
         /// Whether only matrices of full rank are taken.
         full_rank: bool,
@@ -62,7 +62,7 @@ impl fmt::Display for IndexFunction {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnknownIndex {
-    /// What was asked for.
+    /// The given text.
     pub name: String,
 }
 
@@ -106,9 +106,9 @@ impl core::str::FromStr for IndexFunction {
 
 /// Returns a mask of the `n` bits of a key that an n-bit hash looks at [TCBCACHE §4.3].
 ///
-/// First the eight low bits of the port, then those of the address from its lowest, 40 in all; then the upper bits of
-/// the port, and beyond 48 what foreign keys have above. 16 gives the paper's choice, `IP<24–31>` and `Port<8–15>`,
-/// where bit 0 is the most significant.
+/// First the eight low bits of the port, then those of the address from its lowest, 40 in all; then
+/// the upper bits of the port, and beyond 48 the upper bits of foreign keys. 16 gives the paper's
+/// choice, `IP<24–31>` and `Port<8–15>`, where bit 0 is the most significant.
 #[must_use]
 pub const fn selected_bits(n: u32) -> u64 {
     match n {
@@ -159,7 +159,7 @@ fn pack(set: impl Fn(usize) -> u32) -> u64 {
     (0..4).fold(0, |lanes, bank| lanes | u64::from(set(bank) & 0xFFFF) << (16 * bank))
 }
 
-/// Returns the lane of a bank, 0 where there is none.
+/// Returns the lane of a bank, 0 if the bank does not exist.
 fn lane(lanes: u64, bank: u32) -> u32 {
     lanes.checked_shr(bank.saturating_mul(16)).unwrap_or(0) as u32 & 0xFFFF
 }
@@ -169,7 +169,7 @@ impl Indexing {
     ///
     /// # Errors
     ///
-    /// [`H3Error`] where H₃ has too few key bits for the sets it has to tell apart.
+    /// [`H3Error`] if H₃ has too few key bits for the number of sets.
     pub fn new(function: IndexFunction, geometry: Geometry, seed: u64) -> Result<Self, H3Error> {
         let r = geometry.index_bits();
         let banks = geometry.banks();
@@ -235,14 +235,15 @@ impl Indexing {
         self.auxiliary.of(key)
     }
 
-    /// Returns the set of a key in a bank, by the bank's own function; of a bank that the cache does not have it means
-    /// nothing.
+    /// Returns the set of a key in a bank, by the bank's own function; meaningless for a bank that
+    /// the cache lacks.
     #[must_use]
     pub fn set(&self, key: u64, bank: u32) -> u32 {
         lane(self.primary(key), bank)
     }
 
-    /// Returns the set of a key in a bank, by the auxiliary function; of a bank that the cache does not have it means nothing.
+    /// Returns the set of a key in a bank, by the auxiliary function; meaningless for a bank that
+    /// the cache lacks.
     #[must_use]
     pub fn auxiliary_set(&self, key: u64, bank: u32) -> u32 {
         lane(self.auxiliary(key), bank)

@@ -32,7 +32,7 @@ pub fn normal(random: &mut Random) -> f64 {
     }
 }
 
-/// Returns a draw whose logarithm is normal with that mean and deviation.
+/// Returns a draw whose logarithm is normal with the given mean and deviation.
 pub fn lognormal(random: &mut Random, mean: f64, deviation: f64) -> f64 {
     exp(mean + deviation * normal(random))
 }

@@ -15,18 +15,18 @@ pub const IDLE_MS: u64 = 30 * 60 * 1000;
 /// A request as a log has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LogEntry {
-    /// The client's IPv4 address, or what stands for it: see [`address_of`].
+    /// The client's IPv4 address, or a stand-in: see [`address_of`].
     pub address: u32,
-    /// Milliseconds since 1970; logs that know seconds only have multiples of 1000.
+    /// Milliseconds since 1970; multiples of 1000 in logs that record seconds only.
     pub time_ms: u64,
     /// Bytes of the reply.
     pub reply_bytes: u64,
 }
 
-/// Returns the IPv4 address of a host: its own where it is numeric, else one that is made from its name.
+/// Returns the IPv4 address of a host: its own if it is numeric, else one derived from its name.
 ///
-/// Hosts of a domain get addresses of one /24, as they would have: the network comes from the name without its first
-/// label, the last octet from the whole name. The same on every machine.
+/// Hosts of a domain share one /24, as real ones often do: the network comes from the name without
+/// its first label, the last octet from the whole name. The same on every machine.
 #[must_use]
 pub fn address_of(host: &[u8]) -> u32 {
     let text = core::str::from_utf8(host).unwrap_or_default();
@@ -60,8 +60,8 @@ impl std::fmt::Debug for LoggedSessions {
 }
 
 impl LoggedSessions {
-    /// Cuts a log into sessions. Within each second, times are drawn at random if `jitter` is given: logs of the time
-    /// know seconds only, and a page's requests would all come at once.
+    /// Cuts a log into sessions. With `jitter`, times are drawn at random within each second: old
+    /// logs record seconds only, and all requests of a page would coincide.
     ///
     /// The log need not be in order of time. Cost: two sorts.
     #[must_use]
@@ -97,7 +97,7 @@ impl LoggedSessions {
         self.sessions.len()
     }
 
-    /// Says whether there are none.
+    /// Returns whether there are no sessions.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sessions.is_empty()

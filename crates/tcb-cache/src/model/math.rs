@@ -1,7 +1,7 @@
 //! Logarithm and exponential from additions, multiplications and divisions only.
 //!
-//! The functions of a machine's own library differ from another's in the last bit, and a generated trace would differ
-//! with them. These are the same everywhere, and right to about fifteen digits.
+//! The math libraries of two machines differ in the last bit, and so would generated traces. These
+//! functions are the same everywhere, and exact to about fifteen digits.
 
 use core::f64::consts::{LN_2, SQRT_2};
 

@@ -5,8 +5,8 @@
 //! a slot whose session has ended begins another after 1 ms and an exponential pause of 2 s
 //! ```
 //!
-//! Timing within a session stays as it is. A connection's key is not one that another live connection has: a port that
-//! is taken is drawn again.
+//! Timing within a session is kept. No two live connections have the same key: a port in use is
+//! drawn again.
 
 use core::fmt;
 use core::iter::repeat;
@@ -22,13 +22,13 @@ use super::packets::PacketModel;
 use super::ports::Ports;
 use super::session::{Session, SessionSource};
 
-/// Slots begin within this time.
+/// All slots begin within this time.
 const BEGIN_MS: u64 = 60_000;
 /// Mean pause of a slot.
 const PAUSE_MS: f64 = 2000.0;
 /// Draws of a port before the next free one is taken.
 const PORT_DRAWS: u32 = 16;
-/// Ports there are from 1024 on.
+/// Number of ports, from 1024 on.
 const PORTS: u32 = 65_536 - 1024;
 
 /// How sessions are laid over each other.
@@ -51,11 +51,11 @@ impl Overlap {
     pub const SESSIONS_MAX: u32 = 1 << 20;
     /// Most accesses.
     pub const ACCESSES_MAX: usize = 1 << 28;
-    /// Bytes that an access takes while a trace is made, about; 16 are left of them when it is.
+    /// Approximate bytes per access while a trace is generated; 16 of them remain afterwards.
     pub const BYTES_PER_ACCESS: u64 = 128;
 }
 
-/// A made trace.
+/// A generated trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Workload {
@@ -67,7 +67,7 @@ pub struct Workload {
     pub ports_moved: u64,
 }
 
-/// An access with the size of the reply it asks for.
+/// An access with the size of the reply that it requests.
 #[derive(Clone, Copy, Debug)]
 struct Emitted {
     access: Access,
@@ -81,23 +81,23 @@ struct Laid {
     ports_moved: u64,
 }
 
-/// Why a trace cannot be made.
+/// Why a trace cannot be generated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OverlapError {
     /// No sessions at a time, or too many.
     Sessions {
-        /// What was asked for.
+        /// The requested value.
         sessions: u32,
     },
     /// No accesses, or too many.
     Accesses {
-        /// What was asked for.
+        /// The requested value.
         accesses: usize,
     },
     /// The accesses end before all slots have begun, so that fewer than N sessions overlap.
     TooShort {
-        /// Accesses asked for.
+        /// Requested accesses.
         accesses: usize,
         /// Accesses before the last slot begins.
         needed: usize,
@@ -135,7 +135,7 @@ impl core::error::Error for OverlapError {}
 #[derive(Debug, Default)]
 struct Live {
     ends: BTreeMap<u64, u64>,
-    /// How many connections each client has had; only sequential ports ask.
+    /// Connections of each client so far; only sequential ports need it.
     earlier: BTreeMap<u32, u32>,
     moved: u64,
     /// Keys at which ended connections are forgotten next.
@@ -143,7 +143,7 @@ struct Live {
 }
 
 impl Live {
-    /// Returns a key for a connection of a client, which nobody has between these times.
+    /// Returns a key for a client's connection that no other connection uses between these times.
     fn key(&mut self, address: u32, ports: Ports, random: &mut Random, begin: u64, end: u64) -> u64 {
         let free = |live: &Self, key| live.ends.get(&key).is_none_or(|ends| *ends < begin);
         let mut earlier = 0;
@@ -174,7 +174,7 @@ impl Live {
         key
     }
 
-    /// Forgets connections that have ended, when there are many.
+    /// Drops connections that have ended, when there are many.
     fn forget(&mut self, now: u64) {
         if self.ends.len() >= self.forget_at.max(1 << 16) {
             self.ends.retain(|_, end| *end >= now);
@@ -184,19 +184,21 @@ impl Live {
 }
 
 impl Overlap {
-    /// Makes the trace. Cost: a heap operation a session and a sort of twice the accesses; and for each connection of a client
-    /// that has the 256 ports of its model in use, a look at each port that is taken, 64,512 at most.
+    /// Generates the trace. Cost: a heap operation per session and a sort of twice the accesses;
+    /// and for each connection of a client that has all 256 ports of its model in use, a check of
+    /// each port in use, 64,512 at most.
     ///
     /// # Errors
     ///
-    /// [`OverlapError`] where the numbers are out of bounds, or too few accesses are asked for to have N sessions.
+    /// [`OverlapError`] for numbers out of bounds, or too few accesses for N sessions.
     pub fn make(&self, source: &mut dyn SessionSource) -> Result<Workload, OverlapError> {
         let Laid { emitted, connections, ports_moved } = self.lay(source)?;
         let accesses = emitted.into_iter().map(|emitted| emitted.access).collect();
         Ok(Workload { accesses, connections, ports_moved })
     }
 
-    /// Makes the log that a server would write of the same sessions: a request each, whatever packets are asked for.
+    /// Generates the log that a server would write of the same sessions: one request each, whatever
+    /// the packet model.
     ///
     /// # Errors
     ///
@@ -231,7 +233,8 @@ impl Overlap {
         let mut connections = 0_u64;
         let mut session = Session::default();
         let mut times = Vec::new();
-        // Sessions begin in order of time, so all before the next one's beginning is complete.
+        // Sessions begin in order of time, so all accesses before the next one's beginning are
+        // complete.
         let mut look_at = self.accesses + self.accesses / 2;
         let mut horizon = u64::MAX;
         while let Some(Reverse((now, slot))) = slots.pop() {
@@ -253,10 +256,12 @@ impl Overlap {
                 let (Some(first), Some(last)) = (times.first(), times.last()) else { continue };
                 let (first, last) = (now + first, now + last);
                 let key = live.key(session.address, self.ports, &mut random, first, last);
-                // The connection's number tells it from others of the same address and port.
+                // The connection's number distinguishes it from others with the same address and
+                // port.
                 let key = key | (connections & 0xFFFF) << 48;
                 connections += 1;
-                // With one access a request, the two go together; other views have packets that carry no reply.
+                // With one access a request, the two go together; other views have packets that
+                // carry no reply.
                 let replies = requests.iter().map(|request| request.reply_bytes).chain(repeat(0));
                 emitted.extend(times.iter().zip(replies).map(|(time, reply_bytes)| Emitted {
                     access: Access::new(key, now + time),
@@ -370,7 +375,7 @@ mod tests {
         assert!(log.iter().filter(|entry| entry.reply_bytes > 100).count() > 4900);
     }
 
-    /// A client that asks once a second, a hundred times.
+    /// A client that sends one request per second, a hundred times.
     struct OneClient;
 
     impl SessionSource for OneClient {
@@ -406,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_made_is_said() {
+    fn invalid_overlaps_are_errors() {
         let error = |overlap: Overlap| overlap.make(&mut surge()).unwrap_err().to_string();
         assert!(error(overlap(0, 1)).contains("between 1 and"));
         assert!(error(overlap(1, 0)).contains("between 1 and"));

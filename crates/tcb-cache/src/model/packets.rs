@@ -1,4 +1,4 @@
-//! What a session is on the wire: its connections, and the packets that touch their state.
+//! A session on the wire: its connections, and the packets that access their state.
 //!
 //! | view | a request of n reply segments is |
 //! | --- | --- |
@@ -6,9 +6,10 @@
 //! | `rx` | SYN, ACK, GET, an ACK for every two segments, FIN: what the server receives |
 //! | `rxtx` | the same, and SYN-ACK, the segments and the server's FIN |
 //!
-//! Segments carry 1,460 bytes, of which 250 are the reply's header; there are 1 to 2,000. Requests of a connection are
-//! served one after the other. Each connection draws its round trip, lognormal(ln 0.08 s, 0.5), and its bandwidth,
-//! lognormal(ln 1 Mb/s, 0.8). The last access of a connection is its closing one.
+//! Segments carry 1,460 bytes, of which 250 are the reply's header; there are 1 to 2,000. Requests
+//! of a connection are served one after the other. Each connection draws its round trip,
+//! lognormal(ln 0.08 s, 0.5), and its bandwidth, lognormal(ln 1 Mb/s, 0.8). The last access of a
+//! connection is its closing one.
 
 use crate::random::Random;
 
@@ -33,9 +34,9 @@ pub enum Connection {
 pub enum View {
     /// One for each request.
     Request,
-    /// What the server receives.
+    /// Packets that the server receives.
     Rx,
-    /// What the server receives and sends.
+    /// Packets that the server receives and sends.
     RxTx,
 }
 
@@ -44,7 +45,7 @@ pub enum View {
 pub struct PacketModel {
     /// Which requests share a connection.
     pub connection: Connection,
-    /// Which packets there are.
+    /// Which packets count as accesses.
     pub view: View,
 }
 
@@ -88,7 +89,8 @@ impl PacketModel {
         session.requests.chunk_by(move |a, b| !apart(a, b))
     }
 
-    /// Appends the times of a connection's accesses, in order, to `times_ms`; the first is the first request's.
+    /// Appends the times of a connection's accesses, in order, to `times_ms`; the first is the
+    /// first request's.
     pub(crate) fn times(self, requests: &[Request], random: &mut Random, times_ms: &mut Vec<u64>) {
         times_ms.clear();
         if self.view == View::Request {
@@ -127,7 +129,8 @@ impl PacketModel {
             at(free); // the server's FIN
         }
         at(free + round_trip_ms); // FIN
-        // Acknowledgements come a round trip after their segments, so later segments may lie before them.
+        // Acknowledgements arrive a round trip after their segments, so later segments may come
+        // before them.
         times_ms.sort_unstable();
     }
 }

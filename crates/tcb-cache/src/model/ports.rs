@@ -9,8 +9,8 @@ use super::draw::exponential;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ports {
-    /// 1024 and a little: an exponential draw of this mean, modulo 256. With a mean of 4 called "paper-like", since
-    /// only ports as skewed as that let the low bits do as badly as the paper has it.
+    /// 1024 plus an exponential draw of this mean, modulo 256. A mean of 4 is called "paper-like",
+    /// since only ports as skewed as that make the low bits as bad as in the paper.
     Skewed {
         /// Mean of the draw.
         mean: u32,
@@ -22,7 +22,7 @@ pub enum Ports {
 }
 
 impl Ports {
-    /// Ports as skewed as the paper's miss ratios ask for.
+    /// Ports with the skew that the paper's miss ratios imply.
     pub const PAPER_LIKE: Self = Self::Skewed { mean: 4 };
 
     /// Returns the port of a client's next connection; `earlier` is how many it had.
@@ -51,7 +51,7 @@ impl core::fmt::Display for Ports {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnknownPorts {
-    /// What was asked for.
+    /// The given text.
     pub name: String,
 }
 

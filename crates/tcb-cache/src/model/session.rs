@@ -1,4 +1,4 @@
-//! A session: what one client asks for in one visit.
+//! A session: the requests of one client in one visit.
 
 use crate::random::Random;
 
@@ -16,12 +16,12 @@ pub struct Request {
 pub struct Session {
     /// The client's IPv4 address.
     pub address: u32,
-    /// What it asks for.
+    /// Its requests.
     pub requests: Vec<Request>,
 }
 
-/// Where sessions come from.
+/// A source of sessions.
 pub trait SessionSource {
-    /// Fills in the next session; says false when there are no more.
+    /// Fills in the next session; returns `false` at the end.
     fn next_session(&mut self, random: &mut Random, session: &mut Session) -> bool;
 }

@@ -9,9 +9,10 @@
 //! | reply | 93 % lognormal(9.357, 1.318), 7 % Pareto(133,000, 1.1), at most 5 MB | |
 //! | client | one of 20,000 random /24 networks, one of 256 hosts | ours |
 //!
-//! *Fitted* values make the miss ratios of four policies come near those of [TCBCACHE Fig. 12]; that they agree is
-//! therefore no evidence. The others follow the literature on SURGE from memory and are not checked against it; there,
-//! a page has at least 1 request, gaps within it a scale of 1.46 s, and nothing is multiplied by 16.
+//! *Fitted* values bring the miss ratios of four policies near those of [TCBCACHE Fig. 12]; their
+//! agreement is therefore no evidence. The others follow the literature on SURGE from memory and
+//! are not checked against it; there, a page has at least 1 request, gaps within it a scale of 1.46
+//! s, and nothing is multiplied by 16.
 
 use crate::random::Random;
 
@@ -49,7 +50,7 @@ pub struct SurgeConfig {
     pub think_shape: f64,
     /// Longest gap between pages, in seconds, before it is stretched.
     pub think_max_s: f64,
-    /// What gaps between pages are multiplied by.
+    /// Factor for the gaps between pages.
     pub think_factor: f64,
     /// Networks of /24 that clients are in, 1 to 2²⁴.
     pub networks: u32,

@@ -1,6 +1,8 @@
-//! The caches of banks as the papers describe them: a list of ways per set, counters that are swept, and no tables.
+//! The caches of banks as the papers describe them: a list of ways per set, counters that are
+//! swept, and no tables.
 //!
-//! Random choices are drawn in the same order as in production: one number a choice, candidates from bank 0 way 0 on.
+//! Random choices are drawn in the same order as in production: one number a choice, candidates
+//! from bank 0 way 0 on.
 
 use crate::access::Access;
 use crate::banked::access_count::Counted;
@@ -16,7 +18,7 @@ use crate::random::Random;
 use crate::simulator::Simulator;
 use crate::spec::{CacheSpec, SpecError};
 
-/// What a way holds.
+/// The contents of a way.
 #[derive(Clone, Copy, Debug)]
 struct Line {
     key: u64,
@@ -68,7 +70,8 @@ impl ReferenceCache {
     ///
     /// # Errors
     ///
-    /// [`SpecError`], as [`CacheSpec::build`] has it; fully associative policies are none of its own.
+    /// [`SpecError`], as [`CacheSpec::build`] has it; fully associative policies are none of its
+    /// own.
     pub fn new(spec: &CacheSpec) -> Result<Self, SpecError> {
         let geometry = spec.geometry;
         if spec.policy.is_fully_associative() || spec.policy.needs_future() {
@@ -132,7 +135,7 @@ impl ReferenceCache {
         places
     }
 
-    /// Returns the place with the least value; empty ones come first, the first of several wins.
+    /// Returns the place with the least value; empty ones come first, and the first of equal ones.
     fn least(&self, places: &[Place], value: impl Fn(&Line) -> u64) -> Place {
         *places
             .iter()
@@ -173,7 +176,7 @@ impl ReferenceCache {
         self.lifetime.touch(number);
     }
 
-    /// Counts a hit or fill, and lets all lines grow older where that ends a period.
+    /// Counts a hit or fill, and ages all lines at the end of a period.
     fn sweep_ages(&mut self) {
         self.uses += 1;
         if self.uses.is_multiple_of(uses_per_period(self.geometry.lines() as usize)) {
@@ -226,7 +229,7 @@ impl ReferenceCache {
             return;
         }
         self.sweep_ages();
-        let place = self.make_room(key);
+        let place = self.free_place(key);
         self.counts.evictions += u64::from(self.line(place).is_some());
         self.fill(place, key);
     }
@@ -240,7 +243,7 @@ impl ReferenceCache {
             Policy::Drrip => self.duel(key),
             _ => 2,
         };
-        // SHiP asks whether a line was hit, ENRU whether it was used at all.
+        // SHiP uses whether a line was hit, ENRU whether it was used at all.
         let used = self.spec.policy == Policy::Enru;
         self.count_use(place);
         *self.line_mut(place) =
@@ -249,7 +252,7 @@ impl ReferenceCache {
         self.lifetime.touch(number);
     }
 
-    /// Returns the interval that DRRIP gives to a line that comes in.
+    /// Returns the interval that DRRIP gives to a new line.
     fn duel(&mut self, key: u64) -> u8 {
         let rare = match self.index.set(key, 0) % 32 {
             0 => {
@@ -269,7 +272,7 @@ impl ReferenceCache {
         if self.rare_fills.is_multiple_of(32) { 2 } else { 3 }
     }
 
-    fn make_room(&mut self, key: u64) -> Place {
+    fn free_place(&mut self, key: u64) -> Place {
         let own = self.own(key);
         let empty = own.iter().copied().find(|place| self.line(*place).is_none());
         match self.spec.policy {
@@ -351,7 +354,7 @@ impl ReferenceCache {
         }
     }
 
-    /// Moves a random migratable line of the victim's set away, or gives the victim up.
+    /// Moves a random migratable line of the victim's set away, or evicts the victim.
     fn migrate(&mut self, victim: Place) -> Place {
         let mut migratable = Vec::new();
         for way in 0..self.geometry.ways() as usize {
@@ -422,7 +425,7 @@ impl ReferenceCache {
         }
     }
 
-    /// Makes room by one step of relocation; `youth` is smaller for older lines, and above 0.
+    /// Frees a place by one step of relocation; `youth` is smaller for older lines, and above 0.
     fn flow_lru(&mut self, own: &[Place], youth: impl Fn(&Line) -> u64) -> Place {
         let victim = self.least(own, &youth);
         let Some(line) = self.line(victim) else { return victim };

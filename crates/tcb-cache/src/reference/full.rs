@@ -3,7 +3,7 @@
 use crate::fully::sketch::Sketch;
 use crate::fully::{Eviction, Full};
 
-/// Takes a key out of a list; says whether it was there.
+/// Removes a key from a list; returns whether the list contained it.
 fn take(list: &mut Vec<u64>, key: u64) -> bool {
     let at = list.iter().position(|k| *k == key);
     at.map(|at| list.remove(at)).is_some()
@@ -77,7 +77,7 @@ impl Full for Fifo {
     }
 }
 
-/// A circle of keys with reference bits; the hand stands on the oldest.
+/// A circle of keys with reference bits; the hand points to the oldest.
 #[derive(Debug)]
 pub(super) struct Clock {
     keys: Vec<(u64, bool)>,
@@ -117,7 +117,7 @@ impl Full for Clock {
     }
 }
 
-/// Keys oldest first; the hand is the key it stands on.
+/// Keys oldest first; the hand is the key it points to.
 #[derive(Debug)]
 pub(super) struct Sieve {
     keys: Vec<(u64, bool)>,
@@ -384,7 +384,7 @@ pub(super) struct Lirs {
     /// The most recent first.
     stack: Vec<(u64, Status)>,
     hir: Vec<u64>,
-    /// Who went, the latest first.
+    /// Evicted keys, latest first.
     gone: Vec<u64>,
     lir: Vec<u64>,
     lines: usize,

@@ -4,7 +4,8 @@ use crate::access::Access;
 
 /// Returns how often an optimal, fully associative cache of `lines` misses, access by access.
 ///
-/// `lines` is at least 1. Cost: lines × accesses per miss. With `drops_closed` a session that ends leaves, and its next access is another's.
+/// `lines` is at least 1. Cost: lines × accesses per miss. With `drops_closed` a session that ends
+/// leaves, and the next access of its key belongs to another session.
 #[must_use]
 pub fn misses_of_min(accesses: &[Access], lines: usize, drops_closed: bool) -> Vec<bool> {
     let mut cache: Vec<u64> = Vec::new();
@@ -17,7 +18,8 @@ pub fn misses_of_min(accesses: &[Access], lines: usize, drops_closed: bool) -> V
             cache.retain(|k| *k != key);
         } else if !hit {
             if cache.len() == lines {
-                // The next access of a key that is resident; nothing of it closed in between, or it would be gone.
+                // The next access of a resident key; no closing access lies in between, or the key
+                // would be gone.
                 let next = |key: u64| {
                     accesses[now + 1..].iter().position(|later| later.key() == key).unwrap_or(usize::MAX)
                 };

@@ -1,4 +1,5 @@
-//! Plain versions of the simulated caches, to compare the quick ones with: slow, and obviously right.
+//! Plain versions of the simulated caches, to compare the quick ones with: slow, and obviously
+//! right.
 
 mod banked;
 mod full;

@@ -1,4 +1,4 @@
-//! Traces of accesses, whatever their records look like.
+//! Readers of access traces, for any record format.
 
 use std::io::{self, Read};
 
@@ -10,10 +10,10 @@ use super::lines::{Line, Lines};
 use super::summary::{ReadError, ReadLimits, ReadSummary, Skip};
 use super::{csv, oracle_general, vscsi};
 
-/// A trace that was read, and what was found.
+/// A trace and the summary of reading it.
 pub type AccessTrace = (Vec<Access>, ReadSummary);
 
-/// Collects accesses; time begins in the tick of the first, and does not go back.
+/// Collects accesses; time begins in the tick of the first, and never goes back.
 #[derive(Debug, Default)]
 struct Collector {
     accesses: Vec<Access>,
@@ -46,14 +46,15 @@ impl Collector {
     }
 }
 
-/// Reads a trace of accesses: [`Format::Csv`], [`Format::OracleGeneral`] or [`Format::Vscsi`]; any other is taken for
-/// the first.
+/// Reads a trace of accesses: [`Format::Csv`], [`Format::OracleGeneral`] or [`Format::Vscsi`]; any
+/// other is taken for the first.
 ///
-/// Time begins within a quarter of a second before the first record and never goes back: one that would is counted, and takes the time before it.
+/// Time begins within a quarter of a second before the first record and never goes back: a record
+/// that would go back is counted, and gets the time of its predecessor.
 ///
 /// # Errors
 ///
-/// [`ReadError`] where the input fails or holds nothing that can be used.
+/// [`ReadError`] if the input fails or contains no usable record.
 pub fn read_accesses(
     input: impl Read,
     format: Format,
@@ -85,7 +86,7 @@ fn read_csv(input: impl Read, collector: &mut Collector, limits: ReadLimits) -> 
             continue;
         };
         collector.add(columns.parse(line).or_else(|reason| {
-            // The head of the file, or of one that was put behind it.
+            // The header of the file, or of a file appended to it.
             columns = csv::Columns::of(line).ok_or(reason)?;
             Err(Skip::Empty)
         }));
@@ -135,7 +136,7 @@ fn read_oracle_general(
 }
 
 fn read_vscsi(mut input: impl Read, collector: &mut Collector, limits: ReadLimits) -> io::Result<()> {
-    // Of a size that holds whole records of either version.
+    // A size that fits whole records of either version.
     let mut block = vec![0; BLOCK_RECORDS * 160];
     let mut version = None;
     loop {

@@ -1,10 +1,11 @@
-//! The condensed client traces of Boston University: machine, seconds, microseconds, quoted URL, size, retrieval time.
+//! The condensed client traces of Boston University: machine, seconds, microseconds, quoted URL,
+//! size, retrieval time.
 //!
 //! ```text
 //! cs20 785526142 920156 "http://cs-www.bu.edu/lib/pics/bu-logo.gif" 1803 0.484092
 //! ```
 
-use super::log::Entry;
+use super::entry::Entry;
 use super::number::{digits, size};
 use super::summary::Skip;
 
@@ -12,7 +13,7 @@ use super::summary::Skip;
 ///
 /// # Errors
 ///
-/// Why it cannot be used.
+/// The reason why it is unusable.
 pub fn parse(line: &[u8]) -> Result<Entry<'_>, Skip> {
     if line.is_empty() || line.starts_with(b"#") {
         return Err(Skip::Empty);
@@ -22,7 +23,7 @@ pub fn parse(line: &[u8]) -> Result<Entry<'_>, Skip> {
     let (host, seconds, micros, rest) = (field()?, field()?, field()?, field()?);
     let seconds = digits(seconds).filter(|seconds| *seconds < 1 << 40).ok_or(Skip::Time)?;
     let micros = digits(micros).filter(|micros| *micros < 1_000_000).ok_or(Skip::Time)?;
-    // URLs may hold blanks and quotes: size and duration are the last two fields.
+    // URLs may contain spaces and quotes: size and duration are the last two fields.
     let mut from_end = rest.rsplitn(3, |byte| *byte == b' ');
     let (_, bytes, url) = (from_end.next(), from_end.next(), from_end.next());
     let url = url.ok_or(Skip::FieldsMissing)?;

@@ -4,10 +4,10 @@
 //! host ident user [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 203023
 //! ```
 //!
-//! Where a server's name and port stand before the host, as Apache's `vhost_combined` has them, they are passed over.
+//! The parser skips a server's name and port before the host, as in Apache's `vhost_combined`.
 
 use super::calendar::days_since_1970;
-use super::log::Entry;
+use super::entry::Entry;
 use super::number::{digits, size};
 use super::summary::Skip;
 
@@ -15,7 +15,7 @@ use super::summary::Skip;
 ///
 /// # Errors
 ///
-/// Why it cannot be used.
+/// The reason why it is unusable.
 pub fn parse(line: &[u8]) -> Result<Entry<'_>, Skip> {
     if line.is_empty() || line.starts_with(b"#") {
         return Err(Skip::Empty);
@@ -26,7 +26,8 @@ pub fn parse(line: &[u8]) -> Result<Entry<'_>, Skip> {
     let mut skip = Skip::Time;
     for (at, _) in rest.iter().enumerate().filter(|(_, byte)| **byte == b'[') {
         let bracket = &rest[at..];
-        // Nothing longer is a time: a line of brackets would be searched as often as it has some.
+        // Nothing longer is a time; otherwise a line of brackets would be searched once per
+        // bracket.
         let bracket = &bracket[..bracket.len().min(TIME_BYTES_MAX + 2)];
         let Some(length) = bracket.iter().position(|byte| *byte == b']') else { continue };
         let Some(time_ms) = time(&rest[at + 1..at + length]) else { continue };
@@ -44,7 +45,7 @@ pub fn parse(line: &[u8]) -> Result<Entry<'_>, Skip> {
     Err(skip)
 }
 
-/// Returns the host of a line from its first field, and from what stands between that and the time.
+/// Returns the host of a line, from its first field and the text between that and the time.
 fn client<'a>(first: &'a [u8], between: &'a [u8]) -> &'a [u8] {
     let mut parts = first.split(|byte| *byte == b':');
     let has_port = parts.next().is_some() && parts.next().is_some_and(|port| digits(port).is_some());
@@ -56,10 +57,10 @@ fn client<'a>(first: &'a [u8], between: &'a [u8]) -> &'a [u8] {
     }
 }
 
-/// Returns the reply's size from what follows the time: the quoted request, the status, the size.
+/// Returns the reply's size from the text after the time: the quoted request, the status, the size.
 fn reply(rest: &[u8]) -> Result<u64, Skip> {
     let request = rest.strip_prefix(b" \"").ok_or(Skip::Quoting)?;
-    // Requests may hold quotes, escaped or not: the closing one stands before a status.
+    // Requests may contain quotes, escaped or not: the closing one comes before a status.
     for (at, _) in request.iter().enumerate().filter(|(_, byte)| **byte == b'"') {
         let Some(rest) = request[at + 1..].strip_prefix(b" ") else { continue };
         let mut fields = rest.split(|byte| *byte == b' ');

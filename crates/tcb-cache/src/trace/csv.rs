@@ -1,9 +1,10 @@
 //! Accesses as comma-separated values: time, key, end of the session.
 //!
-//! A line with a word for the key, at the head or where another file begins, says where the columns are: `time`,
-//! `timestamp` or `ts` (seconds, with or without a fraction) or `time_ms`; `key`, `id`, `obj_id` or `session`; `closes`,
-//! `end` or `fin` (`1` or `true`). Without one they are time, key, end. A key is a number, `0x…`, an address and port such
-//! as `10.0.0.1:1024`, or any word.
+//! A line with a word for the key, at the head or at the beginning of an appended file, names the
+//! columns: `time`, `timestamp` or `ts` (seconds, with or without a fraction) or `time_ms`; `key`,
+//! `id`, `obj_id` or `session`; `closes`, `end` or `fin` (`1` or `true`). Without one they are
+//! time, key, end. A key is a number, `0x…`, an address and port such as `10.0.0.1:1024`, or any
+//! word.
 
 use crate::access::Access;
 use crate::model::logged::address_of;
@@ -32,7 +33,7 @@ fn trimmed(field: &[u8]) -> &[u8] {
 }
 
 impl Columns {
-    /// Reads a header line; returns nothing where it is none.
+    /// Parses a header line; returns `None` for any other.
     #[must_use]
     pub fn of(line: &[u8]) -> Option<Self> {
         let named = |names: &[&str]| {
@@ -46,11 +47,11 @@ impl Columns {
         Some(Self { time, time_is_ms: in_ms.is_some(), key, closes: named(&["closes", "end", "fin"]) })
     }
 
-    /// Reads a line; time is as it stands there.
+    /// Parses a line; the time stays as written.
     ///
     /// # Errors
     ///
-    /// Why it cannot be used.
+    /// The reason why it is unusable.
     pub fn parse(self, line: &[u8]) -> Result<Access, Skip> {
         if line.is_empty() || line.starts_with(b"#") {
             return Err(Skip::Empty);

@@ -30,7 +30,8 @@ impl Format {
     pub const ALL: [Self; 7] =
         [Self::Clf, Self::Tsv, Self::W3c, Self::Bu, Self::Csv, Self::OracleGeneral, Self::Vscsi];
 
-    /// Says whether records are requests of a log, which sessions and packets are still to be made of.
+    /// Returns whether records are requests of a log, from which sessions and packets have to be
+    /// generated.
     #[must_use]
     pub const fn is_log(self) -> bool {
         matches!(self, Self::Clf | Self::Tsv | Self::W3c | Self::Bu)
@@ -89,7 +90,7 @@ impl fmt::Display for Format {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnknownFormat {
-    /// What was asked for.
+    /// The given name.
     pub name: String,
 }
 
@@ -119,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn formats_are_told_by_name_or_content() {
+    fn formats_are_recognised_by_name_or_content() {
         let clf = b"h - - [01/Aug/1995:00:00:01 -0400] \"GET /a HTTP/1.0\" 200 1839\nh - - [01/Au";
         assert_eq!(Format::detect("access_log", clf), Some(Format::Clf));
         assert_eq!(Format::detect("x", b"cs20 785526142 920156 \"u\" 1803 0.4\n"), Some(Format::Bu));
@@ -141,7 +142,8 @@ mod tests {
         }
         let is_log = Format::ALL.map(Format::is_log);
         assert_eq!(is_log, [true, true, true, true, false, false, false], "requests, then accesses");
-        // A last line is not judged by, as it may be cut, unless it is the only one. Of two formats the first wins.
+        // A last line is not judged by, as it may be cut, unless it is the only one. Of two formats
+        // the first wins.
         let line = b"h - - [01/Aug/1995:00:00:01 -0400] \"GET /a HTTP/1.0\" 200 1839";
         assert_eq!(Format::detect("x", line), Some(Format::Clf));
         assert_eq!(Format::detect("x", &[b"?\n", &line[..]].concat()), None);

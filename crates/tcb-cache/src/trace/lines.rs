@@ -2,10 +2,10 @@
 
 use std::io::{self, Read};
 
-/// Longest line that is looked at; longer ones are skipped, and no more of them is kept.
+/// The longest line that is parsed; longer ones are skipped and not buffered beyond this.
 pub const LINE_BYTES_MAX: usize = 64 << 10;
 
-/// A line, or what stands for one.
+/// A line, or a marker for a skipped one.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line<'a> {
     /// Its bytes, without the end.
@@ -60,7 +60,7 @@ impl<R: Read> Lines<R> {
         if line.len() > LINE_BYTES_MAX { Line::TooLong } else { Line::Whole(line) }
     }
 
-    /// Reads more behind what is there; returns how far that was moved to the front.
+    /// Reads more input behind the buffered part; returns how far that part moved to the front.
     fn fill(&mut self) -> io::Result<usize> {
         let mut moved = 0;
         if self.end == self.buffer.len() {
@@ -100,7 +100,7 @@ impl<R: Read> Lines<R> {
 mod tests {
     use super::*;
 
-    /// Gives a few bytes at a time.
+    /// Returns a few bytes at a time.
     struct Dribble<'a>(&'a [u8], usize);
 
     impl Read for Dribble<'_> {

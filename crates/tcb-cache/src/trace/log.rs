@@ -1,50 +1,23 @@
-//! Logs of requests, whatever their lines look like.
+//! Readers of request logs, for any line format.
 
 use std::io::Read;
 
 use crate::model::logged::{LogEntry, address_of};
 
+use super::entry::Entry;
 use super::format::Format;
 use super::lines::{Line, Lines};
 use super::summary::{ReadError, ReadLimits, ReadSummary, Skip};
 use super::{bu, clf, tsv, w3c};
 
-/// Longest name of a host.
-const HOST_BYTES_MAX: usize = 255;
-
-/// What a line of a log says.
+/// Reads a log of requests: [`Format::Clf`], [`Format::Tsv`], [`Format::W3c`] or [`Format::Bu`];
+/// any other is taken for the first.
 ///
-/// # Examples
-///
-/// ```
-/// use flowloom_tcb_cache::trace::{Entry, clf};
-/// let line = b"h - - [01/Jan/1970:00:00:02 +0000] \"GET /\" 200 5";
-/// assert_eq!(clf::parse(line), Ok(Entry { host: b"h", time_ms: 2000, reply_bytes: 5 }));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry<'a> {
-    /// The client.
-    pub host: &'a [u8],
-    /// Milliseconds since 1970.
-    pub time_ms: u64,
-    /// Size of the reply.
-    pub reply_bytes: u64,
-}
-
-impl Entry<'_> {
-    pub(super) fn checked(self) -> Result<Self, Skip> {
-        if self.host.is_empty() || self.host.len() > HOST_BYTES_MAX { Err(Skip::Host) } else { Ok(self) }
-    }
-}
-
-/// Reads a log of requests: [`Format::Clf`], [`Format::Tsv`], [`Format::W3c`] or [`Format::Bu`]; any other is taken for the
-/// first.
-///
-/// The entries come in the order of the log, which need not be that of time.
+/// The entries come in the order of the log, which need not be chronological.
 ///
 /// # Errors
 ///
-/// [`ReadError`] where the input fails or holds nothing that can be used.
+/// [`ReadError`] if the input fails or contains no usable record.
 pub fn read_log(
     input: impl Read,
     format: Format,
@@ -72,7 +45,7 @@ pub fn read_log(
         }
         let entry = match format {
             Format::Tsv => columns.parse(line).or_else(|reason| {
-                // The head of the file, or of one that was put behind it.
+                // The header of the file, or of a file appended to it.
                 columns = tsv::Columns::of(line).ok_or(reason)?;
                 Err(Skip::Empty)
             }),

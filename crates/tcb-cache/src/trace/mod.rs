@@ -1,4 +1,5 @@
-//! Readers of logs and traces. They take any [`Read`](std::io::Read); unpacking is the caller's business.
+//! Readers of logs and traces. They take any [`Read`](std::io::Read); unpacking is the caller's
+//! business.
 //!
 //! | format | file | a record is |
 //! | --- | --- | --- |
@@ -10,14 +11,15 @@
 //! | `oracleGeneral` of libCacheSim | [`oracle_general`] | an access |
 //! | VSCSI, versions 1 and 2 | [`vscsi`] | an access |
 //!
-//! Logs are dirty. What cannot be used is skipped and counted under a [`Skip`]; nothing is trusted, nothing grows
-//! without a bound, and a reader never fails but for its input's own errors.
+//! Logs contain errors. A reader skips unusable records and counts each under a [`Skip`]; it trusts
+//! no value, grows no buffer without a bound, and fails only for errors of its input.
 
 mod accesses;
 pub mod bu;
 mod calendar;
 pub mod clf;
 pub mod csv;
+mod entry;
 mod format;
 mod lines;
 mod log;
@@ -29,7 +31,8 @@ pub mod vscsi;
 pub mod w3c;
 
 pub use accesses::{AccessTrace, read_accesses};
+pub use entry::Entry;
 pub use format::{Format, UnknownFormat};
 pub use lines::LINE_BYTES_MAX;
-pub use log::{Entry, read_log};
+pub use log::read_log;
 pub use summary::{ReadError, ReadLimits, ReadSummary, Skip};

@@ -28,7 +28,7 @@ pub(super) fn seconds_as_ms(bytes: &[u8]) -> Option<u64> {
     decimal.then_some(whole * 1000 + ms)
 }
 
-/// Reads a size: digits, or nothing or a dash for 0.
+/// Parses a size: digits; empty text or a dash is 0.
 pub(super) fn size(bytes: &[u8]) -> Option<u64> {
     if bytes.is_empty() || bytes == b"-" { Some(0) } else { digits(bytes) }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //! 0     4                12     16                 24
 //! ┌─────┬────────────────┬──────┬──────────────────┐
-//! │time │ identifier     │ size │ next use         │   time in seconds; next use −1 or the largest number: never
+//! │time │ identifier     │ size │ next use         │  seconds; next use −1 or the maximum: never
 //! └─────┴────────────────┴──────┴──────────────────┘
 //! ```
 
@@ -18,7 +18,7 @@ pub const RECORD_BYTES: usize = 24;
 ///
 /// # Errors
 ///
-/// Why it cannot be used: a next use below −1 does not occur.
+/// The reason why it is unusable: a next use below −1 does not occur.
 pub fn parse(record: [u8; RECORD_BYTES]) -> Result<Access, Skip> {
     let (time, rest) = record.split_first_chunk::<4>().ok_or(Skip::Cut)?;
     let (key, rest) = rest.split_first_chunk::<8>().ok_or(Skip::Cut)?;
@@ -29,7 +29,8 @@ pub fn parse(record: [u8; RECORD_BYTES]) -> Result<Access, Skip> {
     Ok(Access::new(u64::from_le_bytes(*key), u64::from(u32::from_le_bytes(*time)) * 1000))
 }
 
-/// Returns the record of an access; `next_use` is the number of the next one of its key, if there is one.
+/// Returns the record of an access; `next_use` is the index of the next one of its key, if there is
+/// one.
 #[must_use]
 pub fn record(access: Access, size: u32, next_use: Option<u64>) -> [u8; RECORD_BYTES] {
     let mut bytes = [0; RECORD_BYTES];

@@ -1,4 +1,4 @@
-//! What a reader made of its input.
+//! Summary of reading an input.
 
 use core::fmt;
 use std::io;
@@ -7,7 +7,7 @@ use std::io;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Skip {
-    /// Nothing in it, or a remark.
+    /// An empty line or a comment.
     Empty,
     /// Longer than [`LINE_BYTES_MAX`](super::LINE_BYTES_MAX).
     TooLong,
@@ -15,11 +15,11 @@ pub enum Skip {
     FieldsMissing,
     /// The host is empty or has more than 255 bytes.
     Host,
-    /// The time cannot be read.
+    /// The time is invalid.
     Time,
     /// The request is not quoted as it should be.
     Quoting,
-    /// A number cannot be read.
+    /// A number is invalid.
     Number,
     /// A binary record has impossible values.
     Record,
@@ -58,7 +58,7 @@ impl Skip {
     }
 }
 
-/// How much a reader takes in.
+/// Limits of a reader.
 ///
 /// Fields may be added in any version: a literal ends with `..ReadLimits::default()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,10 +74,10 @@ impl Default for ReadLimits {
     }
 }
 
-/// Counts of what was read. `records = used + Σ skipped` holds.
+/// Counts of records. `records = used + Σ skipped` holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadSummary {
-    /// Lines or binary records that were looked at.
+    /// Lines or binary records that were parsed.
     pub records: u64,
     /// Those that are in the result.
     pub used: u64,
@@ -136,13 +136,13 @@ impl fmt::Display for ReadSummary {
     }
 }
 
-/// Why nothing came of an input.
+/// Why an input gives no trace.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ReadError {
     /// The input cannot be read.
     Io {
-        /// What was read until then.
+        /// The summary up to the error.
         summary: ReadSummary,
         /// The input's error.
         error: io::Error,

@@ -1,9 +1,10 @@
 //! Tab-separated logs: host, login name, time, method, URL, status, bytes.
 //!
-//! A line with the words `host` and `time`, at the head or where another file begins, says where the columns are; without
-//! one they are as above. Time is in seconds since 1970. Further columns do not matter.
+//! A line with the words `host` and `time`, at the head or at the beginning of an appended file,
+//! names the columns; without one they are as above. Time is in seconds since 1970. Further columns
+//! are ignored.
 
-use super::log::Entry;
+use super::entry::Entry;
 use super::number::{seconds_as_ms, size};
 use super::summary::Skip;
 
@@ -22,7 +23,7 @@ impl Default for Columns {
 }
 
 impl Columns {
-    /// Reads a header line; returns nothing where it is none.
+    /// Parses a header line; returns `None` for any other.
     #[must_use]
     pub fn of(line: &[u8]) -> Option<Self> {
         let named = |name: &[u8]| {
@@ -35,7 +36,7 @@ impl Columns {
     ///
     /// # Errors
     ///
-    /// Why it cannot be used.
+    /// The reason why it is unusable.
     pub fn parse(self, line: &[u8]) -> Result<Entry<'_>, Skip> {
         if line.is_empty() || line.starts_with(b"#") {
             return Err(Skip::Empty);

@@ -1,11 +1,14 @@
 //! VSCSI traces of block storage: the block's number is the key.
 //!
 //! ```text
-//! version 1, 32 bytes: number u32, length u32, segments u32, command u16, version u16, block u64, time u64
-//! version 2, 40 bytes: command u16, version u16, number u32, length u32, segments u32, block u64, time u64, latency u64
+//! version 1, 32 bytes: number u32, length u32, segments u32, command u16, version u16,
+//!                      block u64, time u64
+//! version 2, 40 bytes: command u16, version u16, number u32, length u32, segments u32,
+//!                      block u64, time u64, latency u64
 //! ```
 //!
-//! Little-endian; the version stands in the upper byte of its field; time is in microseconds.
+//! Little-endian; the upper byte of the version field contains the version; time is in
+//! microseconds.
 
 use crate::access::Access;
 
@@ -21,7 +24,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// Tells the version from the first two records.
+    /// Determines the version from the first two records.
     #[must_use]
     pub fn detect(head: &[u8]) -> Option<Self> {
         [Self::Two, Self::One].into_iter().find(|version| {
@@ -44,7 +47,7 @@ impl Version {
     ///
     /// # Errors
     ///
-    /// Why it cannot be used: it is cut, or of another version.
+    /// The reason why it is unusable: truncated, or of another version.
     pub fn parse(self, record: &[u8]) -> Result<Access, Skip> {
         let (version_at, number) = match self {
             Self::One => (14, 1),
@@ -67,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_versions_are_told_apart() {
+    fn both_versions_are_recognised() {
         let mut one = [0; 64];
         let mut two = [0; 80];
         for record in 0..2 {

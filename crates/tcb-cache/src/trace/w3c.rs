@@ -1,16 +1,17 @@
-//! The extended log format of the W3C, which IIS and others write: a line says which fields the next ones have.
+//! The extended log format of the W3C, which IIS and others write: a directive names the fields of
+//! the lines after it.
 //!
 //! ```text
 //! #Fields: date time s-ip cs-method cs-uri-stem c-ip sc-status sc-bytes
 //! 2015-05-17 10:05:03 10.0.0.1 GET /index.html 192.0.2.7 200 203023
 //! ```
 //!
-//! The client is `c-ip`, or `c-dns` where that is missing; the reply's size `sc-bytes`, 0 where no field says it. Where there
-//! is no `date`, the day is that of the last `#Date:`. Times are UTC. Blanks stand between fields; inside quotes they do not count
-//! where the line would have too many fields otherwise.
+//! The client is `c-ip`, or `c-dns` if that is missing; the reply's size is `sc-bytes`, or 0
+//! without that field. Without `date`, the day is that of the last `#Date:`. Times are UTC. Spaces
+//! separate fields; spaces inside quotes do not, if the line would have too many fields otherwise.
 
 use super::calendar::days_since_1970;
-use super::log::Entry;
+use super::entry::Entry;
 use super::number::{digits, seconds_as_ms, size};
 use super::summary::Skip;
 
@@ -42,7 +43,7 @@ impl Columns {
     }
 }
 
-/// What the directives said up to a line.
+/// The directives up to a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Directives {
     columns: Option<Columns>,
@@ -51,7 +52,7 @@ pub struct Directives {
 }
 
 impl Directives {
-    /// Says whether a line names fields, and those that a request needs are among them.
+    /// Returns whether a line names fields, among them those that a request needs.
     #[must_use]
     pub fn begin_with(line: &[u8]) -> bool {
         directive(line, "#fields:").and_then(Columns::of).is_some()
@@ -61,7 +62,7 @@ impl Directives {
     ///
     /// # Errors
     ///
-    /// Why it cannot be used.
+    /// The reason why it is unusable.
     pub fn parse<'a>(&mut self, line: &'a [u8]) -> Result<Entry<'a>, Skip> {
         if line.is_empty() || line.starts_with(b"#") {
             self.heed(line);
@@ -90,7 +91,7 @@ impl Directives {
         let day_ms = date.map_or(self.day_ms, day_ms).ok_or(Skip::Time)?;
         let time_ms = day_ms + time_of_day_ms(time).ok_or(Skip::Time)?;
         let reply_bytes = bytes.map_or(Some(0), size).ok_or(Skip::Number)?;
-        // A dash stands for what is not known.
+        // A dash represents an unknown value.
         Entry { host: if host == b"-" { b"" } else { host }, time_ms, reply_bytes }.checked()
     }
 
@@ -103,7 +104,7 @@ impl Directives {
     }
 }
 
-/// Returns what follows the name of a directive.
+/// Returns the text after the name of a directive.
 fn directive<'a>(line: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let (begin, rest) = line.split_at_checked(name.len())?;
     begin.eq_ignore_ascii_case(name.as_bytes()).then_some(rest)
@@ -130,7 +131,7 @@ fn time_of_day_ms(text: &[u8]) -> Option<u64> {
 #[derive(Clone, Debug)]
 struct Fields<'a> {
     rest: &'a [u8],
-    /// Whether a quote at a field's begin reaches to its end.
+    /// Whether a quote at the beginning of a field closes at its end.
     quoted: bool,
 }
 

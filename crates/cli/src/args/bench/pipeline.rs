@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use crate::args::parse;
-use crate::args::replay::SchedulerName;
 use crate::args::rules::FileOptions;
 use crate::args::save::Save;
+use crate::args::scheduler::SchedulerName;
 
 /// Measures the packet path: what each stage costs, how it scales over workers, how late packets are.
 #[derive(Debug, Args)]
@@ -28,7 +28,7 @@ pub(crate) struct Pipeline {
     pub(crate) file: FileOptions,
 
     /// Who gets a packet
-    #[arg(long, value_enum, default_value_t = SchedulerName::Dh)]
+    #[arg(long, value_enum, default_value_t)]
     pub(crate) scheduler: SchedulerName,
 
     /// Numbers of workers [default: 1, 2, 4 and so on, as far as there are CPUs beside the input's, at least 1 and 2]

@@ -1,6 +1,7 @@
 //! The result of `simulate schedule`.
 
-use flowloom::scheduler::sim::{Machine, Report as Run, Scheme};
+use flowloom::scheduler::registry::Scheme;
+use flowloom::scheduler::sim::{Machine, Report as Run};
 use serde::Serialize;
 
 use super::columns;

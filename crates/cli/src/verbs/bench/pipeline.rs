@@ -17,8 +17,7 @@ use flowloom::flow_key::{FlowHasher, FlowKey};
 use flowloom::flow_table::segments::GrowthLimits;
 use flowloom::flow_table::{BuildError, FlowTable, LineHashConfig, Timeouts};
 use flowloom::packet::PacketSource;
-use flowloom::scheduler::sim::Scheme;
-use flowloom::scheduler::sim::schemes::Policy;
+use flowloom::scheduler::registry::Policy;
 use flowloom::scheduler::{OrderGuarantee, Topology, WorkerCount};
 use flowloom_measure::between::furthest_round_trip_ns;
 use flowloom_measure::distances::{Distances, Sorted};
@@ -439,8 +438,7 @@ impl Bench<'_> {
 
     fn policy(&self, mode: Layout) -> Result<Policy, String> {
         let topology = Topology::flat(WorkerCount::new(mode.workers()).map_err(text)?);
-        let name = self.arguments.scheduler.name();
-        let scheme = Scheme::named(name).ok_or_else(|| format!("there is no scheduler '{name}'"))?;
+        let scheme = self.arguments.scheduler.0;
         scheme.policy(&topology, SEED).map_err(text)
     }
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use flowloom::cpu::features::Isa;
 use flowloom::engine::Control;
-use flowloom::scheduler::sim::Scheme;
+use flowloom::scheduler::registry::Policy;
+use flowloom::scheduler::registry::Scheme;
 use flowloom::scheduler::sim::models::Model;
-use flowloom::scheduler::sim::schemes::Policy;
 use flowloom::scheduler::{
     Decision, HrwFlat, HrwTree, LoadView, Placement, SetupError, Topology, WorkItem, WorkerId,
 };

@@ -12,7 +12,7 @@ use flowloom::flow_table::{
     BuildError, DHash, DHashConfig, FlowTable, LineHash, LineHashConfig, SigHash, SigHashConfig,
 };
 use flowloom_measure::lookup::contender::{
-    Contender, FloorContender, MapContender, OurTable, StdMap, Work,
+    Contender, LowerBoundContender, MapContender, OurTable, StdMap, Work,
 };
 use flowloom_measure::lookup::{Flows, State, TrialError, flood};
 use flowloom_measure::rows::Tool;
@@ -87,7 +87,7 @@ impl Run<'_> {
         for &name in self.tables {
             contenders.push(RefCell::new(self.contender(name, &flows)?));
         }
-        contenders.push(RefCell::new(Box::new(FloorContender::new(FLOOR, &flows, 1.0))));
+        contenders.push(RefCell::new(Box::new(LowerBoundContender::new(FLOOR, &flows, 1.0))));
         report.memory.extend(contenders.iter().filter_map(|contender| contender.borrow().memory()));
         let batch = usize::try_from(self.arguments.batch).unwrap_or(usize::MAX);
         for &work in &self.arguments.work {
@@ -134,7 +134,7 @@ impl Run<'_> {
         } else {
             0
         };
-        let floor = FloorContender::<W>::bytes_needed(count);
+        let floor = LowerBoundContender::<W>::bytes_needed(count);
         let needed = Flows::<W>::bytes_needed(count) + tables.iter().sum::<u64>() + beside + flood + floor;
         match memory::available_bytes() {
             Some(available) if needed > available => Err(Failure::Usage(format!(

@@ -22,7 +22,7 @@ use flowloom::engine::{
     ShardedRun, StartError, run_sharded_with,
 };
 use flowloom::packet::PacketSource;
-use flowloom::scheduler::sim::schemes::Policy;
+use flowloom::scheduler::registry::Policy;
 use flowloom::traffic::capture::{CaptureSet, Input, Notice};
 
 use crate::args::Common;

@@ -13,15 +13,13 @@ use flowloom::flow_table::{
     BuildError, DHash, DHashConfig, FlowTable, Growing, SigHash, SigHashConfig, Timeouts,
 };
 use flowloom::packet::{DecodeOptions, Fill, PacketBatch, decode};
-use flowloom::scheduler::sim::Scheme;
-use flowloom::scheduler::sim::schemes::Policy;
+use flowloom::scheduler::registry::{DigestKind, Policy};
 use flowloom::scheduler::{OrderGuarantee, SetupError, Topology, WorkerCount};
 use flowloom::traffic::capture::{Capture, CaptureOptions, Input, SetOptions, SetOrder, UnpackLimits};
 
 use crate::args::Common;
-use crate::args::replay::{
-    AppName, FullName, HugePagesName, OrderName, RING, Replay, SchedulerName, TableName,
-};
+use crate::args::replay::{AppName, FullName, HugePagesName, OrderName, RING, Replay, TableName};
+use crate::args::scheduler::SchedulerName;
 use crate::exit::Failure;
 use crate::flow_file::{Destination, Format};
 use crate::flow_table::{SegmentOptions, growing_linehash};
@@ -67,10 +65,10 @@ pub(super) fn engine_config(arguments: &Replay, layout: Layout) -> Result<Engine
         Some(FullName::Block) | None => WhenFull::Block,
         Some(FullName::Drop) => WhenFull::Drop,
     };
-    config.digest = match arguments.scheduler {
-        Some(SchedulerName::Crc) => PlacementDigest::Crc,
-        Some(SchedulerName::Dst) => PlacementDigest::Destination,
-        _ => PlacementDigest::Keyed,
+    config.digest = match scheduler(arguments).0.digest {
+        DigestKind::Keyed => PlacementDigest::Keyed,
+        DigestKind::Crc => PlacementDigest::Crc,
+        DigestKind::Destination => PlacementDigest::Destination,
     };
     config.order = match arguments.order {
         Some(OrderName::None) => Order::None,
@@ -104,7 +102,7 @@ pub(super) fn warn_outside_pipeline(arguments: &Replay, config: &EngineConfig, c
 
 /// Returns the scheduler that was asked for.
 pub(super) fn scheduler(arguments: &Replay) -> SchedulerName {
-    arguments.scheduler.unwrap_or(SchedulerName::Dh)
+    arguments.scheduler.unwrap_or_default()
 }
 
 /// Returns the tree of workers that schedulers descend, flat unless another was asked for.
@@ -127,10 +125,7 @@ pub(super) fn policy(arguments: &Replay, config: &EngineConfig) -> Result<Policy
     let usage = |error: SetupError| Failure::Usage(error.to_string());
     let topology = topology(arguments, WorkerCount::new(config.layout.workers()).map_err(usage)?)?;
     let seed = arguments.seed.unwrap_or(1);
-    let Some(scheme) = Scheme::named(scheduler(arguments).name()) else {
-        unreachable!("the names of the option are those of schemes")
-    };
-    scheme.policy(&topology, seed).map_err(usage)
+    scheduler(arguments).0.policy(&topology, seed).map_err(usage)
 }
 
 /// Says whether a flow's packets meet its state in the order they came in.

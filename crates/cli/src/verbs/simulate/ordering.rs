@@ -1,6 +1,7 @@
 //! Internal against external order, in virtual time.
 
-use flowloom::scheduler::sim::{ExternalOrder, Machine, Offered, Pace, Scheme, WhenFull};
+use flowloom::scheduler::registry::Scheme;
+use flowloom::scheduler::sim::{ExternalOrder, Machine, Offered, Pace, WhenFull};
 use flowloom::scheduler::{SetupError, Topology, WorkerCount};
 use flowloom_measure::chart::{Axis, Chart, Series};
 

@@ -1,6 +1,7 @@
 //! Schedulers on a machine in virtual time.
 
-use flowloom::scheduler::sim::{Machine, Offered, Pace, Report, Scheme, WhenFull};
+use flowloom::scheduler::registry::Scheme;
+use flowloom::scheduler::sim::{Machine, Offered, Pace, Report, WhenFull};
 use flowloom_measure::chart::{Axis, Chart, Series};
 
 use crate::args::Common;
@@ -39,7 +40,7 @@ pub(super) fn run(arguments: &Schedule, common: &Common) -> Result<Status, Failu
     }
     let bytes: u64 = traffic.jobs.iter().map(|job| u64::from(job.bytes)).sum();
     let offered = Offered::of(traffic, pace).map_err(usage)?;
-    machine.check_flows(offered.workload()).map_err(usage)?;
+    machine.check_flows(offered.workload().flows()).map_err(usage)?;
     let mut reports: Vec<(Scheme, Report)> = Vec::new();
     for scheme in schemes {
         let report = scheme.run(&machine, &offered, arguments.traffic.seed).map_err(usage)?;

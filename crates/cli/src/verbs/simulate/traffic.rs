@@ -6,7 +6,8 @@ use std::net::IpAddr;
 use flowloom::cpu::memory;
 use flowloom::flow_key::FlowKey;
 use flowloom::packet::{DecodeOptions, Fill, PacketBatch, PacketSource, decode};
-use flowloom::scheduler::sim::models::{Digest, Model, Traffic};
+use flowloom::scheduler::registry::DigestKind;
+use flowloom::scheduler::sim::models::{Model, Traffic};
 use flowloom::scheduler::sim::workload::{JOBS_MAX, Job, WORK_MAX};
 use flowloom::traffic::capture::{CaptureSet, Input, SetOptions};
 
@@ -116,7 +117,10 @@ fn from_captures(options: &TrafficOptions, common: &Common) -> Result<Offer, Fai
             label(&options.inputs)
         )));
     }
-    Ok(Offer { name: label(&options.inputs), traffic: traffic.with_digests(Digest::Keyed, options.seed) })
+    Ok(Offer {
+        name: label(&options.inputs),
+        traffic: traffic.with_digests(DigestKind::Keyed, options.seed),
+    })
 }
 
 #[cfg(test)]

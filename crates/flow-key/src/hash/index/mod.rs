@@ -9,8 +9,9 @@
 //! | [`prime_displacement`] | (key + prime · tag) mod sets | powers of two |
 //! | [`crc_slice`] | r bits of the CRC-32 of the six bytes | powers of two |
 //!
-//! A key is `address << 16 | port`, 48 bits; r is log₂ of the number of sets, and the tag is key ≫ r. The H₃ class
-//! stands in [`h3`](super::h3). None is keyed: they are what hardware computes, for simulated caches only.
+//! A key is `address << 16 | port`, 48 bits; r is log₂ of the number of sets, and the tag is key ≫
+//! r. The H₃ class stands in [`h3`](super::h3). None is keyed: they are what hardware computes, for
+//! simulated caches only.
 
 pub mod crc_slice;
 pub mod modulo;

@@ -1,5 +1,5 @@
-//! The remainder by the largest prime that is no more than the number of sets: a few sets stay empty, and no power
-//! of two divides the stride of conflicts [TCBCACHE §2.3].
+//! The remainder by the largest prime that is no more than the number of sets: a few sets stay
+//! empty, and no power of two divides the stride of conflicts [TCBCACHE §2.3].
 
 /// Returns the set of a key: the remainder by `prime`, 0 where that is 0.
 #[inline]

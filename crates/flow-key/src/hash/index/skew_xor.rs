@@ -1,7 +1,8 @@
 //! A different XOR for each bank: the index xor a slice of the tag, rotated by the bank's number.
 //!
-//! It stands for the skewed caches that [TCBCACHE §2.3] compares with; the exact circuits of its sources differ in
-//! which wires they cross, and all of them mix the index with the r bits above it.
+//! It stands for the skewed caches that [TCBCACHE §2.3] compares with; the exact circuits of its
+//! sources differ in which wires they cross, and all of them mix the index with the r bits above
+//! it.
 
 use super::modulo::modulo;
 

@@ -7,8 +7,9 @@ use super::{Making, Random};
 
 /// The attributes of a capture and how they are met.
 ///
-/// Some connections are active at a time. A packet belongs to the dominant flow with a fixed chance, else to the flow
-/// of the packet before with another, else to any active one. A connection that is exhausted is replaced by the next.
+/// A number of connections is active at a time. A packet belongs to the dominant flow with a fixed
+/// probability, else to the flow of the previous packet with another, else to any active one. The
+/// next connection replaces an exhausted one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capture {
     /// Packets.
@@ -54,7 +55,7 @@ impl Capture {
         stay_permille: 580,
     };
 
-    /// Makes `packets` packets, of as many connections as that is of the capture.
+    /// Generates `packets` packets, with the capture's ratio of connections to packets.
     pub(super) fn generate(&self, packets: u32, seed: u64) -> Making {
         let mut random = Random(seed ^ 0xCA97_0E5D);
         let mut making = Making::default();
@@ -64,7 +65,7 @@ impl Capture {
         let dominant_packets = (u64::from(packets) * u64::from(share) / 1000) as u32;
         let others = connections - u32::from(share > 0);
         let own_packets = packets - dominant_packets;
-        // One with more than its turn of the packets would outlast the others.
+        // A connection with more than its share of the packets would outlast the others.
         let most = (own_packets / self.active).max(2);
         let mut left = sizes(own_packets, others, most, &mut random);
         let first = making.keys.len() as u32;
@@ -72,7 +73,7 @@ impl Capture {
             making.flow(&mut random);
         }
         let dominant = (share > 0).then(|| making.flow(&mut random));
-        // The mean work of the dominant flow's packets, and of the others'.
+        // The mean work of the dominant flow's packets, and of the other packets.
         let mean = |work: u32, packets: u32| {
             (u64::from(self.cycles_per_packet) * u64::from(work) / u64::from(packets.max(1))) as u32
         };
@@ -112,9 +113,11 @@ impl Capture {
     }
 }
 
-/// Returns sizes of connections: heavy-tailed (Pareto, 1.2, from 1 to 3000), about `most` at most, and `packets` in sum.
+/// Returns sizes of connections: heavy-tailed (Pareto, 1.2, from 1 to 3000), about `most` at most,
+/// and `packets` in sum.
 ///
-/// Large ones tend to come first, so that the last connections of the capture are as many at a time as all others.
+/// Large connections tend to come first, so that the number of active connections stays the same at
+/// the end.
 fn sizes(packets: u32, connections: u32, most: u32, random: &mut Random) -> Vec<u32> {
     // Survival is x^−1.2, so a uniform u gives u^(−5/6).
     let mut raw: Vec<f64> = (0..connections)
@@ -124,7 +127,8 @@ fn sizes(packets: u32, connections: u32, most: u32, random: &mut Random) -> Vec<
         })
         .collect();
     let spare = f64::from(packets.saturating_sub(connections));
-    // What is cut off the largest goes to all, which lifts some over the bound again: a few rounds settle it.
+    // The excess of the largest is spread over all, which lifts some above the bound again; a few
+    // rounds converge.
     for _ in 0..8 {
         let whole: f64 = raw.iter().sum();
         let bound = f64::from(most) / spare.max(1.0) * whole;
@@ -150,7 +154,8 @@ fn sizes(packets: u32, connections: u32, most: u32, random: &mut Random) -> Vec<
         .enumerate()
         .map(|(at, (_, size))| {
             sum += size;
-            // Shares of what is left when each has one; differences of rounded running sums add up exactly.
+            // Shares of the remainder after each has one; differences of rounded running sums add
+            // up exactly.
             let up_to = if at == last { spare } else { sum / whole * spare };
             let share = (up_to as u32).max(given) - given;
             given += share;

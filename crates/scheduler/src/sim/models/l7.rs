@@ -1,7 +1,7 @@
 //! The jobs of an application classifier: whole reassembled buffers [HRWTREE §3.1, §4.2].
 //!
-//! Of each connection the first eight packets at most are appended to a buffer, and the whole buffer so far is
-//! matched again each time, until a pattern matches.
+//! The first eight packets at most of each connection are appended to a buffer, and each time the
+//! whole buffer so far is matched again, until a pattern matches.
 
 use super::{Making, Random};
 
@@ -16,14 +16,15 @@ const MATCH_PERMILLE: u32 = 150;
 const JOB_CYCLES: u32 = 500;
 const BYTE_CYCLES: u32 = 18;
 
-/// Makes the jobs of so many packets; `elephant_permille` of them belong to one connection that never matches.
+/// Generates a number of jobs; `elephant_permille` of them belong to one connection that never
+/// matches.
 pub(super) fn generate(packets: u32, elephant_permille: u32, seed: u64) -> Making {
     let mut random = Random(seed ^ 0x1700_F117);
     let mut making = Making::default();
     let connections =
         ((u64::from(CONNECTIONS) * u64::from(packets) / u64::from(PACKETS)) as u32).max(ACTIVE as u32);
     let mean_packets = packets / connections;
-    // What is left of each active connection: its flow, packets, jobs, bytes in the buffer.
+    // The rest of each active connection: its flow, packets, jobs, bytes in the buffer.
     let mut active: Vec<(u32, u32, u32, u32)> = Vec::new();
     let begin = |making: &mut Making, random: &mut Random| {
         (making.flow(random), 1 + random.below(2 * mean_packets.max(1)), JOBS_PER_CONNECTION, 0)
@@ -46,7 +47,7 @@ pub(super) fn generate(packets: u32, elephant_permille: u32, seed: u64) -> Makin
             mean_bytes = (mean_bytes * 255 + u64::from(*buffer)) / 256;
             mean_work = (mean_work * 255 + u64::from(work)) / 256;
             *jobs_left = if random.permille(MATCH_PERMILLE) { 0 } else { *jobs_left - 1 };
-            // So many of all jobs that each other one brings its part of one of the elephant's.
+            // Each ordinary job brings its share of an elephant's job with it.
             if let Some(elephant) = elephant
                 && random.below(1000 - elephant_permille) < elephant_permille
             {

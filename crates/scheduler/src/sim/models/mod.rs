@@ -1,4 +1,5 @@
-//! Traffic: fitted to the captures of [LFB Tab. 1] and the jobs of [HRWTREE §4.2], and some that nobody fitted.
+//! Traffic models: fitted to the captures of [LFB Tab. 1] and the jobs of [HRWTREE §4.2], and some
+//! synthetic ones.
 //!
 //! | model | what it is hard for |
 //! | --- | --- |
@@ -16,13 +17,14 @@ mod l7;
 mod power;
 mod simple;
 
-use flowloom_flow_key::hash::crc32::crc32;
 use flowloom_flow_key::hash::fold::split_mix;
 use flowloom_flow_key::{FlowHasher, FlowKey};
 
 use super::workload::{JOBS_MAX, Job, Pace, Workload};
+use crate::placement::modulo::crc_of;
 use crate::placement::rendezvous::NegativeLog;
 use crate::placement::{SetupError, bounded};
+use crate::registry::DigestKind;
 
 pub use captures::Capture;
 
@@ -56,21 +58,10 @@ pub enum Model {
     Attack,
 }
 
-/// What a flow's digest is made from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Digest {
-    /// The keyed hash of the engine.
-    Keyed,
-    /// CRC-32 of the key, the same for both directions.
-    Crc,
-    /// The address of the server.
-    Destination,
-}
-
 /// Generated packets and the keys of their flows.
 #[derive(Clone, Debug)]
 pub struct Traffic {
-    /// Jobs; their digests are of [`Digest::Keyed`], their arrivals zero.
+    /// Jobs; their digests are of [`DigestKind::Keyed`], their arrivals zero.
     pub jobs: Vec<Job>,
     /// The key of each flow.
     pub keys: Vec<FlowKey>,
@@ -108,7 +99,7 @@ impl Model {
         }
     }
 
-    /// Returns how many packets the model makes when nothing else is asked for: as many as its capture has.
+    /// Returns the default number of packets: as many as the modelled capture has.
     #[must_use]
     pub fn packets(self) -> u32 {
         match self {
@@ -120,15 +111,15 @@ impl Model {
         }
     }
 
-    /// Makes traffic of about `packets` packets; the same seed gives the same on every machine.
+    /// Generates about `packets` packets; a seed gives the same traffic on every machine.
     ///
-    /// The captures shrink with their number: a tenth of the packets has a tenth of the flows. Jobs of
-    /// [`Model::L7`] are fewer than its packets.
+    /// The captures shrink with their number: a tenth of the packets has a tenth of the flows. Jobs
+    /// of [`Model::L7`] are fewer than its packets.
     ///
     /// # Errors
     ///
-    /// [`SetupError::Parameter`] for fewer than 1,000 packets or more than a workload may have, for no flow, and for
-    /// an elephant's share beyond 900 thousandths, a power beyond 4000.
+    /// [`SetupError::Parameter`] for fewer than 1,000 packets or more than a workload may have, for
+    /// no flow, and for an elephant's share beyond 900 thousandths, a power beyond 4000.
     pub fn generate(self, packets: u32, seed: u64) -> Result<Traffic, SetupError> {
         bounded("packets of a model", u64::from(packets), 1000, JOBS_MAX as u64)?;
         let flows = match self {
@@ -155,16 +146,16 @@ impl Model {
 impl Traffic {
     /// Replaces the digests of all jobs.
     #[must_use]
-    pub fn with_digests(mut self, digest: Digest, seed: u64) -> Self {
+    pub fn with_digests(mut self, digest: DigestKind, seed: u64) -> Self {
         let hasher = FlowHasher::with_seed(seed);
         let digests: Vec<u32> = self
             .keys
             .iter()
             .zip(&self.servers)
             .map(|(key, &server)| match digest {
-                Digest::Keyed => hasher.hash(key).worker,
-                Digest::Crc => crc_of(key),
-                Digest::Destination => server,
+                DigestKind::Keyed => hasher.hash(key).worker,
+                DigestKind::Crc => crc_of(key),
+                DigestKind::Destination => server,
             })
             .collect();
         for job in &mut self.jobs {
@@ -173,8 +164,9 @@ impl Traffic {
         self
     }
 
-    /// Gives every job an arrival, so that on average a job comes every `mean_cycles`; by chance, and in waves where
-    /// `wave_cycles` is not 0: a fifth of each wave at 2.5 times the mean rate, the rest at 0.625 times.
+    /// Gives every job an arrival time, on average one every `mean_cycles`, at random. If
+    /// `wave_cycles` is not 0, a fifth of each wave arrives at 2.5 times the mean rate, the rest at
+    /// 0.625 times.
     #[must_use]
     pub fn with_arrivals(mut self, mean_cycles: u64, wave_cycles: u64, seed: u64) -> Self {
         let log = NegativeLog::new();
@@ -208,16 +200,6 @@ impl Traffic {
     }
 }
 
-/// Returns the CRC-32 of a key's canonical words.
-#[must_use]
-pub fn crc_of(key: &FlowKey) -> u32 {
-    let mut bytes = [0; 48];
-    for (chunk, word) in bytes.chunks_exact_mut(8).zip(key.words()) {
-        chunk.copy_from_slice(&word.to_be_bytes());
-    }
-    crc32(&bytes)
-}
-
 /// Flows and jobs in the making.
 #[derive(Debug, Default)]
 struct Making {
@@ -227,7 +209,8 @@ struct Making {
 }
 
 impl Making {
-    /// Adds a flow of one of 60,000 clients to one of 40 servers and 8 services; returns its number.
+    /// Adds a flow of one of 60,000 clients to one of 40 servers and 8 services; returns its
+    /// number.
     fn flow(&mut self, random: &mut Random) -> u32 {
         const SERVICES: [u16; 8] = [80, 443, 25, 53, 22, 110, 143, 8080];
         let client = 0x0A00_0000 + random.below(60_000);
@@ -249,7 +232,7 @@ impl Making {
 
     fn finish(self, seed: u64) -> Traffic {
         let Self { jobs, keys, servers } = self;
-        Traffic { jobs, keys, servers }.with_digests(Digest::Keyed, seed)
+        Traffic { jobs, keys, servers }.with_digests(DigestKind::Keyed, seed)
     }
 }
 
@@ -271,7 +254,7 @@ impl Random {
         self.below(1000) < permille
     }
 
-    /// Returns a size on the wire: 45 % are small, 16.5 % in between, the others nearly full.
+    /// Returns a size on the wire: 45 % are small, 16.5 % medium, the others nearly full.
     fn bytes(&mut self) -> u32 {
         match self.below(1000) {
             0..450 => 64 + self.below(60),
@@ -334,6 +317,6 @@ mod tests {
             queues.into_iter().max().unwrap()
         };
         assert!(most(&traffic) < 1000);
-        assert!(most(&traffic.with_digests(Digest::Crc, 1)) > 10_000);
+        assert!(most(&traffic.with_digests(DigestKind::Crc, 1)) > 10_000);
     }
 }

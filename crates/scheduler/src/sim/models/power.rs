@@ -1,4 +1,4 @@
-//! Powers without the platform's mathematics, whose last digit may differ from machine to machine.
+//! Powers without the platform's math library, whose last digit may differ between machines.
 
 /// Returns log2 of a number of at least 1, within 2⁻⁴⁰, by squaring.
 fn log2(x: f64) -> f64 {

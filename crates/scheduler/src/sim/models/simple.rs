@@ -1,13 +1,15 @@
 //! Traffic that no paper fitted, for schedulers that were.
 
 use super::power::power;
-use super::{Making, Random, crc_of};
+use super::{Making, Random};
+use crate::placement::modulo::crc_of;
 
 /// Mean cycles of a packet.
 const MEAN_CYCLES: u32 = 5_000;
 
 fn work(random: &mut Random, bytes: u32) -> u32 {
-    // Half of it goes with the bytes, so that neither packets nor bytes alone say how much there is.
+    // Half of the work is proportional to the bytes, so that neither packets nor bytes alone
+    // predict it.
     random.around(MEAN_CYCLES / 2) + bytes * (MEAN_CYCLES / 2) / 690
 }
 
@@ -56,7 +58,8 @@ pub(super) fn bursts(packets: u32, seed: u64) -> Making {
     making
 }
 
-/// Four flows with a tenth of the packets each; of the others each packet is of one of five thousand.
+/// Four flows with a tenth of the packets each; every other packet is of one of five thousand
+/// flows.
 pub(super) fn elephants(packets: u32, seed: u64) -> Making {
     const MICE: u32 = 5_000;
     let mut random = Random(seed ^ 0xE1E);
@@ -74,7 +77,8 @@ pub(super) fn elephants(packets: u32, seed: u64) -> Making {
     making
 }
 
-/// Half of the packets are of flows whose CRC is 17 modulo 64; the others are of five thousand ordinary flows.
+/// Half of the packets are of flows whose CRC is 17 modulo 64; the others are of five thousand
+/// ordinary flows.
 pub(super) fn attack(packets: u32, seed: u64) -> Making {
     const EACH: u32 = 5_000;
     let mut random = Random(seed ^ 0xA77AC);

@@ -1,34 +1,38 @@
-//! Last Flow Bundle: packets wait in bundles of flows, and a worker goes back to the bundles it had last
-//! [LFB slide 10].
+//! Last Flow Bundle: packets wait in bundles of flows, and a worker returns to the bundles it had
+//! last [LFB slide 10].
 //!
 //! ```text
-//!  receive queue ─ 32 at a time, by whoever has nothing better ─▶ bundles ─▶ 1  the bundle in hand
-//!                                                                           2  bundles that were mine last
-//!                                                                           3  bundles of nobody
-//!                                                                           4  with stealing: another's, the longest list's last
+//!  receive queue ─ 32 at a time, by a worker without better work ─▶ bundles
+//!  bundles ─▶ worker, in this order:
+//!     1  the bundle it holds
+//!     2  bundles it had last
+//!     3  bundles without a worker
+//!     4  with stealing: another worker's, the last of the longest list
 //! ```
 //!
-//! A reconstruction from the slides. Bundles are served before the receive queue: that is their reason for the
-//! highest maximum of latency. Whether the authors steal is not known, so both are here.
+//! A reconstruction from the slides. Bundles are served before the receive queue, which is the
+//! slides' reason for the highest maximum latency. The slides do not say whether workers steal, so
+//! both forms exist.
 
 use std::collections::VecDeque;
 
 use super::fifo::{Fifo, Links};
-use super::{Fetched, Intake, Steps};
+use super::{FetchCost, Fetched, PullPolicy};
 use crate::placement::{OrderGuarantee, SetupError, WorkItem, WorkerId, bounded};
 use crate::topology::Topology;
 
-const NOBODY: u16 = u16::MAX;
-/// Packets that are moved from the receive queue to bundles at once.
+const NO_WORKER: u16 = u16::MAX;
+/// Packets that move from the receive queue to bundles at once.
 const BATCH: usize = 32;
-/// Bundles that wait for their last worker while others may steal; further ones are anybody's.
+/// Bundles that wait for their last worker while others may steal; any worker may take further
+/// ones.
 const OWN_LIST: usize = 8;
 
 #[derive(Clone, Copy, Debug)]
 struct Bundle {
     packets: Fifo,
     last: u16,
-    /// In somebody's hand, or in a list.
+    /// Held by a worker, or in a list.
     taken: bool,
 }
 
@@ -58,11 +62,11 @@ impl core::fmt::Debug for LastFlowBundle {
 }
 
 impl LastFlowBundle {
-    /// Bundles as a power of two, where nothing else is asked for.
+    /// Default number of bundles, as a power of two.
     pub const BITS: u32 = 12;
 
-    /// Returns the policy for the workers of a topology, with 2^`bits` bundles; with `steal` an idle worker takes
-    /// bundles that wait for others.
+    /// Returns the policy for the workers of a topology, with 2^`bits` bundles. With `steal`, an
+    /// idle worker takes bundles that wait for others.
     ///
     /// # Errors
     ///
@@ -70,7 +74,7 @@ impl LastFlowBundle {
     pub fn new(topology: &Topology, bits: u32, steal: bool) -> Result<Self, SetupError> {
         bounded("table bits", u64::from(bits), 0, 20)?;
         let workers = usize::from(topology.workers().get());
-        let bundle = Bundle { packets: Fifo::default(), last: NOBODY, taken: false };
+        let bundle = Bundle { packets: Fifo::default(), last: NO_WORKER, taken: false };
         Ok(Self {
             receive: VecDeque::new(),
             links: Links::default(),
@@ -85,7 +89,7 @@ impl LastFlowBundle {
     }
 
     /// Moves a batch from the receive queue into bundles.
-    fn sort(&mut self, steps: &mut Steps) {
+    fn sort(&mut self, steps: &mut FetchCost) {
         steps.locks += 1;
         for _ in 0..BATCH.min(self.receive.len()) {
             let Some((token, at)) = self.receive.pop_front() else { return };
@@ -96,7 +100,7 @@ impl LastFlowBundle {
             if !bundle.taken {
                 bundle.taken = true;
                 let last = usize::from(bundle.last);
-                if bundle.last == NOBODY || (self.steal && self.own[last].len() >= OWN_LIST) {
+                if bundle.last == NO_WORKER || (self.steal && self.own[last].len() >= OWN_LIST) {
                     self.shared.push_back(at);
                 } else {
                     self.own[last].push_back(at);
@@ -105,8 +109,8 @@ impl LastFlowBundle {
         }
     }
 
-    /// Returns a bundle for a worker that has none in hand.
-    fn choose(&mut self, worker: usize, steps: &mut Steps) -> Option<u32> {
+    /// Returns a bundle for a worker that holds none.
+    fn choose(&mut self, worker: usize, steps: &mut FetchCost) -> Option<u32> {
         if let Some(own) = self.own[worker].pop_front() {
             steps.locks += 1;
             return Some(own);
@@ -127,17 +131,17 @@ impl LastFlowBundle {
     }
 }
 
-impl Intake for LastFlowBundle {
+impl PullPolicy for LastFlowBundle {
     fn arrive(&mut self, token: u32, item: WorkItem) -> Option<WorkerId> {
         let at = (u64::from(item.digest) >> self.shift) as u32;
         self.receive.push_back((token, at));
         let last = self.bundles[at as usize].last;
-        (last != NOBODY).then(|| last.into())
+        (last != NO_WORKER).then(|| last.into())
     }
 
     fn next(&mut self, worker: WorkerId) -> Option<Fetched> {
         let worker = worker.index();
-        let mut steps = Steps::default();
+        let mut steps = FetchCost::default();
         loop {
             if let Some(at) = self.current[worker] {
                 let bundle = &mut self.bundles[at as usize];
@@ -150,7 +154,7 @@ impl Intake for LastFlowBundle {
             }
             if let Some(at) = self.choose(worker, &mut steps) {
                 let bundle = &mut self.bundles[at as usize];
-                // The first packet was looked at by whoever sorted it, as were the others.
+                // The worker that sorted a packet has looked at it, at the first as at the others.
                 steps.moved += u32::from(usize::from(bundle.last) != worker);
                 bundle.last = worker as u16;
                 self.current[worker] = Some(at);
@@ -168,7 +172,8 @@ impl Intake for LastFlowBundle {
     }
 
     fn has_ready(&self) -> bool {
-        // Without stealing a bundle may wait for one certain worker, so each must be asked.
+        // Without stealing a bundle may wait for one particular worker, so the caller must ask
+        // each.
         !self.receive.is_empty() || !self.shared.is_empty() || self.own.iter().any(|list| !list.is_empty())
     }
 
@@ -195,49 +200,49 @@ mod tests {
         for shape in ["1", "3", "2x2x4,-0"] {
             let topology: Topology = shape.parse().unwrap();
             for (bits, steal) in [(0, true), (4, false), (12, true), (12, false)] {
-                let mut intake = LastFlowBundle::new(&topology, bits, steal).unwrap();
-                laws::check_intake(&mut intake, topology.workers(), u64::from(bits));
+                let mut policy = LastFlowBundle::new(&topology, bits, steal).unwrap();
+                laws::check_pull(&mut policy, topology.workers(), u64::from(bits));
             }
         }
     }
 
     #[test]
-    fn it_says_so_where_packets_wait_in_whichever_list() {
-        let mut intake = LastFlowBundle::new(&"2".parse().unwrap(), 8, false).unwrap();
+    fn packets_in_any_list_count_as_ready() {
+        let mut policy = LastFlowBundle::new(&"2".parse().unwrap(), 8, false).unwrap();
         let item = |flow: u32| WorkItem { digest: flow << 24, bytes: 60 };
-        assert!(!intake.has_ready());
+        assert!(!policy.has_ready());
         for flow in 0..3 {
-            intake.arrive(flow, item(flow));
+            policy.arrive(flow, item(flow));
         }
-        assert!(intake.has_ready(), "in the receive queue");
-        assert_eq!(intake.next(0.into()).unwrap().token, 0);
-        assert!(intake.has_ready(), "in bundles that are anybody's");
-        assert_eq!(intake.next(1.into()).unwrap().token, 1);
-        assert_eq!(intake.next(1.into()).unwrap().token, 2);
-        assert!(!intake.has_ready());
-        // Two flows of worker 1 are sorted by worker 0, who may have neither.
-        intake.arrive(3, item(1));
-        intake.arrive(4, item(2));
-        assert_eq!(intake.next(1.into()).unwrap().token, 3);
-        assert_eq!(intake.next(0.into()), None);
-        assert!(intake.has_ready(), "in bundles that are one worker's");
-        assert_eq!(intake.next(1.into()).unwrap().token, 4);
-        assert!(!intake.has_ready() && intake.waiting() == 0);
+        assert!(policy.has_ready(), "in the receive queue");
+        assert_eq!(policy.next(0.into()).unwrap().token, 0);
+        assert!(policy.has_ready(), "in bundles that are anybody's");
+        assert_eq!(policy.next(1.into()).unwrap().token, 1);
+        assert_eq!(policy.next(1.into()).unwrap().token, 2);
+        assert!(!policy.has_ready());
+        // Worker 0 sorts two flows of worker 1, neither of which it may take.
+        policy.arrive(3, item(1));
+        policy.arrive(4, item(2));
+        assert_eq!(policy.next(1.into()).unwrap().token, 3);
+        assert_eq!(policy.next(0.into()), None);
+        assert!(policy.has_ready(), "in bundles that are one worker's");
+        assert_eq!(policy.next(1.into()).unwrap().token, 4);
+        assert!(!policy.has_ready() && policy.waiting() == 0);
     }
 
     #[test]
     fn a_bundle_waits_for_its_last_worker_unless_others_steal() {
         for steal in [false, true] {
-            let mut intake = LastFlowBundle::new(&"2".parse().unwrap(), 8, steal).unwrap();
+            let mut policy = LastFlowBundle::new(&"2".parse().unwrap(), 8, steal).unwrap();
             let item = |flow: u32| WorkItem { digest: flow << 24, bytes: 60 };
-            intake.arrive(0, item(1));
-            assert_eq!(intake.next(0.into()).unwrap().token, 0);
-            assert_eq!(intake.next(0.into()), None);
+            policy.arrive(0, item(1));
+            assert_eq!(policy.next(0.into()).unwrap().token, 0);
+            assert_eq!(policy.next(0.into()), None);
             // The flow is back; its last worker is asked second.
-            assert_eq!(intake.arrive(1, item(1)), Some(0.into()));
-            let other = intake.next(1.into());
+            assert_eq!(policy.arrive(1, item(1)), Some(0.into()));
+            let other = policy.next(1.into());
             assert_eq!(other.map(|fetched| (fetched.token, fetched.steps.stolen)), steal.then_some((1, 1)));
-            assert_eq!(intake.next(0.into()).map(|fetched| fetched.token), (!steal).then_some(1));
+            assert_eq!(policy.next(0.into()).map(|fetched| fetched.token), (!steal).then_some(1));
         }
     }
 }

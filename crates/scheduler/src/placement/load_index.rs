@@ -1,9 +1,10 @@
-//! What waits at each worker and each pipeline, laid out for a decision a packet.
+//! Backlogs of workers and pipelines, indexed for one decision per packet.
 //!
-//! The estimates are those of [`Backlog`](super::backlog::Backlog); what differs is their form. Backlogs are counted in
-//! small parts of a packet, so that one stands in a word of 32 bits together with the number of its node: the least
-//! word is the answer to "who has least", found by comparing several at once. Once a batch all words are made anew from
-//! the counters, in loops without branches; between batches a decision reads a few words and adds to two.
+//! The estimates are those of [`Backlog`](super::backlog::Backlog); the representation differs. A
+//! backlog is counted in small parts of a packet, so that it fits into a 32-bit word together with
+//! the number of its node: the minimum word identifies the least loaded node, and several words are
+//! compared at once. Once per batch all words are recomputed from the counters, in loops without
+//! branches; between batches a decision reads a few words and adds to two.
 
 use super::backlog::Cost;
 use super::flows::FlowSlots;
@@ -23,15 +24,17 @@ const GROUP: usize = 8;
 const PACKET_BITS: u32 = 7;
 /// Packets that the mean remembers, as a power of two; also its fractional bits.
 const MEMORY: u32 = 8;
-/// Quarters of a packet by which a thread may exceed the mean of its pipeline, or another of its threads, and keep a
-/// flow: a pipeline does as much, whichever of its threads are at work.
+/// Quarters of a packet by which a thread may exceed the mean of its pipeline, or another of its
+/// threads, and keep a flow: the pipeline's throughput does not depend on which of its threads
+/// work.
 const THREAD_QUARTERS: u32 = 8;
 /// The most quarters of a packet by which a pipeline may exceed the shortest and keep a flow.
 const PIPELINE_QUARTERS: u32 = 8;
 /// Bytes of a mean packet, until some were seen.
 const BYTES: u64 = 700;
 
-/// The cost of packets in parts of a mean one: `(item · items + byte · bytes) >> shift`, both factors below 2³¹.
+/// The cost of packets in parts of a mean one: `(item · items + byte · bytes) >> shift`, both
+/// factors below 2³¹.
 #[derive(Clone, Copy, Debug)]
 struct Line {
     item: u32,
@@ -40,14 +43,14 @@ struct Line {
 }
 
 impl Line {
-    /// Returns the cost of so many items and bytes, both taken modulo 2³².
+    /// Returns the cost of a number of items and bytes, both taken modulo 2³².
     #[inline(always)]
     fn of(self, items: u64, bytes: u64) -> u64 {
         let [items, bytes] = [items, bytes].map(|count| u64::from(count as u32));
         (items * u64::from(self.item) + bytes * u64::from(self.byte)) >> self.shift
     }
 
-    /// The same of any numbers, at most what a word can say.
+    /// Like [`of`](Self::of) for any numbers, limited to the maximum of a word.
     fn bounded(self, items: u64, bytes: u64) -> u32 {
         let [items, bytes] = [items, bytes].map(u128::from);
         let cost = (items * u128::from(self.item) + bytes * u128::from(self.byte)) >> self.shift;
@@ -55,7 +58,7 @@ impl Line {
     }
 }
 
-/// What is known of a worker beside its counters.
+/// Constant facts about a worker.
 #[derive(Clone, Copy, Debug)]
 struct Home {
     pipeline: u16,
@@ -64,7 +67,8 @@ struct Home {
     pipeline_scale: u32,
 }
 
-/// What decisions read and write: of a known length, so that numbers below it need no comparison, and in one piece.
+/// The tables that decisions read and write, in one allocation. Their fixed length makes bounds
+/// checks unnecessary.
 #[derive(Clone, Debug)]
 struct Tables {
     sent: [u64; WORKERS_MAX],
@@ -77,7 +81,7 @@ struct Tables {
 
 /// Counters, and estimated backlogs as words.
 #[derive(Clone)]
-pub(super) struct Board {
+pub(super) struct LoadIndex {
     workers: usize,
     tables: Box<Tables>,
     completed_bytes: Vec<u64>,
@@ -90,22 +94,22 @@ pub(super) struct Board {
     homes: Vec<Home>,
     /// First worker of each pipeline, and the number of workers.
     first_worker: Vec<u16>,
-    /// Threads of each pipeline, where all are alike and they are 1, 2, 4, or 8.
+    /// Threads of each pipeline, if all pipelines have the same number and it is 1, 2, 4, or 8.
     width: Option<usize>,
     /// A quarter of a mean packet, as a word.
     slack: u32,
-    /// Up to which word a pipeline may keep its flows, by the shortest at the last search. Until the next batch none is
-    /// shorter, since backlogs only grow.
+    /// Up to which word a pipeline may keep its flows, by the shortest at the last search. Until
+    /// the next batch none is shorter, since backlogs only grow.
     limit: u32,
 }
 
-impl core::fmt::Debug for Board {
+impl core::fmt::Debug for LoadIndex {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Board").field("workers", &self.workers).finish_non_exhaustive()
+        f.debug_struct("LoadIndex").field("workers", &self.workers).finish_non_exhaustive()
     }
 }
 
-impl Board {
+impl LoadIndex {
     pub(super) fn new(topology: &Topology) -> Self {
         let (level, leaf) = (topology.pipeline_level(), topology.levels() - 1);
         let (workers, pipelines) = (topology.nodes(leaf), topology.nodes(level));
@@ -128,7 +132,7 @@ impl Board {
         let width = workers / pipelines;
         let is_even = homes.iter().all(|home| home.scale == 1 << 16)
             && first_worker.windows(2).all(|bounds| usize::from(bounds[1] - bounds[0]) == width);
-        let mut board = Self {
+        let mut index = Self {
             workers,
             tables: Box::new(Tables {
                 sent: [0; WORKERS_MAX],
@@ -148,32 +152,32 @@ impl Board {
             slack: 0,
             limit: 0,
         };
-        board.draw_line();
-        board.tables.threads.iter_mut().zip(0..).for_each(|(word, place)| *word = place);
-        board.finish_words();
-        board
+        index.draw_line();
+        index.tables.threads.iter_mut().zip(0..).for_each(|(word, place)| *word = place);
+        index.finish_words();
+        index
     }
 
     pub(super) fn workers(&self) -> usize {
         self.workers
     }
 
-    /// Takes in what the dispatcher knows. Cost: a few operations a worker, so once a batch.
+    /// Reads the dispatcher's counters. Cost: a few operations per worker, once per batch.
     fn refresh(&mut self, load: &LoadView<'_>) {
         let count = self.workers;
         if load.sent.len() < count || load.completed.len() < count {
-            return; // Nothing is told: what was assigned is what is known.
+            return; // Without counters, the assigned items are the estimate.
         }
         let (sent, completed) = (&load.sent[..count], &load.completed[..count]);
-        let bytes_told = load.sent_bytes.len() >= count && load.completed_bytes.len() >= count;
-        // Equal counters differ by nothing.
-        let (sent_bytes, completed_bytes) = if bytes_told {
+        let has_bytes = load.sent_bytes.len() >= count && load.completed_bytes.len() >= count;
+        // With equal counters, bytes contribute nothing.
+        let (sent_bytes, completed_bytes) = if has_bytes {
             (&load.sent_bytes[..count], &load.completed_bytes[..count])
         } else {
             (sent, sent)
         };
         if load.busy.len() >= count {
-            self.measure(completed, bytes_told.then_some(completed_bytes), &load.busy[..count]);
+            self.measure(completed, has_bytes.then_some(completed_bytes), &load.busy[..count]);
         }
         self.draw_line();
         self.tables.sent[..count].copy_from_slice(sent);
@@ -199,7 +203,8 @@ impl Board {
         self.finish_words();
     }
 
-    /// Learns from what workers have completed since they were last looked at, and how long it took them.
+    /// Updates the fitted cost from the items that workers have completed since the last call, and
+    /// their times.
     fn measure(&mut self, completed: &[u64], bytes: Option<&[u64]>, busy: &[u64]) {
         for worker in 0..completed.len() {
             if completed[worker] == self.tables.completed[worker] {
@@ -222,17 +227,17 @@ impl Board {
         // Products with counts of 32 bits must fit into 64.
         let excess = (64 - (item | byte).leading_zeros()).saturating_sub(31);
         let (item, byte) = (item >> excess, byte >> excess);
-        // Of one byte at least, so that the cost of an item stays far below 2⁶⁴ whatever its bytes; and of 16 MiB at
-        // most, so that this product does.
+        // At least one byte, so that the cost of an item stays far below 2⁶⁴ whatever its bytes;
+        // and at most 16 MiB, so that this product does.
         let mean_bytes = self.mean_bytes.clamp(1 << MEMORY, 1 << 32);
         let mean = item + ((byte * mean_bytes) >> MEMORY);
         let shift = (64 - mean.leading_zeros()).saturating_sub(PACKET_BITS);
         self.line = Line { item: item as u32, byte: byte as u32, shift };
-        // A move costs about a cache miss or two: a quarter of what a packet costs here.
+        // A move costs about one or two cache misses: a quarter of a packet's cost here.
         self.slack = ((mean >> shift) as u32 / 4) << PLACE_BITS;
     }
 
-    /// Makes the words of pipelines of those of workers, which count what waits there whatever their capacity.
+    /// Computes the words of pipelines from those of their workers.
     fn finish_words(&mut self) {
         let Tables { threads, pipelines, .. } = &mut *self.tables;
         let threads = &threads[..self.workers];
@@ -267,7 +272,8 @@ impl Board {
         }
     }
 
-    /// Places a batch: a flow stays where it is while it has packets in flight or nothing better is near.
+    /// Places a batch: a flow stays where it is while it has packets in flight or no better worker
+    /// is near.
     pub(super) fn place(
         &mut self,
         flows: &mut FlowSlots,
@@ -294,7 +300,7 @@ impl Board {
         decisions: &mut [Decision],
     ) {
         let Self { line, slack, limit, groups, .. } = *self;
-        let mut desk = Desk::<'_, WIDTH> {
+        let mut assignment = Assignment::<'_, WIDTH> {
             tables: &mut self.tables,
             groups,
             homes: &self.homes,
@@ -307,24 +313,24 @@ impl Board {
             let slot = flows.entry(item);
             let worker = match slot.last() {
                 Some((last, place)) => {
-                    if desk.may_keep(last, place) {
+                    if assignment.may_keep(last, place) {
                         last
                     } else {
-                        desk.instead_of(last, item.digest)
+                        assignment.instead_of(last, item.digest)
                     }
                 }
-                None => desk.shortest(item.digest),
+                None => assignment.shortest(item.digest),
             };
             bytes += u64::from(item.bytes);
-            let place = desk.assign(worker, line.of(1, u64::from(item.bytes)));
+            let place = assignment.assign(worker, line.of(1, u64::from(item.bytes)));
             slot.set(worker, place);
             *decision = Decision::To(WorkerId::from(worker as u16));
         }
-        self.limit = desk.limit;
+        self.limit = assignment.limit;
         self.note(items.len() as u64, bytes);
     }
 
-    /// Notes what a batch was, for the mean.
+    /// Updates the mean packet size with a batch.
     fn note(&mut self, items: u64, bytes: u64) {
         let remembered = (1_u64 << MEMORY).saturating_sub(items);
         let sum = (bytes.min(1 << 48) << MEMORY) + self.mean_bytes * remembered;
@@ -332,7 +338,7 @@ impl Board {
     }
 }
 
-/// Writes the words of pipelines of `WIDTH` threads each, all alike.
+/// Writes the words of pipelines of `WIDTH` equal threads each.
 #[inline(always)]
 fn mean_words<const WIDTH: usize>(threads: &[u32], pipelines: &mut [u32]) {
     for (place, (word, threads)) in pipelines.iter_mut().zip(threads.as_chunks::<WIDTH>().0).enumerate() {
@@ -341,8 +347,8 @@ fn mean_words<const WIDTH: usize>(threads: &[u32], pipelines: &mut [u32]) {
     }
 }
 
-/// A [`Board`] while a batch is placed.
-struct Desk<'a, const WIDTH: usize> {
+/// A [`LoadIndex`] while a batch is placed.
+struct Assignment<'a, const WIDTH: usize> {
     tables: &'a mut Tables,
     groups: usize,
     homes: &'a [Home],
@@ -351,7 +357,7 @@ struct Desk<'a, const WIDTH: usize> {
     limit: u32,
 }
 
-impl<const WIDTH: usize> Desk<'_, WIDTH> {
+impl<const WIDTH: usize> Assignment<'_, WIDTH> {
     #[inline(always)]
     fn pipeline_of(&self, worker: usize) -> usize {
         match WIDTH {
@@ -360,17 +366,20 @@ impl<const WIDTH: usize> Desk<'_, WIDTH> {
         }
     }
 
-    /// Says whether a worker may keep a flow whose last item has a place in its queue, without looking at any other.
+    /// Returns whether a worker may keep a flow, given the position of the flow's last item,
+    /// without a look at other workers.
     #[inline(always)]
     fn may_keep(&self, worker: usize, place: u64) -> bool {
         let worker = worker % WORKERS_MAX;
-        // A place beyond what was sent belongs to an item that was dropped on the way: it is done with when all is.
+        // A position beyond `sent` belongs to an item that was dropped on the way; it counts as
+        // completed when the queue is empty.
         let done = self.tables.completed[worker].wrapping_sub(place.min(self.tables.sent[worker]));
         let is_in_flight = (done.cast_signed() >> 63).cast_unsigned() as u32;
         let pipeline = self.tables.pipelines[self.pipeline_of(worker)];
         let excess = pipeline.saturating_sub(self.limit)
             | self.tables.threads[worker].saturating_sub(pipeline + THREAD_QUARTERS * self.slack);
-        // Three conditions and one branch, since none of them can be guessed; as an `if` of each they would be three.
+        // Three conditions and one branch, since none of them can be guessed; as an `if` of each
+        // they would be three.
         excess & !is_in_flight == 0
     }
 
@@ -465,18 +474,18 @@ fn least_of(pipelines: &[u32], order: u32) -> u32 {
 fn limit(least: u32, slack: u32) -> u32 {
     // Of the backlog alone, so that a search finds no lower limit than the one before.
     let least = least | PLACES;
-    // Where nobody is near the end of his work, little is lost by staying.
+    // Where no worker is about to become idle, staying costs little.
     least + (least >> 1).clamp(slack, PIPELINE_QUARTERS * slack)
 }
 
-/// Adds to what a word says is waiting.
+/// Adds to the backlog of a word.
 #[inline(always)]
 fn add(word: &mut u32, waiting: u64) {
     let sum = u64::from(*word) + (waiting << PLACE_BITS);
     *word = if sum < u64::from(NO_NODE) { sum as u32 } else { full(*word) };
 }
 
-/// Returns the word of as much as a word can say.
+/// Returns the word of the largest backlog.
 #[cold]
 #[inline(never)]
 fn full(word: u32) -> u32 {
@@ -497,11 +506,11 @@ mod tests {
     const SHAPES: [&str; 10] =
         ["1", "9", "4x2", "2x2x4", "3x8", "1x16", "3x3", "8x2x4,-0", "5,1=50,3=400", "2x2,3=25"];
 
-    fn board(shape: &str) -> Board {
-        Board::new(&shape.parse().unwrap())
+    fn index(shape: &str) -> LoadIndex {
+        LoadIndex::new(&shape.parse().unwrap())
     }
 
-    /// What workers have been sent and have completed, drawn anew.
+    /// Random counters of items sent to workers and completed by them.
     struct Counters {
         sent: Vec<u64>,
         completed: Vec<u64>,
@@ -531,45 +540,45 @@ mod tests {
         }
     }
 
-    /// Returns what a word should say of so much that waits.
+    /// Returns the word for a backlog.
     fn expected(waiting: u128, scale: u32, one: u64, place: usize) -> u32 {
         let waiting = ((waiting + u128::from(one)) * u128::from(scale)) >> 16;
         ((waiting.min(u128::from(WAITING_MAX)) as u32) << PLACE_BITS) | place as u32
     }
 
     #[test]
-    fn words_say_what_the_counters_say() {
+    fn words_match_the_counters() {
         let mut state = 1;
         for shape in SHAPES {
-            let mut board = board(shape);
+            let mut index = index(shape);
             // Few items, as many as a word can count, and far more.
             for most in [2, 60, 20_000, 1 << 20, 1 << 33] {
-                let mut counters = Counters::draw(board.workers, most, &mut state);
-                // One that runs backwards has nothing waiting.
+                let mut counters = Counters::draw(index.workers, most, &mut state);
+                // A counter that runs backwards counts as an empty queue.
                 counters.sent[0] = counters.completed[0] - (most & 4);
                 counters.sent_bytes[0] = counters.completed_bytes[0] - (most & 4);
-                board.refresh(&counters.view());
-                let one = match board.width {
+                index.refresh(&counters.view());
+                let one = match index.width {
                     Some(_) => 0,
-                    None => board.line.of(1, board.mean_bytes >> MEMORY),
+                    None => index.line.of(1, index.mean_bytes >> MEMORY),
                 };
-                let costs: Vec<u128> = (0..board.workers)
+                let costs: Vec<u128> = (0..index.workers)
                     .map(|worker| {
                         let Counters { sent, completed, sent_bytes, completed_bytes } = &counters;
                         let items = sent[worker].saturating_sub(completed[worker]);
                         let bytes = sent_bytes[worker].saturating_sub(completed_bytes[worker]);
-                        u128::from(board.line.bounded(items, bytes))
+                        u128::from(index.line.bounded(items, bytes))
                     })
                     .collect();
                 for (worker, &cost) in costs.iter().enumerate() {
-                    let word = expected(cost, board.homes[worker].scale, one, worker);
-                    assert_eq!(board.tables.threads[worker], word, "{shape}, {most}, worker {worker}");
+                    let word = expected(cost, index.homes[worker].scale, one, worker);
+                    assert_eq!(index.tables.threads[worker], word, "{shape}, {most}, worker {worker}");
                 }
-                for (pipeline, bounds) in board.first_worker.windows(2).enumerate() {
+                for (pipeline, bounds) in index.first_worker.windows(2).enumerate() {
                     let workers = usize::from(bounds[0])..usize::from(bounds[1]);
-                    let scale = board.homes[workers.start].pipeline_scale;
+                    let scale = index.homes[workers.start].pipeline_scale;
                     let word = expected(costs[workers].iter().sum(), scale, one, pipeline);
-                    assert_eq!(board.tables.pipelines[pipeline], word, "{shape}, {most}, {pipeline}");
+                    assert_eq!(index.tables.pipelines[pipeline], word, "{shape}, {most}, {pipeline}");
                 }
             }
         }
@@ -577,24 +586,25 @@ mod tests {
 
     #[test]
     fn a_mean_packet_counts_a_hundred_parts_whatever_it_costs() {
-        let mut board = board("2");
+        let mut index = index("2");
         for (item, byte) in [(0, 1), (1, 0), (256, 1), (1 << 39, 0), (0, 1 << 39), (77, 1 << 31)] {
-            board.cost = Cost::drawn(item, byte);
+            index.cost = Cost::drawn(item, byte);
             for bytes in [0, 60, 9000, 1 << 24] {
-                board.mean_bytes = bytes << MEMORY;
-                board.draw_line();
-                let one = board.line.of(1, bytes.max(1));
+                index.mean_bytes = bytes << MEMORY;
+                index.draw_line();
+                let one = index.line.of(1, bytes.max(1));
                 assert!(one < 1 << PACKET_BITS, "{item} {byte} {bytes}: {one}");
                 let is_small = item + byte * bytes.max(1) < 1 << (PACKET_BITS - 1);
                 assert!(is_small || one >= 1 << (PACKET_BITS - 2), "{item} {byte} {bytes}: {one}");
-                // The dearest item leaves room for the shifts and scales that follow.
-                assert!(board.line.of(1, u64::from(u32::MAX)) < 1 << 40);
+                // The largest cost of an item leaves headroom for the shifts and scales that
+                // follow.
+                assert!(index.line.of(1, u64::from(u32::MAX)) < 1 << 40);
             }
         }
     }
 
     #[test]
-    fn the_least_word_is_found_and_equal_ones_take_turns() {
+    fn the_least_word_is_found_and_equal_ones_alternate() {
         let mut state = 3;
         for count in [1_usize, 3, 8, 16, 63, 1024] {
             let mut chosen = vec![0_u32; count];
@@ -626,58 +636,58 @@ mod tests {
         assert!(word < NO_NODE);
     }
 
-    /// The rule once more, one item at a time: every pipeline and every thread is looked at for each.
-    fn decided(board: &Board, flow: Option<(usize, u64)>, digest: u32) -> usize {
-        let (order, slack) = (order(digest), board.slack);
-        let pipelines = board.first_worker.len() - 1;
+    /// The same rule, written for one item at a time: it looks at every pipeline and every thread.
+    fn decided(index: &LoadIndex, flow: Option<(usize, u64)>, digest: u32) -> usize {
+        let (order, slack) = (order(digest), index.slack);
+        let pipelines = index.first_worker.len() - 1;
         let shortest_of = |pipeline: usize| {
             let workers =
-                usize::from(board.first_worker[pipeline])..usize::from(board.first_worker[pipeline + 1]);
-            workers.min_by_key(|&worker| board.tables.threads[worker] ^ order).unwrap()
+                usize::from(index.first_worker[pipeline])..usize::from(index.first_worker[pipeline + 1]);
+            workers.min_by_key(|&worker| index.tables.threads[worker] ^ order).unwrap()
         };
-        let best = (0..pipelines).min_by_key(|&pipeline| board.tables.pipelines[pipeline] ^ order).unwrap();
+        let best = (0..pipelines).min_by_key(|&pipeline| index.tables.pipelines[pipeline] ^ order).unwrap();
         let Some((last, place)) = flow else { return shortest_of(best) };
-        if board.tables.completed[last] < place.min(board.tables.sent[last]) {
+        if index.tables.completed[last] < place.min(index.tables.sent[last]) {
             return last;
         }
-        let own = usize::from(board.homes[last].pipeline);
-        if board.tables.pipelines[own] > limit(board.tables.pipelines[best], slack) {
+        let own = usize::from(index.homes[last].pipeline);
+        if index.tables.pipelines[own] > limit(index.tables.pipelines[best], slack) {
             return shortest_of(best);
         }
         let most = THREAD_QUARTERS * slack;
         let near = shortest_of(own);
-        let is_long = board.tables.threads[last] > board.tables.pipelines[own] + most
-            || board.tables.pipelines[own] > board.limit;
-        if is_long && board.tables.threads[last] > board.tables.threads[near] + most { near } else { last }
+        let is_long = index.tables.threads[last] > index.tables.pipelines[own] + most
+            || index.tables.pipelines[own] > index.limit;
+        if is_long && index.tables.threads[last] > index.tables.threads[near] + most { near } else { last }
     }
 
     #[test]
     fn decisions_are_those_of_the_rule() {
         let mut state = 5;
         for shape in SHAPES {
-            let mut board = board(shape);
+            let mut index = index(shape);
             let mut flows = FlowSlots::new(6);
             let (mut moved, mut kept) = (0, 0);
             for round in 0..300 {
-                let counters = Counters::draw(board.workers, 1 + round % 40, &mut state);
+                let counters = Counters::draw(index.workers, 1 + round % 40, &mut state);
                 let view = counters.view();
                 for at in 0..8 {
                     let word = split_mix(&mut state);
                     let item = WorkItem { digest: word as u32, bytes: (word >> 40) as u32 % 1500 };
-                    let mut reference = board.clone();
-                    let told = if at == 0 { view } else { LoadView::idle() };
-                    reference.refresh(&told);
+                    let mut reference = index.clone();
+                    let reported = if at == 0 { view } else { LoadView::idle() };
+                    reference.refresh(&reported);
                     let last = flows.entry(item).last();
                     let expected = decided(&reference, last, item.digest);
                     let mut decision = [Decision::Drop];
-                    board.place(&mut flows, &[item], &told, &mut decision);
+                    index.place(&mut flows, &[item], &reported, &mut decision);
                     assert_eq!(decision, [Decision::To(WorkerId::from(expected as u16))], "{shape}");
                     if let Some((last, _)) = last {
                         *if last == expected { &mut kept } else { &mut moved } += 1;
                     }
                 }
             }
-            assert!(board.workers == 1 || (moved > 100 && kept > 100), "{shape}: {moved} {kept}");
+            assert!(index.workers == 1 || (moved > 100 && kept > 100), "{shape}: {moved} {kept}");
         }
     }
 }

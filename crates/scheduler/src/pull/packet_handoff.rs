@@ -1,18 +1,20 @@
-//! Packet Handoff: whoever takes a packet owns its flow, and others who find more of it hand it over [LFB slide 9].
+//! Packet Handoff: the worker that takes a packet owns its flow, and other workers pass on packets
+//! of that flow [LFB slide 9].
 //!
-//! A reconstruction from the slides' labels. Taking a packet from the receive queue and queueing it for its owner are
-//! one step, under one lock: were they two, packets of a flow could overtake each other.
+//! A reconstruction from the slides' labels. Taking a packet from the receive queue and queueing it
+//! for its owner are one step under one lock: as two steps they would let packets of a flow
+//! overtake each other.
 
 use std::collections::VecDeque;
 
 use super::fifo::{Fifo, Links};
-use super::{Fetched, Intake, Steps};
+use super::{FetchCost, Fetched, PullPolicy};
 use crate::placement::{OrderGuarantee, SetupError, WorkItem, WorkerId, bounded};
 use crate::topology::Topology;
 
-const NOBODY: u16 = u16::MAX;
+const NO_WORKER: u16 = u16::MAX;
 
-/// One queue for all packets, and a queue for each flow that somebody is working on.
+/// One queue for all packets, and a queue for each flow that a worker owns.
 #[derive(Clone)]
 pub struct PacketHandoff {
     receive: VecDeque<(u32, u32)>,
@@ -35,10 +37,11 @@ impl core::fmt::Debug for PacketHandoff {
 }
 
 impl PacketHandoff {
-    /// Entries as a power of two, where nothing else is asked for.
+    /// Default number of entries, as a power of two.
     pub const BITS: u32 = 16;
 
-    /// Returns the policy for the workers of a topology, with 2^`bits` entries that flows share by their digests.
+    /// Returns the policy for the workers of a topology, with 2^`bits` entries that flows share by
+    /// their digests.
     ///
     /// # Errors
     ///
@@ -48,7 +51,7 @@ impl PacketHandoff {
         Ok(Self {
             receive: VecDeque::new(),
             links: Links::default(),
-            entries: vec![(Fifo::default(), NOBODY); 1 << bits],
+            entries: vec![(Fifo::default(), NO_WORKER); 1 << bits],
             owned: vec![None; usize::from(topology.workers().get())],
             shift: 32 - bits,
             handed: 0,
@@ -56,7 +59,7 @@ impl PacketHandoff {
     }
 }
 
-impl Intake for PacketHandoff {
+impl PullPolicy for PacketHandoff {
     fn arrive(&mut self, token: u32, item: WorkItem) -> Option<WorkerId> {
         let entry = (u64::from(item.digest) >> self.shift) as u32;
         self.receive.push_back((token, entry));
@@ -64,7 +67,7 @@ impl Intake for PacketHandoff {
     }
 
     fn next(&mut self, worker: WorkerId) -> Option<Fetched> {
-        let mut steps = Steps::default();
+        let mut steps = FetchCost::default();
         if let Some(own) = self.owned[worker.index()] {
             let entry = &mut self.entries[own as usize];
             if let Some((token, _)) = entry.0.pop(&mut self.links) {
@@ -72,14 +75,14 @@ impl Intake for PacketHandoff {
                 steps.moved = 1;
                 return Some(Fetched { token, steps });
             }
-            entry.1 = NOBODY;
+            entry.1 = NO_WORKER;
             self.owned[worker.index()] = None;
         }
         while let Some((token, at)) = self.receive.pop_front() {
             steps.locks += 1;
             steps.inspected += 1;
             let entry = &mut self.entries[at as usize];
-            if entry.1 == NOBODY {
+            if entry.1 == NO_WORKER {
                 entry.1 = worker.index() as u16;
                 self.owned[worker.index()] = Some(at);
                 return Some(Fetched { token, steps });
@@ -122,26 +125,26 @@ mod tests {
         for shape in ["1", "3", "2x2x4,-0"] {
             let topology: Topology = shape.parse().unwrap();
             for bits in [0, 4, 16] {
-                let mut intake = PacketHandoff::new(&topology, bits).unwrap();
-                laws::check_intake(&mut intake, topology.workers(), u64::from(bits));
+                let mut policy = PacketHandoff::new(&topology, bits).unwrap();
+                laws::check_pull(&mut policy, topology.workers(), u64::from(bits));
             }
         }
     }
 
     #[test]
     fn a_second_worker_hands_over_what_belongs_to_the_first() {
-        let mut intake = PacketHandoff::new(&"2".parse().unwrap(), 8).unwrap();
+        let mut policy = PacketHandoff::new(&"2".parse().unwrap(), 8).unwrap();
         let item = |flow: u32| WorkItem { digest: flow << 24, bytes: 60 };
         for (token, flow) in [(0, 1), (1, 1), (2, 1), (3, 2)] {
-            intake.arrive(token, item(flow));
+            policy.arrive(token, item(flow));
         }
-        let next = |intake: &mut PacketHandoff, worker: u16| intake.next(worker.into());
-        assert_eq!(next(&mut intake, 0).unwrap().token, 0);
-        let second = next(&mut intake, 1).unwrap();
+        let next = |policy: &mut PacketHandoff, worker: u16| policy.next(worker.into());
+        assert_eq!(next(&mut policy, 0).unwrap().token, 0);
+        let second = next(&mut policy, 1).unwrap();
         assert_eq!((second.token, second.steps.handed_over, second.steps.locks), (3, 2, 3));
-        assert_eq!(next(&mut intake, 1), None);
-        let fetched = [next(&mut intake, 0).unwrap(), next(&mut intake, 0).unwrap()];
+        assert_eq!(next(&mut policy, 1), None);
+        let fetched = [next(&mut policy, 0).unwrap(), next(&mut policy, 0).unwrap()];
         assert_eq!(fetched.map(|fetched| (fetched.token, fetched.steps.moved)), [(1, 1), (2, 1)]);
-        assert_eq!((next(&mut intake, 0), intake.waiting()), (None, 0));
+        assert_eq!((next(&mut policy, 0), policy.waiting()), (None, 0));
     }
 }

@@ -1,4 +1,4 @@
-//! Each crate has a floor, and its dependencies lie below it.
+//! Each crate names its layer and depends on lower layers only.
 
 use std::collections::BTreeMap;
 
@@ -6,16 +6,15 @@ use toml::{Table, Value};
 
 use super::{Finding, Tree};
 
-const WHY: &str =
-    "arrows point down only, so that a room can be taken without the house (docs/adr/0001-floors.md)";
+const WHY: &str = "a crate of a lower layer can be used without the higher ones (docs/adr/0001-layers.md)";
 const NORMAL: [&str; 2] = ["dependencies", "build-dependencies"];
-const BLIND_FLOOR: i64 = 2;
+const INDEPENDENT_LAYER: i64 = 2;
 
 struct Member<'a> {
     path: &'a str,
     text: &'a str,
     name: String,
-    floor: Option<i64>,
+    layer: Option<i64>,
     manifest: Table,
 }
 
@@ -28,7 +27,7 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
                 path: &file.path,
                 text: &file.text,
                 name: text(&manifest, &["package", "name"]),
-                floor: get(&manifest, &["package", "metadata", "flowloom", "floor"])
+                layer: get(&manifest, &["package", "metadata", "flowloom", "layer"])
                     .and_then(Value::as_integer),
                 manifest,
             }),
@@ -37,14 +36,14 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
                 0,
                 format!("is no valid TOML: {}", error.message()),
                 "cargo cannot read it either",
-                "mend the manifest",
+                "fix the manifest",
             )),
         }
     }
-    let floors: BTreeMap<&str, i64> =
-        members.iter().filter_map(|member| Some((member.name.as_str(), member.floor?))).collect();
+    let layers: BTreeMap<&str, i64> =
+        members.iter().filter_map(|member| Some((member.name.as_str(), member.layer?))).collect();
     for member in &members {
-        check_member(member, &floors, findings);
+        check_member(member, &layers, findings);
     }
 }
 
@@ -53,7 +52,7 @@ fn is_member(path: &str) -> bool {
     matches!(parts[..], ["crates", _, "Cargo.toml"] | ["benches" | "xtask" | "fuzz", "Cargo.toml"])
 }
 
-fn check_member(member: &Member<'_>, floors: &BTreeMap<&str, i64>, findings: &mut Vec<Finding>) {
+fn check_member(member: &Member<'_>, layers: &BTreeMap<&str, i64>, findings: &mut Vec<Finding>) {
     let standalone = member.path.starts_with("fuzz/");
     let inherits = get(&member.manifest, &["lints", "workspace"]).and_then(Value::as_bool) == Some(true);
     if !inherits && !standalone {
@@ -65,45 +64,46 @@ fn check_member(member: &Member<'_>, floors: &BTreeMap<&str, i64>, findings: &mu
             "add `[lints]` with `workspace = true`",
         ));
     }
-    let Some(floor) = member.floor else {
+    let Some(layer) = member.layer else {
         findings.push(Finding::new(
             member.path,
             0,
-            format!("{} states no floor", member.name),
+            format!("{} names no layer", member.name),
             WHY,
-            "add `[package.metadata.flowloom]` with `floor = N`; docs/ARCHITECTURE.md lists the floors",
+            "add `[package.metadata.flowloom]` with `layer = N`; docs/ARCHITECTURE.md lists the layers",
         ));
         return;
     };
     for (kind, dependency) in dependencies(&member.manifest) {
-        let Some(&below) = floors.get(dependency.as_str()) else { continue };
+        let Some(&below) = layers.get(dependency.as_str()) else { continue };
         if dependency == member.name {
             continue;
         }
         let for_tests = kind == "dev-dependencies";
-        let allowed = below < floor || (for_tests && below == floor && floor != BLIND_FLOOR);
+        let allowed = below < layer || (for_tests && below == layer && layer != INDEPENDENT_LAYER);
         if allowed {
             continue;
         }
-        let what = if below == floor && floor == BLIND_FLOOR {
+        let what = if below == layer && layer == INDEPENDENT_LAYER {
             format!(
-                "{} and {dependency} both stand on floor 2, whose rooms do not see each other",
+                "{} and {dependency} are both in layer 2, whose crates are independent of each other",
                 member.name
             )
         } else {
-            format!("{} (floor {floor}) depends on {dependency} (floor {below}), in {kind}", member.name)
+            format!("{} (layer {layer}) depends on {dependency} (layer {below}), in {kind}", member.name)
         };
         findings.push(Finding::new(
             member.path,
             line_of(member.text, &dependency),
             what,
             WHY,
-            "move what is shared to a lower floor, or what joins them to a higher one",
+            "move shared code to a lower layer, or the code that joins them to a higher one",
         ));
     }
 }
 
-/// Returns the tables' kinds and the packages they name, those for single targets included.
+/// Returns each kind of dependency table with the packages it names, including tables for single
+/// targets.
 fn dependencies(manifest: &Table) -> Vec<(&'static str, String)> {
     let mut tables = vec![manifest];
     if let Some(targets) = manifest.get("target").and_then(Value::as_table) {
@@ -141,9 +141,9 @@ fn line_of(text: &str, name: &str) -> usize {
 mod tests {
     use super::*;
 
-    fn manifest(name: &str, floor: i64, rest: &str) -> String {
+    fn manifest(name: &str, layer: i64, rest: &str) -> String {
         format!(
-            "[package]\nname = \"{name}\"\n[package.metadata.flowloom]\nfloor = {floor}\n[lints]\nworkspace = true\n{rest}"
+            "[package]\nname = \"{name}\"\n[package.metadata.flowloom]\nlayer = {layer}\n[lints]\nworkspace = true\n{rest}"
         )
     }
 
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn dependencies_on_lower_floors_are_fine() {
+    fn dependencies_on_lower_layers_are_fine() {
         let a = manifest("a", 3, "[dependencies]\nb = { workspace = true }\nserde = \"1\"\n");
         assert_eq!(findings(&a, &manifest("b", 2, "")), [""; 0]);
     }
@@ -168,17 +168,17 @@ mod tests {
             let a = manifest("a", 3, &format!("[{table}]\nb = {{ workspace = true }}\n"));
             let found = findings(&a, &manifest("b", 4, ""));
             assert_eq!(found.len(), 1, "{table}");
-            assert!(found[0].contains("a (floor 3) depends on b (floor 4)"), "{}", found[0]);
+            assert!(found[0].contains("a (layer 3) depends on b (layer 4)"), "{}", found[0]);
             assert!(found[0].starts_with("crates/a/Cargo.toml:8:"), "{}", found[0]);
         }
     }
 
     #[test]
-    fn rooms_of_floor_two_do_not_see_each_other_even_in_tests() {
+    fn crates_of_layer_two_are_independent_even_in_tests() {
         for table in ["dependencies", "dev-dependencies"] {
             let a = manifest("a", 2, &format!("[{table}]\nb = \"1\"\n"));
             let found = findings(&a, &manifest("b", 2, ""));
-            assert!(found[0].contains("do not see each other"), "{found:?}");
+            assert!(found[0].contains("are independent of each other"), "{found:?}");
         }
     }
 
@@ -189,9 +189,9 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_without_floor_or_lints_is_found() {
+    fn a_crate_without_layer_or_lints_is_found() {
         let found = findings("[package]\nname = \"a\"\n", &manifest("b", 2, ""));
         assert_eq!(found.len(), 2);
-        assert!(found[0].contains("does not inherit") && found[1].contains("states no floor"));
+        assert!(found[0].contains("does not inherit") && found[1].contains("names no layer"));
     }
 }

@@ -1,10 +1,11 @@
-//! Words that must not stand in code: silenced lints, owed work, printing, clocks, hashed sets with chosen keys.
+//! What code must not contain: silenced lints, unfinished work, printing, clocks, the standard hash
+//! tables.
 
 use super::{Finding, Tree};
 use crate::source::{SourceFile, has_word};
 
-/// The floors whose libraries must be the same from run to run, by folder.
-const STEADY: [&str; 9] = [
+/// The libraries that must behave alike from run to run, by folder.
+const DETERMINISTIC: [&str; 10] = [
     "crates/cpu/",
     "crates/flow-key/",
     "crates/packet/",
@@ -14,10 +15,10 @@ const STEADY: [&str; 9] = [
     "crates/tcb-cache/",
     "crates/traffic/",
     "crates/engine/",
+    "crates/apps/",
 ];
-const STEADY_TOO: &str = "crates/apps/";
 
-/// Files of these that may hash with the standard library or read the clock.
+/// Returns whether a file may use the standard hash table or read the clock.
 fn is_exempt(path: &str) -> bool {
     path == "crates/engine/src/runtime/clock.rs" || path.ends_with("/oracle.rs")
 }
@@ -26,14 +27,14 @@ fn is_exempt(path: &str) -> bool {
 pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     for file in tree.rust() {
         silenced_lints(file, findings);
-        owed_work(file, findings);
+        unfinished_work(file, findings);
         printing(file, findings);
-        unsteady(file, findings);
+        nondeterminism(file, findings);
     }
 }
 
 fn silenced_lints(file: &SourceFile, findings: &mut Vec<Finding>) {
-    // Brackets that are open inside a `cfg_attr`, which may go over lines.
+    // Open brackets inside a `cfg_attr`, which may span lines.
     let mut open = 0_usize;
     for (number, line) in file.code_lines() {
         let packed: String = line.chars().filter(|c| !c.is_whitespace()).collect();
@@ -52,16 +53,16 @@ fn silenced_lints(file: &SourceFile, findings: &mut Vec<Finding>) {
                 &file.path,
                 number,
                 "silences a lint with `allow`",
-                "an `allow` stays when its reason is gone; an `expect` then warns",
+                "an `allow` stays when its reason is gone, while an `expect` then warns",
                 "write #[expect(lint, reason = \"…\")] at the smallest scope",
             ));
         }
     }
 }
 
-fn owed_work(file: &SourceFile, findings: &mut Vec<Finding>) {
+fn unfinished_work(file: &SourceFile, findings: &mut Vec<Finding>) {
     const MACROS: [&str; 3] = ["todo!", "unimplemented!", "dbg!"];
-    // Put together here, or this file would owe work.
+    // Concatenated, or this file would break its own rule.
     let notes = [concat!("TO", "DO"), concat!("FIX", "ME")];
     for ((number, code), text) in file.code_lines().zip(file.text.lines()) {
         let in_code = MACROS.iter().find(|&&word| {
@@ -73,9 +74,9 @@ fn owed_work(file: &SourceFile, findings: &mut Vec<Finding>) {
             findings.push(Finding::new(
                 &file.path,
                 number,
-                format!("{word} stands in the code"),
-                "what is committed is finished; what is planned is an issue",
-                "finish it, or take it out",
+                format!("{word} in the code"),
+                "committed code is finished; plans are issues",
+                "finish it, or remove it",
             ));
         }
     }
@@ -95,23 +96,22 @@ fn printing(file: &SourceFile, findings: &mut Vec<Finding>) {
                 number,
                 format!("{name}! in a library"),
                 "only the command prints; a library returns values",
-                "return what is to be said, and let crates/cli say it",
+                "return a value and print it in crates/cli",
             ));
         }
     }
 }
 
-fn unsteady(file: &SourceFile, findings: &mut Vec<Finding>) {
-    let steady =
-        STEADY.iter().any(|folder| file.path.starts_with(folder)) || file.path.starts_with(STEADY_TOO);
-    if !steady || !file.is_library() || is_exempt(&file.path) {
+fn nondeterminism(file: &SourceFile, findings: &mut Vec<Finding>) {
+    let is_listed = DETERMINISTIC.iter().any(|folder| file.path.starts_with(folder));
+    if !is_listed || !file.is_library() || is_exempt(&file.path) {
         return;
     }
     for (number, line) in file.product_lines() {
         let found = if has_word(line, "HashMap") || has_word(line, "HashSet") {
             Some((
                 "uses the standard library's hash table",
-                "tables are what we make: theirs allocates, and its order changes from run to run",
+                "it allocates, and its order changes from run to run",
                 "use flow-table, a sorted Vec or a BTreeMap; oracles live in oracle.rs",
             ))
         } else if line.contains("Instant::now") || has_word(line, "SystemTime") {
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn owed_work_is_found_in_code_and_comments() {
+    fn unfinished_work_is_found_in_code_and_comments() {
         let text = format!(
             "fn a() {{ todo!() }}\n// {}: later\nlet x = my_todo!(); // todo!\ndbg!(x);\n",
             concat!("FIX", "ME")
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_and_standard_tables_stay_out_of_the_lower_floors() {
+    fn clocks_and_standard_tables_stay_out_of_deterministic_crates() {
         let text = "use std::collections::HashMap;\nfn a() { Instant::now(); SystemTime::now(); }\n";
         assert_eq!(findings("crates/flow-table/src/b.rs", text).len(), 2);
         for path in

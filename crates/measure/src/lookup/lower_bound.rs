@@ -1,8 +1,8 @@
-//! What no table can beat: the lines that every lookup must touch, and nothing else.
+//! Lower bounds: the lines that every lookup must touch, and nothing else.
 //!
-//! The *two-line floor* hashes the key, reads a line of an index as large as a good table's, and then the state that this line
-//! leads to, in a pipeline of 64 keys a stage. It compares nothing and decides nothing. The *one-line floor* stops
-//! after the first line: what a lookup must do to find that a flow is not there.
+//! The *two-line bound* hashes the key, reads a line of an index as large as a good table's, and
+//! then the state that this line leads to, in a pipeline of 64 keys per stage. It compares nothing.
+//! The *one-line bound* stops after the first line: the minimum for finding that a flow is missing.
 
 use std::hint::black_box;
 
@@ -12,8 +12,9 @@ use flowloom_flow_key::FlowHash;
 
 use super::{Flows, asked_ahead};
 
-/// Keys in a stage. A floor with 16 took twice the time of one with 64 on a Zen 5 at a million flows, and 128 no less than 64. Asked for
-/// into the second level, on a Zen 4, hits of a million take 8.1 ns with 32, 7.2 with 64 and 7.3 with 128.
+/// Keys in a stage. A bound with 16 took twice the time of one with 64 on a Zen 5 at a million
+/// flows, and 128 no less than 64. Prefetching into the second level on a Zen 4, hits at a million
+/// take 8.1 ns with 32, 7.2 with 64 and 7.3 with 128.
 const STEP: usize = 64;
 
 /// Flows for each line of the index, as in a table of thirty lanes three quarters full.
@@ -21,15 +22,15 @@ const FLOWS_PER_LINE: f64 = 22.5;
 
 /// Memory that is only read.
 #[derive(Debug)]
-pub struct Floor {
+pub struct LowerBound {
     index: LineArray<CacheLine<[u32; 16]>>,
     states: LineArray<CacheLine<[u64; 8]>>,
     /// Where the state of each packet's flow is.
     places: Vec<u32>,
 }
 
-impl Floor {
-    /// Returns a floor for flows; `spread` is the share of states that are allocated for one that is used.
+impl LowerBound {
+    /// Returns a bound for flows; `spread` is the number of allocated states per state used.
     ///
     /// # Panics
     ///
@@ -45,19 +46,19 @@ impl Floor {
         let array = |wanted: f64| wanted.ceil().max(1.0) as usize;
         let lines = array(count as f64 / FLOWS_PER_LINE);
         let states = array(count as f64 * spread);
-        let mut floor = Self {
-            index: LineArray::try_new(lines, HugePages::Try).expect("memory for a floor's index"),
-            states: LineArray::try_new(states, HugePages::Try).expect("memory for a floor's states"),
+        let mut bound = Self {
+            index: LineArray::try_new(lines, HugePages::Try).expect("memory for the bound's index"),
+            states: LineArray::try_new(states, HugePages::Try).expect("memory for the bound's states"),
             places: Vec::with_capacity(count),
         };
-        floor.index.prefault();
-        floor.states.prefault();
+        bound.index.prefault();
+        bound.states.prefault();
         for &number in &flows.numbers {
             let place = (f64::from(number) * spread) as u32;
-            floor.states[place as usize].0[0] = u64::from(number);
-            floor.places.push(place);
+            bound.states[place as usize].0[0] = u64::from(number);
+            bound.places.push(place);
         }
-        floor
+        bound
     }
 
     #[inline(always)]
@@ -67,7 +68,8 @@ impl Floor {
         FlowHash::bucket_of(hash, lines) as usize
     }
 
-    /// Touches an index line and then a state for each flow, and returns the sum of the flows' numbers.
+    /// Touches an index line and then a state for each flow, and returns the sum of the flows'
+    /// numbers.
     pub fn two_lines<const W: usize>(&self, flows: &Flows<W>) -> u64 {
         let mut sum = 0;
         let (mut lines, mut next_lines) = (&mut [0; STEP], &mut [0; STEP]);
@@ -83,7 +85,7 @@ impl Floor {
             if let Some(compared) = step.checked_sub(1).and_then(|step| self.places.chunks(STEP).nth(step))
             {
                 for ((&line, place), found) in lines.iter().zip(compared).zip(next_found.iter_mut()) {
-                    // The state's place depends on what the line holds, which is nothing.
+                    // The address of the state depends on the contents of the line, which are zero.
                     *found = (*place + self.index[line].0[0]) as usize;
                     prefetch::read_later_at(&self.states, *found);
                 }
@@ -100,19 +102,19 @@ impl Floor {
         sum
     }
 
-    /// Touches an index line for each stranger, and returns what they hold: nothing.
+    /// Touches an index line for each missing key, and returns the sum of their contents: zero.
     pub fn one_line<const W: usize>(&self, flows: &Flows<W>) -> u64 {
         let mut sum = 0;
         let (mut lines, mut next_lines) = (&mut [0; STEP], &mut [0; STEP]);
-        let steps = flows.strangers.len().div_ceil(STEP);
+        let steps = flows.missing.len().div_ceil(STEP);
         for step in 0..=steps {
-            let fetched = flows.strangers.chunks(STEP).nth(step).unwrap_or_default();
+            let fetched = flows.missing.chunks(STEP).nth(step).unwrap_or_default();
             for (line, key) in next_lines.iter_mut().zip(asked_ahead(fetched)) {
                 *line = self.line_of(flows.hash(key));
                 prefetch::read_later_at(&self.index, *line);
             }
             if let Some(step) = step.checked_sub(1) {
-                let count = (flows.strangers.len() - step * STEP).min(STEP);
+                let count = (flows.missing.len() - step * STEP).min(STEP);
                 for &line in &lines[..count] {
                     sum += u64::from(self.index[line].0[0]);
                 }

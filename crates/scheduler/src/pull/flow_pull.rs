@@ -1,70 +1,73 @@
-//! FlowPull: FlowPin turned round. Workers fetch flows; a flow is in one hand at a time, and goes back to the worker
-//! that had it unless another would be idle.
+//! FlowPull: the pull form of FlowPin. Workers fetch flows; one worker at a time holds a flow, and
+//! the flow returns to its last worker unless another would be idle.
 //!
-//! Unlike [LFB slide 10] the dispatcher sorts packets into flows, so that workers do not meet at a receive queue, unless
-//! it is the one that others wait for: where a worker has nothing to do, or little waits, packets stay as they came
-//! until a worker sorts them. A worker gives a flow back after a few packets, so that no flow makes others wait for
-//! long; only a flow with more than a pipeline's share of all that waits goes before all others, since it would be the
-//! last to be done, and is kept, unless a faster worker could have it. Threads of a pipeline leave it to such an elephant
-//! that one of them has, where it is slowed by every thread that runs beside it ([`Topology::with_thread_demand`] says
-//! where it is not).
+//! Unlike [LFB slide 10], the dispatcher sorts packets into flows, so that workers do not contend
+//! for a receive queue, unless the dispatcher is the bottleneck: while a worker is idle, or few
+//! packets wait, packets stay unsorted until a worker sorts them. A worker returns a flow after a
+//! few packets, so that no flow delays others for long. A flow with more than a pipeline's share of
+//! all waiting work (an elephant) goes first, since it would finish last, and its worker keeps it
+//! unless a faster worker is free. Threads of a pipeline stay idle for a sibling's elephant if
+//! every running thread slows it ([`Topology::with_thread_demand`] says whether it does).
 
 use std::collections::VecDeque;
 
 use super::fifo::{Fifo, Links};
-use super::{Fetched, Intake, Steps};
+use super::{FetchCost, Fetched, PullPolicy};
 use crate::placement::{OrderGuarantee, SetupError, WorkItem, WorkerId, bounded};
 use crate::topology::Topology;
 
-const NOBODY: u16 = u16::MAX;
+const NO_WORKER: u16 = u16::MAX;
 const FULL_SPEED: u32 = u32::MAX;
-/// Packets of a flow after which its worker looks whether others wait.
+/// Packets of a flow after which its worker checks whether other flows wait.
 const QUOTA: u32 = 8;
-/// Flows that wait for their last worker; further ones are anybody's.
+/// Flows that wait for their last worker; any worker may take further ones.
 const OWN_LIST: usize = 8;
-/// Packets that a worker with nothing else to do sorts at once.
+/// Packets that an otherwise idle worker sorts at once.
 const BATCH: usize = 32;
-/// Packets that are sorted with each that arrives, while workers are busy: more than one, so that none is left.
+/// Packets sorted per arrival while workers are busy: more than one, so that the unsorted queue
+/// drains.
 const SORTED: usize = 2;
-/// Packets that wait for each worker where workers are those that others wait for.
+/// Packets that wait per worker where workers are the bottleneck.
 const PLENTY: usize = 4;
-/// What a packet counts beside its bytes.
+/// Cost of a packet beside its bytes.
 const ITEM_BYTES: u32 = 256;
 
 #[derive(Clone, Copy, Debug)]
 struct Flow {
     packets: Fifo,
     last: u16,
-    /// In somebody's hand, or in a list.
+    /// Held by a worker, or in a list.
     taken: bool,
-    /// In somebody's hand, or kept for a worker at full speed: whatever other list it is in, it is not to be had.
+    /// Held by a worker, or reserved for a worker at full speed; not available to others, whatever
+    /// list it is in.
     held: bool,
-    /// In the list of those that others wait for.
+    /// In the list of elephants.
     urgent: bool,
-    /// What waits, in bytes and [`ITEM_BYTES`] a packet.
+    /// Waiting work, in bytes plus [`ITEM_BYTES`] per packet.
     waiting: u64,
 }
 
 /// Flows that workers fetch.
 #[derive(Clone)]
 pub struct FlowPull {
-    /// Packets that nobody has sorted: their token, flow and cost.
+    /// Unsorted packets: their token, flow and cost.
     receive: VecDeque<(u32, u32, u32)>,
-    /// How many the last arrival sorted.
+    /// Packets that the last arrival sorted.
     sorted: u32,
-    /// Whether a worker found nothing when it last asked, and how many did.
+    /// Whether each worker found nothing at its last fetch, and how many did.
     is_idle: Vec<bool>,
     idle: usize,
     links: Links,
     flows: Vec<Flow>,
-    /// The flow in each worker's hand, and how many of its packets it has had.
+    /// The flow that each worker holds, and how many of its packets it has had.
     current: Vec<Option<(u32, u32)>>,
     own: Vec<VecDeque<u32>>,
     shared: VecDeque<u32>,
-    /// Flows in no hand with so much waiting that all will wait for them in the end. Each is in another list too, and
-    /// stays there when it is taken from here: entries of flows that somebody holds, or that are empty, are passed over.
+    /// Flows that no worker holds and that have so much waiting work that they would finish last.
+    /// Each is in another list too, and stays there when it is taken from here; readers skip
+    /// entries of flows that are held or empty.
     urgent: VecDeque<u32>,
-    /// Elephants that wait for a faster worker than they had.
+    /// Elephants that wait for a faster worker than their last.
     homeless: VecDeque<Homeless>,
     /// The capacity of a worker, or [`FULL_SPEED`] for the fastest on the fastest pipelines.
     speed: Vec<u32>,
@@ -75,7 +78,7 @@ pub struct FlowPull {
     is_contended: Vec<bool>,
     /// The worker of a pipeline that has an elephant, by pipeline.
     elephant: Vec<u16>,
-    /// What waits in flows.
+    /// Waiting work in flows.
     waiting_cost: u64,
     waiting: usize,
     shift: u32,
@@ -92,10 +95,11 @@ impl core::fmt::Debug for FlowPull {
 }
 
 impl FlowPull {
-    /// Slots of the table as a power of two, where nothing else is asked for.
+    /// Default size of the table, as a power of two.
     pub const BITS: u32 = 16;
 
-    /// Returns the policy for the workers of a topology, with 2^`bits` slots that flows share by their digests.
+    /// Returns the policy for the workers of a topology, with 2^`bits` slots that flows share by
+    /// their digests.
     ///
     /// # Errors
     ///
@@ -106,7 +110,7 @@ impl FlowPull {
         let level = topology.pipeline_level();
         let flow = Flow {
             packets: Fifo::default(),
-            last: NOBODY,
+            last: NO_WORKER,
             taken: false,
             held: false,
             urgent: false,
@@ -143,29 +147,30 @@ impl FlowPull {
                 .map(|worker| topology.node_of(level, WorkerId::from(worker as u16)) as u16)
                 .collect(),
             is_contended: (0..topology.nodes(level)).map(|node| topology.is_contended(node)).collect(),
-            elephant: vec![NOBODY; topology.nodes(level)],
+            elephant: vec![NO_WORKER; topology.nodes(level)],
             waiting_cost: 0,
             waiting: 0,
             shift: 32 - bits,
         })
     }
 
-    /// Says whether a flow has more than a pipeline's share of what waits, and so much that it matters.
+    /// Returns whether a flow has more than a pipeline's share of the waiting work, and enough for
+    /// it to matter.
     fn is_elephant(&self, flow: &Flow) -> bool {
         let share = self.waiting_cost / self.elephant.len() as u64;
         flow.packets.len() > 2 * QUOTA && flow.waiting > share
     }
 
-    /// Says whether another worker of the pipeline has an elephant, and is slowed by this one.
+    /// Returns whether another worker of the pipeline holds an elephant that this one would slow.
     fn is_yielding(&self, worker: usize) -> bool {
         let pipeline = usize::from(self.pipeline[worker]);
         let elephant = self.elephant[pipeline];
-        self.is_contended[pipeline] && elephant != NOBODY && usize::from(elephant) != worker
+        self.is_contended[pipeline] && elephant != NO_WORKER && usize::from(elephant) != worker
     }
 
-    /// Where an elephant in this worker's hand would do better, and could: returns the speed that its next worker must
-    /// exceed. Either a worker at full speed has no elephant that is half as large, or one that is twice as fast as this
-    /// has nothing at all.
+    /// Returns the speed that the next worker of this worker's elephant must exceed, if the
+    /// elephant should move: a worker at full speed holds no elephant half as large, or a worker
+    /// twice as fast has no work.
     fn better_than(&self, worker: usize, flow: &Flow) -> Option<u32> {
         let speed = self.speed[worker];
         if speed == FULL_SPEED {
@@ -184,19 +189,20 @@ impl FlowPull {
         others.any(|(&is_idle, &other)| is_idle && other >= 2 * speed).then_some(speed)
     }
 
-    /// Says whether an elephant waits for a worker as fast as this with more than twice what waits in this flow.
+    /// Returns whether an elephant with more than twice this flow's waiting work waits for a worker
+    /// of this speed.
     fn is_displaced(&self, worker: usize, flow: &Flow) -> bool {
         let at = self.homeless.iter().find(|home| home.above < self.speed[worker]).map(|home| home.flow);
         at.is_some_and(|at| self.flows[at as usize].waiting > 2 * flow.waiting)
     }
 
-    /// Takes out an elephant that waits for a worker as fast as this.
+    /// Removes an elephant that waits for a worker of this speed.
     fn adopt(&mut self, worker: usize) -> Option<u32> {
         let at = self.homeless.iter().position(|home| home.above < self.speed[worker])?;
         self.homeless.remove(at).map(|home| home.flow)
     }
 
-    /// Sorts so many packets into their flows, the oldest first; returns how many there were.
+    /// Sorts up to a number of packets into their flows, oldest first; returns how many it sorted.
     fn sort(&mut self, most: usize) -> u32 {
         let count = most.min(self.receive.len());
         for _ in 0..count {
@@ -208,7 +214,7 @@ impl FlowPull {
             if !flow.taken {
                 flow.taken = true;
                 let last = usize::from(flow.last);
-                if flow.last == NOBODY || self.own[last].len() >= OWN_LIST {
+                if flow.last == NO_WORKER || self.own[last].len() >= OWN_LIST {
                     self.shared.push_back(at);
                 } else {
                     self.own[last].push_back(at);
@@ -223,7 +229,7 @@ impl FlowPull {
         count as u32
     }
 
-    /// Notes whether a worker found something.
+    /// Records whether a worker found work.
     fn note(&mut self, worker: usize, is_idle: bool) {
         if self.is_idle[worker] != is_idle {
             self.is_idle[worker] = is_idle;
@@ -231,12 +237,12 @@ impl FlowPull {
         }
     }
 
-    /// Takes the flow out of a worker's hand: to its own list, or to the one that is meant for all.
+    /// Takes the flow from a worker and puts it into its own list or into the shared one.
     fn give_back(&mut self, worker: usize, at: u32, list: List) {
         self.current[worker] = None;
         let pipeline = usize::from(self.pipeline[worker]);
         if usize::from(self.elephant[pipeline]) == worker {
-            self.elephant[pipeline] = NOBODY;
+            self.elephant[pipeline] = NO_WORKER;
         }
         let flow = &mut self.flows[at as usize];
         flow.held = matches!(list, List::Homeless { .. }) && !flow.packets.is_empty();
@@ -248,7 +254,7 @@ impl FlowPull {
         }
     }
 
-    fn choose(&mut self, worker: usize, steps: &mut Steps) -> Option<u32> {
+    fn choose(&mut self, worker: usize, steps: &mut FetchCost) -> Option<u32> {
         if let Some(homeless) = self.adopt(worker) {
             steps.locks += 1;
             return Some(homeless);
@@ -277,13 +283,13 @@ impl FlowPull {
 }
 
 impl Flow {
-    /// Says whether it is a worker that the flow lacks.
+    /// Returns whether the flow waits only for a worker.
     fn is_waiting(&self) -> bool {
         !self.held && !self.packets.is_empty()
     }
 }
 
-/// Takes the first flow out of a list that waits; what stands before it is of flows that were taken elsewhere.
+/// Removes the first waiting flow of a list; skips entries of flows that were taken elsewhere.
 fn first_of(list: &mut VecDeque<u32>, flows: &[Flow]) -> Option<u32> {
     while let Some(at) = list.pop_front() {
         if flows[at as usize].is_waiting() {
@@ -293,7 +299,7 @@ fn first_of(list: &mut VecDeque<u32>, flows: &[Flow]) -> Option<u32> {
     None
 }
 
-/// Where a flow waits that is in nobody's hand.
+/// Where a flow waits that no worker holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum List {
     /// For its last worker.
@@ -311,23 +317,23 @@ struct Homeless {
     above: u32,
 }
 
-impl Intake for FlowPull {
+impl PullPolicy for FlowPull {
     fn arrive(&mut self, token: u32, item: WorkItem) -> Option<WorkerId> {
         let at = (u64::from(item.digest) >> self.shift) as u32;
         let cost = item.bytes.saturating_add(ITEM_BYTES);
         self.waiting += 1;
         self.receive.push_back((token, at, cost));
-        // Where little waits, workers are quicker than whoever calls this, and have the time.
+        // Where little waits, workers are less loaded than the caller, and sort themselves.
         let is_busy = self.idle == 0 && self.waiting >= PLENTY * self.is_idle.len();
         self.sorted = if is_busy { self.sort(SORTED) } else { 0 };
         let last = self.flows[at as usize].last;
-        (last != NOBODY).then(|| last.into())
+        (last != NO_WORKER).then(|| last.into())
     }
 
     fn next(&mut self, worker: WorkerId) -> Option<Fetched> {
         let worker = worker.index();
         let pipeline = usize::from(self.pipeline[worker]);
-        let mut steps = Steps::default();
+        let mut steps = FetchCost::default();
         let is_yielding = self.is_yielding(worker);
         if let Some((at, had)) = self.current[worker] {
             let flow = self.flows[at as usize];
@@ -347,7 +353,8 @@ impl Intake for FlowPull {
             }
         }
         if is_yielding {
-            // The elephant needs all of the pipeline; what waits for this worker may be others'.
+            // The elephant needs the whole pipeline; other workers can take what waits for this
+            // one.
             while let Some(at) = self.own[worker].pop_front() {
                 self.shared.push_back(at);
             }
@@ -374,7 +381,7 @@ impl Intake for FlowPull {
         if self.is_elephant(&flow) {
             self.elephant[pipeline] = worker as u16;
         } else if usize::from(self.elephant[pipeline]) == worker {
-            self.elephant[pipeline] = NOBODY;
+            self.elephant[pipeline] = NO_WORKER;
         }
         let flow = &mut self.flows[at as usize];
         let (token, cost) = flow.packets.pop(&mut self.links)?;
@@ -393,10 +400,11 @@ impl Intake for FlowPull {
         self.sorted
     }
 
-    fn refuses(&self, item: WorkItem, room: u64) -> bool {
-        // A flow may have as many packets waiting as others still could: so one flow leaves room for all.
+    fn refuses(&self, item: WorkItem, capacity: u64) -> bool {
+        // A flow may have as many packets waiting as all others still could, so that one flow
+        // leaves space for the others.
         let at = (u64::from(item.digest) >> self.shift) as usize;
-        let free = room.saturating_sub(self.waiting as u64);
+        let free = capacity.saturating_sub(self.waiting as u64);
         u64::from(self.flows[at].packets.len()) >= free
     }
 
@@ -430,151 +438,151 @@ mod tests {
         for shape in ["1", "3", "2x2x4,-0"] {
             let topology: Topology = shape.parse().unwrap();
             for bits in [0, 4, 16] {
-                let mut intake = FlowPull::new(&topology, bits).unwrap();
-                laws::check_intake(&mut intake, topology.workers(), u64::from(bits));
+                let mut policy = FlowPull::new(&topology, bits).unwrap();
+                laws::check_pull(&mut policy, topology.workers(), u64::from(bits));
             }
         }
-        // One flow of all, and so one worker at a time of many that ask.
+        // All packets are of one flow, so only one worker at a time finds work.
         for shape in ["65", "1024"] {
             let topology: Topology = shape.parse().unwrap();
-            laws::check_intake(&mut FlowPull::new(&topology, 0).unwrap(), topology.workers(), 4);
+            laws::check_pull(&mut FlowPull::new(&topology, 0).unwrap(), topology.workers(), 4);
         }
     }
 
     #[test]
     fn siblings_leave_their_pipeline_to_an_elephant() {
-        let mut intake = FlowPull::new(&"2x2".parse().unwrap(), 8).unwrap();
+        let mut policy = FlowPull::new(&"2x2".parse().unwrap(), 8).unwrap();
         let item = |flow: u32| WorkItem { digest: flow << 24, bytes: 1000 };
         for token in 0..100 {
-            intake.arrive(token, item(1));
+            policy.arrive(token, item(1));
         }
         for token in 100..110 {
-            intake.arrive(token, item(token));
+            policy.arrive(token, item(token));
         }
-        assert_eq!(intake.next(0.into()).unwrap().token, 0);
-        assert_eq!(intake.next(1.into()), None);
-        assert_eq!(intake.next(2.into()).unwrap().token, 100);
-        assert_eq!(intake.next(3.into()).unwrap().token, 101);
+        assert_eq!(policy.next(0.into()).unwrap().token, 0);
+        assert_eq!(policy.next(1.into()), None);
+        assert_eq!(policy.next(2.into()).unwrap().token, 100);
+        assert_eq!(policy.next(3.into()).unwrap().token, 101);
         // The quota does not part the elephant from its worker.
         for token in 1..20 {
-            assert_eq!(intake.next(0.into()).unwrap().token, token);
+            assert_eq!(policy.next(0.into()).unwrap().token, token);
         }
-        // Once it is small, or a small part of what waits, its siblings work again.
+        // Once it is small, or a small part of the waiting work, its siblings work again.
         for token in 20..83 {
-            assert_eq!(intake.next(0.into()).unwrap().token, token);
+            assert_eq!(policy.next(0.into()).unwrap().token, token);
         }
-        assert_eq!(intake.next(1.into()), None);
-        assert_eq!(intake.next(0.into()).unwrap().token, 83);
-        assert_eq!(intake.next(0.into()).unwrap().token, 84);
-        assert_eq!(intake.next(1.into()).unwrap().token, 102);
+        assert_eq!(policy.next(1.into()), None);
+        assert_eq!(policy.next(0.into()).unwrap().token, 83);
+        assert_eq!(policy.next(0.into()).unwrap().token, 84);
+        assert_eq!(policy.next(1.into()).unwrap().token, 102);
     }
 
     #[test]
     fn siblings_that_do_not_slow_an_elephant_work_on() {
         let next = |demand| {
             let topology: Topology = "2x2".parse().unwrap();
-            let mut intake = FlowPull::new(&topology.with_thread_demand(demand), 8).unwrap();
+            let mut policy = FlowPull::new(&topology.with_thread_demand(demand), 8).unwrap();
             for token in 0..110 {
                 let flow = if token < 100 { 1 } else { token };
-                intake.arrive(token, WorkItem { digest: flow << 24, bytes: 1000 });
+                policy.arrive(token, WorkItem { digest: flow << 24, bytes: 1000 });
             }
-            assert_eq!(intake.next(0.into()).unwrap().token, 0);
-            intake.next(1.into()).map(|fetched| fetched.token)
+            assert_eq!(policy.next(0.into()).unwrap().token, 0);
+            policy.next(1.into()).map(|fetched| fetched.token)
         };
         assert_eq!([1000, 501, 500].map(next), [None, None, Some(100)]);
     }
 
     #[test]
     fn an_elephant_of_a_slow_worker_is_left_to_a_fast_one() {
-        let mut intake = FlowPull::new(&"2x1,1=50".parse().unwrap(), 8).unwrap();
+        let mut policy = FlowPull::new(&"2x1,1=50".parse().unwrap(), 8).unwrap();
         let item = |flow: u32| WorkItem { digest: flow << 24, bytes: 1000 };
         for token in 0..100 {
-            intake.arrive(token, item(1));
+            policy.arrive(token, item(1));
         }
-        assert_eq!(intake.next(1.into()).unwrap().token, 0);
-        assert_eq!(intake.next(1.into()), None, "it was given up for the fast worker");
-        assert!(intake.has_ready());
+        assert_eq!(policy.next(1.into()).unwrap().token, 0);
+        assert_eq!(policy.next(1.into()), None, "it was given up for the fast worker");
+        assert!(policy.has_ready());
         for token in 1..30 {
-            assert_eq!(intake.next(0.into()).unwrap().token, token);
+            assert_eq!(policy.next(0.into()).unwrap().token, token);
         }
         // A second one stays, since the fast worker has the first.
         for token in 100..300 {
-            intake.arrive(token, item(2));
+            policy.arrive(token, item(2));
         }
         for token in 100..120 {
-            assert_eq!(intake.next(1.into()).unwrap().token, token);
+            assert_eq!(policy.next(1.into()).unwrap().token, token);
         }
     }
 
     #[test]
     fn an_elephant_of_a_slow_worker_is_left_to_a_faster_one_that_is_idle() {
-        let mut intake = FlowPull::new(&"3,0=25,1=200".parse().unwrap(), 8).unwrap();
+        let mut policy = FlowPull::new(&"3,0=25,1=200".parse().unwrap(), 8).unwrap();
         let item = |flow: u32| WorkItem { digest: flow << 24, bytes: 1000 };
-        let next = |intake: &mut FlowPull, worker: u16| intake.next(worker.into()).map(|got| got.token);
-        // The fastest has an elephant, a slow one has another.
+        let next = |policy: &mut FlowPull, worker: u16| policy.next(worker.into()).map(|got| got.token);
+        // The fastest worker holds an elephant, a slow one another.
         for token in 0..200 {
-            intake.arrive(token, item(token / 100));
+            policy.arrive(token, item(token / 100));
         }
-        assert_eq!([1, 0].map(|worker| next(&mut intake, worker)), [Some(0), Some(100)]);
-        assert_eq!(next(&mut intake, 0), Some(101), "nobody else has asked");
-        assert_eq!(next(&mut intake, 2), None);
-        assert_eq!(next(&mut intake, 0), None, "it was given up for the idle one");
-        assert_eq!(next(&mut intake, 0), None, "and is not taken back");
-        assert_eq!(next(&mut intake, 2), Some(102));
+        assert_eq!([1, 0].map(|worker| next(&mut policy, worker)), [Some(0), Some(100)]);
+        assert_eq!(next(&mut policy, 0), Some(101), "no other worker has asked");
+        assert_eq!(next(&mut policy, 2), None);
+        assert_eq!(next(&mut policy, 0), None, "it was given up for the idle one");
+        assert_eq!(next(&mut policy, 0), None, "and is not taken back");
+        assert_eq!(next(&mut policy, 2), Some(102));
     }
 
     #[test]
     fn a_fast_worker_leaves_a_small_elephant_for_a_large_one() {
-        let mut intake = FlowPull::new(&"4,0=200".parse().unwrap(), 8).unwrap();
+        let mut policy = FlowPull::new(&"4,0=200".parse().unwrap(), 8).unwrap();
         let item = |flow: u32| WorkItem { digest: flow << 24, bytes: 1000 };
-        let next = |intake: &mut FlowPull, worker: u16| intake.next(worker.into()).map(|got| got.token);
+        let next = |policy: &mut FlowPull, worker: u16| policy.next(worker.into()).map(|got| got.token);
         for token in 0..60 {
-            intake.arrive(token, item(1));
+            policy.arrive(token, item(1));
         }
-        assert_eq!(next(&mut intake, 0), Some(0));
+        assert_eq!(next(&mut policy, 0), Some(0));
         for token in 60..90 {
-            intake.arrive(token, item(2));
+            policy.arrive(token, item(2));
         }
-        assert_eq!([1, 1].map(|worker| next(&mut intake, worker)), [Some(60), Some(61)]);
+        assert_eq!([1, 1].map(|worker| next(&mut policy, worker)), [Some(60), Some(61)]);
         for token in 90..200 {
-            intake.arrive(token, item(2));
+            policy.arrive(token, item(2));
         }
-        assert_eq!(next(&mut intake, 2), None);
-        assert_eq!(next(&mut intake, 1), None, "the fastest has less than half of it");
-        assert_eq!(next(&mut intake, 0), Some(62), "and gives its own up for it");
-        assert_eq!(next(&mut intake, 1), Some(1));
+        assert_eq!(next(&mut policy, 2), None);
+        assert_eq!(next(&mut policy, 1), None, "the fastest has less than half of it");
+        assert_eq!(next(&mut policy, 0), Some(62), "and gives its own up for it");
+        assert_eq!(next(&mut policy, 1), Some(1));
     }
 
     #[test]
     fn where_there_is_one_pipeline_a_flow_that_is_alone_is_no_elephant() {
-        let mut intake = FlowPull::new(&"1x2".parse().unwrap(), 8).unwrap();
+        let mut policy = FlowPull::new(&"1x2".parse().unwrap(), 8).unwrap();
         let item = |flow: u32| WorkItem { digest: flow << 24, bytes: 1000 };
         for token in 0..100 {
-            intake.arrive(token, item(1));
+            policy.arrive(token, item(1));
         }
-        assert_eq!(intake.next(0.into()).unwrap().token, 0);
-        intake.arrive(100, item(2));
-        assert_eq!(intake.next(1.into()).unwrap().token, 100);
+        assert_eq!(policy.next(0.into()).unwrap().token, 0);
+        policy.arrive(100, item(2));
+        assert_eq!(policy.next(1.into()).unwrap().token, 100);
     }
 
     #[test]
-    fn whoever_has_time_sorts() {
-        let mut intake = FlowPull::new(&"2".parse().unwrap(), 8).unwrap();
+    fn the_less_loaded_side_sorts() {
+        let mut policy = FlowPull::new(&"2".parse().unwrap(), 8).unwrap();
         let item = |flow: u32| WorkItem { digest: flow << 24, bytes: 100 };
         // Little waits: packets stay as they came, and the first worker sorts them.
         for token in 0..5 {
-            intake.arrive(token, item(token));
-            assert_eq!(intake.sorted(), 0);
+            policy.arrive(token, item(token));
+            assert_eq!(policy.sorted(), 0);
         }
-        let first = intake.next(0.into()).unwrap();
+        let first = policy.next(0.into()).unwrap();
         assert_eq!((first.token, first.steps.inspected), (0, 5));
-        assert_eq!(intake.next(1.into()).unwrap().steps.inspected, 0);
-        // Much waits: who brings a packet sorts it, and what was left over before.
+        assert_eq!(policy.next(1.into()).unwrap().steps.inspected, 0);
+        // Much waits: an arrival sorts its packet and some older ones.
         for token in 5..40 {
-            intake.arrive(token, item(token));
+            policy.arrive(token, item(token));
         }
-        assert_eq!(intake.sorted(), 1);
-        // A worker finds nothing: from then on it is theirs again, however much waits.
+        assert_eq!(policy.sorted(), 1);
+        // A worker finds nothing: from then on workers sort again, however much waits.
         let mut other = FlowPull::new(&"2".parse().unwrap(), 8).unwrap();
         assert_eq!(other.next(1.into()), None);
         for token in 0..40 {
@@ -587,48 +595,48 @@ mod tests {
 
     #[test]
     fn a_flow_that_all_would_wait_for_goes_first() {
-        let mut intake = FlowPull::new(&"2".parse().unwrap(), 8).unwrap();
+        let mut policy = FlowPull::new(&"2".parse().unwrap(), 8).unwrap();
         let item = |flow: u32| WorkItem { digest: flow << 24, bytes: 1000 };
-        let next = |intake: &mut FlowPull, worker: u16| intake.next(worker.into()).map(|got| got.token);
+        let next = |policy: &mut FlowPull, worker: u16| policy.next(worker.into()).map(|got| got.token);
         for token in 0..30 {
-            intake.arrive(token, item(token + 2));
+            policy.arrive(token, item(token + 2));
         }
         for token in 30..90 {
-            intake.arrive(token, item(1));
+            policy.arrive(token, item(1));
         }
         // Thirty flows came before it, yet it has two thirds of all.
-        assert_eq!(next(&mut intake, 0), Some(30));
-        assert_eq!(next(&mut intake, 1), Some(0));
+        assert_eq!(next(&mut policy, 0), Some(30));
+        assert_eq!(next(&mut policy, 1), Some(0));
         for token in 31..70 {
-            assert_eq!(next(&mut intake, 0), Some(token));
+            assert_eq!(next(&mut policy, 0), Some(token));
         }
-        // No packet is lost or comes twice, though the flow stood in two lists.
-        let mut rest: Vec<u32> = std::iter::from_fn(|| next(&mut intake, 0)).collect();
-        rest.extend(std::iter::from_fn(|| next(&mut intake, 1)));
+        // No packet is lost or duplicated, although the flow was in two lists.
+        let mut rest: Vec<u32> = std::iter::from_fn(|| next(&mut policy, 0)).collect();
+        rest.extend(std::iter::from_fn(|| next(&mut policy, 1)));
         rest.sort_unstable();
         assert_eq!(rest, (1..30).chain(70..90).collect::<Vec<u32>>());
-        assert_eq!(intake.waiting(), 0);
+        assert_eq!(policy.waiting(), 0);
     }
 
     #[test]
-    fn one_flow_leaves_room_for_others() {
-        let mut intake = FlowPull::new(&"2".parse().unwrap(), 8).unwrap();
+    fn one_flow_leaves_space_for_others() {
+        let mut policy = FlowPull::new(&"2".parse().unwrap(), 8).unwrap();
         let item = |flow: u32| WorkItem { digest: flow << 24, bytes: 1000 };
-        let room = 100;
+        let capacity = 100;
         let mut taken = [0, 0];
         for token in 0..400 {
             let flow = token / 200;
-            if !intake.refuses(item(flow), room) {
-                intake.arrive(token, item(flow));
+            if !policy.refuses(item(flow), capacity) {
+                policy.arrive(token, item(flow));
                 taken[flow as usize] += 1;
-                // Someone sorts, and takes a packet now and then.
+                // The dispatcher sorts, and a worker fetches a packet now and then.
                 if token == 0 {
-                    intake.next(0.into());
+                    policy.next(0.into());
                 }
             }
         }
-        // Half of the room for the first; half of the rest for the second.
+        // Half of the space for the first flow; half of the rest for the second.
         assert!((45..=55).contains(&taken[0]) && (20..=30).contains(&taken[1]), "{taken:?}");
-        assert!(intake.waiting() < 100);
+        assert!(policy.waiting() < 100);
     }
 }

@@ -1,10 +1,10 @@
-//! Unsafe code lives in rooms that announce it.
+//! Unsafe code lives in listed modules, and each of their files announces it.
 
 use super::{Finding, Tree};
 use crate::source::has_word;
 
-/// The rooms. A path that ends in a slash is a folder.
-const ROOMS: [&str; 6] = [
+/// The modules. A path that ends in a slash is a folder.
+const MODULES: [&str; 6] = [
     "crates/cpu/src/",
     "crates/flow-table/src/arch/",
     "crates/classifier/src/arch/",
@@ -21,19 +21,19 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
         let Some((line, _)) = file.code_lines().find(|(_, line)| has_word(line, "unsafe")) else {
             continue;
         };
-        let in_room = ROOMS.iter().any(|room| match room.strip_suffix('/') {
-            Some(_) => file.path.starts_with(room),
-            None => file.path == *room,
+        let is_listed = MODULES.iter().any(|module| match module.strip_suffix('/') {
+            Some(_) => file.path.starts_with(module),
+            None => file.path == *module,
         });
-        if !in_room {
+        if !is_listed {
             findings.push(Finding::new(
                 &file.path,
                 line,
-                "unsafe code outside the rooms for it",
-                "who reviews unsafe code must know where to look",
+                "unsafe code outside the modules for it",
+                "a review of unsafe code must know where to look",
                 format!(
-                    "use a safe interface of one of {}, or add a room there and in tidy's list",
-                    ROOMS.join(", ")
+                    "use a safe interface of one of {}, or add a module to the list in xtask/src/tidy/unsafe_modules.rs",
+                    MODULES.join(", ")
                 ),
             ));
             continue;
@@ -44,7 +44,7 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
                 &file.path,
                 line,
                 "unsafe code in a file that does not announce it",
-                "the head of a file says that it is an unsafe room, and why",
+                "the head of a file says that it contains unsafe code, and why",
                 "open it with #![expect(unsafe_code, reason = \"…\")]",
             ));
         }
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn unsafe_outside_the_rooms_is_found_with_its_line() {
+    fn unsafe_outside_the_modules_is_found_with_its_line() {
         let found = findings("crates/packet/src/a.rs", "// unsafe\nfn f() {\n    unsafe { g() }\n}\n");
         assert!(found[0].starts_with("crates/packet/src/a.rs:3: unsafe code outside"), "{found:?}");
         assert_eq!(findings("benches/a.rs", "unsafe fn f() {}").len(), 1);
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_room_announces_itself() {
+    fn a_file_announces_its_unsafe_code() {
         let head = "//! Doc.\n#![expect(\n    unsafe_code,\n    reason = \"intrinsics\"\n)]\n";
         assert!(findings("crates/cpu/src/a.rs", &format!("{head}unsafe fn f() {{}}")).is_empty());
         assert!(findings("crates/cpu/src/a.rs", "unsafe fn f() {}")[0].contains("does not announce"));

@@ -1,0 +1,55 @@
+//! Writes a reproduction: CSV and SVG for each item, one JSON file, one page.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::experiment::Value;
+use crate::page;
+use crate::record::{Record, RecordError, Reproduction};
+
+impl Reproduction {
+    /// Writes `report.html`, `result.json`, and per item its values, and per chart its numbers and
+    /// its picture.
+    ///
+    /// # Errors
+    ///
+    /// [`RecordError`] with the file that could not be written; earlier files remain.
+    pub fn write(&self, folder: &Path) -> Result<(), RecordError> {
+        let put = |path: PathBuf, bytes: &[u8]| {
+            let parent = path.parent().unwrap_or(folder);
+            let written = fs::create_dir_all(parent).and_then(|()| fs::write(&path, bytes));
+            written.map_err(|source| RecordError { path, source })
+        };
+        for record in &self.items {
+            let base = folder.join(record.id);
+            put(base.with_extension("csv"), &values_csv(record))?;
+            for (number, chart) in (1..).zip(&record.outcome.charts) {
+                let name = |ending: &str| {
+                    let file = base.file_name().unwrap_or_default().to_string_lossy();
+                    base.with_file_name(format!("{file}-{number}.{ending}"))
+                };
+                put(name("csv"), &csv_of(&chart.rows()))?;
+                if let Ok(svg) = chart.svg() {
+                    put(name("svg"), svg.as_bytes())?;
+                }
+            }
+        }
+        put(folder.join("result.json"), self.to_json().as_bytes())?;
+        put(folder.join("report.html"), page::html(self).as_bytes())
+    }
+}
+
+fn values_csv(record: &Record) -> Vec<u8> {
+    let mut rows = vec![Value::COLUMNS.map(str::to_owned).to_vec()];
+    rows.extend(record.outcome.values.iter().map(|value| value.cells().to_vec()));
+    csv_of(&rows)
+}
+
+/// Returns rows as CSV. Writing to memory does not fail.
+fn csv_of(rows: &[Vec<String>]) -> Vec<u8> {
+    let mut writer = csv::WriterBuilder::new().flexible(true).from_writer(Vec::new());
+    for row in rows {
+        writer.write_record(row).expect("memory takes every record");
+    }
+    writer.into_inner().expect("memory flushes")
+}

@@ -1,0 +1,221 @@
+//! Every scheduling policy by name, in one list.
+//!
+//! The command line, the simulator and the engine read it: the policy that a name makes, and what
+//! its decisions cost a dispatcher.
+
+use crate::placement::adaptive::{Form, Threshold};
+use crate::placement::{OrderGuarantee, Placement, SetupError};
+use crate::pull::PullPolicy;
+use crate::topology::Topology;
+use crate::{
+    Adaptive, Cached, DirectHash, Fixed, FlowBurst, FlowPin, FlowPull, HrwFlat, HrwTree, HrwTree2009,
+    Indirection, LastFlowBundle, MinLoad, Modulo, PacketHandoff, RoundRobin, TwoChoices,
+};
+
+/// A policy of either kind.
+pub enum Policy {
+    /// The dispatcher assigns packets to workers.
+    Push(Box<dyn Placement>),
+    /// Workers fetch packets.
+    Pull(Box<dyn PullPolicy>),
+}
+
+impl core::fmt::Debug for Policy {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Push(policy) => f.debug_tuple("Push").field(&policy.name()).finish(),
+            Self::Pull(policy) => f.debug_tuple("Pull").field(&policy.name()).finish(),
+        }
+    }
+}
+
+impl Policy {
+    /// Returns which order of packets the policy guarantees.
+    #[must_use]
+    pub fn order(&self) -> OrderGuarantee {
+        match self {
+            Self::Push(policy) => policy.order(),
+            Self::Pull(policy) => policy.order(),
+        }
+    }
+}
+
+/// The input from which the digest of a flow is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DigestKind {
+    /// The keyed hash of the engine.
+    Keyed,
+    /// CRC-32 of the key, the same for both directions.
+    Crc,
+    /// The address of the server.
+    Destination,
+}
+
+/// A scheduling policy by name.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_scheduler::Topology;
+/// use flowloom_scheduler::registry::{Policy, Scheme};
+///
+/// let topology: Topology = "2x2".parse()?;
+/// let scheme = Scheme::named("flowpin").expect("FlowPin is in the registry");
+/// assert!(matches!(scheme.policy(&topology, 1)?, Policy::Push(_)));
+/// assert!(Scheme::ALL.iter().filter(|scheme| !scheme.is_simulated_only).count() > 20);
+/// # Ok::<(), flowloom_scheduler::SetupError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Scheme {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// Description in one line.
+    pub about: &'static str,
+    /// The input of its digests.
+    pub digest: DigestKind,
+    /// Whether only the simulator offers it, because it describes what an operating system does.
+    pub is_simulated_only: bool,
+    /// Whether an idealised operating system moves its threads among all pipelines.
+    pub pooled: bool,
+    /// Thousandths that its decisions add to the dispatcher's work for a packet.
+    ///
+    /// Schemes with a table of flows add what [HRWTREE §4.6] states for the adaptive one: 0.57
+    /// after 0.49 µs.
+    pub decision_permille: u32,
+    /// Thousandths that the dispatcher's work grows by for each packet that it sorts into its flow.
+    pub sort_permille: u32,
+}
+
+/// Cost of a table of flows or of queue lengths, in thousandths [HRWTREE §4.6].
+const STATEFUL: u32 = 163;
+
+const fn scheme(name: &'static str, about: &'static str, decision_permille: u32) -> Scheme {
+    Scheme {
+        name,
+        about,
+        digest: DigestKind::Keyed,
+        is_simulated_only: false,
+        pooled: false,
+        decision_permille,
+        sort_permille: 0,
+    }
+}
+
+const fn simulated(name: &'static str, about: &'static str, pooled: bool) -> Scheme {
+    Scheme { is_simulated_only: true, pooled, ..scheme(name, about, 0) }
+}
+
+impl Scheme {
+    /// All schemes.
+    pub const ALL: &'static [Self] = &[
+        scheme("rr", "round robin: no order", 0),
+        scheme("dh", "direct hash, keyed", 0),
+        Self { digest: DigestKind::Crc, ..scheme("crc", "CRC-32 of the five-tuple modulo the workers", 0) },
+        Self { digest: DigestKind::Destination, ..scheme("dst", "server's address modulo the workers", 0) },
+        scheme("rss", "indirection table of 128 entries", 0),
+        scheme("rss++", "indirection table of 512 entries, rebalanced while entries are idle", STATEFUL),
+        scheme("fixed", "least loaded worker at a flow's first packet, for life", STATEFUL),
+        scheme("minload", "least loaded worker for each packet: no order", STATEFUL),
+        scheme("hrw", "highest random weight over all workers", 50),
+        scheme("hrw3", "highest random weight level by level, weighted", 80),
+        scheme("hrw3-2009", "the tree's formula as printed, which idles threads", 80),
+        scheme("adaptive", "the tree overruled by queue lengths, order kept", STATEFUL),
+        scheme("adaptive-racy", "the adaptive tree as published: moves flows in flight", STATEFUL),
+        scheme("adaptive-2009", "the adaptive tree with its table exactly as printed", STATEFUL),
+        simulated("pckt+os", "packets round robin to threads that an OS moves: no order", true),
+        simulated("conn+aff", "connections to threads by hash, threads pinned", false),
+        simulated("conn+os", "connections to threads by hash, threads moved by an OS", true),
+        scheme("fbs", "with its flow's packets in flight, else least loaded", STATEFUL),
+        scheme("p2c", "idle flows to the better of two random workers", STATEFUL),
+        scheme("flowpin", "idle flows move, only where a move pays; aware of pipelines", STATEFUL),
+        scheme("ph", "Packet Handoff: workers fetch, and hand packets over to a flow's owner", 0),
+        scheme("lfb", "Last Flow Bundle, sticky, with stealing", 0),
+        scheme("lfb-ns", "Last Flow Bundle, sticky, without stealing", 0),
+        Self {
+            sort_permille: STATEFUL,
+            ..scheme("flowpull", "workers fetch flows, back to the last one unless it is busy", 0)
+        },
+    ];
+
+    /// Returns the scheme with the given name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|scheme| scheme.name == name).copied()
+    }
+
+    /// Returns the policy for the workers of a topology. `seed` decides random choices.
+    ///
+    /// # Errors
+    ///
+    /// [`SetupError`] for a topology that the policy cannot serve; every topology that can be
+    /// built is served today.
+    pub fn policy(self, topology: &Topology, seed: u64) -> Result<Policy, SetupError> {
+        let workers = topology.workers();
+        let adaptive = |form| Adaptive::new(topology, form, Threshold::PAPER, Adaptive::BITS);
+        Ok(match self.name {
+            "ph" => Policy::Pull(Box::new(PacketHandoff::new(topology, PacketHandoff::BITS)?)),
+            "lfb" => Policy::Pull(Box::new(LastFlowBundle::new(topology, LastFlowBundle::BITS, true)?)),
+            "lfb-ns" => Policy::Pull(Box::new(LastFlowBundle::new(topology, LastFlowBundle::BITS, false)?)),
+            "flowpull" => Policy::Pull(Box::new(FlowPull::new(topology, FlowPull::BITS)?)),
+            name => Policy::Push(match name {
+                "rr" | "pckt+os" => Box::new(RoundRobin::new(workers)),
+                "crc" | "dst" => Box::new(Modulo::new(workers, self.name)),
+                "rss" => Box::new(Indirection::fixed(topology, Indirection::ENTRIES)?),
+                "rss++" => Box::new(Indirection::rebalanced(topology, 512, Indirection::PERIOD)?),
+                "fixed" => Box::new(Fixed::new(topology, Fixed::BITS)?),
+                "minload" => Box::new(MinLoad::new(topology)),
+                "hrw" => Box::new(Cached::new(HrwFlat::new(workers), Cached::<HrwFlat>::BITS)?),
+                "hrw3" => Box::new(Cached::new(HrwTree::new(topology), Cached::<HrwTree>::BITS)?),
+                "hrw3-2009" => Box::new(HrwTree2009::new(topology)),
+                "adaptive" => Box::new(adaptive(Form::OrderSafe)?),
+                "adaptive-racy" => Box::new(adaptive(Form::Corrected)?),
+                "adaptive-2009" => Box::new(adaptive(Form::Printed)?),
+                "fbs" => Box::new(FlowBurst::new(topology, FlowBurst::BITS)?),
+                "p2c" => Box::new(TwoChoices::new(topology, TwoChoices::BITS, seed)?),
+                "flowpin" => Box::new(FlowPin::new(topology, FlowPin::BITS)?),
+                _ => Box::new(DirectHash::new(workers)),
+            }),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_stands_for_the_policy_of_that_name() {
+        let topology: Topology = "2x2".parse().unwrap();
+        for scheme in Scheme::ALL {
+            assert_eq!(Scheme::named(scheme.name), Some(*scheme));
+            let expected = match scheme.name {
+                "pckt+os" => "rr",
+                "conn+aff" | "conn+os" => "dh",
+                name @ ("hrw" | "hrw3") => &format!("{name}-cached"),
+                name => name,
+            };
+            let policy = scheme.policy(&topology, 1).unwrap();
+            let name = match &policy {
+                Policy::Push(policy) => policy.name(),
+                Policy::Pull(policy) => policy.name(),
+            };
+            assert_eq!(name, expected);
+            assert_eq!(
+                scheme.about.contains("no order"),
+                policy.order() == OrderGuarantee::None && !scheme.name.contains("adaptive")
+            );
+        }
+        assert_eq!(Scheme::named("best"), None);
+    }
+
+    #[test]
+    fn only_what_an_operating_system_does_is_simulated_only() {
+        let names: Vec<&str> = Scheme::ALL
+            .iter()
+            .filter(|scheme| scheme.is_simulated_only)
+            .map(|scheme| scheme.name)
+            .collect();
+        assert_eq!(names, ["pckt+os", "conn+aff", "conn+os"]);
+    }
+}
