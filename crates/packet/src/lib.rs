@@ -32,6 +32,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod arena;
+pub mod census;
 pub mod checksum;
 pub mod decode;
 pub mod link;
@@ -44,7 +45,8 @@ pub mod view;
 pub use flowloom_flow_key::{Direction, FiveTuple, FlowKey, IpFamily};
 
 pub use arena::{Block, SharedBlock};
-pub use decode::{DecodeOptions, decode};
+pub use census::EncapsulationCounts;
+pub use decode::{CustomEncapsulations, DecodeOptions, decode};
 pub use link::LinkType;
 pub use reason::{DropCounts, DropReason};
 pub use source::{BATCH_PACKETS, Fill, PacketBatch, PacketSource, RawPacket, SourceError};
