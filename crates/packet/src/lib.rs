@@ -34,6 +34,7 @@
 pub mod arena;
 pub mod census;
 pub mod checksum;
+pub mod clock;
 pub mod decode;
 pub mod link;
 pub mod reason;

@@ -25,6 +25,19 @@ impl Layers<'_> {
         self.deeper()?.ether_type(ether_type, at + 2)
     }
 
+    /// Skips Arista's time stamp, whose version says whether it has 64 bits or 48.
+    pub(super) fn arista_time(self, at: usize) -> Decoded {
+        let header = self.take::<4>(at, CUT)?;
+        let stamp_bytes = match (header[1], header[3] >> 4) {
+            (1, 1) => 8,
+            (1, 2) => 6,
+            _ => return Err(DropReason::NotIp),
+        };
+        let at = at + 4 + stamp_bytes;
+        let ether_type = self.half(at, CUT)?;
+        self.deeper()?.ether_type(ether_type, at + 2)
+    }
+
     /// Skips a tag of a Realtek switch; its first bits say which of two forms it has.
     pub(super) fn realtek(self, at: usize) -> Decoded {
         let tag_bytes = match self.take::<2>(at, CUT)? {

@@ -576,7 +576,7 @@ fn a_bomb_is_stopped_by_ratio_and_by_size() {
     file.resize(64 << 20, 0);
     let packed = gzip(&file);
     for limits in [
-        UnpackLimits { ratio_after_bytes: 1 << 20, ..UnpackLimits::default() },
+        UnpackLimits { ratio_max: Some(250), ratio_after_bytes: 1 << 20, ..UnpackLimits::default() },
         UnpackLimits { bytes_max: 8 << 20, ..UnpackLimits::default() },
     ] {
         let options = CaptureOptions { limits, ..CaptureOptions::default() };
@@ -586,6 +586,22 @@ fn a_bomb_is_stopped_by_ratio_and_by_size() {
         assert!(matches!(error, CaptureError::UnpackLimit { .. }), "{error}");
         assert!(error.to_string().contains("unpacks to more than is allowed"));
     }
+}
+
+#[test]
+fn one_packet_repeated_is_no_bomb() {
+    let mut file = pcap(1);
+    let record = file[24..].to_vec();
+    while file.len() < 48 << 20 {
+        file.extend_from_slice(&record);
+    }
+    let packed = gzip(&file);
+    assert!(file.len() / packed.len() > 250, "{} to {}", file.len(), packed.len());
+    // The size at which a ratio would be judged lies far below the file's.
+    let limits = UnpackLimits { ratio_after_bytes: 1 << 20, ..UnpackLimits::default() };
+    let options = CaptureOptions { limits, ..CaptureOptions::default() };
+    let mut capture = Capture::read_from(Path::new("many.pcap.gz"), Cursor::new(packed), options).unwrap();
+    assert_eq!(drain(&mut capture).unwrap().len(), (file.len() - 24) / record.len());
 }
 
 #[test]

@@ -119,6 +119,16 @@ pub static ETHER_TYPES: &[Encapsulation] = &[
         examples: &[carries(&[0; 8], EtherTypeAt(6))],
     },
     Encapsulation {
+        name: "arista_time",
+        announced: EtherTypes(&[0xD28B]),
+        document: "Arista EOS, ingress time stamping in a header",
+        header: Header::Walk(|layers, at| layers.arista_time(at)),
+        examples: &[
+            carries(&[0, 1, 0, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], EtherTypeAt(12)),
+            carries(&[0, 1, 1, 0x21, 0, 0, 0, 0, 0, 0, 0, 0], EtherTypeAt(10)),
+        ],
+    },
+    Encapsulation {
         name: "macsec",
         announced: EtherTypes(&[0x88E5]),
         document: "IEEE 802.1AE-2018 §9.3",
