@@ -22,7 +22,7 @@ fn what_is_no_capture_cannot_be_read() {
     let cut_gzip = folder.write("cut.gz", &[0x1F, 0x8B, 0x6E, 0x6F]);
     let packed_text = folder.write("text.gz", &gzip(b"hello, this is text"));
     let missing = folder.path("missing.pcap");
-    let xz = folder.write("t.pcap.xz", b"\xFD7zXZ\0\0\x04");
+    let bzip2 = folder.write("t.pcap.bz2", b"BZh91AY&SY");
     let snoop = folder.write("t.snoop", b"snoop\0\0\0\0\0\0\x02");
     std::fs::create_dir(folder.path("bare")).unwrap();
     std::fs::create_dir(folder.path("texts")).unwrap();
@@ -34,7 +34,7 @@ fn what_is_no_capture_cannot_be_read() {
             (&cut_gzip, &["cut.gz is not a capture file", "1f 8b 6e 6f", "does not decompress", ACCEPTED]),
             (&packed_text, &["text.gz is not a capture file", "neither pcap nor pcapng"]),
             (&missing, &["cannot read", "missing.pcap", "No such file"]),
-            (&xz, &["this is xz; unpack it first: xz -dc FILE", ACCEPTED]),
+            (&bzip2, &["this is bzip2; unpack it first: bzip2 -dc FILE", ACCEPTED]),
             (&snoop, &["this is a capture of snoop; editcap -F pcapng", ACCEPTED]),
             (
                 &folder.path("bare"),

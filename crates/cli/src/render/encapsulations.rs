@@ -103,10 +103,7 @@ impl Encapsulations {
                 lines.extend(entries);
             }
         };
-        section(
-            "Followed",
-            self.followed.iter().map(|(name, figures)| line(name, figures)).collect(),
-        );
+        section("Followed", self.followed.iter().map(|(name, figures)| line(name, figures)).collect());
         section(
             "Not followed",
             self.tunnel_not_followed

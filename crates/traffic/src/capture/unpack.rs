@@ -46,6 +46,24 @@ impl std::fmt::Display for LimitBroken {
 
 impl std::error::Error for LimitBroken {}
 
+/// What unpacking xz may take, in KiB: a header may ask for a dictionary of 4 GiB. `xz -9` needs 65 MiB.
+const XZ_MEMORY_KIB_MAX: u32 = 300 << 10;
+
+/// Reads lz4 frames one behind the other.
+struct Lz4Frames<R: Read> {
+    inner: lz4_flex::frame::FrameDecoder<R>,
+}
+
+impl<R: Read> Read for Lz4Frames<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        // A frame ends with a read of nothing, and so does the input: only two in a row are its end.
+        match self.inner.read(buffer)? {
+            0 => self.inner.read(buffer),
+            bytes => Ok(bytes),
+        }
+    }
+}
+
 /// Counts the bytes that pass.
 pub(super) struct Counting<R> {
     inner: R,
@@ -110,6 +128,15 @@ pub(super) fn unpack<'a>(
         }
         Packing::Zstd => {
             let inner = zstd::stream::read::Decoder::with_buffer(counted)?;
+            Box::new(Limited { inner, packed, unpacked: 0, limits })
+        }
+        Packing::Xz => {
+            // Streams may follow each other, as `cat` joins them.
+            let inner = lzma_rust2::XzReader::new_mem_limit(counted, true, XZ_MEMORY_KIB_MAX);
+            Box::new(Limited { inner, packed, unpacked: 0, limits })
+        }
+        Packing::Lz4 => {
+            let inner = Lz4Frames { inner: lz4_flex::frame::FrameDecoder::new(counted) };
             Box::new(Limited { inner, packed, unpacked: 0, limits })
         }
     })
