@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use crate::bytes::{block, enhanced, gzip, pcap, pcap_header, pcap_record, pcapng_header, udp_frame};
 use crate::support::{Folder, Outcome, check_balance, command, flowloom, flowloom_fed, number};
 
-const ACCEPTED: &str = "accepted: pcap, pcapng, and either of them in gzip or zstd";
+const ACCEPTED: &str = "accepted: pcap, pcapng, and either of them in gzip, zstd, xz or lz4";
 
 /// Runs `replay --format json` on a file and some options.
 fn json_of(path: &str, options: &[&str]) -> Outcome {

@@ -49,7 +49,7 @@ impl Layers<'_> {
         const NULL_REGISTER: u8 = 0x40;
         let header = self.take::<8>(at, TUNNEL_CUT)?;
         if header[0] != 0x21 || header[4] & NULL_REGISTER != 0 {
-            return Err(DropReason::NotIp);
+            return self.message();
         }
         self.ip_by_version(at + 8, TUNNEL_CUT)
     }

@@ -137,6 +137,8 @@ struct Steps {
     path: Vec<&'static Encapsulation>,
     left: Vec<(&'static Encapsulation, DropReason)>,
     unknown: Option<Unknown>,
+    /// The tunnel's packet is a message of the tunnel's own ends, which carries nothing.
+    is_message: bool,
 }
 
 impl Trace {
@@ -153,9 +155,14 @@ impl Trace {
         if let Some(at) = steps.path.iter().rposition(|other| other.name == entry.name) {
             steps.path.truncate(at);
         }
-        if steps.left.len() < LEFT_MAX {
+        let is_message = std::mem::take(&mut steps.is_message);
+        if !is_message && steps.left.len() < LEFT_MAX {
             steps.left.push((entry, reason));
         }
+    }
+
+    pub(super) fn message(&self) {
+        self.0.borrow_mut().is_message = true;
     }
 
     pub(super) fn end(&self, unknown: Unknown) {
@@ -197,7 +204,7 @@ pub fn explain(link: LinkType, bytes: &[u8], options: DecodeOptions) -> Explanat
     const WITH_PORTS: [u8; 7] = [1, 6, 17, 33, 58, 132, 136];
     let trace = Trace::default();
     let decoded = Layers::new(bytes, options, Some(&trace)).link(link, 0);
-    let Steps { path, left, unknown } = trace.0.into_inner();
+    let Steps { path, left, unknown, .. } = trace.0.into_inner();
     let unknown = match &decoded {
         Ok(headers) => {
             let protocol = headers.tuple().protocol;
@@ -243,6 +250,8 @@ mod tests {
         let (path, left, unknown) = names(&discovery, true);
         assert_eq!(path, ["link_ethernet", "vlan"]);
         assert_eq!((left, unknown), (vec![("vxlan", DropReason::NotIp)], None));
+        let hello = ethernet(0x0800, &ipv4(103, &[0x20; 20]));
+        assert_eq!(names(&hello, true).1, [], "a message between routers is no tunnel");
         let encrypted = ethernet(0x0800, &ipv4(50, &[7; 40]));
         let (_, left, unknown) = names(&encrypted, true);
         assert_eq!(left, [("esp", DropReason::Encrypted)]);

@@ -17,10 +17,8 @@ impl Layers<'_> {
     /// Skips Cisco's metadata: a version, a count, as many options of four bytes, then another type.
     pub(super) fn cisco_metadata(self, at: usize) -> Decoded {
         let header = self.take::<2>(at, CUT)?;
-        if header[0] != 1 {
-            return Err(DropReason::MalformedLink);
-        }
-        let at = at + 2 + usize::from(header[1]) * 4;
+        // Switches write 1 for both; captures have zeros as well, with one option all the same.
+        let at = at + 2 + usize::from(header[1].max(1)) * 4;
         let ether_type = self.half(at, CUT)?;
         self.deeper()?.ether_type(ether_type, at + 2)
     }

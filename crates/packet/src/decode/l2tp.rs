@@ -20,7 +20,7 @@ impl Layers<'_> {
     pub(super) fn l2tp_over_udp(self, at: usize) -> Decoded {
         let header = self.take::<2>(at, CUT)?;
         if header[0] & bit::CONTROL != 0 {
-            return Err(DropReason::NotIp);
+            return self.message();
         }
         match header[1] & 0xF {
             2 => {
@@ -39,7 +39,7 @@ impl Layers<'_> {
 
     pub(super) fn l2tp_over_ip(self, at: usize) -> Decoded {
         // Session 0 is the control channel.
-        if *self.take::<4>(at, CUT)? == [0; 4] { Err(DropReason::NotIp) } else { self.session(at) }
+        if *self.take::<4>(at, CUT)? == [0; 4] { self.message() } else { self.session(at) }
     }
 
     /// Decodes from a session's number on.

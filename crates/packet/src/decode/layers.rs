@@ -46,6 +46,15 @@ impl<'a> Layers<'a> {
         Err(DropReason::NotIp)
     }
 
+    /// Says that the packet is a message between the ends of a tunnel, and carries none.
+    #[cold]
+    pub(super) fn message(self) -> Decoded {
+        if let Some(trace) = self.trace {
+            trace.message();
+        }
+        Err(DropReason::NotIp)
+    }
+
     /// Goes one header deeper.
     pub(super) fn deeper(mut self) -> Result<Self, DropReason> {
         self.depth += 1;

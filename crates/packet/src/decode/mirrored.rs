@@ -16,7 +16,7 @@ impl Layers<'_> {
         let header = self.take::<4>(at, CUT)?;
         // Packets received, and packets to be sent; the other types carry none.
         if header[0] != 1 || header[1] > 1 {
-            return Err(DropReason::NotIp);
+            return self.message();
         }
         let mut at = at + 4;
         for _ in 0..TAGS_MAX {
@@ -52,7 +52,10 @@ impl Layers<'_> {
         if bytes < 8 {
             return Err(DropReason::MalformedTunnel);
         }
-        if header[3] & KEEP_ALIVE != 0 || header[3] & LATER_FRAGMENT != 0 && fragment_offset != 0 {
+        if header[3] & KEEP_ALIVE != 0 {
+            return self.message();
+        }
+        if header[3] & LATER_FRAGMENT != 0 && fragment_offset != 0 {
             return Err(DropReason::NotIp);
         }
         if header[2] & NATIVE == 0 {
@@ -72,7 +75,7 @@ impl Layers<'_> {
         let identity = 1 << usize::from(header[0] >> 4);
         let signature = usize::from(header[1] >> 4) * 4;
         if header[2] & 0xF != FORWARD {
-            return Err(DropReason::NotIp);
+            return self.message();
         }
         self.by_protocol(header[3], at + 8 + identity + signature)
     }
@@ -86,7 +89,7 @@ impl Layers<'_> {
                 let header = self.take::<4>(at, CUT)?;
                 self.by_protocol(header[1], at + 4 + usize::from(first & 0x1F) * 4)
             }
-            0 => Err(DropReason::NotIp),
+            0 => self.message(),
             1 => self.ip_by_version(at, CUT),
             _ => Err(DropReason::MalformedTunnel),
         }

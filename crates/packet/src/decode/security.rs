@@ -90,7 +90,7 @@ impl Layers<'_> {
     /// Decodes ESP behind a UDP header: in tunnel mode, without encryption, where that was asked for.
     pub(super) fn esp_in_udp(self, at: usize) -> Decoded {
         if *self.take::<4>(at, DropReason::TruncatedTunnel)? == [0; 4] {
-            return Err(DropReason::NotIp); // The marker of a key exchange.
+            return self.message(); // The marker of a key exchange.
         }
         if self.options.esp_null {
             // The datagram's end is unknown here, that of the record is not: a link-layer trailer may follow.

@@ -69,9 +69,13 @@ impl Layers<'_> {
 
     pub(super) fn gtpu(self, at: usize) -> Decoded {
         let header = self.take::<8>(at, CUT)?;
-        // Version 1, protocol type GTP, message "G-PDU".
-        if header[0] >> 4 != 3 || header[1] != 255 {
+        // Version 1, protocol type GTP.
+        if header[0] >> 4 != 3 {
             return Err(DropReason::MalformedTunnel);
+        }
+        // Only the message "G-PDU" carries a packet.
+        if header[1] != 255 {
+            return self.message();
         }
         let mut inner = at + 8;
         if header[0] & 7 != 0 {

@@ -24,6 +24,7 @@
 //!        └─ confirm  what the parts found, where they fit together
 //! ```
 
+pub mod annotations;
 mod background;
 mod boundary;
 #[cfg(target_os = "linux")]
@@ -59,6 +60,7 @@ pub mod unpack;
 mod variant;
 mod walk;
 
+pub use annotations::Annotations;
 pub use confirm::SetSummary;
 pub use error::CaptureError;
 pub use format::Format;

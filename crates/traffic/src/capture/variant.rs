@@ -100,7 +100,7 @@ mod tests {
                 bytes.extend(word(value));
             }
             bytes.extend(vec![0x5A; extra]);
-            bytes.extend((0..length).map(|at| (at * 37 + 11) as u8));
+            bytes.extend((0..length).map(|at| at.wrapping_mul(37).wrapping_add(11).to_le_bytes()[0]));
         }
         bytes
     }

@@ -108,6 +108,7 @@ pub static ETHER_TYPES: &[Encapsulation] = &[
         header: Header::Walk(|layers, at| layers.cisco_metadata(at)),
         examples: &[
             carries(&[1, 1, 0, 1, 1, 0x23, 0, 0], EtherTypeAt(6)),
+            carries(&[0, 0, 0, 0, 0, 0, 0, 0], EtherTypeAt(6)),
             carries(&[1, 2, 0, 1, 1, 0x23, 0, 2, 0, 5, 0, 0], EtherTypeAt(10)),
         ],
     },
