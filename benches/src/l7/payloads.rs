@@ -13,7 +13,7 @@ use flowloom::traffic::capture::{CaptureSet, Input, SetOptions};
 
 /// Data packets of a flow that are scanned.
 const PACKETS_MAX: u32 = 8;
-const SYN: u8 = 2;
+const SYN: u16 = 2;
 
 /// Payload, in one allocation; data of one buffer is contiguous.
 #[derive(Debug, Default)]

@@ -32,7 +32,9 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod arena;
+pub mod census;
 pub mod checksum;
+pub mod clock;
 pub mod decode;
 pub mod icmp;
 pub mod link;
@@ -45,7 +47,8 @@ pub mod view;
 pub use flowloom_flow_key::{Direction, FiveTuple, FlowKey, IpFamily};
 
 pub use arena::{Block, SharedBlock};
-pub use decode::{DecodeOptions, decode};
+pub use census::EncapsulationCounts;
+pub use decode::{CustomEncapsulations, DecodeOptions, decode};
 pub use link::LinkType;
 pub use reason::{DropCounts, DropReason};
 pub use source::{BATCH_PACKETS, Fill, PacketBatch, PacketSource, RawPacket, SourceError};

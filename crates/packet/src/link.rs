@@ -1,11 +1,13 @@
 //! Link types, by their numbers in capture files.
 
+use crate::decode::table;
+
 /// A link type (`LINKTYPE_…`, the number in the file) of a capture's interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LinkType(pub u16);
 
 macro_rules! link_types {
-    ($($name:ident = $number:literal, $text:literal, $supported:literal;)*) => {
+    ($($name:ident = $number:literal, $text:literal;)*) => {
         impl LinkType {
             $(#[doc = concat!($text, ", ", stringify!($number), ".")] pub const $name: Self = Self($number);)*
 
@@ -13,71 +15,63 @@ macro_rules! link_types {
             pub fn name(self) -> &'static str {
                 match self.0 { $($number => $text,)* other => name_of_others(other) }
             }
-
-            /// Says whether packets of this link type are decoded.
-            pub fn is_supported(self) -> bool {
-                match self.0 { $($number => $supported,)* _ => false }
-            }
-
-            /// The link types that are decoded, in rising order of number.
-            pub fn supported() -> impl Iterator<Item = Self> {
-                [$((Self($number), $supported),)*].into_iter().filter(|&(_, yes)| yes).map(|(link, _)| link)
-            }
         }
     };
 }
 
 link_types! {
-    NULL = 0, "BSD loopback", true;
-    ETHERNET = 1, "Ethernet", true;
-    AX25 = 3, "AX.25", false;
-    TOKEN_RING = 6, "Token Ring", true;
-    ARCNET = 7, "ARCNET", false;
-    SLIP = 8, "SLIP", false;
-    PPP = 9, "PPP", true;
-    FDDI = 10, "FDDI", true;
-    RAW_BSD = 12, "raw IP (BSD)", true;
-    RAW_OPENBSD = 14, "raw IP (OpenBSD)", true;
-    PPP_HDLC = 50, "PPP in HDLC framing", true;
-    PPP_ETHER = 51, "PPPoE session", true;
-    ATM_RFC1483 = 100, "RFC 1483 ATM", true;
-    RAW = 101, "raw IP", true;
-    C_HDLC = 104, "Cisco HDLC", true;
-    IEEE802_11 = 105, "802.11", true;
-    FRELAY = 107, "Frame Relay", true;
-    LOOP = 108, "OpenBSD loopback", true;
-    ENC = 109, "OpenBSD enc", true;
-    LINUX_SLL = 113, "Linux cooked v1", true;
-    PFLOG = 117, "OpenBSD pflog", true;
-    IEEE802_11_PRISM = 119, "802.11 with Prism header", true;
-    IEEE802_11_RADIOTAP = 127, "802.11 with radiotap header", true;
-    MTP2 = 140, "SS7 MTP2", false;
-    DOCSIS = 143, "DOCSIS", false;
-    IEEE802_11_AVS = 163, "802.11 with AVS header", true;
-    USB_LINUX = 189, "USB (Linux)", false;
-    CAN20B = 190, "CAN", false;
-    PPI = 192, "PPI", true;
-    IEEE802_15_4 = 195, "802.15.4", false;
-    SITA = 196, "SITA", false;
-    ERF = 197, "Endace ERF", false;
-    BLUETOOTH_H4_PHDR = 201, "Bluetooth H4 with pseudo-header", false;
-    IPV4 = 228, "raw IPv4", true;
-    IPV6 = 229, "raw IPv6", true;
-    NFLOG = 239, "Linux NFLOG", true;
-    NETANALYZER = 240, "netANALYZER", false;
-    USBPCAP = 249, "USBPcap", false;
-    BLUETOOTH_LE_LL = 251, "Bluetooth LE link layer", false;
-    NETLINK = 253, "Linux netlink", false;
-    LINUX_SLL2 = 276, "Linux cooked v2", true;
-    UNDECLARED = 65535, "of an interface that the capture never declared", false;
+    NULL = 0, "BSD loopback";
+    ETHERNET = 1, "Ethernet";
+    AX25 = 3, "AX.25";
+    TOKEN_RING = 6, "Token Ring";
+    ARCNET = 7, "ARCNET";
+    SLIP = 8, "SLIP";
+    PPP = 9, "PPP";
+    FDDI = 10, "FDDI";
+    RAW_BSD = 12, "raw IP (BSD)";
+    RAW_OPENBSD = 14, "raw IP (OpenBSD)";
+    PPP_HDLC = 50, "PPP in HDLC framing";
+    PPP_ETHER = 51, "PPPoE session";
+    ATM_RFC1483 = 100, "RFC 1483 ATM";
+    RAW = 101, "raw IP";
+    C_HDLC = 104, "Cisco HDLC";
+    IEEE802_11 = 105, "802.11";
+    FRELAY = 107, "Frame Relay";
+    LOOP = 108, "OpenBSD loopback";
+    ENC = 109, "OpenBSD enc";
+    LINUX_SLL = 113, "Linux cooked v1";
+    PFLOG = 117, "OpenBSD pflog";
+    IEEE802_11_PRISM = 119, "802.11 with Prism header";
+    IEEE802_11_RADIOTAP = 127, "802.11 with radiotap header";
+    MTP2 = 140, "SS7 MTP2";
+    DOCSIS = 143, "DOCSIS";
+    IEEE802_11_AVS = 163, "802.11 with AVS header";
+    USB_LINUX = 189, "USB (Linux)";
+    CAN20B = 190, "CAN";
+    PPI = 192, "PPI";
+    IEEE802_15_4 = 195, "802.15.4";
+    SITA = 196, "SITA";
+    ERF = 197, "Endace ERF";
+    BLUETOOTH_H4_PHDR = 201, "Bluetooth H4 with pseudo-header";
+    IPV4 = 228, "raw IPv4";
+    IPV6 = 229, "raw IPv6";
+    NFLOG = 239, "Linux NFLOG";
+    NETANALYZER = 240, "netANALYZER";
+    USBPCAP = 249, "USBPcap";
+    BLUETOOTH_LE_LL = 251, "Bluetooth LE link layer";
+    NETLINK = 253, "Linux netlink";
+    LINUX_SLL2 = 276, "Linux cooked v2";
+    UNDECLARED = 65535, "of an interface that the capture never declared";
 }
 
-/// Link types that are only counted, with their names, in rising order: nothing else refers to them.
+/// Other link types with their names, in rising order: nothing else refers to these by name.
 static OTHERS: &[(u16, &str)] = &[
     (2, "experimental Ethernet"),
     (4, "ProNET"),
     (5, "Chaosnet"),
     (99, "Symantec firewall"),
+    (102, "SLIP (BSD/OS)"),
+    (103, "PPP (BSD/OS)"),
     (106, "classical IP over ATM"),
     (114, "LocalTalk"),
     (115, "Econet"),
@@ -214,6 +208,27 @@ static OTHERS: &[(u16, &str)] = &[
     (289, "ATSC ALP"),
 ];
 
+impl LinkType {
+    /// Says whether packets of this link type are decoded: whether it is in the [table](crate::decode::table::LINKS).
+    pub fn is_supported(self) -> bool {
+        table::of_link(self).is_some()
+    }
+
+    /// The link types that are decoded, in rising order of number.
+    pub fn supported() -> impl Iterator<Item = Self> {
+        let mut links: Vec<Self> = table::LINKS
+            .iter()
+            .flat_map(|entry| match entry.announced {
+                table::Announced::Links(links) => links,
+                _ => &[],
+            })
+            .map(|&number| Self(number))
+            .collect();
+        links.sort_unstable();
+        links.into_iter()
+    }
+}
+
 fn name_of_others(number: u16) -> &'static str {
     match number {
         147..=162 => "private use",
@@ -239,7 +254,7 @@ mod tests {
         // The newest of the list, one that a switch makes, and one of a router.
         let names = [289, 281, 178].map(|number| LinkType(number).name());
         assert_eq!(names, ["ATSC ALP", "Broadcom switch tag", "Juniper Ethernet"]);
-        assert!(!LinkType::UNDECLARED.is_supported(), "it is nobody's number");
+        assert!(!LinkType::UNDECLARED.is_supported(), "no link type has this number");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::decoding::DecodingOptions;
 use super::parse;
 use super::rules::{EnforceOptions, FileOptions};
 
@@ -34,6 +35,9 @@ pub(crate) struct Classify {
 
     #[command(flatten)]
     pub(crate) enforce: EnforceOptions,
+
+    #[command(flatten)]
+    pub(crate) decoding: DecodingOptions,
 
     /// Check each answer by asking one rule after the other; exit with 1 if one differs
     #[arg(long)]

@@ -4,17 +4,18 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::decoding::DecodingOptions;
 use super::parse;
 
 /// Arguments of `inspect`.
 #[derive(Clone, Debug, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub(crate) struct Inspect {
     /// Captures: files, directories, or - for standard input
     #[arg(required = true, value_name = "FILE")]
     pub(crate) inputs: Vec<PathBuf>,
 
-    /// List why packets have no flow key, with the first packets of each reason
+    /// List why packets have no flow key, which encapsulations were followed and which were not, and which numbers are
+    /// unknown, with the first packets of each
     #[arg(long)]
     pub(crate) why: bool,
 
@@ -22,9 +23,8 @@ pub(crate) struct Inspect {
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse::whole::<usize>)]
     pub(crate) top: usize,
 
-    /// Follow tunnels to the innermost headers
-    #[arg(long)]
-    pub(crate) decap: bool,
+    #[command(flatten)]
+    pub(crate) decoding: DecodingOptions,
 
     /// Idle time that ends a flow, for the flow figures
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = parse::seconds)]
@@ -37,6 +37,10 @@ pub(crate) struct Inspect {
     /// The most bytes that a compressed input may unpack to
     #[arg(long, value_name = "BYTES", default_value = "1000G", value_parser = parse::positive)]
     pub(crate) unpack_max: u64,
+
+    /// The most bytes that a compressed input may unpack to for each of its own, judged beyond 256 MiB [default: any]
+    #[arg(long, value_name = "N", value_parser = parse::positive)]
+    pub(crate) unpack_ratio_max: Option<u64>,
 
     /// Exit 4 when a capture is cut or corrupt
     #[arg(long)]

@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 pub(crate) mod classify;
 pub(crate) mod compare;
+pub(crate) mod decoding;
 pub(crate) mod firewall;
 pub(crate) mod generate;
 pub(crate) mod inspect;

@@ -11,6 +11,7 @@ use flowloom::tcb_cache::Policy;
 use crate::flow_file::Columns;
 use crate::part_file::PartNumber;
 
+use super::decoding::DecodingOptions;
 use super::firewall::FirewallOptions;
 use super::live::Live;
 use super::parse::{self, Instant};
@@ -121,9 +122,8 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "N", value_parser = parse::whole::<usize>)]
     pub(crate) ring: Option<usize>,
 
-    /// Follow tunnels to the innermost headers
-    #[arg(long)]
-    pub(crate) decap: bool,
+    #[command(flatten)]
+    pub(crate) decoding: DecodingOptions,
 
     /// Join IP fragments into datagrams; what cannot be joined is dropped and counted
     #[arg(long)]
@@ -237,6 +237,10 @@ pub(crate) struct Replay {
     /// The most bytes that a compressed input may unpack to
     #[arg(long, value_name = "BYTES", default_value = "1000G", value_parser = parse::positive)]
     pub(crate) unpack_max: u64,
+
+    /// The most bytes that a compressed input may unpack to for each of its own, judged beyond 256 MiB [default: any]
+    #[arg(long, value_name = "N", value_parser = parse::positive)]
+    pub(crate) unpack_ratio_max: Option<u64>,
 
     /// Serve statistics on this loopback address while the run lasts, as Prometheus reads them; port 0 picks one
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = parse::socket)]

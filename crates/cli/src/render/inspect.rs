@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use flowloom::packet::EncapsulationCounts;
 use serde::Serialize;
 
+use super::encapsulations::Encapsulations;
 use super::{Report, bytes, counted, grouped, of_many, percent, scaled, some_of};
+use crate::args::decoding::DecodingOptions;
 use crate::args::inspect::Inspect;
 use crate::profile::{Layers, Profile, Zipf};
 
@@ -20,7 +23,7 @@ pub(crate) struct InspectResult {
     first_ns: u64,
     last_ns: u64,
     decoded: u64,
-    dropped: BTreeMap<&'static str, u64>,
+    not_tracked: BTreeMap<&'static str, u64>,
     unsupported_links: BTreeMap<String, u64>,
     cut_packets: u64,
     time_backwards: u64,
@@ -39,6 +42,8 @@ pub(crate) struct InspectResult {
     new_flows_peak_per_second: u64,
     zipf: Option<Zipf>,
     top_flows: Vec<TopFigures>,
+    #[serde(flatten)]
+    encapsulations: Encapsulations,
     fit: Vec<Fit>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     why: Vec<Why>,
@@ -49,6 +54,8 @@ pub(crate) struct InspectResult {
     top_share: String,
     #[serde(skip)]
     list_top: bool,
+    #[serde(skip)]
+    list_why: bool,
     /// What was asked for, as a person would type it again.
     #[serde(skip)]
     inputs: String,
@@ -88,7 +95,7 @@ struct Why {
 }
 
 /// Returns the arguments that name the same input once more; of many inputs the first ones.
-fn again(inputs: &[PathBuf], decap: bool) -> String {
+fn again(inputs: &[PathBuf], decoding: &DecodingOptions) -> String {
     let quoted = inputs.iter().take(3).map(|path| {
         let path = path.display().to_string();
         let is_plain = |c: char| c.is_alphanumeric() || "/._-+,:@%".contains(c);
@@ -98,9 +105,7 @@ fn again(inputs: &[PathBuf], decap: bool) -> String {
     if inputs.len() > words.len() {
         words.push(String::from("…"));
     }
-    if decap {
-        words.push(String::from("--decap"));
-    }
+    words.extend(decoding.words());
     words.join(" ")
 }
 
@@ -108,6 +113,7 @@ impl InspectResult {
     pub(crate) fn new(
         files: Vec<FileFigures>,
         profile: &Profile,
+        counts: &EncapsulationCounts,
         arguments: &Inspect,
         l3_bytes: u64,
         interrupted: bool,
@@ -133,7 +139,11 @@ impl InspectResult {
             first_ns: profile.first_ns,
             last_ns: profile.last_ns,
             decoded,
-            dropped: profile.dropped.nonzero().map(|(reason, packets)| (reason.name(), packets)).collect(),
+            not_tracked: profile
+                .dropped
+                .nonzero()
+                .map(|(reason, packets)| (reason.name(), packets))
+                .collect(),
             unsupported_links: profile
                 .unsupported
                 .iter()
@@ -157,8 +167,10 @@ impl InspectResult {
             zipf: profile.zipf,
             top_share: percent(max, decoded),
             list_top: arguments.top > 0,
-            inputs: again(&arguments.inputs, arguments.decap),
+            list_why: arguments.why,
+            inputs: again(&arguments.inputs, &arguments.decoding),
             top_flows,
+            encapsulations: Encapsulations::new(counts),
             fit: fit(profile, decoded, l3_bytes),
             why: if arguments.why { why(profile) } else { Vec::new() },
             interrupted,
@@ -228,7 +240,7 @@ impl InspectResult {
             share(layers.in_vlan)
         ));
         lines.push(format!(
-            "            later fragments {}   bad IPv4 header checksum {}   time backwards {}   not parsed {}{}",
+            "            later fragments {}   bad IPv4 header checksum {}   time backwards {}   not tracked {}{}",
             grouped(layers.later_fragments),
             grouped(layers.bad_ipv4_checksum),
             grouped(self.time_backwards),
@@ -249,6 +261,11 @@ impl InspectResult {
         }
         for (link, packets) in &self.unsupported_links {
             lines.push(format!("            link type {link}: {}", counted(*packets, "packet")));
+        }
+        if self.list_why {
+            lines.extend(self.encapsulations.lines());
+        } else {
+            lines.extend(self.encapsulations.summary());
         }
     }
 

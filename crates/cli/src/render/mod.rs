@@ -5,6 +5,7 @@ pub(crate) mod classify;
 pub(crate) mod compare;
 pub(crate) mod compare_rules;
 pub(crate) mod doctor;
+pub(crate) mod encapsulations;
 pub(crate) mod generate;
 pub(crate) mod inspect;
 pub(crate) mod l7;

@@ -137,6 +137,7 @@ fn captures(arguments: &Classify, common: &Common, tally: &mut Tally<'_>) -> Res
     });
     let title = format!("classify  {}", label(&arguments.inputs));
     let progress = Progress::start(title, source.progress(), Arc::clone(&control), common.quiet > 0);
+    let options = arguments.decoding.options()?;
     let mut batch = PacketBatch::new();
     let limit = arguments.limit.unwrap_or(u64::MAX);
     let mut end = End::default();
@@ -157,7 +158,7 @@ fn captures(arguments: &Classify, common: &Common, tally: &mut Tally<'_>) -> Res
         for raw in batch.packets.iter().take(left) {
             tally.packets += 1;
             let bytes = raw.bytes_in(block.bytes());
-            match decode(raw.link, bytes, DecodeOptions::default()) {
+            match decode(raw.link, bytes, options) {
                 Ok(headers) => {
                     tally.fragments += u64::from(headers.later_fragment);
                     tally.take(&PacketView::new(bytes, headers, raw.time_ns, raw.wire_bytes));

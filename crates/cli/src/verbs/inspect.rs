@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use flowloom::cpu::topology::Topology;
 use flowloom::engine::Control;
-use flowloom::packet::{DecodeOptions, Fill, PacketBatch, PacketSource, decode};
+use flowloom::packet::{EncapsulationCounts, Fill, PacketBatch, PacketSource, decode};
 use flowloom::traffic::capture::{CaptureOptions, CaptureSet, Input, SetOptions, UnpackLimits};
 use sha2::{Digest, Sha256};
 
@@ -23,7 +23,11 @@ use crate::signals::stop_on_signals;
 /// Runs the verb.
 pub(crate) fn run(arguments: &Inspect, common: &Common) -> Result<Status, Failure> {
     let inputs: Vec<Input> = arguments.inputs.iter().map(|path| Input::from_argument(path)).collect();
-    let limits = UnpackLimits { bytes_max: arguments.unpack_max, ..UnpackLimits::default() };
+    let limits = UnpackLimits {
+        bytes_max: arguments.unpack_max,
+        ratio_max: arguments.unpack_ratio_max,
+        ..UnpackLimits::default()
+    };
     let capture = CaptureOptions { map: !arguments.no_mmap, limits };
     let mut source = CaptureSet::open(&inputs, SetOptions { capture, ..SetOptions::default() })?;
     let control = Arc::new(Control::default());
@@ -35,9 +39,11 @@ pub(crate) fn run(arguments: &Inspect, common: &Common) -> Result<Status, Failur
     let title = format!("inspect  {}", label(&arguments.inputs));
     let progress = Progress::start(title, source.progress(), Arc::clone(&control), common.quiet > 0);
     let mut profiler = Profiler::new(arguments.timeout);
-    let options = DecodeOptions::new().with_decap(arguments.decap);
+    let options = arguments.decoding.options()?;
+    let mut counts = EncapsulationCounts::default();
     let mut batch = PacketBatch::new();
     let mut left = arguments.limit.unwrap_or(u64::MAX);
+    let mut number = 0;
     let mut fault = None;
     while left > 0 && !control.is_stopped() {
         match source.next_batch(&mut batch) {
@@ -54,10 +60,10 @@ pub(crate) fn run(arguments: &Inspect, common: &Common) -> Result<Status, Failur
         for raw in batch.packets.iter().take(usize::try_from(left).unwrap_or(usize::MAX)) {
             left -= 1;
             let bytes = raw.bytes_in(block.bytes());
-            match decode(raw.link, bytes, options) {
-                Ok(headers) => profiler.add(raw, bytes, Ok(&headers)),
-                Err(reason) => profiler.add(raw, bytes, Err(reason)),
-            }
+            let decoded = decode(raw.link, bytes, options);
+            number += 1;
+            counts.look(number, raw.link, bytes, options, decoded.as_ref());
+            profiler.add(raw, bytes, decoded.as_ref().map_err(|&reason| reason));
         }
     }
     drop(progress);
@@ -80,7 +86,8 @@ pub(crate) fn run(arguments: &Inspect, common: &Common) -> Result<Status, Failur
     let interrupted = control.is_stopped();
     let caches = Topology::read().map_or(0, |topology| topology.caches.level3_bytes);
     let profile = profiler.finish(arguments.top);
-    let result = InspectResult::new(files, &profile, arguments, caches, interrupted, fault.clone());
+    let result =
+        InspectResult::new(files, &profile, &counts, arguments, caches, interrupted, fault.clone());
     let mut partial = false;
     for notice in source.notices() {
         partial |= notice.is_partial_input();

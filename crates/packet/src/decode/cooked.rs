@@ -13,14 +13,14 @@ const AF_INET: u32 = 2;
 const AF_INET6: [u32; 4] = [10, 24, 28, 30];
 
 impl Layers<'_> {
-    pub(super) fn linux_sll(self) -> Decoded {
-        let header = self.take::<SLL_BYTES>(0, DropReason::TruncatedLink)?;
-        self.cooked(u16::from_be_bytes([header[14], header[15]]), SLL_BYTES)
+    pub(super) fn linux_sll(self, at: usize) -> Decoded {
+        let header = self.take::<SLL_BYTES>(at, DropReason::TruncatedLink)?;
+        self.cooked(u16::from_be_bytes([header[14], header[15]]), at + SLL_BYTES)
     }
 
-    pub(super) fn linux_sll2(self) -> Decoded {
-        let header = self.take::<SLL2_BYTES>(0, DropReason::TruncatedLink)?;
-        self.cooked(u16::from_be_bytes([header[0], header[1]]), SLL2_BYTES)
+    pub(super) fn linux_sll2(self, at: usize) -> Decoded {
+        let header = self.take::<SLL2_BYTES>(at, DropReason::TruncatedLink)?;
+        self.cooked(u16::from_be_bytes([header[0], header[1]]), at + SLL2_BYTES)
     }
 
     fn cooked(self, protocol: u16, at: usize) -> Decoded {
@@ -31,13 +31,13 @@ impl Layers<'_> {
         }
     }
 
-    pub(super) fn loopback(self) -> Decoded {
-        let header = *self.take::<NULL_BYTES>(0, DropReason::TruncatedLink)?;
+    pub(super) fn loopback(self, at: usize) -> Decoded {
+        let header = *self.take::<NULL_BYTES>(at, DropReason::TruncatedLink)?;
         // In the byte order of the capturing machine; OpenBSD's variant is always big-endian.
         let family = u32::from_le_bytes(header).min(u32::from_be_bytes(header));
         match family {
-            AF_INET => self.ipv4(NULL_BYTES),
-            _ if AF_INET6.contains(&family) => self.ipv6(NULL_BYTES),
+            AF_INET => self.ipv4(at + NULL_BYTES),
+            _ if AF_INET6.contains(&family) => self.ipv6(at + NULL_BYTES),
             _ => Err(DropReason::NotIp),
         }
     }

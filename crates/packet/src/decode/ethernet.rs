@@ -1,21 +1,18 @@
 //! Ethernet II and 802.3 with LLC/SNAP, and whatever an Ethernet type announces.
 
+use super::explain::Unknown;
 use super::layers::{Decoded, Layers};
+use super::table;
 use crate::reason::DropReason;
 
 const HEADER_BYTES: usize = 14;
 /// Type fields up to here are lengths of 802.3 frames.
-const LENGTH_MAX: u16 = 1500;
+pub(super) const LENGTH_MAX: u16 = 1500;
 
 pub(super) const IPV4: u16 = 0x0800;
 pub(super) const IPV6: u16 = 0x86DD;
 pub(super) const TRANSPARENT_ETHERNET: u16 = 0x6558;
-const MPLS: [u16; 2] = [0x8847, 0x8848];
-const VLAN: [u16; 4] = [0x8100, 0x88A8, 0x9100, 0x9200];
-const PPPOE_SESSION: u16 = 0x8864;
-const BACKBONE: u16 = 0x88E7;
-const FABRIC_PATH: u16 = 0x8903;
-const VN_TAG: u16 = 0x8926;
+const VLAN: u16 = 0x8100;
 
 impl Layers<'_> {
     pub(super) fn ethernet(self, at: usize) -> Decoded {
@@ -28,15 +25,28 @@ impl Layers<'_> {
         match ether_type {
             IPV4 => self.ipv4(at),
             IPV6 => self.ipv6(at),
-            _ if VLAN.contains(&ether_type) => self.vlan(at),
-            _ if MPLS.contains(&ether_type) => self.mpls(at),
-            PPPOE_SESSION => self.pppoe(at),
-            BACKBONE => self.backbone_tag(at),
-            FABRIC_PATH => self.fabric_path(at),
-            VN_TAG => self.vn_tag(at),
+            VLAN if self.trace.is_none() => self.vlan(at),
             0..=LENGTH_MAX => self.llc(at),
-            _ => Err(DropReason::NotIp),
+            _ => self.unusual_type(ether_type, at),
         }
+    }
+
+    /// Decodes what an Ethertype of the table or of the options announces.
+    #[cold]
+    fn unusual_type(self, ether_type: u16, at: usize) -> Decoded {
+        if let Some(entry) = table::of_ether_type(ether_type) {
+            return self.enter(entry, at);
+        }
+        if self.options.custom.is_some_and(|custom| custom.tag_types().contains(&ether_type)) {
+            return self.vlan(at);
+        }
+        self.not_ip(Unknown::EtherType(ether_type))
+    }
+
+    /// Decodes a bridged frame, which ATM pads in front with two bytes.
+    pub(super) fn bridged(self, at: usize) -> Decoded {
+        let padded = !self.is_ethernet(at) && self.is_ethernet(at + 2);
+        self.deeper()?.ethernet(if padded { at + 2 } else { at })
     }
 
     /// Decodes from a logical link control header on.
@@ -51,11 +61,24 @@ impl Layers<'_> {
                     [0, 0, 0 | 0xF8] if ether_type > LENGTH_MAX => {
                         self.deeper()?.ether_type(ether_type, at + 8)
                     }
-                    _ => Err(DropReason::NotIp),
+                    // A bridged frame of Ethernet, with its check sequence or without [RFC 2684 §5.2].
+                    [0, 0x80, 0xC2] if matches!(ether_type, 1 | 7) => self.bridged(at + 8),
+                    _ => self.not_ip(Unknown::Snap {
+                        organisation: [snap[0], snap[1], snap[2]],
+                        kind: ether_type,
+                    }),
                 }
             }
             [0x06, 0x06, 0x03] => self.ipv4(at + 3),
-            _ => Err(DropReason::NotIp),
+            // Network layer identifiers of ISO [RFC 2684 §5.1].
+            [0xFE, 0xFE, 0x03] => match self.take::<1>(at + 3, DropReason::TruncatedLink)?[0] {
+                0xCC => self.ipv4(at + 4),
+                0x8E => self.ipv6(at + 4),
+                _ => self.not_ip(Unknown::LinkControl(0xFEFE)),
+            },
+            &[destination, source, _] => {
+                self.not_ip(Unknown::LinkControl(u16::from_be_bytes([destination, source])))
+            }
         }
     }
 }

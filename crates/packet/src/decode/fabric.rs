@@ -6,24 +6,58 @@ use crate::reason::DropReason;
 const CUT: DropReason = DropReason::TruncatedLink;
 
 impl Layers<'_> {
-    /// Skips Cisco's `FabricPath`: a forwarding tag and time to live, then the host's whole frame.
-    pub(super) fn fabric_path(self, at: usize) -> Decoded {
-        self.take::<2>(at, CUT)?;
-        self.deeper()?.ethernet(at + 2)
-    }
-
-    /// Skips a VN tag (802.1BR's ancestor): the ports of a virtual switch, then another type.
-    pub(super) fn vn_tag(self, at: usize) -> Decoded {
-        let tag = self.take::<6>(at, CUT)?;
-        self.deeper()?.ether_type(u16::from_be_bytes([tag[4], tag[5]]), at + 6)
-    }
-
     /// Skips a provider's backbone tag (802.1ah): a service's number, which parts customers as a VLAN does, then the
     /// customer's whole frame.
     pub(super) fn backbone_tag(mut self, at: usize) -> Decoded {
         let tag = self.take::<4>(at, CUT)?;
         self.zone = self.zone.mixed(u32::from_be_bytes([0, tag[1], tag[2], tag[3]]));
         self.deeper()?.ethernet(at + 4)
+    }
+
+    /// Skips Cisco's metadata: a version, a count, as many options of four bytes, then another type.
+    pub(super) fn cisco_metadata(self, at: usize) -> Decoded {
+        let header = self.take::<2>(at, CUT)?;
+        // Switches write 1 for both; captures have zeros as well, with one option all the same.
+        let at = at + 2 + usize::from(header[1].max(1)) * 4;
+        let ether_type = self.half(at, CUT)?;
+        self.deeper()?.ether_type(ether_type, at + 2)
+    }
+
+    /// Skips Arista's time stamp, whose version says whether it has 64 bits or 48.
+    pub(super) fn arista_time(self, at: usize) -> Decoded {
+        let header = self.take::<4>(at, CUT)?;
+        let stamp_bytes = match (header[1], header[3] >> 4) {
+            (1, 1) => 8,
+            (1, 2) => 6,
+            _ => return Err(DropReason::NotIp),
+        };
+        let at = at + 4 + stamp_bytes;
+        let ether_type = self.half(at, CUT)?;
+        self.deeper()?.ether_type(ether_type, at + 2)
+    }
+
+    /// Skips a tag of a Realtek switch; its first bits say which of two forms it has.
+    pub(super) fn realtek(self, at: usize) -> Decoded {
+        let tag_bytes = match self.take::<2>(at, CUT)? {
+            [first, _] if first >> 4 == 0xA => 2,
+            [0x04, _] => 6,
+            _ => return Err(DropReason::NotIp),
+        };
+        let ether_type = self.half(at + tag_bytes, CUT)?;
+        self.deeper()?.ether_type(ether_type, at + tag_bytes + 2)
+    }
+
+    /// Decodes a frame with a tag of a Marvell switch behind its addresses. Where the host's frame had a VLAN tag, the
+    /// switch's stands in its place and has its number.
+    pub(super) fn marvell(mut self, at: usize, tag_at: usize) -> Decoded {
+        const TAGGED: u8 = 0x20;
+        let tag = self.take::<4>(at + tag_at, CUT)?;
+        if tag[0] & TAGGED != 0 {
+            self.zone = self.zone.inside_vlan(u16::from_be_bytes([tag[2], tag[3]]));
+        }
+        let at = at + tag_at + 4;
+        let ether_type = self.half(at, CUT)?;
+        self.deeper()?.ether_type(ether_type, at + 2)
     }
 }
 

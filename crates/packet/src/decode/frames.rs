@@ -11,13 +11,13 @@ pub(crate) fn on(header: &[u8], inner: &[u8]) -> Vec<u8> {
 }
 
 /// Returns an Ethernet frame.
-pub(super) fn ethernet(ether_type: u16, inner: &[u8]) -> Vec<u8> {
+pub(crate) fn ethernet(ether_type: u16, inner: &[u8]) -> Vec<u8> {
     let [high, low] = ether_type.to_be_bytes();
     on(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, high, low], inner)
 }
 
 /// Returns a VLAN tag, without the type that announces it.
-pub(super) fn tag(id: u16, ether_type: u16, inner: &[u8]) -> Vec<u8> {
+pub(crate) fn tag(id: u16, ether_type: u16, inner: &[u8]) -> Vec<u8> {
     on(&[id.to_be_bytes(), ether_type.to_be_bytes()].concat(), inner)
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn udp(source: u16, destination: u16, inner: &[u8]) -> Vec<u8> {
 }
 
 /// Returns the packet that most tests hide somewhere: UDP from port 1000 to port 53 with four bytes.
-pub(super) fn query() -> Vec<u8> {
+pub(crate) fn query() -> Vec<u8> {
     ipv4(17, &udp(1000, 53, b"ask?"))
 }
 

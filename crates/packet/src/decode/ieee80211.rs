@@ -10,8 +10,8 @@ const MESH_CONTROL_BYTES: usize = 6;
 
 impl Layers<'_> {
     /// Skips a radiotap header, heeding its flag for padded 802.11 headers.
-    pub(super) fn radiotap(self) -> Decoded {
-        let header = self.take::<8>(0, CUT)?;
+    pub(super) fn radiotap(self, start: usize) -> Decoded {
+        let header = self.take::<8>(start, CUT)?;
         let length = usize::from(u16::from_le_bytes([header[2], header[3]]));
         if header[0] != 0 || length < 8 {
             return Err(DropReason::MalformedLink);
@@ -21,23 +21,28 @@ impl Layers<'_> {
         let mut words_end = 8;
         let mut more = present;
         while more >> 31 == 1 && words_end < length {
-            more = u32::from_le_bytes(*self.take::<4>(words_end, CUT)?);
+            more = u32::from_le_bytes(*self.take::<4>(start + words_end, CUT)?);
             words_end += 4;
         }
         let mut align = 1;
         if present & 2 != 0 {
             // The flags come after the 64-bit time stamp, if there is one.
             let at = if present & 1 != 0 { words_end.next_multiple_of(8) + 8 } else { words_end };
-            if at < length && self.take::<1>(at, CUT)?[0] & 0x20 != 0 {
+            if at < length && self.take::<1>(start + at, CUT)?[0] & 0x20 != 0 {
                 align = 4;
             }
         }
-        self.ieee80211(length, align)
+        self.ieee80211(start + length, align)
     }
 
     /// Decodes an 802.11 frame whose header is padded to a multiple of `align` bytes.
     pub(super) fn ieee80211(self, at: usize, align: usize) -> Decoded {
-        let control = self.take::<2>(at, CUT)?;
+        let control = *self.take::<2>(at, CUT)?;
+        self.ieee80211_with(control, at, align)
+    }
+
+    /// Does the same with a frame control that the caller read, as a tunnel may carry its bytes in another order.
+    pub(super) fn ieee80211_with(self, control: [u8; 2], at: usize, align: usize) -> Decoded {
         let (kind, subtype, flags) = (control[0] >> 2 & 3, control[0] >> 4, control[1]);
         if control[0] & 3 != 0 {
             return Err(DropReason::MalformedLink);

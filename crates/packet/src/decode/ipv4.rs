@@ -41,8 +41,9 @@ impl Layers<'_> {
             later_fragment: fragment_offset != 0,
             family: IpFamily::V4,
         };
+        let network = self.unprotected(network, DropReason::TruncatedIpv4)?;
         self.transport(network, |source_port, destination_port| {
-            FlowKey::from_v4(source, destination, source_port, destination_port, header[9])
+            FlowKey::from_v4(source, destination, source_port, destination_port, network.protocol)
         })
     }
 }

@@ -3,6 +3,7 @@
 use flowloom_flow_key::{FlowKey, IpFamily};
 
 use super::layers::{Decoded, Layers};
+use super::security::AUTHENTICATION;
 use super::transport::Network;
 use crate::reason::DropReason;
 
@@ -12,7 +13,6 @@ const EXTENSIONS_MAX: usize = 8;
 const CUT: DropReason = DropReason::TruncatedIpv6;
 
 const FRAGMENT: u8 = 44;
-const AUTHENTICATION: u8 = 51;
 const NO_NEXT_HEADER: u8 = 59;
 
 impl Layers<'_> {
@@ -48,6 +48,7 @@ impl Layers<'_> {
                     (usize::from(extension[1]) + 1) * 8
                 }
                 AUTHENTICATION => {
+                    self.note(AUTHENTICATION);
                     let extension = self.take::<2>(next_at, CUT)?;
                     protocol = extension[0];
                     (usize::from(extension[1]) + 2) * 4
@@ -80,8 +81,9 @@ impl Layers<'_> {
             later_fragment,
             family: IpFamily::V6,
         };
+        let network = self.unprotected(network, CUT)?;
         self.transport(network, |source_port, destination_port| {
-            FlowKey::from_v6(source, destination, source_port, destination_port, protocol)
+            FlowKey::from_v6(source, destination, source_port, destination_port, network.protocol)
         })
     }
 }

@@ -1,6 +1,8 @@
 //! What the layers share: the bytes, the zone so far, and how deep the nesting is.
 
 use super::DecodeOptions;
+use super::explain::{Trace, Unknown};
+use super::table;
 use super::vlan::Zone;
 use crate::link::LinkType;
 use crate::reason::DropReason;
@@ -15,42 +17,42 @@ pub(super) struct Layers<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) options: DecodeOptions,
     pub(super) zone: Zone,
+    /// Where the walk is written down, for those that ask what a packet is.
+    pub(super) trace: Option<&'a Trace>,
     depth: u8,
 }
 
 pub(super) type Decoded = Result<Headers, DropReason>;
 
 impl<'a> Layers<'a> {
-    pub(super) fn new(bytes: &'a [u8], options: DecodeOptions) -> Self {
-        Self { bytes, options, zone: Zone::default(), depth: 0 }
+    pub(super) fn new(bytes: &'a [u8], options: DecodeOptions, trace: Option<&'a Trace>) -> Self {
+        Self { bytes, options, zone: Zone::default(), trace, depth: 0 }
     }
 
-    /// Decodes from the link layer on.
-    pub(super) fn link(self, link: LinkType) -> Decoded {
-        match link {
-            LinkType::ETHERNET => self.ethernet(0),
-            LinkType::RAW | LinkType::RAW_BSD | LinkType::RAW_OPENBSD | LinkType::IPV4 | LinkType::IPV6 => {
-                self.ip_by_version(0, DropReason::TruncatedIpv4)
-            }
-            LinkType::LINUX_SLL => self.linux_sll(),
-            LinkType::LINUX_SLL2 => self.linux_sll2(),
-            LinkType::NULL | LinkType::LOOP => self.loopback(),
-            LinkType::PPP | LinkType::PPP_HDLC => self.ppp(0),
-            LinkType::PPP_ETHER => self.pppoe(0),
-            LinkType::IEEE802_11 => self.ieee80211(0, 1),
-            LinkType::IEEE802_11_RADIOTAP => self.radiotap(),
-            LinkType::PPI => self.ppi(),
-            LinkType::IEEE802_11_PRISM | LinkType::IEEE802_11_AVS => self.prism(),
-            LinkType::PFLOG => self.pflog(),
-            LinkType::NFLOG => self.nflog(),
-            LinkType::ENC => self.enc(),
-            LinkType::C_HDLC => self.cisco_hdlc(),
-            LinkType::FRELAY => self.frame_relay(),
-            LinkType::ATM_RFC1483 => self.atm(),
-            LinkType::FDDI => self.fddi(),
-            LinkType::TOKEN_RING => self.token_ring(),
-            _ => Err(DropReason::Unsupported),
+    /// Decodes from the link layer on, whose header is at an offset.
+    pub(super) fn link(self, link: LinkType, at: usize) -> Decoded {
+        match table::of_link(link) {
+            Some(entry) => self.enter(entry, at),
+            None => Err(DropReason::Unsupported),
         }
+    }
+
+    /// Says that the packet carries something other than IP, and what.
+    #[cold]
+    pub(super) fn not_ip(self, unknown: Unknown) -> Decoded {
+        if let Some(trace) = self.trace {
+            trace.end(unknown);
+        }
+        Err(DropReason::NotIp)
+    }
+
+    /// Says that the packet is a message between the ends of a tunnel, and carries none.
+    #[cold]
+    pub(super) fn message(self) -> Decoded {
+        if let Some(trace) = self.trace {
+            trace.message();
+        }
+        Err(DropReason::NotIp)
     }
 
     /// Goes one header deeper.

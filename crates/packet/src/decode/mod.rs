@@ -6,6 +6,9 @@
 //!                     └────── tunnel ◀───────┘   only with `decap`
 //! ```
 //!
+//! What wraps packets besides Ethernet and IP is data: the [tables](table) of encapsulations say how each is recognised
+//! and read. [`explain`] says which of them a packet is made of.
+//!
 //! Almost every packet is Ethernet, perhaps one VLAN tag, IP without options, TCP or UDP: a shortcut reads those with one
 //! length check. Everything else takes the layered way, a file per layer; on what both know they agree, which a
 //! property test holds.
@@ -14,24 +17,38 @@
 //! one; a tunnel that turns out to be none, or that carries no IP, leaves the outer key, and one whose inner
 //! headers are missing because the record was cut is [`DropReason::TruncatedTunnel`].
 
+mod bridged;
 mod cooked;
+mod custom;
 mod ethernet;
+mod explain;
 mod fabric;
 mod fast;
 #[cfg(test)]
 pub(crate) mod frames;
+mod gre;
+mod guess;
 mod ieee80211;
 mod ipv4;
 mod ipv6;
+mod l2tp;
 mod layers;
+mod mirrored;
 mod mpls;
 mod ppp;
+mod recorded;
 mod rings;
+mod security;
+mod service_chain;
+pub mod table;
 mod transport;
 mod tunnel;
 mod vlan;
 mod wide_area;
 mod wrapped;
+
+pub use custom::{CustomEncapsulations, CustomError};
+pub use explain::{Explanation, Unknown, explain};
 
 use crate::link::LinkType;
 use crate::reason::DropReason;
@@ -39,7 +56,7 @@ use crate::view::Headers;
 
 use layers::Layers;
 
-/// What the decoder does with tunnels.
+/// What the decoder does with tunnels, and what it knows besides its tables.
 ///
 /// # Examples
 ///
@@ -53,13 +70,31 @@ use layers::Layers;
 pub struct DecodeOptions {
     /// Follow tunnels to the innermost IP header instead of stopping at the outermost.
     pub decap: bool,
+    /// Read ESP as if it were not encrypted, where its trailer says so.
+    pub esp_null: bool,
+    /// Tag types and tunnel ports besides those of the tables.
+    pub custom: Option<&'static CustomEncapsulations>,
 }
 
 impl DecodeOptions {
     /// Returns the options that are taken where nothing is asked for: tunnels are not followed.
     #[must_use]
     pub const fn new() -> Self {
-        Self { decap: false }
+        Self { decap: false, esp_null: false, custom: None }
+    }
+
+    /// Returns them with [`esp_null`](Self::esp_null) as given.
+    #[must_use]
+    pub const fn with_esp_null(mut self, esp_null: bool) -> Self {
+        self.esp_null = esp_null;
+        self
+    }
+
+    /// Returns them with tag types and tunnel ports of one's own.
+    #[must_use]
+    pub const fn with_custom(mut self, custom: &'static CustomEncapsulations) -> Self {
+        self.custom = Some(custom);
+        self
     }
 
     /// Returns them with [`decap`](Self::decap) as given.
@@ -103,5 +138,5 @@ pub fn decode(link: LinkType, bytes: &[u8], options: DecodeOptions) -> Result<He
 /// As [`decode`].
 #[inline(never)]
 pub fn decode_layered(link: LinkType, bytes: &[u8], options: DecodeOptions) -> Result<Headers, DropReason> {
-    Layers::new(bytes, options).link(link)
+    Layers::new(bytes, options, None).link(link, 0)
 }

@@ -1,6 +1,8 @@
 //! A stack of MPLS labels. Nothing says what is under it: the first nibble must.
 
+use super::explain::Unknown;
 use super::layers::{Decoded, Layers};
+use super::table::PSEUDOWIRE;
 use crate::reason::DropReason;
 
 const LABEL_BYTES: usize = 4;
@@ -26,9 +28,9 @@ impl Layers<'_> {
         match layers.take::<1>(at, DropReason::TruncatedMpls)?[0] >> 4 {
             4 => layers.ipv4(at),
             6 => layers.ipv6(at),
-            // A pseudowire with its control word carries Ethernet: a tunnel like any other.
-            0 if layers.options.decap => layers.deeper()?.ethernet(at + LABEL_BYTES),
-            _ => Err(DropReason::NotIp),
+            // A pseudowire carries Ethernet: a tunnel like any other.
+            _ if layers.options.decap => layers.deeper()?.enter(PSEUDOWIRE, at),
+            first => layers.not_ip(Unknown::UnderLabels(first)),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The point-to-point protocol: by itself, in HDLC framing, and over Ethernet.
 
+use super::explain::Unknown;
 use super::layers::{Decoded, Layers};
+use super::table::MULTILINK;
 use crate::reason::DropReason;
 
 const PPPOE_BYTES: usize = 6;
@@ -22,7 +24,7 @@ impl Layers<'_> {
     pub(super) fn ppp(self, at: usize) -> Decoded {
         let cut = DropReason::TruncatedPppoe;
         let at = match self.take::<2>(at, cut)? {
-            // Everybody, unnumbered; or Cisco's addresses, behind which an Ethernet type follows.
+            // All stations, unnumbered; or Cisco's addresses, behind which an Ethernet type follows.
             [0xFF, 0x03] | [0x0F | 0x8F, 0x00] => at + 2,
             _ => at,
         };
@@ -34,9 +36,24 @@ impl Layers<'_> {
             0x0021 | 0x0800 => self.ipv4(at),
             0x0057 | 0x86DD => self.ipv6(at),
             0x0281 | 0x0283 => self.mpls(at),
+            0x003D => self.deeper()?.enter(MULTILINK, at),
+            // Bridging: flags, the kind of the medium, then an Ethernet frame [RFC 3518 §4.2].
+            0x0031 if self.take::<2>(at, cut)?[1] == 1 => self.deeper()?.ethernet(at + 2),
             0x0053 | 0x0055 => Err(DropReason::Encrypted),
-            _ => Err(DropReason::NotIp),
+            _ => self.not_ip(Unknown::Ppp(protocol)),
         }
+    }
+
+    /// Decodes a fragment of multilink PPP, if it is the first one of its frame.
+    pub(super) fn multilink(self, at: usize) -> Decoded {
+        const BEGINS: u8 = 0x80;
+        let cut = DropReason::TruncatedPppoe;
+        if self.take::<2>(at, cut)?[0] & BEGINS == 0 {
+            return Err(DropReason::NotIp);
+        }
+        // Both ends agree beforehand on sequence numbers of 24 bits or of 12: what follows must tell.
+        let [long, short] = [at + 4, at + 2];
+        if self.is_ppp(short) && !self.is_ppp(long) { self.ppp(short) } else { self.ppp(long) }
     }
 }
 

@@ -8,22 +8,22 @@ const FDDI_BYTES: usize = 13;
 const TOKEN_RING_BYTES: usize = 14;
 
 impl Layers<'_> {
-    pub(super) fn fddi(self) -> Decoded {
-        let control = self.take::<FDDI_BYTES>(0, CUT)?[0];
+    pub(super) fn fddi(self, at: usize) -> Decoded {
+        let control = self.take::<FDDI_BYTES>(at, CUT)?[0];
         // Frames of another kind manage the ring.
-        if control & 0xF0 == 0x50 { self.llc(FDDI_BYTES) } else { Err(DropReason::NotIp) }
+        if control & 0xF0 == 0x50 { self.llc(at + FDDI_BYTES) } else { Err(DropReason::NotIp) }
     }
 
-    pub(super) fn token_ring(self) -> Decoded {
-        let header = self.take::<TOKEN_RING_BYTES>(0, CUT)?;
+    pub(super) fn token_ring(self, at: usize) -> Decoded {
+        let header = self.take::<TOKEN_RING_BYTES>(at, CUT)?;
         if header[1] & 0xC0 != 0x40 {
             return Err(DropReason::NotIp);
         }
         // The sender's first bit says that the route over bridges follows, with its length in front.
         let is_routed = header[8] & 0x80 != 0;
         let route_bytes =
-            if is_routed { usize::from(self.take::<1>(TOKEN_RING_BYTES, CUT)?[0] & 0x1F) } else { 0 };
-        self.llc(TOKEN_RING_BYTES + route_bytes)
+            if is_routed { usize::from(self.take::<1>(at + TOKEN_RING_BYTES, CUT)?[0] & 0x1F) } else { 0 };
+        self.llc(at + TOKEN_RING_BYTES + route_bytes)
     }
 }
 

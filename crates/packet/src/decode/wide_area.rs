@@ -10,18 +10,19 @@ const UNNUMBERED: u8 = 0x03;
 
 impl Layers<'_> {
     /// Decodes a frame of Cisco's HDLC: address, control, an Ethernet type.
-    pub(super) fn cisco_hdlc(self) -> Decoded {
-        let ether_type = self.half(2, CUT)?;
-        self.ether_type(ether_type, 4)
+    pub(super) fn cisco_hdlc(self, at: usize) -> Decoded {
+        let ether_type = self.half(at + 2, CUT)?;
+        self.ether_type(ether_type, at + 4)
     }
 
     /// Decodes a frame of Frame Relay, in the form of RFC 2427 or in Cisco's, which has an Ethernet type behind the address.
-    pub(super) fn frame_relay(self) -> Decoded {
-        let mut at = 0;
+    pub(super) fn frame_relay(self, at: usize) -> Decoded {
+        let end = at + ADDRESS_BYTES_MAX;
+        let mut at = at;
         // The last byte of an address is odd.
         while self.take::<1>(at, CUT)?[0] & 1 == 0 {
             at += 1;
-            if at == ADDRESS_BYTES_MAX {
+            if at == end {
                 return Err(DropReason::MalformedLink);
             }
         }
@@ -42,6 +43,7 @@ impl Layers<'_> {
                 let snap = self.take::<5>(at + 1, CUT)?;
                 match snap[..3] {
                     [0, 0, 0] => self.ether_type(u16::from_be_bytes([snap[3], snap[4]]), at + 6),
+                    [0, 0x80, 0xC2] if matches!(snap[4], 1 | 7) => self.bridged(at + 6),
                     _ => Err(DropReason::NotIp),
                 }
             }
@@ -50,10 +52,11 @@ impl Layers<'_> {
     }
 
     /// Decodes a packet of RFC 1483: logical link control in front, or nothing.
-    pub(super) fn atm(self) -> Decoded {
-        match self.take::<1>(0, CUT)?[0] {
-            first if first >> 4 == 4 => self.ipv4(0),
-            _ => self.llc(0),
+    pub(super) fn atm(self, at: usize) -> Decoded {
+        match self.take::<1>(at, CUT)?[0] {
+            first if first >> 4 == 4 => self.ipv4(at),
+            first if first >> 4 == 6 && self.is_ip(at) == Some(6) => self.ipv6(at),
+            _ => self.llc(at),
         }
     }
 }

@@ -16,22 +16,19 @@ const ENC_BYTES: usize = 12;
 
 impl Layers<'_> {
     /// Skips a per-packet information header, which says what follows.
-    pub(super) fn ppi(self) -> Decoded {
-        let header = self.take::<8>(0, CUT)?;
+    pub(super) fn ppi(self, at: usize) -> Decoded {
+        let header = self.take::<8>(at, CUT)?;
         let length = usize::from(u16::from_le_bytes([header[2], header[3]]));
         if header[0] != 0 || length < 8 {
             return Err(DropReason::MalformedLink);
         }
-        match LinkType(u16::from_le_bytes([header[4], header[5]])) {
-            LinkType::ETHERNET => self.ethernet(length),
-            LinkType::IEEE802_11 => self.ieee80211(length, 1),
-            _ => Err(DropReason::Unsupported),
-        }
+        let link = u16::try_from(u32::from_le_bytes([header[4], header[5], header[6], header[7]]));
+        self.deeper()?.link(link.map_err(|_| DropReason::Unsupported).map(LinkType)?, at + length)
     }
 
     /// Skips a Prism header, or the AVS header that stands in its place when its first number says so.
-    pub(super) fn prism(self) -> Decoded {
-        let header = self.take::<8>(0, CUT)?;
+    pub(super) fn prism(self, at: usize) -> Decoded {
+        let header = self.take::<8>(at, CUT)?;
         let field = [header[4], header[5], header[6], header[7]];
         let length = match header {
             [0x80, 0x21, 0x10, ..] => u32::from_be_bytes(field),
@@ -41,25 +38,25 @@ impl Layers<'_> {
         if !(8..=HEADER_BYTES_MAX).contains(&length) {
             return Err(DropReason::MalformedLink);
         }
-        self.ieee80211(length, 1)
+        self.ieee80211(at + length, 1)
     }
 
     /// Skips a header of BSD's packet filter log; its first byte is its length without the padding.
-    pub(super) fn pflog(self) -> Decoded {
-        let length = usize::from(self.take::<1>(0, CUT)?[0]).next_multiple_of(4);
+    pub(super) fn pflog(self, at: usize) -> Decoded {
+        let length = usize::from(self.take::<1>(at, CUT)?[0]).next_multiple_of(4);
         if length < 48 {
             return Err(DropReason::MalformedLink);
         }
-        self.ip_by_version(length, CUT)
+        self.ip_by_version(at + length, CUT)
     }
 
     /// Finds the packet among the attributes of a netfilter log.
-    pub(super) fn nflog(self) -> Decoded {
-        let header = self.take::<4>(0, CUT)?;
+    pub(super) fn nflog(self, at: usize) -> Decoded {
+        let header = self.take::<4>(at, CUT)?;
         if header[1] != 0 {
             return Err(DropReason::MalformedLink);
         }
-        let mut at = 4;
+        let mut at = at + 4;
         for _ in 0..NFLOG_ATTRIBUTES_MAX {
             let attribute = *self.take::<4>(at, CUT)?;
             // In the byte order of the capturing machine: types are small, so their zero byte tells which that is.
@@ -80,9 +77,9 @@ impl Layers<'_> {
     }
 
     /// Skips the header that stands before a packet on its way into encryption or out of it.
-    pub(super) fn enc(self) -> Decoded {
-        self.take::<ENC_BYTES>(0, CUT)?;
-        self.ip_by_version(ENC_BYTES, CUT)
+    pub(super) fn enc(self, at: usize) -> Decoded {
+        self.take::<ENC_BYTES>(at, CUT)?;
+        self.ip_by_version(at + ENC_BYTES, CUT)
     }
 }
 

@@ -24,7 +24,7 @@ pub enum CaptureError {
     },
     /// The content is none of the formats that are read.
     #[error(
-        "{} is not a capture file\n  first bytes {first_bytes}: {why}\n  accepted: pcap, pcapng, and either of them in gzip or zstd",
+        "{} is not a capture file\n  first bytes {first_bytes}: {why}\n  accepted: pcap, pcapng, and either of them in gzip, zstd, xz or lz4",
         path.display()
     )]
     NotACapture {
@@ -36,7 +36,7 @@ pub enum CaptureError {
         why: String,
     },
     /// A directory without a single capture in it.
-    #[error("directory {} has no capture in it (files looked at: {files}{})\n  accepted: pcap, pcapng, and either of them in gzip or zstd",
+    #[error("directory {} has no capture in it (files looked at: {files}{})\n  accepted: pcap, pcapng, and either of them in gzip, zstd, xz or lz4",
         path.display(),
         if *folders > 0 { format!("; directories in it, which are not entered: {folders}") } else { String::new() }
     )]

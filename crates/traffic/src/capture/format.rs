@@ -25,6 +25,8 @@ pub enum Format {
 pub(super) enum Packing {
     Gzip,
     Zstd,
+    Xz,
+    Lz4,
 }
 
 impl Format {
@@ -65,6 +67,8 @@ impl Packing {
             [0x1F, 0x8B, ..] => Some(Self::Gzip),
             // A zstd stream may begin with a skippable frame.
             [0x28, 0xB5, 0x2F, 0xFD, ..] | [0x50..=0x5F, 0x2A, 0x4D, 0x18, ..] => Some(Self::Zstd),
+            [0xFD, b'7', b'z', b'X', b'Z', 0, ..] => Some(Self::Xz),
+            [0x04, 0x22, 0x4D, 0x18, ..] => Some(Self::Lz4),
             _ => None,
         }
     }
@@ -73,6 +77,8 @@ impl Packing {
         match self {
             Self::Gzip => "gzip",
             Self::Zstd => "zstd",
+            Self::Xz => "xz",
+            Self::Lz4 => "lz4",
         }
     }
 }
@@ -99,5 +105,7 @@ mod tests {
         assert_eq!(Format::of(b"GIF89a"), None);
         assert_eq!(Format::of(b"abc"), None);
         assert_eq!(Packing::of(&[0x1F, 0x8B, 8]), Some(Packing::Gzip));
+        assert_eq!(Packing::of(&[0xFD, 0x37, 0x7A, 0x58, 0x5A, 0]), Some(Packing::Xz));
+        assert_eq!(Packing::of(&0x184D_2204_u32.to_le_bytes()), Some(Packing::Lz4));
     }
 }

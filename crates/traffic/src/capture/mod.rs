@@ -10,7 +10,7 @@
 //!            │   └─ read_ahead  a thread that makes pages present before the walk
 //!            ├─ opening  pipe whose header may not have come
 //!            ├─ patient  pipe: waited for, as long as wanted
-//!            └─ stream   pipe, gzip, zstd: read in pieces, which are walked in place
+//!            └─ stream   pipe, gzip, zstd, xz, lz4: read in pieces, which are walked in place
 //!                ├─ feed     pieces of a reader; by a thread of its own where that is a file
 //!                └─ unpack   decompression under a byte and a ratio limit; gzip by its members
 //!        └─ walk     records, with the lines ahead prefetched: the same code for both
@@ -24,6 +24,7 @@
 //!        └─ confirm  what the parts found, where they fit together
 //! ```
 
+pub mod annotations;
 mod background;
 mod boundary;
 #[cfg(target_os = "linux")]
@@ -56,8 +57,10 @@ pub mod set;
 mod stream;
 mod summary;
 pub mod unpack;
+mod variant;
 mod walk;
 
+pub use annotations::Annotations;
 pub use confirm::SetSummary;
 pub use error::CaptureError;
 pub use format::Format;

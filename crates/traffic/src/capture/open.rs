@@ -455,8 +455,6 @@ fn foreign(bytes: &[u8]) -> Option<String> {
     let capture = |name: &str| Some(format!("this is {name}; editcap -F pcapng turns it into pcapng"));
     match bytes {
         [b'B', b'Z', b'h', ..] => packed("bzip2", "bzip2 -dc"),
-        [0xFD, b'7', b'z', b'X', b'Z', 0, ..] => packed("xz", "xz -dc"),
-        [0x04, 0x22, 0x4D, 0x18, ..] => packed("lz4", "lz4 -dc"),
         [b'P', b'K', 3, 4, ..] => packed("a zip archive", "unzip -p"),
         [b's', b'n', b'o', b'o', b'p', 0, 0, 0, ..] => capture("a capture of snoop"),
         [b'G', b'M', b'B', b'U', ..] => capture("a capture of Network Monitor"),

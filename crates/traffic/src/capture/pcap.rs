@@ -6,6 +6,7 @@ use pcap_parser::{LegacyPcapBlock, PcapError, parse_pcap_frame, parse_pcap_frame
 use super::RECORD_BYTES_MAX;
 use super::format::Format;
 use super::links::Links;
+use super::variant;
 use super::walk::{Ahead, Stop, other_format};
 
 /// Bytes of the file header.
@@ -108,6 +109,8 @@ pub(super) struct PcapWalk {
     /// Link types so far.
     links: Links,
     state: PcapState,
+    /// The records have been asked whether their headers are as long as the magic number says.
+    is_asked: bool,
 }
 
 impl PcapWalk {
@@ -139,12 +142,22 @@ impl PcapWalk {
             ns_per_unit: if nanoseconds { 1 } else { 1000 },
             snaplen: header.snaplen,
         };
-        Ok((Self { links, state }, FILE_HEADER_BYTES))
+        let mut walk = Self { links, state, is_asked: false };
+        walk.ask(bytes.get(FILE_HEADER_BYTES..).unwrap_or_default());
+        Ok((walk, FILE_HEADER_BYTES))
     }
 
     /// Goes on where another walk was. It has named the link type of the records that come next.
     pub(super) fn resume(state: PcapState) -> Self {
-        Self { links: Links::default(), state }
+        Self { links: Links::default(), state, is_asked: true }
+    }
+
+    /// Asks the first records how long their headers are, once two of them may be there.
+    fn ask(&mut self, records: &[u8]) {
+        if let Some(extra_bytes) = variant::extra_bytes(&self.state, self.state.extra_bytes, records) {
+            self.is_asked = true;
+            self.state.extra_bytes = extra_bytes;
+        }
     }
 
     pub(super) fn state(&self) -> PcapState {
@@ -159,6 +172,9 @@ impl PcapWalk {
         let (mut walk, start) = Self::begin(bytes, big_endian, nanoseconds, modified)?;
         walk.links = std::mem::take(&mut self.links);
         walk.links.add(walk.state.link);
+        // Only the first capture of a file is asked: parts of a file do not begin with the others.
+        walk.state.extra_bytes = if modified { MODIFIED_EXTRA_BYTES } else { 0 };
+        walk.is_asked = true;
         *self = walk;
         Ok(start)
     }
@@ -171,8 +187,13 @@ impl PcapWalk {
         out: &mut Vec<RawPacket>,
     ) -> (usize, Stop) {
         let mut at = from;
+        if !self.is_asked {
+            self.ask(&bytes[from..]);
+        }
         loop {
             at = self.usual_records(bytes, at, ahead, out);
+            // Behind a record that was read no other length is possible.
+            self.is_asked |= at > from;
             if out.len() == BATCH_PACKETS {
                 return (at, Stop::Full);
             }

@@ -14,16 +14,19 @@ use super::gzip::GzipReader;
 pub struct UnpackLimits {
     /// Unpacked bytes at most.
     pub bytes_max: u64,
-    /// Unpacked bytes per packed one at most, once `ratio_after_bytes` were unpacked.
-    pub ratio_max: u64,
+    /// Unpacked bytes per packed one at most, once `ratio_after_bytes` were unpacked; `None` for any ratio.
+    pub ratio_max: Option<u64>,
     /// The ratio is not judged before this many unpacked bytes.
     pub ratio_after_bytes: u64,
 }
 
 impl Default for UnpackLimits {
-    /// 1 TiB, and 250 to 1 beyond 256 MiB: real captures pack 2 to 20 to 1, bombs 1000 to 1 and more.
+    /// 1 TiB at any ratio, judged beyond 256 MiB where one is set.
+    ///
+    /// A capture of one packet repeated packs as well as a bomb does, so a ratio alone proves nothing. Unpacking
+    /// streams: what comes out is bounded by `bytes_max`, and memory by the buffers.
     fn default() -> Self {
-        Self { bytes_max: 1 << 40, ratio_max: 250, ratio_after_bytes: 256 << 20 }
+        Self { bytes_max: 1 << 40, ratio_max: None, ratio_after_bytes: 256 << 20 }
     }
 }
 
@@ -42,6 +45,24 @@ impl std::fmt::Display for LimitBroken {
 }
 
 impl std::error::Error for LimitBroken {}
+
+/// What unpacking xz may take, in KiB: a header may ask for a dictionary of 4 GiB. `xz -9` needs 65 MiB.
+const XZ_MEMORY_KIB_MAX: u32 = 300 << 10;
+
+/// Reads lz4 frames one behind the other.
+struct Lz4Frames<R: Read> {
+    inner: lz4_flex::frame::FrameDecoder<R>,
+}
+
+impl<R: Read> Read for Lz4Frames<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        // A frame ends with a read of nothing, and so does the input: only two in a row are its end.
+        match self.inner.read(buffer)? {
+            0 => self.inner.read(buffer),
+            bytes => Ok(bytes),
+        }
+    }
+}
 
 /// Counts the bytes that pass.
 pub(super) struct Counting<R> {
@@ -79,9 +100,10 @@ impl<R: Read> Read for Limited<R> {
         let limit = if self.unpacked > self.limits.bytes_max {
             format!("{} bytes", self.limits.bytes_max)
         } else if self.unpacked > self.limits.ratio_after_bytes
-            && self.unpacked / packed.max(1) > self.limits.ratio_max
+            && let Some(ratio_max) = self.limits.ratio_max
+            && self.unpacked / packed.max(1) > ratio_max
         {
-            format!("{} to 1", self.limits.ratio_max)
+            format!("{ratio_max} to 1")
         } else {
             return Ok(bytes);
         };
@@ -106,6 +128,15 @@ pub(super) fn unpack<'a>(
         }
         Packing::Zstd => {
             let inner = zstd::stream::read::Decoder::with_buffer(counted)?;
+            Box::new(Limited { inner, packed, unpacked: 0, limits })
+        }
+        Packing::Xz => {
+            // Streams may follow each other, as `cat` joins them.
+            let inner = lzma_rust2::XzReader::new_mem_limit(counted, true, XZ_MEMORY_KIB_MAX);
+            Box::new(Limited { inner, packed, unpacked: 0, limits })
+        }
+        Packing::Lz4 => {
+            let inner = Lz4Frames { inner: lz4_flex::frame::FrameDecoder::new(counted) };
             Box::new(Limited { inner, packed, unpacked: 0, limits })
         }
     })

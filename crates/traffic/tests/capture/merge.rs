@@ -19,7 +19,7 @@ const BY_TIME: SetOptions = SetOptions {
 };
 const LIMITS: flowloom_traffic::capture::UnpackLimits = flowloom_traffic::capture::UnpackLimits {
     bytes_max: 1 << 40,
-    ratio_max: 1 << 20,
+    ratio_max: None,
     ratio_after_bytes: 256 << 20,
 };
 

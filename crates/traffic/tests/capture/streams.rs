@@ -149,7 +149,7 @@ fn limits_are_kept_and_typed_whichever_thread_unpacks() {
         let path = write_file(directory.path(), name, &packed);
         for limits in [
             UnpackLimits { bytes_max: 4 << 20, ..UnpackLimits::default() },
-            UnpackLimits { ratio_max: 3, ratio_after_bytes: 4 << 20, ..UnpackLimits::default() },
+            UnpackLimits { ratio_max: Some(3), ratio_after_bytes: 4 << 20, ..UnpackLimits::default() },
         ] {
             let options = CaptureOptions { limits, ..CaptureOptions::default() };
             let captures = [

@@ -188,6 +188,12 @@ fn run_app<R: Role>(
     for notice in source.notices() {
         warn_of(notice, arguments.strict, common);
     }
+    if let Some(path) = &arguments.write {
+        let left = outputs::left_behind(&source.files(), options.capture.limits);
+        if !left.is_empty() {
+            warn(&format!("{} has packets only; left behind: {}", path.display(), left.join("; ")), common);
+        }
+    }
     // A result that cannot be printed is no reason to lose the flows, nor the other way round.
     let written = written.map_err(|error| {
         let path = arguments.flows.as_deref().unwrap_or(Path::new("--flows"));
@@ -333,7 +339,7 @@ fn save_part<F: FlowState>(
         app: app.to_owned(),
         idle_timeout_ns: arguments.timeout,
         active_timeout_ns: arguments.active_timeout,
-        decap: arguments.decap,
+        decap: arguments.decoding.decap,
     };
     let inputs = arguments.inputs.iter().map(|path| path.display().to_string()).collect();
     let header = Header::new(settings, arguments.part, inputs, &report.input, &report.worker_totals());

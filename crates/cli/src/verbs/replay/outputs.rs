@@ -4,6 +4,7 @@ use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use flowloom::apps::CaptureSink;
+use flowloom::traffic::capture::{Annotations, FileSummary, UnpackLimits};
 
 use crate::args::replay::Replay;
 use crate::exit::Failure;
@@ -68,6 +69,25 @@ impl Outputs {
         let sink = packets.map(|file| CaptureSink::new(BufWriter::with_capacity(1 << 18, file)));
         Ok(Self { flows, sink, part, _saved: saved })
     }
+}
+
+/// Says what the captures have besides packets, which a file of packets does not keep.
+pub(super) fn left_behind(files: &[FileSummary], limits: UnpackLimits) -> Vec<String> {
+    let (mut found, mut left) = (Annotations::default(), Vec::new());
+    for file in files.iter().filter(|file| file.format.contains("pcapng")) {
+        if !file.path.is_file() {
+            left.push(format!("names, comments and flags of {}, if any", file.path.display()));
+            continue;
+        }
+        match Annotations::of_file(&file.path, limits) {
+            Ok(annotations) => found.merge(&annotations),
+            Err(error) => left.push(format!("what {} has besides packets: {error}", file.path.display())),
+        }
+    }
+    if !found.is_empty() {
+        left.insert(0, found.to_string());
+    }
+    left
 }
 
 /// Refuses to keep the result in a file that the run writes something else to.

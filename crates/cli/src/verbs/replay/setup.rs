@@ -36,7 +36,11 @@ const FLOWS_UNKNOWN: u64 = 64 << 10;
 const FLOWS_GUESS: std::ops::RangeInclusive<u64> = 1 << 10..=1 << 20;
 
 pub(super) fn set_options(arguments: &Replay) -> SetOptions {
-    let limits = UnpackLimits { bytes_max: arguments.unpack_max, ..UnpackLimits::default() };
+    let limits = UnpackLimits {
+        bytes_max: arguments.unpack_max,
+        ratio_max: arguments.unpack_ratio_max,
+        ..UnpackLimits::default()
+    };
     SetOptions {
         capture: CaptureOptions { map: !arguments.no_mmap, limits },
         passes: if arguments.forever { u32::MAX } else { arguments.passes },
@@ -59,7 +63,7 @@ pub(super) fn engine_config(arguments: &Replay, layout: Layout) -> Result<Engine
     if let Some(seed) = arguments.seed {
         config.hasher = FlowHasher::with_seed(seed);
     }
-    config.decode = DecodeOptions::new().with_decap(arguments.decap);
+    config.decode = arguments.decoding.options()?;
     config.ring_slots = arguments.ring.unwrap_or(RING);
     config.when_full = match arguments.full {
         Some(FullName::Block) | None => WhenFull::Block,

@@ -1,0 +1,140 @@
+//! What packets are made of, and what was not followed, by name.
+
+use std::collections::BTreeMap;
+
+use flowloom::packet::EncapsulationCounts;
+use flowloom::packet::census::Tally;
+use flowloom::packet::decode::Unknown;
+use serde::Serialize;
+
+use super::{counted, grouped};
+
+/// How many packets, and the first of them.
+#[derive(Debug, Serialize)]
+struct Figures {
+    packets: u64,
+    first_packets: Vec<u64>,
+}
+
+#[derive(Debug, Serialize)]
+struct NotFollowed {
+    kind: &'static str,
+    reason: &'static str,
+    #[serde(flatten)]
+    figures: Figures,
+}
+
+#[derive(Debug, Serialize)]
+struct Unfamiliar {
+    what: String,
+    layer: &'static str,
+    number: u64,
+    #[serde(flatten)]
+    figures: Figures,
+}
+
+/// The part of a document about encapsulations.
+#[derive(Debug, Serialize)]
+pub(crate) struct Encapsulations {
+    #[serde(rename = "encapsulations")]
+    followed: BTreeMap<&'static str, Figures>,
+    tunnel_not_followed: Vec<NotFollowed>,
+    unknown: Vec<Unfamiliar>,
+    unknown_others: u64,
+}
+
+impl Encapsulations {
+    pub(crate) fn new(counts: &EncapsulationCounts) -> Self {
+        let figures =
+            |tally: &Tally| Figures { packets: tally.packets, first_packets: tally.first_packets.clone() };
+        let mut unknown: Vec<Unfamiliar> = counts
+            .unknown()
+            .map(|(unknown, tally)| {
+                let (layer, number) = numbered(unknown);
+                Unfamiliar { what: unknown.to_string(), layer, number, figures: figures(tally) }
+            })
+            .collect();
+        unknown.sort_by_key(|entry| std::cmp::Reverse(entry.figures.packets));
+        let mut tunnel_not_followed: Vec<NotFollowed> = counts
+            .tunnel_not_followed()
+            .map(|(kind, reason, tally)| NotFollowed {
+                kind,
+                reason: reason.name(),
+                figures: figures(tally),
+            })
+            .collect();
+        tunnel_not_followed.sort_by_key(|entry| std::cmp::Reverse(entry.figures.packets));
+        Self {
+            followed: counts.followed().map(|(name, tally)| (name, figures(tally))).collect(),
+            tunnel_not_followed,
+            unknown,
+            unknown_others: counts.other_unknown(),
+        }
+    }
+
+    /// Returns one line for those that did not ask for all of them.
+    pub(crate) fn summary(&self) -> Option<String> {
+        let unasked: u64 = of(&self.tunnel_not_followed, |reason| reason == "not_asked");
+        let others: u64 = of(&self.tunnel_not_followed, |reason| reason != "not_asked");
+        let mut parts = Vec::new();
+        if unasked > 0 {
+            parts.push(format!("{} in tunnels (--decap follows them)", counted(unasked, "packet")));
+        }
+        if others > 0 {
+            parts.push(format!("{} in tunnels that cannot be followed (--why)", counted(others, "packet")));
+        }
+        (!parts.is_empty()).then(|| format!("Tunnels     {}", parts.join("   ")))
+    }
+
+    /// Returns all counts, a line each.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let line = |name: &str, figures: &Figures| {
+            let first: Vec<String> = figures.first_packets.iter().map(ToString::to_string).collect();
+            format!(
+                "            {name:<42} {:>10}   first: packet {}",
+                grouped(figures.packets),
+                first.join(", ")
+            )
+        };
+        let mut lines = Vec::new();
+        let mut section = |title: &str, entries: Vec<String>| {
+            if !entries.is_empty() {
+                lines.push(title.to_owned());
+                lines.extend(entries);
+            }
+        };
+        section("Followed", self.followed.iter().map(|(name, figures)| line(name, figures)).collect());
+        section(
+            "Not followed",
+            self.tunnel_not_followed
+                .iter()
+                .map(|entry| line(&format!("{}: {}", entry.kind, entry.reason), &entry.figures))
+                .collect(),
+        );
+        section("Unknown", self.unknown.iter().map(|entry| line(&entry.what, &entry.figures)).collect());
+        if self.unknown_others > 0 {
+            lines.push(format!("            other numbers: {}", counted(self.unknown_others, "packet")));
+        }
+        lines
+    }
+}
+
+fn of(entries: &[NotFollowed], reason: impl Fn(&str) -> bool) -> u64 {
+    entries.iter().filter(|entry| reason(entry.reason)).map(|entry| entry.figures.packets).sum()
+}
+
+/// Returns the layer of an unknown number, and the number.
+fn numbered(unknown: Unknown) -> (&'static str, u64) {
+    match unknown {
+        Unknown::EtherType(number) => ("ether_type", number.into()),
+        Unknown::LinkControl(points) => ("link_control", points.into()),
+        Unknown::Snap { organisation: [a, b, c], kind } => {
+            ("snap", u64::from(u32::from_be_bytes([0, a, b, c])) << 16 | u64::from(kind))
+        }
+        Unknown::Ppp(number) => ("ppp", number.into()),
+        Unknown::UnderLabels(first) => ("mpls", first.into()),
+        Unknown::IpProtocol(number) => ("ip_protocol", number.into()),
+        Unknown::Link(link) => ("link_type", link.0.into()),
+        _ => ("other", 0),
+    }
+}

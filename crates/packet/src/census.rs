@@ -1,0 +1,260 @@
+//! Counts by name: which encapsulations were followed, which were not and why, and which numbers are unknown.
+
+use std::collections::BTreeMap;
+
+use crate::decode::{DecodeOptions, Unknown, explain};
+use crate::link::LinkType;
+use crate::reason::DropReason;
+use crate::view::Headers;
+
+/// First packets that are remembered of each count.
+pub const FIRST_PACKETS_MAX: usize = 4;
+/// Unknown numbers that are told apart; packets of others are counted together.
+const UNKNOWN_MAX: usize = 256;
+
+/// Why a tunnel was not followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum NotFollowed {
+    /// [`decap`](DecodeOptions::decap) is off.
+    NotAsked,
+    /// What is inside gives no key.
+    Inner(DropReason),
+}
+
+impl NotFollowed {
+    /// Returns its name in reports and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NotAsked => "not_asked",
+            Self::Inner(reason) => reason.name(),
+        }
+    }
+}
+
+/// How many packets, and which were the first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Tally {
+    /// Packets.
+    pub packets: u64,
+    /// Numbers of the first ones, at most [`FIRST_PACKETS_MAX`].
+    pub first_packets: Vec<u64>,
+}
+
+impl Tally {
+    fn count(&mut self, number: u64) {
+        self.packets += 1;
+        if self.first_packets.len() < FIRST_PACKETS_MAX {
+            self.first_packets.push(number);
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.packets += other.packets;
+        self.first_packets.extend(&other.first_packets);
+        self.first_packets.sort_unstable();
+        self.first_packets.truncate(FIRST_PACKETS_MAX);
+    }
+}
+
+/// What the packets of a run are made of, by name.
+///
+/// [`look`](Self::look) is cheap for the usual packet: it returns before anything is looked up. Counts of several
+/// threads are added up with [`merge`](Self::merge).
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_packet::census::EncapsulationCounts;
+/// use flowloom_packet::{DecodeOptions, LinkType, decode};
+///
+/// let mut frame = vec![0; 12];
+/// frame.extend([0x08, 0x06]); // ARP
+/// let options = DecodeOptions::new();
+/// let decoded = decode(LinkType::ETHERNET, &frame, options);
+/// let mut counts = EncapsulationCounts::default();
+/// counts.look(1, LinkType::ETHERNET, &frame, options, decoded.as_ref());
+/// let (unknown, tally) = counts.unknown().next().unwrap();
+/// assert_eq!((unknown.to_string().as_str(), tally.packets), ("Ethertype 0x0806 (ARP)", 1));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EncapsulationCounts {
+    followed: BTreeMap<&'static str, Tally>,
+    not_followed: BTreeMap<(&'static str, NotFollowed), Tally>,
+    unknown: BTreeMap<Unknown, Tally>,
+    other_unknown: u64,
+}
+
+impl EncapsulationCounts {
+    /// Takes in packet `number` and what the decoder made of it.
+    #[inline]
+    pub fn look(
+        &mut self,
+        number: u64,
+        link: LinkType,
+        bytes: &[u8],
+        options: DecodeOptions,
+        decoded: Result<&Headers, &DropReason>,
+    ) {
+        const ETHERNET_BYTES: u32 = 14;
+        const TCP: u8 = 6;
+        if let Ok(headers) = decoded
+            && link == LinkType::ETHERNET
+            && headers.network_offset == ETHERNET_BYTES
+            && headers.key.protocol() == TCP
+            && (bytes.get(14) == Some(&0x45) || bytes.get(20) == Some(&TCP))
+        {
+            return;
+        }
+        self.explain(number, link, bytes, options);
+    }
+
+    #[cold]
+    fn explain(&mut self, number: u64, link: LinkType, bytes: &[u8], options: DecodeOptions) {
+        // Tunnels are looked into without `decap` too, so that the report can say what it would show.
+        let explained = explain(link, bytes, options.with_decap(true));
+        let mut names: Vec<&'static str> = Vec::new();
+        for entry in &explained.path {
+            let is_usual = entry.name == "link_ethernet";
+            if is_usual || names.contains(&entry.name) {
+                continue;
+            }
+            names.push(entry.name);
+            if entry.is_tunnel() && !options.decap {
+                self.not_followed.entry((entry.name, NotFollowed::NotAsked)).or_default().count(number);
+            } else {
+                self.followed.entry(entry.name).or_default().count(number);
+            }
+        }
+        for (entry, reason) in &explained.not_followed {
+            let key = (entry.name, NotFollowed::Inner(*reason));
+            self.not_followed.entry(key).or_default().count(number);
+        }
+        // A record that was cut inside a tunnel is of that tunnel.
+        if let (Err(reason), Some(entry)) = (&explained.decoded, explained.path.last())
+            && options.decap
+            && entry.is_tunnel()
+        {
+            self.not_followed.entry((entry.name, NotFollowed::Inner(*reason))).or_default().count(number);
+        }
+        if let Some(unknown) = explained.unknown {
+            if self.unknown.len() < UNKNOWN_MAX || self.unknown.contains_key(&unknown) {
+                self.unknown.entry(unknown).or_default().count(number);
+            } else {
+                self.other_unknown += 1;
+            }
+        }
+    }
+
+    /// Adds other counts to these.
+    pub fn merge(&mut self, other: &Self) {
+        for (name, tally) in &other.followed {
+            self.followed.entry(name).or_default().merge(tally);
+        }
+        for (key, tally) in &other.not_followed {
+            self.not_followed.entry(*key).or_default().merge(tally);
+        }
+        for (unknown, tally) in &other.unknown {
+            if self.unknown.len() < UNKNOWN_MAX || self.unknown.contains_key(unknown) {
+                self.unknown.entry(*unknown).or_default().merge(tally);
+            } else {
+                self.other_unknown += tally.packets;
+            }
+        }
+        self.other_unknown += other.other_unknown;
+    }
+
+    /// Returns the encapsulations that were followed, by name; a packet counts once for each.
+    pub fn followed(&self) -> impl Iterator<Item = (&'static str, &Tally)> {
+        self.followed.iter().map(|(&name, tally)| (name, tally))
+    }
+
+    /// Returns the tunnels that were not followed, by name and reason.
+    pub fn tunnel_not_followed(&self) -> impl Iterator<Item = (&'static str, NotFollowed, &Tally)> {
+        self.not_followed.iter().map(|(&(name, reason), tally)| (name, reason, tally))
+    }
+
+    /// Returns the numbers that the decoder does not know.
+    pub fn unknown(&self) -> impl Iterator<Item = (Unknown, &Tally)> {
+        self.unknown.iter().map(|(&unknown, tally)| (unknown, tally))
+    }
+
+    /// Returns how many packets have an unknown number beyond those that are told apart.
+    pub fn other_unknown(&self) -> u64 {
+        self.other_unknown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decode::decode;
+    use crate::decode::frames::{ethernet, ipv4, on, query, tag, udp};
+
+    fn counted(packets: &[Vec<u8>], decap: bool) -> EncapsulationCounts {
+        let mut counts = EncapsulationCounts::default();
+        let options = DecodeOptions::new().with_decap(decap);
+        for (number, packet) in (1..).zip(packets) {
+            let decoded = decode(LinkType::ETHERNET, packet, options);
+            counts.look(number, LinkType::ETHERNET, packet, options, decoded.as_ref());
+        }
+        counts
+    }
+
+    fn packets() -> Vec<Vec<u8>> {
+        let vxlan = |inner: &[u8]| {
+            ethernet(0x0800, &ipv4(17, &udp(40_000, 4789, &on(&[8, 0, 0, 0, 0, 0, 1, 0], inner))))
+        };
+        vec![
+            ethernet(0x0800, &query()),
+            vxlan(&ethernet(0x0800, &query())),
+            vxlan(&ethernet(0x0806, &[0; 28])),
+            ethernet(0x8100, &tag(5, 0x0806, &[0; 28])),
+            ethernet(0x0800, &ipv4(50, &[7; 40])),
+            ethernet(0x0800, &ipv4(6, &[7; 40])),
+        ]
+    }
+
+    #[test]
+    fn tunnels_are_counted_by_name_whether_asked_for_or_not() {
+        let of = |counts: &EncapsulationCounts| {
+            counts
+                .tunnel_not_followed()
+                .map(|(name, why, tally)| (name, why.name(), tally.packets, tally.first_packets.clone()))
+                .collect::<Vec<_>>()
+        };
+        let plain = counted(&packets(), false);
+        assert_eq!(
+            of(&plain),
+            [
+                ("esp", "encrypted", 1, vec![5]),
+                ("vxlan", "not_asked", 1, vec![2]),
+                ("vxlan", "not_ip", 1, vec![3])
+            ]
+        );
+        let inside = counted(&packets(), true);
+        assert_eq!(of(&inside), [("esp", "encrypted", 1, vec![5]), ("vxlan", "not_ip", 1, vec![3])]);
+        let followed: Vec<_> = inside.followed().map(|(name, tally)| (name, tally.packets)).collect();
+        assert_eq!(followed, [("vlan", 1), ("vxlan", 1)]);
+        let unknown: Vec<String> = inside.unknown().map(|(unknown, _)| unknown.to_string()).collect();
+        assert_eq!(unknown, ["Ethertype 0x0806 (ARP)", "IP protocol 50 (ESP)"]);
+    }
+
+    #[test]
+    fn counts_of_two_threads_add_up() {
+        let all = packets();
+        let mut one = counted(&all, true);
+        one.merge(&counted(&all, true));
+        let tally = one.unknown().next().map(|(_, tally)| (tally.packets, tally.first_packets.clone()));
+        assert_eq!(tally, Some((2, vec![4, 4])));
+    }
+
+    #[test]
+    fn the_list_of_unknown_numbers_is_bounded() {
+        let all: Vec<Vec<u8>> = (0..300).map(|number| ethernet(0xA000 + number, &[0; 46])).collect();
+        let counts = counted(&all, false);
+        assert_eq!(counts.unknown().count(), UNKNOWN_MAX);
+        assert_eq!(counts.other_unknown(), 44);
+    }
+}

@@ -1,0 +1,318 @@
+//! A clock of packet times which one wrong time stamp cannot stop.
+//!
+//! Captures hold packets whose time is wrong by decades. A clock that follows the latest time would stand still behind
+//! such a packet until the end of the capture; one that never goes back would do so behind a clock that was set back.
+//! [`PacketClock`] takes small steps at once and a far one only when several packets in a row agree on it:
+//!
+//! ```text
+//!            behind                    now                      ahead
+//!  ◀─ outlier ─┼──── late: now ────────┼──── step: the stamp ─────┼─ outlier ─▶
+//!              backward_max_ns                      forward_max_ns
+//! ```
+//!
+//! The clock never goes back: after a step back it goes on from where it was, by the differences of the stamps. A packet's
+//! record keeps the packet's own time; only ageing goes by the clock.
+
+/// What [`PacketClock`] takes for plausible.
+///
+/// Fields may be added in any version: a literal ends with `..ClockLimits::default()`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockLimits {
+    /// A step forward that is taken at once, in nanoseconds.
+    pub forward_max_ns: u64,
+    /// How far behind the clock a packet may be that only came late, in nanoseconds.
+    pub backward_max_ns: u64,
+    /// Packets in a row that must agree on a time further off; at least 1.
+    pub agreeing_packets: u32,
+}
+
+impl Default for ClockLimits {
+    /// A day forward, a minute back, three packets.
+    fn default() -> Self {
+        const NS_PER_SECOND: u64 = 1_000_000_000;
+        Self {
+            forward_max_ns: 86_400 * NS_PER_SECOND,
+            backward_max_ns: 60 * NS_PER_SECOND,
+            agreeing_packets: 3,
+        }
+    }
+}
+
+/// What was unusual about packet times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ClockCounts {
+    /// Packets behind the clock, by at most [`backward_max_ns`](ClockLimits::backward_max_ns).
+    pub late: u64,
+    /// The most that such a packet was behind, in nanoseconds.
+    pub late_ns_max: u64,
+    /// Packets too far ahead, with which the clock did not go.
+    pub outliers_ahead: u64,
+    /// Packets too far behind, with which the clock did not go.
+    pub outliers_behind: u64,
+    /// Far steps forward on which packets agreed.
+    pub steps_forward: u64,
+    /// Far steps back on which packets agreed.
+    pub steps_back: u64,
+}
+
+/// A far time on which packets may come to agree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Candidate {
+    is_ahead: bool,
+    /// The latest of its packets, by its own stamp.
+    last_ns: u64,
+    packets: u32,
+}
+
+/// The time that a run has by its packets.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_packet::clock::{ClockLimits, PacketClock};
+///
+/// const SECOND: u64 = 1_000_000_000;
+/// let mut clock = PacketClock::new(ClockLimits::default());
+/// assert_eq!(clock.tick(1_700_000_000 * SECOND), 1_700_000_000 * SECOND);
+/// // A packet of the year 2106 does not move it.
+/// assert_eq!(clock.tick(4_294_967_295 * SECOND), 1_700_000_000 * SECOND);
+/// assert_eq!(clock.tick(1_700_000_001 * SECOND), 1_700_000_001 * SECOND);
+/// assert_eq!(clock.counts().outliers_ahead, 1);
+/// ```
+#[derive(Clone, Debug)]
+pub struct PacketClock {
+    limits: ClockLimits,
+    now_ns: u64,
+    /// What is added to a stamp: the sum of the steps back.
+    offset_ns: u64,
+    begun: bool,
+    candidate: Option<Candidate>,
+    counts: ClockCounts,
+}
+
+impl PacketClock {
+    /// Returns a clock that the first packet sets.
+    #[must_use]
+    pub const fn new(limits: ClockLimits) -> Self {
+        Self {
+            limits,
+            now_ns: 0,
+            offset_ns: 0,
+            begun: false,
+            candidate: None,
+            counts: ClockCounts {
+                late: 0,
+                late_ns_max: 0,
+                outliers_ahead: 0,
+                outliers_behind: 0,
+                steps_forward: 0,
+                steps_back: 0,
+            },
+        }
+    }
+
+    /// Takes in a packet's time stamp, and returns the time by which flows age: never before an earlier answer.
+    #[inline]
+    pub fn tick(&mut self, stamped_ns: u64) -> u64 {
+        let local_ns = stamped_ns.saturating_add(self.offset_ns);
+        if self.begun && local_ns >= self.now_ns && local_ns - self.now_ns <= self.limits.forward_max_ns {
+            self.now_ns = local_ns;
+            self.candidate = None;
+            return local_ns;
+        }
+        self.unusual(stamped_ns, local_ns)
+    }
+
+    #[cold]
+    fn unusual(&mut self, stamped_ns: u64, local_ns: u64) -> u64 {
+        if !self.begun {
+            self.begun = true;
+            self.now_ns = local_ns;
+            return local_ns;
+        }
+        let is_ahead = local_ns > self.now_ns;
+        let behind_ns = self.now_ns.saturating_sub(local_ns);
+        if !is_ahead && behind_ns <= self.limits.backward_max_ns {
+            self.counts.late += 1;
+            self.counts.late_ns_max = self.counts.late_ns_max.max(behind_ns);
+            self.candidate = None;
+            return self.now_ns;
+        }
+        let agreed = self.candidate.filter(|far| {
+            // Ahead any later time agrees: a capture may have a packet a week.
+            let is_near = is_ahead || stamped_ns.saturating_sub(far.last_ns) <= self.limits.forward_max_ns;
+            far.is_ahead == is_ahead
+                && is_near
+                && stamped_ns.saturating_add(self.limits.backward_max_ns) >= far.last_ns
+        });
+        let far = match agreed {
+            Some(far) => Candidate {
+                packets: far.packets.saturating_add(1),
+                last_ns: far.last_ns.max(stamped_ns),
+                ..far
+            },
+            None => Candidate { is_ahead, last_ns: stamped_ns, packets: 1 },
+        };
+        if far.packets < self.limits.agreeing_packets.max(1) {
+            self.candidate = Some(far);
+            *if is_ahead { &mut self.counts.outliers_ahead } else { &mut self.counts.outliers_behind } += 1;
+            return self.now_ns;
+        }
+        self.candidate = None;
+        if is_ahead {
+            self.counts.steps_forward += 1;
+            self.now_ns = local_ns;
+        } else {
+            self.counts.steps_back += 1;
+            self.offset_ns = self.offset_ns.saturating_add(behind_ns);
+        }
+        self.now_ns
+    }
+
+    /// Returns the time of the last answer; 0 before the first packet.
+    #[must_use]
+    pub const fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    /// Returns what was unusual so far.
+    #[must_use]
+    pub const fn counts(&self) -> ClockCounts {
+        self.counts
+    }
+}
+
+impl Default for PacketClock {
+    fn default() -> Self {
+        Self::new(ClockLimits::default())
+    }
+}
+
+impl ClockCounts {
+    /// Adds other counts to these.
+    pub fn merge(&mut self, other: &Self) {
+        self.late += other.late;
+        self.late_ns_max = self.late_ns_max.max(other.late_ns_max);
+        self.outliers_ahead += other.outliers_ahead;
+        self.outliers_behind += other.outliers_behind;
+        self.steps_forward += other.steps_forward;
+        self.steps_back += other.steps_back;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+    const NOW: u64 = 1_700_000_000;
+    const YEAR_2106: u64 = 4_294_967_295;
+
+    fn answers(seconds: &[u64]) -> (Vec<u64>, ClockCounts) {
+        let mut clock = PacketClock::default();
+        let answers = seconds.iter().map(|&stamp| clock.tick(stamp * SECOND) / SECOND).collect();
+        (answers, clock.counts())
+    }
+
+    #[test]
+    fn outliers_of_both_directions_do_not_move_the_clock() {
+        let (times, counts) =
+            answers(&[NOW, YEAR_2106, NOW + 1, 0, NOW + 2, YEAR_2106, 5, YEAR_2106, NOW + 3]);
+        assert_eq!(times, [NOW, NOW, NOW + 1, NOW + 1, NOW + 2, NOW + 2, NOW + 2, NOW + 2, NOW + 3]);
+        assert_eq!((counts.outliers_ahead, counts.outliers_behind), (3, 2));
+        assert_eq!((counts.steps_forward, counts.steps_back), (0, 0));
+    }
+
+    #[test]
+    fn packets_in_a_row_that_agree_move_it_forward() {
+        let later = NOW + 30 * 86_400;
+        let (times, counts) = answers(&[NOW, later, later + 1, later + 2, later + 3]);
+        assert_eq!(times, [NOW, NOW, NOW, later + 2, later + 3]);
+        assert_eq!((counts.steps_forward, counts.outliers_ahead), (1, 2));
+    }
+
+    #[test]
+    fn a_wrong_first_packet_is_healed() {
+        let (times, counts) = answers(&[YEAR_2106, NOW, NOW + 1, NOW + 2, NOW + 3, NOW + 13]);
+        let wrong = YEAR_2106;
+        assert_eq!(
+            times,
+            [wrong, wrong, wrong, wrong, wrong + 1, wrong + 11],
+            "by the differences of the stamps"
+        );
+        assert_eq!((counts.steps_back, counts.outliers_behind), (1, 2));
+    }
+
+    #[test]
+    fn a_step_of_a_wrong_clock_and_back_is_healed_twice() {
+        let wrong = [YEAR_2106, YEAR_2106 + 1, YEAR_2106 + 2];
+        let right = [NOW + 10, NOW + 11, NOW + 12, NOW + 20];
+        let (times, counts) = answers(&[&[NOW][..], &wrong, &right].concat());
+        assert_eq!(times[3], YEAR_2106 + 2);
+        assert_eq!(times[6..], [YEAR_2106 + 2, YEAR_2106 + 10]);
+        assert_eq!((counts.steps_forward, counts.steps_back), (1, 1));
+    }
+
+    #[test]
+    fn a_late_packet_holds_the_clock() {
+        let (times, counts) = answers(&[NOW, NOW + 50, NOW, NOW + 10, NOW + 51]);
+        assert_eq!(times, [NOW, NOW + 50, NOW + 50, NOW + 50, NOW + 51]);
+        assert_eq!((counts.late, counts.late_ns_max), (2, 50 * SECOND));
+    }
+
+    #[test]
+    fn a_packet_a_week_still_moves_it() {
+        let weeks: Vec<u64> = (0..30).map(|week| NOW + week * 7 * 86_400).collect();
+        let (times, counts) = answers(&weeks);
+        assert_eq!(times.last(), weeks.get(27), "every third packet is agreed on");
+        assert_eq!(counts.steps_forward, 9);
+    }
+
+    #[test]
+    fn the_ends_of_the_range_neither_wrap_nor_stop_it() {
+        let mut clock = PacketClock::default();
+        let stamps = [u64::MAX, 0, 1, 2, 3, u64::MAX, u64::MAX, u64::MAX, 0, 0, 0, 1];
+        let times: Vec<u64> = stamps.into_iter().map(|stamp| clock.tick(stamp)).collect();
+        assert!(times.is_sorted());
+        let one = ClockLimits { agreeing_packets: 0, ..ClockLimits::default() };
+        let mut eager = PacketClock::new(one);
+        assert_eq!(
+            [NOW, YEAR_2106].map(|stamp| eager.tick(stamp * SECOND)),
+            [NOW * SECOND, YEAR_2106 * SECOND]
+        );
+    }
+
+    #[test]
+    fn any_stamps_leave_a_clock_that_never_goes_back_and_heals() {
+        // A generator of 64-bit numbers that needs no crate: xorshift.
+        let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+        let mut random = move || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state
+        };
+        for _ in 0..200 {
+            let mut clock = PacketClock::default();
+            let mut last = 0;
+            for _ in 0..200 {
+                let stamp = match random() % 4 {
+                    0 => random(),
+                    1 => random() % (1 << 40),
+                    _ => NOW * SECOND + random() % (1 << 44),
+                };
+                let now = clock.tick(stamp);
+                assert!(now >= last);
+                last = now;
+            }
+            if last > 1 << 63 {
+                continue; // Near the end of the range no time is left to go on by.
+            }
+            // However it was left: regular packets bring it to go by their differences.
+            let base = NOW * SECOND + (1 << 45);
+            let times: Vec<u64> = (0..8).map(|step| clock.tick(base + step * SECOND)).collect();
+            assert_eq!(times[7] - times[5], 2 * SECOND, "{times:?}");
+        }
+    }
+}

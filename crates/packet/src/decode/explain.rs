@@ -1,0 +1,278 @@
+//! What a packet is made of, and where the decoder stopped: for reports, not for the packet path.
+
+use std::cell::RefCell;
+
+use super::DecodeOptions;
+use super::layers::Layers;
+use super::table::Encapsulation;
+use crate::link::LinkType;
+use crate::reason::DropReason;
+use crate::view::Headers;
+
+/// Headers of the path that are kept: more than the decoder follows.
+const PATH_MAX: usize = 40;
+/// Tunnels not followed that are kept of one packet.
+const LEFT_MAX: usize = 16;
+
+/// What the decoder does not know and stopped at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Unknown {
+    /// An Ethertype.
+    EtherType(u16),
+    /// The two access points of a link-control header, destination first.
+    LinkControl(u16),
+    /// A number of an organisation in a subnetwork access point.
+    Snap {
+        /// The organisation.
+        organisation: [u8; 3],
+        /// Its number.
+        kind: u16,
+    },
+    /// A protocol number of PPP.
+    Ppp(u16),
+    /// The first four bits under MPLS labels, which are those of no IP header.
+    UnderLabels(u8),
+    /// An IP protocol whose header has no ports that are known. Such a packet has a key.
+    IpProtocol(u8),
+    /// A link type.
+    Link(LinkType),
+}
+
+impl Unknown {
+    /// Returns the name of the number, where it is a well-known one.
+    pub fn name(self) -> Option<&'static str> {
+        Some(match self {
+            Self::EtherType(0x0806) => "ARP",
+            Self::EtherType(0x0842) => "wake on LAN",
+            Self::EtherType(0x2000) => "CDP",
+            Self::EtherType(0x6002..=0x6004) => "DEC",
+            Self::EtherType(0x8035) => "RARP",
+            Self::EtherType(0x809B | 0x80F3) => "AppleTalk",
+            Self::EtherType(0x8137) | Self::LinkControl(0xE0E0 | 0xFFFF) => "IPX",
+            Self::EtherType(0x8808) => "Ethernet flow control",
+            Self::EtherType(0x8809) => "slow protocols (LACP, OAM)",
+            Self::EtherType(0x8863) => "PPPoE discovery",
+            Self::EtherType(0x886D) => "Intel ANS probe",
+            Self::EtherType(0x888E) => "EAPOL",
+            Self::EtherType(0x8892) => "PROFINET",
+            Self::EtherType(0x88A2) => "ATA over Ethernet",
+            Self::EtherType(0x88A4) => "EtherCAT",
+            Self::EtherType(0x88AB) => "Ethernet POWERLINK",
+            Self::EtherType(0x88B8) => "GOOSE",
+            Self::EtherType(0x88BA) => "IEC 61850 sampled values",
+            Self::EtherType(0x88CC) => "LLDP",
+            Self::EtherType(0x88E3) => "MRP (IEC 62439-2)",
+            Self::EtherType(0x88F7) => "PTP",
+            Self::EtherType(0x88FB) => "PRP supervision",
+            Self::EtherType(0x8902) => "CFM",
+            Self::EtherType(0x8906) => "FCoE",
+            Self::EtherType(0x8914) => "FIP",
+            Self::EtherType(0x8915) => "RoCE",
+            Self::EtherType(0x9000) => "loopback test",
+            Self::LinkControl(0x4242) => "spanning tree",
+            Self::LinkControl(0xF0F0) => "NetBIOS",
+            Self::LinkControl(0xFEFE) => "OSI (IS-IS, CLNP)",
+            Self::Snap { organisation: [0, 0, 0x0C], kind } => match kind {
+                0x2000 => "CDP",
+                0x2003 => "VTP",
+                0x2004 => "DTP",
+                0x010B => "PVST+",
+                0x0111 => "UDLD",
+                _ => "Cisco",
+            },
+            Self::Ppp(0xC021) => "LCP",
+            Self::Ppp(0xC023) => "PAP",
+            Self::Ppp(0xC223) => "CHAP",
+            Self::Ppp(0x8021) => "IPCP",
+            Self::Ppp(0x8057) => "IPv6CP",
+            Self::Ppp(0x80FD) => "CCP",
+            Self::Ppp(0x00FD) => "compressed",
+            Self::IpProtocol(0) => "hop-by-hop options",
+            Self::IpProtocol(2) => "IGMP",
+            Self::IpProtocol(8) => "EGP",
+            Self::IpProtocol(9) => "IGP",
+            Self::IpProtocol(46) => "RSVP",
+            Self::IpProtocol(47) => "GRE",
+            Self::IpProtocol(50) => "ESP",
+            Self::IpProtocol(51) => "AH",
+            Self::IpProtocol(59) => "no next header",
+            Self::IpProtocol(88) => "EIGRP",
+            Self::IpProtocol(89) => "OSPF",
+            Self::IpProtocol(103) => "PIM",
+            Self::IpProtocol(112) => "VRRP",
+            Self::IpProtocol(115) => "L2TPv3",
+            Self::IpProtocol(253 | 254) => "for experiments",
+            _ => return None,
+        })
+    }
+}
+
+impl std::fmt::Display for Unknown {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::EtherType(number) => write!(f, "Ethertype {number:#06x}")?,
+            Self::LinkControl(points) => write!(f, "LLC {points:#06x}")?,
+            Self::Snap { organisation: [a, b, c], kind } => {
+                write!(f, "SNAP {a:02x}-{b:02x}-{c:02x} {kind:#06x}")?;
+            }
+            Self::Ppp(number) => write!(f, "PPP {number:#06x}")?,
+            Self::UnderLabels(first) => write!(f, "MPLS payload {first:#x}")?,
+            Self::IpProtocol(number) => write!(f, "IP protocol {number}")?,
+            Self::Link(link) => return write!(f, "link type {link}"),
+        }
+        match self.name() {
+            Some(name) => write!(f, " ({name})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What is written down during a walk.
+#[derive(Debug, Default)]
+pub(super) struct Trace(RefCell<Steps>);
+
+#[derive(Debug, Default)]
+struct Steps {
+    path: Vec<&'static Encapsulation>,
+    left: Vec<(&'static Encapsulation, DropReason)>,
+    unknown: Option<Unknown>,
+    /// The tunnel's packet is a message of the tunnel's own ends, which carries nothing.
+    is_message: bool,
+}
+
+impl Trace {
+    pub(super) fn enter(&self, entry: &'static Encapsulation) {
+        let mut steps = self.0.borrow_mut();
+        if steps.path.len() < PATH_MAX {
+            steps.path.push(entry);
+        }
+    }
+
+    /// Takes back the last time that an encapsulation was entered, and all behind it.
+    pub(super) fn leave(&self, entry: &'static Encapsulation, reason: DropReason) {
+        let mut steps = self.0.borrow_mut();
+        if let Some(at) = steps.path.iter().rposition(|other| other.name == entry.name) {
+            steps.path.truncate(at);
+        }
+        let is_message = std::mem::take(&mut steps.is_message);
+        if !is_message && steps.left.len() < LEFT_MAX {
+            steps.left.push((entry, reason));
+        }
+    }
+
+    pub(super) fn message(&self) {
+        self.0.borrow_mut().is_message = true;
+    }
+
+    pub(super) fn end(&self, unknown: Unknown) {
+        self.0.borrow_mut().unknown = Some(unknown);
+    }
+}
+
+/// What a packet is made of.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Explanation {
+    /// What [`decode`](super::decode) answers.
+    pub decoded: Result<Headers, DropReason>,
+    /// The encapsulations that were followed, outermost first. Ethernet, IP and transport headers are not among them.
+    pub path: Vec<&'static Encapsulation>,
+    /// Tunnels that the packet may be, which could not be followed, each with the reason.
+    pub not_followed: Vec<(&'static Encapsulation, DropReason)>,
+    /// What the decoder does not know and stopped at.
+    pub unknown: Option<Unknown>,
+}
+
+/// Says what a packet is made of. Decodes as [`decode`](super::decode) does and notes each step; allocates.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_packet::decode::{Unknown, explain};
+/// use flowloom_packet::{DecodeOptions, LinkType};
+///
+/// // A VLAN tag, then a type that is not followed.
+/// let frame = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x81, 0x00, 0, 5, 0x88, 0xCC];
+/// let explained = explain(LinkType::ETHERNET, &frame, DecodeOptions::new());
+/// assert_eq!(explained.path.last().map(|entry| entry.name), Some("vlan"));
+/// assert_eq!(explained.unknown, Some(Unknown::EtherType(0x88CC)));
+/// assert_eq!(Unknown::EtherType(0x88CC).to_string(), "Ethertype 0x88cc (LLDP)");
+/// ```
+pub fn explain(link: LinkType, bytes: &[u8], options: DecodeOptions) -> Explanation {
+    /// Protocols whose ports or identifier are in the key.
+    const WITH_PORTS: [u8; 7] = [1, 6, 17, 33, 58, 132, 136];
+    let trace = Trace::default();
+    let decoded = Layers::new(bytes, options, Some(&trace)).link(link, 0);
+    let Steps { path, left, unknown, .. } = trace.0.into_inner();
+    let unknown = match &decoded {
+        Ok(headers) => {
+            let protocol = headers.tuple().protocol;
+            (!WITH_PORTS.contains(&protocol)).then_some(Unknown::IpProtocol(protocol))
+        }
+        Err(DropReason::Unsupported) => unknown.or(Some(Unknown::Link(link))),
+        Err(_) => unknown,
+    };
+    Explanation { decoded, path, not_followed: left, unknown }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::frames::{ethernet, ipv4, on, query, tag, udp};
+    use super::*;
+
+    fn names(
+        packet: &[u8],
+        decap: bool,
+    ) -> (Vec<&'static str>, Vec<(&'static str, DropReason)>, Option<Unknown>) {
+        let explained = explain(LinkType::ETHERNET, packet, DecodeOptions::new().with_decap(decap));
+        assert_eq!(
+            explained.decoded,
+            crate::decode(LinkType::ETHERNET, packet, DecodeOptions::new().with_decap(decap))
+        );
+        (
+            explained.path.iter().map(|entry| entry.name).collect(),
+            explained.not_followed.iter().map(|(entry, reason)| (entry.name, *reason)).collect(),
+            explained.unknown,
+        )
+    }
+
+    #[test]
+    fn the_path_names_what_was_followed_and_what_was_not() {
+        let vxlan = |inner: &[u8]| {
+            let carried = on(&[8, 0, 0, 0, 0, 0, 1, 0], inner);
+            ethernet(0x8100, &tag(5, 0x0800, &ipv4(17, &udp(40_000, 4789, &carried))))
+        };
+        let followed = vxlan(&ethernet(0x0800, &query()));
+        assert_eq!(names(&followed, true), (vec!["link_ethernet", "vlan", "vxlan"], vec![], None));
+        assert_eq!(names(&followed, false).0, ["link_ethernet", "vlan"]);
+        let discovery = vxlan(&ethernet(0x88CC, &[0; 40]));
+        let (path, left, unknown) = names(&discovery, true);
+        assert_eq!(path, ["link_ethernet", "vlan"]);
+        assert_eq!((left, unknown), (vec![("vxlan", DropReason::NotIp)], None));
+        let hello = ethernet(0x0800, &ipv4(103, &[0x20; 20]));
+        assert_eq!(names(&hello, true).1, [], "a message between routers is no tunnel");
+        let encrypted = ethernet(0x0800, &ipv4(50, &[7; 40]));
+        let (_, left, unknown) = names(&encrypted, true);
+        assert_eq!(left, [("esp", DropReason::Encrypted)]);
+        assert_eq!(unknown, Some(Unknown::IpProtocol(50)));
+    }
+
+    #[test]
+    fn what_is_unknown_has_a_number_and_perhaps_a_name() {
+        let unknown = |packet: &[u8]| names(packet, false).2.map(|unknown| unknown.to_string());
+        let is = |text: &str| Some(text.to_owned());
+        assert_eq!(unknown(&ethernet(0x0806, &[0; 28])), is("Ethertype 0x0806 (ARP)"));
+        assert_eq!(unknown(&ethernet(0xABCD, &[0; 28])), is("Ethertype 0xabcd"));
+        assert_eq!(unknown(&ethernet(38, &[0x42, 0x42, 3])), is("LLC 0x4242 (spanning tree)"));
+        let snap = [0xAA, 0xAA, 3, 0, 0, 0x0C, 0x20, 0];
+        assert_eq!(unknown(&ethernet(38, &snap)), is("SNAP 00-00-0c 0x2000 (CDP)"));
+        let session = [0x11, 0, 0, 1, 0, 4, 0xC0, 0x21, 0, 0];
+        assert_eq!(unknown(&ethernet(0x8864, &session)), is("PPP 0xc021 (LCP)"));
+        assert_eq!(unknown(&ethernet(0x8847, &[0, 1, 1, 64, 0, 0, 0, 0])), is("MPLS payload 0x0"));
+        assert_eq!(unknown(&ethernet(0x0800, &ipv4(89, &[0; 24]))), is("IP protocol 89 (OSPF)"));
+        assert_eq!(unknown(&ethernet(0x0800, &query())), None);
+        let link = explain(LinkType::CAN20B, &[0; 8], DecodeOptions::new());
+        assert_eq!(link.unknown.map(|unknown| unknown.to_string()), is("link type 190 (CAN)"));
+    }
+}

@@ -1,0 +1,263 @@
+//! Encapsulations as data: what the decoder follows besides plain Ethernet, IP and transport headers.
+//!
+//! An [`Encapsulation`] says how a header is recognised, how long it is and what follows, and which document defines
+//! it. Each has test vectors, from which the tests and the fuzz target build packets, so a new entry is a few lines
+//! in one of the tables and needs no change elsewhere.
+//!
+//! | table | recognised by |
+//! | --- | --- |
+//! | [`LINKS`] | the link type of the capture's interface |
+//! | [`ETHER_TYPES`] | an Ethertype: tags, labels, and frames inside frames |
+//! | [`PROTOCOLS`] | an IP protocol number |
+//! | [`UDP`] | a UDP port |
+//! | [`GRE`] | a protocol type of GRE that is no Ethertype, or means more there than as one |
+//! | [`UNDER`] | nothing but its place, as a pseudowire under MPLS labels |
+
+mod ether_types;
+mod gre;
+mod links;
+mod protocols;
+mod udp;
+
+use super::layers::{Decoded, Layers};
+use crate::link::LinkType;
+use crate::reason::DropReason;
+
+pub use ether_types::ETHER_TYPES;
+pub use gre::GRE;
+pub use links::LINKS;
+pub(super) use protocols::{MULTILINK, PSEUDOWIRE};
+pub use protocols::{PROTOCOLS, UNDER};
+pub use udp::UDP;
+
+/// A header that wraps another one.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Encapsulation {
+    /// Its name in reports and options: lower case, words joined by `_`.
+    pub name: &'static str,
+    /// How it is recognised.
+    pub announced: Announced,
+    /// Which document defines it.
+    pub document: &'static str,
+    /// Headers of it, to build packets from.
+    pub examples: &'static [Example],
+    /// How it is read.
+    pub(super) header: Header,
+}
+
+/// How an encapsulation is recognised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Announced {
+    /// By a link type of a capture file.
+    Links(&'static [u16]),
+    /// By an Ethertype.
+    EtherTypes(&'static [u16]),
+    /// By an IP protocol number.
+    Protocols(&'static [u8]),
+    /// By the destination port of UDP.
+    UdpDestination(&'static [u16]),
+    /// By either port of UDP.
+    UdpEither(&'static [u16]),
+    /// By the protocol type of GRE.
+    Gre(&'static [u16]),
+    /// By its place: what it is inside of.
+    Inside(&'static str),
+}
+
+/// A header as it may look, and what a packet carries behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Example {
+    /// The bytes of the header.
+    pub header: &'static [u8],
+    /// What follows the header.
+    pub carries: Carries,
+    /// Bytes behind what follows.
+    pub trailer: &'static [u8],
+}
+
+/// What a packet carries behind a header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Carries {
+    /// What the two bytes at this offset of the header announce; they are still to be written.
+    EtherTypeAt(usize),
+    /// An Ethernet frame.
+    Ethernet,
+    /// An IP packet of either version, which says itself which.
+    AnyIp,
+    /// An IPv4 packet.
+    Ipv4,
+    /// An IPv6 packet.
+    Ipv6,
+}
+
+/// How a header is read.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Header {
+    /// It always has the same length.
+    Fixed { bytes: usize, follows: Follows },
+    /// Its length or what follows depends on its fields.
+    Walk(for<'a> fn(Layers<'a>, usize) -> Decoded),
+}
+
+/// What follows a header of fixed length.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Follows {
+    /// What the Ethertype at this offset of the header announces.
+    EtherTypeAt(usize),
+    Ethernet,
+    AnyIp,
+    Ppp,
+    LinkControl,
+}
+
+const fn carries(header: &'static [u8], carries: Carries) -> Example {
+    Example { header, carries, trailer: &[] }
+}
+
+impl Encapsulation {
+    /// Says whether it is followed only with [`decap`](crate::DecodeOptions::decap).
+    ///
+    /// Link types and tags come before the outermost IP header, so they are always followed.
+    pub fn is_tunnel(&self) -> bool {
+        match self.announced {
+            Announced::Links(_) | Announced::EtherTypes(_) => false,
+            Announced::Protocols(protocols) => protocols != [super::security::AUTHENTICATION],
+            Announced::Inside(outer) => outer == "mpls",
+            _ => true,
+        }
+    }
+
+    /// Returns the reason to give when the record ends inside the header.
+    fn cut(&self) -> DropReason {
+        if self.is_tunnel() { DropReason::TruncatedTunnel } else { DropReason::TruncatedLink }
+    }
+}
+
+impl Layers<'_> {
+    /// Decodes from a header of the table on.
+    pub(super) fn enter(self, entry: &'static Encapsulation, at: usize) -> Decoded {
+        if let Some(trace) = self.trace {
+            trace.enter(entry);
+        }
+        match entry.header {
+            Header::Walk(walk) => walk(self, at),
+            Header::Fixed { bytes, follows } => {
+                let header = self.bytes.get(at..).and_then(|rest| rest.get(..bytes)).ok_or(entry.cut())?;
+                let is_tag = matches!(entry.announced, Announced::EtherTypes(_));
+                let layers = if is_tag { self.deeper()? } else { self };
+                let at = at + bytes;
+                match follows {
+                    Follows::EtherTypeAt(offset) => {
+                        layers.ether_type(u16::from_be_bytes([header[offset], header[offset + 1]]), at)
+                    }
+                    Follows::Ethernet => layers.ethernet(at),
+                    Follows::AnyIp => layers.ip_by_version(at, entry.cut()),
+                    Follows::Ppp => layers.ppp(at),
+                    Follows::LinkControl => layers.llc(at),
+                }
+            }
+        }
+    }
+}
+
+/// Returns every encapsulation, table after table.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_packet::decode::table;
+/// let vxlan = table::all().find(|entry| entry.name == "vxlan").unwrap();
+/// assert!(vxlan.is_tunnel() && vxlan.document.contains("RFC 7348"));
+/// ```
+pub fn all() -> impl Iterator<Item = &'static Encapsulation> {
+    [LINKS, ETHER_TYPES, PROTOCOLS, UDP, GRE, UNDER].into_iter().flatten()
+}
+
+/// Returns the entry of a link type.
+pub(crate) fn of_link(link: LinkType) -> Option<&'static Encapsulation> {
+    LINKS.iter().find(|entry| matches!(entry.announced, Announced::Links(links) if links.contains(&link.0)))
+}
+
+/// Returns the entry of an Ethertype.
+pub(super) fn of_ether_type(ether_type: u16) -> Option<&'static Encapsulation> {
+    ETHER_TYPES.iter().find(
+        |entry| matches!(entry.announced, Announced::EtherTypes(types) if types.contains(&ether_type)),
+    )
+}
+
+/// Returns the entry of an IP protocol.
+pub(super) fn of_protocol(protocol: u8) -> Option<&'static Encapsulation> {
+    PROTOCOLS.iter().find(
+        |entry| matches!(entry.announced, Announced::Protocols(numbers) if numbers.contains(&protocol)),
+    )
+}
+
+/// Returns the entry of a protocol type of GRE.
+pub(super) fn of_gre(protocol: u16) -> Option<&'static Encapsulation> {
+    GRE.iter().find(|entry| matches!(entry.announced, Announced::Gre(types) if types.contains(&protocol)))
+}
+
+/// Returns the entry of a pair of UDP ports.
+pub(super) fn of_udp(source: u16, destination: u16) -> Option<&'static Encapsulation> {
+    // Most datagrams are no tunnel: the low bytes of their ports say so.
+    if !UDP_LOW_BYTES[usize::from(source & 0xFF)] && !UDP_LOW_BYTES[usize::from(destination & 0xFF)] {
+        return None;
+    }
+    UDP.iter().find(|entry| match entry.announced {
+        Announced::UdpDestination(ports) => ports.contains(&destination),
+        Announced::UdpEither(ports) => ports.contains(&destination) || ports.contains(&source),
+        _ => false,
+    })
+}
+
+/// Which low bytes the ports of [`UDP`] have.
+static UDP_LOW_BYTES: [bool; 256] = {
+    let mut low_bytes = [false; 256];
+    let mut entry = 0;
+    while entry < UDP.len() {
+        if let Announced::UdpDestination(ports) | Announced::UdpEither(ports) = UDP[entry].announced {
+            let mut at = 0;
+            while at < ports.len() {
+                low_bytes[(ports[at] & 0xFF) as usize] = true;
+                at += 1;
+            }
+        }
+        entry += 1;
+    }
+    low_bytes
+};
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_and_numbers_are_distinct() {
+        let mut names = BTreeSet::new();
+        let mut numbers = BTreeSet::new();
+        for entry in all() {
+            assert!(names.insert(entry.name), "{} is in the tables twice", entry.name);
+            assert!(!entry.document.is_empty() && !entry.examples.is_empty(), "{}", entry.name);
+            let of: Vec<(u8, u16)> = match entry.announced {
+                Announced::Links(links) => links.iter().map(|&link| (0, link)).collect(),
+                Announced::EtherTypes(types) => types.iter().map(|&kind| (1, kind)).collect(),
+                Announced::Protocols(protocols) => protocols.iter().map(|&one| (2, one.into())).collect(),
+                Announced::UdpDestination(ports) | Announced::UdpEither(ports) => {
+                    ports.iter().map(|&port| (3, port)).collect()
+                }
+                Announced::Gre(types) => types.iter().map(|&kind| (4, kind)).collect(),
+                Announced::Inside(_) => Vec::new(),
+            };
+            for number in of {
+                assert!(numbers.insert(number), "{}: {number:?} is announced twice", entry.name);
+            }
+        }
+        assert!(names.len() > 90, "{}", names.len());
+    }
+}
