@@ -26,6 +26,7 @@
 
 mod accounted;
 mod columns;
+mod community_id;
 mod connection;
 mod direction;
 mod end;
@@ -42,7 +43,8 @@ use flowloom_engine::{App, Composed, FlowState, Verdict};
 use flowloom_packet::PacketView;
 
 pub use accounted::{Accounted, Cut};
-pub use columns::{RecordColumn, RecordValue, reference};
+pub use columns::{ColumnGroup, RecordColumn, RecordValue, reference};
+pub use community_id::CommunityId;
 pub use direction::DirectionBasis;
 pub use end::{EndReason, EndedBy, ended_by};
 pub use record::AccountingRecord;
