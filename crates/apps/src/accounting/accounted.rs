@@ -128,6 +128,25 @@ impl Accounted {
         };
     }
 
+    /// The columns, and that of further fields.
+    pub(super) const COLUMNS_AND_FIELDS: &'static [&'static str] = &[
+        "start_ns",
+        "end_ns",
+        "packets_low_to_high",
+        "packets_high_to_low",
+        "bytes_low_to_high",
+        "bytes_high_to_low",
+        "ip_bytes_low_to_high",
+        "ip_bytes_high_to_low",
+        "tcp_flags_low_to_high",
+        "tcp_flags_high_to_low",
+        "source_end",
+        "direction",
+        "closed",
+        "icmp_type_code",
+        "fields_digest",
+    ];
+
     fn is_empty(&self) -> bool {
         self.seen == [0, 0]
     }
@@ -321,22 +340,10 @@ pub(super) fn opening(packet: &PacketView<'_>) -> Option<bool> {
 }
 
 impl FlowState for Accounted {
-    const COLUMNS: &'static [&'static str] = &[
-        "start_ns",
-        "end_ns",
-        "packets_low_to_high",
-        "packets_high_to_low",
-        "bytes_low_to_high",
-        "bytes_high_to_low",
-        "ip_bytes_low_to_high",
-        "ip_bytes_high_to_low",
-        "tcp_flags_low_to_high",
-        "tcp_flags_high_to_low",
-        "source_end",
-        "direction",
-        "closed",
-        "icmp_type_code",
-    ];
+    const COLUMNS: &'static [&'static str] = match Self::COLUMNS_AND_FIELDS.split_last() {
+        Some((_, columns)) => columns,
+        None => &[],
+    };
     const SEPARATE: bool = true;
 
     fn values(&self, out: &mut Vec<FlowValue>) {

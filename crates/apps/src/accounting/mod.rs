@@ -30,6 +30,7 @@ mod community_id;
 mod connection;
 mod direction;
 mod end;
+pub mod fields;
 pub mod ipfix;
 #[cfg(test)]
 mod laws;
