@@ -157,7 +157,10 @@ fn merging_keeps_the_first_name() {
     merged.merge(named.clone());
     assert_eq!(merged.protocol(), Some("ssh"));
     let (state, sums) = (FlowValue::Word("matched"), [2, 200, 2, 12, 0, 0].map(FlowValue::Count));
-    assert_eq!(values(&merged), [&[FlowValue::Word("ssh"), state][..], &sums].concat());
+    assert_eq!(
+        values(&merged),
+        [&[FlowValue::Word("ssh"), state][..], &sums, &[FlowValue::Word("low")]].concat()
+    );
     assert_eq!(values(&open)[1], FlowValue::Word("no-match-yet"));
     // What is said twice, and what is missing.
     let narrow = self::plan(L7Options { window_bytes: 64, ..L7Options::default() });

@@ -6,11 +6,9 @@ use flowloom_packet::PacketView;
 use flowloom_packet::icmp::{ICMP, ICMPV6};
 
 use super::EndReason;
-use super::connection::{ACK, Connection, FIN, Judgement, RST, SYN, Segment};
-use super::direction::{DirectionBasis, Initiator};
+use super::connection::{Connection, FIN, Judgement, RST, SYN, Segment};
+use super::direction::{DirectionBasis, Initiator, has_tcp_header, opening};
 use crate::save_state::{SaveState, put, words};
-
-const TCP: u8 = 6;
 
 /// Bits of [`Accounted::seen`] that count packets: a thousand million of them a second for three days.
 const PACKETS: u64 = (1 << FLAGS_SHIFT) - 1;
@@ -196,8 +194,7 @@ impl Accounted {
                 (self.message, self.marks) = (*message, self.marks | HAS_MESSAGE);
             }
         }
-        let basis = if protocol == TCP { DirectionBasis::Arbitrary } else { DirectionBasis::FirstPacket };
-        self.initiator.improve(Initiator::new(headers.direction, basis));
+        self.initiator.improve(Initiator::of_packet(packet));
         if let Some(acknowledges) = opening(packet) {
             self.marks |= if acknowledges { BEGAN_ANSWERING } else { BEGAN_OPENING };
             self.marks |= if headers.direction == Direction::HighToLow { BEGAN_HIGH } else { 0 };
@@ -211,15 +208,10 @@ impl Accounted {
         let headers = &packet.headers;
         let (way, flags) = (headers.direction.index(), headers.tcp_flags);
         let segment = Segment::of(packet);
-        if let Some(acknowledges) = opening(packet) {
+        if opening(packet).is_some() {
             let is_first = self.packets() == [1, 0] || self.packets() == [0, 1];
             self.connection.open(way, flags, packet, segment, is_first);
-            let (source, basis) = if acknowledges {
-                (headers.direction.reversed(), DirectionBasis::SynAck)
-            } else {
-                (headers.direction, DirectionBasis::Syn)
-            };
-            self.initiator.improve(Initiator::new(source, basis));
+            self.initiator.improve(Initiator::of_packet(packet));
         } else if flags & RST != 0 {
             self.connection.reset(way, flags, segment);
         } else if flags & FIN != 0 {
@@ -325,18 +317,6 @@ impl Accounted {
             _ => Composed::NeedsPackets,
         }
     }
-}
-
-#[inline(always)]
-fn has_tcp_header(packet: &PacketView<'_>) -> bool {
-    packet.headers.key.protocol() == TCP && !packet.headers.later_fragment
-}
-
-/// Says of a packet that opens a connection (a SYN without FIN and RST) whether it acknowledges another SYN.
-#[inline(always)]
-pub(super) fn opening(packet: &PacketView<'_>) -> Option<bool> {
-    let flags = packet.headers.tcp_flags;
-    (flags & (SYN | FIN | RST) == SYN && has_tcp_header(packet)).then_some(flags & ACK != 0)
 }
 
 impl FlowState for Accounted {

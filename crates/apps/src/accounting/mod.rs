@@ -28,7 +28,7 @@ mod accounted;
 mod columns;
 mod community_id;
 mod connection;
-mod direction;
+pub(crate) mod direction;
 mod end;
 pub mod fields;
 pub mod ipfix;
@@ -88,7 +88,7 @@ impl App for Accounting {
 
     #[inline(always)]
     fn next_record(&self, packet: &PacketView<'_>, flow: &mut Accounted) -> Option<Accounted> {
-        if accounted::opening(packet).is_some() && flow.ends_before_opening(packet) {
+        if direction::opening(packet).is_some() && flow.ends_before_opening(packet) {
             return Some(Accounted::default());
         }
         let age_ns = packet.time_ns.saturating_sub(flow.times_ns().0);
