@@ -47,6 +47,7 @@ pub mod firewall;
 pub mod l7_filter;
 pub mod null;
 pub mod save_state;
+pub mod source_way;
 pub mod tcp_tracker;
 
 pub use flowloom_classifier as classifier;
@@ -62,6 +63,7 @@ pub use firewall::Firewall;
 pub use l7_filter::{L7Error, L7Filter, L7Flow, L7Options, L7Plan, L7State, L7Totals};
 pub use null::{NoState, Null};
 pub use save_state::SaveState;
+pub use source_way::SourceWay;
 pub use tcp_tracker::{TcpFlow, TcpState, TcpTracker};
 
 #[cfg(doctest)]

@@ -1,8 +1,11 @@
 //! Flow accounting and connection state: packets, bytes, times and TCP flags, per direction.
 
 use flowloom_engine::{App, Composed, FlowState, FlowValue, Verdict};
+use flowloom_flow_key::Direction;
 use flowloom_packet::PacketView;
 
+use crate::accounting::DirectionBasis;
+use crate::accounting::direction::Initiator;
 use crate::save_state::{SaveState, put, words};
 
 const FIN: u16 = 1;
@@ -104,6 +107,7 @@ pub struct TcpFlow {
     /// Bits 0 and 1: which directions have sent FIN since the connection was last opened. The others are what
     /// composing needs beside the state.
     facts: u8,
+    initiator: Initiator,
 }
 
 /// A SYN without ACK was seen: the state does not depend on what came before it.
@@ -138,6 +142,11 @@ impl TcpFlow {
         (self.first_ns, self.last_ns)
     }
 
+    /// Returns the way of packets from the flow's source, and how it is known: as of accounting records.
+    pub fn source(&self) -> (Direction, DirectionBasis) {
+        (self.initiator.way(), self.initiator.basis())
+    }
+
     /// Returns where the connection stands.
     pub fn state(&self) -> TcpState {
         self.state
@@ -166,6 +175,7 @@ impl TcpFlow {
             self.flags[way] |= later.flags[way];
         }
         self.last_ns = later.last_ns;
+        self.initiator.improve(later.initiator);
     }
 
     /// Returns the state after packets that left `later` behind on their own.
@@ -216,6 +226,8 @@ impl FlowState for TcpFlow {
         "tcp_flags_high_to_low",
         "tcp_state",
         "order_digest",
+        "source_end",
+        "direction",
     ];
 
     fn values(&self, out: &mut Vec<FlowValue>) {
@@ -230,6 +242,8 @@ impl FlowState for TcpFlow {
             FlowValue::Bits(u64::from(self.flags[1])),
             FlowValue::Word(self.state.name()),
             FlowValue::Bits(self.order),
+            FlowValue::Word(if self.initiator.way() == Direction::HighToLow { "high" } else { "low" }),
+            FlowValue::Word(self.initiator.basis().name()),
         ]);
     }
 
@@ -245,22 +259,24 @@ impl FlowState for TcpFlow {
 }
 
 impl SaveState for TcpFlow {
-    const BYTES: usize = 62;
+    const BYTES: usize = 63;
 
     fn save(&self, out: &mut Vec<u8>) {
-        let Self { packets, bytes, first_ns, last_ns, order, flags, state, facts } = self;
+        let Self { packets, bytes, first_ns, last_ns, order, flags, state, facts, initiator } = self;
         put(out, &[packets[0], packets[1], bytes[0], bytes[1], *first_ns, *last_ns, *order]);
         let [low, high] = flags.map(u16::to_le_bytes);
-        out.extend_from_slice(&[low[0], low[1], high[0], high[1], *state as u8, *facts]);
+        let rest = [*state as u8, *facts, initiator.to_byte()];
+        out.extend_from_slice(&[low[0], low[1], high[0], high[1], rest[0], rest[1], rest[2]]);
     }
 
     fn load(bytes: &[u8]) -> Option<Self> {
         let ([a, b, c, d, first_ns, last_ns, order], rest) = words(bytes)?;
-        let &[low, low_ae, high, high_ae, state, facts] = rest else { return None };
+        let &[low, low_ae, high, high_ae, state, facts, initiator] = rest else { return None };
         let state = TcpState::ALL.into_iter().find(|known| *known as u8 == state)?;
         let (packets, bytes, flags) = ([a, b], [c, d], [[low, low_ae], [high, high_ae]]);
         let flags = flags.map(u16::from_le_bytes);
-        Some(Self { packets, bytes, first_ns, last_ns, order, flags, state, facts })
+        let initiator = Initiator::from_byte(initiator)?;
+        Some(Self { packets, bytes, first_ns, last_ns, order, flags, state, facts, initiator })
     }
 }
 
@@ -279,6 +295,7 @@ impl App for TcpTracker {
         let flags = packet.headers.tcp_flags;
         if flow.packets == [0, 0] {
             flow.first_ns = packet.time_ns;
+            flow.initiator = Initiator::of_packet(packet);
         }
         flow.packets[way] += 1;
         flow.bytes[way] += u64::from(packet.wire_bytes);
@@ -289,6 +306,9 @@ impl App for TcpTracker {
             if flags & (SYN | FIN | RST) != 0 || !settled {
                 if flags & (SYN | ACK | RST) == SYN {
                     flow.facts = OPENED;
+                }
+                if flags & SYN != 0 {
+                    flow.initiator.improve(Initiator::of_packet(packet));
                 }
                 flow.state = flow.state.after(flags, flow.facts >> (1 - way) & 1 != 0);
                 flow.facts |= ((flags & FIN) as u8) << way;
@@ -358,6 +378,16 @@ mod tests {
         assert_eq!(flow.bytes(), [240, 180]);
         assert_eq!(flow.times_ns(), (1000, 7000));
         assert_eq!(flow.flags(), [SYN | ACK | FIN, SYN | ACK | FIN]);
+    }
+
+    #[test]
+    fn the_source_sent_the_syn_or_received_its_answer_or_sent_first() {
+        use Direction::{HighToLow, LowToHigh};
+        let talk = [(true, SYN), (false, SYN | ACK), (true, ACK)];
+        assert_eq!(feed(&talk).source(), (LowToHigh, DirectionBasis::Syn));
+        assert_eq!(feed(&talk[1..]).source(), (LowToHigh, DirectionBasis::SynAck));
+        assert_eq!(feed(&[(false, ACK), (true, ACK)]).source(), (HighToLow, DirectionBasis::Arbitrary));
+        assert_eq!(feed(&[(false, ACK), (true, SYN)]).source(), (LowToHigh, DirectionBasis::Syn));
     }
 
     #[test]

@@ -6,11 +6,9 @@ use flowloom_packet::PacketView;
 use flowloom_packet::icmp::{ICMP, ICMPV6};
 
 use super::EndReason;
-use super::connection::{ACK, Connection, FIN, Judgement, RST, SYN, Segment};
-use super::direction::{DirectionBasis, Initiator};
+use super::connection::{Connection, FIN, Judgement, RST, SYN, Segment};
+use super::direction::{DirectionBasis, Initiator, has_tcp_header, opening};
 use crate::save_state::{SaveState, put, words};
-
-const TCP: u8 = 6;
 
 /// Bits of [`Accounted::seen`] that count packets: a thousand million of them a second for three days.
 const PACKETS: u64 = (1 << FLAGS_SHIFT) - 1;
@@ -128,6 +126,25 @@ impl Accounted {
         };
     }
 
+    /// The columns, and that of further fields.
+    pub(super) const COLUMNS_AND_FIELDS: &'static [&'static str] = &[
+        "start_ns",
+        "end_ns",
+        "packets_low_to_high",
+        "packets_high_to_low",
+        "bytes_low_to_high",
+        "bytes_high_to_low",
+        "ip_bytes_low_to_high",
+        "ip_bytes_high_to_low",
+        "tcp_flags_low_to_high",
+        "tcp_flags_high_to_low",
+        "source_end",
+        "direction",
+        "closed",
+        "icmp_type_code",
+        "fields_digest",
+    ];
+
     fn is_empty(&self) -> bool {
         self.seen == [0, 0]
     }
@@ -177,8 +194,7 @@ impl Accounted {
                 (self.message, self.marks) = (*message, self.marks | HAS_MESSAGE);
             }
         }
-        let basis = if protocol == TCP { DirectionBasis::Arbitrary } else { DirectionBasis::FirstPacket };
-        self.initiator.improve(Initiator::new(headers.direction, basis));
+        self.initiator.improve(Initiator::of_packet(packet));
         if let Some(acknowledges) = opening(packet) {
             self.marks |= if acknowledges { BEGAN_ANSWERING } else { BEGAN_OPENING };
             self.marks |= if headers.direction == Direction::HighToLow { BEGAN_HIGH } else { 0 };
@@ -192,15 +208,10 @@ impl Accounted {
         let headers = &packet.headers;
         let (way, flags) = (headers.direction.index(), headers.tcp_flags);
         let segment = Segment::of(packet);
-        if let Some(acknowledges) = opening(packet) {
+        if opening(packet).is_some() {
             let is_first = self.packets() == [1, 0] || self.packets() == [0, 1];
             self.connection.open(way, flags, packet, segment, is_first);
-            let (source, basis) = if acknowledges {
-                (headers.direction.reversed(), DirectionBasis::SynAck)
-            } else {
-                (headers.direction, DirectionBasis::Syn)
-            };
-            self.initiator.improve(Initiator::new(source, basis));
+            self.initiator.improve(Initiator::of_packet(packet));
         } else if flags & RST != 0 {
             self.connection.reset(way, flags, segment);
         } else if flags & FIN != 0 {
@@ -308,35 +319,11 @@ impl Accounted {
     }
 }
 
-#[inline(always)]
-fn has_tcp_header(packet: &PacketView<'_>) -> bool {
-    packet.headers.key.protocol() == TCP && !packet.headers.later_fragment
-}
-
-/// Says of a packet that opens a connection (a SYN without FIN and RST) whether it acknowledges another SYN.
-#[inline(always)]
-pub(super) fn opening(packet: &PacketView<'_>) -> Option<bool> {
-    let flags = packet.headers.tcp_flags;
-    (flags & (SYN | FIN | RST) == SYN && has_tcp_header(packet)).then_some(flags & ACK != 0)
-}
-
 impl FlowState for Accounted {
-    const COLUMNS: &'static [&'static str] = &[
-        "start_ns",
-        "end_ns",
-        "packets_low_to_high",
-        "packets_high_to_low",
-        "bytes_low_to_high",
-        "bytes_high_to_low",
-        "ip_bytes_low_to_high",
-        "ip_bytes_high_to_low",
-        "tcp_flags_low_to_high",
-        "tcp_flags_high_to_low",
-        "source_end",
-        "direction",
-        "closed",
-        "icmp_type_code",
-    ];
+    const COLUMNS: &'static [&'static str] = match Self::COLUMNS_AND_FIELDS.split_last() {
+        Some((_, columns)) => columns,
+        None => &[],
+    };
 
     fn values(&self, out: &mut Vec<FlowValue>) {
         let (packets, flags) = (self.packets(), self.flags());

@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 use std::net::IpAddr;
 
-use super::AccountingRecord;
+use super::{AccountingRecord, CommunityId};
 
 /// One value of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub enum RecordValue {
     Bits(u64),
     /// One of a fixed set of words.
     Word(&'static str),
+    /// A Community ID.
+    CommunityId(CommunityId),
     /// The record has no such value. Text has an empty field, JSON `null`.
     None,
 }
@@ -28,6 +30,7 @@ impl fmt::Display for RecordValue {
             Self::Number(number) => number.fmt(f),
             Self::Bits(bits) => write!(f, "{bits:#x}"),
             Self::Word(word) => word.fmt(f),
+            Self::CommunityId(id) => id.fmt(f),
             Self::None => Ok(()),
         }
     }
@@ -37,6 +40,18 @@ impl<T: Into<u64>> From<Option<T>> for RecordValue {
     fn from(number: Option<T>) -> Self {
         number.map_or(Self::None, |number| Self::Number(number.into()))
     }
+}
+
+/// When a column is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ColumnGroup {
+    /// Where no columns are asked for, too.
+    Default,
+    /// On request: it costs time.
+    Extra,
+    /// On request: it is for those who look into the program.
+    Internal,
 }
 
 /// A column of records.
@@ -51,8 +66,8 @@ pub struct RecordColumn {
     pub ipfix: &'static [(u16, &'static str)],
     /// What it says, in a sentence.
     pub description: &'static str,
-    /// Whether it is for those who look into the program, and shown on request only.
-    pub is_internal: bool,
+    /// When it is written.
+    pub group: ColumnGroup,
     value: fn(&AccountingRecord) -> RecordValue,
 }
 
@@ -62,7 +77,7 @@ impl RecordColumn {
 
     /// Returns the columns that are written where none are asked for.
     pub fn defaults() -> impl Iterator<Item = &'static Self> {
-        COLUMNS.iter().filter(|column| !column.is_internal)
+        COLUMNS.iter().filter(|column| column.group == ColumnGroup::Default)
     }
 
     /// Returns a record's value.
@@ -85,7 +100,7 @@ const fn column(
     description: &'static str,
     value: fn(&AccountingRecord) -> RecordValue,
 ) -> RecordColumn {
-    RecordColumn { name, unit, ipfix, description, is_internal: false, value }
+    RecordColumn { name, unit, ipfix, description, group: ColumnGroup::Default, value }
 }
 
 const fn internal(
@@ -94,7 +109,7 @@ const fn internal(
     description: &'static str,
     value: fn(&AccountingRecord) -> RecordValue,
 ) -> RecordColumn {
-    RecordColumn { name, unit, ipfix: &[], description, is_internal: true, value }
+    RecordColumn { name, unit, ipfix: &[], description, group: ColumnGroup::Internal, value }
 }
 
 const COLUMNS: &[RecordColumn] = &[
@@ -252,6 +267,14 @@ const COLUMNS: &[RecordColumn] = &[
          ports (3); `end` of the input (4); `evicted` from a full table (5). In parentheses: in IPFIX.",
         |record| RecordValue::Word(record.end_reason.name()),
     ),
+    RecordColumn {
+        name: "community_id",
+        unit: "text",
+        ipfix: &[],
+        description: "The Community ID, version 1 with seed 0: a name for the flow that other tools give it too.",
+        group: ColumnGroup::Extra,
+        value: |record| RecordValue::CommunityId(record.community_id()),
+    },
     internal(
         "icmp_identifier",
         "number",
@@ -283,12 +306,16 @@ const COLUMNS: &[RecordColumn] = &[
 #[must_use]
 pub fn reference() -> String {
     let mut page = String::from(INTRODUCTION);
-    for (heading, is_internal) in [("Columns", false), ("Internal columns, on request", true)] {
+    for (heading, group) in [
+        ("Columns", ColumnGroup::Default),
+        ("Further columns, on request", ColumnGroup::Extra),
+        ("Internal columns, on request", ColumnGroup::Internal),
+    ] {
         let _ = write!(
             page,
             "\n## {heading}\n\n| Column | Unit | IPFIX | What it says |\n| --- | --- | --- | --- |\n"
         );
-        for column in COLUMNS.iter().filter(|column| column.is_internal == is_internal) {
+        for column in COLUMNS.iter().filter(|column| column.group == group) {
             let elements: Vec<String> =
                 column.ipfix.iter().map(|(number, name)| format!("`{name}` ({number})")).collect();
             let elements = if elements.is_empty() { String::from("–") } else { elements.join(", ") };
@@ -333,7 +360,7 @@ mod tests {
             assert_eq!(RecordColumn::named(column.name).map(|found| found.name), Some(column.name));
         }
         assert!(RecordColumn::named("first_sender").is_none());
-        assert!(RecordColumn::defaults().all(|column| !column.is_internal));
+        assert!(RecordColumn::defaults().count() < COLUMNS.len());
     }
 
     #[test]

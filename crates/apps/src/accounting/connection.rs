@@ -64,6 +64,18 @@ impl Segment {
         })
     }
 
+    /// Returns the number that the segment begins with and the one behind it; SYN and FIN have numbers too.
+    #[inline(always)]
+    pub(super) fn range(&self, flags: u16) -> (u32, u32) {
+        let controls = u32::from(flags & SYN != 0) + u32::from(flags & FIN != 0);
+        (self.sequence, self.sequence.wrapping_add(self.payload_bytes).wrapping_add(controls))
+    }
+
+    /// Says whether it announces a window of 0.
+    pub(super) fn is_closed(&self) -> bool {
+        self.window == 0
+    }
+
     /// Returns a SYN or SYN+ACK with these numbers, of which nothing else is known.
     pub(super) fn opening(sequence: u32, acknowledgement: u32) -> Self {
         Self { sequence, acknowledgement, window: 0, payload_bytes: 0 }
@@ -167,9 +179,7 @@ impl Connection {
     /// Takes in a segment of a side, without the judgements that SYN, FIN and RST need.
     #[inline(always)]
     pub(super) fn take(&mut self, side: usize, flags: u16, segment: &Segment) {
-        let controls = u32::from(flags & SYN != 0) + u32::from(flags & FIN != 0);
-        let length = segment.payload_bytes.wrapping_add(controls);
-        self.end[side] = segment.sequence.wrapping_add(length);
+        self.end[side] = segment.range(flags).1;
         self.set(SENT, side);
         if flags & ACK != 0 {
             self.acknowledged[side] = segment.acknowledgement;

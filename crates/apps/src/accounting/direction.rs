@@ -1,6 +1,11 @@
 //! Which end of a flow is its source, and how that is known.
 
 use flowloom_flow_key::Direction;
+use flowloom_packet::PacketView;
+
+use super::connection::{ACK, FIN, RST, SYN};
+
+const TCP: u8 = 6;
 
 /// How the source of a record is known. The source is the same in all records of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,9 +49,21 @@ impl DirectionBasis {
     }
 }
 
+#[inline(always)]
+pub(crate) fn has_tcp_header(packet: &PacketView<'_>) -> bool {
+    packet.headers.key.protocol() == TCP && !packet.headers.later_fragment
+}
+
+/// Says of a packet that opens a connection (a SYN without FIN and RST) whether it acknowledges another SYN.
+#[inline(always)]
+pub(crate) fn opening(packet: &PacketView<'_>) -> Option<bool> {
+    let flags = packet.headers.tcp_flags;
+    (flags & (SYN | FIN | RST) == SYN && has_tcp_header(packet)).then_some(flags & ACK != 0)
+}
+
 /// The initiator of a flow, in one byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Initiator {
+pub(crate) struct Initiator {
     /// Bit 0: it is the high endpoint. Bits 1 and 2: the basis. Bit 3: it is known.
     bits: u8,
 }
@@ -54,35 +71,46 @@ pub(super) struct Initiator {
 const KNOWN: u8 = 1 << 3;
 
 impl Initiator {
-    pub(super) fn new(way: Direction, basis: DirectionBasis) -> Self {
+    pub(crate) fn new(way: Direction, basis: DirectionBasis) -> Self {
         Self { bits: KNOWN | (basis as u8) << 1 | way as u8 }
     }
 
-    pub(super) fn is_known(self) -> bool {
+    /// Returns the initiator that a packet tells by itself; where it opens no connection, as the first packet of its flow.
+    pub(crate) fn of_packet(packet: &PacketView<'_>) -> Self {
+        let way = packet.headers.direction;
+        match opening(packet) {
+            Some(false) => Self::new(way, DirectionBasis::Syn),
+            Some(true) => Self::new(way.reversed(), DirectionBasis::SynAck),
+            None if packet.headers.key.protocol() == TCP => Self::new(way, DirectionBasis::Arbitrary),
+            None => Self::new(way, DirectionBasis::FirstPacket),
+        }
+    }
+
+    pub(crate) fn is_known(self) -> bool {
         self.bits & KNOWN != 0
     }
 
     /// Returns the way of packets from the initiator.
-    pub(super) fn way(self) -> Direction {
+    pub(crate) fn way(self) -> Direction {
         if self.bits & 1 == 0 { Direction::LowToHigh } else { Direction::HighToLow }
     }
 
-    pub(super) fn basis(self) -> DirectionBasis {
+    pub(crate) fn basis(self) -> DirectionBasis {
         DirectionBasis::ALL[usize::from(self.bits >> 1 & 3)]
     }
 
     /// Takes another initiator where it is known better.
-    pub(super) fn improve(&mut self, other: Self) {
+    pub(crate) fn improve(&mut self, other: Self) {
         if !self.is_known() || (other.is_known() && other.basis() > self.basis()) {
             *self = other;
         }
     }
 
-    pub(super) fn to_byte(self) -> u8 {
+    pub(crate) fn to_byte(self) -> u8 {
         self.bits
     }
 
-    pub(super) fn from_byte(bits: u8) -> Option<Self> {
+    pub(crate) fn from_byte(bits: u8) -> Option<Self> {
         (bits < KNOWN << 1).then_some(Self { bits })
     }
 }

@@ -39,7 +39,7 @@ fn sent() -> impl Strategy<Value = Sent> {
     )
 }
 
-fn sequence() -> impl Strategy<Value = Vec<Sent>> {
+pub(super) fn sequence() -> impl Strategy<Value = Vec<Sent>> {
     prop::collection::vec(sent(), 1..14).prop_map(|mut packets| {
         let mut now = 0;
         for packet in &mut packets {

@@ -26,9 +26,11 @@
 
 mod accounted;
 mod columns;
+mod community_id;
 mod connection;
-mod direction;
+pub(crate) mod direction;
 mod end;
+pub mod fields;
 pub mod ipfix;
 #[cfg(test)]
 mod laws;
@@ -42,7 +44,8 @@ use flowloom_engine::{App, Composed, FlowState, Verdict};
 use flowloom_packet::PacketView;
 
 pub use accounted::{Accounted, Cut};
-pub use columns::{RecordColumn, RecordValue, reference};
+pub use columns::{ColumnGroup, RecordColumn, RecordValue, reference};
+pub use community_id::CommunityId;
 pub use direction::DirectionBasis;
 pub use end::EndReason;
 pub use flowloom_engine::EndedBy;
@@ -86,7 +89,7 @@ impl App for Accounting {
 
     #[inline(always)]
     fn next_record(&self, packet: &PacketView<'_>, flow: &mut Accounted) -> Option<Accounted> {
-        if accounted::opening(packet).is_some() && flow.ends_before_opening(packet) {
+        if direction::opening(packet).is_some() && flow.ends_before_opening(packet) {
             return Some(Accounted::default());
         }
         let age_ns = packet.time_ns.saturating_sub(flow.times_ns().0);

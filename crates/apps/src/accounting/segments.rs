@@ -46,6 +46,10 @@ impl Sent {
         Self { scale: Some(shift), ..self }
     }
 
+    pub(super) fn ip_bytes(&self) -> u64 {
+        self.bytes().len() as u64
+    }
+
     /// Returns the IPv6 packet.
     fn bytes(&self) -> Vec<u8> {
         let mut segment = vec![0; 20];
@@ -73,21 +77,26 @@ impl Sent {
     }
 }
 
+/// Shows each packet, decoded.
+pub(super) fn each(packets: &[Sent], mut show: impl FnMut(&PacketView<'_>)) {
+    for packet in packets {
+        let bytes = packet.bytes();
+        let headers = decode(LinkType::RAW, &bytes, DecodeOptions::default()).unwrap();
+        show(&PacketView::new(&bytes, headers, packet.time_ns, u32::try_from(bytes.len()).unwrap()));
+    }
+}
+
 /// Returns the records of these packets. The last one is open.
 pub(super) fn records(active_seconds: Option<u64>, packets: &[Sent]) -> Vec<Accounted> {
     let mut app = Accounting::new(active_seconds.map(|seconds| seconds * 1_000_000_000));
-    let (mut ended, mut open) = (Vec::new(), Accounted::default());
-    for (i, packet) in packets.iter().enumerate() {
-        let bytes = packet.bytes();
-        let headers = decode(LinkType::RAW, &bytes, DecodeOptions::default()).unwrap();
-        let view = PacketView::new(&bytes, headers, packet.time_ns, u32::try_from(bytes.len()).unwrap());
-        if i > 0
-            && let Some(next) = app.next_record(&view, &mut open)
-        {
+    let (mut ended, mut open, mut is_first) = (Vec::new(), Accounted::default(), true);
+    each(packets, |view| {
+        if !is_first && let Some(next) = app.next_record(view, &mut open) {
             ended.push(std::mem::replace(&mut open, next));
         }
-        app.on_packet(&view, &mut open);
-    }
+        is_first = false;
+        app.on_packet(view, &mut open);
+    });
     ended.push(open);
     ended
 }

@@ -3,9 +3,11 @@
 use flowloom_dpi::ScanState;
 use flowloom_dpi::stream::Sequencer;
 use flowloom_engine::{Composed, FlowState, FlowValue};
+use flowloom_flow_key::Direction;
 
 use super::names::Name;
 use super::pool::Ticket;
+use crate::accounting::direction::Initiator;
 
 /// Where the naming of a connection stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,6 +67,7 @@ pub struct L7Flow {
     pub(super) bytes: u64,
     pub(super) inspected: u32,
     pub(super) state: L7State,
+    pub(super) initiator: Initiator,
     pub(super) sides: [Side; 2],
     pub(super) protocol: Option<Name>,
 }
@@ -85,6 +88,12 @@ impl L7Flow {
     #[must_use]
     pub fn protocol(&self) -> Option<&'static str> {
         self.protocol.filter(|_| self.state == L7State::Matched).copied()
+    }
+
+    /// Returns the way of packets from the flow's source: as of accounting records.
+    #[must_use]
+    pub fn way(&self) -> Option<Direction> {
+        self.initiator.is_known().then(|| self.initiator.way())
     }
 
     /// Returns the data packets that were looked at.
@@ -123,6 +132,7 @@ impl FlowState for L7Flow {
         "inspected_bytes",
         "overlap_bytes",
         "gap_bytes",
+        "source_end",
     ];
 
     fn values(&self, out: &mut Vec<FlowValue>) {
@@ -136,18 +146,25 @@ impl FlowState for L7Flow {
             FlowValue::Count(self.inspected_bytes()),
             FlowValue::Count(overlap),
             FlowValue::Count(gap),
+            FlowValue::Word(match self.way() {
+                Some(Direction::LowToHigh) => "low",
+                Some(Direction::HighToLow) => "high",
+                None => "-",
+            }),
         ]);
     }
 
     /// A name that was decided stays; a scan that was under way needs the packets.
     fn compose(&mut self, later: &mut Self) -> Composed {
         let (packets, bytes) = (self.packets + later.packets, self.bytes + later.bytes);
+        let mut initiator = self.initiator;
+        initiator.improve(later.initiator);
         if self.is_untouched() {
             *self = std::mem::take(later);
         } else if self.state == L7State::NoMatchYet && !later.is_untouched() {
             return Composed::NeedsPackets;
         }
-        (self.packets, self.bytes) = (packets, bytes);
+        (self.packets, self.bytes, self.initiator) = (packets, bytes, initiator);
         Composed::Joined
     }
 }

@@ -27,6 +27,7 @@ use flowloom_packet::PacketView;
 pub use flow::{L7Flow, L7State};
 pub use plan::{L7Error, L7Options, L7Plan, L7Totals};
 
+use crate::accounting::direction::Initiator;
 use flow::Side;
 use names::Name;
 use plan::{Loans, Shared};
@@ -46,6 +47,9 @@ impl App for L7Filter {
 
     #[inline]
     fn on_packet(&mut self, packet: &PacketView<'_>, flow: &mut L7Flow) -> Verdict {
+        if flow.packets == 0 || packet.headers.tcp_flags & SYN != 0 {
+            flow.initiator.improve(Initiator::of_packet(packet));
+        }
         flow.packets += 1;
         flow.bytes += u64::from(packet.wire_bytes);
         if flow.state == L7State::NoMatchYet {
@@ -70,6 +74,7 @@ impl App for L7Filter {
             return false;
         }
         flow.packets += rest;
+        flow.initiator.improve(first.initiator);
         flow.bytes += first.bytes.saturating_sub(again.bytes);
         true
     }

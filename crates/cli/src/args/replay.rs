@@ -33,7 +33,7 @@ Examples:
   flowloom replay edge.pcap --app accounting --timeout 15 --active-timeout 1800 --flows f.csv
 
 Flows:
-  A flow is both directions of one key: addresses, protocol, ports (of ICMP the identifier of an echo) and VLANs;
+  A flow is both directions of one key: addresses, protocol, ports (of ICMP kind and identifier) and VLANs;
   with --decap those of the innermost packet, and the tunnel's network number. Without --timeout it never ends.
   Other tools may count otherwise on the same capture. Fragments behind the first have no ports, and are a flow of
   their own unless --defrag joins them; Wireshark's conversations leave those out, and VLANs too, count each layer

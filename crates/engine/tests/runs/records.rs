@@ -6,7 +6,7 @@ use flowloom_engine::{
     Control, Discipline, Endpoints, EngineConfig, Fault, FlowRecord, IdleTimeout, Layout, RecordSink,
     ResultDigest, RunReport, SinkError, WhenFull, run_seeded, run_with,
 };
-use flowloom_scheduler::sim::Scheme;
+use flowloom_scheduler::registry::Scheme;
 use flowloom_scheduler::{Topology, WorkerCount};
 use flowloom_traffic::synth::MixConfig;
 

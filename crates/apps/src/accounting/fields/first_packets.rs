@@ -1,0 +1,69 @@
+//! Sizes and directions of the first packets: what protocols are told apart by without their contents.
+
+use std::fmt::Write;
+
+use flowloom_flow_key::Direction;
+use flowloom_packet::PacketView;
+
+use super::{FieldColumn, FieldValue, Fields};
+
+/// The sizes of the first `N` IP packets, up to 65535 bytes, with their directions; at most 32.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FirstPackets<const N: usize = 20> {
+    sizes: [u16; N],
+    /// Bit `i`: packet `i` came from the high endpoint.
+    from_high: u32,
+    count: u8,
+}
+
+impl<const N: usize> Default for FirstPackets<N> {
+    fn default() -> Self {
+        const { assert!(N <= 32, "directions are the bits of a word") };
+        Self { sizes: [0; N], from_high: 0, count: 0 }
+    }
+}
+
+impl<const N: usize> FirstPackets<N> {
+    #[inline(always)]
+    fn add(&mut self, size: u16, from_high: bool) {
+        let at = usize::from(self.count);
+        if let Some(place) = self.sizes.get_mut(at) {
+            *place = size;
+            self.from_high |= u32::from(from_high) << at;
+            self.count += 1;
+        }
+    }
+}
+
+impl<const N: usize> Fields for FirstPackets<N> {
+    #[inline(always)]
+    fn on_packet(&mut self, packet: &PacketView<'_>) {
+        let size = u16::try_from(packet.ip_bytes()).unwrap_or(u16::MAX);
+        self.add(size, packet.headers.direction == Direction::HighToLow);
+    }
+
+    fn compose(&mut self, later: &Self) -> bool {
+        for at in 0..usize::from(later.count) {
+            self.add(later.sizes[at], later.from_high >> at & 1 != 0);
+        }
+        true
+    }
+
+    fn columns(out: &mut Vec<FieldColumn>) {
+        out.push(FieldColumn::new(
+            "first_sizes",
+            "bytes",
+            "The sizes of the first IP packets, in their order: positive from the source, negative from the destination.",
+        ));
+    }
+
+    fn values(&self, way: Direction, out: &mut Vec<FieldValue>) {
+        let mut text = String::new();
+        for (at, size) in self.sizes[..usize::from(self.count)].iter().enumerate() {
+            let is_back = (self.from_high >> at & 1 != 0) != (way == Direction::HighToLow);
+            let _ =
+                write!(text, "{}{}{size}", if at > 0 { " " } else { "" }, if is_back { "-" } else { "" });
+        }
+        out.push(FieldValue::Text(text));
+    }
+}

@@ -1,0 +1,92 @@
+//! Round-trip times of the handshake of TCP.
+
+use flowloom_flow_key::Direction;
+use flowloom_packet::PacketView;
+
+use super::{FieldColumn, FieldValue, Fields};
+use crate::accounting::connection::{ACK, FIN, RST, SYN};
+
+const TCP: u8 = 6;
+
+/// The times of a handshake: from the last SYN before its answer to that answer, and from there to the first ACK of the side that
+/// opened. Their sum is the round-trip time between both ends, wherever it was captured.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Handshake {
+    /// The last SYN, and the way it went.
+    syn: Option<(u64, Direction)>,
+    answer_ns: Option<u64>,
+    /// The ACK. A handshake that has one is whole.
+    ack_ns: Option<u64>,
+}
+
+impl Handshake {
+    /// Returns the nanoseconds from SYN to SYN+ACK: the round trip to the side that answers.
+    #[must_use]
+    pub fn answer_time_ns(&self) -> Option<u64> {
+        Some(self.answer_ns?.saturating_sub(self.syn?.0))
+    }
+
+    /// Returns the nanoseconds from SYN+ACK to ACK: the round trip to the side that opened.
+    #[must_use]
+    pub fn ack_time_ns(&self) -> Option<u64> {
+        Some(self.ack_ns?.saturating_sub(self.answer_ns?))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn take(&mut self, packet: &PacketView<'_>) {
+        let (flags, way) = (packet.headers.tcp_flags, packet.headers.direction);
+        match (flags & (SYN | FIN | RST | ACK), self.syn) {
+            (SYN, None) => self.syn = Some((packet.time_ns, way)),
+            (SYN, Some((_, opener))) if way == opener && self.answer_ns.is_none() => {
+                self.syn = Some((packet.time_ns, way));
+            }
+            (flags, Some((_, opener))) if flags == SYN | ACK && way != opener => {
+                self.answer_ns.get_or_insert(packet.time_ns);
+            }
+            (ACK, Some((_, opener))) if way == opener && self.answer_ns.is_some() => {
+                self.ack_ns = Some(packet.time_ns);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Fields for Handshake {
+    #[inline(always)]
+    fn on_packet(&mut self, packet: &PacketView<'_>) {
+        let headers = &packet.headers;
+        let is_over = self.ack_ns.is_some() || (self.syn.is_none() && headers.tcp_flags & SYN == 0);
+        if !is_over && headers.key.protocol() == TCP && !headers.later_fragment {
+            self.take(packet);
+        }
+    }
+
+    fn compose(&mut self, later: &Self) -> bool {
+        match (self.syn, self.ack_ns) {
+            (None, _) => *self = later.clone(),
+            // The answer or the ACK may be among the later packets.
+            (Some(_), None) => return false,
+            (Some(_), Some(_)) => {}
+        }
+        true
+    }
+
+    fn columns(out: &mut Vec<FieldColumn>) {
+        let column = |name, description| FieldColumn::new(name, "ns", description);
+        out.extend([
+            column(
+                "handshake_rtt",
+                "The time from the SYN to the ACK of its SYN+ACK: the round trip of both ends.",
+            ),
+            column("handshake_answer", "The part of it from the SYN to the SYN+ACK."),
+            column("handshake_ack", "The part of it from the SYN+ACK to the ACK."),
+        ]);
+    }
+
+    fn values(&self, _way: Direction, out: &mut Vec<FieldValue>) {
+        let (answer, ack) = (self.answer_time_ns(), self.ack_time_ns());
+        let both = answer.zip(ack).map(|(answer, ack)| answer + ack);
+        out.extend([both.into(), answer.into(), ack.into()]);
+    }
+}

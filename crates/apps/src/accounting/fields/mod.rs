@@ -1,0 +1,215 @@
+//! Further fields of records, for those who ask for them: each is a type, and costs nothing where it is not named.
+//!
+//! | fields | what |
+//! | --- | --- |
+//! | [`PacketSizes`] | least, mean and largest size of packets, and the deviation, by direction |
+//! | [`PacketGaps`] | the same of the times between packets |
+//! | [`FirstPackets`] | sizes and directions of the first packets |
+//! | [`Handshake`] | round-trip times of the handshake of TCP |
+//! | [`TcpTrouble`] | retransmissions, segments out of order and closed windows, by direction |
+//!
+//! A pair of fields is fields too, so any of them go together: `(PacketSizes, (PacketGaps, Handshake))`.
+
+mod first_packets;
+mod handshake;
+mod moments;
+mod packet_gaps;
+mod packet_sizes;
+mod tcp_trouble;
+
+use std::fmt;
+
+use flowloom_engine::{App, Composed, FlowState, FlowValue, Verdict};
+use flowloom_flow_key::Direction;
+use flowloom_packet::PacketView;
+
+use super::{Accounted, Accounting};
+
+pub use first_packets::FirstPackets;
+pub use handshake::Handshake;
+pub use packet_gaps::PacketGaps;
+pub use packet_sizes::PacketSizes;
+pub use tcp_trouble::TcpTrouble;
+
+/// A column of further fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FieldColumn {
+    /// The name: the heading in CSV, the key in JSON.
+    pub name: &'static str,
+    /// The unit.
+    pub unit: &'static str,
+    /// What it says, in a sentence.
+    pub description: &'static str,
+}
+
+impl FieldColumn {
+    const fn new(name: &'static str, unit: &'static str, description: &'static str) -> Self {
+        Self { name, unit, description }
+    }
+}
+
+/// One value of further fields.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FieldValue {
+    /// A number, in the unit of its column.
+    Number(u64),
+    /// Text.
+    Text(String),
+    /// The record has no such value.
+    None,
+}
+
+impl fmt::Display for FieldValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::Text(text) => text.fmt(f),
+            Self::None => Ok(()),
+        }
+    }
+}
+
+impl From<Option<u64>> for FieldValue {
+    fn from(number: Option<u64>) -> Self {
+        number.map_or(Self::None, Self::Number)
+    }
+}
+
+/// What is kept of a record beside its sums.
+pub trait Fields: Clone + fmt::Debug + Default + PartialEq + Send + Sync + 'static {
+    /// Takes in a packet of the record.
+    fn on_packet(&mut self, packet: &PacketView<'_>);
+
+    /// Adds what was kept of the packets directly after these, and returns `true`; or returns `false` and changes nothing,
+    /// where the packets are needed.
+    #[must_use]
+    fn compose(&mut self, later: &Self) -> bool;
+
+    /// Appends the columns.
+    fn columns(out: &mut Vec<FieldColumn>);
+
+    /// Appends one value per column. `way` is that of packets from the source.
+    fn values(&self, way: Direction, out: &mut Vec<FieldValue>);
+}
+
+impl<A: Fields, B: Fields> Fields for (A, B) {
+    #[inline(always)]
+    fn on_packet(&mut self, packet: &PacketView<'_>) {
+        self.0.on_packet(packet);
+        self.1.on_packet(packet);
+    }
+
+    fn compose(&mut self, later: &Self) -> bool {
+        let mut both = self.clone();
+        let is_composed = both.0.compose(&later.0) && both.1.compose(&later.1);
+        if is_composed {
+            *self = both;
+        }
+        is_composed
+    }
+
+    fn columns(out: &mut Vec<FieldColumn>) {
+        A::columns(out);
+        B::columns(out);
+    }
+
+    fn values(&self, way: Direction, out: &mut Vec<FieldValue>) {
+        self.0.values(way, out);
+        self.1.values(way, out);
+    }
+}
+
+/// A record with further fields.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Detailed<F> {
+    record: Accounted,
+    fields: F,
+}
+
+impl<F> Detailed<F> {
+    /// Returns the record.
+    pub fn record(&self) -> &Accounted {
+        &self.record
+    }
+
+    /// Returns the fields.
+    pub fn fields(&self) -> &F {
+        &self.fields
+    }
+}
+
+impl<F: Fields> FlowState for Detailed<F> {
+    const COLUMNS: &'static [&'static str] = Accounted::COLUMNS_AND_FIELDS;
+
+    /// Of the fields there is a digest.
+    fn values(&self, out: &mut Vec<FlowValue>) {
+        self.record.values(out);
+        let mut fields = Vec::new();
+        self.fields.values(self.record.way(), &mut fields);
+        let mut digest = 0xCBF2_9CE4_8422_2325_u64;
+        for byte in fields.iter().flat_map(|value| format!("{value};").into_bytes()) {
+            digest = (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
+        }
+        out.push(FlowValue::Bits(digest));
+    }
+}
+
+/// [`Accounting`] with further fields. Fields are those of one record: they begin anew where it is cut.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_apps::Accounting;
+/// use flowloom_apps::accounting::fields::{DetailedAccounting, Handshake, PacketSizes};
+/// type Fields = (PacketSizes, Handshake);
+/// let app = |_worker: usize| DetailedAccounting::<Fields>::new(Accounting::new(None));
+/// # let _ = app(0);
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DetailedAccounting<F> {
+    accounting: Accounting,
+    fields: std::marker::PhantomData<fn() -> F>,
+}
+
+impl<F> DetailedAccounting<F> {
+    /// Returns the application.
+    #[must_use]
+    pub fn new(accounting: Accounting) -> Self {
+        Self { accounting, fields: std::marker::PhantomData }
+    }
+}
+
+impl<F: Fields> App for DetailedAccounting<F> {
+    type Flow = Detailed<F>;
+
+    #[inline(always)]
+    fn on_packet(&mut self, packet: &PacketView<'_>, flow: &mut Detailed<F>) -> Verdict {
+        flow.fields.on_packet(packet);
+        self.accounting.on_packet(packet, &mut flow.record)
+    }
+
+    #[inline(always)]
+    fn next_record(&self, packet: &PacketView<'_>, flow: &mut Detailed<F>) -> Option<Detailed<F>> {
+        let record = self.accounting.next_record(packet, &mut flow.record)?;
+        Some(Detailed { record, fields: F::default() })
+    }
+
+    fn compose(&mut self, flow: &mut Detailed<F>, later: &mut Detailed<F>) -> Composed {
+        let mut fields = flow.fields.clone();
+        let is_composed = fields.compose(&later.fields);
+        let (mut record, mut next) = (flow.record.clone(), later.record.clone());
+        let composed = self.accounting.compose(&mut record, &mut next);
+        match composed {
+            Composed::Joined if !is_composed => return Composed::NeedsPackets,
+            Composed::Joined => *flow = Detailed { record, fields },
+            Composed::Apart => (flow.record, later.record) = (record, next),
+            Composed::NeedsPackets => {}
+        }
+        composed
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,48 @@
+//! Least, mean and largest of some numbers, and how far they lie from the mean.
+
+/// Sums over numbers below 2^56, of which there are fewer than 2^16 times 2^56.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Moments {
+    count: u64,
+    least: u64,
+    largest: u64,
+    sum: u128,
+    squares: u128,
+}
+
+impl Moments {
+    #[inline(always)]
+    pub(super) fn add(&mut self, number: u64) {
+        self.least = if self.count == 0 { number } else { self.least.min(number) };
+        self.largest = self.largest.max(number);
+        self.count += 1;
+        self.sum += u128::from(number);
+        self.squares = self.squares.saturating_add(u128::from(number) * u128::from(number));
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.least = match (self.count, other.count) {
+            (0, _) => other.least,
+            (_, 0) => self.least,
+            _ => self.least.min(other.least),
+        };
+        self.largest = self.largest.max(other.largest);
+        self.count += other.count;
+        self.sum += other.sum;
+        self.squares = self.squares.saturating_add(other.squares);
+    }
+
+    /// Returns least, mean, largest and standard deviation (of all numbers, not of a sample), the mean and the deviation
+    /// rounded down; `None` where there are no numbers.
+    pub(super) fn shown(&self) -> Option<[u64; 4]> {
+        let count = u128::from(self.count);
+        let mean = self.sum.checked_div(count)?;
+        // Exact, but where sums of squares are beyond 128 bits: then to a part in 2^64 of the numbers.
+        let exact =
+            || Some((count.checked_mul(self.squares)? - self.sum.checked_mul(self.sum)?) / (count * count));
+        let variance =
+            exact().unwrap_or_else(|| (self.squares / count).saturating_sub(mean.saturating_pow(2)));
+        let number = |value: u128| u64::try_from(value).unwrap_or(u64::MAX);
+        Some([self.least, number(mean), self.largest, number(variance.isqrt())])
+    }
+}

@@ -1,0 +1,55 @@
+//! The sizes of packets.
+
+use flowloom_flow_key::Direction;
+use flowloom_packet::PacketView;
+
+use super::moments::Moments;
+use super::{FieldColumn, FieldValue, Fields};
+
+/// Least, mean and largest size of IP packets, and its deviation, by direction.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PacketSizes {
+    sizes: [Moments; 2],
+}
+
+/// Appends what is shown of both directions, that of the source first.
+pub(super) fn show(moments: &[Moments; 2], way: Direction, out: &mut Vec<FieldValue>) {
+    for way in [way, way.reversed()] {
+        match moments[way.index()].shown() {
+            Some(values) => out.extend(values.map(FieldValue::Number)),
+            None => out.extend([FieldValue::None, FieldValue::None, FieldValue::None, FieldValue::None]),
+        }
+    }
+}
+
+impl Fields for PacketSizes {
+    #[inline(always)]
+    fn on_packet(&mut self, packet: &PacketView<'_>) {
+        self.sizes[packet.headers.direction.index()].add(u64::from(packet.ip_bytes()));
+    }
+
+    fn compose(&mut self, later: &Self) -> bool {
+        for (sizes, later) in self.sizes.iter_mut().zip(&later.sizes) {
+            sizes.merge(later);
+        }
+        true
+    }
+
+    fn columns(out: &mut Vec<FieldColumn>) {
+        let column = |name, description| FieldColumn::new(name, "bytes", description);
+        out.extend([
+            column("size_min", "The size of the smallest IP packet from the source."),
+            column("size_mean", "The mean size of these, rounded down."),
+            column("size_max", "The size of the largest of these."),
+            column("size_deviation", "The standard deviation of these sizes, rounded down."),
+            column("reverse_size_min", "The size of the smallest IP packet from the destination."),
+            column("reverse_size_mean", "The mean size of these, rounded down."),
+            column("reverse_size_max", "The size of the largest of these."),
+            column("reverse_size_deviation", "The standard deviation of these sizes, rounded down."),
+        ]);
+    }
+
+    fn values(&self, way: Direction, out: &mut Vec<FieldValue>) {
+        show(&self.sizes, way, out);
+    }
+}

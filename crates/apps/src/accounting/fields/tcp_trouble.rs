@@ -1,0 +1,116 @@
+//! What goes wrong on the way of TCP segments.
+
+use flowloom_flow_key::Direction;
+use flowloom_packet::PacketView;
+
+use super::{FieldColumn, FieldValue, Fields};
+use crate::accounting::connection::{FIN, RST, SYN, Segment};
+
+const TCP: u8 = 6;
+
+/// Counts of one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Side {
+    /// The number behind all that was sent, once something was.
+    highest: Option<u32>,
+    /// The last stretch of numbers that was left out: its begin and end.
+    hole: Option<(u32, u32)>,
+    retransmissions: u64,
+    out_of_order: u64,
+    zero_windows: u64,
+}
+
+/// Segments that came again or late, and windows that were closed, by direction.
+///
+/// A segment with data, SYN or FIN is *out of order* where it lies in the last stretch of numbers that was left out, and a
+/// *retransmission* where all of it was sent before. A *zero window* is a segment that announces one, without SYN, FIN and RST.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TcpTrouble {
+    sides: [Side; 2],
+}
+
+/// Says whether a number lies before another, as numbers of TCP do [RFC 9293 §3.4].
+fn is_before(one: u32, other: u32) -> bool {
+    one != other && other.wrapping_sub(one) < 1 << 31
+}
+
+impl Side {
+    #[inline(always)]
+    fn take(&mut self, begin: u32, end: u32) {
+        let Some(highest) = self.highest else {
+            self.highest = Some(end);
+            return;
+        };
+        if is_before(highest, end) {
+            if is_before(highest, begin) {
+                self.hole = Some((highest, begin));
+            }
+            self.highest = Some(end);
+            return;
+        }
+        let fills = self.hole.filter(|&(from, to)| !is_before(begin, from) && !is_before(to, end));
+        if let Some((from, to)) = fills {
+            self.out_of_order += 1;
+            // What is left of the stretch: the part behind the segment where it fills the front, else that before it.
+            self.hole = if begin == from { Some((end, to)) } else { Some((from, begin)) };
+            self.hole = self.hole.filter(|(from, to)| from != to);
+        } else {
+            self.retransmissions += 1;
+        }
+    }
+}
+
+impl Fields for TcpTrouble {
+    #[inline(always)]
+    fn on_packet(&mut self, packet: &PacketView<'_>) {
+        let headers = &packet.headers;
+        if headers.key.protocol() != TCP || headers.later_fragment || headers.tcp_flags & RST != 0 {
+            return;
+        }
+        let Some(segment) = Segment::of(packet) else { return };
+        let side = &mut self.sides[headers.direction.index()];
+        let (begin, end) = segment.range(headers.tcp_flags);
+        if begin != end {
+            side.take(begin, end);
+        }
+        side.zero_windows += u64::from(segment.is_closed() && headers.tcp_flags & (SYN | FIN) == 0);
+    }
+
+    fn compose(&mut self, later: &Self) -> bool {
+        let composes = |side: &Side, later: &Side| side.highest.is_none() || later.highest.is_none();
+        if !self.sides.iter().zip(&later.sides).all(|(side, later)| composes(side, later)) {
+            return false;
+        }
+        for (side, later) in self.sides.iter_mut().zip(&later.sides) {
+            let zero_windows = side.zero_windows + later.zero_windows;
+            if side.highest.is_none() {
+                *side = *later;
+            }
+            side.zero_windows = zero_windows;
+        }
+        true
+    }
+
+    fn columns(out: &mut Vec<FieldColumn>) {
+        let column = |name, description| FieldColumn::new(name, "packets", description);
+        out.extend([
+            column("retransmissions", "TCP segments from the source whose numbers were all sent before."),
+            column(
+                "out_of_order",
+                "TCP segments from the source that fill a stretch of numbers left out before.",
+            ),
+            column("zero_windows", "TCP segments from the source that announce a window of 0."),
+            column("reverse_retransmissions", "Retransmissions from the destination."),
+            column("reverse_out_of_order", "Segments out of order from the destination."),
+            column("reverse_zero_windows", "Zero windows that the destination announces."),
+        ]);
+    }
+
+    fn values(&self, way: Direction, out: &mut Vec<FieldValue>) {
+        for way in [way, way.reversed()] {
+            let side = &self.sides[way.index()];
+            let counts = [side.retransmissions, side.out_of_order, side.zero_windows];
+            out.extend(counts.map(FieldValue::Number));
+        }
+    }
+}

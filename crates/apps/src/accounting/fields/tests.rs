@@ -1,0 +1,186 @@
+//! Fields against a plain computation over a list of packets, and their composition.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::accounting::connection::{ACK, FIN, RST, SYN};
+use crate::accounting::laws::sequence;
+use crate::accounting::segments::{Sent, back, each, there};
+
+type All = (PacketSizes, (PacketGaps, (FirstPackets<3>, (Handshake, TcpTrouble))));
+
+fn fields<F: Fields>(packets: &[Sent]) -> F {
+    let mut fields = F::default();
+    each(packets, |view| fields.on_packet(view));
+    fields
+}
+
+fn shown<F: Fields>(packets: &[Sent]) -> Vec<FieldValue> {
+    let mut values = Vec::new();
+    fields::<F>(packets).values(Direction::LowToHigh, &mut values);
+    values
+}
+
+fn numbers(values: &[FieldValue]) -> Vec<Option<u64>> {
+    let number = |value: &FieldValue| match value {
+        FieldValue::Number(number) => Some(*number),
+        FieldValue::Text(text) => panic!("{text} is no number"),
+        FieldValue::None => None,
+    };
+    values.iter().map(number).collect()
+}
+
+/// Returns least, mean, largest and deviation of whole numbers, by exact arithmetic.
+fn plain(numbers: &[u64]) -> Vec<Option<u64>> {
+    if numbers.is_empty() {
+        return vec![None; 4];
+    }
+    let count = numbers.len() as u128;
+    let sum: u128 = numbers.iter().map(|&number| u128::from(number)).sum();
+    // count² times the variance is a whole number.
+    let squares: u128 = numbers.iter().map(|&number| u128::from(number).pow(2)).sum();
+    let variance = (count * squares - sum * sum) / (count * count);
+    let (mut deviation, mut above) = (0_u128, 1_u128 << 64);
+    while above - deviation > 1 {
+        let middle = deviation.midpoint(above);
+        if middle * middle <= variance { deviation = middle } else { above = middle }
+    }
+    let least = *numbers.iter().min().unwrap();
+    let largest = *numbers.iter().max().unwrap();
+    vec![
+        Some(least),
+        Some(u64::try_from(sum / count).unwrap()),
+        Some(largest),
+        Some(u64::try_from(deviation).unwrap()),
+    ]
+}
+
+/// Returns the packets of one direction.
+fn of(packets: &[Sent], is_back: bool) -> Vec<Sent> {
+    packets.iter().filter(|packet| packet.is_back == is_back).copied().collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+    #[test]
+    fn sizes_are_those_of_a_plain_computation(packets in sequence()) {
+        let sizes = |is_back| plain(&of(&packets, is_back).iter().map(Sent::ip_bytes).collect::<Vec<_>>());
+        prop_assert_eq!(numbers(&shown::<PacketSizes>(&packets)), [sizes(false), sizes(true)].concat());
+    }
+
+    #[test]
+    fn gaps_are_those_of_a_plain_computation(packets in sequence()) {
+        let gaps = |is_back| {
+            let times = of(&packets, is_back);
+            plain(&times.windows(2).map(|pair| pair[1].time_ns - pair[0].time_ns).collect::<Vec<_>>())
+        };
+        prop_assert_eq!(numbers(&shown::<PacketGaps>(&packets)), [gaps(false), gaps(true)].concat());
+    }
+
+    #[test]
+    fn first_sizes_are_those_of_the_first_packets(packets in sequence()) {
+        let size = |packet: &Sent| format!("{}{}", if packet.is_back { "-" } else { "" }, packet.ip_bytes());
+        let expected: Vec<String> = packets.iter().take(5).map(size).collect();
+        prop_assert_eq!(shown::<FirstPackets<5>>(&packets), [FieldValue::Text(expected.join(" "))]);
+    }
+
+    #[test]
+    fn parts_compose_to_the_whole_or_need_the_packets(packets in sequence()) {
+        let whole: All = fields(&packets);
+        for cut in 0..=packets.len() {
+            let (first, second) = packets.split_at(cut);
+            let mut joined: All = fields(first);
+            let before = joined.clone();
+            if joined.compose(&fields(second)) {
+                prop_assert_eq!(&joined, &whole, "cut at {}", cut);
+            } else {
+                prop_assert_eq!(&joined, &before, "nothing has changed");
+            }
+        }
+    }
+
+    #[test]
+    fn records_with_fields_compose_as_those_without(packets in sequence(), cut in 0..13_usize) {
+        let cut = cut % packets.len();
+        let go = |packets: &[Sent]| {
+            let mut app = DetailedAccounting::<PacketSizes>::new(Accounting::new(None));
+            let mut records = vec![Detailed::default()];
+            let mut is_first = true;
+            each(packets, |view| {
+                let open = records.last_mut().unwrap();
+                let next = if is_first { None } else { app.next_record(view, open) };
+                is_first = false;
+                records.extend(next);
+                app.on_packet(view, records.last_mut().unwrap());
+            });
+            records
+        };
+        let (mut first, mut second) = (go(&packets[..cut.max(1)]), go(&packets[cut.max(1)..]));
+        if packets.len() > cut.max(1) {
+            let mut app = DetailedAccounting::<PacketSizes>::new(Accounting::new(None));
+            match app.compose(first.last_mut().unwrap(), &mut second[0]) {
+                Composed::NeedsPackets => return Ok(()),
+                Composed::Joined => first.extend(second.into_iter().skip(1)),
+                Composed::Apart => first.extend(second),
+            }
+        }
+        let values = |records: &[Detailed<PacketSizes>]| -> Vec<Vec<FlowValue>> {
+            let of = |record: &Detailed<PacketSizes>| {
+                let mut values = Vec::new();
+                record.values(&mut values);
+                values
+            };
+            records.iter().map(of).collect()
+        };
+        prop_assert_eq!(values(&first), values(&go(&packets)));
+    }
+}
+
+#[test]
+fn round_trips_are_those_of_the_handshake() {
+    let at = |packet: Sent, time_ns| Sent { time_ns, ..packet };
+    let talk = [
+        at(there(SYN, 1, 0), 100),
+        at(there(SYN, 1, 0), 1100),
+        at(back(SYN | ACK, 5, 2), 1130),
+        at(back(SYN | ACK, 5, 2), 1135),
+        at(there(ACK, 2, 6), 1140),
+        at(there(ACK, 2, 6), 9000),
+    ];
+    assert_eq!(numbers(&shown::<Handshake>(&talk)), [Some(40), Some(30), Some(10)]);
+    assert_eq!(numbers(&shown::<Handshake>(&talk[..4])), [None, Some(30), None]);
+    assert_eq!(numbers(&shown::<Handshake>(&talk[2..])), [None, None, None]);
+    let refused = [at(there(SYN, 1, 0), 100), at(back(RST | ACK, 0, 2), 120)];
+    assert_eq!(numbers(&shown::<Handshake>(&refused)), [None, None, None]);
+}
+
+#[test]
+fn retransmissions_late_segments_and_closed_windows_are_counted() {
+    let data = |sequence: u32| Sent { payload_bytes: 100, ..there(ACK, sequence, 1) };
+    let counts = |packets: &[Sent]| numbers(&shown::<TcpTrouble>(packets))[..3].to_vec();
+    let told = |retransmissions, out_of_order, zero_windows| {
+        vec![Some(retransmissions), Some(out_of_order), Some(zero_windows)]
+    };
+    assert_eq!(counts(&[data(1), data(101), data(201)]), told(0, 0, 0));
+    assert_eq!(counts(&[data(1), data(101), data(1), data(101)]), told(2, 0, 0));
+    assert_eq!(counts(&[data(1), data(201), data(101), data(301)]), told(0, 1, 0));
+    assert_eq!(counts(&[data(1), data(201), data(101), data(101)]), told(1, 1, 0));
+    assert_eq!(counts(&[data(1), data(301), data(101), data(201)]), told(0, 2, 0));
+    assert_eq!(counts(&[data(u32::MAX - 49), data(50), data(u32::MAX - 49)]), told(1, 0, 0));
+    let closed = Sent { window: 0, ..there(ACK, 1, 1) };
+    let ends = Sent { window: 0, ..there(FIN | ACK, 1, 1) };
+    assert_eq!(counts(&[closed, closed, ends, back(ACK, 1, 1)]), told(0, 0, 2));
+    assert_eq!(counts(&[there(SYN, 1, 0), there(SYN, 1, 0)]), told(1, 0, 0));
+}
+
+#[test]
+fn there_is_a_value_for_each_column_and_names_are_distinct() {
+    let (mut columns, mut values) = (Vec::new(), Vec::new());
+    All::columns(&mut columns);
+    All::default().values(Direction::LowToHigh, &mut values);
+    assert_eq!(columns.len(), values.len());
+    for (i, column) in columns.iter().enumerate() {
+        assert!(columns[i + 1..].iter().all(|other| other.name != column.name), "{}", column.name);
+        assert!(crate::accounting::RecordColumn::named(column.name).is_none(), "{}", column.name);
+    }
+}
