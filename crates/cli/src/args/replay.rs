@@ -123,7 +123,7 @@ pub(crate) struct Replay {
     #[arg(long)]
     pub(crate) decap: bool,
 
-    /// Join IP fragments into datagrams; what cannot be joined is dropped and counted
+    /// Join IP fragments into datagrams, each of which counts as one packet; what cannot be joined is dropped and counted
     #[arg(long)]
     pub(crate) defrag: bool,
 
