@@ -3,6 +3,7 @@
 use std::fmt::{self, Write};
 use std::net::IpAddr;
 
+use super::fields::{self, FieldColumn};
 use super::{AccountingRecord, CommunityId};
 
 /// One value of a record.
@@ -326,8 +327,21 @@ pub fn reference() -> String {
             );
         }
     }
+    page.push_str(FIELDS);
+    for FieldColumn { name, unit, description } in fields::all_columns() {
+        let _ = writeln!(page, "| `{name}` | {unit} | {description} |");
+    }
     page
 }
+
+const FIELDS: &str = "
+## Further fields, of the library
+
+Types of `flowloom_apps::accounting::fields`, for `DetailedAccounting`. They are those of one record.
+
+| Column | Unit | What it says |
+| --- | --- | --- |
+";
 
 const INTRODUCTION: &str = "\
 # Records

@@ -1,7 +1,7 @@
 //! IPFIX files, read by somebody else's parser.
 
 use flowloom_apps::Accounting;
-use flowloom_apps::accounting::ipfix::IpfixWriter;
+use flowloom_apps::accounting::ipfix::{IpfixWriter, TimePrecision};
 use flowloom_apps::accounting::{Accounted, AccountingRecord, DirectionBasis, EndReason, EndedBy};
 use flowloom_engine::Layout;
 use flowloom_flow_key::FlowKey;
@@ -189,6 +189,21 @@ fn a_file_without_records_has_its_templates() {
     let file = IpfixWriter::new(Vec::new(), 7_000_000_000).finish().unwrap();
     assert_eq!(read(&file, 7).len(), 0);
     assert!(file.len() > 100);
+}
+
+#[test]
+fn times_may_be_in_microseconds() {
+    let key = FlowKey::from_v4(1, 2, 0, 0, 1).0.with_message(0x0303).with_zone(7 << 12 | 9);
+    let record = AccountingRecord::of(&key, &Accounted::default(), EndedBy::Evicted);
+    let mut writer = IpfixWriter::with_precision(Vec::new(), 0, TimePrecision::Microseconds);
+    writer.write(&record).unwrap();
+    let file = writer.finish().unwrap();
+    let has = |element: u16| {
+        let field = [element.to_be_bytes(), 8_u16.to_be_bytes()].concat();
+        file.windows(4).filter(|bytes| *bytes == field).count()
+    };
+    assert_eq!([154, 155, 156, 157].map(has), [2, 2, 0, 0]);
+    assert!(file.ends_with(&[0, 7, 0, 7, 0, 9, 0, 0, 0x70, 9, 5, 0]), "VLANs, zone, reason, direction");
 }
 
 /// Takes some bytes, then has no room.

@@ -125,7 +125,7 @@ pub(crate) struct Replay {
     #[command(flatten)]
     pub(crate) decoding: DecodingOptions,
 
-    /// Join IP fragments into datagrams; what cannot be joined is dropped and counted
+    /// Join IP fragments into datagrams, each of which counts as one packet; what cannot be joined is dropped and counted
     #[arg(long)]
     pub(crate) defrag: bool,
 

@@ -121,6 +121,18 @@ impl<A: Fields, B: Fields> Fields for (A, B) {
     }
 }
 
+/// Returns the columns of all fields of this module.
+#[must_use]
+pub fn all_columns() -> Vec<FieldColumn> {
+    let mut columns = Vec::new();
+    PacketSizes::columns(&mut columns);
+    PacketGaps::columns(&mut columns);
+    <FirstPackets>::columns(&mut columns);
+    Handshake::columns(&mut columns);
+    TcpTrouble::columns(&mut columns);
+    columns
+}
+
 /// A record with further fields.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Detailed<F> {

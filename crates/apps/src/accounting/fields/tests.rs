@@ -177,6 +177,7 @@ fn retransmissions_late_segments_and_closed_windows_are_counted() {
 fn there_is_a_value_for_each_column_and_names_are_distinct() {
     let (mut columns, mut values) = (Vec::new(), Vec::new());
     All::columns(&mut columns);
+    assert_eq!(columns, all_columns());
     All::default().values(Direction::LowToHigh, &mut values);
     assert_eq!(columns.len(), values.len());
     for (i, column) in columns.iter().enumerate() {
