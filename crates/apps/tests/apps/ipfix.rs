@@ -194,7 +194,7 @@ fn a_file_without_records_has_its_templates() {
 #[test]
 fn times_may_be_in_microseconds() {
     let key = FlowKey::from_v4(1, 2, 0, 0, 1).0.with_message(0x0303).with_zone(7 << 12 | 9);
-    let record = AccountingRecord::of(&key, &Accounted::default(), EndedBy::Evicted);
+    let record = AccountingRecord::of(&key, &Accounted::default(), EndedBy::EndOfInput);
     let mut writer = IpfixWriter::with_precision(Vec::new(), 0, TimePrecision::Microseconds);
     writer.write(&record).unwrap();
     let file = writer.finish().unwrap();
@@ -203,7 +203,7 @@ fn times_may_be_in_microseconds() {
         file.windows(4).filter(|bytes| *bytes == field).count()
     };
     assert_eq!([154, 155, 156, 157].map(has), [2, 2, 0, 0]);
-    assert!(file.ends_with(&[0, 7, 0, 7, 0, 9, 0, 0, 0x70, 9, 5, 0]), "VLANs, zone, reason, direction");
+    assert!(file.ends_with(&[0, 7, 0, 7, 0, 9, 0, 0, 0x70, 9, 4, 0]), "VLANs, zone, reason, direction");
 }
 
 /// Takes some bytes, then has no room.
