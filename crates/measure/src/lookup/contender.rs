@@ -19,19 +19,19 @@ pub enum Work {
     },
     /// The same, with the states of each batch prefetched some batches before.
     HitAhead {
-        /// Keys a call.
+        /// Keys per call.
         batch: usize,
         /// Batches between prefetch and lookup; a contender without prefetch runs
         /// [`Hit`](Self::Hit).
         ahead: usize,
     },
-    /// The same as `Hit`, one by one.
+    /// Looks up every flow, one by one.
     Single,
-    /// The same, each when the answer before is there.
+    /// Looks up every flow, each after the answer before.
     Dependent,
     /// Looks up every missing key, in batches.
     Miss {
-        /// Keys a call.
+        /// Keys per call.
         batch: usize,
     },
     /// Removes a flow by its key and inserts a new one, again and again.

@@ -336,7 +336,7 @@ pub enum TrialError {
     /// The table cannot be built.
     #[error("the table cannot be built: {0}")]
     Build(#[from] BuildError),
-    /// It does not take all flows.
+    /// The table refuses some flows.
     #[error("the table does not take all flows: {0}")]
     Full(#[from] Full),
     /// The table returned other flows than the expected ones.
@@ -350,7 +350,7 @@ pub enum TrialError {
     /// It found flows that are not there.
     #[error("the table found {found} flows that are not in it: its lookups are wrong")]
     FoundMissing {
-        /// How many.
+        /// Flows that it refuses.
         found: u64,
     },
 }
