@@ -55,7 +55,7 @@ pub enum Operation {
     },
     /// Remove `count` keys at once, eight neighbours again and again.
     RemoveBatch {
-        /// Index into the known ids.
+        /// Number of one of the eight keys.
         first: u16,
         /// Number of keys.
         count: u16,
