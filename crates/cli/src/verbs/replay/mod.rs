@@ -334,7 +334,8 @@ fn save_part<F: FlowState>(
         app: app.to_owned(),
         idle_timeout_ns: arguments.timeout,
         active_timeout_ns: arguments.active_timeout,
-        decap: arguments.decoding.decap,
+        decoding: arguments.decoding.words(),
+        selection: arguments.live.filter.iter().map(|filter| format!("--filter {filter}")).collect(),
     };
     let inputs = arguments.inputs.iter().map(|path| path.display().to_string()).collect();
     let header = Header::new(settings, arguments.part, inputs, &report.input, &report.worker_totals());
