@@ -37,6 +37,7 @@ mod zeek;
 use std::io::{self, Write};
 
 use flowloom_apps::accounting::AccountingRecord;
+use flowloom_apps::accounting::fields::FieldValue;
 
 pub use collector::{TcpCollector, UdpCollector, UdpCounters, UdpOptions};
 pub use eve::EveWriter;
@@ -56,6 +57,17 @@ pub trait RecordWriter: Send {
     ///
     /// What the file or the collector says.
     fn write(&mut self, record: &AccountingRecord) -> io::Result<()>;
+
+    /// Writes a record with further fields, one value for each column that the writer was made with. Formats with a fixed
+    /// set of columns leave the fields out.
+    ///
+    /// # Errors
+    ///
+    /// What the file or the collector says.
+    fn write_with(&mut self, record: &AccountingRecord, fields: &[FieldValue]) -> io::Result<()> {
+        let _ = fields;
+        self.write(record)
+    }
 
     /// Makes all records so far readable.
     ///
