@@ -11,6 +11,8 @@
 //! Each is a [`RecordWriter`]: records are written as flows end, and [`flush`](RecordWriter::flush) makes what was written
 //! so far readable.
 //!
+//! [`RecordFilter`] selects records by an expression over their columns.
+//!
 //! # Examples
 //!
 //! ```
@@ -27,6 +29,7 @@
 
 mod collector;
 mod eve;
+mod filter;
 mod json;
 mod netflow9;
 #[cfg(feature = "parquet")]
@@ -41,6 +44,7 @@ use flowloom_apps::accounting::fields::FieldValue;
 
 pub use collector::{TcpCollector, UdpCollector, UdpCounters, UdpOptions};
 pub use eve::EveWriter;
+pub use filter::{RecordFilter, RecordFilterError};
 pub use flowloom_apps::accounting::ipfix::IpfixWriter;
 pub use json::JsonWriter;
 pub use netflow9::Netflow9Writer;
