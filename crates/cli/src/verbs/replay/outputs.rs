@@ -15,6 +15,7 @@ use crate::render::save::files;
 use super::charts;
 
 /// The files and the folder of a run.
+#[derive(Default)]
 pub(super) struct Outputs {
     /// Where flows go.
     pub(super) flows: Option<Opened>,
