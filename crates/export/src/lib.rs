@@ -11,6 +11,8 @@
 //! Each is a [`RecordWriter`]: records are written as flows end, and [`flush`](RecordWriter::flush) makes what was written
 //! so far readable.
 //!
+//! [`RecordFilter`] selects records by an expression over their columns.
+//!
 //! # Examples
 //!
 //! ```
@@ -27,6 +29,7 @@
 
 mod collector;
 mod eve;
+mod filter;
 mod json;
 mod netflow9;
 #[cfg(feature = "parquet")]
@@ -37,9 +40,11 @@ mod zeek;
 use std::io::{self, Write};
 
 use flowloom_apps::accounting::AccountingRecord;
+use flowloom_apps::accounting::fields::FieldValue;
 
 pub use collector::{TcpCollector, UdpCollector, UdpCounters, UdpOptions};
 pub use eve::EveWriter;
+pub use filter::{RecordFilter, RecordFilterError};
 pub use flowloom_apps::accounting::ipfix::IpfixWriter;
 pub use json::JsonWriter;
 pub use netflow9::Netflow9Writer;
@@ -56,6 +61,17 @@ pub trait RecordWriter: Send {
     ///
     /// What the file or the collector says.
     fn write(&mut self, record: &AccountingRecord) -> io::Result<()>;
+
+    /// Writes a record with further fields, one value for each column that the writer was made with. Formats with a fixed
+    /// set of columns leave the fields out.
+    ///
+    /// # Errors
+    ///
+    /// What the file or the collector says.
+    fn write_with(&mut self, record: &AccountingRecord, fields: &[FieldValue]) -> io::Result<()> {
+        let _ = fields;
+        self.write(record)
+    }
 
     /// Makes all records so far readable.
     ///

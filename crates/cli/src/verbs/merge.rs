@@ -9,8 +9,9 @@ use flowloom::engine::{App, IdleTimeout, MergedParts, RecordSink, merge_parts};
 use crate::args::Common;
 use crate::args::merge::Merge;
 use crate::exit::{Failure, Status};
-use crate::flow_file::{AccountOf, Columns, Destination, FlowWriter, Format};
+use crate::flow_file::{Destination, FlowWriter, Format};
 use crate::part_file::{self, PartFile, PartNumber, Settings};
+use crate::record_view::{AccountOf, Columns, FieldGroups, RecordView};
 use crate::render::merge::{MergeResult, PartFigures};
 use crate::render::{counted, print};
 
@@ -148,7 +149,9 @@ fn write_flows<F: SaveState>(
     account: Option<AccountOf<F>>,
 ) -> std::io::Result<()> {
     let opened = Destination::of(path, None).map_err(std::io::Error::other)?.open()?;
-    let mut writer = FlowWriter::new(opened, account, Columns::default());
+    let groups = FieldGroups::default();
+    let view = account.map(|account| RecordView::new(account, None, None, &groups));
+    let mut writer = FlowWriter::new(opened, view, Columns::default(), &groups);
     for record in &merged.flows {
         writer.write(std::slice::from_ref(record)).map_err(std::io::Error::other)?;
     }

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use flowloom::apps::accounting::AccountingRecord;
 use flowloom::engine::{FlowRecord, FlowState, FlowValue, RecordSink, SinkError};
 
 use super::l7::Labels;
 use crate::flow_file::FlowWriter;
+use crate::record_view::RecordView;
 
 /// The sink of a run's records.
 pub(super) struct Records<F> {
@@ -37,6 +39,26 @@ impl<F: FlowState> RecordSink<F> for Records<F> {
 
     fn flush(&mut self) -> Result<(), SinkError> {
         self.file.as_mut().map_or(Ok(()), RecordSink::flush)
+    }
+}
+
+/// Gives each record that a view has of a flow to a function.
+pub(super) struct Shown<'a, F> {
+    pub(super) view: RecordView<F>,
+    pub(super) show: Show<'a>,
+}
+
+/// Takes a record.
+pub(crate) type Show<'a> = &'a mut (dyn FnMut(&AccountingRecord) + Send);
+
+impl<F: FlowState> RecordSink<F> for Shown<'_, F> {
+    fn write(&mut self, records: &[FlowRecord<F>]) -> Result<(), SinkError> {
+        for record in records {
+            if let Some((row, _)) = self.view.of(record) {
+                (self.show)(&row);
+            }
+        }
+        Ok(())
     }
 }
 
