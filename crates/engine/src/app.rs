@@ -89,7 +89,12 @@ pub trait App: Send {
     /// every such flow does.
     ///
     /// Not asked of an application that [keeps totals](Self::KEEPS_TOTALS).
-    fn complete(&mut self, _flow: &mut Self::Flow, _first: &Self::Flow, _again: Again) -> bool {
+    fn complete(
+        &mut self,
+        _flow: &mut Self::Flow,
+        _first: &Self::Flow,
+        _again: ReprocessedPackets,
+    ) -> bool {
         false
     }
 
@@ -109,7 +114,7 @@ pub trait App: Send {
 /// Packets of a flow that were processed again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Again {
+pub struct ReprocessedPackets {
     /// Packets.
     pub packets: u64,
     /// Their bytes on the wire.

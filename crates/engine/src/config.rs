@@ -7,7 +7,7 @@ use flowloom_packet::DecodeOptions;
 use flowloom_scheduler::OrderGuarantee;
 use flowloom_scheduler::placement::modulo::crc_of;
 
-use crate::batch::packet::{PacketDescriptor, TURNS};
+use crate::batch::packet::{PacketDescriptor, SEQUENCE_NUMBERS};
 use crate::error::ConfigError;
 use crate::ingest::pace::Pace;
 use crate::time::IdleTimeout;
@@ -17,7 +17,7 @@ use crate::worker::shards::shards;
 const RING_BYTES_MAX: u64 = 1 << 29;
 
 // Fewer packets wait than a shard has turns.
-const _: () = assert!(RING_BYTES_MAX / (PacketDescriptor::BYTES as u64) < TURNS as u64);
+const _: () = assert!(RING_BYTES_MAX / (PacketDescriptor::BYTES as u64) < SEQUENCE_NUMBERS as u64);
 
 /// How the stages are laid out on threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -75,7 +75,7 @@ pub enum ConfigError {
     },
     /// The sharded layout was asked for of a function that is given one source.
     #[error("the sharded layout needs an input in parts\n  `run_sharded` takes one")]
-    NotCut,
+    NotPartitioned,
     /// The sharded layout cannot run as it is configured.
     #[error("the sharded layout cannot be used: {why}\n  the inline and the pipeline layouts can")]
     Sharded {

@@ -89,7 +89,7 @@ impl HeaderFields {
 pub(crate) struct PacketDescriptor {
     pub(crate) packet: PacketRef,
     pub(crate) key: FlowKey,
-    outline: HeaderFields,
+    fields: HeaderFields,
 }
 
 impl PacketDescriptor {
@@ -105,8 +105,8 @@ impl PacketDescriptor {
     pub(crate) fn words(packet: PacketRef, headers: &Headers) -> [u64; Self::WORDS] {
         let PacketRef { hash, time_ns, place, tag, captured, wire } = packet;
         let key = headers.key.words();
-        let outline = HeaderFields::of(headers);
-        let rest = u64::from(outline.tcp_flags) << 16 | u64::from(outline.later_fragment) << 8;
+        let fields = HeaderFields::of(headers);
+        let rest = u64::from(fields.tcp_flags) << 16 | u64::from(fields.later_fragment) << 8;
         [
             hash,
             time_ns,
@@ -119,9 +119,9 @@ impl PacketDescriptor {
             key[3],
             key[4],
             key[5],
-            pair(outline.network_offset, outline.transport_offset),
-            pair(outline.payload_offset, outline.payload_bytes),
-            rest | outline.direction as u64,
+            pair(fields.network_offset, fields.transport_offset),
+            pair(fields.payload_offset, fields.payload_bytes),
+            rest | fields.direction as u64,
         ]
     }
 
@@ -133,7 +133,7 @@ impl PacketDescriptor {
         Self {
             packet: PacketRef { hash, time_ns, place, tag, captured: low(lengths), wire: high(lengths) },
             key: FlowKey::from_words(*key),
-            outline: HeaderFields {
+            fields: HeaderFields {
                 network_offset: low(headers),
                 transport_offset: high(headers),
                 payload_offset: low(payload),
@@ -149,7 +149,7 @@ impl PacketDescriptor {
     #[inline(always)]
     pub(crate) fn view<'b>(&self, block: &'b [u8]) -> (u64, PacketView<'b>) {
         let packet = &self.packet;
-        let headers = self.outline.headers(self.key);
+        let headers = self.fields.headers(self.key);
         let view = PacketView::new(packet.bytes(block), headers, packet.time_ns, packet.wire);
         (packet.number(), view)
     }
@@ -158,10 +158,10 @@ impl PacketDescriptor {
     /// its own cache.
     #[inline(always)]
     pub(crate) fn request(&self, block: &[u8]) {
-        if self.outline.payload_bytes > 0 {
+        if self.fields.payload_bytes > 0 {
             let start = self.packet.position();
-            prefetch::read_at(block, start + self.outline.transport_offset as usize);
-            prefetch::read_at(block, start + self.outline.payload_offset as usize + prefetch::LINE_BYTES);
+            prefetch::read_at(block, start + self.fields.transport_offset as usize);
+            prefetch::read_at(block, start + self.fields.payload_offset as usize + prefetch::LINE_BYTES);
         }
     }
 }
@@ -191,7 +191,7 @@ fn high(pair: u64) -> u32 {
 const POSITION_BITS: u32 = 48;
 const NUMBER_BITS: u32 = 40;
 /// Turns of a shard before they begin again. More packets than this never wait.
-pub(crate) const TURNS: u32 = 1 << (u64::BITS - NUMBER_BITS);
+pub(crate) const SEQUENCE_NUMBERS: u32 = 1 << (u64::BITS - NUMBER_BITS);
 
 /// Where a packet lies, how long it is and when it came.
 #[derive(Clone, Copy, Debug)]
@@ -224,14 +224,14 @@ impl PacketRef {
         }
     }
 
-    /// Returns a packet's tag with its turn in its shard, below [`TURNS`].
-    pub(crate) fn tag_with_turn(tag: u64, turn: u32) -> u64 {
-        debug_assert!(turn < TURNS, "turns begin again");
-        tag & Self::NUMBERS | u64::from(turn) << NUMBER_BITS
+    /// Returns a packet's tag with its turn in its shard, below [`SEQUENCE_NUMBERS`].
+    pub(crate) fn tag_with_sequence(tag: u64, sequence: u32) -> u64 {
+        debug_assert!(sequence < SEQUENCE_NUMBERS, "turns begin again");
+        tag & Self::NUMBERS | u64::from(sequence) << NUMBER_BITS
     }
 
     /// Returns the packet's turn in its shard.
-    pub(crate) fn turn(self) -> u32 {
+    pub(crate) fn sequence(self) -> u32 {
         (self.tag >> NUMBER_BITS) as u32
     }
 
@@ -270,11 +270,11 @@ mod tests {
         let position = ((1 << 48) - 1).min(usize::MAX as u64);
         let place = PacketPlace { position, time_ns: 5, captured: 1500, wire: 9000, number: (1 << 40) - 1 };
         let mut packet = PacketRef::packet(7, place, LinkType(0xFFFF));
-        packet.tag = PacketRef::tag_with_turn(packet.tag, TURNS - 1);
+        packet.tag = PacketRef::tag_with_sequence(packet.tag, SEQUENCE_NUMBERS - 1);
         assert_eq!((packet.hash, packet.time_ns, packet.wire), (7, 5, 9000));
         assert_eq!(packet.position() as u64, position);
         assert_eq!(packet.link(), LinkType(0xFFFF));
-        assert_eq!((packet.number(), packet.turn()), ((1 << 40) - 1, TURNS - 1));
+        assert_eq!((packet.number(), packet.sequence()), ((1 << 40) - 1, SEQUENCE_NUMBERS - 1));
     }
 
     #[test]
@@ -299,7 +299,7 @@ mod tests {
                 let packet = PacketRef::packet(u64::MAX - 5, place, LinkType(0x1234));
                 let descriptor = PacketDescriptor::of_words(&PacketDescriptor::words(packet, &headers));
                 let expected =
-                    PacketDescriptor { packet, key: headers.key, outline: HeaderFields::of(&headers) };
+                    PacketDescriptor { packet, key: headers.key, fields: HeaderFields::of(&headers) };
                 assert_eq!(descriptor, expected);
             }
         }

@@ -75,9 +75,9 @@ impl DescriptorBatch {
     }
 
     /// Sets the number of descriptor `i` in its shard.
-    pub(crate) fn set_turn(&mut self, i: usize, turn: u32) {
+    pub(crate) fn set_sequence(&mut self, i: usize, sequence: u32) {
         let tag = &mut self.descriptors[i][PacketDescriptor::TAG];
-        *tag = PacketRef::tag_with_turn(*tag, turn);
+        *tag = PacketRef::tag_with_sequence(*tag, sequence);
     }
 }
 
@@ -153,46 +153,42 @@ pub(crate) struct Parked {
 /// What a worker has taken from its ring at a time.
 #[derive(Debug)]
 pub(crate) struct Received {
-    shares: Vec<BatchPart>,
+    parts: Vec<BatchPart>,
     /// The part and the place of each packet, in their order.
     picks: Vec<(u8, u8)>,
     packets_max: usize,
 }
 
 impl Received {
-    /// Returns an empty basket for at most so many packets, a batch at least and 255 at most.
+    /// Returns an empty set for at most so many packets, a batch at least and 255 at most.
     pub(crate) fn new(packets_max: usize) -> Self {
-        assert!((BATCH_DESCRIPTORS..=255).contains(&packets_max), "a share fits, and a place is a byte");
-        Self {
-            shares: Vec::with_capacity(packets_max),
-            picks: Vec::with_capacity(packets_max),
-            packets_max,
-        }
+        assert!((BATCH_DESCRIPTORS..=255).contains(&packets_max), "a part fits, and a place is a byte");
+        Self { parts: Vec::with_capacity(packets_max), picks: Vec::with_capacity(packets_max), packets_max }
     }
 
     /// Returns whether the packets of a part fit.
-    pub(crate) fn has_room(&self, share: &BatchPart) -> bool {
-        self.picks.len() + share.mask.count_ones() as usize <= self.packets_max
+    pub(crate) fn fits(&self, part: &BatchPart) -> bool {
+        self.picks.len() + part.mask.count_ones() as usize <= self.packets_max
     }
 
-    /// Adds the packets of a share.
+    /// Adds the packets of a part.
     #[inline]
-    pub(crate) fn add(&mut self, share: BatchPart) {
-        let number = self.shares.len() as u8;
-        let mut mask = share.mask;
+    pub(crate) fn add(&mut self, part: BatchPart) {
+        let number = self.parts.len() as u8;
+        let mut mask = part.mask;
         while mask != 0 {
             let place = mask.trailing_zeros() as u8;
-            share.batch.fetch(usize::from(place));
+            part.batch.fetch(usize::from(place));
             self.picks.push((number, place));
             mask &= mask - 1;
         }
-        self.shares.push(share);
+        self.parts.push(part);
     }
 
     /// Removes everything.
     pub(crate) fn clear(&mut self) {
         self.picks.clear();
-        self.shares.clear();
+        self.parts.clear();
     }
 
     /// Returns how many packets there are.
@@ -208,49 +204,49 @@ impl Received {
     /// Returns a packet's descriptor.
     #[inline(always)]
     pub(crate) fn descriptor(&self, i: usize) -> PacketDescriptor {
-        let (share, place) = self.picks[i];
-        self.shares[usize::from(share)].batch.descriptor(usize::from(place))
+        let (part, place) = self.picks[i];
+        self.parts[usize::from(part)].batch.descriptor(usize::from(place))
     }
 
     /// Returns what a sequencer keeps of a packet that was sent to `worker`.
     pub(crate) fn parked(&self, i: usize, worker: u16) -> Parked {
-        let (share, at) = self.picks[i];
-        Parked { batch: Arc::clone(&self.shares[usize::from(share)].batch), at, worker }
+        let (part, at) = self.picks[i];
+        Parked { batch: Arc::clone(&self.parts[usize::from(part)].batch), at, worker }
     }
 
-    /// Opens the blocks that the packets lie in: once for each share, not for each packet.
+    /// Opens the blocks that the packets lie in: once for each part, not for each packet.
     #[inline]
-    pub(crate) fn open<const SHARES: usize>(&self) -> Open<'_, SHARES> {
-        let mut blocks: [&[u8]; SHARES] = [&[]; SHARES];
-        for (block, share) in blocks.iter_mut().zip(&self.shares) {
-            *block = share.batch.bytes();
+    pub(crate) fn open<const PARTS: usize>(&self) -> Open<'_, PARTS> {
+        let mut blocks: [&[u8]; PARTS] = [&[]; PARTS];
+        for (block, part) in blocks.iter_mut().zip(&self.parts) {
+            *block = part.batch.bytes();
         }
-        Open { basket: self, blocks }
+        Open { received: self, blocks }
     }
 }
 
-/// A basket with the blocks of its packets, whose shares are at most so many.
-pub(crate) struct Open<'a, const SHARES: usize> {
-    basket: &'a Received,
-    blocks: [&'a [u8]; SHARES],
+/// Received packets with the blocks of its packets, whose parts are at most so many.
+pub(crate) struct Open<'a, const PARTS: usize> {
+    received: &'a Received,
+    blocks: [&'a [u8]; PARTS],
 }
 
-impl<'a, const SHARES: usize> Open<'a, SHARES> {
+impl<'a, const PARTS: usize> Open<'a, PARTS> {
     /// Returns a packet as applications see it, and its number.
     #[inline(always)]
     pub(crate) fn view(&self, i: usize) -> (u64, PacketView<'a>) {
-        self.basket.descriptor(i).view(self.block(i))
+        self.received.descriptor(i).view(self.block(i))
     }
 
     /// Asks for the lines of a packet that an application may read first.
     #[inline(always)]
     pub(crate) fn request(&self, i: usize) {
-        self.basket.descriptor(i).request(self.block(i));
+        self.received.descriptor(i).request(self.block(i));
     }
 
     #[inline(always)]
     fn block(&self, i: usize) -> &'a [u8] {
-        self.blocks[usize::from(self.basket.picks[i].0)]
+        self.blocks[usize::from(self.received.picks[i].0)]
     }
 }
 
@@ -262,13 +258,13 @@ mod tests {
     fn a_batch_is_used_again_only_when_no_worker_holds_it() {
         let mut pool = BatchPool::default();
         let batch = pool.lend();
-        let share = BatchPart { batch: Arc::clone(&batch), mask: 1 };
+        let part = BatchPart { batch: Arc::clone(&batch), mask: 1 };
         let first = Arc::as_ptr(&batch);
         pool.sent(batch);
         let second = pool.lend();
         assert_ne!(Arc::as_ptr(&second), first, "a worker has the first");
         pool.sent(second);
-        drop(share);
+        drop(part);
         pool.collect_all();
         assert_eq!((pool.in_use.len(), pool.free.len()), (0, 2));
     }

@@ -4,14 +4,14 @@ use flowloom_scheduler::registry::Policy;
 use flowloom_scheduler::{OrderGuarantee, Placement, PullPolicy};
 
 /// The policy of a run.
-pub enum Discipline<'a> {
+pub enum PolicyRef<'a> {
     /// The input stage decides, packet by packet, into a ring for each worker.
     Push(&'a mut dyn Placement),
     /// Workers fetch from a pool.
     Pull(&'a mut dyn PullPolicy),
 }
 
-impl<'a> Discipline<'a> {
+impl<'a> PolicyRef<'a> {
     /// Returns the discipline of a policy that was chosen by its name, as [`Scheme::policy`] gives it: it pushes or pulls.
     ///
     /// [`Scheme::policy`]: flowloom_scheduler::registry::Scheme::policy
@@ -23,7 +23,7 @@ impl<'a> Discipline<'a> {
     }
 }
 
-impl Discipline<'_> {
+impl PolicyRef<'_> {
     /// Returns what the policy promises about order.
     pub fn order(&self) -> OrderGuarantee {
         match self {
@@ -49,7 +49,7 @@ impl Discipline<'_> {
     }
 }
 
-impl std::fmt::Debug for Discipline<'_> {
+impl std::fmt::Debug for PolicyRef<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let kind = match self {
             Self::Push(_) => "Push",
@@ -59,19 +59,19 @@ impl std::fmt::Debug for Discipline<'_> {
     }
 }
 
-impl<'a, P: Placement> From<&'a mut P> for Discipline<'a> {
+impl<'a, P: Placement> From<&'a mut P> for PolicyRef<'a> {
     fn from(policy: &'a mut P) -> Self {
         Self::Push(policy)
     }
 }
 
-impl<'a, 'p: 'a> From<&'a mut (dyn Placement + 'p)> for Discipline<'a> {
+impl<'a, 'p: 'a> From<&'a mut (dyn Placement + 'p)> for PolicyRef<'a> {
     fn from(policy: &'a mut (dyn Placement + 'p)) -> Self {
         Self::Push(policy)
     }
 }
 
-impl<'a, 'p: 'a> From<&'a mut (dyn PullPolicy + 'p)> for Discipline<'a> {
+impl<'a, 'p: 'a> From<&'a mut (dyn PullPolicy + 'p)> for PolicyRef<'a> {
     fn from(policy: &'a mut (dyn PullPolicy + 'p)) -> Self {
         Self::Pull(policy)
     }

@@ -17,7 +17,7 @@ use crate::dispatch::stage::{DecodedBatch, Dispatched, Dispatcher};
 use crate::egress::reorder::EgressNotices;
 use crate::ingest::decode::Losses;
 use crate::report::counters::FullCounts;
-use crate::runtime::poll::Room;
+use crate::runtime::poll::Capacity;
 use crate::worker::shards::ProcessedTime;
 
 /// A packet that waits.
@@ -31,14 +31,14 @@ pub(crate) struct Waiting {
 /// Packets that are not done, in two generations: those up to a moment, and those since. When the older ones are done, the
 /// moment has passed, and another begins.
 struct Generations {
-    done_up_to: Arc<ProcessedTime>,
+    processed_time: Arc<ProcessedTime>,
     open: [u64; 2],
     current: usize,
     /// Latest time of a packet of the older generation.
     moment_ns: u64,
     latest_ns: u64,
     /// What each worker has in hand.
-    in_hand: Vec<Option<usize>>,
+    in_progress: Vec<Option<usize>>,
 }
 
 impl Generations {
@@ -50,12 +50,12 @@ impl Generations {
 
     /// A worker asks for its next packet: it has done the one before.
     fn done(&mut self, worker: usize) {
-        if let Some(generation) = self.in_hand[worker].take() {
+        if let Some(generation) = self.in_progress[worker].take() {
             self.open[generation] -= 1;
         }
         let older = 1 - self.current;
         if self.open[older] == 0 {
-            self.done_up_to.publish(self.moment_ns);
+            self.processed_time.publish(self.moment_ns);
             self.moment_ns = self.latest_ns;
             self.current = older;
         }
@@ -92,7 +92,7 @@ impl<'a> Pool<'a> {
         policy: &'a mut dyn PullPolicy,
         slots: usize,
         workers: usize,
-        done_up_to: Arc<ProcessedTime>,
+        processed_time: Arc<ProcessedTime>,
     ) -> Self {
         Self(Mutex::new(Inner {
             policy,
@@ -102,12 +102,12 @@ impl<'a> Pool<'a> {
             fetched: 0,
             sent: 0,
             generations: Generations {
-                done_up_to,
+                processed_time,
                 open: [0; 2],
                 current: 0,
                 moment_ns: 0,
                 latest_ns: 0,
-                in_hand: vec![None; workers],
+                in_progress: vec![None; workers],
             },
         }))
     }
@@ -135,7 +135,7 @@ impl<'a> Pool<'a> {
         };
         inner.free.push(token);
         inner.fetched += 1;
-        inner.generations.in_hand[worker.index()] = Some(waiting.generation);
+        inner.generations.in_progress[worker.index()] = Some(waiting.generation);
         Fetched::Packet(waiting)
     }
 
@@ -150,50 +150,50 @@ impl<'a> Pool<'a> {
 pub(crate) struct PullDispatcher<'a> {
     pool: Arc<Pool<'a>>,
     drop_when_full: bool,
-    given_out: Option<EgressNotices>,
+    notices: Option<EgressNotices>,
     block: Option<((u64, u32), SharedBlock)>,
     /// What found no room yet.
     held: VecDeque<(PacketDescriptor, WorkItem)>,
     full: FullCounts,
     gauges: Arc<Gauges>,
     /// The pool was full since that was published.
-    has_news: bool,
+    has_unpublished: bool,
 }
 
 impl<'a> PullDispatcher<'a> {
     pub(crate) fn new(
         pool: Arc<Pool<'a>>,
         drop_when_full: bool,
-        given_out: Option<EgressNotices>,
+        notices: Option<EgressNotices>,
         gauges: Arc<Gauges>,
     ) -> Self {
         Self {
             pool,
             drop_when_full,
-            given_out,
+            notices,
             block: None,
             held: VecDeque::new(),
             full: FullCounts::default(),
             gauges,
-            has_news: false,
+            has_unpublished: false,
         }
     }
 
     /// Counts what no worker will take any more.
     fn lose_held(&mut self, losses: &mut Losses) {
         for (descriptor, _) in self.held.drain(..) {
-            if let Some(given_out) = &mut self.given_out {
-                given_out.dropped(descriptor.packet.number());
+            if let Some(notices) = &mut self.notices {
+                notices.dropped(descriptor.packet.number());
             }
             losses.lose(DropReason::WorkerLost, 1);
         }
     }
 
     /// Hands on what is held, as far as there is room.
-    fn flush(&mut self, losses: &mut Losses) -> Room {
-        let Some((_, block)) = &self.block else { return Room::Free };
+    fn flush(&mut self, losses: &mut Losses) -> Capacity {
+        let Some((_, block)) = &self.block else { return Capacity::Free };
         if self.held.is_empty() {
-            return Room::Free;
+            return Capacity::Free;
         }
         let mut inner = self.pool.lock();
         let mut has_refused = false;
@@ -205,8 +205,8 @@ impl<'a> PullDispatcher<'a> {
                 has_refused = true;
                 self.full.refused += 1;
                 self.held.pop_front();
-                if let Some(given_out) = &mut self.given_out {
-                    given_out.dropped(descriptor.packet.number());
+                if let Some(notices) = &mut self.notices {
+                    notices.dropped(descriptor.packet.number());
                 }
                 losses.lose(DropReason::RingFull, 1);
                 continue;
@@ -222,22 +222,22 @@ impl<'a> PullDispatcher<'a> {
         drop(inner);
         if has_refused || !self.held.is_empty() {
             self.full.waits += 1;
-            self.has_news = true;
+            self.has_unpublished = true;
         }
         if self.held.is_empty() {
-            return Room::Free;
+            return Capacity::Free;
         }
         // Nobody will make room when every worker is gone; each of them holds the pool.
         if Arc::strong_count(&self.pool) <= 1 {
             self.lose_held(losses);
-            return Room::Gone;
+            return Capacity::Gone;
         }
-        Room::Full
+        Capacity::Full
     }
 }
 
 impl Dispatcher for PullDispatcher<'_> {
-    fn room(&mut self, losses: &mut Losses, _: usize) -> Room {
+    fn capacity(&mut self, losses: &mut Losses, _: usize) -> Capacity {
         self.flush(losses)
     }
 
@@ -251,9 +251,9 @@ impl Dispatcher for PullDispatcher<'_> {
         if is_new {
             self.block = Some((batch.block_number, Arc::clone(block)));
         }
-        if let Some(given_out) = &mut self.given_out {
+        if let Some(notices) = &mut self.notices {
             let block = is_new.then(|| Arc::clone(block));
-            given_out.batch(batch.first, batch.len(), batch.mask, block);
+            notices.batch(batch.first, batch.len(), batch.mask, block);
         }
         self.held.extend(descriptors.iter().zip(batch.items.iter().copied()));
         pool.sent(descriptors);
@@ -266,14 +266,14 @@ impl Dispatcher for PullDispatcher<'_> {
         self.held.len() < held
     }
 
-    fn end(&mut self, losses: &mut Losses) -> Room {
-        let room = self.flush(losses);
-        if room != Room::Full {
+    fn end(&mut self, losses: &mut Losses) -> Capacity {
+        let capacity = self.flush(losses);
+        if capacity != Capacity::Full {
             self.pool.lock().ended = true;
             // The egress stage would wait for more.
-            self.given_out = None;
+            self.notices = None;
         }
-        room
+        capacity
     }
 
     fn discard(&mut self, losses: &mut Losses) {
@@ -282,7 +282,7 @@ impl Dispatcher for PullDispatcher<'_> {
     }
 
     fn publish(&mut self) {
-        if std::mem::take(&mut self.has_news) {
+        if std::mem::take(&mut self.has_unpublished) {
             self.gauges.publish_full(std::iter::empty(), self.full);
         }
     }

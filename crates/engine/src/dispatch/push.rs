@@ -5,7 +5,7 @@ use std::sync::Arc;
 use flowloom_packet::DropReason;
 use flowloom_scheduler::{Decision, LoadView, Placement, WorkerId};
 
-use crate::batch::packet::TURNS;
+use crate::batch::packet::SEQUENCE_NUMBERS;
 use crate::batch::pool::{BATCH_DESCRIPTORS, BatchPool};
 use crate::control::Gauges;
 use crate::dispatch::ring::Outbox;
@@ -13,7 +13,7 @@ use crate::dispatch::stage::{DecodedBatch, Dispatched, Dispatcher};
 use crate::egress::reorder::EgressNotices;
 use crate::ingest::decode::Losses;
 use crate::report::counters::FullCounts;
-use crate::runtime::poll::Room;
+use crate::runtime::poll::Capacity;
 use crate::worker::shards::{ProcessedTime, shard_of};
 
 /// Hands packets to workers.
@@ -21,9 +21,9 @@ pub(crate) struct PushDispatcher<'a> {
     outboxes: Vec<Outbox>,
     placement: &'a mut dyn Placement,
     drop_when_full: bool,
-    given_out: Option<EgressNotices>,
+    notices: Option<EgressNotices>,
     /// The next turn of each shard; empty where packets need none.
-    turns: Vec<u32>,
+    sequences: Vec<u32>,
     block_number: Option<(u64, u32)>,
     /// With more batches of descriptors in use, they are scarce.
     batches_plenty: usize,
@@ -37,14 +37,14 @@ pub(crate) struct PushDispatcher<'a> {
     unplaced: u64,
     gauges: Arc<Gauges>,
     /// A ring was full since that was published.
-    has_news: bool,
+    has_unpublished: bool,
     checkpoint: Option<Checkpoint>,
     ended: bool,
 }
 
 /// A moment whose packets are waited for, to say how far everything is done. There is one at a time.
 struct Checkpoint {
-    done_up_to: Arc<ProcessedTime>,
+    processed_time: Arc<ProcessedTime>,
     /// Time of the latest packet handed on before it; `None` between two moments.
     time_ns: Option<u64>,
     /// Packets handed to each worker before it.
@@ -61,7 +61,7 @@ impl Checkpoint {
             return;
         };
         if completed.iter().zip(&self.sent).all(|(completed, sent)| completed >= sent) {
-            self.done_up_to.publish(time_ns);
+            self.processed_time.publish(time_ns);
             self.time_ns = None;
         }
     }
@@ -74,9 +74,9 @@ pub(crate) struct PushOptions {
     pub(crate) slots: usize,
     /// Shards whose turns are given out; 0 for none.
     pub(crate) shards: usize,
-    pub(crate) given_out: Option<EgressNotices>,
+    pub(crate) notices: Option<EgressNotices>,
     /// Where flows are shared: who is told how far everything is done.
-    pub(crate) done_up_to: Option<Arc<ProcessedTime>>,
+    pub(crate) processed_time: Option<Arc<ProcessedTime>>,
     /// Where it is published how often rings are full.
     pub(crate) gauges: Arc<Gauges>,
 }
@@ -92,8 +92,8 @@ impl<'a> PushDispatcher<'a> {
             outboxes,
             placement,
             drop_when_full: options.drop_when_full,
-            given_out: options.given_out,
-            turns: vec![0; options.shards],
+            notices: options.notices,
+            sequences: vec![0; options.shards],
             block_number: None,
             batches_in_use: 0,
             // As many as twice the packets that may be on the way would lie on, were every tray full.
@@ -105,9 +105,9 @@ impl<'a> PushDispatcher<'a> {
             completed_bytes: vec![0; workers],
             unplaced: 0,
             gauges: options.gauges,
-            has_news: false,
-            checkpoint: options.done_up_to.map(|done_up_to| Checkpoint {
-                done_up_to,
+            has_unpublished: false,
+            checkpoint: options.processed_time.map(|processed_time| Checkpoint {
+                processed_time,
                 time_ns: None,
                 sent: Vec::with_capacity(workers),
             }),
@@ -124,7 +124,7 @@ impl<'a> PushDispatcher<'a> {
         self.outboxes.iter().map(|outbox| FullCounts { refused: outbox.refused, waits: outbox.full_waits })
     }
 
-    fn look(&mut self) {
+    fn read_progress(&mut self) {
         for (i, outbox) in self.outboxes.iter().enumerate() {
             self.sent[i] = outbox.sent;
             self.completed[i] = outbox.completed();
@@ -141,22 +141,22 @@ fn no_such_worker(policy: &str, worker: WorkerId, workers: usize) -> ! {
 }
 
 impl Dispatcher for PushDispatcher<'_> {
-    fn room(&mut self, _: &mut Losses, packets: usize) -> Room {
+    fn capacity(&mut self, _: &mut Losses, packets: usize) -> Capacity {
         let (mut is_full, mut is_gone) = (false, false);
         let are_batches_scarce = self.are_batches_scarce();
         for outbox in &mut self.outboxes {
             is_gone |= outbox.is_abandoned();
             // Where packets are dropped, each is judged by itself. Else all of the batch might be for this worker.
-            if !self.drop_when_full && !outbox.has_room(packets, are_batches_scarce) {
+            if !self.drop_when_full && !outbox.has_capacity(packets, are_batches_scarce) {
                 outbox.full_waits += 1;
                 is_full = true;
             }
         }
-        self.has_news |= is_full;
+        self.has_unpublished |= is_full;
         match (is_gone, is_full) {
-            (true, _) => Room::Gone,
-            (false, true) => Room::Full,
-            (false, false) => Room::Free,
+            (true, _) => Capacity::Gone,
+            (false, true) => Capacity::Full,
+            (false, false) => Capacity::Free,
         }
     }
 
@@ -165,14 +165,14 @@ impl Dispatcher for PushDispatcher<'_> {
             losses.refuse(reason, link);
         }
         let Some(mut descriptors) = batch.descriptors.take() else { return };
-        if let Some(given_out) = &mut self.given_out {
+        if let Some(notices) = &mut self.notices {
             let is_new = self.block_number != Some(batch.block_number);
             self.block_number = Some(batch.block_number);
             let block = descriptors.block.as_ref().filter(|_| is_new).map(Arc::clone);
-            given_out.batch(batch.first, batch.len(), batch.mask, block);
+            notices.batch(batch.first, batch.len(), batch.mask, block);
         }
         let are_batches_scarce = self.are_batches_scarce();
-        self.look();
+        self.read_progress();
         let items = &batch.items[..];
         let load = LoadView {
             sent: &self.sent,
@@ -182,11 +182,11 @@ impl Dispatcher for PushDispatcher<'_> {
             busy: &[],
         };
         self.placement.place(items, &load, &mut self.decisions[..items.len()]);
-        let Self { outboxes, placement, decisions, turns, given_out, drop_when_full, .. } = self;
-        let (unplaced, has_news) = (&mut self.unplaced, &mut self.has_news);
+        let Self { outboxes, placement, decisions, sequences, notices, drop_when_full, .. } = self;
+        let (unplaced, has_unpublished) = (&mut self.unplaced, &mut self.has_unpublished);
         let workers = outboxes.len();
-        // Where there are turns.
-        let mut exclusive = if turns.is_empty() { None } else { Arc::get_mut(&mut descriptors) };
+        // Where there are sequences.
+        let mut exclusive = if sequences.is_empty() { None } else { Arc::get_mut(&mut descriptors) };
         let mut numbers = batch.mask;
         for (i, (item, decision)) in items.iter().zip(&*decisions).enumerate() {
             let number = batch.first + u64::from(numbers.trailing_zeros());
@@ -197,7 +197,7 @@ impl Dispatcher for PushDispatcher<'_> {
                         no_such_worker(placement.name(), worker, workers)
                     };
                     // Before the packet has a turn that others would wait for.
-                    if !*drop_when_full || outbox.has_room(1, are_batches_scarce) {
+                    if !*drop_when_full || outbox.has_capacity(1, are_batches_scarce) {
                         Some(outbox)
                     } else {
                         outbox.refuse();
@@ -211,17 +211,17 @@ impl Dispatcher for PushDispatcher<'_> {
             };
             if let Some(outbox) = outbox {
                 if let Some(descriptors) = &mut exclusive {
-                    let shard = shard_of(descriptors.descriptor(i).packet.hash, turns.len());
-                    let turn = &mut turns[shard];
-                    descriptors.set_turn(i, *turn);
-                    *turn = (*turn + 1) % TURNS;
+                    let shard = shard_of(descriptors.descriptor(i).packet.hash, sequences.len());
+                    let sequence = &mut sequences[shard];
+                    descriptors.set_sequence(i, *sequence);
+                    *sequence = (*sequence + 1) % SEQUENCE_NUMBERS;
                 }
                 outbox.add(i, item.bytes);
             } else {
-                if let Some(given_out) = given_out {
-                    given_out.dropped(number);
+                if let Some(notices) = notices {
+                    notices.dropped(number);
                 }
-                *has_news = true;
+                *has_unpublished = true;
                 losses.lose(DropReason::RingFull, 1);
             }
         }
@@ -235,20 +235,20 @@ impl Dispatcher for PushDispatcher<'_> {
         }
     }
 
-    fn end(&mut self, _: &mut Losses) -> Room {
+    fn end(&mut self, _: &mut Losses) -> Capacity {
         if !self.ended {
             self.ended = true;
             self.outboxes.iter_mut().for_each(Outbox::end);
             // The egress stage would wait for more.
-            self.given_out = None;
+            self.notices = None;
         }
-        Room::Free
+        Capacity::Free
     }
 
     fn discard(&mut self, _: &mut Losses) {}
 
     fn publish(&mut self) {
-        if std::mem::take(&mut self.has_news) {
+        if std::mem::take(&mut self.has_unpublished) {
             self.gauges.publish_full(self.full(), FullCounts { refused: self.unplaced, waits: 0 });
         }
     }

@@ -69,19 +69,19 @@ impl Inbox {
         self.completed.publish(packets, bytes);
     }
 
-    /// Takes what waits, as far as the basket has room. `Done` when nothing will ever follow and the basket is empty.
-    pub(crate) fn take(&mut self, basket: &mut Received) -> Polled {
-        while let Ok(share) = self.ring.peek() {
-            if share.as_ref().is_some_and(|share| !basket.has_room(share)) {
+    /// Takes what waits, as far as it fits. `Done` when nothing will ever follow and the received is empty.
+    pub(crate) fn take(&mut self, received: &mut Received) -> Polled {
+        while let Ok(part) = self.ring.peek() {
+            if part.as_ref().is_some_and(|part| !received.fits(part)) {
                 break;
             }
             match self.ring.pop() {
-                Ok(Some(share)) => basket.add(share),
+                Ok(Some(part)) => received.add(part),
                 Ok(None) => self.is_over = true,
                 Err(_) => break,
             }
         }
-        if basket.len() > 0 {
+        if received.len() > 0 {
             Polled::Worked
         } else if self.is_over || (self.ring.is_abandoned() && self.ring.is_empty()) {
             Polled::Done // Or the input stage is gone without a word: what it sent is done.
@@ -116,7 +116,7 @@ impl Outbox {
     ///
     /// While batches are scarce, no more than a sixteenth of what else may be, or a batch: a packet that waits keeps a whole batch of descriptors, so
     /// a worker behind the others, with few packets of each, would keep very many.
-    pub(crate) fn has_room(&self, packets: usize, are_batches_scarce: bool) -> bool {
+    pub(crate) fn has_capacity(&self, packets: usize, are_batches_scarce: bool) -> bool {
         let most =
             if are_batches_scarce { (self.slots / 16).max(BATCH_DESCRIPTORS as u64) } else { self.slots };
         self.sent + packets as u64 - self.completed() <= most
@@ -152,9 +152,9 @@ impl Outbox {
         self.push(None);
     }
 
-    fn push(&mut self, share: Option<BatchPart>) {
+    fn push(&mut self, part: Option<BatchPart>) {
         // There is a slot for each packet on the way. What a worker that is gone would have had is counted as its loss.
-        let pushed = self.ring.push(share);
+        let pushed = self.ring.push(part);
         debug_assert!(pushed.is_ok(), "a ring has room for all that may be on the way");
     }
 }
@@ -170,11 +170,11 @@ mod tests {
             outbox.add(0, 60);
             outbox.send(&Arc::default());
         }
-        assert!(outbox.has_room(4, true) && !outbox.has_room(5, true));
-        assert!(outbox.has_room(964, false) && !outbox.has_room(965, false));
+        assert!(outbox.has_capacity(4, true) && !outbox.has_capacity(5, true));
+        assert!(outbox.has_capacity(964, false) && !outbox.has_capacity(965, false));
         inbox.publish(60, 0);
-        assert!(outbox.has_room(64, true));
+        assert!(outbox.has_capacity(64, true));
         let (outbox, _inbox) = connect(64);
-        assert!(outbox.has_room(BATCH_DESCRIPTORS, true), "an idle worker has room for a batch");
+        assert!(outbox.has_capacity(BATCH_DESCRIPTORS, true), "an idle worker has room for a batch");
     }
 }

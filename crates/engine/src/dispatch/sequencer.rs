@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use crate::batch::packet::TURNS;
+use crate::batch::packet::SEQUENCE_NUMBERS;
 
 /// The packets of one shard that arrived before an earlier one was processed.
 #[derive(Debug)]
@@ -30,13 +30,13 @@ impl<P> Sequencer<P> {
 
     /// Passes over the next packet, which the caller processes.
     pub(crate) fn advance(&mut self) {
-        self.next = (self.next + 1) % TURNS;
+        self.next = (self.next + 1) % SEQUENCE_NUMBERS;
         self.parked.pop_front();
     }
 
     /// Keeps a later packet until its number comes.
     pub(crate) fn park(&mut self, number: u32, packet: P) {
-        let at = (number.wrapping_sub(self.next) % TURNS) as usize;
+        let at = (number.wrapping_sub(self.next) % SEQUENCE_NUMBERS) as usize;
         if at >= self.parked.len() {
             self.parked.resize_with(at + 1, || None);
         }
@@ -58,8 +58,8 @@ mod tests {
 
     #[test]
     fn packets_come_out_in_the_order_of_their_numbers_also_when_numbers_begin_again() {
-        let mut sequencer = Sequencer { next: TURNS - 2, parked: VecDeque::new() };
-        let numbers = [1, TURNS - 1, 0, TURNS - 2, 3, 2];
+        let mut sequencer = Sequencer { next: SEQUENCE_NUMBERS - 2, parked: VecDeque::new() };
+        let numbers = [1, SEQUENCE_NUMBERS - 1, 0, SEQUENCE_NUMBERS - 2, 3, 2];
         let mut out = Vec::new();
         for number in numbers {
             if sequencer.is_next(number) {
@@ -70,7 +70,7 @@ mod tests {
             }
             out.extend(std::iter::from_fn(|| sequencer.take()));
         }
-        assert_eq!(out, [TURNS - 2, TURNS - 1, 0, 1, 2, 3]);
+        assert_eq!(out, [SEQUENCE_NUMBERS - 2, SEQUENCE_NUMBERS - 1, 0, 1, 2, 3]);
         assert!(sequencer.parked.is_empty());
     }
 }

@@ -19,7 +19,7 @@ use crate::ingest::decode::{Decoder, Losses};
 use crate::ingest::reader::{Next, Reader};
 use crate::report::counters::{FullCounts, InputCounters};
 use crate::runtime::panics::caught;
-use crate::runtime::poll::{Polled, Room};
+use crate::runtime::poll::{Capacity, Polled};
 
 /// Packets between the one being decoded and the one whose first line is prefetched.
 const PREFETCH_DISTANCE: usize = 4;
@@ -27,7 +27,7 @@ const PREFETCH_DISTANCE: usize = 4;
 /// Hands decoded packets to workers. No method waits.
 pub(crate) trait Dispatcher: Send {
     /// Says whether `packets` more may be dispatched; makes room where it can.
-    fn room(&mut self, losses: &mut Losses, packets: usize) -> Room;
+    fn capacity(&mut self, losses: &mut Losses, packets: usize) -> Capacity;
     /// Dispatches a batch for which there is room. The batch's descriptors go to `pool`.
     fn dispatch(&mut self, losses: &mut Losses, batch: &mut DecodedBatch, pool: &mut BatchPool);
     /// Hands on packets held back earlier, while no new ones arrive; says whether it handed on any.
@@ -35,7 +35,7 @@ pub(crate) trait Dispatcher: Send {
         false
     }
     /// Hands on what is left and closes the way to the workers; called until it returns other than `Full`.
-    fn end(&mut self, losses: &mut Losses) -> Room;
+    fn end(&mut self, losses: &mut Losses) -> Capacity;
     /// Discards what is held back, after a panic.
     fn discard(&mut self, losses: &mut Losses);
     /// Publishes how often rings or the pool were full.
@@ -225,8 +225,8 @@ impl<'a> InputStage<'a> {
             self.current.decode(&self.decoder, self.pool.lend());
         }
         match self.dispatch() {
-            Room::Free | Room::Gone => Polled::Worked,
-            Room::Full => {
+            Capacity::Free | Capacity::Gone => Polled::Worked,
+            Capacity::Full => {
                 // Descriptors may be scarce, or their blocks be waited for.
                 self.pool.collect_all();
                 Polled::Idle
@@ -247,7 +247,7 @@ impl<'a> InputStage<'a> {
             });
             let (first, range) = match next {
                 Next::Packets { first, range } => (first, range),
-                Next::Not(polled) => return polled,
+                Next::Pending(polled) => return polled,
                 Next::Over => return Polled::Done,
             };
             let batch = &mut self.reader.batch;
@@ -276,24 +276,24 @@ impl<'a> InputStage<'a> {
     }
 
     /// Dispatches the current batch if there is room for it.
-    fn dispatch(&mut self) -> Room {
-        let room = if self.is_broken {
-            Room::Gone
+    fn dispatch(&mut self) -> Capacity {
+        let capacity = if self.is_broken {
+            Capacity::Gone
         } else {
-            self.dispatcher.room(&mut self.losses, self.current.len())
+            self.dispatcher.capacity(&mut self.losses, self.current.len())
         };
-        match room {
-            Room::Full => return Room::Full,
-            Room::Free => {
+        match capacity {
+            Capacity::Full => return Capacity::Full,
+            Capacity::Free => {
                 self.dispatcher.dispatch(&mut self.losses, &mut self.current, &mut self.pool);
             }
-            Room::Gone => {
+            Capacity::Gone => {
                 self.is_broken = true;
                 self.lose_current();
             }
         }
         self.current.clear();
-        room
+        capacity
     }
 
     /// Counts the packets of the current batch as lost.
@@ -307,8 +307,8 @@ impl<'a> InputStage<'a> {
 
     fn end(&mut self) -> Polled {
         match self.dispatcher.end(&mut self.losses) {
-            Room::Free | Room::Gone => Polled::Done,
-            Room::Full => Polled::Idle,
+            Capacity::Free | Capacity::Gone => Polled::Done,
+            Capacity::Full => Polled::Idle,
         }
     }
 
@@ -402,13 +402,13 @@ pub(crate) mod tests {
 
     /// Has room as it is told, and then always; panics where the list says so.
     struct Script<'a> {
-        rooms: VecDeque<Option<Room>>,
+        capacities: VecDeque<Option<Capacity>>,
         taken: &'a Mutex<Vec<(u64, usize)>>,
     }
 
     impl Dispatcher for Script<'_> {
-        fn room(&mut self, _: &mut Losses, _: usize) -> Room {
-            self.rooms.pop_front().unwrap_or(Some(Room::Free)).expect("told to panic")
+        fn capacity(&mut self, _: &mut Losses, _: usize) -> Capacity {
+            self.capacities.pop_front().unwrap_or(Some(Capacity::Free)).expect("told to panic")
         }
 
         fn dispatch(&mut self, losses: &mut Losses, batch: &mut DecodedBatch, pool: &mut BatchPool) {
@@ -419,8 +419,8 @@ pub(crate) mod tests {
             self.taken.lock().unwrap().push((batch.first, batch.len()));
         }
 
-        fn end(&mut self, _: &mut Losses) -> Room {
-            Room::Free
+        fn end(&mut self, _: &mut Losses) -> Capacity {
+            Capacity::Free
         }
 
         fn discard(&mut self, _: &mut Losses) {}
@@ -448,7 +448,7 @@ pub(crate) mod tests {
         let reader = reader(&config, &mut source, &control);
         let decoder = Decoder::new(config.decode, config.hasher.clone(), config.digest);
         let taken = Mutex::default();
-        let script = Script { rooms: VecDeque::new(), taken: &taken };
+        let script = Script { capacities: VecDeque::new(), taken: &taken };
         let mut stage = InputStage::new(reader, decoder, Box::new(script), &control);
         assert_eq!(stage.fill(), Polled::Done);
         stage.current.decode(&stage.decoder, Arc::default());
@@ -458,14 +458,14 @@ pub(crate) mod tests {
 
     fn with(
         source: &mut (dyn PacketSource + Send),
-        rooms: &[Option<Room>],
+        capacities: &[Option<Capacity>],
         check: impl FnOnce(&mut InputStage<'_>, &dyn Fn() -> Vec<(u64, usize)>),
     ) -> (InputEnd, Dispatched) {
         let (config, control) = (EngineConfig::new(Layout::Inline), Control::default());
         let taken = Mutex::default();
         let reader = reader(&config, source, &control);
         let decoder = Decoder::new(config.decode, config.hasher.clone(), config.digest);
-        let script = Script { rooms: rooms.iter().copied().collect(), taken: &taken };
+        let script = Script { capacities: capacities.iter().copied().collect(), taken: &taken };
         let mut stage = InputStage::new(reader, decoder, Box::new(script), &control);
         check(&mut stage, &|| taken.lock().unwrap().clone());
         stage.finish()
@@ -475,8 +475,8 @@ pub(crate) mod tests {
     fn a_batch_without_room_waits_and_is_dispatched_once() {
         let latest = Mutex::default();
         let fills = [Fill::Packets, Fill::Starved, Fill::Starved, Fill::Packets, Fill::End].into();
-        let rooms = [Some(Room::Full), Some(Room::Full)];
-        with(&mut Batches { fills, latest: &latest }, &rooms, |stage, taken| {
+        let capacities = [Some(Capacity::Full), Some(Capacity::Full)];
+        with(&mut Batches { fills, latest: &latest }, &capacities, |stage, taken| {
             assert_eq!((stage.poll(), stage.poll()), (Polled::Idle, Polled::Idle));
             assert_eq!(taken(), []);
             assert_eq!(stage.poll(), Polled::Worked);
@@ -515,8 +515,8 @@ pub(crate) mod tests {
     fn after_a_worker_is_gone_the_rest_is_lost_though_there_is_room_again() {
         let latest = Mutex::default();
         let fills = vec![Fill::Packets; 4].into();
-        let rooms = [Some(Room::Free), Some(Room::Gone)];
-        let (end, _) = with(&mut Batches { fills, latest: &latest }, &rooms, |stage, taken| {
+        let capacities = [Some(Capacity::Free), Some(Capacity::Gone)];
+        let (end, _) = with(&mut Batches { fills, latest: &latest }, &capacities, |stage, taken| {
             while stage.poll() != Polled::Done {}
             assert_eq!(taken(), [(0, PACKETS)]);
         });
@@ -528,11 +528,12 @@ pub(crate) mod tests {
     fn after_a_panic_nothing_is_dispatched_and_every_packet_is_counted() {
         let latest = Mutex::default();
         let fills = vec![Fill::Packets; 3].into();
-        let rooms = [Some(Room::Free), None];
-        let (end, dispatched) = with(&mut Batches { fills, latest: &latest }, &rooms, |stage, taken| {
-            while stage.poll() != Polled::Done {}
-            assert_eq!(taken(), [(0, PACKETS)]);
-        });
+        let capacities = [Some(Capacity::Free), None];
+        let (end, dispatched) =
+            with(&mut Batches { fills, latest: &latest }, &capacities, |stage, taken| {
+                while stage.poll() != Polled::Done {}
+                assert_eq!(taken(), [(0, PACKETS)]);
+            });
         // The third batch was read to see whether it continues the second.
         assert!(matches!(end.fault, Some(Fault::InputPanicked { packets: 12, .. })), "{:?}", end.fault);
         assert_eq!(end.counters.packets, 12);

@@ -39,16 +39,18 @@ const FLUSH_EVERY: Duration = Duration::from_millis(500);
 /// # Examples
 ///
 /// ```
+/// use std::collections::BTreeMap;
+///
 /// use flowloom_engine::{FlowRecord, RecordSink, SinkError};
 ///
 /// /// Counts the flows of each protocol.
 /// #[derive(Default)]
-/// struct Protocols([u64; 256]);
+/// struct Protocols(BTreeMap<u8, u64>);
 ///
 /// impl<F> RecordSink<F> for Protocols {
 ///     fn write(&mut self, records: &[FlowRecord<F>]) -> Result<(), SinkError> {
 ///         for record in records {
-///             self.0[usize::from(record.key.protocol())] += 1;
+///             *self.0.entry(record.key.protocol()).or_default() += 1;
 ///         }
 ///         Ok(())
 ///     }
@@ -148,15 +150,15 @@ impl<F> RecordSender<F> {
 
     /// Returns how often the record thread has asked for incomplete batches.
     #[inline(always)]
-    pub(crate) fn asked(&self) -> u64 {
+    pub(crate) fn flush_requests(&self) -> u64 {
         // Relaxed: the records themselves go through the queue.
         self.shared.epoch.load(Ordering::Relaxed)
     }
 
     /// Sends what there is, if the record thread has asked for that.
     #[inline(always)]
-    pub(crate) fn answer(&mut self) {
-        let epoch = self.asked();
+    pub(crate) fn flush_if_requested(&mut self) {
+        let epoch = self.flush_requests();
         if epoch != self.epoch {
             self.epoch = epoch;
             self.send();
@@ -357,10 +359,10 @@ mod tests {
     fn an_incomplete_batch_is_sent_when_it_is_asked_for() {
         let (mut sender, writer) = queue(WhenFull::Block);
         sender.push(record(1));
-        sender.answer();
+        sender.flush_if_requested();
         assert!(writer.queue.try_recv().is_err());
         writer.shared.epoch.fetch_add(1, Ordering::Relaxed);
-        sender.answer();
+        sender.flush_if_requested();
         assert_eq!(writer.queue.try_recv().map(|batch| batch.len()), Ok(1));
     }
 }

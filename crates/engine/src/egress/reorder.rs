@@ -111,7 +111,7 @@ pub struct SinkCounters {
 }
 
 /// What the input stage tells.
-enum Given {
+enum Notice {
     /// From `first` on so many numbers were given out; those in `mask` are on their way. They lie in `block`, if it is
     /// another one than before.
     Batch { first: u64, count: u32, mask: u64, block: Option<SharedBlock> },
@@ -120,7 +120,7 @@ enum Given {
 }
 
 /// What a worker tells.
-struct Done {
+struct Decided {
     packet: PacketRef,
     accepted: bool,
 }
@@ -135,7 +135,7 @@ pub(crate) struct Window {
 
 impl Window {
     /// Says whether so many numbers from `number` on may be given out.
-    pub(crate) fn has_room(&self, number: u64, count: usize) -> bool {
+    pub(crate) fn admits(&self, number: u64, count: usize) -> bool {
         number + count as u64 <= self.next.load(Ordering::Acquire) + WINDOW
     }
 
@@ -150,28 +150,28 @@ impl Window {
 }
 
 /// The input stage's end.
-pub(crate) struct EgressNotices(Producer<Given>);
+pub(crate) struct EgressNotices(Producer<Notice>);
 
 impl EgressNotices {
     /// Tells which packets of a batch are on their way.
     pub(crate) fn batch(&mut self, first: u64, count: usize, mask: u64, block: Option<SharedBlock>) {
-        self.tell(Given::Batch { first, count: count as u32, mask, block });
+        self.send(Notice::Batch { first, count: count as u32, mask, block });
     }
 
     /// Tells that a packet was dropped.
     pub(crate) fn dropped(&mut self, number: u64) {
-        self.tell(Given::Dropped(number));
+        self.send(Notice::Dropped(number));
     }
 
-    fn tell(&mut self, given: Given) {
+    fn send(&mut self, notice: Notice) {
         // It fills only when the egress stage is gone; then it is not needed.
-        let _ = self.0.push(given);
+        let _ = self.0.push(notice);
     }
 }
 
 /// A worker's end.
 pub(crate) struct OutcomeSender {
-    ring: Producer<Done>,
+    ring: Producer<Decided>,
     /// Accepted packets that no egress stage was there to take.
     pub(crate) refused: u64,
 }
@@ -179,9 +179,9 @@ pub(crate) struct OutcomeSender {
 impl OutcomeSender {
     /// Tells what became of a packet.
     #[inline]
-    pub(crate) fn tell(&mut self, packet: PacketRef, outcome: Option<Verdict>) {
+    pub(crate) fn send(&mut self, packet: PacketRef, outcome: Option<Verdict>) {
         let accepted = outcome == Some(Verdict::Accept);
-        if self.ring.is_abandoned() || self.ring.push(Done { packet, accepted }).is_err() {
+        if self.ring.is_abandoned() || self.ring.push(Decided { packet, accepted }).is_err() {
             self.refused += u64::from(accepted);
         }
     }
@@ -203,14 +203,14 @@ enum Slot {
 /// The stage that gives packets to a sink.
 pub(crate) struct Egress<'a> {
     sink: &'a mut (dyn PacketSink + Send),
-    given: Consumer<Given>,
-    workers: Vec<Consumer<Done>>,
+    notices: Consumer<Notice>,
+    workers: Vec<Consumer<Decided>>,
     exact: bool,
     slots: Box<[Slot]>,
     next: u64,
     /// The number after the last batch that was told of. Workers may have told of later ones, whose blocks are not
     /// known yet: the window stays behind it.
-    told: u64,
+    announced: u64,
     published: Arc<CachePadded<AtomicU64>>,
     /// The number that the source had nothing from on, when it had nothing last.
     starved: Arc<CachePadded<AtomicU64>>,
@@ -228,7 +228,7 @@ pub(crate) struct Egress<'a> {
 /// What the others have of an egress stage: two ends for the input stage, and one for each worker.
 pub(crate) struct Ends {
     pub(crate) window: Window,
-    pub(crate) given_out: EgressNotices,
+    pub(crate) notices: EgressNotices,
     pub(crate) workers: Vec<OutcomeSender>,
 }
 
@@ -240,7 +240,7 @@ pub(crate) fn connect<'a>(
     halt: &Arc<Halt>,
 ) -> (Egress<'a>, Ends) {
     // A number is told of twice at most: in its batch, and when it is dropped.
-    let (tell, given) = RingBuffer::new(2 * WINDOW as usize);
+    let (producer, notices) = RingBuffer::new(2 * WINDOW as usize);
     let (next, starved): (Arc<CachePadded<AtomicU64>>, Arc<CachePadded<AtomicU64>>) = Default::default();
     let (ends, rings) = (0..workers)
         .map(|_| {
@@ -250,12 +250,12 @@ pub(crate) fn connect<'a>(
         .unzip();
     let egress = Egress {
         sink,
-        given,
+        notices,
         workers: rings,
         exact,
         slots: vec![Slot::Unknown; WINDOW as usize].into_boxed_slice(),
         next: 0,
-        told: 0,
+        announced: 0,
         published: Arc::clone(&next),
         starved: Arc::clone(&starved),
         dry_at: 0,
@@ -266,23 +266,24 @@ pub(crate) fn connect<'a>(
         failed: None,
     };
     let window = Window { next, starved, starved_at: 0 };
-    (egress, Ends { window, given_out: EgressNotices(tell), workers: ends })
+    (egress, Ends { window, notices: EgressNotices(producer), workers: ends })
 }
 
 impl Egress<'_> {
     pub(crate) fn poll(&mut self) -> Polled {
         // Looked at first: what was told before its teller went is then seen below.
-        let told_all = self.given.is_abandoned() && self.workers.iter().all(Consumer::is_abandoned);
+        let are_senders_gone =
+            self.notices.is_abandoned() && self.workers.iter().all(Consumer::is_abandoned);
         let mut worked = false;
         for _ in 0..CHUNK {
-            let Ok(given) = self.given.pop() else { break };
+            let Ok(notice) = self.notices.pop() else { break };
             worked = true;
-            match given {
-                Given::Batch { first, count, mask, block } => {
+            match notice {
+                Notice::Batch { first, count, mask, block } => {
                     if let Some(block) = block {
                         self.blocks.push_back((first, block));
                     }
-                    self.told = first + u64::from(count);
+                    self.announced = first + u64::from(count);
                     for number in first..first + u64::from(count) {
                         let slot = index(number);
                         // A worker may have been quicker than this message.
@@ -300,12 +301,12 @@ impl Egress<'_> {
                         }
                     }
                 }
-                Given::Dropped(number) => self.slots[index(number)] = Slot::Gone,
+                Notice::Dropped(number) => self.slots[index(number)] = Slot::Gone,
             }
         }
         for worker in 0..self.workers.len() {
             for _ in 0..CHUNK {
-                let Ok(Done { packet, accepted }) = self.workers[worker].pop() else { break };
+                let Ok(Decided { packet, accepted }) = self.workers[worker].pop() else { break };
                 worked = true;
                 let slot = index(packet.number());
                 self.slots[slot] = match accepted {
@@ -320,8 +321,8 @@ impl Egress<'_> {
                 };
             }
         }
-        self.advance(told_all && !worked);
-        if told_all && !worked {
+        self.advance(are_senders_gone && !worked);
+        if are_senders_gone && !worked {
             if self.failed.is_none()
                 && let Err(error) = self.sink.finish()
             {
@@ -343,7 +344,7 @@ impl Egress<'_> {
     /// Moves the window over everything that has left; at the end also over what was lost on its way.
     fn advance(&mut self, to_the_end: bool) {
         let mut lost = 0;
-        while lost < WINDOW && (to_the_end || self.next < self.told) {
+        while lost < WINDOW && (to_the_end || self.next < self.announced) {
             let slot = index(self.next);
             match self.slots[slot] {
                 Slot::Ready(packet) => {
@@ -366,7 +367,7 @@ impl Egress<'_> {
         while self.blocks.get(1).is_some_and(|&(first, _)| first <= self.next) {
             self.blocks.pop_front();
         }
-        // Release pairs with the Acquire in `has_room`.
+        // Release pairs with the Acquire in `admits`.
         self.published.store(self.next, Ordering::Release);
     }
 
@@ -456,18 +457,17 @@ mod tests {
     #[test]
     fn what_waited_for_its_block_leaves_before_what_its_worker_tells_later() {
         let (mut sink, halt) = (Bytes::default(), Arc::new(Halt::default()));
-        let (mut egress, Ends { given_out: mut given, workers: mut done, .. }) =
-            connect(&mut sink, 2, false, &halt);
-        given.batch(0, 1, 1, Some(block(b"old")));
+        let (mut egress, Ends { mut notices, workers: mut done, .. }) = connect(&mut sink, 2, false, &halt);
+        notices.batch(0, 1, 1, Some(block(b"old")));
         egress.poll();
         // Packet 0 is with the other worker all the while.
-        done[0].tell(packet(1), Some(Verdict::Accept));
+        done[0].send(packet(1), Some(Verdict::Accept));
         egress.poll();
-        given.batch(1, 1, 1, Some(block(b"1st")));
-        given.batch(2, 1, 1, Some(block(b"2nd")));
-        done[0].tell(packet(2), Some(Verdict::Accept));
+        notices.batch(1, 1, 1, Some(block(b"1st")));
+        notices.batch(2, 1, 1, Some(block(b"2nd")));
+        done[0].send(packet(2), Some(Verdict::Accept));
         egress.poll();
-        done[1].tell(packet(0), Some(Verdict::Accept));
+        done[1].send(packet(0), Some(Verdict::Accept));
         egress.poll();
         drop(egress);
         assert_eq!(sink.0, [b"1st", b"2nd", b"old"]);
@@ -477,26 +477,26 @@ mod tests {
     fn a_sink_is_flushed_once_though_later_packets_leave_before_the_window_moves_on() {
         for accepts_first in [true, false] {
             let (mut sink, halt) = (Bytes::default(), Arc::new(Halt::default()));
-            let (mut egress, Ends { mut window, given_out: mut given, workers: mut done }) =
+            let (mut egress, Ends { mut window, mut notices, workers: mut done }) =
                 connect(&mut sink, 2, false, &halt);
-            let mut tell =
-                |worker: usize, number, verdict| done[worker].tell(packet(number), Some(verdict));
-            given.batch(0, 1, 1, Some(block(b"one")));
+            let mut send =
+                |worker: usize, number, verdict| done[worker].send(packet(number), Some(verdict));
+            notices.batch(0, 1, 1, Some(block(b"one")));
             // Before the input was dry for the first time, nothing is flushed.
-            given.batch(1, 1, 1, None);
-            tell(1, 1, Verdict::Accept);
+            notices.batch(1, 1, 1, None);
+            send(1, 1, Verdict::Accept);
             egress.poll();
-            tell(0, 0, if accepts_first { Verdict::Accept } else { Verdict::Deny });
+            send(0, 0, if accepts_first { Verdict::Accept } else { Verdict::Deny });
             egress.poll();
             window.starve(2);
             egress.poll();
             // The next one is with a worker that is slow.
-            given.batch(2, 3, 0b111, Some(block(b"two")));
+            notices.batch(2, 3, 0b111, Some(block(b"two")));
             for number in [3, 4] {
-                tell(1, number, Verdict::Accept);
+                send(1, number, Verdict::Accept);
                 egress.poll();
             }
-            tell(0, 2, Verdict::Accept);
+            send(0, 2, Verdict::Accept);
             egress.poll();
             window.starve(5);
             egress.poll();
@@ -510,17 +510,17 @@ mod tests {
     #[test]
     fn a_sink_that_rests_for_a_whole_window_misses_no_message() {
         let (mut sink, halt) = (Bytes::default(), Arc::new(Halt::default()));
-        let (mut egress, Ends { window, given_out: mut given, workers: _workers }) =
+        let (mut egress, Ends { window, mut notices, workers: _workers }) =
             connect(&mut sink, 1, true, &halt);
         // As many messages as there can be: a batch for each packet, and each of them dropped.
         for number in 0..WINDOW {
-            assert!(window.has_room(number, 1));
-            given.batch(number, 1, 1, None);
-            given.dropped(number);
+            assert!(window.admits(number, 1));
+            notices.batch(number, 1, 1, None);
+            notices.dropped(number);
         }
-        assert!(!window.has_room(WINDOW, 1));
+        assert!(!window.admits(WINDOW, 1));
         while egress.poll() == Polled::Worked {}
-        assert!(window.has_room(WINDOW, WINDOW as usize) && !window.has_room(2 * WINDOW, 1));
+        assert!(window.admits(WINDOW, WINDOW as usize) && !window.admits(2 * WINDOW, 1));
     }
 
     /// A thread may rest between its look at what was given out and its look at what was done.
@@ -528,24 +528,24 @@ mod tests {
     fn a_worker_that_is_quicker_than_the_news_of_its_batch_waits_for_the_block() {
         for exact in [true, false] {
             let (mut sink, halt) = (Bytes::default(), Arc::new(Halt::default()));
-            let (mut egress, Ends { window, given_out: mut given, workers: mut done }) =
+            let (mut egress, Ends { window, mut notices, workers: mut done }) =
                 connect(&mut sink, 1, exact, &halt);
-            given.batch(0, 1, 1, Some(block(b"old")));
-            done[0].tell(packet(0), Some(Verdict::Accept));
+            notices.batch(0, 1, 1, Some(block(b"old")));
+            done[0].send(packet(0), Some(Verdict::Accept));
             assert_eq!(egress.poll(), Polled::Worked);
-            done[0].tell(packet(1), Some(Verdict::Accept));
+            done[0].send(packet(1), Some(Verdict::Accept));
             assert_eq!(egress.poll(), Polled::Worked);
             assert_eq!(egress.counters.taken, 1, "the second block is not known yet");
-            given.batch(1, 1, 1, Some(block(b"new")));
+            notices.batch(1, 1, 1, Some(block(b"new")));
             assert_eq!(egress.poll(), Polled::Worked);
             assert_eq!(egress.counters, SinkCounters { taken: 2, refused: 0 });
             // A window later the same slot is one that nothing is expected in: what has left must not stay marked in it.
             for number in 2..2 + WINDOW {
-                assert!(window.has_room(number, 1), "{number}");
-                given.batch(number, 1, 0, None);
+                assert!(window.admits(number, 1), "{number}");
+                notices.batch(number, 1, 0, None);
                 egress.poll();
             }
-            drop((given, done));
+            drop((notices, done));
             assert_eq!(egress.poll(), Polled::Done);
             drop(egress);
             assert_eq!(sink.0, [b"old", b"new"]);

@@ -24,7 +24,7 @@ pub(crate) enum Next {
         range: Range<usize>,
     },
     /// None now.
-    Not(Polled),
+    Pending(Polled),
     /// None any more.
     Over,
 }
@@ -93,14 +93,14 @@ impl<'a> Reader<'a> {
         }
         let mut range = self.taken..self.batch.packets.len();
         if let Some(window) = &self.window
-            && !window.has_room(self.arrivals.yielded(), range.len())
+            && !window.admits(self.arrivals.yielded(), range.len())
         {
-            return Next::Not(Polled::Idle);
+            return Next::Pending(Polled::Idle);
         }
         if let Some(pacer) = &mut self.pacer {
             // Packet by packet, each at its time.
             if let Some(nap) = pacer.wait(self.batch.packets[range.start].time_ns) {
-                return Next::Not(Polled::Nap(nap));
+                return Next::Pending(Polled::Nap(nap));
             }
             range.end = range.start + 1;
             pacer.took();
@@ -146,7 +146,7 @@ impl<'a> Reader<'a> {
                 if let Some(window) = &mut self.window {
                     window.starve(self.arrivals.yielded());
                 }
-                return Some(Next::Not(Polled::Starved));
+                return Some(Next::Pending(Polled::Starved));
             }
             Ok(Fill::End) => return Some(self.end()),
             Err(error) => error,

@@ -20,7 +20,7 @@ pub(crate) enum Polled {
 
 /// Whether a stage that hands packets on may take more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Room {
+pub(crate) enum Capacity {
     /// It may.
     Free,
     /// Somebody must make room first.

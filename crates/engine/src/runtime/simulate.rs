@@ -73,7 +73,7 @@ impl Draw {
     }
 
     /// Returns a stage among those that `may` go on, quick ones more often.
-    fn stage(&mut self, may: &[bool]) -> Option<usize> {
+    fn stage(&mut self, ready: &[bool]) -> Option<usize> {
         if self.left == 0 {
             self.left = PHASE_STEPS;
             for i in 0..self.weights.len() {
@@ -82,10 +82,10 @@ impl Draw {
         }
         self.left -= 1;
         let all: u32 =
-            self.weights.iter().zip(may).filter(|&(_, &may)| may).map(|(weight, _)| weight).sum();
+            self.weights.iter().zip(ready).filter(|&(_, &ready)| ready).map(|(weight, _)| weight).sum();
         let mut at = (self.bits() % u64::from(all.max(1))) as u32;
         for (i, &weight) in self.weights.iter().enumerate() {
-            if may[i] {
+            if ready[i] {
                 if at < weight {
                     return Some(i);
                 }
@@ -152,7 +152,7 @@ where
 {
     config.check().map_err(StartError::from)?;
     if matches!(config.layout, Layout::Sharded { .. }) {
-        return Err(StartError::from(ConfigError::NotCut).into());
+        return Err(StartError::from(ConfigError::NotPartitioned).into());
     }
     let control = endpoints.control;
     let sink = endpoints.records.take();
@@ -188,9 +188,9 @@ where
     let endpoints = (endpoints, RecordOutput::Keep { records_max: config.records_max });
     if config.layout == Layout::Inline {
         let mut stage = assemble::inline(config, endpoints, table, app, &halt)?;
-        if let Some(message) = poll_out(&mut stage, seed, InlineStage::poll)? {
+        if let Some(message) = poll_to_end(&mut stage, seed, InlineStage::poll)? {
             stage.settle(message);
-            if let Some(message) = poll_out(&mut stage, seed, InlineStage::poll)? {
+            if let Some(message) = poll_to_end(&mut stage, seed, InlineStage::poll)? {
                 stage.settle(message);
             }
         }
@@ -207,7 +207,7 @@ where
 }
 
 /// Polls until there is nothing more to do; returns the message of a panic.
-fn poll_out<S>(
+fn poll_to_end<S>(
     stage: &mut S,
     seed: u64,
     poll: impl Fn(&mut S) -> Polled,
@@ -275,28 +275,28 @@ impl<'a, F> Stages<'a, F> {
         let mut draw = Draw::new(seed, stages);
         let mut live = vec![true; stages];
         // Those that may have something to do: who found nothing is asked again when another has done something.
-        let mut may = live.clone();
+        let mut ready = live.clone();
         let (mut steps, mut starved) = (0, 0);
         while live.contains(&true) {
-            let Some(stage) = draw.stage(&may) else { return Err(SeededError::Stuck { steps, seed }) };
+            let Some(stage) = draw.stage(&ready) else { return Err(SeededError::Stuck { steps, seed }) };
             steps += 1;
             match self.step(stage, halt) {
                 Polled::Starved if starved < STARVED_MAX => {
                     if starved == 0 {
                         // It is news: the egress stage flushes its sink.
-                        may.clone_from(&live);
+                        ready.clone_from(&live);
                     }
                     starved += 1;
                 }
                 Polled::Starved => return Err(SeededError::Stuck { steps, seed }),
                 Polled::Worked | Polled::Nap(_) => {
                     starved = 0;
-                    may.clone_from(&live);
+                    ready.clone_from(&live);
                 }
-                Polled::Idle => may[stage] = false,
+                Polled::Idle => ready[stage] = false,
                 Polled::Done => {
                     live[stage] = false;
-                    may.clone_from(&live);
+                    ready.clone_from(&live);
                 }
             }
         }

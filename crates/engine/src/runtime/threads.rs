@@ -11,7 +11,7 @@ use flowloom_packet::PacketSource;
 use crate::app::{App, FlowState};
 use crate::config::{EngineConfig, Layout};
 use crate::control::Control;
-use crate::dispatch::policy::Discipline;
+use crate::dispatch::policy::PolicyRef;
 use crate::dispatch::stage::InputStage;
 use crate::egress::records::{self, RecordOutput, RecordSink};
 use crate::egress::reorder::Egress;
@@ -44,7 +44,7 @@ use crate::runtime::shutdown::Halt;
 pub fn run<'a, A, T, E>(
     config: &EngineConfig,
     source: &'a mut (dyn PacketSource + Send),
-    policy: impl Into<Discipline<'a>>,
+    policy: impl Into<PolicyRef<'a>>,
     table: impl FnMut(usize) -> Result<T, E>,
     app: impl FnMut(usize) -> A,
     control: &'a Control,
@@ -85,7 +85,7 @@ where
         let halt = Arc::new(Halt::default());
         match config.layout {
             Layout::Inline => run_inline(config, &pinning, (endpoints, output), table, app, &halt),
-            Layout::Sharded { .. } => Err(ConfigError::NotCut.into()),
+            Layout::Sharded { .. } => Err(ConfigError::NotPartitioned.into()),
             Layout::Pipeline { .. } => {
                 let assembly = assemble::pipeline(config, (endpoints, output), table, app, &halt)?;
                 run_pipeline(config, &pinning, assembly, &halt)

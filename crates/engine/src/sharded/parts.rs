@@ -6,7 +6,7 @@ use flowloom_packet::{PacketSource, SourceError};
 ///
 /// Where a part begins may be assumed. Each part says at its end what it read, and from that the input tells which parts
 /// did not begin where the one before them ended: these are read again.
-pub trait CutSource: Sync {
+pub trait PartitionedSource: Sync {
     /// The state of the input between two packets: where it is, and what later packets depend on.
     type Boundary: Clone + Send + Sync;
     /// What a part read, without its packets.

@@ -6,7 +6,7 @@ use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::FlowTable;
 use flowloom_packet::SourceError;
 
-use crate::app::{Again, App};
+use crate::app::{App, ReprocessedPackets};
 use crate::config::EngineConfig;
 use crate::control::{Control, ReaderPublisher};
 use crate::egress::records::RecordOutput;
@@ -14,12 +14,12 @@ use crate::error::Fault;
 use crate::ingest::decode::Decoder;
 use crate::ingest::reader::{Next, Reader};
 use crate::sharded::compose::{Crossing, PartRecords};
-use crate::sharded::parts::CutSource;
-use crate::sharded::run::{Begin, Common};
+use crate::sharded::parts::PartitionedSource;
+use crate::sharded::run::{Begin, RunContext};
 use crate::worker::flows::{FlowCounts, Flows, FlowsEnd};
 use crate::worker::process::{Burst, FlowStage};
 
-impl<C: CutSource> Common<'_, C> {
+impl<C: PartitionedSource> RunContext<'_, C> {
     /// Processes the packets of some flows of a part again, from the states they had before it. `first` is the record that
     /// the part has of a flow by itself.
     pub(crate) fn process_again<'f, A, T>(
@@ -63,7 +63,7 @@ impl<C: CutSource> Common<'_, C> {
         'packets: loop {
             let (number, range) = match reader.next() {
                 Next::Packets { first, range } => (first, range),
-                Next::Not(_) => continue,
+                Next::Pending(_) => continue,
                 Next::Over => break,
             };
             let batch = &reader.batch;
@@ -89,13 +89,13 @@ impl<C: CutSource> Common<'_, C> {
                     undo.run(block, &mut undo_burst, &mut |_, _, _| {});
                     continue;
                 }
-                let FlowStage { hands, flows } = &mut stage;
+                let FlowStage { runner, flows } = &mut stage;
                 let (hash, flow, seen) = wanted.flow(at);
                 seen.packets += 1;
                 seen.bytes += u64::from(raw.wire_bytes);
                 if let Some(id) = flows.table.lookup(&flow.key, hash)
                     && let Some(state) = flows.table.get_mut(id)
-                    && hands.app_mut().complete(state, first(flow), *seen)
+                    && runner.app_mut().complete(state, first(flow), *seen)
                 {
                     let state = std::mem::take(state);
                     flows.table.remove(id);
@@ -107,14 +107,14 @@ impl<C: CutSource> Common<'_, C> {
             }
         }
         let mut denied_before = 0;
-        if let Some(FlowStage { hands, .. }) = undo {
-            denied_before = hands.counters.denied;
-            hands.into_app().cancel();
+        if let Some(FlowStage { runner, .. }) = undo {
+            denied_before = runner.counters.denied;
+            runner.into_app().cancel();
         }
         if let Some(Fault::Source { error, .. }) = reader.fault.take() {
             return Err(error);
         }
-        let (counts, denied) = (stage.flows.counts(), stage.hands.counters.denied);
+        let (counts, denied) = (stage.flows.counts(), stage.runner.counters.denied);
         let FlowsEnd { records, ended, spans, .. } = stage.finish();
         let records = PartRecords::new(records, ended, spans);
         Ok(Reprocessed { completed, replaced: wanted.rest(), records, counts, denied, denied_before })
@@ -138,7 +138,7 @@ pub(crate) struct Reprocessed<F> {
 /// Flows that are processed again: a bit for each hash that may be theirs, then the flows by hash and key.
 struct Wanted {
     bits: Vec<u64>,
-    flows: Vec<(u64, Option<Crossing>, Again)>,
+    flows: Vec<(u64, Option<Crossing>, ReprocessedPackets)>,
     left: usize,
 }
 
@@ -156,7 +156,7 @@ impl Wanted {
     fn add(&mut self, hash: u64, flow: Crossing) {
         let (at, bit) = self.bit(hash);
         self.bits[at] |= bit;
-        self.flows.push((hash, Some(flow), Again::default()));
+        self.flows.push((hash, Some(flow), ReprocessedPackets::default()));
         self.left += 1;
     }
 
@@ -181,7 +181,7 @@ impl Wanted {
             .map(|(nth, _)| from + nth)
     }
 
-    fn flow(&mut self, at: usize) -> (u64, &Crossing, &mut Again) {
+    fn flow(&mut self, at: usize) -> (u64, &Crossing, &mut ReprocessedPackets) {
         let (hash, flow, again) = &mut self.flows[at];
         (*hash, flow.as_ref().expect("a flow that was found is there"), again)
     }

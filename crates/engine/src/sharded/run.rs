@@ -25,7 +25,7 @@ use crate::runtime::pin::{pin, plan};
 use crate::runtime::shutdown::Halt;
 use crate::runtime::threads::{repeat, with_records};
 use crate::sharded::compose::{Composer, PartRecords};
-use crate::sharded::parts::{CutSource, PartSource};
+use crate::sharded::parts::{PartSource, PartitionedSource};
 use crate::worker::flows::{Flows, FlowsEnd};
 use crate::worker::inline::InlineStage;
 use crate::worker::process::{Burst, FlowStage};
@@ -88,8 +88,8 @@ pub(crate) struct Begin<B> {
     pub(crate) last_ns: u64,
 }
 
-/// What every part of a run has in common.
-pub(crate) struct Common<'a, C> {
+/// What every part of a run has in context.
+pub(crate) struct RunContext<'a, C> {
     pub(crate) config: &'a EngineConfig,
     pub(crate) cut: &'a C,
     control: &'a Control,
@@ -126,7 +126,7 @@ where
     A: App,
     T: FlowTable<FlowKey, A::Flow> + Send,
     E: std::error::Error + Send + Sync + 'static,
-    C: CutSource,
+    C: PartitionedSource,
 {
     run_sharded_with(config, cut, table, app, control, Outputs::default())
 }
@@ -139,7 +139,7 @@ pub struct Outputs<'s, F> {
     pub records: Option<&'s mut (dyn RecordSink<F> + Send)>,
     /// Called for each record before the records become results, to keep them as a [part](crate::SavedPart) of a
     /// larger input.
-    pub part: Option<Show<'s, F>>,
+    pub part: Option<RecordVisitor<'s, F>>,
 }
 
 impl<F> std::fmt::Debug for Outputs<'_, F> {
@@ -150,7 +150,7 @@ impl<F> std::fmt::Debug for Outputs<'_, F> {
 
 /// What sees a part's records before they become results: each with the ticks of its first and last packet, and whether
 /// it lives at the end.
-pub(crate) type Show<'s, F> = &'s mut dyn FnMut(&FlowRecord<F>, [u64; 2], bool);
+pub(crate) type RecordVisitor<'s, F> = &'s mut dyn FnMut(&FlowRecord<F>, [u64; 2], bool);
 
 /// Runs as [`run_sharded`] does, with outputs beside the report.
 ///
@@ -173,7 +173,7 @@ where
     A: App,
     T: FlowTable<FlowKey, A::Flow> + Send,
     E: std::error::Error + Send + Sync + 'static,
-    C: CutSource,
+    C: PartitionedSource,
 {
     config.check()?;
     if let PartSupport::Never(why) = A::PARTS {
@@ -186,13 +186,13 @@ where
     let layout = crate::Layout::Sharded { workers: parts };
     let cpus = plan(&EngineConfig { layout, ..config.clone() })?.workers;
     let mut build =
-        Build { table: |i| table(i).map_err(|e| StartError::Table(Box::new(e))), app: &mut app };
-    let common = Common { config, cut, control, gauges: control.begin(parts, parts), cpus };
+        Factory { table: |i| table(i).map_err(|e| StartError::Table(Box::new(e))), app: &mut app };
+    let context = RunContext { config, cut, control, gauges: control.begin(parts, parts), cpus };
     let all = build.each((0..parts).map(|i| (i, None)))?;
     let begun = clock::now();
-    let mut outcomes: Vec<Outcome<A, C::Read>> = common.read_all(all)?;
-    let reread = common.confirm(&mut outcomes, &mut build)?;
-    let mut composed = Composed::new(&common);
+    let mut outcomes: Vec<Outcome<A, C::Read>> = context.read_all(all)?;
+    let reread = context.confirm(&mut outcomes, &mut build)?;
+    let mut composed = Composition::new(&context);
     for (i, outcome) in outcomes.into_iter().enumerate() {
         composed.add(i, outcome, &mut build)?;
     }
@@ -208,7 +208,7 @@ where
 }
 
 /// Builds tables and applications.
-struct Build<F, G> {
+struct Factory<F, G> {
     table: F,
     app: G,
 }
@@ -216,7 +216,7 @@ struct Build<F, G> {
 /// A part to be read: which, from where if not from the assumed boundary, and its table and application.
 type Work<B, T, A> = (usize, Option<Begin<B>>, (T, A));
 
-impl<T, A, F, G> Build<F, G>
+impl<T, A, F, G> Factory<F, G>
 where
     F: FnMut(usize) -> Result<T, StartError>,
     G: FnMut(usize) -> A,
@@ -233,7 +233,7 @@ where
     }
 }
 
-impl<C: CutSource> Common<'_, C> {
+impl<C: PartitionedSource> RunContext<'_, C> {
     /// Reads and processes parts, each on a thread of its own.
     fn read_all<A, T>(
         &self,
@@ -271,7 +271,7 @@ impl<C: CutSource> Common<'_, C> {
     fn confirm<A, T, F, G>(
         &self,
         outcomes: &mut [Outcome<A, C::Read>],
-        build: &mut Build<F, G>,
+        build: &mut Factory<F, G>,
     ) -> Result<usize, StartError>
     where
         A: App,
@@ -353,25 +353,25 @@ impl<C: CutSource> Common<'_, C> {
         };
         let config = self.config;
         let publisher = ReaderPublisher::new(self.control, &self.gauges, i);
-        let mut front = Reader::new(config, &mut part, None, publisher, Arc::clone(halt));
-        front.arrivals.begin_at(begin_ns);
+        let mut reader = Reader::new(config, &mut part, None, publisher, Arc::clone(halt));
+        reader.arrivals.begin_at(begin_ns);
         let keep = RecordOutput::Keep { records_max: config.records_max };
         let flows = Flows::new(table, config.idle_timeout, keep).with_spans();
         let mut stage = InlineStage {
-            front,
+            reader,
             decoder: Decoder::new(config.decode, config.hasher.clone(), config.digest),
             stage: FlowStage::new(app, flows),
             burst: Burst::new(),
             publisher: Publisher::new(self.control, &self.gauges, i),
-            outlet: None,
+            output: None,
         };
         if let Some(message) = repeat(|| stage.poll()) {
             stage.settle(message);
         }
-        let InlineStage { front, stage, .. } = stage;
-        let Reader { arrivals, losses, interrupted, mut fault, .. } = front;
+        let InlineStage { reader, stage, .. } = stage;
+        let Reader { arrivals, losses, interrupted, mut fault, .. } = reader;
         let counters = stage.counters();
-        let FlowStage { hands, flows } = stage;
+        let FlowStage { runner, flows } = stage;
         let ended = caught(|| {
             let FlowsEnd { records, ended, spans, table, memory, .. } = flows.finish();
             (PartRecords::new(records, ended, spans), (table, memory))
@@ -388,7 +388,7 @@ impl<C: CutSource> Common<'_, C> {
         let input = arrivals.finish(losses);
         let run = PartRun {
             records,
-            app: Some(hands.into_app()),
+            app: Some(runner.into_app()),
             input,
             first_ns,
             begin_ns,
@@ -404,8 +404,8 @@ impl<C: CutSource> Common<'_, C> {
 }
 
 /// Parts composed one after the other.
-struct Composed<'c, 'a, A: App, C: CutSource> {
-    common: &'c Common<'a, C>,
+struct Composition<'c, 'a, A: App, C: PartitionedSource> {
+    context: &'c RunContext<'a, C>,
     composer: Composer<A::Flow>,
     report: ShardedReport,
     input: InputCounters,
@@ -415,11 +415,11 @@ struct Composed<'c, 'a, A: App, C: CutSource> {
     fault: Option<Fault>,
 }
 
-impl<'c, 'a, A: App, C: CutSource> Composed<'c, 'a, A, C> {
-    fn new(common: &'c Common<'a, C>) -> Self {
+impl<'c, 'a, A: App, C: PartitionedSource> Composition<'c, 'a, A, C> {
+    fn new(context: &'c RunContext<'a, C>) -> Self {
         Self {
-            common,
-            composer: Composer::new(common.config.idle_timeout),
+            context,
+            composer: Composer::new(context.config.idle_timeout),
             report: ShardedReport::default(),
             input: InputCounters::default(),
             workers: Vec::new(),
@@ -434,7 +434,7 @@ impl<'c, 'a, A: App, C: CutSource> Composed<'c, 'a, A, C> {
         &mut self,
         i: usize,
         outcome: Outcome<A, C::Read>,
-        build: &mut Build<F, G>,
+        build: &mut Factory<F, G>,
     ) -> Result<(), StartError>
     where
         T: FlowTable<FlowKey, A::Flow> + Send,
@@ -442,7 +442,7 @@ impl<'c, 'a, A: App, C: CutSource> Composed<'c, 'a, A, C> {
         G: FnMut(usize) -> A,
     {
         let yielded = self.input.packets - self.input.dropped.withheld();
-        let left = self.common.config.packet_limit.map(|limit| limit.saturating_sub(yielded));
+        let left = self.context.config.packet_limit.map(|limit| limit.saturating_sub(yielded));
         if self.fault.is_some() || left == Some(0) {
             if let Ok((run, _)) = outcome {
                 run.discard();
@@ -453,12 +453,12 @@ impl<'c, 'a, A: App, C: CutSource> Composed<'c, 'a, A, C> {
         let outcome = match (outcome, left) {
             (Ok((run, read)), Some(left)) if run.yielded() > left => {
                 // The limit lies in this part: it is read again up to there.
-                let begin = Begin { boundary: self.common.cut.begin(&read), last_ns: self.input.last_ns };
+                let begin = Begin { boundary: self.context.cut.begin(&read), last_ns: self.input.last_ns };
                 run.discard();
-                let config = EngineConfig { packet_limit: Some(left), ..self.common.config.clone() };
-                let gauges = Arc::clone(&self.common.gauges);
-                let Common { cut, control, .. } = *self.common;
-                let limited = Common { config: &config, cut, control, gauges, cpus: Vec::new() };
+                let config = EngineConfig { packet_limit: Some(left), ..self.context.config.clone() };
+                let gauges = Arc::clone(&self.context.gauges);
+                let RunContext { cut, control, .. } = *self.context;
+                let limited = RunContext { config: &config, cut, control, gauges, cpus: Vec::new() };
                 limited.read(i, Some(begin), build.one(i)?, &Arc::default())
             }
             (outcome, _) => outcome,
@@ -493,7 +493,7 @@ impl<'c, 'a, A: App, C: CutSource> Composed<'c, 'a, A, C> {
         i: usize,
         records: PartRecords<A::Flow>,
         (run, read): (&mut PartRun<A>, &C::Read),
-        build: &mut Build<F, G>,
+        build: &mut Factory<F, G>,
     ) -> Result<(), StartError>
     where
         T: FlowTable<FlowKey, A::Flow>,
@@ -518,14 +518,14 @@ impl<'c, 'a, A: App, C: CutSource> Composed<'c, 'a, A, C> {
             return Ok(());
         }
         self.report.flows_reprocessed += joined.unresolved.len() as u64;
-        let begin = Begin { boundary: self.common.cut.begin(read), last_ns: self.input.last_ns };
+        let begin = Begin { boundary: self.context.cut.begin(read), last_ns: self.input.last_ns };
         // Verdicts may change, and with them what was counted.
         let has_counts = A::KEEPS_TOTALS || run.counters.denied > 0;
         let undo = if has_counts { Some(build.one(i)?) } else { None };
         let (redo, part) = (build.one(i)?, (i, begin, run.yielded()));
-        let (common, composer) = (self.common, &self.composer);
+        let (context, composer) = (self.context, &self.composer);
         let again = caught(|| {
-            common.process_again(part, (undo, redo), joined.unresolved, |flow| composer.first(flow))
+            context.process_again(part, (undo, redo), joined.unresolved, |flow| composer.first(flow))
         });
         match again {
             Ok(Ok(again)) => {
@@ -551,7 +551,7 @@ impl<'c, 'a, A: App, C: CutSource> Composed<'c, 'a, A, C> {
             None => (WorkerCounters::default(), None, false, None),
         };
         WorkerReport {
-            cpu: self.common.cpus.get(i).copied().flatten().filter(|_| pinned),
+            cpu: self.context.cpus.get(i).copied().flatten().filter(|_| pinned),
             sent: counters.done(),
             taken_over: 0,
             handed_over: 0,

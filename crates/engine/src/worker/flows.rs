@@ -173,7 +173,7 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
 
     /// Ends flows that were idle for too long, a few at a time.
     pub(crate) fn expire(&mut self, time_ns: u64) {
-        self.answer();
+        self.flush_if_requested();
         if self.idle_timeout.is_none() {
             return;
         }
@@ -187,9 +187,9 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Flows<F, T> {
 
     /// Sends the records of an incomplete batch, if the record thread has asked for that.
     #[inline(always)]
-    pub(crate) fn answer(&mut self) {
+    pub(crate) fn flush_if_requested(&mut self) {
         if let RecordOutput::Stream(sender) = &mut self.records.output {
-            sender.answer();
+            sender.flush_if_requested();
         }
     }
 

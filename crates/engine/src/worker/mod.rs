@@ -64,19 +64,19 @@ pub(crate) struct WorkerEnd<F> {
 /// What every kind of worker has.
 pub(crate) struct WorkerOutput<'a> {
     pub(crate) publisher: Publisher<'a>,
-    pub(crate) done_with: Option<OutcomeSender>,
+    pub(crate) outcomes: Option<OutcomeSender>,
 }
 
 impl WorkerOutput<'_> {
     /// Tells the egress stage, if there is one, what became of a packet.
     #[inline]
-    fn tell(&mut self, descriptor: &PacketDescriptor, outcome: Outcome) {
-        if let Some(done_with) = &mut self.done_with {
-            done_with.tell(descriptor.packet, outcome);
+    fn report(&mut self, descriptor: &PacketDescriptor, outcome: Outcome) {
+        if let Some(outcomes) = &mut self.outcomes {
+            outcomes.send(descriptor.packet, outcome);
         }
     }
 
     fn refused(&self) -> u64 {
-        self.done_with.as_ref().map_or(0, |done| done.refused)
+        self.outcomes.as_ref().map_or(0, |done| done.refused)
     }
 }

@@ -15,13 +15,13 @@ use crate::worker::flows::{Flows, FlowsEnd};
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     place: PacketPlace,
-    outline: HeaderFields,
+    fields: HeaderFields,
 }
 
 impl Pending {
     const NONE: Self = Self {
         place: PacketPlace { position: 0, time_ns: 0, captured: 0, wire: 0, number: 0 },
-        outline: HeaderFields::NONE,
+        fields: HeaderFields::NONE,
     };
 }
 
@@ -53,7 +53,7 @@ impl Burst {
         self.len = at + 1;
         self.keys[at] = headers.key;
         self.hashes[at] = hash;
-        self.packets[at] = Pending { place, outline: HeaderFields::of(headers) };
+        self.packets[at] = Pending { place, fields: HeaderFields::of(headers) };
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -129,13 +129,13 @@ impl<A: App> AppRunner<A> {
 /// One worker's table and application.
 #[derive(Debug)]
 pub(crate) struct FlowStage<A: App, T> {
-    pub(crate) hands: AppRunner<A>,
+    pub(crate) runner: AppRunner<A>,
     pub(crate) flows: Flows<A::Flow, T>,
 }
 
 impl<A: App, T: FlowTable<FlowKey, A::Flow>> FlowStage<A, T> {
     pub(crate) fn new(app: A, flows: Flows<A::Flow, T>) -> Self {
-        Self { hands: AppRunner::new(app), flows }
+        Self { runner: AppRunner::new(app), flows }
     }
 
     /// Hints that a packet of this hash is about to be looked up.
@@ -154,13 +154,13 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> FlowStage<A, T> {
     ) {
         let count = std::mem::take(&mut burst.len);
         let (keys, packets) = (&burst.keys[..count], &burst.packets[..count]);
-        self.hands.work(
+        self.runner.work(
             &mut self.flows,
             (keys, &burst.hashes[..count]),
             |i| {
                 let place = packets[i].place;
                 let bytes = bytes_at(block, place.position, place.captured);
-                let headers = packets[i].outline.headers(keys[i]);
+                let headers = packets[i].fields.headers(keys[i]);
                 let view = PacketView::new(bytes, headers, place.time_ns, place.wire);
                 (place.number, view)
             },
@@ -173,7 +173,7 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> FlowStage<A, T> {
 
     /// Returns the counters as they are.
     pub(crate) fn counters(&self) -> WorkerCounters {
-        let mut counters = self.hands.counters.clone();
+        let mut counters = self.runner.counters.clone();
         counters.add_flows(self.flows.counts());
         counters
     }
@@ -181,7 +181,7 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> FlowStage<A, T> {
     /// Ends the stage: returns its table's figures and one record per flow, oldest record of a key first.
     pub(crate) fn finish(self) -> FlowsEnd<A::Flow> {
         // The application goes first: should it panic, results that are there already would never be dropped.
-        drop(self.hands);
+        drop(self.runner);
         self.flows.finish()
     }
 }

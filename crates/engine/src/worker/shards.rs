@@ -73,13 +73,13 @@ type LockedShard<F, T> = CachePadded<Mutex<Shard<F, T>>>;
 /// A shard that this thread has to itself.
 pub(crate) struct Entered<'a, F, T> {
     pub(crate) shard: MutexGuard<'a, Shard<F, T>>,
-    done_up_to: &'a ProcessedTime,
+    processed_time: &'a ProcessedTime,
 }
 
 impl<F: FlowState, T: FlowTable<FlowKey, F>> Entered<'_, F, T> {
     /// Ends flows that were idle for too long, a few at a time.
     pub(crate) fn expire(&mut self) {
-        self.shard.flows.expire(self.done_up_to.time_ns());
+        self.shard.flows.expire(self.processed_time.time_ns());
     }
 }
 
@@ -88,7 +88,7 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> Entered<'_, F, T> {
 pub(crate) struct SharedFlows<F, T> {
     shards: Box<[LockedShard<F, T>]>,
     output: RecordOutput<F>,
-    done_up_to: Arc<ProcessedTime>,
+    processed_time: Arc<ProcessedTime>,
 }
 
 impl<F: FlowState, T: FlowTable<FlowKey, F>> SharedFlows<F, T> {
@@ -108,12 +108,12 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> SharedFlows<F, T> {
                 CachePadded::new(Mutex::new(Shard { flows, sequencer: Sequencer::default() }))
             })
             .collect();
-        Self { shards, output, done_up_to: Arc::default() }
+        Self { shards, output, processed_time: Arc::default() }
     }
 
     /// Returns where the input stage says how far everything is done.
-    pub(crate) fn done_up_to(&self) -> Arc<ProcessedTime> {
-        Arc::clone(&self.done_up_to)
+    pub(crate) fn processed_time(&self) -> Arc<ProcessedTime> {
+        Arc::clone(&self.processed_time)
     }
 
     /// Returns how many shards there are.
@@ -130,9 +130,9 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> SharedFlows<F, T> {
     /// Enters a shard, unless somebody is in it.
     pub(crate) fn try_enter(&self, shard: usize) -> Option<Entered<'_, F, T>> {
         match self.shards[shard].try_lock() {
-            Ok(shard) => Some(Entered { shard, done_up_to: &self.done_up_to }),
+            Ok(shard) => Some(Entered { shard, processed_time: &self.processed_time }),
             Err(TryLockError::Poisoned(shard)) => {
-                Some(Entered { shard: shard.into_inner(), done_up_to: &self.done_up_to })
+                Some(Entered { shard: shard.into_inner(), processed_time: &self.processed_time })
             }
             Err(TryLockError::WouldBlock) => None,
         }
@@ -142,21 +142,21 @@ impl<F: FlowState, T: FlowTable<FlowKey, F>> SharedFlows<F, T> {
     pub(crate) fn enter(&self, shard: usize) -> Entered<'_, F, T> {
         // A worker that panicked left the state of one flow half changed, and the run is ending: its counts are whole.
         let shard = self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner);
-        Entered { shard, done_up_to: &self.done_up_to }
+        Entered { shard, processed_time: &self.processed_time }
     }
 
     /// Sends the records of all shards, if the record thread has asked for them since the caller's `epoch`.
     #[inline]
-    pub(crate) fn answer(&self, epoch: &mut u64) {
+    pub(crate) fn flush_if_requested(&self, epoch: &mut u64) {
         let RecordOutput::Stream(sender) = &self.output else { return };
-        let asked = sender.asked();
+        let asked = sender.flush_requests();
         if std::mem::replace(epoch, asked) == asked {
             return;
         }
         for shard in 0..self.shards.len() {
             // A thread that is in a shard answers when it has come to its end.
             if let Some(mut entered) = self.try_enter(shard) {
-                entered.shard.flows.answer();
+                entered.shard.flows.flush_if_requested();
             }
         }
     }

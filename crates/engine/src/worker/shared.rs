@@ -24,10 +24,10 @@ const ROUNDS: usize = 512;
 
 pub(crate) struct SharedWorker<'a, A: App, T> {
     inbox: Inbox,
-    clerk: SharedRunner<'a, A, T>,
+    runner: SharedRunner<'a, A, T>,
     /// Process the packets of each shard in arrival order.
     in_order: Option<InOrder>,
-    basket: Received,
+    received: Received,
     taken: u64,
     taken_bytes: u64,
 }
@@ -76,9 +76,9 @@ impl InOrder {
 
 /// What deals with packets of flows that others may have too.
 pub(crate) struct SharedRunner<'a, A: App, T> {
-    hands: AppRunner<A>,
+    runner: AppRunner<A>,
     pub(crate) flows: Arc<SharedFlows<A::Flow, T>>,
-    desk: WorkerOutput<'a>,
+    output: WorkerOutput<'a>,
     keys: [FlowKey; BATCH_DESCRIPTORS],
     hashes: [u64; BATCH_DESCRIPTORS],
     lists: Lists,
@@ -123,12 +123,12 @@ impl Lists {
 }
 
 impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
-    pub(crate) fn new(app: A, flows: Arc<SharedFlows<A::Flow, T>>, desk: WorkerOutput<'a>) -> Self {
+    pub(crate) fn new(app: A, flows: Arc<SharedFlows<A::Flow, T>>, output: WorkerOutput<'a>) -> Self {
         let lists = Lists::new(flows.shards());
         Self {
-            hands: AppRunner::new(app),
+            runner: AppRunner::new(app),
             flows,
-            desk,
+            output,
             keys: [FlowKey::default(); BATCH_DESCRIPTORS],
             hashes: [0; BATCH_DESCRIPTORS],
             lists,
@@ -137,35 +137,35 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
     }
 
     /// Sends records of ended flows, if the record thread has asked for them.
-    pub(crate) fn answer(&mut self) {
-        self.flows.answer(&mut self.epoch);
+    pub(crate) fn flush_if_requested(&mut self) {
+        self.flows.flush_if_requested(&mut self.epoch);
     }
 
     /// Returns the number of the packet that the application has in hand.
     pub(crate) fn at(&self) -> Option<u64> {
-        self.hands.at()
+        self.runner.at()
     }
 
     /// Runs the application on a packet, counts what came of it, and tells the egress stage.
     pub(crate) fn process(&mut self, descriptor: &PacketDescriptor, packet: (u64, PacketView<'_>)) {
-        let Self { hands, flows, desk, .. } = self;
+        let Self { runner, flows, output, .. } = self;
         let (hash, key) = (descriptor.packet.hash, descriptor.key);
         let mut shard = flows.enter(shard_of(hash, flows.shards()));
-        hands.work(
+        runner.work(
             &mut shard.shard.flows,
             (&[key], &[hash]),
             |_| packet,
-            |_, _, outcome| desk.tell(descriptor, outcome),
+            |_, _, outcome| output.report(descriptor, outcome),
         );
         shard.expire();
     }
 
-    /// Does the same with all of a basket, the packets of a shard together: in the order of each flow, and no more.
-    fn process_all(&mut self, basket: &Received) {
+    /// Does the same with all of a received, the packets of a shard together: in the order of each flow, and no more.
+    fn process_all(&mut self, received: &Received) {
         let shards = self.flows.shards();
-        let shard_at = |i: u8| shard_of(basket.descriptor(usize::from(i)).packet.hash, shards);
-        let open = basket.open::<CHUNK>();
-        for i in 0..basket.len() {
+        let shard_at = |i: u8| shard_of(received.descriptor(usize::from(i)).packet.hash, shards);
+        let open = received.open::<CHUNK>();
+        for i in 0..received.len() {
             open.request(i);
             let shard = shard_at(i as u8);
             if self.lists.add(i, shard) {
@@ -180,7 +180,7 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
         for _ in 0..ROUNDS {
             first.retain(|&i| match flows.try_enter(shard_at(i)) {
                 Some(mut shard) => {
-                    self.process_list(&mut shard, (basket, &open), i);
+                    self.process_list(&mut shard, (received, &open), i);
                     false
                 }
                 // Somebody is there: rather do something else meanwhile.
@@ -192,7 +192,7 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
             std::hint::spin_loop();
         }
         for i in first.drain(..) {
-            self.process_list(&mut flows.enter(shard_at(i)), (basket, &open), i);
+            self.process_list(&mut flows.enter(shard_at(i)), (received, &open), i);
         }
         self.lists.first = first;
     }
@@ -201,39 +201,39 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
     fn process_list(
         &mut self,
         shard: &mut Entered<'_, A::Flow, T>,
-        (basket, open): (&Received, &Open<'_, CHUNK>),
+        (received, open): (&Received, &Open<'_, CHUNK>),
         first: u8,
     ) {
-        let Self { hands, desk, keys, hashes, lists, .. } = self;
+        let Self { runner, output, keys, hashes, lists, .. } = self;
         let mut places = [0_u8; BATCH_DESCRIPTORS];
         let mut i = first;
         while i != NONE {
             let mut count = 0;
             while i != NONE && count < BATCH_DESCRIPTORS {
-                let descriptor = basket.descriptor(usize::from(i));
+                let descriptor = received.descriptor(usize::from(i));
                 shard.shard.flows.table.prefetch(descriptor.packet.hash);
                 (keys[count], hashes[count]) = (descriptor.key, descriptor.packet.hash);
                 places[count] = i;
                 i = lists.next[usize::from(i)];
                 count += 1;
             }
-            hands.work(
+            runner.work(
                 &mut shard.shard.flows,
                 (&keys[..count], &hashes[..count]),
                 |i| open.view(usize::from(places[i])),
-                |i, _, outcome| desk.tell(&basket.descriptor(usize::from(places[i])), outcome),
+                |i, _, outcome| output.report(&received.descriptor(usize::from(places[i])), outcome),
             );
         }
         shard.expire();
     }
 
-    /// Processes the packets of a basket in the arrival order of each shard, with those parked there whose number comes.
-    fn process_in_order(&mut self, basket: &Received, in_order: &mut InOrder) {
+    /// Processes the packets of a received in the arrival order of each shard, with those parked there whose number comes.
+    fn process_in_order(&mut self, received: &Received, in_order: &mut InOrder) {
         let shards = self.flows.shards();
         let flows = Arc::clone(&self.flows);
-        let shard_at = |i: u8| shard_of(basket.descriptor(usize::from(i)).packet.hash, shards);
-        let open = basket.open::<CHUNK>();
-        for i in 0..basket.len() {
+        let shard_at = |i: u8| shard_of(received.descriptor(usize::from(i)).packet.hash, shards);
+        let open = received.open::<CHUNK>();
+        for i in 0..received.len() {
             open.request(i);
             self.lists.add(i, shard_at(i as u8));
         }
@@ -244,13 +244,13 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
             let mut entered = flows.enter(shard);
             let mut at = i;
             loop {
-                at = self.process_own_run(&mut entered, (basket, &open), at, in_order);
+                at = self.process_own_run(&mut entered, (received, &open), at, in_order);
                 if !self.process_parked_run(&mut entered, in_order) {
                     if at == NONE {
                         break;
                     }
-                    let number = basket.descriptor(usize::from(at)).packet.turn();
-                    entered.shard.sequencer.park(number, basket.parked(usize::from(at), in_order.worker));
+                    let number = received.descriptor(usize::from(at)).packet.sequence();
+                    entered.shard.sequencer.park(number, received.parked(usize::from(at), in_order.worker));
                     at = self.lists.next[usize::from(at)];
                 }
             }
@@ -264,18 +264,18 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
     fn process_own_run(
         &mut self,
         entered: &mut Entered<'_, A::Flow, T>,
-        (basket, open): (&Received, &Open<'_, CHUNK>),
+        (received, open): (&Received, &Open<'_, CHUNK>),
         mut at: u8,
         in_order: &mut InOrder,
     ) -> u8 {
-        let Self { hands, desk, keys, hashes, lists, .. } = self;
+        let Self { runner, output, keys, hashes, lists, .. } = self;
         let Shard { flows, sequencer } = &mut *entered.shard;
         let mut places = [0_u8; BATCH_DESCRIPTORS];
         loop {
             let mut count = 0;
             while at != NONE && count < BATCH_DESCRIPTORS {
-                let descriptor = basket.descriptor(usize::from(at));
-                if !sequencer.is_next(descriptor.packet.turn()) {
+                let descriptor = received.descriptor(usize::from(at));
+                if !sequencer.is_next(descriptor.packet.sequence()) {
                     break;
                 }
                 sequencer.advance();
@@ -288,13 +288,13 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
             if count == 0 {
                 return at;
             }
-            hands.work(
+            runner.work(
                 flows,
                 (&keys[..count], &hashes[..count]),
                 |i| open.view(usize::from(places[i])),
                 |i, view, outcome| {
                     in_order.count(in_order.worker, view.wire_bytes);
-                    desk.tell(&basket.descriptor(usize::from(places[i])), outcome);
+                    output.report(&received.descriptor(usize::from(places[i])), outcome);
                 },
             );
         }
@@ -306,7 +306,7 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
         entered: &mut Entered<'_, A::Flow, T>,
         in_order: &mut InOrder,
     ) -> bool {
-        let Self { hands, desk, keys, hashes, .. } = self;
+        let Self { runner, output, keys, hashes, .. } = self;
         let Shard { flows, sequencer } = &mut *entered.shard;
         let mut has_worked = false;
         loop {
@@ -321,13 +321,13 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
             if !parked.is_empty() {
                 has_worked = true;
                 let descriptor = |i: usize| parked[i].batch.descriptor(usize::from(parked[i].at));
-                hands.work(
+                runner.work(
                     flows,
                     (&keys[..parked.len()], &hashes[..parked.len()]),
                     |i| descriptor(i).view(parked[i].batch.bytes()),
                     |i, view, outcome| {
                         in_order.count(parked[i].worker, view.wire_bytes);
-                        desk.tell(&descriptor(i), outcome);
+                        output.report(&descriptor(i), outcome);
                     },
                 );
             }
@@ -342,23 +342,23 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
 
     /// Publishes what is counted.
     pub(crate) fn publish(&mut self) {
-        self.answer();
-        self.desk.publisher.publish(&self.hands.counters);
+        self.flush_if_requested();
+        self.output.publisher.publish(&self.runner.counters);
     }
 
     pub(crate) fn counted(&self, fetched: u64) -> WorkerCounted {
         WorkerCounted {
-            counters: self.hands.counters.clone(),
+            counters: self.runner.counters.clone(),
             fetched,
             processed_for: Vec::new(),
-            refused: self.desk.refused(),
+            refused: self.output.refused(),
         }
     }
 }
 
 impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedWorker<'a, A, T> {
-    pub(crate) fn new(inbox: Inbox, clerk: SharedRunner<'a, A, T>, in_order: Option<InOrder>) -> Self {
-        Self { inbox, clerk, in_order, basket: Received::new(CHUNK), taken: 0, taken_bytes: 0 }
+    pub(crate) fn new(inbox: Inbox, runner: SharedRunner<'a, A, T>, in_order: Option<InOrder>) -> Self {
+        Self { inbox, runner, in_order, received: Received::new(CHUNK), taken: 0, taken_bytes: 0 }
     }
 }
 
@@ -368,28 +368,28 @@ where
     T: FlowTable<FlowKey, A::Flow> + Send,
 {
     fn poll(&mut self) -> Polled {
-        match self.inbox.take(&mut self.basket) {
+        match self.inbox.take(&mut self.received) {
             Polled::Worked => {}
             other => {
-                self.clerk.answer();
+                self.runner.flush_if_requested();
                 return other;
             }
         }
         if let Some(in_order) = &mut self.in_order {
-            self.clerk.process_in_order(&self.basket, in_order);
+            self.runner.process_in_order(&self.received, in_order);
         } else {
-            self.clerk.process_all(&self.basket);
-            self.taken += self.basket.len() as u64;
-            self.taken_bytes += self.basket.wire_bytes();
+            self.runner.process_all(&self.received);
+            self.taken += self.received.len() as u64;
+            self.taken_bytes += self.received.wire_bytes();
             self.inbox.publish(self.taken, self.taken_bytes);
         }
-        self.basket.clear();
-        self.clerk.publish();
+        self.received.clear();
+        self.runner.publish();
         Polled::Worked
     }
 
     fn at(&self) -> Option<u64> {
-        self.clerk.at()
+        self.runner.at()
     }
 
     fn counted(&self) -> WorkerCounted {
@@ -402,7 +402,7 @@ where
                 .map(|(all, (last, _))| all + last)
                 .collect()
         });
-        WorkerCounted { processed_for: processed_for.unwrap_or_default(), ..self.clerk.counted(0) }
+        WorkerCounted { processed_for: processed_for.unwrap_or_default(), ..self.runner.counted(0) }
     }
 
     fn end(self: Box<Self>, _: bool) -> Option<FlowsEnd<A::Flow>> {

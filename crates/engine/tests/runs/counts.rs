@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use flowloom_engine::counters::WorkerCounters;
 use flowloom_engine::{
-    App, Control, Discipline, EndedBy, Endpoints, Layout, Verdict, run, run_seeded, run_with,
+    App, Control, EndedBy, Endpoints, Layout, PolicyRef, Verdict, run, run_seeded, run_with,
 };
 use flowloom_packet::reason::DropCounts;
 use flowloom_packet::{
@@ -233,9 +233,9 @@ fn each_pass_over_a_capture_has_flows_of_its_own() {
         let run = |source: &mut (dyn PacketSource + Send)| {
             let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
             let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
-            let discipline = Discipline::of(&mut policy);
+            let policy_ref = PolicyRef::of(&mut policy);
             let control = Control::default();
-            let parts = Endpoints::new(source, discipline, &control);
+            let parts = Endpoints::new(source, policy_ref, &control);
             let app = |_| Recorder::default();
             let report = run_seeded(&config(mode), parts, |_| small_table(), app, 1).unwrap();
             assert!(report.is_balanced() && report.fault.is_none(), "{mode:?} {name}");
@@ -282,12 +282,12 @@ fn what_was_taken_in_is_processed_while_the_source_has_nothing() {
     ] {
         let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
         let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
-        let discipline = Discipline::of(&mut policy);
+        let policy_ref = PolicyRef::of(&mut policy);
         let control = Control::default();
         let inner = Memory::in_blocks(mix(200, 50), 5);
         let mut source =
             Halting { inner, control: &control, starved: false, begun: Instant::now(), in_time: true };
-        let parts = Endpoints::new(&mut source, discipline, &control);
+        let parts = Endpoints::new(&mut source, policy_ref, &control);
         let report = run_with(&config(mode), parts, |_| small_table(), |_| Recorder::default()).unwrap();
         assert!(report.is_balanced() && report.fault.is_none(), "{mode:?} {name}");
         assert!(source.in_time, "{mode:?} {name}: packets were held back while nothing came");

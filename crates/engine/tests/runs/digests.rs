@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use flowloom_engine::{
-    Control, Discipline, Endpoints, EngineConfig, FlowValue, Layout, Order, ResultDigest, run_seeded,
+    Control, Endpoints, EngineConfig, FlowValue, Layout, Order, PolicyRef, ResultDigest, run_seeded,
 };
 use flowloom_flow_key::{FlowHasher, FlowKey};
 use flowloom_flow_table::segments::GrowthLimits;
@@ -75,10 +75,10 @@ fn digest<T: FlowTable<FlowKey, Seen> + Send>(
     let mode = workers.map_or(Layout::Inline, |workers| Layout::Pipeline { workers });
     let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
     let mut policy = Scheme::named(name).unwrap().policy(&topology, seed).unwrap();
-    let discipline = Discipline::of(&mut policy);
+    let policy_ref = PolicyRef::of(&mut policy);
     let config = EngineConfig { order, hasher: FlowHasher::with_seed(seed), ..config(mode) };
     let control = Control::default();
-    let parts = Endpoints::new(source, discipline, &control);
+    let parts = Endpoints::new(source, policy_ref, &control);
     let report = run_seeded(&config, parts, table, |_| Recorder::default(), seed).unwrap();
     assert!(report.is_balanced() && report.fault.is_none(), "{name} {mode:?}: {:?}", report.fault);
     assert_eq!(report.flows.iter().map(|flow| flow.state.out_of_order).sum::<u64>(), 0, "{name} {mode:?}");

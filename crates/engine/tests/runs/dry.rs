@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use flowloom_engine::{
-    Control, Discipline, Endpoints, EngineConfig, Fault, Layout, Order, PacketSink, Released, RunReport,
+    Control, Endpoints, EngineConfig, Fault, Layout, Order, PacketSink, PolicyRef, Released, RunReport,
     SeededError, SinkError, run_seeded, run_with,
 };
 use flowloom_packet::{Fill, PacketBatch, PacketSource, SourceError};
@@ -84,12 +84,12 @@ fn run_dry(
     let config = EngineConfig { order, ring_slots, ..config(mode) };
     let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
     let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
-    let discipline = Discipline::of(&mut policy);
+    let policy_ref = PolicyRef::of(&mut policy);
     let flushed = Arc::clone(&sink.flushed);
     let inner = Memory::of(mix(1_000, 100));
     let mut source = Halting { inner, batches: 0, dry: 0, polls: 0, flushed, begun: Instant::now() };
     let control = Control::default();
-    let parts = Endpoints::new(&mut source, discipline, &control).with_packets(Some(sink));
+    let parts = Endpoints::new(&mut source, policy_ref, &control).with_packets(Some(sink));
     let app = |_| Recorder::default();
     let report = match seed {
         None => run_with(&config, parts, |_| small_table(), app).unwrap(),
@@ -164,9 +164,9 @@ fn a_seeded_run_does_not_wait_for_ever_for_a_source_that_has_nothing() {
         let config = EngineConfig { order, ..config(mode) };
         let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
         let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
-        let discipline = Discipline::of(&mut policy);
+        let policy_ref = PolicyRef::of(&mut policy);
         let (mut source, control) = (Drying(Memory::of(mix(1_000, 100)), 0), Control::default());
-        let parts = Endpoints::new(&mut source, discipline, &control);
+        let parts = Endpoints::new(&mut source, policy_ref, &control);
         let ended = run_seeded(&config, parts, |_| small_table(), |_| Recorder::default(), 3);
         let is_stuck = matches!(ended, Err(SeededError::Stuck { seed: 3, steps }) if steps > 10_000);
         assert!(is_stuck, "{mode:?} {name}: {:?}", ended.map(|report| report.fault));

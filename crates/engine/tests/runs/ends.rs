@@ -3,8 +3,8 @@
 use std::panic::panic_any;
 
 use flowloom_engine::{
-    App, Control, Discipline, Endpoints, EngineConfig, Fault, FlowState, FlowValue, Layout, Order,
-    PacketSink, Released, RunReport, SinkError, Verdict, run_seeded, run_with,
+    App, Control, Endpoints, EngineConfig, Fault, FlowState, FlowValue, Layout, Order, PacketSink,
+    PolicyRef, Released, RunReport, SinkError, Verdict, run_seeded, run_with,
 };
 use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::{DHash, DHashConfig};
@@ -100,9 +100,9 @@ fn go(
     let config = EngineConfig { order, ..config(mode) };
     let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
     let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
-    let discipline = Discipline::of(&mut policy);
+    let policy_ref = PolicyRef::of(&mut policy);
     let (mut source, control) = (Memory::of(mix(3_000, 100)), Control::default());
-    let parts = Endpoints::new(&mut source, discipline, &control).with_packets(Some(sink));
+    let parts = Endpoints::new(&mut source, policy_ref, &control).with_packets(Some(sink));
     let table = |_| DHash::<FlowKey, Fragile>::try_new(&DHashConfig::for_flows(2_000));
     let app = |_| Ending(when, 0);
     let report = match seed {

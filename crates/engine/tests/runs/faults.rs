@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Once};
 
 use flowloom_engine::{
-    App, Control, Discipline, Endpoints, EngineConfig, Fault, Layout, Order, PacketSink, Released,
+    App, Control, Endpoints, EngineConfig, Fault, Layout, Order, PacketSink, PolicyRef, Released,
     RunReport, SeededError, SinkError, StartError, Verdict, WhenFull, run_seeded,
 };
 use flowloom_flow_key::FlowKey;
@@ -337,16 +337,16 @@ impl Scene {
             _ => None,
         });
         let (mut push, mut pull);
-        let discipline = match (&mut policy, panics) {
-            (Policy::Push(policy), None) => Discipline::Push(&mut **policy),
-            (Policy::Pull(policy), None) => Discipline::Pull(&mut **policy),
+        let policy_ref = match (&mut policy, panics) {
+            (Policy::Push(policy), None) => PolicyRef::Push(&mut **policy),
+            (Policy::Pull(policy), None) => PolicyRef::Pull(&mut **policy),
             (Policy::Push(policy), Some(at)) => {
                 push = PanickingPush(&mut **policy, at);
-                Discipline::Push(&mut push)
+                PolicyRef::Push(&mut push)
             }
             (Policy::Pull(policy), Some(at)) => {
                 pull = PanickingPull(&mut **policy, at);
-                Discipline::Pull(&mut pull)
+                PolicyRef::Pull(&mut pull)
             }
         };
         let calls = self.find(|fault| match fault {
@@ -372,7 +372,7 @@ impl Scene {
             }),
             numbers: Vec::new(),
         };
-        let parts = Endpoints::new(&mut source, discipline, &control)
+        let parts = Endpoints::new(&mut source, policy_ref, &control)
             .with_packets(self.has_sink.then_some(&mut sink as _));
         let flows = if self.faults.contains(&Break::TableFull) { 1 } else { 400 };
         let fails = self.find(|fault| match fault {

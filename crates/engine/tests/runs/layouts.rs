@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use flowloom_engine::{
-    App, ConfigError, Control, Cores, Discipline, EndedBy, Endpoints, EngineConfig, Fault, IdleTimeout,
-    Layout, Order, Pace, RunReport, StartError, Verdict, WhenFull, run, run_seeded, run_with,
+    App, ConfigError, Control, Cores, EndedBy, Endpoints, EngineConfig, Fault, IdleTimeout, Layout, Order,
+    Pace, PolicyRef, RunReport, StartError, Verdict, WhenFull, run, run_seeded, run_with,
 };
 use flowloom_flow_key::{FlowHasher, FlowKey};
 use flowloom_packet::{BATCH_PACKETS, DropReason, LinkType, PacketView};
@@ -302,8 +302,8 @@ fn a_panic_ends_a_run_at_once_whatever_is_still_to_come() {
             let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
             let mut source = source.clone();
             let control = Control::default();
-            let discipline = Discipline::of(&mut policy);
-            let parts = Endpoints::new(&mut source, discipline, &control);
+            let policy_ref = PolicyRef::of(&mut policy);
+            let parts = Endpoints::new(&mut source, policy_ref, &control);
             let app = |_| Timed(0, Arc::clone(&panicked));
             let report = run_with(&config, parts, |_| small_table(), app).unwrap();
             assert!(report.is_balanced());

@@ -1,8 +1,8 @@
 //! What a policy is told of the workers' load, how often a pool was full, and a paced run that comes to its end.
 
 use flowloom_engine::{
-    Control, Discipline, Endpoints, EngineConfig, Fault, Layout, Order, Pace, RunReport, Snapshot,
-    WhenFull, run_seeded, run_with,
+    Control, Endpoints, EngineConfig, Fault, Layout, Order, Pace, PolicyRef, RunReport, Snapshot, WhenFull,
+    run_seeded, run_with,
 };
 use flowloom_packet::{DropReason, Fill, PacketBatch, PacketSource, SourceError};
 use flowloom_scheduler::registry::Policy;
@@ -59,8 +59,8 @@ fn a_policy_sees_what_was_sent_and_completed_in_packets_and_bytes() {
         let mut source = OneByOne(Memory::of(mix(2_000, 100)), &control, false);
         let inner = DirectHash::new(WorkerCount::new(2).unwrap());
         let mut policy = Looking { inner, order, looks: 0 };
-        let discipline = Discipline::Push(&mut policy);
-        let parts = Endpoints::new(&mut source, discipline, &control);
+        let policy_ref = PolicyRef::Push(&mut policy);
+        let parts = Endpoints::new(&mut source, policy_ref, &control);
         let config = config(Layout::Pipeline { workers: 2 });
         let report = run_with(&config, parts, |_| small_table(), |_| Recorder::default()).unwrap();
         assert!(report.is_balanced() && report.fault.is_none(), "{:?}", report.fault);
@@ -81,8 +81,8 @@ fn go_from(
 ) -> RunReport<Seen> {
     let topology = Topology::flat(WorkerCount::new(config.layout.workers()).unwrap());
     let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
-    let discipline = Discipline::of(&mut policy);
-    let parts = Endpoints::new(source, discipline, control);
+    let policy_ref = PolicyRef::of(&mut policy);
+    let parts = Endpoints::new(source, policy_ref, control);
     let app = |_| Recorder::default();
     match seed {
         None => run_with(config, parts, |_| small_table(), app).unwrap(),
@@ -233,8 +233,8 @@ fn what_a_policy_drops_is_no_workers() {
         let config = EngineConfig { when_full, ring_slots: 64, ..config(Layout::Pipeline { workers: 2 }) };
         let (mut source, control) = (Memory::of(mix(2_000, 100)), Control::default());
         let mut policy = Third(0);
-        let discipline = Discipline::Push(&mut policy);
-        let parts = Endpoints::new(&mut source, discipline, &control);
+        let policy_ref = PolicyRef::Push(&mut policy);
+        let parts = Endpoints::new(&mut source, policy_ref, &control);
         let report = run_seeded(&config, parts, |_| small_table(), |_| Recorder::default(), 5).unwrap();
         assert!(report.is_balanced() && report.fault.is_none());
         assert_eq!(report.unplaced, report.input.decoded / 3);
@@ -297,8 +297,8 @@ fn a_pool_whose_policy_panics_at_an_arrival_counts_what_it_held() {
         let Policy::Pull(policy) = &mut policy else { panic!("workers fetch") };
         let mut policy = Refusing(&mut **policy, after);
         let (mut source, control) = (Memory::of(mix(2_000, 100)), Control::default());
-        let discipline = Discipline::Pull(&mut policy);
-        let parts = Endpoints::new(&mut source, discipline, &control);
+        let policy_ref = PolicyRef::Pull(&mut policy);
+        let parts = Endpoints::new(&mut source, policy_ref, &control);
         let config = config(Layout::Pipeline { workers: 2 });
         let report = run_with(&config, parts, |_| small_table(), |_| Recorder::default()).unwrap();
         assert!(report.is_balanced(), "{after}: {:?} {:?}", report.input, report.workers);
@@ -343,8 +343,8 @@ fn a_policy_that_gives_out_what_does_not_wait_is_named_in_a_fault() {
     let Policy::Pull(policy) = &mut policy else { panic!("workers fetch") };
     let mut policy = Twice(&mut **policy, None);
     let (mut source, control) = (Memory::of(mix(2_000, 100)), Control::default());
-    let discipline = Discipline::Pull(&mut policy);
-    let parts = Endpoints::new(&mut source, discipline, &control);
+    let policy_ref = PolicyRef::Pull(&mut policy);
+    let parts = Endpoints::new(&mut source, policy_ref, &control);
     let config = config(Layout::Pipeline { workers: 2 });
     let report = run_with(&config, parts, |_| small_table(), |_| Recorder::default()).unwrap();
     assert!(report.is_balanced(), "{:?} {:?}", report.input, report.workers);

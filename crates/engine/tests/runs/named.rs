@@ -1,7 +1,7 @@
 //! The packet that a fault names is the one that the application had in hand.
 
 use flowloom_engine::{
-    App, Control, Discipline, Endpoints, EngineConfig, Fault, Layout, Order, Verdict, run_seeded,
+    App, Control, Endpoints, EngineConfig, Fault, Layout, Order, PolicyRef, Verdict, run_seeded,
 };
 use flowloom_packet::PacketView;
 use flowloom_scheduler::registry::Scheme;
@@ -39,9 +39,9 @@ fn a_panic_names_the_packet_that_the_application_had_in_hand() {
             let config = EngineConfig { order, ..config(mode) };
             let topology = Topology::flat(WorkerCount::new(mode.workers()).unwrap());
             let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
-            let discipline = Discipline::of(&mut policy);
+            let policy_ref = PolicyRef::of(&mut policy);
             let (mut source, control) = (source.clone(), Control::default());
-            let parts = Endpoints::new(&mut source, discipline, &control);
+            let parts = Endpoints::new(&mut source, policy_ref, &control);
             let report = run_seeded(&config, parts, |_| small_table(), |_| At(times[at]), seed).unwrap();
             assert!(report.is_balanced(), "{mode:?} {name} {seed}");
             match report.fault {

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use flowloom_engine::{
-    App, ConfigError, Control, Discipline, Endpoints, EngineConfig, Fault, IdleTimeout, Layout, Order,
-    PacketSink, PlacementDigest, Released, RunReport, SinkError, StartError, Verdict, WhenFull, run_seeded,
+    App, ConfigError, Control, Endpoints, EngineConfig, Fault, IdleTimeout, Layout, Order, PacketSink,
+    PlacementDigest, PolicyRef, Released, RunReport, SinkError, StartError, Verdict, WhenFull, run_seeded,
     run_with,
 };
 use flowloom_flow_key::{FlowHasher, FlowKey};
@@ -77,7 +77,7 @@ fn go(
 ) -> RunReport<Seen> {
     let control = Control::default();
     let mut source = source.clone();
-    let parts = Endpoints::new(&mut source, Discipline::of(policy), &control)
+    let parts = Endpoints::new(&mut source, PolicyRef::of(policy), &control)
         .with_packets(sink.map(|sink| sink as _));
     let app = |_| Sieve(Recorder::default());
     let report = match seed {
@@ -215,7 +215,7 @@ fn a_policy_without_order_needs_external_order_or_none() {
     assert_eq!(policy.order(), OrderGuarantee::None);
     let control = Control::default();
     let mut again = source.clone();
-    let parts = Endpoints::new(&mut again, Discipline::of(&mut policy), &control);
+    let parts = Endpoints::new(&mut again, PolicyRef::of(&mut policy), &control);
     let config = with(Layout::Pipeline { workers: 2 }, Order::Internal);
     let error = run_with(&config, parts, |_| small_table(), |_| Sieve(Recorder::default())).unwrap_err();
     assert!(matches!(error, StartError::Config(ConfigError::NoOrder { policy: "rr" })), "{error}");
@@ -228,7 +228,7 @@ fn a_policy_made_for_another_number_of_workers_is_refused() {
         for (made_for, workers) in [(3, 2), (2, 3)] {
             let (mut policy, mut again, control) =
                 (policy(name, made_for), source.clone(), Control::default());
-            let parts = Endpoints::new(&mut again, Discipline::of(&mut policy), &control);
+            let parts = Endpoints::new(&mut again, PolicyRef::of(&mut policy), &control);
             let config = with(Layout::Pipeline { workers }, Order::None);
             let error =
                 run_with(&config, parts, |_| small_table(), |_| Sieve(Recorder::default())).unwrap_err();
@@ -303,7 +303,7 @@ fn idle_flows_end_at_the_same_packets_when_workers_share_them() {
         let control = Control::default();
         let mut again = source.clone();
         let mut policy = policy(name, mode.workers());
-        let parts = Endpoints::new(&mut again, Discipline::of(&mut policy), &control);
+        let parts = Endpoints::new(&mut again, PolicyRef::of(&mut policy), &control);
         let table = |_| table(2_000, Some(timeout));
         let report = run_seeded(&config, parts, table, |_| Sieve(Recorder::default()), seed).unwrap();
         (report.digest(), report.worker_totals(), report.tables().0.expired)
@@ -395,7 +395,7 @@ fn a_slow_flow_holds_up_no_other_where_workers_fetch() {
         let control = Control::default();
         let mut again = source.clone();
         let mut policy = policy(name, 2);
-        let parts = Endpoints::new(&mut again, Discipline::of(&mut policy), &control);
+        let parts = Endpoints::new(&mut again, PolicyRef::of(&mut policy), &control);
         let app = |_| Dawdler {
             slow: slow.key,
             others,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use flowloom_engine::{
-    Control, Discipline, Endpoints, EngineConfig, Fault, FlowRecord, IdleTimeout, Layout, RecordSink,
+    Control, Endpoints, EngineConfig, Fault, FlowRecord, IdleTimeout, Layout, PolicyRef, RecordSink,
     ResultDigest, RunReport, SinkError, WhenFull, run_seeded, run_with,
 };
 use flowloom_scheduler::registry::Scheme;
@@ -62,7 +62,7 @@ fn go(
     let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
     let config = EngineConfig { layout, order, ..config };
     let control = Control::default();
-    let endpoints = Endpoints::new(&mut source, Discipline::of(&mut policy), &control)
+    let endpoints = Endpoints::new(&mut source, PolicyRef::of(&mut policy), &control)
         .with_records(sink.map(|sink| sink as _));
     let app = |_| Recorder::default();
     let report = match seed {

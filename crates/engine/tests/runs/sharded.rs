@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use flowloom_engine::{
-    App, ConfigError, Control, CutSource, EngineConfig, Fault, Layout, Pace, PartSource, PartSupport,
-    RunReport, StartError, Verdict, run_sharded,
+    App, ConfigError, Control, EngineConfig, Fault, Layout, Pace, PartSource, PartSupport,
+    PartitionedSource, RunReport, StartError, Verdict, run_sharded,
 };
 use flowloom_packet::{DropReason, Fill, PacketBatch, PacketSource, PacketView, SourceError};
 use flowloom_scheduler::{DirectHash, WorkerCount};
@@ -60,7 +60,7 @@ impl PartSource for Part {
     }
 }
 
-impl CutSource for Cut {
+impl PartitionedSource for Cut {
     type Boundary = usize;
     type Read = (usize, usize);
     type Part = Part;

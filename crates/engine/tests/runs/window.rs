@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use flowloom_engine::{
-    Control, Discipline, Endpoints, EngineConfig, Layout, Order, PacketSink, Released, SinkError, run_with,
+    Control, Endpoints, EngineConfig, Layout, Order, PacketSink, PolicyRef, Released, SinkError, run_with,
 };
 use flowloom_packet::BATCH_PACKETS;
 use flowloom_scheduler::registry::Scheme;
@@ -57,12 +57,12 @@ fn a_sink_that_stalls_holds_the_input_up_and_loses_nothing() {
         let config = EngineConfig { order, ..config(Layout::Pipeline { workers: 2 }) };
         let topology = Topology::flat(WorkerCount::new(2).unwrap());
         let mut policy = Scheme::named(name).unwrap().policy(&topology, 1).unwrap();
-        let discipline = Discipline::of(&mut policy);
+        let policy_ref = PolicyRef::of(&mut policy);
         let mut source = Memory { asked: Arc::default(), ..whole.clone() };
         let asked = Arc::clone(&source.asked);
         let mut sink = Stalling { asked, asked_in_stall: 0, numbers: Vec::new() };
         let control = Control::default();
-        let parts = Endpoints::new(&mut source, discipline, &control).with_packets(Some(&mut sink as _));
+        let parts = Endpoints::new(&mut source, policy_ref, &control).with_packets(Some(&mut sink as _));
         let report = run_with(&config, parts, |_| small_table(), |_| Recorder::default()).unwrap();
         assert!(report.is_balanced() && report.fault.is_none(), "{name}: {:?}", report.fault);
         // All batches of the window, and one that found no room.
