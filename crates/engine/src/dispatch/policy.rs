@@ -1,18 +1,31 @@
-//! Who decides which worker has a packet.
+//! A borrowed placement or pull policy: which worker gets a packet.
 
 use flowloom_scheduler::registry::Policy;
 use flowloom_scheduler::{OrderGuarantee, Placement, PullPolicy};
 
-/// The policy of a run.
+/// The policy of a run, borrowed for its duration.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_engine::PolicyRef;
+/// use flowloom_engine::scheduler::{DirectHash, WorkerCount};
+///
+/// let mut policy = DirectHash::new(WorkerCount::new(2)?);
+/// let policy_ref = PolicyRef::from(&mut policy);
+/// assert!(matches!(policy_ref, PolicyRef::Push(_)));
+/// assert_eq!(policy_ref.workers(), Some(2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub enum PolicyRef<'a> {
-    /// The input stage decides, packet by packet, into a ring for each worker.
+    /// The input stage places each packet into the ring of one worker.
     Push(&'a mut dyn Placement),
-    /// Workers fetch from a pool.
+    /// Workers fetch packets from a pool.
     Pull(&'a mut dyn PullPolicy),
 }
 
 impl<'a> PolicyRef<'a> {
-    /// Returns the discipline of a policy that was chosen by its name, as [`Scheme::policy`] gives it: it pushes or pulls.
+    /// Borrows a policy that was chosen by its name with [`Scheme::policy`].
     ///
     /// [`Scheme::policy`]: flowloom_scheduler::registry::Scheme::policy
     pub fn of(policy: &'a mut Policy) -> Self {
@@ -24,7 +37,7 @@ impl<'a> PolicyRef<'a> {
 }
 
 impl PolicyRef<'_> {
-    /// Returns what the policy promises about order.
+    /// Returns which order the policy guarantees.
     pub fn order(&self) -> OrderGuarantee {
         match self {
             Self::Push(policy) => policy.order(),
@@ -32,7 +45,7 @@ impl PolicyRef<'_> {
         }
     }
 
-    /// Returns how many workers the policy was made for, where it says so.
+    /// Returns the number of workers that the policy was made for, if it states one.
     pub fn workers(&self) -> Option<usize> {
         match self {
             Self::Push(policy) => policy.workers(),

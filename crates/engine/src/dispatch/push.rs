@@ -16,16 +16,16 @@ use crate::report::counters::FullCounts;
 use crate::runtime::poll::Capacity;
 use crate::worker::shards::{ProcessedTime, shard_of};
 
-/// Hands packets to workers.
+/// Dispatches packets to the rings of workers.
 pub(crate) struct PushDispatcher<'a> {
     outboxes: Vec<Outbox>,
     placement: &'a mut dyn Placement,
     drop_when_full: bool,
     notices: Option<EgressNotices>,
-    /// The next turn of each shard; empty where packets need none.
+    /// The next sequence number of each shard; empty where packets need none.
     sequences: Vec<u32>,
     block_number: Option<(u64, u32)>,
-    /// With more batches of descriptors in use, they are scarce.
+    /// Descriptor batches are scarce while more than this number are in use.
     batches_plenty: usize,
     batches_in_use: usize,
     decisions: Vec<Decision>,
@@ -33,26 +33,28 @@ pub(crate) struct PushDispatcher<'a> {
     completed: Vec<u64>,
     sent_bytes: Vec<u64>,
     completed_bytes: Vec<u64>,
-    /// Packets that the policy itself dropped.
+    /// Packets that the policy decided to drop.
     unplaced: u64,
     gauges: Arc<Gauges>,
-    /// A ring was full since that was published.
+    /// A ring was full since the last publication.
     has_unpublished: bool,
     checkpoint: Option<Checkpoint>,
     ended: bool,
 }
 
-/// A moment whose packets are waited for, to say how far everything is done. There is one at a time.
+/// A moment whose earlier packets the dispatcher waits for, to publish the processed time. There is
+/// one at a time.
 struct Checkpoint {
     processed_time: Arc<ProcessedTime>,
-    /// Time of the latest packet handed on before it; `None` between two moments.
+    /// The time of the latest packet dispatched before the moment; `None` between two moments.
     time_ns: Option<u64>,
-    /// Packets handed to each worker before it.
+    /// Packets dispatched to each worker before the moment.
     sent: Vec<u64>,
 }
 
 impl Checkpoint {
-    /// Looks whether all packets before the moment are done, and else takes another one.
+    /// Publishes the processed time if all packets before the moment are completed, and begins a
+    /// new moment if there is none.
     fn pass(&mut self, completed: &[u64], outboxes: &[Outbox], latest_ns: u64) {
         let Some(time_ns) = self.time_ns else {
             self.sent.clear();
@@ -67,17 +69,17 @@ impl Checkpoint {
     }
 }
 
-/// How packets are handed on, beside the policy.
+/// Options of the dispatcher, apart from the policy.
 pub(crate) struct PushOptions {
     pub(crate) drop_when_full: bool,
-    /// Packets that may be on the way to each worker.
+    /// The most packets in flight to each worker.
     pub(crate) slots: usize,
-    /// Shards whose turns are given out; 0 for none.
+    /// Shards whose packets get sequence numbers; 0 for none.
     pub(crate) shards: usize,
     pub(crate) notices: Option<EgressNotices>,
-    /// Where flows are shared: who is told how far everything is done.
+    /// Where flows are shared: the time up to which all packets are processed.
     pub(crate) processed_time: Option<Arc<ProcessedTime>>,
-    /// Where it is published how often rings are full.
+    /// Receives how often rings are full.
     pub(crate) gauges: Arc<Gauges>,
 }
 
@@ -96,7 +98,7 @@ impl<'a> PushDispatcher<'a> {
             sequences: vec![0; options.shards],
             block_number: None,
             batches_in_use: 0,
-            // As many as twice the packets that may be on the way would lie on, were every tray full.
+            // Twice the number of full batches that hold as many packets as may be in flight.
             batches_plenty: 2 * (options.slots * workers).div_ceil(BATCH_DESCRIPTORS),
             decisions: vec![Decision::Drop; BATCH_DESCRIPTORS],
             sent: vec![0; workers],
@@ -119,7 +121,7 @@ impl<'a> PushDispatcher<'a> {
         self.batches_in_use > self.batches_plenty
     }
 
-    /// Returns how each worker's ring was full.
+    /// Returns how often each worker's ring was full.
     fn full(&self) -> impl Iterator<Item = FullCounts> {
         self.outboxes.iter().map(|outbox| FullCounts { refused: outbox.refused, waits: outbox.full_waits })
     }
@@ -134,7 +136,7 @@ impl<'a> PushDispatcher<'a> {
     }
 }
 
-/// Ends the run: what a policy says of itself cannot be checked before.
+/// Panics, which ends the run: a policy's claims about workers cannot be checked before.
 #[cold]
 fn no_such_worker(policy: &str, worker: WorkerId, workers: usize) -> ! {
     panic!("{policy} decided for worker {worker}, and the {workers} there are begin with 0")
@@ -146,7 +148,8 @@ impl Dispatcher for PushDispatcher<'_> {
         let are_batches_scarce = self.are_batches_scarce();
         for outbox in &mut self.outboxes {
             is_gone |= outbox.is_abandoned();
-            // Where packets are dropped, each is judged by itself. Else all of the batch might be for this worker.
+            // In dropping mode each packet is judged by itself. Otherwise all packets of the batch
+            // might go to this worker.
             if !self.drop_when_full && !outbox.has_capacity(packets, are_batches_scarce) {
                 outbox.full_waits += 1;
                 is_full = true;
@@ -185,7 +188,7 @@ impl Dispatcher for PushDispatcher<'_> {
         let Self { outboxes, placement, decisions, sequences, notices, drop_when_full, .. } = self;
         let (unplaced, has_unpublished) = (&mut self.unplaced, &mut self.has_unpublished);
         let workers = outboxes.len();
-        // Where there are sequences.
+        // The dispatcher writes sequence numbers before any worker holds the batch.
         let mut exclusive = if sequences.is_empty() { None } else { Arc::get_mut(&mut descriptors) };
         let mut numbers = batch.mask;
         for (i, (item, decision)) in items.iter().zip(&*decisions).enumerate() {
@@ -196,7 +199,7 @@ impl Dispatcher for PushDispatcher<'_> {
                     let Some(outbox) = outboxes.get_mut(worker.index()) else {
                         no_such_worker(placement.name(), worker, workers)
                     };
-                    // Before the packet has a turn that others would wait for.
+                    // Drop a packet before it gets a sequence number that others would wait for.
                     if !*drop_when_full || outbox.has_capacity(1, are_batches_scarce) {
                         Some(outbox)
                     } else {
@@ -239,7 +242,7 @@ impl Dispatcher for PushDispatcher<'_> {
         if !self.ended {
             self.ended = true;
             self.outboxes.iter_mut().for_each(Outbox::end);
-            // The egress stage would wait for more.
+            // The egress stage would otherwise wait for more notices.
             self.notices = None;
         }
         Capacity::Free

@@ -1,18 +1,19 @@
-//! Packets of a shard in arrival order, whichever workers have them.
+//! Processes the packets of a shard in arrival order, whichever workers hold them.
 //!
-//! The input stage numbers the packets of each shard. A worker that has the next one processes it; one that has a later
-//! packet parks it here and goes on, and the worker that reaches its number processes it. So no worker waits for
-//! another, and each flow's packets meet its state in the order of arrival [FLOWNP §5.1].
+//! The input stage gives each packet a sequence number in its shard. A worker that holds the next
+//! packet processes it. A worker that holds a later packet parks it here and goes on, and the
+//! worker that reaches its number processes it. So no worker waits for another, and each flow's
+//! packets reach its state in arrival order [FLOWNP §5.1].
 
 use std::collections::VecDeque;
 
 use crate::batch::packet::SEQUENCE_NUMBERS;
 
-/// The packets of one shard that arrived before an earlier one was processed.
+/// The parked packets of one shard: each arrived before an earlier one was processed.
 #[derive(Debug)]
 pub(crate) struct Sequencer<P> {
     next: u32,
-    /// The packet of number `next + i`, for each `i`; as many at most as may be in rings.
+    /// The packet with sequence number `next + i`, for each `i`. The rings bound their number.
     parked: VecDeque<Option<P>>,
 }
 
@@ -23,18 +24,18 @@ impl<P> Default for Sequencer<P> {
 }
 
 impl<P> Sequencer<P> {
-    /// Returns whether the packet of this number is the next.
+    /// Returns whether the packet with this sequence number is the next one.
     pub(crate) fn is_next(&self, number: u32) -> bool {
         self.next == number
     }
 
-    /// Passes over the next packet, which the caller processes.
+    /// Skips the next packet, which the caller processes.
     pub(crate) fn advance(&mut self) {
         self.next = (self.next + 1) % SEQUENCE_NUMBERS;
         self.parked.pop_front();
     }
 
-    /// Keeps a later packet until its number comes.
+    /// Keeps a later packet until its sequence number comes.
     pub(crate) fn park(&mut self, number: u32, packet: P) {
         let at = (number.wrapping_sub(self.next) % SEQUENCE_NUMBERS) as usize;
         if at >= self.parked.len() {
@@ -43,7 +44,7 @@ impl<P> Sequencer<P> {
         self.parked[at] = Some(packet);
     }
 
-    /// Takes the next packet, if it is parked.
+    /// Takes the next packet if it is parked.
     pub(crate) fn take(&mut self) -> Option<P> {
         let packet = self.parked.front_mut()?.take()?;
         self.advance();

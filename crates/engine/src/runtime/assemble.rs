@@ -1,5 +1,5 @@
-//! Everything that a run is made of, built before anything starts, and the report when all of it has ended. What happens
-//! in between is a matter of threads or of a schedule, see `threads` and `simulate`.
+//! Builds all stages of a run before anything starts, and the report when all stages have ended.
+//! `threads` and `simulate` run the stages in between.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +39,7 @@ use crate::worker::shards::SharedFlows;
 use crate::worker::shared::{InOrder, SharedRunner, SharedWorker};
 use crate::worker::{Worker, WorkerCounted, WorkerEnd, WorkerOutput};
 
-/// What a run reads from, writes to, and is watched by.
+/// The endpoints of a run: its source, its policy, its sinks and its control.
 ///
 /// # Examples
 ///
@@ -48,7 +48,8 @@ use crate::worker::{Worker, WorkerCounted, WorkerEnd, WorkerOutput};
 /// use flowloom_engine::{Control, Endpoints};
 /// use flowloom_traffic::synth::{Generated, Mix, MixConfig};
 ///
-/// let mut source = Generated::new(Mix::new(MixConfig { flows: 4, packets: 60, ..MixConfig::default() })?);
+/// let mix = MixConfig { flows: 4, packets: 60, ..MixConfig::default() };
+/// let mut source = Generated::new(Mix::new(mix)?);
 /// let mut policy = DirectHash::new(WorkerCount::new(2)?);
 /// let control = Control::default();
 /// // Without sinks the report has the records, and accepted packets go nowhere.
@@ -60,13 +61,13 @@ use crate::worker::{Worker, WorkerCounted, WorkerEnd, WorkerOutput};
 pub struct Endpoints<'a, F> {
     /// Where packets come from.
     pub source: &'a mut (dyn PacketSource + Send),
-    /// Which worker gets a packet; not asked in the inline layout.
+    /// The policy that decides which worker gets a packet. The inline layout does not use it.
     pub policy: PolicyRef<'a>,
-    /// Where accepted packets go, if anywhere.
+    /// The destination of accepted packets, if there is one.
     pub packets: Option<&'a mut (dyn PacketSink + Send)>,
-    /// Where records go as flows end. Without a sink the report keeps them.
+    /// The destination of records as flows end. Without one the report keeps the records.
     pub records: Option<&'a mut (dyn RecordSink<F> + Send)>,
-    /// Progress out, and a stop request in.
+    /// Receives progress, and passes a stop request to the run.
     pub control: &'a Control,
 }
 
@@ -99,20 +100,20 @@ impl<F> std::fmt::Debug for Endpoints<'_, F> {
     }
 }
 
-/// A thread's worth of work that has ended.
+/// A stage that has ended.
 #[derive(Debug)]
 pub(crate) struct Ended<R> {
     pub(crate) result: R,
     /// The message of a panic.
     pub(crate) panic: Option<String>,
-    /// The packet in hand at that moment.
+    /// The number of the packet in process at that moment.
     pub(crate) at: Option<u64>,
     pub(crate) pinned: bool,
-    /// Processor time of its thread, until it was done.
+    /// Processor time of its thread until it ended.
     pub(crate) cpu: Option<Duration>,
 }
 
-/// What the egress stage leaves.
+/// The results of the egress stage.
 #[derive(Debug)]
 pub(crate) struct EgressEnd {
     pub(crate) counters: SinkCounters,
@@ -127,7 +128,7 @@ pub(crate) struct Assembly<'a, A: App, T> {
     pub(crate) shared: Option<Arc<SharedFlows<A::Flow, T>>>,
 }
 
-/// Builds the tables that a run needs.
+/// Builds the flow tables of a run.
 fn build<T, E>(count: usize, table: &mut impl FnMut(usize) -> Result<T, E>) -> Result<Vec<T>, StartError>
 where
     E: std::error::Error + Send + Sync + 'static,
@@ -273,7 +274,8 @@ where
     Ok(Assembly { input, workers: stages, egress, shared })
 }
 
-/// Ends a worker; after a panic the others are told. What it counted is known also where its application panics when it is dropped.
+/// Ends a worker, and halts the other stages after a panic. The counts are read before the
+/// application is dropped, which may panic too.
 pub(crate) fn end_worker<F>(
     worker: Box<dyn Worker<F> + '_>,
     panic: Option<String>,
@@ -285,13 +287,13 @@ pub(crate) fn end_worker<F>(
     let (at, counted) = (worker.at(), worker.counted());
     let (flows, panic) = match caught(|| worker.end(panic.is_some())) {
         Ok(flows) => (flows, panic),
-        // A worker that has come so far holds up no other.
+        // The worker has ended its work, so it blocks no other.
         Err(message) => (None, panic.or(Some(message))),
     };
     Ended { result: WorkerEnd { counted, flows }, panic, at, pinned: false, cpu: None }
 }
 
-/// Ends the egress stage; after a panic of the sink the others are told.
+/// Ends the egress stage, and halts the other stages after a panic of the sink.
 pub(crate) fn end_egress(egress: Egress<'_>, panic: Option<String>, halt: &Halt) -> Ended<EgressEnd> {
     if panic.is_some() {
         halt.halt();
@@ -357,7 +359,7 @@ pub(crate) fn inline_report<A: App, T: FlowTable<FlowKey, A::Flow>>(
     }
 }
 
-/// Everything of a pipeline that has ended.
+/// All stages of a pipeline that has ended.
 pub(crate) struct Finished<'a, A: App, T> {
     pub(crate) input: Ended<InputStage<'a>>,
     pub(crate) workers: Vec<Ended<WorkerEnd<A::Flow>>>,
@@ -367,7 +369,7 @@ pub(crate) struct Finished<'a, A: App, T> {
 }
 
 impl<A: App, T: FlowTable<FlowKey, A::Flow>> Finished<'_, A, T> {
-    /// Returns the report.
+    /// Builds the report.
     pub(crate) fn report(self, pinning: &Pinning, elapsed: Duration) -> RunReport<A::Flow> {
         let Self { input, workers, egress, shared, idle_timeout } = self;
         let mut timed_out_at_end = 0;
@@ -393,13 +395,13 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> Finished<'_, A, T> {
             let sent = dispatched.sent.get(i).copied().unwrap_or(fetched);
             let taken_over = by_others(i, &|other| processed(i, other));
             let handed_over = by_others(i, &|other| processed(other, i));
-            // In its ring, in its hands, or parked behind such a packet.
+            // The packets are in the ring, in the worker's buffers, or parked behind such a packet.
             let lost = sent + taken_over - handed_over - counters.done();
             counters.dropped.add(DropReason::WorkerLost, lost);
             if let Some(message) = ended.panic {
                 let packet = ended.at.map(|number| number_near(number, input_counters.packets) + 1);
                 let processed = counters.processed;
-                // One that had a packet in hand says more than one that only was to end.
+                // A fault with a packet number says more than a fault at the end.
                 if packet.is_some() || !matches!(fault, Some(Fault::WorkerPanicked { .. })) {
                     fault = Some(Fault::WorkerPanicked { worker: i, packet, processed, message });
                 }
@@ -468,7 +470,8 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> Finished<'_, A, T> {
     }
 }
 
-/// Returns what all shards leave, added up, and how many flows that live have timed out; the records go to `records`.
+/// Returns the sums over all shards, and how many live flows have timed out. Appends the records to
+/// `records`.
 fn shared_report<F, T>(
     flows: SharedFlows<F, T>,
     (idle_timeout, last_ns): (Option<IdleTimeout>, u64),
@@ -495,7 +498,8 @@ where
     (SharedReport { shards, table, memory, counters }, timed_out)
 }
 
-/// Returns a packet's number from its lower bits: the latest that the source has yielded.
+/// Returns a packet's full number from its lower bits: the latest number that the source has
+/// yielded with these bits.
 fn number_near(low: u64, packets: u64) -> u64 {
     let last = packets.saturating_sub(1);
     last.wrapping_sub(last.wrapping_sub(low) & crate::batch::packet::PacketRef::NUMBERS)

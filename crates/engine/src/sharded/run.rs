@@ -30,27 +30,27 @@ use crate::worker::flows::{Flows, FlowsEnd};
 use crate::worker::inline::InlineStage;
 use crate::worker::process::{Burst, FlowStage};
 
-/// What a sharded run leaves.
+/// The result of a sharded run.
 #[derive(Debug)]
 #[must_use = "what went wrong after the start is in the report's `fault`"]
 #[non_exhaustive]
 pub struct ShardedRun<F, R> {
-    /// The report, as of a run over the whole input.
+    /// The report, equal to that of a run over the whole input.
     pub report: RunReport<F>,
-    /// What the parts that count have read, in order.
+    /// What each part of the result has read, in order.
     pub reads: Vec<R>,
 }
 
 /// A part that was read and processed.
 struct PartRun<A: App> {
-    /// `None` after a panic while they were taken from the table.
+    /// `None` after a panic while the records were taken from the table.
     records: Option<PartRecords<A::Flow>>,
-    /// `None` once it is dropped.
+    /// `None` once the application is dropped.
     app: Option<A>,
     input: InputCounters,
-    /// The time of its first packet as the source has it.
+    /// The time of its first packet, as the source yielded it.
     first_ns: Option<u64>,
-    /// The latest time before it, as it was told.
+    /// The latest time before it, as known when it was read.
     begin_ns: u64,
     counters: WorkerCounters,
     table: Option<(TableStats, MemoryReport)>,
@@ -68,7 +68,7 @@ impl<A: App> PartRun<A> {
 
     /// Drops a run whose packets do not count, or are read again.
     fn discard(mut self) {
-        // A panic here is of an application whose counts are taken back.
+        // Ignore a panic: the counts of this application are subtracted anyway.
         let _ = caught(|| {
             if let Some(mut app) = self.app.take() {
                 app.retract();
@@ -77,10 +77,10 @@ impl<A: App> PartRun<A> {
     }
 }
 
-/// A part's run and what it read; the error where it could not be opened.
+/// A part's run and what it read, or the error of opening it.
 type Outcome<A, R> = Result<(PartRun<A>, R), SourceError>;
 
-/// The state of the input before a part, where it is not the assumed one.
+/// The true state of the input before a part that began elsewhere.
 #[derive(Clone)]
 pub(crate) struct Begin<B> {
     pub(crate) boundary: B,
@@ -88,7 +88,7 @@ pub(crate) struct Begin<B> {
     pub(crate) last_ns: u64,
 }
 
-/// What every part of a run has in context.
+/// What all parts of a run share.
 pub(crate) struct RunContext<'a, C> {
     pub(crate) config: &'a EngineConfig,
     pub(crate) cut: &'a C,
@@ -97,24 +97,25 @@ pub(crate) struct RunContext<'a, C> {
     cpus: Vec<Option<u32>>,
 }
 
-/// Runs each part of `cut` on a worker of its own, and composes what they know: the report is that of one thread over
-/// the whole input.
+/// Runs each part of `cut` on a worker of its own, and composes the results. The report equals that
+/// of one thread over the whole input.
 ///
-/// There are as many workers as parts; `table` builds the flow table and `app` the application of each, and further ones
-/// where a part is read again. Each worker keeps at most [`records_max`](EngineConfig::records_max) records, and its
-/// table's limits count for it alone: only where one of these is reached may the results differ from those of another
-/// layout.
+/// There are as many workers as parts. `table` builds the flow table and `app` the application of
+/// each worker, and further ones where a part is read again. Each worker keeps at most
+/// [`records_max`](EngineConfig::records_max) records, and the limits of its table apply to it
+/// alone. Only where a worker reaches one of these limits may the results differ from those of
+/// another layout.
 ///
-/// A run that is stopped composes what each worker has seen until then.
+/// A stopped run composes what each worker has processed until then.
 ///
 /// # Errors
 ///
-/// [`StartError`] when the run could not begin: also where the application needs all packets in one sequence, or a pace
-/// is asked for.
+/// [`StartError`] when the run could not start. It does not start if the application needs all
+/// packets in one sequence, or if the configuration asks for a pace.
 ///
 /// # Panics
 ///
-/// Where `table` or `app` panics.
+/// If `table` or `app` panics.
 pub fn run_sharded<A, T, E, C>(
     config: &EngineConfig,
     cut: &C,
@@ -131,14 +132,15 @@ where
     run_sharded_with(config, cut, table, app, control, Outputs::default())
 }
 
-/// Where the results of a sharded run go beside the report.
+/// Destinations of a sharded run's results, in addition to the report.
 #[derive(Default)]
 #[non_exhaustive]
 pub struct Outputs<'s, F> {
-    /// The sink of records. It gets them when all parts have been composed: until then each part keeps its own.
+    /// The sink of records. It gets them when all parts are composed; until then each part keeps
+    /// its own records.
     pub records: Option<&'s mut (dyn RecordSink<F> + Send)>,
-    /// Called for each record before the records become results, to keep them as a [part](crate::SavedPart) of a
-    /// larger input.
+    /// Called for each record before the records become results, to keep them as a
+    /// [part](crate::SavedPart) of a larger input.
     pub part: Option<RecordVisitor<'s, F>>,
 }
 
@@ -148,19 +150,19 @@ impl<F> std::fmt::Debug for Outputs<'_, F> {
     }
 }
 
-/// What sees a part's records before they become results: each with the ticks of its first and last packet, and whether
-/// it lives at the end.
+/// Sees a part's records before they become results, each with the ticks of its first and last
+/// packet, and whether it is live at the end.
 pub(crate) type RecordVisitor<'s, F> = &'s mut dyn FnMut(&FlowRecord<F>, [u64; 2], bool);
 
-/// Runs as [`run_sharded`] does, with outputs beside the report.
+/// Runs as [`run_sharded`] does, with destinations in addition to the report.
 ///
 /// # Errors
 ///
-/// [`StartError`] when the run could not begin.
+/// [`StartError`] when the run could not start.
 ///
 /// # Panics
 ///
-/// As [`run_sharded`].
+/// Same as [`run_sharded`].
 pub fn run_sharded_with<A, T, E, C>(
     config: &EngineConfig,
     cut: &C,
@@ -196,9 +198,9 @@ where
     for (i, outcome) in outcomes.into_iter().enumerate() {
         composed.add(i, outcome, &mut build)?;
     }
-    if let Some(show) = outputs.part {
-        composed.composer.each(|record, span, is_live| {
-            show(record, [span.start.0, span.last.0], is_live);
+    if let Some(visit) = outputs.part {
+        composed.composer.for_each(|record, span, is_live| {
+            visit(record, [span.start.0, span.last.0], is_live);
         });
     }
     let ShardedRun { report, reads } = composed.finish(reread, begun.elapsed());
@@ -213,7 +215,7 @@ struct Factory<F, G> {
     app: G,
 }
 
-/// A part to be read: which, from where if not from the assumed boundary, and its table and application.
+/// A part to read: its index, its true beginning if known, and its table and application.
 type Work<B, T, A> = (usize, Option<Begin<B>>, (T, A));
 
 impl<T, A, F, G> Factory<F, G>
@@ -234,7 +236,7 @@ where
 }
 
 impl<C: PartitionedSource> RunContext<'_, C> {
-    /// Reads and processes parts, each on a thread of its own.
+    /// Reads and processes parts, each on its own thread.
     fn read_all<A, T>(
         &self,
         work: Vec<Work<C::Boundary, T, A>>,
@@ -252,7 +254,7 @@ impl<C: PartitionedSource> RunContext<'_, C> {
                     let pinned = pin(self.cpus.get(part).copied().flatten());
                     let outcome = self.read(part, begin, parts, &halts[nth]);
                     if outcome.as_ref().map_or(true, |(run, _)| run.fault.is_some()) {
-                        // What follows a part that broke does not count.
+                        // Parts after a failed part do not count.
                         halts[nth + 1..].iter().for_each(|halt| halt.halt());
                     }
                     let busy = clock::thread_cpu();
@@ -267,7 +269,8 @@ impl<C: PartitionedSource> RunContext<'_, C> {
         })
     }
 
-    /// Reads parts again until each began in the state that the one before it ended in. Returns how many were.
+    /// Reads parts again until each began in the state in which the part before ended. Returns how
+    /// many parts it read.
     fn confirm<A, T, F, G>(
         &self,
         outcomes: &mut [Outcome<A, C::Read>],
@@ -281,7 +284,7 @@ impl<C: PartitionedSource> RunContext<'_, C> {
     {
         let mut reread = 0;
         loop {
-            // What was stopped is not confirmed, nor is what follows a part that broke.
+            // Do not confirm parts after a stop or after a failed part.
             let is_broken = |outcome: &Outcome<A, C::Read>| {
                 outcome.as_ref().map_or(true, |(run, _)| run.interrupted || run.fault.is_some())
             };
@@ -307,7 +310,8 @@ impl<C: PartitionedSource> RunContext<'_, C> {
             }
             let mut again = self.cut.unconfirmed(&reads);
             for (part, run) in runs.iter().enumerate() {
-                // Times are kept from going back, below the latest one before.
+                // Times are clamped to the latest time before, so a part that was read with an
+                // earlier time may be wrong.
                 let is_right = run.begin_ns == last[part]
                     || run.first_ns.is_none_or(|first_ns| first_ns >= last[part].max(run.begin_ns));
                 if !is_right && again.iter().all(|(other, _)| *other != part) {
@@ -334,7 +338,7 @@ impl<C: PartitionedSource> RunContext<'_, C> {
         }
     }
 
-    /// Reads and processes a part, from the assumed boundary unless another is given.
+    /// Reads and processes a part, from the assumed boundary unless `begin` has another.
     fn read<A, T>(
         &self,
         i: usize,
@@ -403,7 +407,7 @@ impl<C: PartitionedSource> RunContext<'_, C> {
     }
 }
 
-/// Parts composed one after the other.
+/// Composes the parts one after the other.
 struct Composition<'c, 'a, A: App, C: PartitionedSource> {
     context: &'c RunContext<'a, C>,
     composer: Composer<A::Flow>,
@@ -452,7 +456,7 @@ impl<'c, 'a, A: App, C: PartitionedSource> Composition<'c, 'a, A, C> {
         }
         let outcome = match (outcome, left) {
             (Ok((run, read)), Some(left)) if run.yielded() > left => {
-                // The limit lies in this part: it is read again up to there.
+                // The packet limit lies in this part: read the part again up to the limit.
                 let begin = Begin { boundary: self.context.cut.begin(&read), last_ns: self.input.last_ns };
                 run.discard();
                 let config = EngineConfig { packet_limit: Some(left), ..self.context.config.clone() };
@@ -487,7 +491,7 @@ impl<'c, 'a, A: App, C: PartitionedSource> Composition<'c, 'a, A, C> {
         Ok(())
     }
 
-    /// Composes the flows of a part with those before it.
+    /// Composes the flows of a part with those of the parts before.
     fn compose<T, F, G>(
         &mut self,
         i: usize,
@@ -519,7 +523,7 @@ impl<'c, 'a, A: App, C: PartitionedSource> Composition<'c, 'a, A, C> {
         }
         self.report.flows_reprocessed += joined.unresolved.len() as u64;
         let begin = Begin { boundary: self.context.cut.begin(read), last_ns: self.input.last_ns };
-        // Verdicts may change, and with them what was counted.
+        // Verdicts may change, and with them the counts.
         let has_counts = A::KEEPS_TOTALS || run.counters.denied > 0;
         let undo = if has_counts { Some(build.one(i)?) } else { None };
         let (redo, part) = (build.one(i)?, (i, begin, run.yielded()));

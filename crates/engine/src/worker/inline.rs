@@ -1,4 +1,4 @@
-//! Inline layout: what the input stage admits is looked up and processed on the spot.
+//! The inline layout: one thread runs each packet to completion.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::runtime::poll::Polled;
 use crate::runtime::shutdown::Halt;
 use crate::worker::process::{Burst, FlowStage};
 
-/// The whole path on one thread.
+/// All stages on one thread.
 pub(crate) struct InlineStage<'a, A: App, T> {
     pub(crate) reader: Reader<'a>,
     pub(crate) decoder: Decoder,
@@ -27,21 +27,21 @@ pub(crate) struct InlineStage<'a, A: App, T> {
     pub(crate) output: Option<SinkOutput<'a>>,
 }
 
-/// The way out of the inline layout: every order there is.
+/// The sink of the inline layout, where packets leave in arrival order.
 pub(crate) struct SinkOutput<'a> {
     pub(crate) sink: &'a mut (dyn PacketSink + Send),
     pub(crate) halt: Arc<Halt>,
     pub(crate) counters: SinkCounters,
     pub(crate) failed: Option<SinkError>,
-    /// It has taken packets since it was flushed.
+    /// The sink has taken packets since its last flush.
     pub(crate) is_held: bool,
-    /// The sink has been called and has not come back.
+    /// A call of the sink has not returned yet.
     pub(crate) is_called: bool,
 }
 
 impl SinkOutput<'_> {
     fn release(&mut self, packet: &Released<'_>) {
-        // Refused until it is taken: also should the sink panic.
+        // Count the packet as refused until the sink has taken it, in case the sink panics.
         self.counters.refused += 1;
         if self.failed.is_some() {
             return;
@@ -59,7 +59,7 @@ impl SinkOutput<'_> {
         }
     }
 
-    /// Asks the sink to write out what it holds back for now, if it may hold something back.
+    /// Asks the sink to write out what it buffers, if it may buffer something.
     fn flush(&mut self) {
         if !std::mem::take(&mut self.is_held) || self.failed.is_some() {
             return;
@@ -77,7 +77,7 @@ impl SinkOutput<'_> {
         self.halt.halt();
     }
 
-    /// Asks the sink to write out what it holds back.
+    /// Asks the sink to write out what it buffers.
     fn finish(&mut self) {
         if self.failed.is_none() {
             self.is_called = true;
@@ -88,7 +88,7 @@ impl SinkOutput<'_> {
 }
 
 impl<A: App, T: FlowTable<FlowKey, A::Flow>> InlineStage<'_, A, T> {
-    /// Takes one batch, or a part of it, to its end.
+    /// Reads one batch, or a part of one, and processes it to completion.
     pub(crate) fn poll(&mut self) -> Polled {
         let polled = match self.reader.next() {
             Next::Packets { first, range } => {
@@ -111,7 +111,7 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> InlineStage<'_, A, T> {
                 Polled::Done
             }
         };
-        // First, so that what is done is never more than what was taken in.
+        // Publish taken packets first, so that completed packets never exceed them.
         self.reader.publish();
         self.publisher.publish(&self.stage.runner.counters);
         polled
@@ -153,8 +153,9 @@ impl<A: App, T: FlowTable<FlowKey, A::Flow>> InlineStage<'_, A, T> {
         }
     }
 
-    /// After a panic: what the application had seen before is known; the packet it panicked on and the rest of its burst are
-    /// lost. Names the packet, if an application had one in hand; the sink, if that was what panicked.
+    /// Settles the counts after a panic. The packet that the application panicked on and the rest
+    /// of its burst are lost. The fault names the packet if an application was processing one, or
+    /// the sink if the sink panicked.
     pub(crate) fn settle(&mut self, message: String) {
         let counters = &mut self.stage.runner.counters;
         let lost = self.reader.arrivals.packets() - self.reader.losses.dropped().total() - counters.done();

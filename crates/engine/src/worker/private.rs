@@ -1,5 +1,5 @@
-//! A worker with flows of its own: for policies that leave a flow where it is. The fastest kind: a batch of packets
-//! is looked up together.
+//! A worker with its own flows, for policies that keep a flow with its worker. It is the fastest
+//! kind, because it looks up a batch of packets together.
 
 use flowloom_flow_key::FlowKey;
 use flowloom_flow_table::FlowTable;

@@ -14,7 +14,7 @@ use crate::runtime::shutdown::Halt;
 use crate::worker::flows::FlowsEnd;
 use crate::worker::shared::SharedRunner;
 
-/// Packets between two looks at anything else.
+/// Packets fetched before the stage checks anything else.
 const CHUNK: usize = 32;
 
 pub(crate) struct PullWorker<'a, A: App, T> {

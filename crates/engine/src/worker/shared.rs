@@ -1,4 +1,5 @@
-//! A worker whose flows are everybody's: for policies that move flows, and for those that keep no order at all.
+//! A worker over flows that all workers share, for policies that move flows, and for policies that
+//! keep no order.
 
 use std::sync::Arc;
 
@@ -16,29 +17,31 @@ use crate::worker::flows::FlowsEnd;
 use crate::worker::process::AppRunner;
 use crate::worker::shards::{Entered, Shard, SharedFlows, shard_of};
 
-/// Packets taken at a time, those of a shard dealt with together.
+/// Packets taken at a time. The worker processes those of one shard together.
 const CHUNK: usize = 255;
-/// Looks at shards that somebody is in, before the thread waits for one: that takes a call of the system on both sides and an interrupt
-/// between them. With 64 looks threads slept six times as often, visits being longer than that.
+/// Attempts to lock busy shards before the thread blocks on one. Blocking takes a system call on
+/// both sides and an interrupt between them. With 64 attempts threads slept six times as often,
+/// because most holders keep a shard for longer.
 const ROUNDS: usize = 512;
 
 pub(crate) struct SharedWorker<'a, A: App, T> {
     inbox: Inbox,
     runner: SharedRunner<'a, A, T>,
-    /// Process the packets of each shard in arrival order.
+    /// The state for processing each shard in arrival order, or `None` without an order.
     in_order: Option<InOrder>,
     received: Received,
     taken: u64,
     taken_bytes: u64,
 }
 
-/// What a worker needs to process the packets of a shard in arrival order, also those sent to others.
+/// What a worker needs to process the packets of a shard in arrival order, including those sent to
+/// other workers.
 pub(crate) struct InOrder {
-    /// This worker.
+    /// The index of this worker.
     worker: u16,
-    /// What each worker has completed.
+    /// The progress of each worker.
     progress: Vec<Completed>,
-    /// Packets and bytes completed for each worker since that was published.
+    /// Packets and bytes completed for each worker since the last publication.
     completed: Vec<(u64, u64)>,
     /// Packets completed for each worker.
     processed_for: Vec<u64>,
@@ -74,7 +77,7 @@ impl InOrder {
     }
 }
 
-/// What deals with packets of flows that others may have too.
+/// Processes packets of flows that all workers share.
 pub(crate) struct SharedRunner<'a, A: App, T> {
     runner: AppRunner<A>,
     pub(crate) flows: Arc<SharedFlows<A::Flow, T>>,
@@ -82,21 +85,21 @@ pub(crate) struct SharedRunner<'a, A: App, T> {
     keys: [FlowKey; BATCH_DESCRIPTORS],
     hashes: [u64; BATCH_DESCRIPTORS],
     lists: Lists,
-    /// As of the last time that it sent the records of all shards.
+    /// The record thread's request count when this worker last sent the records of all shards.
     epoch: u64,
 }
 
-/// The packets of a chunk in one list for each shard, in their order.
+/// The packets of a chunk, in one list for each shard.
 struct Lists {
-    /// The last packet of each shard's list; `NONE` for all between two chunks.
+    /// The last packet of each shard's list. All are `NONE` between two chunks.
     last: Box<[u8]>,
-    /// The packet that follows a packet in its list.
+    /// The next packet in the list of a packet's shard.
     next: [u8; CHUNK],
     /// The first packet of each list.
     first: Vec<u8>,
 }
 
-/// No packet of a chunk.
+/// The index of no packet.
 const NONE: u8 = u8::MAX;
 const _: () = assert!(CHUNK <= NONE as usize, "a place in a chunk is a byte");
 
@@ -109,7 +112,7 @@ impl Lists {
         }
     }
 
-    /// Adds packet `i` to the list of its shard; says whether it is the first there.
+    /// Adds packet `i` to the list of its shard. Returns whether it is the first of the list.
     #[inline]
     fn add(&mut self, i: usize, shard: usize) -> bool {
         let last = std::mem::replace(&mut self.last[shard], i as u8);
@@ -136,17 +139,17 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
         }
     }
 
-    /// Sends records of ended flows, if the record thread has asked for them.
+    /// Sends records of ended flows, if the record thread has requested them.
     pub(crate) fn flush_if_requested(&mut self) {
         self.flows.flush_if_requested(&mut self.epoch);
     }
 
-    /// Returns the number of the packet that the application has in hand.
+    /// Returns the number of the packet that the application is processing.
     pub(crate) fn at(&self) -> Option<u64> {
         self.runner.at()
     }
 
-    /// Runs the application on a packet, counts what came of it, and tells the egress stage.
+    /// Runs the application on a packet, counts the outcome, and reports it to the egress stage.
     pub(crate) fn process(&mut self, descriptor: &PacketDescriptor, packet: (u64, PacketView<'_>)) {
         let Self { runner, flows, output, .. } = self;
         let (hash, key) = (descriptor.packet.hash, descriptor.key);
@@ -160,7 +163,8 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
         shard.expire();
     }
 
-    /// Does the same with all of a received, the packets of a shard together: in the order of each flow, and no more.
+    /// Processes all received packets, those of a shard together. It keeps the order of each flow
+    /// only.
     fn process_all(&mut self, received: &Received) {
         let shards = self.flows.shards();
         let shard_at = |i: u8| shard_of(received.descriptor(usize::from(i)).packet.hash, shards);
@@ -183,7 +187,7 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
                     self.process_list(&mut shard, (received, &open), i);
                     false
                 }
-                // Somebody is there: rather do something else meanwhile.
+                // Another thread holds the shard. Process other shards meanwhile.
                 None => true,
             });
             if first.is_empty() {
@@ -197,7 +201,7 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
         self.lists.first = first;
     }
 
-    /// Deals with the packets of a shard.
+    /// Processes the packets of a shard's list.
     fn process_list(
         &mut self,
         shard: &mut Entered<'_, A::Flow, T>,
@@ -227,7 +231,8 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
         shard.expire();
     }
 
-    /// Processes the packets of a received in the arrival order of each shard, with those parked there whose number comes.
+    /// Processes all received packets in the arrival order of each shard, and the parked packets
+    /// that follow them.
     fn process_in_order(&mut self, received: &Received, in_order: &mut InOrder) {
         let shards = self.flows.shards();
         let flows = Arc::clone(&self.flows);
@@ -260,7 +265,8 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
         in_order.publish();
     }
 
-    /// Processes packets of a shard's list from `at` on while they are next; returns the first that is not.
+    /// Processes packets of a shard's list from `at` on while they are next. Returns the first
+    /// packet that is not.
     fn process_own_run(
         &mut self,
         entered: &mut Entered<'_, A::Flow, T>,
@@ -300,7 +306,7 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
         }
     }
 
-    /// Processes parked packets while they are next; says whether there were any.
+    /// Processes parked packets while they are next. Returns whether there were any.
     fn process_parked_run(
         &mut self,
         entered: &mut Entered<'_, A::Flow, T>,
@@ -340,7 +346,7 @@ impl<'a, A: App, T: FlowTable<FlowKey, A::Flow>> SharedRunner<'a, A, T> {
         }
     }
 
-    /// Publishes what is counted.
+    /// Publishes the counts.
     pub(crate) fn publish(&mut self) {
         self.flush_if_requested();
         self.output.publisher.publish(&self.runner.counters);
@@ -393,7 +399,7 @@ where
     }
 
     fn counted(&self) -> WorkerCounted {
-        // After a panic the last packets were counted and not published.
+        // After a panic the last packets were counted but not published.
         let processed_for = self.in_order.as_ref().map(|in_order| {
             in_order
                 .processed_for

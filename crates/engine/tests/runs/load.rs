@@ -1,4 +1,4 @@
-//! What a policy is told of the workers' load, how often a pool was full, and a paced run that comes to its end.
+//! The load that policies see, how often a pool was full, and a paced run that ends.
 
 use flowloom_engine::{
     Control, Endpoints, EngineConfig, Fault, Layout, Order, Pace, PolicyRef, RunReport, Snapshot, WhenFull,
@@ -14,7 +14,7 @@ use flowloom_scheduler::{
 
 use crate::common::{Memory, Recorder, Seen, config, mix, small_table};
 
-/// Places like the direct hash, and looks at the load when nothing is on its way.
+/// Places as the direct hash does, and records the load when no packet is in flight.
 struct Looking {
     inner: DirectHash,
     order: OrderGuarantee,
@@ -38,12 +38,12 @@ impl Placement for Looking {
     }
 }
 
-/// Yields a batch only when nothing is on its way.
+/// Yields a batch only when no packet is in flight.
 struct OneByOne<'a>(Memory, &'a Control, bool);
 
 impl PacketSource for OneByOne<'_> {
     fn next_batch(&mut self, batch: &mut PacketBatch) -> Result<Fill, SourceError> {
-        // A starved source is asked again, and what it yielded before is handed on meanwhile.
+        // The engine asks a starved source again, and dispatches earlier packets meanwhile.
         self.2 = !self.2;
         if self.2 || self.1.snapshot().in_flight > 0 {
             return Ok(Fill::Starved);
@@ -116,11 +116,11 @@ fn what_is_dropped_at_full_rings_is_some_workers_or_the_pools() {
             panic!("{}: the rings are small, and none of 20 schedules fills one", scheme.name)
         });
         let (rings, waits) = report.workers.iter().fold((0, 0), |(rings, waits), worker| {
-            let is_told = (worker.ring_full > 0) == (worker.full_waits > 0);
-            assert!(is_told && worker.full_waits <= worker.ring_full, "{} {worker:?}", scheme.name);
+            let is_counted = (worker.ring_full > 0) == (worker.full_waits > 0);
+            assert!(is_counted && worker.full_waits <= worker.ring_full, "{} {worker:?}", scheme.name);
             (rings + worker.ring_full, waits + worker.full_waits)
         });
-        // Who hands out, has rings; else there is a pool.
+        // Schemes that place packets have rings; the others have a pool.
         let has_pool = rings == 0;
         let (all, all_waits) =
             if has_pool { (report.unplaced, report.pool_full_waits) } else { (rings, waits) };
@@ -150,12 +150,12 @@ fn a_report_that_leaves_a_packet_out_anywhere_is_not_balanced() {
         |report| report.workers[0].sent += 1,
         |report| report.workers[1].ring_full -= 1,
         |report| report.unplaced += 1,
-        // A worker's own counts agree here.
+        // Here the worker's own counts agree.
         |report| {
             report.workers[0].sent += 1;
             report.workers[0].counters.processed += 1;
         },
-        // And all but a worker's here.
+        // Here all counts but those of a worker agree.
         |report| {
             report.input.packets += 1;
             report.workers[0].counters.processed += 1;
@@ -169,7 +169,7 @@ fn a_report_that_leaves_a_packet_out_anywhere_is_not_balanced() {
     }
 }
 
-/// Looks at the snapshot whenever it is asked for packets.
+/// Records the snapshot at each call.
 struct Watching<'a>(Memory, &'a Control, Vec<Snapshot>);
 
 impl PacketSource for Watching<'_> {
@@ -180,7 +180,7 @@ impl PacketSource for Watching<'_> {
 }
 
 #[test]
-fn how_rings_and_the_pool_are_full_is_told_while_the_run_lasts() {
+fn a_snapshot_counts_full_rings_and_the_full_pool_while_the_run_lasts() {
     for (name, when_full) in
         [("dh", WhenFull::Block), ("dh", WhenFull::Drop), ("lfb", WhenFull::Block), ("lfb", WhenFull::Drop)]
     {
@@ -200,14 +200,14 @@ fn how_rings_and_the_pool_are_full_is_told_while_the_run_lasts() {
         for snapshot in &source.2 {
             assert_eq!(sum(snapshot).0, snapshot.dropped.of(DropReason::RingFull), "{name} {when_full:?}");
         }
-        let told: Vec<_> = source.2.iter().map(|snapshot| sum(snapshot).1).collect();
-        let rises = told.windows(2).filter(|pair| pair[0] < pair[1]).count();
-        assert!(told.is_sorted() && rises > 5, "{name} {when_full:?}: {told:?}");
-        assert!(*told.last().unwrap() <= sum(&control.snapshot()).1, "{name} {when_full:?}");
+        let counts: Vec<_> = source.2.iter().map(|snapshot| sum(snapshot).1).collect();
+        let rises = counts.windows(2).filter(|pair| pair[0] < pair[1]).count();
+        assert!(counts.is_sorted() && rises > 5, "{name} {when_full:?}: {counts:?}");
+        assert!(*counts.last().unwrap() <= sum(&control.snapshot()).1, "{name} {when_full:?}");
     }
 }
 
-/// Gives every third packet to nobody, and the others to the second worker.
+/// Drops every third packet, and places the others at the second worker.
 struct Third(u64);
 
 impl Placement for Third {
@@ -262,12 +262,12 @@ fn a_paced_run_takes_all_and_ends() {
     }
 }
 
-/// Panics when a packet arrives, after so many.
+/// Panics at an arrival after some packets.
 struct Refusing<'a>(&'a mut dyn PullPolicy, u64);
 
 impl PullPolicy for Refusing<'_> {
     fn arrive(&mut self, token: u32, item: WorkItem) -> Option<WorkerId> {
-        assert!(self.1 > 0, "told to panic");
+        assert!(self.1 > 0, "injected panic");
         self.1 -= 1;
         self.0.arrive(token, item)
     }
@@ -307,7 +307,7 @@ fn a_pool_whose_policy_panics_at_an_arrival_counts_what_it_held() {
     }
 }
 
-/// Gives out each packet twice.
+/// Returns each packet twice.
 struct Twice<'a>(&'a mut dyn PullPolicy, Option<Fetched>);
 
 impl PullPolicy for Twice<'_> {

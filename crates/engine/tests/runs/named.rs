@@ -1,4 +1,4 @@
-//! The packet that a fault names is the one that the application had in hand.
+//! A fault names the packet that the application was processing.
 
 use flowloom_engine::{
     App, Control, Endpoints, EngineConfig, Fault, Layout, Order, PolicyRef, Verdict, run_seeded,
@@ -9,14 +9,14 @@ use flowloom_scheduler::{Topology, WorkerCount};
 
 use crate::common::{Memory, Seen, config, mix, small_table};
 
-/// Panics at the packet of a time.
+/// Panics at the packet with one time.
 struct At(u64);
 
 impl App for At {
     type Flow = Seen;
 
     fn on_packet(&mut self, packet: &PacketView<'_>, _: &mut Seen) -> Verdict {
-        assert!(packet.time_ns != self.0, "told to panic");
+        assert!(packet.time_ns != self.0, "injected panic");
         Verdict::Accept
     }
 }
@@ -26,7 +26,7 @@ fn a_panic_names_the_packet_that_the_application_had_in_hand() {
     let source = Memory::of(mix(2_000, 100));
     let times: Vec<u64> =
         source.blocks.iter().flat_map(|(_, packets)| packets).map(|packet| packet.time_ns).collect();
-    // One that is alone with its time.
+    // A packet whose time no other packet has.
     let at = (900..1_100).find(|&i| times.iter().filter(|&&time| time == times[i]).count() == 1).unwrap();
     for (mode, order, name) in [
         (Layout::Inline, Order::Internal, "dh"),

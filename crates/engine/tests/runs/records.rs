@@ -1,4 +1,4 @@
-//! Records of flows that go to a sink while a run lasts.
+//! Records of flows go to a sink during a run.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use flowloom_traffic::synth::MixConfig;
 
 use crate::common::{LAYOUTS, Memory, Recorder, Seen, config, mix, small_table};
 
-/// Takes note of records, slowly, until it breaks.
+/// Takes records slowly, until it fails.
 #[derive(Default)]
 struct Notes {
     packets: u64,
     records: u64,
     flushes: u64,
-    /// Fails, or panics, at this record.
+    /// Fails or panics at this record.
     breaks_at: Option<u64>,
     panics: bool,
     delay: Option<Duration>,
@@ -31,7 +31,7 @@ impl RecordSink<Seen> for Notes {
         }
         for record in records {
             if self.breaks_at == Some(self.records) {
-                assert!(!self.panics, "told to panic");
+                assert!(!self.panics, "injected panic");
                 return Err(SinkError("the disk is full".into()));
             }
             self.records += 1;

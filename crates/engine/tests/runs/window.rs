@@ -1,4 +1,5 @@
-//! The window of numbers between the input stage and a sink: it bounds what is on its way, and costs no packet.
+//! The window of numbers between the input stage and a sink bounds the packets in flight, and costs
+//! no packet.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,10 +14,11 @@ use flowloom_scheduler::{Topology, WorkerCount};
 
 use crate::common::{Memory, Recorder, config, mix, small_table};
 
-/// Packets between the input stage and the sink at most.
+/// The most packets between the input stage and the sink.
 const WINDOW: u64 = 1 << 14;
 
-/// Stalls at its first packet until the input stage does: then what was asked of the source is noted.
+/// Stalls at its first packet until the input stage stalls, and records how many packets the source
+/// yielded.
 struct Stalling {
     asked: Arc<AtomicU64>,
     asked_in_stall: u64,
@@ -65,7 +67,7 @@ fn a_sink_that_stalls_holds_the_input_up_and_loses_nothing() {
         let parts = Endpoints::new(&mut source, policy_ref, &control).with_packets(Some(&mut sink as _));
         let report = run_with(&config, parts, |_| small_table(), |_| Recorder::default()).unwrap();
         assert!(report.is_balanced() && report.fault.is_none(), "{name}: {:?}", report.fault);
-        // All batches of the window, and one that found no room.
+        // All batches of the window, and one more that found it full.
         assert_eq!(sink.asked_in_stall, WINDOW / BATCH_PACKETS as u64 + 1, "{name} {order:?}");
         let (whole, refused) = (report.input.decoded, report.sink.unwrap().refused);
         assert_eq!((sink.numbers.len() as u64, refused), (whole, 0), "{name} {order:?}");
