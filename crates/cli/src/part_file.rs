@@ -1,7 +1,7 @@
 //! Part files: what is known of the flows of a part of an input, to be merged with other parts.
 //!
 //! ```text
-//!  8 bytes   FLWPART1: the format and its version
+//!  8 bytes   FLWPART2: the format and its version
 //!  4 bytes   length of the header
 //!  …         the header, JSON: application, settings, counts, inputs
 //!  8 bytes   number of records
@@ -27,7 +27,7 @@ use sha2::{Digest, Sha256};
 
 use crate::output::OutputFile;
 
-const MAGIC: &[u8; 8] = b"FLWPART1";
+const MAGIC: &[u8; 8] = b"FLWPART2";
 /// The longest header that is read.
 const HEADER_BYTES_MAX: u32 = 16 << 20;
 /// Bytes of a record before the application's state.

@@ -188,12 +188,7 @@ fn run_app<R: Role>(
     for notice in source.notices() {
         warn_of(notice, arguments.strict, common);
     }
-    if let Some(path) = &arguments.write {
-        let left = outputs::left_behind(&source.files(), options.capture.limits);
-        if !left.is_empty() {
-            warn(&format!("{} has packets only; left behind: {}", path.display(), left.join("; ")), common);
-        }
-    }
+    outputs::warn_of_left_behind(arguments, &source.files(), options.capture.limits, common);
     // A result that cannot be printed is no reason to lose the flows, nor the other way round.
     let written = written.map_err(|error| {
         let path = arguments.flows.as_deref().unwrap_or(Path::new("--flows"));
