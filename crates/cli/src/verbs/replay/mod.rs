@@ -19,7 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use flowloom::engine::{
-    App, Control, Discipline, Endpoints, EngineConfig, Fault, FlowRecord, FlowState, RecordSink, RunReport,
+    App, Control, Endpoints, EngineConfig, Fault, FlowRecord, FlowState, PolicyRef, RecordSink, RunReport,
     ShardedRun, StartError, run_sharded_with,
 };
 use flowloom::packet::PacketSource;
@@ -271,7 +271,7 @@ impl Prepared<'_> {
             let defrag = arguments.defrag.then_some(config.decode);
             let mut selected = Selected::new(source, selection.cloned());
             let mut fed = feed(&mut selected, defrag);
-            let endpoints = Endpoints::new(&mut *fed, Discipline::of(policy), control)
+            let endpoints = Endpoints::new(&mut *fed, PolicyRef::of(policy), control)
                 .with_packets(outputs.sink.as_mut().map(|sink| sink as _))
                 .with_records(records.map(|sink| sink as _));
             let report = role.run(arguments.table, config, endpoints, tables)?;
