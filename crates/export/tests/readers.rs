@@ -1,6 +1,7 @@
 //! Every format is read back by a parser that is not ours.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::cast_possible_truncation, reason = "small numbers")]
 
 use std::io::Write;
 use std::net::{TcpListener, UdpSocket};

@@ -93,13 +93,11 @@ impl PacketFilter {
     /// [`FilterError`] where the filter has no meaning for packets of this link type.
     pub fn matches(&mut self, link: LinkType, bytes: &[u8], wire_bytes: u32) -> Result<bool, FilterError> {
         let Some(expr) = &self.expr else { return Ok(true) };
-        let at = match self.programs.iter().position(|(known, _)| *known == link) {
-            Some(at) => at,
-            None => {
-                self.programs.push((link, compile::compile(expr, link)));
-                self.programs.len() - 1
-            }
-        };
+        let known = self.programs.iter().position(|(known, _)| *known == link);
+        let at = known.unwrap_or_else(|| {
+            self.programs.push((link, compile::compile(expr, link)));
+            self.programs.len() - 1
+        });
         match &self.programs[at].1 {
             Ok(program) => Ok(program.run(&Packet { bytes, wire_bytes }).unwrap_or(false)),
             Err(error) => Err(error.clone()),

@@ -62,7 +62,7 @@ impl Packet<'_> {
 
 impl Node {
     /// Returns the answer; `None` where the packet ends before what is asked for, which rejects it whatever the rest of
-    /// the filter says [McCanne and Jacobson, USENIX 1993].
+    /// the filter says (`McCanne` and Jacobson, USENIX 1993).
     pub(crate) fn run(&self, packet: &Packet<'_>) -> Option<bool> {
         match self {
             Self::Constant(value) => Some(*value),

@@ -645,27 +645,16 @@ impl Parser {
         let kind = match qualifiers.of {
             Some(TypeOf::Port) => {
                 let port = self.port()?;
-                self.ports(qualifiers, port, port, at)?
+                ports(qualifiers, port, port, at)?
             }
             Some(TypeOf::PortRange) => {
                 let (first, last) = self.port_range()?;
-                self.ports(qualifiers, first, last, at)?
+                ports(qualifiers, first, last, at)?
             }
             Some(TypeOf::Proto) => self.protocol_number(qualifiers)?,
             of => self.address(qualifiers, of == Some(TypeOf::Net))?,
         };
         Ok(Expr::Primitive(Primitive { kind, at }))
-    }
-
-    fn ports(&self, qualifiers: Qualifiers, first: u16, last: u16, at: usize) -> Result<Kind, FilterError> {
-        let protocol = match qualifiers.protocol {
-            None => None,
-            Some(protocol) => Some(protocol.transport().ok_or_else(|| {
-                FilterError::new(at, String::from("only 'tcp', 'udp' and 'sctp' may stand before 'port'"))
-            })?),
-        };
-        let way = qualifiers.way.unwrap_or(Way::Either);
-        Ok(Kind::Ports { protocol, way, first: first.min(last), last: first.max(last) })
     }
 
     fn port(&mut self) -> Result<u16, FilterError> {
@@ -799,4 +788,15 @@ impl Parser {
 
 fn of_text(text: &str) -> Option<u16> {
     names::port(text).or_else(|| number(text).and_then(|number| u16::try_from(number).ok()))
+}
+
+fn ports(qualifiers: Qualifiers, first: u16, last: u16, at: usize) -> Result<Kind, FilterError> {
+    let protocol = match qualifiers.protocol {
+        None => None,
+        Some(protocol) => Some(protocol.transport().ok_or_else(|| {
+            FilterError::new(at, String::from("only 'tcp', 'udp' and 'sctp' may stand before 'port'"))
+        })?),
+    };
+    let way = qualifiers.way.unwrap_or(Way::Either);
+    Ok(Kind::Ports { protocol, way, first: first.min(last), last: first.max(last) })
 }
