@@ -1,4 +1,4 @@
-//! Which end of a flow is its source, of every application that knows.
+//! The direction of packets from a flow's source, for every application that knows the source.
 
 use flowloom_flow_key::Direction;
 
@@ -6,46 +6,47 @@ use crate::accounting::Accounted;
 use crate::firewall::FirewallFlow;
 use crate::{L7Flow, NoState, Probed, TcpFlow};
 
-/// A flow state that may know which end is the source.
-pub trait SourceWay {
-    /// Returns the way of packets from the source to the destination; `None` where the state does not know it.
-    fn source_way(&self) -> Option<Direction>;
+/// A flow state that may know which endpoint is the source.
+pub trait SourceDirection {
+    /// Returns the direction of packets from the source to the destination, or `None` if the state
+    /// does not know it.
+    fn source_direction(&self) -> Option<Direction>;
 }
 
-impl SourceWay for NoState {
-    fn source_way(&self) -> Option<Direction> {
+impl SourceDirection for NoState {
+    fn source_direction(&self) -> Option<Direction> {
         None
     }
 }
 
-impl SourceWay for TcpFlow {
-    fn source_way(&self) -> Option<Direction> {
+impl SourceDirection for TcpFlow {
+    fn source_direction(&self) -> Option<Direction> {
         Some(self.source().0)
     }
 }
 
-impl SourceWay for Accounted {
-    fn source_way(&self) -> Option<Direction> {
-        Some(self.way())
+impl SourceDirection for Accounted {
+    fn source_direction(&self) -> Option<Direction> {
+        Some(self.source_direction())
     }
 }
 
-/// The end that the flow was judged for.
-impl SourceWay for FirewallFlow {
-    fn source_way(&self) -> Option<Direction> {
-        self.way()
+/// The direction that the flow was judged for.
+impl SourceDirection for FirewallFlow {
+    fn source_direction(&self) -> Option<Direction> {
+        self.source_direction()
     }
 }
 
-/// The end that sent the first packet.
-impl SourceWay for L7Flow {
-    fn source_way(&self) -> Option<Direction> {
-        self.way()
+/// The direction of the first packet.
+impl SourceDirection for L7Flow {
+    fn source_direction(&self) -> Option<Direction> {
+        self.source_direction()
     }
 }
 
-impl<F: SourceWay> SourceWay for Probed<F> {
-    fn source_way(&self) -> Option<Direction> {
-        self.inner().source_way()
+impl<F: SourceDirection> SourceDirection for Probed<F> {
+    fn source_direction(&self) -> Option<Direction> {
+        self.inner().source_direction()
     }
 }
