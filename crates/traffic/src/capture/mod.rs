@@ -1,4 +1,4 @@
-//! Capture files into the arena.
+//! Reads capture files into the arena.
 //!
 //! ```text
 //!  path, "-" or directory
@@ -76,7 +76,7 @@ pub use set::{CaptureSet, Input, SetOptions, SetOrder, SetProgress};
 pub use summary::FileSummary;
 pub use unpack::UnpackLimits;
 
-/// The largest record that is believed: a longer one is a broken length field.
+/// The longest record that the reader accepts. A longer one has a broken length field.
 ///
-/// Twice the largest frame that offloading is known to build, many times a jumbo frame.
+/// Twice the largest frame that offloading builds, and many times a jumbo frame.
 pub const RECORD_BYTES_MAX: usize = 16 << 20;
