@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  interface ─▶ kernel's buffer ─▶ libpcap ─ one copy ─▶ block of ≤ 256 packets ─ batches of 32 ─▶
-//!                     │ full: counted by the kernel, asked for, `interface_full`
+//!                     │ when full, the kernel counts drops: `interface_full`
 //! ```
 //!
 //! libpcap lends its buffer until the next call, so packets are copied once, into blocks that are

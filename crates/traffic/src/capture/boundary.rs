@@ -14,9 +14,10 @@
 
 use super::RECORD_BYTES_MAX;
 use super::format::Format;
-use super::pcap::{PcapState, RecordHeader};
+use super::pcap_state::{PcapState, RecordHeader};
 use super::pcapng::{BlockHeader, PcapngState, section_header_bytes};
-use super::walk::{Stop, Walk, WalkState};
+use super::stop::Stop;
+use super::walk::{Walk, WalkState};
 
 /// Bytes after the starting offset in which a record must begin.
 const WINDOW_BYTES: usize = 1 << 20;

@@ -10,8 +10,9 @@ use super::notice::Notice;
 use super::open::Place;
 use super::overlap::{Times, overlapping};
 use super::part::PartRead;
-use super::parts::{Boundary, CaptureParts};
+use super::parts::CaptureParts;
 use super::pcapng::Effects;
+use super::plan::Boundary;
 use super::summary::{FileRead, FileSummary, SummaryBuilder};
 
 /// The combined results of the parts of a set.

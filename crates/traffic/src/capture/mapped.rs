@@ -13,7 +13,8 @@ use flowloom_packet::PacketBatch;
 use super::map::{Left, Mapping};
 #[cfg(target_os = "linux")]
 use super::read_ahead::ReadAhead;
-use super::walk::{Stop, Walk};
+use super::stop::Stop;
+use super::walk::Walk;
 
 /// Bytes that the walk reads before it asks for the file's length again.
 const TRUSTED_BYTES: usize = 256 << 10;

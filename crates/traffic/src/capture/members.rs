@@ -10,7 +10,7 @@ use super::notice::Notice;
 use super::open::{Capture, CaptureOptions};
 use super::opening::Opening;
 use super::patient::{GiveUp, Patient};
-use super::set::{Input, SetOptions, SetOrder};
+use super::set_options::{Input, SetOptions, SetOrder};
 use super::stream::Reading;
 use super::summary::is_undecodable;
 

@@ -42,7 +42,7 @@ use super::error::CaptureError;
 use super::members::{Member, Opened, Opener};
 use super::open::Capture;
 use super::opening::Opening;
-use super::set::SetProgress;
+use super::set_progress::SetProgress;
 use super::stream::Reading;
 use super::summary::{FileRead, FileSummary, SummaryBuilder};
 

@@ -16,9 +16,10 @@ use super::mapped::{Mapped, MappedFill};
 use super::notice::Notice;
 use super::patient::{self, GiveUp, Patient};
 use super::reopened::Reopened;
+use super::stop::Stop;
 use super::stream::{Reading, Stream, StreamEnd, StreamFill};
 use super::unpack::{Counting, LimitBroken, UnpackLimits, unpack};
-use super::walk::{Joints, Stop, Walk, WalkState};
+use super::walk::{Joints, Walk, WalkState};
 use super::{pcap, pcapng};
 
 /// How captures are opened.

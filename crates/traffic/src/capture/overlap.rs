@@ -2,11 +2,10 @@
 
 use super::boundary::{Budget, FileHead};
 use super::error::CaptureError;
-use super::members::{Member, Members};
+use super::members::Member;
 use super::open::{Capture, CaptureOptions};
-use super::parts::CaptureParts;
-use super::set::{Input, SetOptions, SetOrder};
-use super::walk::{Stop, Walk};
+use super::stop::Stop;
+use super::walk::Walk;
 
 /// Bytes at the end of a file in which the estimate searches for the last times.
 const TAIL_BYTES: usize = 64 << 10;
@@ -20,26 +19,6 @@ pub struct Overlap {
     /// Files whose last time is unknown without reading them: compressed files, and files whose
     /// last records are not found. They count as ending with their first packet.
     pub unknown: usize,
-}
-
-impl CaptureParts {
-    /// Estimates how the files of a set overlap in time, from their first packets and their last 64
-    /// KiB.
-    ///
-    /// If times go back inside a file, the estimate may be wrong.
-    /// [`SetSummary::overlapped`](super::SetSummary::overlapped) and
-    /// [`CaptureSet::overlapped`](super::CaptureSet::overlapped) are exact after the run. Pipes
-    /// count as unknown.
-    ///
-    /// # Errors
-    ///
-    /// Same as [`CaptureSet::open`](super::CaptureSet::open).
-    pub fn overlap(inputs: &[Input], options: SetOptions) -> Result<Overlap, CaptureError> {
-        let options = SetOptions { order: SetOrder::ByTime, ..options };
-        let mut members = Members::of(inputs, options)?.list;
-        sort_by_first_time(&mut members);
-        estimate(&members, options.capture)
-    }
 }
 
 /// Sorts files as a merge opens them: by first time, then in the order in which they were named.

@@ -6,10 +6,10 @@ use flowloom_packet::{Fill, PacketBatch, PacketSource, SourceError};
 
 use super::error::CaptureError;
 use super::open::Capture;
-use super::parts::{Boundary, Plan};
 use super::patient::GiveUp;
 use super::pcapng::Effects;
-use super::set::SetProgress;
+use super::plan::{Boundary, Plan};
+use super::set_progress::SetProgress;
 use super::summary::FileRead;
 
 /// A source that reads one part of a set of captures. [`CaptureParts`](super::CaptureParts) creates

@@ -37,11 +37,12 @@ use std::sync::Arc;
 use super::boundary::{Budget, FileHead};
 use super::error::CaptureError;
 use super::members::{Member, Members};
-use super::notice::Notice;
 use super::open::{Capture, Place};
-use super::overlap::{estimate, sort_by_first_time};
+use super::overlap::{Overlap, estimate, sort_by_first_time};
 use super::part::CapturePart;
-use super::set::{Input, SetOptions, SetOrder, SetProgress};
+use super::plan::{Boundary, Plan};
+use super::set_options::{Input, SetOptions, SetOrder};
+use super::set_progress::SetProgress;
 
 /// The most parts of a set. Each takes a search, and its first file takes a descriptor.
 const PARTS_MAX: usize = 1024;
@@ -98,40 +99,6 @@ pub enum PlanError {
     NotCuttable(#[from] NotCuttable),
 }
 
-/// A position in a set of captures where one part ends and the next begins, with the reading state
-/// there.
-#[derive(Clone, Debug)]
-pub struct Boundary {
-    file: usize,
-    /// `None` at the beginning of a file.
-    pub(super) place: Option<Place>,
-}
-
-impl Boundary {
-    pub(super) fn start_of(file: usize) -> Self {
-        Self { file, place: None }
-    }
-
-    pub(super) fn inside(file: usize, place: Place) -> Self {
-        Self { file, place: Some(place) }
-    }
-
-    /// Returns the index of the file in the set. At the end of the set it is the number of files.
-    pub fn file(&self) -> usize {
-        self.file
-    }
-
-    /// Returns the bytes before the boundary in the file.
-    pub fn offset(&self) -> u64 {
-        self.place.as_ref().map_or(0, |place| place.offset)
-    }
-
-    /// Returns the key that orders boundaries.
-    pub(super) fn position(&self) -> (usize, u64) {
-        (self.file, self.offset())
-    }
-}
-
 /// A set of captures, divided into parts.
 ///
 /// # Examples
@@ -174,7 +141,7 @@ impl Boundary {
 ///     if again.is_empty() {
 ///         break;
 ///     }
-///     // What these parts found counts no more.
+///     // The earlier results of these parts do not count.
 ///     for (k, begin) in again {
 ///         reads[k] = read(plan.open_at(k, begin)?);
 ///     }
@@ -189,28 +156,25 @@ pub struct CaptureParts {
     plan: Arc<Plan>,
 }
 
-/// What all parts of a set share.
-#[derive(Debug)]
-pub(super) struct Plan {
-    /// The files. Those that are cut inside are mapped.
-    pub(super) files: Vec<Member>,
-    pub(super) options: SetOptions,
-    /// Whether there are several files, which must not overlap in time.
-    pub(super) is_by_time: bool,
-    pub(super) notices: Vec<Notice>,
-    /// The assumed beginnings of the parts.
-    pub(super) begins: Vec<Boundary>,
-    pub(super) progress: Arc<SetProgress>,
-}
-
-impl Plan {
-    /// Returns the assumed beginning of the part after `part`, which is the limit of `part`.
-    pub(super) fn limit(&self, part: usize) -> Boundary {
-        self.begins.get(part + 1).cloned().unwrap_or_else(|| Boundary::start_of(self.files.len()))
-    }
-}
-
 impl CaptureParts {
+    /// Estimates how the files of a set overlap in time, from their first packets and their last 64
+    /// KiB.
+    ///
+    /// If times go back inside a file, the estimate may be wrong.
+    /// [`SetSummary::overlapped`](super::SetSummary::overlapped) and
+    /// [`CaptureSet::overlapped`](super::CaptureSet::overlapped) are exact after the run. Pipes
+    /// count as unknown.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`CaptureSet::open`](super::CaptureSet::open).
+    pub fn overlap(inputs: &[Input], options: SetOptions) -> Result<Overlap, CaptureError> {
+        let options = SetOptions { order: SetOrder::ByTime, ..options };
+        let mut members = Members::of(inputs, options)?.list;
+        sort_by_first_time(&mut members);
+        estimate(&members, options.capture)
+    }
+
     /// Divides a set of captures into at most `parts` consecutive parts of about equal bytes, and
     /// at most 1024.
     ///
@@ -253,7 +217,7 @@ impl CaptureParts {
     /// #     writer.write(second * 1_000_000_000, 60, &[0; 60])?;
     /// # }
     /// # writer.finish()?;
-    /// // Behind a header of 24 bytes are records of 76.
+    /// // Records of 76 bytes follow a header of 24 bytes.
     /// let (inputs, options) = ([Input::Path(path)], SetOptions::default());
     /// let plan = CaptureParts::plan_at(&inputs, options, &[100, 150, 170])?;
     /// assert_eq!((plan.len(), plan.begin(1).offset(), plan.begin(2).offset()), (3, 100, 176));

@@ -5,15 +5,15 @@ use flowloom_packet::{BATCH_PACKETS, LinkType, RawPacket};
 use pcap_parser::{LegacyPcapBlock, PcapError, parse_pcap_frame, parse_pcap_frame_be, parse_pcap_header};
 
 use super::RECORD_BYTES_MAX;
+use super::ahead::Ahead;
 use super::format::Format;
 use super::links::Links;
+use super::pcap_state::{Lengths, PcapState, RECORD_HEADER_BYTES, RecordHeader};
+use super::stop::{Stop, other_format};
 use super::variant;
-use super::walk::{Ahead, Stop, other_format};
 
 /// Bytes of the file header.
 pub(super) const FILE_HEADER_BYTES: usize = 24;
-/// Bytes of a record's header.
-const RECORD_HEADER_BYTES: usize = 16;
 /// Bytes that the modified variant puts between a record's header and its packet.
 const MODIFIED_EXTRA_BYTES: usize = 8;
 
@@ -22,88 +22,6 @@ const NO_PACKET: RawPacket =
     RawPacket { position: 0, captured_bytes: 0, wire_bytes: 0, time_ns: 0, link: LinkType::NULL };
 
 type ParseError<'a> = pcap_parser::nom::Err<PcapError<&'a [u8]>>;
-
-/// Which of a record's two lengths comes first: the captured one, or the one on the wire in old
-/// versions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lengths {
-    CapturedFirst,
-    WireFirst,
-    /// Versions wrote both orders; the captured length is the smaller one.
-    Unknown,
-}
-
-impl Lengths {
-    /// Returns the order of lengths in files of this version.
-    fn of_version(major: u16, minor: u16) -> Result<Self, String> {
-        match (major, minor) {
-            // DG/UX wrote version 543.
-            (2, ..3) | (543, _) => Ok(Self::WireFirst),
-            (2, 3) => Ok(Self::Unknown),
-            (2, _) => Ok(Self::CapturedFirst),
-            _ => Err(format!("pcap version {major}.{minor}: only version 2 is known")),
-        }
-    }
-
-    /// Returns the captured length and the length on the wire.
-    fn order(self, first: u32, second: u32) -> (u32, u32) {
-        match self {
-            Self::CapturedFirst => (first, second),
-            Self::WireFirst => (second, first),
-            Self::Unknown => (first.min(second), first.max(second)),
-        }
-    }
-}
-
-/// The fields of a file header on which reading the records depends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PcapState {
-    link: LinkType,
-    big_endian: bool,
-    extra_bytes: usize,
-    lengths: Lengths,
-    ns_per_unit: u64,
-    snaplen: u32,
-}
-
-/// The header of one record.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RecordHeader {
-    pub(super) seconds: u32,
-    /// Microseconds or nanoseconds, according to the file header.
-    pub(super) fraction: u32,
-    pub(super) captured: u32,
-    pub(super) wire: u32,
-}
-
-impl PcapState {
-    /// Bytes before the packet of each record.
-    pub(super) fn header_bytes(&self) -> usize {
-        RECORD_HEADER_BYTES + self.extra_bytes
-    }
-
-    /// Returns the most packet bytes that a record should have; 0 if the file does not state it.
-    pub(super) fn snaplen(&self) -> u32 {
-        self.snaplen
-    }
-
-    /// Returns the number of time units in a second.
-    pub(super) fn units_per_second(&self) -> u64 {
-        1_000_000_000 / self.ns_per_unit
-    }
-
-    /// Reads the header of the record at the start of `rest`, if all of it is there.
-    pub(super) fn header(&self, rest: &[u8]) -> Option<RecordHeader> {
-        let header = rest.first_chunk::<RECORD_HEADER_BYTES>()?;
-        let (captured, wire) = self.lengths.order(self.word(header, 8), self.word(header, 12));
-        Some(RecordHeader { seconds: self.word(header, 0), fraction: self.word(header, 4), captured, wire })
-    }
-
-    fn word(&self, header: &[u8; RECORD_HEADER_BYTES], at: usize) -> u32 {
-        let bytes = [header[at], header[at + 1], header[at + 2], header[at + 3]];
-        if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
-    }
-}
 
 /// The state of a walk through a classic file.
 #[derive(Debug)]

@@ -13,9 +13,10 @@ use pcap_parser::pcapng::{
 };
 
 use super::RECORD_BYTES_MAX;
+use super::ahead::Ahead;
 use super::format::Format;
 use super::links::Links;
-use super::walk::{Ahead, Stop, other_format};
+use super::stop::{Stop, other_format};
 
 const SECTION_HEADER: u32 = 0x0A0D_0D0A;
 const INTERFACE_DESCRIPTION: u32 = 1;

@@ -1,9 +1,8 @@
 //! Several captures as one source: files in order or merged by time, directories by first time
 //! stamp, any number of passes.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use flowloom_packet::{Fill, PacketBatch, PacketSource, SourceError};
 
@@ -12,124 +11,17 @@ use super::error::CaptureError;
 use super::members::{Member, Members, Opened, Opener};
 use super::merge::{Context, Merge};
 use super::notice::Notice;
-use super::open::{Capture, CaptureOptions};
+use super::open::Capture;
 use super::opening::Opening;
 use super::patient::GiveUp;
+use super::set_options::{Input, SetOptions, SetOrder};
+use super::set_progress::SetProgress;
 use super::stream::Reading;
 use super::summary::{FileRead, FileSummary, SummaryBuilder};
 
 /// The most files whose mappings and descriptors are kept for the next pass. Further files are
 /// opened again.
 const MAPPINGS_KEPT: usize = 256;
-
-/// Where a capture comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Input {
-    /// Standard input.
-    Stdin,
-    /// A file, a pipe, or a directory, which stands for all its captures.
-    Path(PathBuf),
-}
-
-impl Input {
-    /// Returns the input that a command-line argument names. `-` is standard input.
-    pub fn from_argument(argument: &Path) -> Self {
-        if argument.as_os_str() == "-" { Self::Stdin } else { Self::Path(argument.to_path_buf()) }
-    }
-}
-
-/// How a set of captures is read.
-///
-/// Any version may add fields, so end a literal with `..SetOptions::default()`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SetOptions {
-    /// How each capture is opened.
-    pub capture: CaptureOptions,
-    /// The number of passes over the whole set. `u32::MAX` means without end.
-    pub passes: u32,
-    /// The order of packets from several inputs.
-    pub order: SetOrder,
-}
-
-/// The order of packets from several inputs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SetOrder {
-    /// One input after another, as they are named. The captures of a directory come in the order of
-    /// their first packets.
-    #[default]
-    Concat,
-    /// Packets by time. Of equal times the input that was named first comes first. An input keeps
-    /// its own order where its time goes back.
-    ///
-    /// A pipe among several inputs takes part from the beginning: nothing comes until its first
-    /// packet has arrived, nor while it is silent later.
-    ///
-    /// # Examples
-    ///
-    /// Two captures of the same hour, from two interfaces:
-    ///
-    /// ```
-    /// # use flowloom_traffic::write::{PcapOptions, PcapWriter};
-    /// use flowloom_traffic::capture::{CaptureSet, Input, SetOptions, SetOrder};
-    /// use flowloom_traffic::packet::{Fill, PacketBatch, PacketSource};
-    ///
-    /// # let directory = tempfile::tempdir()?;
-    /// # let paths = ["eth0.pcap", "eth1.pcap"].map(|name| directory.path().join(name));
-    /// # for (seconds, path) in [[1, 4], [2, 3]].into_iter().zip(&paths) {
-    /// #     let file = std::fs::File::create(path)?;
-    /// #     let mut writer = PcapWriter::new(file, PcapOptions::default())?;
-    /// #     for second in seconds {
-    /// #         writer.write(second * 1_000_000_000, 60, &[0; 60])?;
-    /// #     }
-    /// #     writer.finish()?;
-    /// # }
-    /// let inputs = paths.map(Input::Path);
-    /// let options = SetOptions { order: SetOrder::ByTime, ..SetOptions::default() };
-    /// let mut set = CaptureSet::open(&inputs, options)?;
-    /// let (mut batch, mut seconds) = (PacketBatch::new(), vec![]);
-    /// while set.next_batch(&mut batch)? != Fill::End {
-    ///     seconds.extend(batch.packets.iter().map(|packet| packet.time_ns / 1_000_000_000));
-    /// }
-    /// assert_eq!((seconds, set.overlapped()), (vec![1, 2, 3, 4], Some(2)));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ByTime,
-}
-
-impl Default for SetOptions {
-    fn default() -> Self {
-        Self { capture: CaptureOptions::default(), passes: 1, order: SetOrder::Concat }
-    }
-}
-
-/// The progress of reading a set, for a progress bar on another thread.
-#[derive(Debug, Default)]
-pub struct SetProgress {
-    done_bytes: AtomicU64,
-    total_bytes: AtomicU64,
-}
-
-impl SetProgress {
-    /// Returns the progress of a set of `total` bytes; 0 if unknown.
-    pub(super) fn of_bytes(total_bytes: u64) -> Self {
-        Self { done_bytes: AtomicU64::new(0), total_bytes: AtomicU64::new(total_bytes) }
-    }
-
-    /// Counts bytes as read.
-    pub(super) fn add(&self, bytes: u64) {
-        self.done_bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// Returns the bytes read so far (as on disk), over all passes.
-    pub fn done_bytes(&self) -> u64 {
-        self.done_bytes.load(Ordering::Relaxed)
-    }
-
-    /// Returns the bytes to be read over all passes; 0 if unknown (a pipe, or passes without end).
-    pub fn total_bytes(&self) -> u64 {
-        self.total_bytes.load(Ordering::Relaxed)
-    }
-}
 
 /// A source that reads captures one after another, or [merges them by time](SetOrder::ByTime).
 ///
@@ -146,7 +38,7 @@ impl SetProgress {
 /// loop {
 ///     match set.next_batch(&mut batch)? {
 ///         Fill::Packets => packets += batch.packets.len(),
-///         // A pipe says nothing for the moment.
+///         // A pipe is silent now.
 ///         Fill::Starved => {}
 ///         Fill::End => break,
 ///     }
@@ -431,7 +323,7 @@ impl CaptureSet {
                 return Ok(Fill::End);
             };
             let fill = capture.next_batch(batch)?;
-            self.progress.done_bytes.store(self.done_bytes + capture.taken_bytes(), Ordering::Relaxed);
+            self.progress.set_done(self.done_bytes + capture.taken_bytes());
             match fill {
                 Fill::Starved => return Ok(Fill::Starved),
                 Fill::Packets => {

@@ -13,7 +13,8 @@ use flowloom_packet::{Block, PacketBatch, SharedBlock};
 use super::RECORD_BYTES_MAX;
 use super::feed::{Fed, Feed, Filling, Piece, is_piece_buffer, new_buffer, new_small_buffer};
 use super::feed_thread::{FeedThread, Taken};
-use super::walk::{Stop, Walk};
+use super::stop::Stop;
+use super::walk::Walk;
 
 /// Capacity for the longest accepted record, with its header.
 const RECORD_AND_HEADER_BYTES_MAX: usize = RECORD_BYTES_MAX + 4096;

@@ -13,7 +13,7 @@
 //! | | 12 | `SuSE` 6.3 (`suse6_3pcap`) |
 
 use super::RECORD_BYTES_MAX;
-use super::pcap::{PcapState, RecordHeader};
+use super::pcap_state::{PcapState, RecordHeader};
 
 /// The most records that are checked.
 const RECORDS_MAX: usize = 16;
@@ -86,8 +86,8 @@ fn is_plausible(state: &PcapState, header: RecordHeader, before: Option<RecordHe
 mod tests {
     use flowloom_packet::RawPacket;
 
+    use super::super::ahead::Ahead;
     use super::super::pcap::PcapWalk;
-    use super::super::walk::Ahead;
 
     /// Returns a file of records with this many bytes between header and packet.
     fn file(big_endian: bool, modified: bool, extra: usize, packets: usize) -> Vec<u8> {

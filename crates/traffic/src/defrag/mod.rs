@@ -1,7 +1,7 @@
 //! Joins fragments into datagrams before any other stage sees them.
 //!
 //! ```text
-//!  any source ─ batch ─┬─ no fragment in it: goes through as it is, in its own block
+//!  any source ─ batch ─┬─ no fragment: passed on unchanged, in its own block
 //!                      └─ otherwise ─┬─ runs of whole packets, in the batch's block
 //!                                    └─ fragments ─▶ pool ─▶ datagram in a block of its own,
 //!                                         │                  in place of its last fragment

@@ -3,9 +3,9 @@
 //! | module | makes |
 //! | --- | --- |
 //! | [`sessions`] | the paper's traces: N sessions at the greatest reuse distance |
-//! | [`mix`] | traffic like that of a site: protocols, flow sizes, trains, a SYN flood |
-//! | [`sample`] | the traces that are committed under `traces/`, by name |
-//! | [`generated`] | nothing of its own: a generator as a source |
+//! | [`mix`] | traffic like that of a site: protocols, flow sizes, bursts, a SYN flood |
+//! | [`sample`] | the traces committed under `traces/`, by name |
+//! | [`generated`] | a source from any generator |
 //! | [`reuse`] | the figures of a trace: concurrent sessions, reuse distance, mean length |
 //!
 //! Generators stream, and [`Generated`] makes a source of any generator. Nothing here reads a
