@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  message   version 10 | length | export time | records before | domain
-//!  set       2: the two templates, in the first message; of datagrams in every sixteenth
+//!  set       2: the two templates, in the first message, with datagrams in every sixteenth
 //!  set       256: records of IPv4      257: records of IPv6      in the order of writing
 //! ```
 //!

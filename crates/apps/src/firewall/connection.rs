@@ -4,7 +4,7 @@
 //! ```text
 //!  first packet, of a kind that can open a connection ─▶ NEW, until the other end answers
 //!  any packet of the other end, and all after it      ─▶ ESTABLISHED
-//!  what can open nothing, in a flow that is not open  ─▶ INVALID
+//!  a packet that opens nothing, in a closed flow      ─▶ INVALID
 //! ```
 //!
 //! Unlike the kernel, the tracker does not compare sequence numbers, it forgets a closed connection

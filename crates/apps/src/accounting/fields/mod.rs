@@ -1,12 +1,12 @@
 //! Optional fields of records. Each is a type, and costs nothing where a program does not name it.
 //!
-//! | fields | what |
+//! | fields | content |
 //! | --- | --- |
-//! | [`PacketSizes`] | least, mean and largest size of packets, and the deviation, by direction |
-//! | [`PacketGaps`] | the same of the times between packets |
+//! | [`PacketSizes`] | minimum, mean, maximum and deviation of packet sizes, by direction |
+//! | [`PacketGaps`] | the same for the times between packets |
 //! | [`FirstPackets`] | sizes and directions of the first packets |
 //! | [`Handshake`] | round-trip times of the handshake of TCP |
-//! | [`TcpTrouble`] | retransmissions, segments out of order and closed windows, by direction |
+//! | [`TcpTrouble`] | retransmissions, out-of-order segments and closed windows, by direction |
 //!
 //! A pair of fields is itself fields, so any of them combine: `(PacketSizes, (PacketGaps,
 //! Handshake))`.

@@ -11,8 +11,8 @@
 //! | [`ETHER_TYPES`] | an Ethertype: tags, labels, and frames inside frames |
 //! | [`PROTOCOLS`] | an IP protocol number |
 //! | [`UDP`] | a UDP port |
-//! | [`GRE`] | a protocol type of GRE that is no Ethertype, or means more there than as one |
-//! | [`UNDER`] | nothing but its place, as a pseudowire under MPLS labels |
+//! | [`GRE`] | a protocol type of GRE that is no Ethertype, or has its own header inside GRE |
+//! | [`UNDER`] | only its position, as a pseudowire under MPLS labels |
 
 mod ether_types;
 mod gre;
